@@ -1,0 +1,161 @@
+//! What a switch counts. Plain numbers with one writer; read as a copy between bursts.
+
+use crate::drops::DropReason;
+use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
+
+/// Counters of one priority group (`SAI_INGRESS_PRIORITY_GROUP_STAT_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PgCounters {
+    /// Frames accepted.
+    pub packets: u64,
+    /// Bytes accepted (`mac_len`).
+    pub bytes: u64,
+    /// Frames dropped for lack of cells.
+    pub dropped_packets: u64,
+    /// Times the group went from XON to XOFF.
+    pub xoff_transitions: u64,
+}
+
+/// Counters of one egress queue (`SAI_QUEUE_STAT_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Frames sent.
+    pub packets: u64,
+    /// Bytes sent (`mac_len`).
+    pub bytes: u64,
+    /// Frames dropped at the queue's limit.
+    pub dropped_packets: u64,
+    /// Bytes dropped at the queue's limit.
+    pub dropped_bytes: u64,
+    /// Frames dropped early.
+    pub wred_dropped_packets: u64,
+    /// Frames marked CE.
+    pub wred_ecn_marked_packets: u64,
+    /// Bytes of frames marked CE.
+    pub wred_ecn_marked_bytes: u64,
+}
+
+/// Counters of one port (`SAI_PORT_STAT_*`). PFC and PAUSE frames are in their own counters only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames received, whatever became of them.
+    pub rx_packets: u64,
+    /// Bytes received (`mac_len`).
+    pub rx_bytes: u64,
+    /// Frames received, per traffic class.
+    pub rx_class_packets: [u64; TRAFFIC_CLASSES],
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes sent (`mac_len`).
+    pub tx_bytes: u64,
+    /// Frames sent, per traffic class.
+    pub tx_class_packets: [u64; TRAFFIC_CLASSES],
+    /// `PFC_n_RX_PKTS`: PFC frames received whose enable bit *n* is set, XON included.
+    pub pfc_rx: [u64; PRIORITIES],
+    /// `PFC_n_TX_PKTS`: PFC frames sent whose enable bit *n* is set, XON included.
+    pub pfc_tx: [u64; PRIORITIES],
+    /// PFC frames sent, whatever their bits.
+    pub pfc_tx_frames: u64,
+    /// PFC frames received, whatever their bits.
+    pub pfc_rx_frames: u64,
+    /// `PFC_n_ON2OFF_RX_PKTS`: received pauses that stopped a class that was running.
+    pub pfc_on2off_rx: [u64; PRIORITIES],
+    /// `PFC_n_RX_PAUSE_DURATION`: time this port was held paused by its peer, in picoseconds; the pause in progress included.
+    pub rx_pause_ps: [u64; PRIORITIES],
+    /// `PFC_n_TX_PAUSE_DURATION`: time this port asked its peer to pause, in picoseconds; the pause in progress included.
+    pub tx_pause_ps: [u64; PRIORITIES],
+    /// `PAUSE_RX_PKTS`: 802.3x PAUSE frames received.
+    pub pause_rx: u64,
+    /// Frames marked CE on this port.
+    pub ecn_marked: u64,
+    /// Time the link spent on frames, PFC included, in picoseconds (sum of wire times).
+    pub tx_busy_ps: u64,
+    /// Start of the first departure of an ordinary frame, in picoseconds of model time; `u64::MAX` before it.
+    pub tx_first_ps: u64,
+    /// End of the last departure of an ordinary frame, in picoseconds of model time.
+    pub tx_last_ps: u64,
+    /// Of `tx_busy_ps`, the part between first and last departure is all of it, since PFC before the first
+    /// departure is left out: utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
+    /// Drops, by reason and traffic class, where the frame was when it was dropped (ingress reasons on the
+    /// ingress port, egress reasons on the egress port).
+    pub drops: [[u64; TRAFFIC_CLASSES]; DropReason::COUNT],
+    /// Per priority group.
+    pub pgs: [PgCounters; PRIORITIES],
+    /// Per egress queue.
+    pub queues: [QueueCounters; PRIORITIES],
+}
+
+impl Default for PortCounters {
+    fn default() -> Self {
+        PortCounters {
+            rx_packets: 0,
+            rx_bytes: 0,
+            rx_class_packets: [0; TRAFFIC_CLASSES],
+            tx_packets: 0,
+            tx_bytes: 0,
+            tx_class_packets: [0; TRAFFIC_CLASSES],
+            pfc_rx: [0; PRIORITIES],
+            pfc_tx: [0; PRIORITIES],
+            pfc_tx_frames: 0,
+            pfc_rx_frames: 0,
+            pfc_on2off_rx: [0; PRIORITIES],
+            rx_pause_ps: [0; PRIORITIES],
+            tx_pause_ps: [0; PRIORITIES],
+            pause_rx: 0,
+            ecn_marked: 0,
+            tx_busy_ps: 0,
+            tx_first_ps: u64::MAX,
+            tx_last_ps: 0,
+            drops: [[0; TRAFFIC_CLASSES]; DropReason::COUNT],
+            pgs: [PgCounters::default(); PRIORITIES],
+            queues: [QueueCounters::default(); PRIORITIES],
+        }
+    }
+}
+
+impl PortCounters {
+    /// Frames dropped on this port, all reasons and classes.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().flatten().sum()
+    }
+}
+
+/// Occupancy and its peak since the last clear, in cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauge {
+    /// In use now.
+    pub current_cells: u32,
+    /// `WATERMARK`: most in use since the last clear.
+    pub peak_cells: u32,
+}
+
+/// Buffer use of a priority group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PgBuffers {
+    /// All three regions together.
+    pub total: Gauge,
+    /// `SHARED_*`.
+    pub shared: Gauge,
+    /// `XOFF_ROOM_*`: headroom.
+    pub headroom: Gauge,
+    /// The group is in XOFF.
+    pub xoff: bool,
+}
+
+/// Buffer use of an egress queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueBuffers {
+    /// Reserved and shared together.
+    pub total: Gauge,
+    /// `SHARED_*`.
+    pub shared: Gauge,
+}
+
+/// Buffer use of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolBuffers {
+    /// Shared cells.
+    pub shared: Gauge,
+    /// Cells of headroom in use by the pool's groups, private or shared headroom alike.
+    pub headroom: Gauge,
+}

@@ -1,0 +1,1 @@
+//! Memory management unit: who may occupy which cells.

@@ -1,0 +1,146 @@
+//! The receiving side of PFC: which priorities the peer has stopped, and until when.
+
+use crate::ids::PRIORITIES;
+use crate::time::{LinkTiming, Picos};
+
+/// Keeps the pause timers of one port. Used by switch ports and by hosts alike.
+///
+/// IEEE 802.1Qbb: a new value replaces the running timer, zero resumes at once, expiry resumes, a value
+/// whose enable bit is clear is ignored. A frame in transmission completes; that is the transmitter's part.
+#[derive(Clone, Debug, Default)]
+pub struct PauseReceiver {
+    until: [Picos; PRIORITIES],
+    paused: u8,
+    since: [Picos; PRIORITIES],
+    paused_ps: [u64; PRIORITIES],
+    on_to_off: [u64; PRIORITIES],
+}
+
+impl PauseReceiver {
+    /// Nothing paused.
+    pub fn new() -> PauseReceiver {
+        PauseReceiver::default()
+    }
+
+    /// Takes a PFC frame: bit *n* of `enable` makes `quanta[n]` valid. Priorities outside `honoured` are left alone.
+    pub fn receive(
+        &mut self,
+        now: Picos,
+        enable: u8,
+        quanta: &[u16; PRIORITIES],
+        honoured: u8,
+        link: &LinkTiming,
+    ) {
+        self.expire(now);
+        for priority in bits(enable & honoured) {
+            match quanta[priority] {
+                0 => self.resume(priority, now),
+                q => self.pause(priority, now, now.saturating_add(link.pause(q))),
+            }
+        }
+    }
+
+    /// Bit *n*: priority *n* is stopped, as of the last `receive` or `expire`.
+    pub fn paused(&self) -> u8 {
+        self.paused
+    }
+
+    /// Ends the pauses whose time has come.
+    pub fn expire(&mut self, now: Picos) {
+        for priority in bits(self.paused) {
+            if self.until[priority] <= now {
+                self.resume(priority, self.until[priority]);
+            }
+        }
+    }
+
+    /// When the next pause ends by itself, [`Picos::NEVER`] if none is on.
+    pub fn next_expiry(&self) -> Picos {
+        bits(self.paused)
+            .map(|p| self.until[p])
+            .min()
+            .unwrap_or(Picos::NEVER)
+    }
+
+    /// Resumes every priority outside `honoured`: PFC was switched off for it, or the link went down.
+    pub fn release(&mut self, now: Picos, honoured: u8) {
+        for priority in bits(self.paused & !honoured) {
+            self.resume(priority, now);
+        }
+    }
+
+    /// Time each priority was paused until `now`, the pause in progress included, in picoseconds.
+    pub fn paused_ps(&self, now: Picos) -> [u64; PRIORITIES] {
+        let mut total = self.paused_ps;
+        for priority in bits(self.paused) {
+            total[priority] += now.min(self.until[priority]).since(self.since[priority]).0;
+        }
+        total
+    }
+
+    /// Times a running priority was stopped.
+    pub fn on_to_off(&self) -> &[u64; PRIORITIES] {
+        &self.on_to_off
+    }
+
+    fn pause(&mut self, priority: usize, now: Picos, until: Picos) {
+        if self.paused & (1 << priority) == 0 {
+            self.paused |= 1 << priority;
+            self.since[priority] = now;
+            self.on_to_off[priority] += 1;
+        }
+        self.until[priority] = until;
+    }
+
+    fn resume(&mut self, priority: usize, at: Picos) {
+        if self.paused & (1 << priority) != 0 {
+            self.paused &= !(1 << priority);
+            self.paused_ps[priority] += at.since(self.since[priority]).0;
+        }
+    }
+}
+
+/// The numbers of the set bits, lowest first.
+pub(crate) fn bits(mask: u8) -> impl Iterator<Item = usize> {
+    (0..PRIORITIES).filter(move |n| mask & (1 << n) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIGABIT: LinkTiming = LinkTiming::ethernet(1_000);
+
+    fn quanta(priority: usize, value: u16) -> [u16; PRIORITIES] {
+        let mut all = [0; PRIORITIES];
+        all[priority] = value;
+        all
+    }
+
+    #[test]
+    fn pause_lasts_its_quanta_and_a_new_value_replaces_the_timer() {
+        let mut rx = PauseReceiver::new();
+        rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
+        assert_eq!(rx.next_expiry(), Picos::from_nanos(51_200));
+        rx.receive(Picos::from_nanos(25_600), 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
+        assert_eq!(rx.next_expiry(), Picos::from_nanos(76_800));
+        rx.expire(Picos::from_nanos(76_800));
+        assert_eq!(rx.paused(), 0);
+        assert_eq!(
+            rx.paused_ps(Picos::from_millis(1))[3],
+            Picos::from_nanos(76_800).0
+        );
+        assert_eq!(rx.on_to_off()[3], 1);
+    }
+
+    #[test]
+    fn zero_resumes_clear_bits_and_foreign_priorities_do_nothing() {
+        let mut rx = PauseReceiver::new();
+        rx.receive(Picos::ZERO, 0, &[0xffff; PRIORITIES], 0xff, &GIGABIT);
+        rx.receive(Picos::ZERO, 0xff, &[0xffff; PRIORITIES], 1 << 4, &GIGABIT);
+        assert_eq!(rx.paused(), 1 << 4);
+        rx.receive(Picos::from_nanos(10), 1 << 4, &[0; PRIORITIES], 1 << 4, &GIGABIT);
+        assert_eq!(rx.paused(), 0);
+        assert_eq!(rx.next_expiry(), Picos::NEVER);
+    }
+}

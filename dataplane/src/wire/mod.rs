@@ -1,0 +1,1 @@
+//! Wire formats: views over bytes, checked once.

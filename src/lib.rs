@@ -1,0 +1,1 @@
+//! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.

@@ -1,0 +1,3 @@
+//! The `xoff` program.
+
+fn main() {}
