@@ -16,6 +16,7 @@ pub mod mmu;
 mod outputs;
 pub mod parse;
 pub mod pfc;
+pub mod store;
 mod switch;
 pub mod time;
 pub mod wire;

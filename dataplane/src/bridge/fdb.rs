@@ -48,7 +48,12 @@ pub(crate) struct Fdb {
 impl Fdb {
     pub(crate) fn new(entries_max: usize, ageing: Picos) -> Fdb {
         let entries = HashMap::with_capacity_and_hasher(entries_max, BuildHasherDefault::default());
-        Fdb { entries, entries_max, ageing, next_sweep: Picos::ZERO }
+        Fdb {
+            entries,
+            entries_max,
+            ageing,
+            next_sweep: Picos::ZERO,
+        }
     }
 
     pub(crate) fn set_ageing(&mut self, ageing: Picos) {

@@ -40,15 +40,24 @@ impl VlanTable {
         match &config.bridging {
             Bridging::Transparent => {
                 let all = (0..config.ports.len() as u16).map(PortId).collect();
-                VlanTable { ports: None, members: vec![(0, all)] }
+                VlanTable {
+                    ports: None,
+                    members: vec![(0, all)],
+                }
             }
             Bridging::Vlans(vlans) => VlanTable::aware(config, vlans),
         }
     }
 
     fn aware(config: &SwitchConfig, vlans: &[VlanConfig]) -> VlanTable {
-        let mut ports: Vec<PortVlans> =
-            config.ports.iter().map(|p| PortVlans { tpid: p.tpid, ..PortVlans::default() }).collect();
+        let mut ports: Vec<PortVlans> = config
+            .ports
+            .iter()
+            .map(|p| PortVlans {
+                tpid: p.tpid,
+                ..PortVlans::default()
+            })
+            .collect();
         let mut members = Vec::with_capacity(vlans.len());
         for vlan in vlans {
             for member in &vlan.members {
@@ -62,9 +71,14 @@ impl VlanTable {
             list.sort_unstable();
             members.push((vlan.id, list));
         }
-        ports.iter_mut().for_each(|p| p.member_of.sort_unstable_by_key(|(id, _)| *id));
+        ports
+            .iter_mut()
+            .for_each(|p| p.member_of.sort_unstable_by_key(|(id, _)| *id));
         members.sort_unstable_by_key(|(id, _)| *id);
-        VlanTable { ports: Some(ports), members }
+        VlanTable {
+            ports: Some(ports),
+            members,
+        }
     }
 
     /// The VLAN of a frame that arrives on `port`, 0 in the transparent bridge; `None` if the port is not in it.
@@ -87,7 +101,9 @@ impl VlanTable {
 
     /// How a frame of `vlan` that came in on `from` with `tag` leaves `to`; `None` if `to` is not in the VLAN.
     pub(crate) fn egress(&self, from: PortId, to: PortId, vlan: u16, tag: Option<Tag>) -> Option<TagEdit> {
-        let Some(ports) = &self.ports else { return Some(TagEdit::Keep) };
+        let Some(ports) = &self.ports else {
+            return Some(TagEdit::Keep);
+        };
         let (from, to) = (&ports[from.index()], &ports[to.index()]);
         let tag = tag.filter(|t| t.tpid == from.tpid);
         let tagging = to.tagging(vlan)?;
@@ -95,8 +111,14 @@ impl VlanTable {
         let priority = tag.map_or(0, |t| t.tci & 0xf000);
         let wanted = match tagging {
             Tagging::Untagged => None,
-            Tagging::Tagged => Some(Tag { tpid: to.tpid, tci: priority | vlan }),
-            Tagging::PriorityTagged => Some(Tag { tpid: to.tpid, tci: priority }),
+            Tagging::Tagged => Some(Tag {
+                tpid: to.tpid,
+                tci: priority | vlan,
+            }),
+            Tagging::PriorityTagged => Some(Tag {
+                tpid: to.tpid,
+                tci: priority,
+            }),
         };
         Some(match (tag, wanted) {
             (None, None) => TagEdit::Keep,

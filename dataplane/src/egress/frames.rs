@@ -1,7 +1,7 @@
 //! Frames inside the switch: a table of fixed size, queues as lists threaded through it.
 
 use crate::frame::Handle;
-use crate::ids::{PgId, PRIORITIES};
+use crate::ids::{PRIORITIES, PgId};
 use crate::parse::Payload;
 use crate::time::Picos;
 
@@ -54,7 +54,11 @@ struct Fifo {
     bytes: u64,
 }
 
-const EMPTY: Fifo = Fifo { head: NO_FRAME, tail: NO_FRAME, bytes: 0 };
+const EMPTY: Fifo = Fifo {
+    head: NO_FRAME,
+    tail: NO_FRAME,
+    bytes: 0,
+};
 
 /// All frames in the switch and the queues they wait in. Nothing is allocated after [`FrameTable::new`].
 #[derive(Debug)]
@@ -85,7 +89,11 @@ impl FrameTable {
         let frames_max = frames_max.min(NO_FRAME as usize - 1);
         let mut frames = vec![blank; frames_max];
         for (index, frame) in frames.iter_mut().enumerate() {
-            frame.next = if index + 1 < frames_max { index as u32 + 1 } else { NO_FRAME };
+            frame.next = if index + 1 < frames_max {
+                index as u32 + 1
+            } else {
+                NO_FRAME
+            };
         }
         FrameTable {
             frames,
@@ -113,7 +121,10 @@ impl FrameTable {
         debug_assert_ne!(index, NO_FRAME, "room() was not checked");
         let entry = &mut self.frames[index as usize];
         self.free = entry.next;
-        *entry = QueuedFrame { next: NO_FRAME, ..frame };
+        *entry = QueuedFrame {
+            next: NO_FRAME,
+            ..frame
+        };
         self.in_use += 1;
         let fifo = &mut self.queues[queue];
         fifo.bytes += u64::from(frame.mac_len);
@@ -152,7 +163,12 @@ impl FrameTable {
 
     /// Opens a charge for `copies` copies of a flooded frame.
     pub(crate) fn share_charge(&mut self, pg: PgId, cells: u32, copies: u32) -> Charge {
-        let entry = SharedCharge { pg, cells, copies, next_free: NO_FRAME };
+        let entry = SharedCharge {
+            pg,
+            cells,
+            copies,
+            next_free: NO_FRAME,
+        };
         let index = self.shared_free;
         if index == NO_FRAME {
             self.shared.push(entry);

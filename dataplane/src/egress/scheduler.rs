@@ -71,16 +71,15 @@ impl Scheduler {
 
     /// Picks among the queues of `candidates` (bit *n*: queue *n* has a frame that may leave). `head_len` gives the
     /// length of a candidate's first frame. A DWRR queue that is picked has its deficit charged at once.
-    pub(crate) fn choose(
-        &mut self,
-        now: Picos,
-        candidates: u8,
-        head_len: impl Fn(usize) -> u32,
-    ) -> Choice {
+    pub(crate) fn choose(&mut self, now: Picos, candidates: u8, head_len: impl Fn(usize) -> u32) -> Choice {
         let held = self.held_by_shapers(now, candidates);
         let open = candidates & !held;
         if open == 0 {
-            let ready = |n: usize| self.shapers[n].as_ref().map_or(Picos::NEVER, TokenBucket::ready_at);
+            let ready = |n: usize| {
+                self.shapers[n]
+                    .as_ref()
+                    .map_or(Picos::NEVER, TokenBucket::ready_at)
+            };
             return Choice::Wait(bits(held).map(ready).min().unwrap_or(Picos::NEVER));
         }
         let strict = open & self.strict;
@@ -132,10 +131,20 @@ mod tests {
     use crate::config::Shaper;
 
     fn dwrr(weight: u8) -> QueueConfig {
-        QueueConfig { profile: 0, schedule: Schedule::Dwrr { weight }, shaper: None, wred: None }
+        QueueConfig {
+            profile: 0,
+            schedule: Schedule::Dwrr { weight },
+            shaper: None,
+            wred: None,
+        }
     }
 
-    fn run(scheduler: &mut Scheduler, candidates: u8, lens: [u32; PRIORITIES], turns: usize) -> [u64; PRIORITIES] {
+    fn run(
+        scheduler: &mut Scheduler,
+        candidates: u8,
+        lens: [u32; PRIORITIES],
+        turns: usize,
+    ) -> [u64; PRIORITIES] {
         let mut bytes = [0; PRIORITIES];
         for _ in 0..turns {
             let Choice::Queue(n) = scheduler.choose(Picos::ZERO, candidates, |n| lens[n]) else {
@@ -163,25 +172,43 @@ mod tests {
         queues[5].schedule = Schedule::Strict;
         queues[6].schedule = Schedule::Strict;
         let mut scheduler = Scheduler::new(&queues);
-        assert_eq!(scheduler.choose(Picos::ZERO, 0b0110_0001, |_| 64), Choice::Queue(6));
-        assert_eq!(scheduler.choose(Picos::ZERO, 0b0010_0001, |_| 64), Choice::Queue(5));
-        assert_eq!(scheduler.choose(Picos::ZERO, 0b0000_0001, |_| 64), Choice::Queue(0));
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0b0110_0001, |_| 64),
+            Choice::Queue(6)
+        );
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0b0010_0001, |_| 64),
+            Choice::Queue(5)
+        );
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0b0000_0001, |_| 64),
+            Choice::Queue(0)
+        );
     }
 
     #[test]
     fn a_shaped_queue_waits_and_says_until_when() {
         let mut queues = [dwrr(1); PRIORITIES];
-        queues[2].shaper = Some(Shaper { bytes_per_second: 1_000, burst_bytes: 0 });
+        queues[2].shaper = Some(Shaper {
+            bytes_per_second: 1_000,
+            burst_bytes: 0,
+        });
         let mut scheduler = Scheduler::new(&queues);
         assert_eq!(scheduler.choose(Picos::ZERO, 0b100, |_| 100), Choice::Queue(2));
         scheduler.sent(Picos::ZERO, 2, 100, false);
-        assert_eq!(scheduler.choose(Picos::ZERO, 0b100, |_| 100), Choice::Wait(Picos::from_millis(100)));
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0b100, |_| 100),
+            Choice::Wait(Picos::from_millis(100))
+        );
         assert_eq!(scheduler.choose(Picos::ZERO, 0b101, |_| 100), Choice::Queue(0));
     }
 
     #[test]
     fn an_empty_mask_waits_for_a_change() {
         let mut scheduler = Scheduler::new(&[dwrr(1); PRIORITIES]);
-        assert_eq!(scheduler.choose(Picos::ZERO, 0, |_| 64), Choice::Wait(Picos::NEVER));
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0, |_| 64),
+            Choice::Wait(Picos::NEVER)
+        );
     }
 }

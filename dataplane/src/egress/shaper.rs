@@ -17,7 +17,11 @@ pub(crate) struct TokenBucket {
 impl TokenBucket {
     pub(crate) fn new(shaper: Shaper) -> TokenBucket {
         let rate = shaper.bytes_per_second.max(1);
-        TokenBucket { rate, burst: duration(rate, shaper.burst_bytes), full_at: Picos::ZERO }
+        TokenBucket {
+            rate,
+            burst: duration(rate, shaper.burst_bytes),
+            full_at: Picos::ZERO,
+        }
     }
 
     /// The earliest time at which the next frame may start.
@@ -49,7 +53,10 @@ mod tests {
 
     #[test]
     fn one_second_of_full_use_passes_the_rate() {
-        let mut bucket = TokenBucket::new(Shaper { bytes_per_second: 1_000_000, burst_bytes: 0 });
+        let mut bucket = TokenBucket::new(Shaper {
+            bytes_per_second: 1_000_000,
+            burst_bytes: 0,
+        });
         let mut sent = 0u64;
         let mut now = Picos::ZERO;
         while now < Picos::from_millis(1_000) {
@@ -62,7 +69,10 @@ mod tests {
 
     #[test]
     fn burst_passes_at_once_and_then_the_rate_holds() {
-        let mut bucket = TokenBucket::new(Shaper { bytes_per_second: 1_000, burst_bytes: 3_000 });
+        let mut bucket = TokenBucket::new(Shaper {
+            bytes_per_second: 1_000,
+            burst_bytes: 3_000,
+        });
         let now = Picos::from_millis(10_000);
         let mut at_once = 0;
         while bucket.ready_at() <= now {

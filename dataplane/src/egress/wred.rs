@@ -15,7 +15,9 @@ impl Marker {
     pub(crate) fn new(seed: u64, port: u16) -> Marker {
         // The golden ratio spreads neighbouring ports over the seed space; seed_from_u64 mixes further.
         let stream = seed ^ (u64::from(port) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Marker { random: Xoshiro256PlusPlus::seed_from_u64(stream) }
+        Marker {
+            random: Xoshiro256PlusPlus::seed_from_u64(stream),
+        }
     }
 
     /// Whether a frame that sees `queued_bytes` is to be marked or dropped. Draws only between the thresholds.
@@ -45,8 +47,13 @@ fn probability(wred: &Wred, queued_bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const WRED: Wred =
-        Wred { min_bytes: 1_000, max_bytes: 2_000, max_probability: 1 << 31, ecn: true, drop: false };
+    const WRED: Wred = Wred {
+        min_bytes: 1_000,
+        max_bytes: 2_000,
+        max_probability: 1 << 31,
+        ecn: true,
+        drop: false,
+    };
 
     #[test]
     fn probability_is_zero_linear_one() {
@@ -58,7 +65,10 @@ mod tests {
 
     #[test]
     fn equal_thresholds_are_a_step() {
-        let step = Wred { max_bytes: 1_000, ..WRED };
+        let step = Wred {
+            max_bytes: 1_000,
+            ..WRED
+        };
         assert_eq!(probability(&step, 1_000), 0);
         assert_eq!(probability(&step, 1_001), 1 << 32);
     }

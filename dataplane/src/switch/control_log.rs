@@ -32,7 +32,10 @@ pub(super) struct ControlLog {
 
 impl ControlLog {
     pub(super) fn new(ports: usize) -> ControlLog {
-        ControlLog { recorded: vec![false; ports], records: VecDeque::with_capacity(CONTROL_RECORDS_MAX) }
+        ControlLog {
+            recorded: vec![false; ports],
+            records: VecDeque::with_capacity(CONTROL_RECORDS_MAX),
+        }
     }
 
     pub(super) fn set(&mut self, port: PortId, on: bool) {
@@ -49,7 +52,12 @@ impl ControlLog {
         let mut bytes = [0; CONTROL_RECORD_BYTES];
         let kept = frame.len().min(bytes.len());
         bytes[..kept].copy_from_slice(&frame[..kept]);
-        self.records.push_back(ControlRecord { at, port, frame_len: frame.len(), bytes });
+        self.records.push_back(ControlRecord {
+            at,
+            port,
+            frame_len: frame.len(),
+            bytes,
+        });
     }
 
     pub(super) fn records(&self) -> impl Iterator<Item = &ControlRecord> {

@@ -19,7 +19,9 @@ impl Switch {
     /// A deadline has come back. `now` may be later than it asked for; the difference counts as the port's
     /// deficit if a frame could have left meanwhile.
     pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
-        let Some((port, kind, due)) = self.timers.fire(now, timer) else { return };
+        let Some((port, kind, due)) = self.timers.fire(now, timer) else {
+            return;
+        };
         let state = &mut self.ports[port.index()];
         match kind {
             TimerKind::Transmit => {
@@ -137,7 +139,9 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         let index = port.index() * PRIORITIES + queue;
-        let Some(frame) = self.frames.pop(index) else { return };
+        let Some(frame) = self.frames.pop(index) else {
+            return;
+        };
         let emptied = self.frames.head(index).is_none();
         self.release(&frame, QueueId::new(port, queue as u8));
         let state = &mut self.ports[port.index()];
@@ -158,8 +162,8 @@ impl Switch {
         counters.queues[queue].bytes += u64::from(frame.mac_len);
         counters.tx_first_ps = counters.tx_first_ps.min(now.0);
         self.occupy(now, port, frame.frame, frame.mac_len, outputs);
-        let counters = &mut self.ports[port.index()].counters;
-        counters.tx_last_ps = self.ports[port.index()].free_at.0;
+        let state = &mut self.ports[port.index()];
+        state.counters.tx_last_ps = state.free_at.0;
         self.resume_groups(now, store, outputs);
     }
 
@@ -172,7 +176,12 @@ impl Switch {
         if state.counters.tx_first_ps != u64::MAX {
             state.counters.tx_busy_ps += duration.0;
         }
-        outputs.transmits.push(Transmit { port, frame, start: now, end });
+        outputs.transmits.push(Transmit {
+            port,
+            frame,
+            start: now,
+            end,
+        });
         if state.has_work() {
             self.timers.arm(port, TimerKind::Transmit, end, outputs);
         }
@@ -211,7 +220,12 @@ impl Switch {
                 state.marker.hit(wred, behind)
             }
         };
-        if hit && rewrite::mark_ce(&mut store.prefix_mut(frame.frame)[usize::from(frame.l3_offset)..], frame.payload) {
+        if hit
+            && rewrite::mark_ce(
+                &mut store.prefix_mut(frame.frame)[usize::from(frame.l3_offset)..],
+                frame.payload,
+            )
+        {
             state.counters.ecn_marked += 1;
             let counters = &mut state.counters.queues[queue];
             counters.wred_ecn_marked_packets += 1;
@@ -229,13 +243,20 @@ impl Switch {
     ) -> bool {
         let state = &mut self.ports[port.index()];
         if !state.generator.owes() {
-            let Some(frame) = state.control.pop_front() else { return false };
+            let Some(frame) = state.control.pop_front() else {
+                return false;
+            };
             let mac_len = state.link.mac_len(store.frame_len(frame));
             self.occupy(now, port, frame, mac_len, outputs);
             return true;
         }
         let Some(frame) = store.allocate(mac_control::FRAME_LEN) else {
-            self.timers.arm(port, TimerKind::Transmit, now.saturating_add(NO_SLOT_RETRY), outputs);
+            self.timers.arm(
+                port,
+                TimerKind::Transmit,
+                now.saturating_add(NO_SLOT_RETRY),
+                outputs,
+            );
             return false;
         };
         let Some((enable, quanta)) = state.generator.take(now) else {
@@ -249,7 +270,8 @@ impl Switch {
         bits(enable).for_each(|n| state.counters.pfc_tx[n] += 1);
         let refresh_at = state.generator.refresh_at();
         let mac_len = state.link.mac_len(mac_control::FRAME_LEN as u32);
-        self.timers.arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
+        self.timers
+            .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
         self.occupy(now, port, frame, mac_len, outputs);
         true
     }

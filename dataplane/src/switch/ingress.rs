@@ -86,7 +86,12 @@ impl Switch {
     ) -> Result<Verdict, Drop> {
         let parsed = &arrival.parsed;
         let ingress = &self.ports[from.index()];
-        let refuse = |reason| Drop { reason, port: from, tc, refusal: None };
+        let refuse = |reason| Drop {
+            reason,
+            port: from,
+            tc,
+            refusal: None,
+        };
         if !ingress.up() {
             return Err(refuse(DropReason::PortDown));
         }
@@ -101,11 +106,16 @@ impl Switch {
             if !self.cpu_attached {
                 return Err(refuse(DropReason::DmacReserved));
             }
-            outputs.punts.push(Punt { port: from, frame: arrival.frame });
+            outputs.punts.push(Punt {
+                port: from,
+                frame: arrival.frame,
+            });
             return Ok(Verdict::Punted);
         }
-        let vlan =
-            self.vlans.ingress(from, parsed.tag).ok_or_else(|| refuse(DropReason::IngressVlanFilter))?;
+        let vlan = self
+            .vlans
+            .ingress(from, parsed.tag)
+            .ok_or_else(|| refuse(DropReason::IngressVlanFilter))?;
         self.fdb.learn(now, vlan, source, from);
         let pg = PgId::new(from, ingress.priority_group(tc));
         let transit = Transit {
@@ -118,7 +128,11 @@ impl Switch {
             frame_len: arrival.frame_len,
             ecn_capable: parsed.ecn_capable(),
         };
-        let known = if is_group(destination) { None } else { self.fdb.lookup(now, vlan, destination) };
+        let known = if is_group(destination) {
+            None
+        } else {
+            self.fdb.lookup(now, vlan, destination)
+        };
         match known {
             Some(to) if to == from => Err(refuse(DropReason::L2LoopbackFilter)),
             Some(to) => self.unicast(&transit, pg, to, arrival, mac_len, store, outputs),
@@ -170,7 +184,12 @@ impl Switch {
         let refused = self.flood_legs(transit, arrival.frame, &mut legs, store);
         if legs.is_empty() {
             self.legs = legs;
-            let none = Drop { reason: DropReason::L2LoopbackFilter, port: transit.from, tc: transit.tc, refusal: None };
+            let none = Drop {
+                reason: DropReason::L2LoopbackFilter,
+                port: transit.from,
+                tc: transit.tc,
+                refusal: None,
+            };
             return Err(refused.unwrap_or(none));
         }
         if let Some(drop) = refused {
@@ -236,9 +255,15 @@ impl Switch {
                 }
                 None => {
                     let leg = legs.remove(index);
-                    self.mmu.release_egress(QueueId::new(leg.to, leg.queue as u8), leg.cells);
+                    self.mmu
+                        .release_egress(QueueId::new(leg.to, leg.queue as u8), leg.cells);
                     let reason = DropReason::NoBufferSpace;
-                    let drop = Drop { reason, port: leg.to, tc: transit.tc, refusal: None };
+                    let drop = Drop {
+                        reason,
+                        port: leg.to,
+                        tc: transit.tc,
+                        refusal: None,
+                    };
                     self.ports[leg.to.index()].count_drop(&drop);
                 }
             }
@@ -253,7 +278,12 @@ impl Switch {
         cells: u32,
         copies: usize,
     ) -> Result<crate::mmu::IngressPlan, Drop> {
-        let drop = |reason, refusal| Drop { reason, port: transit.from, tc: transit.tc, refusal };
+        let drop = |reason, refusal| Drop {
+            reason,
+            port: transit.from,
+            tc: transit.tc,
+            refusal,
+        };
         if self.frames.room() < copies {
             return Err(drop(DropReason::NoBufferSpace, None));
         }
@@ -286,7 +316,12 @@ impl Switch {
 
     /// What leaving by `to` means for this frame, or why it cannot.
     fn leg(&mut self, transit: &Transit, to: PortId, frame: Handle) -> Result<Leg, Drop> {
-        let drop = |reason| Drop { reason, port: to, tc: transit.tc, refusal: None };
+        let drop = |reason| Drop {
+            reason,
+            port: to,
+            tc: transit.tc,
+            refusal: None,
+        };
         let mark_point = self.mark_point;
         let egress = &mut self.ports[to.index()];
         if !egress.up() {
@@ -320,7 +355,15 @@ impl Switch {
             }
         }
         let mac_len = egress.link.mac_len(frame_len);
-        Ok(Leg { to, queue, edit, mac_len, cells: self.mmu.cells(mac_len), mark, frame })
+        Ok(Leg {
+            to,
+            queue,
+            edit,
+            mac_len,
+            cells: self.mmu.cells(mac_len),
+            mark,
+            frame,
+        })
     }
 
     fn enqueue<S: Store>(
@@ -376,7 +419,9 @@ impl Switch {
             Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
                 ingress.counters.pfc_rx_frames += 1;
                 crate::pfc::bits(enable).for_each(|n| ingress.counters.pfc_rx[n] += 1);
-                ingress.receiver.receive(now, enable, &quanta, ingress.pfc.honoured(), &ingress.link);
+                ingress
+                    .receiver
+                    .receive(now, enable, &quanta, ingress.pfc.honoured(), &ingress.link);
                 Ok(ingress.refresh_paused_queues())
             }
         };
@@ -391,7 +436,12 @@ impl Switch {
                 Verdict::Control
             }
             Err(reason) => {
-                let drop = Drop { reason, port, tc: 0, refusal: None };
+                let drop = Drop {
+                    reason,
+                    port,
+                    tc: 0,
+                    refusal: None,
+                };
                 self.ports[port.index()].count_drop(&drop);
                 Verdict::Dropped(drop)
             }
@@ -400,7 +450,12 @@ impl Switch {
 }
 
 fn queue_drop(port: PortId, tc: u8, refusal: crate::mmu::Refusal) -> Drop {
-    Drop { reason: DropReason::QueueDropped, port, tc, refusal: Some(refusal) }
+    Drop {
+        reason: DropReason::QueueDropped,
+        port,
+        tc,
+        refusal: Some(refusal),
+    }
 }
 
 /// Destination and source address.

@@ -187,7 +187,12 @@ impl Switch {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
                 let reason = DropReason::PortFlushed;
-                self.ports[port.index()].count_drop(&Drop { reason, port, tc: frame.tc, refusal: None });
+                self.ports[port.index()].count_drop(&Drop {
+                    reason,
+                    port,
+                    tc: frame.tc,
+                    refusal: None,
+                });
             }
         }
         self.resume_groups(now, store, outputs);
@@ -224,7 +229,9 @@ impl Switch {
         let id = QueueId::new(port, queue as u8);
         let mac_len = self.ports[port.index()].link.mac_len(store.frame_len(frame));
         let cells = self.mmu.cells(mac_len);
-        let Ok(plan) = self.mmu.plan_egress(id, cells, true) else { return Err(frame) };
+        let Ok(plan) = self.mmu.plan_egress(id, cells, true) else {
+            return Err(frame);
+        };
         self.mmu.commit_egress(id, plan);
         let queued = QueuedFrame {
             frame,
@@ -328,7 +335,9 @@ impl Switch {
 
     /// Bit *n*: priority group *n* of this port is in XOFF.
     pub fn xoff(&self, port: PortId) -> u8 {
-        bits(0xff).filter(|&n| self.mmu.xoff(PgId::new(port, n as u8))).fold(0, |mask, n| mask | 1 << n)
+        bits(0xff)
+            .filter(|&n| self.mmu.xoff(PgId::new(port, n as u8)))
+            .fold(0, |mask, n| mask | 1 << n)
     }
 
     /// Buffer use of a priority group.

@@ -88,7 +88,8 @@ impl Port {
         self.admin_up = port.admin_up;
         self.classify = port.classify;
         self.pfc = port.pfc;
-        self.generator.reconfigure(port.pfc.pause_quanta, port.pfc.refresh);
+        self.generator
+            .reconfigure(port.pfc.pause_quanta, port.pfc.refresh);
         self.scheduler.reconfigure(&port.queues);
         self.shaper = match (self.shaper.take(), port.shaper) {
             (_, None) => None,
@@ -130,20 +131,27 @@ impl Port {
 
     /// The enabled priorities that signal the congestion of a priority group.
     pub(crate) fn signalling(&self, pg: u8) -> u8 {
-        bits(self.pfc.enabled).filter(|&p| self.pfc.priority_to_pg[p] == pg).fold(0, |mask, p| mask | 1 << p)
+        bits(self.pfc.enabled)
+            .filter(|&p| self.pfc.priority_to_pg[p] == pg)
+            .fold(0, |mask, p| mask | 1 << p)
     }
 
     /// Works out which queues are stopped; whether one of them has just been let go.
     pub(crate) fn refresh_paused_queues(&mut self) -> bool {
         let before = self.paused_queues;
-        self.paused_queues = bits(self.receiver.paused())
-            .fold(0, |mask, p| mask | 1 << (self.pfc.priority_to_queue[p] % PRIORITIES as u8));
+        self.paused_queues = bits(self.receiver.paused()).fold(0, |mask, p| {
+            mask | 1 << (self.pfc.priority_to_queue[p] % PRIORITIES as u8)
+        });
         before & !self.paused_queues != 0
     }
 
     /// Queues whose head may leave as far as pauses go.
     pub(crate) fn sendable(&self) -> u8 {
-        if self.tx_enabled { self.backlog & !self.paused_queues } else { 0 }
+        if self.tx_enabled {
+            self.backlog & !self.paused_queues
+        } else {
+            0
+        }
     }
 
     /// Whether anything could leave now if the link were free.

@@ -26,7 +26,9 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new(ports: usize) -> Timers {
-        Timers { out_at: vec![Picos::NEVER; ports * KINDS as usize] }
+        Timers {
+            out_at: vec![Picos::NEVER; ports * KINDS as usize],
+        }
     }
 
     /// Asks for a call at `at`, unless one at or before `at` is already out.
@@ -35,7 +37,10 @@ impl Timers {
         let out_at = &mut self.out_at[id as usize];
         if at < *out_at {
             *out_at = at;
-            outputs.deadlines.push(Deadline { at, timer: TimerId(id) });
+            outputs.deadlines.push(Deadline {
+                at,
+                timer: TimerId(id),
+            });
         }
     }
 
