@@ -1,1 +1,5 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
+
+pub mod failure;
+pub mod lab;
+pub mod net;
