@@ -1,4 +1,5 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
 
+pub mod control;
 pub mod failure;
 pub mod report;
