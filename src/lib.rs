@@ -3,4 +3,6 @@
 pub mod cli;
 pub mod control;
 pub mod failure;
+pub mod lab;
+pub mod net;
 pub mod report;
