@@ -1,5 +1,8 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
 
+pub mod cli;
+pub mod control;
 pub mod failure;
 pub mod lab;
 pub mod net;
+pub mod report;
