@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use xoff_dataplane::PortId;
 
 use crate::net::Netns;
-use crate::ports::{Port, PortSpec};
+use crate::ports::{Opened, Port, PortError, PortSpec};
 
 /// How often a missing device is looked for.
 const RETRY: Duration = Duration::from_millis(100);
@@ -27,13 +27,12 @@ pub struct AttachedPort {
 
 impl AttachedPort {
     /// Opens the device.
-    pub(crate) fn open(&self) -> Result<crate::ports::Opened, crate::ports::PortError> {
+    pub(crate) fn open(&self) -> Result<Opened, PortError> {
         match &self.netns {
             None => Port::open(&self.spec),
-            Some(netns) => match netns.run(|| Port::open(&self.spec)) {
-                Ok(result) => result,
-                Err(error) => Err(crate::ports::PortError::from(error)),
-            },
+            Some(netns) => netns
+                .run(|| Port::open(&self.spec))
+                .map_err(|source| PortError::Net { port: self.spec.name.clone(), source })?,
         }
     }
 }

@@ -68,7 +68,7 @@ impl PortSet {
             to_device: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
             refused: 0,
         };
-        let mut set = PortSet {
+        let set = PortSet {
             ports: ports.into_iter().map(own).collect(),
             received: Vec::with_capacity(BURST),
             batch: Vec::with_capacity(BURST),

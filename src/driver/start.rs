@@ -188,7 +188,7 @@ fn open_all(
                 notes.extend(opened.notes);
                 ports.push((port.id, Some(opened.port)));
             }
-            Err(error) if error.is_missing() => {
+            Err(error) if error.is_absent() => {
                 notes.push(format!("{error}; {} is down until it appears", port.spec.name));
                 missing.get_or_insert(error);
                 ports.push((port.id, None));
