@@ -70,7 +70,8 @@ impl Path {
         }
     }
 
-    /// The UDP source port that Linux and vendors derive from a 20-bit flow label (`rdma_flow_label_to_udp_sport`).
+    /// The UDP source port that Linux and vendors derive from a 20-bit flow label
+    /// (`rdma_flow_label_to_udp_sport`).
     pub const fn source_port_of_flow_label(flow_label: u32) -> u16 {
         let (low, high) = (flow_label & 0x3fff, flow_label >> 14 & 0x3f);
         (low ^ high) as u16 | 0xc000
@@ -112,8 +113,8 @@ impl Path {
         frame[at..at + 2].copy_from_slice(&ethertype.to_be_bytes());
     }
 
-    /// Writes the IP header in front of `udp_len` octets. DF is set and the identification is 0, as RoCE senders do
-    /// (RFC 6864: an atomic datagram needs none).
+    /// Writes the IP header in front of `udp_len` octets. DF is set and the identification is 0, as RoCE
+    /// senders do (RFC 6864: an atomic datagram needs none).
     fn emit_ip(&self, bytes: &mut [u8], udp_len: u16) {
         match self.addresses {
             Addresses::V4 { src, dst } => {
@@ -147,7 +148,8 @@ impl Path {
         }
     }
 
-    /// The UDP checksum is 0 over IPv4 and IPv6: the ICRC protects more than it would (IBTA annex A17.3.2).
+    /// The UDP checksum is 0 over IPv4 and IPv6: the ICRC protects more than it would (IBTA annex A17; Linux
+    /// sends 0 too).
     fn emit_udp(&self, bytes: &mut [u8], udp_len: u16) {
         let mut udp = UdpPacket::new_unchecked(bytes);
         udp.set_src_port(self.udp_src_port);
