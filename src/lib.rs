@@ -1,6 +1,7 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
 
 pub mod cli;
+pub mod config;
 pub mod control;
 pub mod failure;
 pub mod lab;
