@@ -1,0 +1,5 @@
+//! The report of a run.
+
+pub mod flow;
+
+pub use flow::{FlowReport, LatencyReport};
