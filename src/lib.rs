@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod failure;
+pub mod host;
 pub mod lab;
 pub mod net;
 pub mod report;
