@@ -1,1 +1,3 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
+
+pub mod ports;

@@ -1,0 +1,3 @@
+//! Ports: where frames come in and go out.
+
+pub mod arena;
