@@ -19,8 +19,18 @@ pub trait SlotSource: Sealed {
     /// The arena the slots are of.
     fn arena(&self) -> &Arena;
 
+    /// A slot of exactly this class, with an empty frame. `None`: none is left.
+    fn take_class(&mut self, class: SlotClass) -> Option<Handle>;
+
     /// A slot that has room for `len` octets, with an empty frame. `None`: none is left, or no slot is that large.
-    fn take(&mut self, len: usize) -> Option<Handle>;
+    fn take(&mut self, len: usize) -> Option<Handle> {
+        match SlotClass::for_frame(len)? {
+            SlotClass::Small => self
+                .take_class(SlotClass::Small)
+                .or_else(|| self.take_class(SlotClass::Large)),
+            SlotClass::Large => self.take_class(SlotClass::Large),
+        }
+    }
 
     /// Takes a slot back whose frame shares nothing: one from [`take`](SlotSource::take), empty or filled.
     ///
@@ -62,7 +72,8 @@ pub trait SlotSource: Sealed {
 }
 
 /// An I/O worker's stock of empty slots. The driver refills it from the switch's worker, over a ring, with
-/// [`put`](SlotSource::put), and drains it with [`SlotCache::remove`].
+/// [`put`](SlotSource::put), and drains it with
+/// [`take_class`](SlotSource::take_class).
 #[derive(Debug)]
 pub struct SlotCache {
     arena: Arc<Arena>,
@@ -87,17 +98,6 @@ impl SlotCache {
             SlotClass::Large => self.large.len(),
         }
     }
-
-    /// Takes a slot of exactly this class out, to be given back to the switch's worker.
-    pub fn remove(&mut self, class: SlotClass) -> Option<Handle> {
-        let slot = match class {
-            SlotClass::Small => self.small.pop(),
-            SlotClass::Large => self.large.pop(),
-        }?;
-        self.arena.states.take(slot);
-        self.arena.set_layout(slot, Layout::whole(0));
-        Some(slot)
-    }
 }
 
 impl SlotSource for SlotCache {
@@ -105,13 +105,14 @@ impl SlotSource for SlotCache {
         &self.arena
     }
 
-    fn take(&mut self, len: usize) -> Option<Handle> {
-        match SlotClass::for_frame(len)? {
-            SlotClass::Small => self
-                .remove(SlotClass::Small)
-                .or_else(|| self.remove(SlotClass::Large)),
-            SlotClass::Large => self.remove(SlotClass::Large),
-        }
+    fn take_class(&mut self, class: SlotClass) -> Option<Handle> {
+        let slot = match class {
+            SlotClass::Small => self.small.pop(),
+            SlotClass::Large => self.large.pop(),
+        }?;
+        self.arena.states.take(slot);
+        self.arena.set_layout(slot, Layout::whole(0));
+        Some(slot)
     }
 
     fn put(&mut self, slot: Handle) {

@@ -196,6 +196,17 @@ impl Arena {
         Some(to)
     }
 
+    /// Copies a frame into a slot that holds none.
+    ///
+    /// # Safety
+    /// The caller holds both handles, and nothing in the slot is shared.
+    pub(super) unsafe fn copy_into_empty(&self, frame: Handle, slot: Handle) {
+        // SAFETY: as the caller promises.
+        let room = unsafe { self.room(slot) };
+        let len = self.gather(frame, room).map(|copied| copied.len());
+        self.set_layout(slot, Layout::whole(len.expect("the slot is large enough") as u16));
+    }
+
     fn layout(&self, frame: Handle) -> Layout {
         self.states.expect_used(frame);
         // SAFETY: the caller holds the handle, so nobody writes this layout now.

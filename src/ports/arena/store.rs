@@ -59,17 +59,6 @@ impl ArenaStore {
         self.slots - self.small.len() - self.large.len()
     }
 
-    /// Takes a slot of exactly this class, to be given to an I/O worker's [`SlotCache`](super::SlotCache).
-    pub fn take_class(&mut self, class: SlotClass) -> Option<Handle> {
-        let slot = match class {
-            SlotClass::Small => self.small.pop(),
-            SlotClass::Large => self.large.pop(),
-        }?;
-        self.arena.states.take(slot);
-        self.arena.set_layout(slot, Layout::whole(0));
-        Some(slot)
-    }
-
     fn push_free(&mut self, slot: Handle) {
         match self.arena.class(slot) {
             SlotClass::Small => self.small.push(slot),
@@ -107,13 +96,14 @@ impl SlotSource for ArenaStore {
         &self.arena
     }
 
-    fn take(&mut self, len: usize) -> Option<Handle> {
-        match SlotClass::for_frame(len)? {
-            SlotClass::Small => self
-                .take_class(SlotClass::Small)
-                .or_else(|| self.take_class(SlotClass::Large)),
-            SlotClass::Large => self.take_class(SlotClass::Large),
-        }
+    fn take_class(&mut self, class: SlotClass) -> Option<Handle> {
+        let slot = match class {
+            SlotClass::Small => self.small.pop(),
+            SlotClass::Large => self.large.pop(),
+        }?;
+        self.arena.states.take(slot);
+        self.arena.set_layout(slot, Layout::whole(0));
+        Some(slot)
     }
 
     fn put(&mut self, slot: Handle) {
