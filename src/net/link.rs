@@ -192,7 +192,7 @@ pub fn disable_ipv6(name: &str) -> Result<()> {
 
 /// Refuses what `dev_valid_name` of the kernel refuses; without this the error would speak of attributes,
 /// and a name with '/' would leave the directory it is pasted into.
-pub(super) fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let bad = |byte: u8| byte == b'/' || byte == b':' || byte == 0 || byte.is_ascii_whitespace();
     if name.is_empty() || name.len() > 15 || name == "." || name == ".." || name.bytes().any(bad) {
         return Err(Error::BadName {

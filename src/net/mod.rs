@@ -13,6 +13,7 @@ mod userns;
 mod veth;
 
 pub use error::{Error, Result};
+pub(crate) use link::check_name;
 pub use link::{LinkChange, LinkFacts, delete_link, disable_ipv6, link, links, move_link, set_link};
 pub use netns::{Netns, NetnsId};
 pub use userns::enter_user_namespace;
