@@ -86,6 +86,8 @@ pub struct Drop {
     pub port: PortId,
     /// Traffic class of the frame.
     pub tc: u8,
+    /// Length of the frame there (`mac_len`).
+    pub mac_len: u32,
     /// The buffer limit, where one decided.
     pub refusal: Option<Refusal>,
 }

@@ -137,13 +137,14 @@ impl Store for VecStore {
 
     fn copy(&mut self, frame: Handle, prefix_len: usize) -> Option<Handle> {
         let copy = self.take()?;
-        let source = self.slots[frame.0 as usize].clone();
+        let Ok([source, target]) = self.slots.get_disjoint_mut([frame.0 as usize, copy.0 as usize]) else {
+            unreachable!("a slot in use was taken");
+        };
         // A copy of a copy stores its whole prefix: its rest begins where that ends.
         let stored = match source.rest {
             NONE => (source.end - source.start).min(prefix_len),
             _ => source.end - source.start,
         };
-        let target = &mut self.slots[copy.0 as usize];
         target.end = target.start + stored;
         target.bytes[target.start..target.end]
             .copy_from_slice(&source.bytes[source.start..source.start + stored]);
@@ -153,11 +154,10 @@ impl Store for VecStore {
             rest => (rest, source.rest_from),
         };
         (target.rest, target.rest_from) = (rest, rest_from);
+        source.editable = source.editable.min(stored);
         if rest != NONE {
             self.slots[rest as usize].users += 1;
         }
-        let original = &mut self.slots[frame.0 as usize];
-        original.editable = original.editable.min(stored);
         Some(copy)
     }
 

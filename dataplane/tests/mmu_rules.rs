@@ -251,6 +251,31 @@ fn a_lossy_group_whose_congestion_is_signalled_has_xoff() {
 }
 
 #[test]
+fn the_first_cell_of_headroom_is_xoff_whatever_the_limit() {
+    // A static limit that the pool does not reach, because others hold most of it.
+    let mut mmu = Mmu::new(&config(
+        0,
+        BufferProfile {
+            threshold: Threshold::Static(70),
+            ..lossless()
+        },
+    ));
+    assert_eq!(arrive(&mut mmu, B, 5 + 60), Ok(false));
+    assert_eq!(arrive(&mut mmu, A, 5 + 40), Ok(false));
+    assert_eq!(arrive(&mut mmu, A, 1), Ok(true));
+    assert_eq!(mmu.pg_buffers(A).headroom.current_cells, 1);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "released more than was charged")]
+fn releasing_more_than_was_charged_is_a_bug() {
+    let mut mmu = Mmu::new(&config(0, lossless()));
+    arrive(&mut mmu, A, 3).expect("room");
+    release(&mut mmu, A, 4);
+}
+
+#[test]
 fn xon_after_exactly_the_offset() {
     for offset in 1..20 {
         let mut mmu = Mmu::new(&config(

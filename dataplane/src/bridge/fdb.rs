@@ -47,7 +47,8 @@ pub(crate) struct Fdb {
 
 impl Fdb {
     pub(crate) fn new(entries_max: usize, ageing: Picos) -> Fdb {
-        let entries = HashMap::with_capacity_and_hasher(entries_max, BuildHasherDefault::default());
+        // Twice the room: places of removed entries are then cleaned up in place, never by growing.
+        let entries = HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default());
         Fdb {
             entries,
             entries_max,

@@ -17,7 +17,7 @@ pub(crate) enum TagEdit {
     Rewrite { tpid: u16, tci: u16 },
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PortVlans {
     tpid: u16,
     /// VLAN of untagged frames.
@@ -27,7 +27,7 @@ struct PortVlans {
 }
 
 /// Membership of all ports, or none where no VLAN is configured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VlanTable {
     /// `None`: one transparent bridge.
     ports: Option<Vec<PortVlans>>,

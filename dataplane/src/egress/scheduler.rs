@@ -112,6 +112,11 @@ impl Scheduler {
         }
     }
 
+    /// All queues have been emptied at once.
+    pub(crate) fn forget_deficits(&mut self) {
+        self.deficit = [0; PRIORITIES];
+    }
+
     fn held_by_shapers(&self, now: Picos, candidates: u8) -> u8 {
         bits(candidates & self.shaped)
             .filter(|&n| self.shapers[n].as_ref().is_some_and(|s| s.ready_at() > now))

@@ -220,12 +220,13 @@ impl Switch {
                 state.marker.hit(wred, behind)
             }
         };
-        if hit
-            && rewrite::mark_ce(
-                &mut store.prefix_mut(frame.frame)[usize::from(frame.l3_offset)..],
-                frame.payload,
-            )
-        {
+        if !hit {
+            return;
+        }
+        let l3 = store
+            .prefix_mut(frame.frame)
+            .get_mut(usize::from(frame.l3_offset)..);
+        if l3.is_some_and(|l3| rewrite::mark_ce(l3, frame.payload)) {
             state.counters.ecn_marked += 1;
             let counters = &mut state.counters.queues[queue];
             counters.wred_ecn_marked_packets += 1;

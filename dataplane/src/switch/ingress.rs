@@ -1,47 +1,62 @@
 //! The way of a frame from its arrival into the egress queues.
 
 use super::Switch;
-use super::timers::TimerKind;
 use crate::bridge::TagEdit;
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
-use crate::egress::{Charge, QueuedFrame};
+use crate::egress::{Charge, NO_FRAME, QueuedFrame};
 use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId};
+use crate::mmu::{IngressPlan, Refusal};
 use crate::outputs::{Drop, Outputs, Punt, Verdict};
 use crate::parse::{Payload, Tag};
 use crate::time::Picos;
-use crate::wire::mac_control::{MacControl, Pfc};
-use crate::wire::vlan;
+use crate::wire::vlan::{self, TAG_LEN};
 
 /// Octets that a flooded copy stores for itself: all headers the switch may edit, tags included.
 pub const FLOOD_PREFIX_BYTES: usize = 128;
-const ETHERNET_HEADER: u32 = 14;
-const TAG: u32 = 4;
 
 /// One way out for a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leg {
-    to: PortId,
-    queue: usize,
-    edit: TagEdit,
-    mac_len: u32,
-    cells: u32,
-    mark: bool,
-    frame: Handle,
+    pub(super) to: PortId,
+    pub(super) queue: usize,
+    pub(super) edit: TagEdit,
+    pub(super) mac_len: u32,
+    pub(super) cells: u32,
+    pub(super) mark: bool,
+    pub(super) frame: Handle,
 }
 
 /// What is known of an arrival on its way through.
 #[derive(Clone, Copy)]
-struct Transit {
-    now: Picos,
-    from: PortId,
-    vlan: u16,
-    tc: u8,
-    lossless: bool,
-    tag: Option<Tag>,
-    frame_len: u32,
-    ecn_capable: bool,
+pub(super) struct Transit {
+    pub(super) now: Picos,
+    pub(super) from: PortId,
+    pub(super) pg: PgId,
+    pub(super) vlan: u16,
+    pub(super) tc: u8,
+    pub(super) lossless: bool,
+    pub(super) ecn_capable: bool,
+    pub(super) payload: Payload,
+    pub(super) l3_offset: u8,
+    pub(super) tag: Option<Tag>,
+    pub(super) frame: Handle,
+    pub(super) frame_len: u32,
+    pub(super) mac_len: u32,
+}
+
+impl Transit {
+    /// The frame is dropped where it came in.
+    pub(super) fn drop(&self, reason: DropReason) -> Drop {
+        Drop {
+            reason,
+            port: self.from,
+            tc: self.tc,
+            mac_len: self.mac_len,
+            refusal: None,
+        }
+    }
 }
 
 impl Switch {
@@ -63,7 +78,23 @@ impl Switch {
         ingress.counters.rx_packets += 1;
         ingress.counters.rx_bytes += u64::from(mac_len);
         ingress.counters.rx_class_packets[usize::from(tc)] += 1;
-        match self.forward(now, port, arrival, mac_len, tc, store, outputs) {
+        let pg = PgId::new(port, ingress.priority_group(tc));
+        let transit = Transit {
+            now,
+            from: port,
+            pg,
+            vlan: 0,
+            tc,
+            lossless: self.mmu.lossless(pg),
+            ecn_capable: arrival.parsed.ecn_capable(),
+            payload: arrival.parsed.payload,
+            l3_offset: arrival.parsed.l3_offset,
+            tag: arrival.parsed.tag,
+            frame: arrival.frame,
+            frame_len: arrival.frame_len,
+            mac_len,
+        };
+        match self.forward(transit, store, outputs) {
             Ok(verdict) => verdict,
             Err(drop) => {
                 self.ports[drop.port.index()].count_drop(&drop);
@@ -73,288 +104,144 @@ impl Switch {
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // one call site; a struct would only rename the list
     fn forward<S: Store>(
         &mut self,
-        now: Picos,
-        from: PortId,
-        arrival: &Arrival,
-        mac_len: u32,
-        tc: u8,
+        mut transit: Transit,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<Verdict, Drop> {
-        let parsed = &arrival.parsed;
+        let (now, from) = (transit.now, transit.from);
         let ingress = &self.ports[from.index()];
-        let refuse = |reason| Drop {
-            reason,
-            port: from,
-            tc,
-            refusal: None,
-        };
         if !ingress.up() {
-            return Err(refuse(DropReason::PortDown));
+            return Err(transit.drop(DropReason::PortDown));
         }
-        let Some((destination, source)) = addresses(store.prefix(arrival.frame)) else {
-            return Err(refuse(DropReason::Truncated));
+        let Some((destination, source)) = addresses(store.prefix(transit.frame)) else {
+            return Err(transit.drop(DropReason::Truncated));
         };
-        if arrival.frame_len > ingress.mtu + u32::from(parsed.l3_offset) {
-            return Err(refuse(DropReason::ExceedsL2Mtu));
+        if transit.frame_len > ingress.mtu + u32::from(transit.l3_offset) {
+            return Err(transit.drop(DropReason::ExceedsL2Mtu));
         }
-        check_addresses(destination, source).map_err(refuse)?;
+        check_addresses(destination, source).map_err(|reason| transit.drop(reason))?;
         if is_reserved(destination) {
-            if !self.cpu_attached {
-                return Err(refuse(DropReason::DmacReserved));
-            }
-            outputs.punts.push(Punt {
-                port: from,
-                frame: arrival.frame,
-            });
-            return Ok(Verdict::Punted);
+            return self.punt(&transit, outputs);
         }
-        let vlan = self
-            .vlans
-            .ingress(from, parsed.tag)
-            .ok_or_else(|| refuse(DropReason::IngressVlanFilter))?;
+        let Some(vlan) = self.vlans.ingress(from, transit.tag) else {
+            return Err(transit.drop(DropReason::IngressVlanFilter));
+        };
+        transit.vlan = vlan;
         self.fdb.learn(now, vlan, source, from);
-        let pg = PgId::new(from, ingress.priority_group(tc));
-        let transit = Transit {
-            now,
-            from,
-            vlan,
-            tc,
-            lossless: self.mmu.lossless(pg),
-            tag: parsed.tag,
-            frame_len: arrival.frame_len,
-            ecn_capable: parsed.ecn_capable(),
-        };
-        let known = if is_group(destination) {
-            None
-        } else {
-            self.fdb.lookup(now, vlan, destination)
-        };
-        match known {
-            Some(to) if to == from => Err(refuse(DropReason::L2LoopbackFilter)),
-            Some(to) => self.unicast(&transit, pg, to, arrival, mac_len, store, outputs),
-            None => self.flood(&transit, pg, arrival, mac_len, store, outputs),
+        if is_group(destination) {
+            return self.flood(&transit, store, outputs);
+        }
+        match self.fdb.lookup(now, vlan, destination) {
+            Some(to) if to == from => Err(transit.drop(DropReason::L2LoopbackFilter)),
+            Some(to) => self.unicast(&transit, to, store, outputs),
+            None => self.flood(&transit, store, outputs),
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    fn punt(&self, transit: &Transit, outputs: &mut Outputs) -> Result<Verdict, Drop> {
+        if !self.cpu_attached {
+            return Err(transit.drop(DropReason::DmacReserved));
+        }
+        outputs.punts.push(Punt {
+            port: transit.from,
+            frame: transit.frame,
+        });
+        Ok(Verdict::Punted)
+    }
+
     fn unicast<S: Store>(
         &mut self,
         transit: &Transit,
-        pg: PgId,
         to: PortId,
-        arrival: &Arrival,
-        mac_len: u32,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<Verdict, Drop> {
-        let leg = self.leg(transit, to, arrival.frame)?;
-        let cells = self.mmu.cells(mac_len);
-        let plan = self.plan_ingress(transit, pg, cells, 1)?;
+        let leg = self.leg(transit, to)?;
+        let (cells, plan) = self.plan_ingress(transit, 1)?;
         let queue = QueueId::new(to, leg.queue as u8);
         let egress = self
             .mmu
             .plan_egress(queue, leg.cells, transit.lossless)
-            .map_err(|refusal| queue_drop(to, transit.tc, refusal))?;
+            .map_err(|refusal| queue_drop(transit, &leg, refusal))?;
         self.mmu.commit_egress(queue, egress);
-        let xoff = self.mmu.commit_ingress(pg, plan);
-        self.accept(transit, pg, mac_len, xoff, outputs, store);
-        self.enqueue(transit, leg, Charge::Own { pg, cells }, arrival, store);
+        let xoff = self.mmu.commit_ingress(transit.pg, plan);
+        self.accept(transit, xoff, outputs, store);
+        let charge = Charge::Own {
+            pg: transit.pg,
+            cells,
+        };
+        self.enqueue(transit, &leg, charge, store);
         self.kick(transit.now, to, store, outputs);
         Ok(Verdict::Forwarded { copies: 1 })
     }
 
-    fn flood<S: Store>(
-        &mut self,
-        transit: &Transit,
-        pg: PgId,
-        arrival: &Arrival,
-        mac_len: u32,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) -> Result<Verdict, Drop> {
-        let cells = self.mmu.cells(mac_len);
-        let members = self.vlans.members(transit.vlan).len();
-        let plan = self.plan_ingress(transit, pg, cells, members)?;
-        let mut legs = core::mem::take(&mut self.legs);
-        legs.clear();
-        let refused = self.flood_legs(transit, arrival.frame, &mut legs, store);
-        if legs.is_empty() {
-            self.legs = legs;
-            let none = Drop {
-                reason: DropReason::L2LoopbackFilter,
-                port: transit.from,
-                tc: transit.tc,
-                refusal: None,
-            };
-            return Err(refused.unwrap_or(none));
-        }
-        if let Some(drop) = refused {
-            self.ports[drop.port.index()].count_drop(&drop);
-        }
-        let copies = legs.len() as u16;
-        let charge = match copies {
-            1 => Charge::Own { pg, cells },
-            n => self.frames.share_charge(pg, cells, u32::from(n)),
-        };
-        let xoff = self.mmu.commit_ingress(pg, plan);
-        self.accept(transit, pg, mac_len, xoff, outputs, store);
-        for leg in &legs {
-            self.enqueue(transit, *leg, charge, arrival, store);
-        }
-        for leg in &legs {
-            self.kick(transit.now, leg.to, store, outputs);
-        }
-        self.legs = legs;
-        Ok(Verdict::Forwarded { copies })
-    }
-
-    /// Finds the ports a flooded frame can leave by, charges their queues and makes the copies; the last leg
-    /// takes the frame itself. Refusals are counted, but for the last one, which is returned.
-    fn flood_legs<S: Store>(
-        &mut self,
-        transit: &Transit,
-        original: Handle,
-        legs: &mut Vec<Leg>,
-        store: &mut S,
-    ) -> Option<Drop> {
-        let mut refused: Option<Drop> = None;
-        for index in 0..self.vlans.members(transit.vlan).len() {
-            let to = self.vlans.members(transit.vlan)[index];
-            if to == transit.from || !self.ports[to.index()].up() {
-                continue;
-            }
-            let result = self.leg(transit, to, original).and_then(|leg| {
-                let queue = QueueId::new(to, leg.queue as u8);
-                let plan = self
-                    .mmu
-                    .plan_egress(queue, leg.cells, transit.lossless)
-                    .map_err(|refusal| queue_drop(to, transit.tc, refusal))?;
-                self.mmu.commit_egress(queue, plan);
-                Ok(leg)
-            });
-            match result {
-                Ok(leg) => legs.push(leg),
-                Err(drop) => {
-                    if let Some(earlier) = refused.replace(drop) {
-                        self.ports[earlier.port.index()].count_drop(&earlier);
-                    }
-                }
-            }
-        }
-        let originals = legs.len().saturating_sub(1);
-        let mut index = 0;
-        for _ in 0..originals {
-            match store.copy(original, FLOOD_PREFIX_BYTES) {
-                Some(copy) => {
-                    legs[index].frame = copy;
-                    index += 1;
-                }
-                None => {
-                    let leg = legs.remove(index);
-                    self.mmu
-                        .release_egress(QueueId::new(leg.to, leg.queue as u8), leg.cells);
-                    let reason = DropReason::NoBufferSpace;
-                    let drop = Drop {
-                        reason,
-                        port: leg.to,
-                        tc: transit.tc,
-                        refusal: None,
-                    };
-                    self.ports[leg.to.index()].count_drop(&drop);
-                }
-            }
-        }
-        refused
-    }
-
-    fn plan_ingress(
-        &self,
-        transit: &Transit,
-        pg: PgId,
-        cells: u32,
-        copies: usize,
-    ) -> Result<crate::mmu::IngressPlan, Drop> {
-        let drop = |reason, refusal| Drop {
-            reason,
-            port: transit.from,
-            tc: transit.tc,
-            refusal,
-        };
+    /// How many cells the frame occupies on its ingress port, and where they would be charged.
+    pub(super) fn plan_ingress(&self, transit: &Transit, copies: usize) -> Result<(u32, IngressPlan), Drop> {
         if self.frames.room() < copies {
-            return Err(drop(DropReason::NoBufferSpace, None));
+            return Err(transit.drop(DropReason::NoBufferSpace));
         }
-        self.mmu
-            .plan_ingress(pg, cells)
-            .map_err(|refusal| drop(DropReason::PriorityGroupDropped, Some(refusal)))
+        let cells = self.mmu.cells(transit.mac_len);
+        match self.mmu.plan_ingress(transit.pg, cells) {
+            Ok(plan) => Ok((cells, plan)),
+            Err(refusal) => Err(Drop {
+                refusal: Some(refusal),
+                ..transit.drop(DropReason::PriorityGroupDropped)
+            }),
+        }
     }
 
     /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
-    fn accept<S: Store>(
+    pub(super) fn accept<S: Store>(
         &mut self,
         transit: &Transit,
-        pg: PgId,
-        mac_len: u32,
         xoff: bool,
         outputs: &mut Outputs,
         store: &mut S,
     ) {
         let ingress = &mut self.ports[transit.from.index()];
-        let group = &mut ingress.counters.pgs[usize::from(pg.number())];
+        let group = &mut ingress.counters.pgs[usize::from(transit.pg.number())];
         group.packets += 1;
-        group.bytes += u64::from(mac_len);
+        group.bytes += u64::from(transit.mac_len);
         if xoff {
             group.xoff_transitions += 1;
-            let priorities = ingress.signalling(pg.number());
+            let priorities = ingress.signalling(transit.pg.number());
             ingress.generator.xoff(transit.now, priorities);
             self.kick_control(transit.now, transit.from, store, outputs);
         }
     }
 
     /// What leaving by `to` means for this frame, or why it cannot.
-    fn leg(&mut self, transit: &Transit, to: PortId, frame: Handle) -> Result<Leg, Drop> {
+    pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, Drop> {
         let drop = |reason| Drop {
-            reason,
             port: to,
-            tc: transit.tc,
-            refusal: None,
+            ..transit.drop(reason)
         };
-        let mark_point = self.mark_point;
         let egress = &mut self.ports[to.index()];
         if !egress.up() {
             return Err(drop(DropReason::L3EgressLinkDown));
         }
-        let edit = self
-            .vlans
-            .egress(transit.from, to, transit.vlan, transit.tag)
-            .ok_or_else(|| drop(DropReason::EgressVlanFilter))?;
-        let frame_len = match edit {
-            TagEdit::Pop => transit.frame_len - TAG,
-            TagEdit::Push { .. } => transit.frame_len + TAG,
-            TagEdit::Keep | TagEdit::Rewrite { .. } => transit.frame_len,
+        let Some(edit) = self.vlans.egress(transit.from, to, transit.vlan, transit.tag) else {
+            return Err(drop(DropReason::EgressVlanFilter));
         };
-        if frame_len > egress.mtu + ETHERNET_HEADER + 2 * TAG {
+        // Tags do not count against the MTU, so that their edit does not matter.
+        if transit.frame_len > egress.mtu + u32::from(transit.l3_offset) {
             return Err(drop(DropReason::ExceedsL2Mtu));
         }
+        let mac_len = match edit {
+            TagEdit::Keep | TagEdit::Rewrite { .. } => egress.link.mac_len(transit.frame_len),
+            TagEdit::Pop => egress.link.mac_len(transit.frame_len - TAG_LEN as u32),
+            TagEdit::Push { .. } => egress.link.mac_len(transit.frame_len + TAG_LEN as u32),
+        };
         let queue = egress.queue(transit.tc);
-        let mut mark = false;
-        if let Some(wred) = &egress.wred[queue] {
-            let early_drop = wred.drop && !transit.lossless && !(wred.ecn && transit.ecn_capable);
-            let mark_here = mark_point == MarkPoint::Enqueue && wred.ecn && transit.ecn_capable;
-            if early_drop || mark_here {
-                let queued = self.frames.queued_bytes(to.index() * PRIORITIES + queue);
-                let hit = egress.marker.hit(wred, queued);
-                if hit && early_drop {
-                    egress.counters.queues[queue].wred_dropped_packets += 1;
-                    return Err(drop(DropReason::WredDropped));
-                }
-                mark = hit;
-            }
-        }
-        let mac_len = egress.link.mac_len(frame_len);
+        let mark = match egress.wred[queue].is_some() {
+            true => self.early(transit, to, queue).map_err(|reason| Drop {
+                mac_len,
+                ..drop(reason)
+            })?,
+            false => false,
+        };
         Ok(Leg {
             to,
             queue,
@@ -362,99 +249,60 @@ impl Switch {
             mac_len,
             cells: self.mmu.cells(mac_len),
             mark,
-            frame,
+            frame: transit.frame,
         })
     }
 
-    fn enqueue<S: Store>(
-        &mut self,
-        transit: &Transit,
-        leg: Leg,
-        charge: Charge,
-        arrival: &Arrival,
-        store: &mut S,
-    ) {
-        edit_tag(leg.edit, leg.frame, store);
-        let shift = match leg.edit {
-            TagEdit::Push { .. } => TAG as u8,
-            TagEdit::Pop => (TAG as u8).wrapping_neg(),
-            _ => 0,
+    /// What WRED says on arrival: to mark the frame (true), to leave it, or to drop it.
+    fn early(&mut self, transit: &Transit, to: PortId, queue: usize) -> Result<bool, DropReason> {
+        let egress = &mut self.ports[to.index()];
+        let Some(wred) = &egress.wred[queue] else {
+            return Ok(false);
         };
+        let may_mark = wred.ecn && transit.ecn_capable;
+        let early_drop = wred.drop && !transit.lossless && !may_mark;
+        let mark_here = self.mark_point == MarkPoint::Enqueue && may_mark;
+        if !early_drop && !mark_here {
+            return Ok(false);
+        }
+        let queued = self.frames.queued_bytes(to.index() * PRIORITIES + queue);
+        let hit = egress.marker.hit(wred, queued);
+        if hit && early_drop {
+            egress.counters.queues[queue].wred_dropped_packets += 1;
+            return Err(DropReason::WredDropped);
+        }
+        Ok(hit)
+    }
+
+    pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
+        let mut l3_offset = transit.l3_offset;
+        if leg.edit != TagEdit::Keep {
+            l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
+        }
         let queued = QueuedFrame {
             frame: leg.frame,
-            next: crate::egress::NO_FRAME,
+            next: NO_FRAME,
             mac_len: leg.mac_len,
             cells: leg.cells,
             charge,
             ready_at: transit.now.saturating_add(self.pipeline_latency),
             tc: transit.tc,
-            l3_offset: arrival.parsed.l3_offset.wrapping_add(shift),
-            payload: arrival.parsed.payload,
+            l3_offset,
+            payload: transit.payload,
             ecn_capable: transit.ecn_capable,
             mark: leg.mark,
         };
         self.frames.push(leg.to.index() * PRIORITIES + leg.queue, queued);
         self.ports[leg.to.index()].backlog |= 1 << leg.queue;
     }
-
-    fn receive_control<S: Store>(
-        &mut self,
-        now: Picos,
-        port: PortId,
-        arrival: &Arrival,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) -> Verdict {
-        let bytes = store.prefix(arrival.frame);
-        self.control_log.record(now, port, bytes);
-        let ingress = &mut self.ports[port.index()];
-        let verdict = match MacControl::parse(bytes) {
-            _ if !ingress.up() => Err(DropReason::PortDown),
-            Err(_) => Err(DropReason::MacControlUnknown),
-            // 802.3x: ignored while PFC is on, and without PFC nothing here obeys it yet.
-            Ok(MacControl::Pause { .. }) => {
-                ingress.counters.pause_rx += 1;
-                Ok(false)
-            }
-            Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
-                ingress.counters.pfc_rx_frames += 1;
-                crate::pfc::bits(enable).for_each(|n| ingress.counters.pfc_rx[n] += 1);
-                ingress
-                    .receiver
-                    .receive(now, enable, &quanta, ingress.pfc.honoured(), &ingress.link);
-                Ok(ingress.refresh_paused_queues())
-            }
-        };
-        store.release(arrival.frame);
-        match verdict {
-            Ok(resumed) => {
-                let expiry = self.ports[port.index()].receiver.next_expiry();
-                self.timers.arm(port, TimerKind::PauseExpiry, expiry, outputs);
-                if resumed {
-                    self.kick(now, port, store, outputs);
-                }
-                Verdict::Control
-            }
-            Err(reason) => {
-                let drop = Drop {
-                    reason,
-                    port,
-                    tc: 0,
-                    refusal: None,
-                };
-                self.ports[port.index()].count_drop(&drop);
-                Verdict::Dropped(drop)
-            }
-        }
-    }
 }
 
-fn queue_drop(port: PortId, tc: u8, refusal: crate::mmu::Refusal) -> Drop {
+pub(super) fn queue_drop(transit: &Transit, leg: &Leg, refusal: Refusal) -> Drop {
     Drop {
-        reason: DropReason::QueueDropped,
-        port,
-        tc,
+        port: leg.to,
+        mac_len: leg.mac_len,
         refusal: Some(refusal),
+        ..transit.drop(DropReason::QueueDropped)
     }
 }
 
@@ -484,21 +332,27 @@ fn is_reserved(address: [u8; 6]) -> bool {
     matches!(address, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }
 
-fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, store: &mut S) {
+/// Edits the outer tag of a frame; returns where its layer-3 header lies then.
+#[inline(never)]
+fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
     match edit {
-        TagEdit::Keep => {}
+        TagEdit::Keep => l3_offset,
         TagEdit::Rewrite { tpid, tci } => {
-            let [a, b] = tpid.to_be_bytes();
-            let [c, d] = tci.to_be_bytes();
-            store.prefix_mut(frame)[12..16].copy_from_slice(&[a, b, c, d]);
+            if let Some(octets) = store.prefix_mut(frame).get_mut(12..16) {
+                octets[..2].copy_from_slice(&tpid.to_be_bytes());
+                octets[2..].copy_from_slice(&tci.to_be_bytes());
+            }
+            l3_offset
         }
         TagEdit::Push { tpid, tci } => {
-            store.push_front(frame, TAG as usize);
+            store.push_front(frame, TAG_LEN);
             vlan::write_pushed(store.prefix_mut(frame), Tag { tpid, tci });
+            l3_offset + TAG_LEN as u8
         }
         TagEdit::Pop => {
             vlan::prepare_pull(store.prefix_mut(frame));
-            store.pull_front(frame, TAG as usize);
+            store.pull_front(frame, TAG_LEN);
+            l3_offset - TAG_LEN as u8
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The switch: ports, memory management unit and bridge, driven by arrivals and deadlines.
 
+mod control;
 mod control_log;
 mod departure;
+mod flood;
 mod ingress;
 mod port;
 mod timers;
@@ -97,7 +99,8 @@ impl Switch {
         }
     }
 
-    /// Makes `config` the current generation. Frames in queues stay, buffer use is kept and weighed by the new limits.
+    /// Makes `config` the current generation. Frames in queues stay, buffer use is kept and weighed by the new limits,
+    /// learnt addresses stay unless the VLANs change. Sizes of tables and the seed are those of the start.
     pub fn apply<S: Store>(
         &mut self,
         now: Picos,
@@ -115,8 +118,11 @@ impl Switch {
         self.mark_point = config.mark_point;
         self.pipeline_latency = config.pipeline_latency;
         self.fdb.set_ageing(config.fdb_ageing);
-        self.vlans = VlanTable::new(config);
-        self.fdb.flush();
+        let vlans = VlanTable::new(config);
+        if vlans != self.vlans {
+            self.vlans = vlans;
+            self.fdb.flush();
+        }
         self.mmu.reconfigure(config, &mut self.resumed);
         let was_up: Vec<bool> = self.ports.iter().map(Port::up).collect();
         for (state, port) in self.ports.iter_mut().zip(&config.ports) {
@@ -178,6 +184,7 @@ impl Switch {
         state.receiver.release(now, 0);
         state.refresh_paused_queues();
         state.generator.forget_peer();
+        state.scheduler.forget_deficits();
         state.backlog = 0;
         while let Some(frame) = state.control.pop_front() {
             store.release(frame);
@@ -186,11 +193,11 @@ impl Switch {
             while let Some(frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
-                let reason = DropReason::PortFlushed;
                 self.ports[port.index()].count_drop(&Drop {
-                    reason,
+                    reason: DropReason::PortFlushed,
                     port,
                     tc: frame.tc,
+                    mac_len: frame.mac_len,
                     refusal: None,
                 });
             }

@@ -159,10 +159,24 @@ impl Port {
         self.generator.owes() || !self.control.is_empty() || self.sendable() != 0
     }
 
+    #[cold]
     pub(crate) fn count_drop(&mut self, drop: &Drop) {
         self.counters.drops[drop.reason as usize][usize::from(drop.tc)] += 1;
         if drop.refusal.is_some() {
             self.refusals[drop.reason as usize] = drop.refusal;
+        }
+        match drop.reason {
+            DropReason::PriorityGroupDropped => {
+                let group = usize::from(self.priority_group(drop.tc));
+                self.counters.pgs[group].dropped_packets += 1;
+            }
+            DropReason::QueueDropped => {
+                let queue = self.queue(drop.tc);
+                let counters = &mut self.counters.queues[queue];
+                counters.dropped_packets += 1;
+                counters.dropped_bytes += u64::from(drop.mac_len);
+            }
+            _ => {}
         }
     }
 }
