@@ -7,4 +7,5 @@ pub mod failure;
 pub mod host;
 pub mod lab;
 pub mod net;
+pub mod ports;
 pub mod report;
