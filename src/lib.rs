@@ -2,4 +2,6 @@
 
 pub mod control;
 pub mod failure;
+pub mod lab;
+pub mod net;
 pub mod report;
