@@ -1,5 +1,6 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
 
+pub mod cli;
 pub mod control;
 pub mod failure;
 pub mod lab;

@@ -3,6 +3,7 @@
 //! Field by field: `docs/report.md`.
 
 mod environment;
+pub mod flow;
 mod number;
 mod snapshot;
 mod switch;
@@ -13,6 +14,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 pub use environment::{Environment, StealMeter, allowed_cpus};
+pub use flow::{FlowReport, LatencyReport};
 pub use number::{grouped, nanos, percent, rate};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
@@ -65,46 +67,6 @@ pub struct Taint {
     pub since_ns: u64,
     /// What happened, where, and how large it was.
     pub cause: String,
-}
-
-/// One direction of traffic of one class from one host to another, after draining.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct FlowReport {
-    /// Name of the sending host.
-    pub src: String,
-    /// Name of the receiving host.
-    pub dst: String,
-    /// Priority of its frames, 0 to 7.
-    pub class: u8,
-    /// The lab declares that no frame of it may be lost, whatever the switch is configured to.
-    pub lossless: bool,
-    /// Frames the sender put on its link.
-    pub sent_frames: u64,
-    /// Frames that arrived, each counted once.
-    pub received_frames: u64,
-    /// Frames sent and never received.
-    pub lost_frames: u64,
-    /// Frames that arrived behind a later one.
-    pub reordered_frames: u64,
-    /// Frames whose RoCE invariant CRC did not match.
-    pub icrc_errors: u64,
-    /// Payload bits received per second of model time, first to last arrival.
-    pub goodput_bps: u64,
-    /// Time from the sender's link to the receiver, in nanoseconds of model time.
-    pub latency_ns: Latency,
-}
-
-/// Percentiles of a latency, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Latency {
-    /// Median.
-    pub p50: u64,
-    /// 99 % of frames were at most this late.
-    pub p99: u64,
-    /// 99.9 % of frames were at most this late.
-    pub p999: u64,
-    /// The latest frame.
-    pub max: u64,
 }
 
 /// Sums over the flows (first five) and over all ports of all switches (the rest).

@@ -49,6 +49,7 @@ pub(crate) fn snapshot() -> SwitchSnapshot {
         up: false,
         counters: PortCounters::default(),
         tx_deficit_ns: 0,
+        queues: [QueueBuffers::default(); 8],
         paused: 0,
         ..port.clone()
     };
@@ -81,7 +82,7 @@ fn flow(class: u8, lossless: bool, lost: u64) -> FlowReport {
         received_frames: 1_000 - lost,
         lost_frames: lost,
         goodput_bps: 800_000_000,
-        latency_ns: Latency {
+        latency_ns: LatencyReport {
             p50: 12_000,
             p99: 900_000,
             p999: 1_100_000,
