@@ -1,3 +1,7 @@
 //! The `xoff` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    xoff::cli::main().into()
+}

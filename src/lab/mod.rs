@@ -1,0 +1,10 @@
+//! Labs.
+
+mod file;
+pub mod plan;
+mod problem;
+mod resolve;
+mod units;
+
+pub use problem::{Problem, Problems};
+pub use resolve::{load, parse};
