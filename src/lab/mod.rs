@@ -4,7 +4,7 @@ mod file;
 pub mod plan;
 mod problem;
 mod resolve;
-mod units;
+pub(crate) mod units;
 
 pub use problem::{Problem, Problems};
 pub use resolve::{load, parse};
