@@ -26,7 +26,7 @@ mod run;
 mod stage;
 mod status;
 mod supervisor;
-mod units;
+pub(crate) mod units;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
