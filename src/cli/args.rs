@@ -104,7 +104,11 @@ pub struct SwitchRun {
     /// Ports named here are up, at 1 Gb/s unless the file says otherwise. The backend is how frames are moved:
     /// `packet` (an AF_PACKET ring, for any device), `tap` (a tap device that xoff makes and owns), `pnet` (slow and
     /// simple, to compare with), or `auto`, which chooses.
-    #[arg(long = "port", value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet]", required = true)]
+    #[arg(
+        long = "port",
+        value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet]",
+        required = true
+    )]
     pub ports: Vec<PortArgument>,
     /// How the work is spread.
     #[command(flatten)]
@@ -381,7 +385,11 @@ mod tests {
         fn check(command: &clap::Command) {
             for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
                 let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-                assert!(!about.is_empty() && !about.ends_with('.'), "{}: {about:?}", sub.get_name());
+                assert!(
+                    !about.is_empty() && !about.ends_with('.'),
+                    "{}: {about:?}",
+                    sub.get_name()
+                );
                 check(sub);
             }
         }

@@ -14,7 +14,9 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::environment("the result cannot be written").at("standard output").because(error))
+            Err(Failure::environment("the result cannot be written")
+                .at("standard output")
+                .because(error))
         }
         _ => Ok(()),
     }
@@ -65,7 +67,10 @@ pub(super) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> 
 /// # Errors
 /// The folder does not exist, or the path is a folder.
 pub(super) fn check_report_path(path: &Path) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let wrong = if path.is_dir() {
         "is a folder"
     } else if !folder.is_dir() {

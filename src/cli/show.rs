@@ -6,8 +6,8 @@ use super::{ShowCounters, TargetArguments, output};
 use crate::control::{Address, Client, Counters};
 use crate::failure::{Exit, Failure};
 use crate::report::{
-    PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, grouped, nanos, numbers,
-    percent, simple_table,
+    PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, grouped, nanos,
+    numbers, percent, simple_table,
 };
 
 /// Connects to the switch that the options name.
@@ -54,15 +54,45 @@ fn tables(counters: &Counters, taints: &[Taint]) -> String {
     let ports = &switch.ports;
     let sections = [
         ("", interfaces(ports)),
-        ("", by_eight(ports, "Port Rx", "PFC", |port| port.pfc_rx.map(grouped))),
-        ("", by_eight(ports, "Port Tx", "PFC", |port| port.pfc_tx.map(grouped))),
-        ("Time the peer held the port's priority paused:", by_eight(ports, "Port", "PFC", |port| port.paused_ns.map(time))),
-        ("Pause states now (P: paused by the peer, X: priority group in XOFF):", by_eight(ports, "Port", "PFC", states)),
+        (
+            "",
+            by_eight(ports, "Port Rx", "PFC", |port| port.pfc_rx.map(grouped)),
+        ),
+        (
+            "",
+            by_eight(ports, "Port Tx", "PFC", |port| port.pfc_tx.map(grouped)),
+        ),
+        (
+            "Time the peer held the port's priority paused:",
+            by_eight(ports, "Port", "PFC", |port| port.paused_ns.map(time)),
+        ),
+        (
+            "Pause states now (P: paused by the peer, X: priority group in XOFF):",
+            by_eight(ports, "Port", "PFC", states),
+        ),
         ("", queues(ports)),
-        ("Ingress shared pool occupancy per PG (watermark, bytes):", by_eight(ports, "Port", "PG", |port| groups(port, |pg| pg.shared_watermark_bytes))),
-        ("Ingress headroom per PG (watermark, bytes):", by_eight(ports, "Port", "PG", |port| groups(port, |pg| pg.headroom_watermark_bytes))),
-        ("Ingress PG dropped packets:", by_eight(ports, "Port", "PG", |port| groups(port, |pg| pg.dropped_packets))),
-        ("Egress shared pool occupancy per queue (watermark, bytes):", by_eight(ports, "Port", "UC", |port| array(&port.queues, |queue| queue.shared_watermark_bytes))),
+        (
+            "Ingress shared pool occupancy per PG (watermark, bytes):",
+            by_eight(ports, "Port", "PG", |port| {
+                groups(port, |pg| pg.shared_watermark_bytes)
+            }),
+        ),
+        (
+            "Ingress headroom per PG (watermark, bytes):",
+            by_eight(ports, "Port", "PG", |port| {
+                groups(port, |pg| pg.headroom_watermark_bytes)
+            }),
+        ),
+        (
+            "Ingress PG dropped packets:",
+            by_eight(ports, "Port", "PG", |port| groups(port, |pg| pg.dropped_packets)),
+        ),
+        (
+            "Egress shared pool occupancy per queue (watermark, bytes):",
+            by_eight(ports, "Port", "UC", |port| {
+                array(&port.queues, |queue| queue.shared_watermark_bytes)
+            }),
+        ),
         ("", pools(switch)),
         ("", drops(ports)),
     ];
@@ -79,8 +109,19 @@ fn tables(counters: &Counters, taints: &[Taint]) -> String {
 /// As `show interfaces counters`; the device, speed and lost time are ours.
 fn interfaces(ports: &[PortReport]) -> String {
     let header = [
-        "IFACE", "STATE", "DEVICE", "SPEED", "RX_OK", "RX_BYTES", "TX_OK", "TX_BYTES", "TX_UTIL", "TX_DEFICIT",
-        "DROPS", "ECN_MARKED", "HOST_LOST",
+        "IFACE",
+        "STATE",
+        "DEVICE",
+        "SPEED",
+        "RX_OK",
+        "RX_BYTES",
+        "TX_OK",
+        "TX_BYTES",
+        "TX_UTIL",
+        "TX_DEFICIT",
+        "DROPS",
+        "ECN_MARKED",
+        "HOST_LOST",
     ];
     let row = |port: &PortReport| {
         vec![
@@ -103,9 +144,16 @@ fn interfaces(ports: &[PortReport]) -> String {
 }
 
 /// One row for each port, one column for each of eight priorities, groups or queues.
-fn by_eight(ports: &[PortReport], corner: &str, prefix: &str, cells: impl Fn(&PortReport) -> [String; 8]) -> String {
+fn by_eight(
+    ports: &[PortReport],
+    corner: &str,
+    prefix: &str,
+    cells: impl Fn(&PortReport) -> [String; 8],
+) -> String {
     let columns: Vec<String> = (0..8).map(|number| format!("{prefix}{number}")).collect();
-    let header: Vec<&str> = std::iter::once(corner).chain(columns.iter().map(String::as_str)).collect();
+    let header: Vec<&str> = std::iter::once(corner)
+        .chain(columns.iter().map(String::as_str))
+        .collect();
     let row = |port: &PortReport| std::iter::once(port.name.clone()).chain(cells(port)).collect();
     simple_table(&header, 1, ports.iter().map(row).collect())
 }
@@ -129,13 +177,24 @@ fn groups(port: &PortReport, value: impl Fn(&PriorityGroupReport) -> u64) -> [St
 
 /// Eight cells; what a server of another version leaves out is a dash.
 fn array<T>(items: &[T], value: impl Fn(&T) -> u64) -> [String; 8] {
-    std::array::from_fn(|at| items.get(at).map_or_else(|| "-".to_owned(), |item| grouped(value(item))))
+    std::array::from_fn(|at| {
+        items
+            .get(at)
+            .map_or_else(|| "-".to_owned(), |item| grouped(value(item)))
+    })
 }
 
 /// As `show queue counters` and `show queue wredcounters` in one; queues that saw nothing are left out.
 fn queues(ports: &[PortReport]) -> String {
     let header = [
-        "Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes", "WredDrp/pkts", "EcnMarked/pkts",
+        "Port",
+        "TxQ",
+        "Counter/pkts",
+        "Counter/bytes",
+        "Drop/pkts",
+        "Drop/bytes",
+        "WredDrp/pkts",
+        "EcnMarked/pkts",
         "EcnMarked/bytes",
     ];
     let used = |queue: &QueueReport| queue.packets + queue.dropped_packets + queue.wred_dropped_packets > 0;
@@ -155,12 +214,22 @@ fn queues(ports: &[PortReport]) -> String {
             ]);
         }
     }
-    if rows.is_empty() { String::new() } else { simple_table(&header, 2, rows) }
+    if rows.is_empty() {
+        String::new()
+    } else {
+        simple_table(&header, 2, rows)
+    }
 }
 
 /// As `show buffer_pool watermark` and `show headroom-pool watermark`.
 fn pools(switch: &SwitchReport) -> String {
-    let header = ["Pool", "Bytes now", "Bytes watermark", "Headroom now", "Headroom watermark"];
+    let header = [
+        "Pool",
+        "Bytes now",
+        "Bytes watermark",
+        "Headroom now",
+        "Headroom watermark",
+    ];
     let rows = switch.pools.iter().map(|pool| {
         vec![
             pool.name.clone(),
@@ -178,11 +247,20 @@ fn drops(ports: &[PortReport]) -> String {
     for port in ports {
         for (reason, classes) in &port.drops_by_class {
             let meaning = describe_drop(reason).unwrap_or("-").to_owned();
-            rows.push(vec![port.name.clone(), reason.clone(), meaning, numbers(classes, grouped)]);
+            rows.push(vec![
+                port.name.clone(),
+                reason.clone(),
+                meaning,
+                numbers(classes, grouped),
+            ]);
         }
     }
     let header = ["Port", "Drop reason", "Meaning", "Frames by class"];
-    if rows.is_empty() { String::new() } else { simple_table(&header, 3, rows) }
+    if rows.is_empty() {
+        String::new()
+    } else {
+        simple_table(&header, 3, rows)
+    }
 }
 
 #[cfg(test)]
@@ -193,10 +271,21 @@ mod tests {
 
     #[test]
     fn the_tables_of_a_switch() {
-        let counters =
-            Counters { schema: COUNTERS_SCHEMA.to_owned(), switch: SwitchReport::new(&snapshot()) };
-        let text = tables(&counters, &[Taint { since_ns: 5_000_000, cause: "a stall of 31.0 ms".to_owned() }]);
+        let counters = Counters {
+            schema: COUNTERS_SCHEMA.to_owned(),
+            switch: SwitchReport::new(&snapshot()),
+        };
+        let text = tables(
+            &counters,
+            &[Taint {
+                since_ns: 5_000_000,
+                cause: "a stall of 31.0 ms".to_owned(),
+            }],
+        );
         let expected = include_str!("show.txt");
-        assert!(text == expected, "the tables changed; if that is wanted, this is src/cli/show.txt:\n{text}");
+        assert!(
+            text == expected,
+            "the tables changed; if that is wanted, this is src/cli/show.txt:\n{text}"
+        );
     }
 }

@@ -8,6 +8,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::args::BackendChoice;
+use crate::failure::Failure;
+use crate::lab::plan::RatePlan;
+use crate::lab::units;
 
 /// Longest name of a network device (`IFNAMSIZ` less its zero byte).
 const DEVICE_NAME_MAX: usize = 15;
@@ -30,10 +33,14 @@ impl FromStr for PortArgument {
 
     fn from_str(text: &str) -> Result<PortArgument, String> {
         const FORM: &str = "write PORT=DEVICE, such as Ethernet0=veth0 or Ethernet0=veth0,backend=packet";
-        let (name, rest) = text.split_once('=').ok_or_else(|| format!("no '=' in it; {FORM}"))?;
+        let (name, rest) = text
+            .split_once('=')
+            .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
         let number = name.strip_prefix("Ethernet").filter(|digits| is_number(digits));
         if number.is_none() {
-            return Err(format!("the port's name is '{name}', but ports are named Ethernet0, Ethernet4, ...; {FORM}"));
+            return Err(format!(
+                "the port's name is '{name}', but ports are named Ethernet0, Ethernet4, ...; {FORM}"
+            ));
         }
         let mut fields = rest.split(',');
         let device = fields.next().unwrap_or_default();
@@ -65,10 +72,17 @@ fn is_number(digits: &str) -> bool {
 /// The kernel's rule for names (`dev_valid_name`).
 fn check_device(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > DEVICE_NAME_MAX || name == "." || name == ".." {
-        return Err(format!("the device's name is '{name}', but names have 1 to {DEVICE_NAME_MAX} bytes"));
+        return Err(format!(
+            "the device's name is '{name}', but names have 1 to {DEVICE_NAME_MAX} bytes"
+        ));
     }
-    if name.bytes().any(|byte| byte == b'/' || byte == b':' || byte.is_ascii_whitespace() || byte == 0) {
-        return Err(format!("the device's name is '{name}', but names have no '/', ':' and blanks"));
+    if name
+        .bytes()
+        .any(|byte| byte == b'/' || byte == b':' || byte.is_ascii_whitespace() || byte == 0)
+    {
+        return Err(format!(
+            "the device's name is '{name}', but names have no '/', ':' and blanks"
+        ));
     }
     Ok(())
 }
@@ -77,20 +91,25 @@ fn check_device(name: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// The first such pair, in words.
-pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), crate::failure::Failure> {
+pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), Failure> {
     for (at, port) in ports.iter().enumerate() {
         for earlier in &ports[..at] {
-            let place = format!("--port {}={} and --port {}={}", earlier.name, earlier.device, port.name, port.device);
+            let place = format!(
+                "--port {}={} and --port {}={}",
+                earlier.name, earlier.device, port.name, port.device
+            );
             if earlier.name == port.name {
-                return Err(crate::failure::Failure::usage(format!("port {} is given twice", port.name))
+                return Err(Failure::usage(format!("port {} is given twice", port.name))
                     .at(place)
                     .fix("give each port once"));
             }
             if earlier.device == port.device {
-                return Err(crate::failure::Failure::usage(format!("two ports on one device, {}", port.device))
-                    .at(place)
-                    .because("a device is one link, and a link has one port at each end")
-                    .fix("give each port a device of its own"));
+                return Err(
+                    Failure::usage(format!("two ports on one device, {}", port.device))
+                        .at(place)
+                        .because("a device is one link, and a link has one port at each end")
+                        .fix("give each port a device of its own"),
+                );
             }
         }
     }
@@ -118,9 +137,14 @@ impl FromStr for Pin {
             "none" => return Ok(Pin::None),
             _ => {}
         }
-        let wrong = || format!("'{text}' is no list of cores; write auto, none, or numbers such as 0,1 or 2-5");
+        let wrong =
+            || format!("'{text}' is no list of cores; write auto, none, or numbers such as 0,1 or 2-5");
         let number = |digits: &str| {
-            let cpu = if is_number(digits) { digits.parse::<usize>().ok() } else { None };
+            let cpu = if is_number(digits) {
+                digits.parse::<usize>().ok()
+            } else {
+                None
+            };
             cpu.filter(|&cpu| cpu < CPUS_MAX).ok_or_else(wrong)
         };
         let mut cores = Vec::new();
@@ -134,7 +158,9 @@ impl FromStr for Pin {
         }
         let different: BTreeSet<usize> = cores.iter().copied().collect();
         if different.len() < cores.len() {
-            return Err("a core is named twice; give each worker a core of its own, or --pin none".to_owned());
+            return Err(
+                "a core is named twice; give each worker a core of its own, or --pin none".to_owned(),
+            );
         }
         Ok(Pin::List(cores))
     }
@@ -154,7 +180,7 @@ pub struct SendArgument {
     /// Its frames can be marked (ECT(0)).
     pub ecn: bool,
     /// The most it sends.
-    pub rate: SendRate,
+    pub rate: RatePlan,
     /// Length of a frame without FCS, in bytes.
     pub frame_bytes: u32,
     /// 802.1Q VLAN id, 1 to 4094.
@@ -163,31 +189,22 @@ pub struct SendArgument {
     pub frames_max: Option<u64>,
 }
 
-/// The most a flow sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendRate {
-    /// Share of the link's time, in millionths, 1 to 1 000 000.
-    LinkShare(u32),
-    /// Bits on the wire per second, preamble and gap included.
-    WireBitsPerSecond(u64),
-}
-
 impl FromStr for SendArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<SendArgument, String> {
         let mut fields = text.split(',');
         let address = fields.next().unwrap_or_default();
-        let to = address
-            .parse::<IpAddr>()
-            .map_err(|_| format!("'{address}' is no IP address; write ADDRESS[,field=value...], such as 10.0.0.2,rate=40%"))?;
+        let to = address.parse::<IpAddr>().map_err(|_| {
+            format!("'{address}' is no IP address; write ADDRESS[,field=value...], such as 10.0.0.2,rate=40%")
+        })?;
         let mut flow = SendArgument {
             to,
             mac: None,
             class: 3,
             dscp: 0,
             ecn: false,
-            rate: SendRate::LinkShare(1_000_000),
+            rate: RatePlan::LinkShare(1_000_000),
             frame_bytes: 1082,
             vlan: None,
             frames_max: None,
@@ -195,7 +212,9 @@ impl FromStr for SendArgument {
         let (mut dscp, mut ecn) = (None, None);
         let mut seen = BTreeSet::new();
         for field in fields {
-            let (key, value) = field.split_once('=').ok_or_else(|| format!("'{field}' has no '='"))?;
+            let (key, value) = field
+                .split_once('=')
+                .ok_or_else(|| format!("'{field}' has no '='"))?;
             if !seen.insert(key) {
                 return Err(format!("{key}= is given twice"));
             }
@@ -224,7 +243,11 @@ impl FromStr for SendArgument {
 
 fn ranged(key: &str, value: &str, from: u64, to: u64) -> Result<u64, String> {
     let wrong = || format!("{key} is '{value}', allowed is {from} to {to}");
-    value.parse().ok().filter(|number| (from..=to).contains(number)).ok_or_else(wrong)
+    value
+        .parse()
+        .ok()
+        .filter(|number| (from..=to).contains(number))
+        .ok_or_else(wrong)
 }
 
 fn on_or_off(value: &str) -> Result<bool, String> {
@@ -235,72 +258,25 @@ fn on_or_off(value: &str) -> Result<bool, String> {
     }
 }
 
-/// Splits `1.5ms` into number and unit.
-fn number_and_unit(text: &str) -> Option<(f64, &str)> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
-    Some((number.parse().ok()?, unit))
-}
-
-fn bits_per_second(text: &str) -> Option<f64> {
-    let (number, unit) = number_and_unit(text)?;
-    let scale = match unit {
-        "k" => 1e3,
-        "m" => 1e6,
-        "g" => 1e9,
-        "t" => 1e12,
-        _ => return None,
-    };
-    Some(number * scale)
-}
-
-fn rate(text: &str) -> Result<SendRate, String> {
-    let wrong = || format!("rate is '{text}', allowed is a share above 0 to 100%, or bits per second such as 500m");
-    if let Some(percent) = text.strip_suffix('%') {
-        let millionths = (percent.parse::<f64>().map_err(|_| wrong())? * 1e4).round();
-        return (1.0..=1e6).contains(&millionths).then_some(SendRate::LinkShare(millionths as u32)).ok_or_else(wrong);
-    }
-    let bits = bits_per_second(text).filter(|bits| (1.0..=1.6e12).contains(bits)).ok_or_else(wrong)?;
-    Ok(SendRate::WireBitsPerSecond(bits.round() as u64))
+/// A flow's rate.
+fn rate(text: &str) -> Result<RatePlan, String> {
+    units::rate(text).ok_or_else(|| format!("rate is '{text}', allowed is {}", units::RATE))
 }
 
 /// Mb/s of a link speed such as `1g`.
 pub(super) fn speed_mbps(text: &str) -> Result<u32, String> {
-    let mbps = bits_per_second(text).map(|bits| bits / 1e6);
-    mbps.filter(|mbps| (10.0..=1_600_000.0).contains(mbps) && mbps.fract() == 0.0)
-        .map(|mbps| mbps as u32)
-        .ok_or_else(|| "a speed is 10m to 1.6t, such as 100m, 1g or 25g".to_owned())
+    units::speed_mbps(text).ok_or_else(|| format!("write {}", units::SPEED))
 }
 
 /// A span of time such as `20s`.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time has a unit: 20s, 500ms, 10us, 800ns or 2m".to_owned();
-    let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
-    let scale = match unit {
-        "ns" => 1e-9,
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        _ => return Err(wrong()),
-    };
-    // Model time holds 213 days.
-    Some(number * scale)
-        .filter(|seconds| *seconds <= 1.8e7)
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| "a time is at most 200 days".to_owned())
+    let span = units::duration_ns(text).map(Duration::from_nanos);
+    span.ok_or_else(|| format!("write {}", units::DURATION))
 }
 
 /// A unicast hardware address.
 pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
-    let wrong = || format!("'{text}' is no unicast address of six bytes such as 02:00:00:00:00:01");
-    let mut bytes = [0; 6];
-    let mut parts = text.split([':', '-']);
-    for byte in &mut bytes {
-        let part = parts.next().filter(|part| part.len() <= 2 && part.bytes().all(|c| c.is_ascii_hexdigit()));
-        *byte = part.and_then(|part| u8::from_str_radix(part, 16).ok()).ok_or_else(wrong)?;
-    }
-    let good = parts.next().is_none() && bytes[0] & 1 == 0 && bytes != [0; 6];
-    if good { Ok(bytes) } else { Err(wrong()) }
+    units::mac(text).ok_or_else(|| format!("'{text}' is not {}", units::MAC))
 }
 
 #[cfg(test)]
@@ -310,9 +286,15 @@ mod tests {
     #[test]
     fn a_port_is_a_name_a_device_and_perhaps_a_backend() {
         let port: PortArgument = "Ethernet0=veth0".parse().unwrap();
-        assert_eq!((port.name.as_str(), port.device.as_str(), port.backend), ("Ethernet0", "veth0", BackendChoice::Auto));
+        assert_eq!(
+            (port.name.as_str(), port.device.as_str(), port.backend),
+            ("Ethernet0", "veth0", BackendChoice::Auto)
+        );
         let port: PortArgument = "Ethernet12=tap.1,backend=tap".parse().unwrap();
-        assert_eq!((port.device.as_str(), port.backend), ("tap.1", BackendChoice::Tap));
+        assert_eq!(
+            (port.device.as_str(), port.backend),
+            ("tap.1", BackendChoice::Tap)
+        );
     }
 
     #[test]
@@ -337,12 +319,20 @@ mod tests {
 
     #[test]
     fn ports_and_devices_are_given_once() {
-        let ports = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<PortArgument>>();
+        let ports = |texts: &[&str]| {
+            texts
+                .iter()
+                .map(|text| text.parse().unwrap())
+                .collect::<Vec<PortArgument>>()
+        };
         check_ports(&ports(&["Ethernet0=a", "Ethernet4=b"])).unwrap();
         let twice = check_ports(&ports(&["Ethernet0=a", "Ethernet0=b"])).unwrap_err();
         assert!(twice.what.contains("given twice"), "{twice}");
         let shared = check_ports(&ports(&["Ethernet0=a", "Ethernet4=b", "Ethernet8=a"])).unwrap_err();
-        assert_eq!(shared.place.as_deref(), Some("--port Ethernet0=a and --port Ethernet8=a"));
+        assert_eq!(
+            shared.place.as_deref(),
+            Some("--port Ethernet0=a and --port Ethernet8=a")
+        );
     }
 
     #[test]
@@ -351,7 +341,18 @@ mod tests {
         assert_eq!("none".parse(), Ok(Pin::None));
         assert_eq!("0,1".parse(), Ok(Pin::List(vec![0, 1])));
         assert_eq!("4,0-2".parse(), Ok(Pin::List(vec![4, 0, 1, 2])));
-        for text in ["", "x", "1,", "3-1", "-1", "0-", "1024", "99999999999999999999", "0,0", "0-2,1"] {
+        for text in [
+            "",
+            "x",
+            "1,",
+            "3-1",
+            "-1",
+            "0-",
+            "1024",
+            "99999999999999999999",
+            "0,0",
+            "0-2,1",
+        ] {
             assert!(text.parse::<Pin>().is_err(), "{text:?}");
         }
     }
@@ -359,13 +360,24 @@ mod tests {
     #[test]
     fn a_flow_has_defaults_by_its_class() {
         let flow: SendArgument = "10.0.0.2".parse().unwrap();
-        assert_eq!((flow.class, flow.dscp, flow.ecn, flow.frame_bytes), (3, 26, true, 1082));
-        assert_eq!(flow.rate, SendRate::LinkShare(1_000_000));
+        assert_eq!(
+            (flow.class, flow.dscp, flow.ecn, flow.frame_bytes),
+            (3, 26, true, 1082)
+        );
+        assert_eq!(flow.rate, RatePlan::LinkShare(1_000_000));
         let flow: SendArgument = "fd00::2,class=0,rate=2.5g,vlan=10,frames=7".parse().unwrap();
         assert_eq!((flow.class, flow.dscp, flow.ecn), (0, 0, false));
-        assert_eq!((flow.rate, flow.vlan, flow.frames_max), (SendRate::WireBitsPerSecond(2_500_000_000), Some(10), Some(7)));
-        let flow: SendArgument = "10.0.0.2,rate=40%,dscp=24,ecn=off,mac=02:00:00:00:00:01".parse().unwrap();
-        assert_eq!((flow.rate, flow.dscp, flow.ecn, flow.mac), (SendRate::LinkShare(400_000), 24, false, Some([2, 0, 0, 0, 0, 1])));
+        assert_eq!(
+            (flow.rate, flow.vlan, flow.frames_max),
+            (RatePlan::WireBitsPerSecond(2_500_000_000), Some(10), Some(7))
+        );
+        let flow: SendArgument = "10.0.0.2,rate=40%,dscp=24,ecn=off,mac=02:00:00:00:00:01"
+            .parse()
+            .unwrap();
+        assert_eq!(
+            (flow.rate, flow.dscp, flow.ecn, flow.mac),
+            (RatePlan::LinkShare(400_000), 24, false, Some([2, 0, 0, 0, 0, 1]))
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::portset::PortSet;
 use super::snapshot::PortFacts;
 use super::wake::Bell;
 use super::worker::{Command, Worker};
-use crate::ports::{Arena, ArenaStore, Port, PortError};
+use crate::ports::{Arena, ArenaStore, Opened, Port, PortError};
 use crate::report::{SwitchSnapshot, Taint};
 
 /// Slots beside those of frames in the model: on wires, in device queues, in I/O workers' stocks.
@@ -113,13 +113,13 @@ pub struct Finished {
 /// A device that exists and cannot be used; memory or descriptors that the kernel refuses; no device at all.
 pub fn start(
     config: SwitchConfig,
-    attached: Vec<AttachedPort>,
+    attached: Vec<(AttachedPort, Option<Opened>)>,
     options: &Options,
     ledger: Ledger,
 ) -> Result<Running, StartError> {
     let mut notes = Vec::new();
     let mut facts = vec![PortFacts::default(); config.ports.len()];
-    let opened = open_all(&attached, &mut facts, &mut notes)?;
+    let (attached, opened) = open_all(attached, &mut facts, &mut notes)?;
     let system = |what| move |source| StartError::System { what, source };
     let store = ArenaStore::new(arena_for(&config).map_err(system("memory for frames"))?);
     let bell = Bell::new().map_err(system("an eventfd"))?;
@@ -171,18 +171,22 @@ pub fn start(
     Ok(Running { commands: commands_in, bell, ledger, stop, switch: Some(switch), others, notes, cores, clock })
 }
 
-/// Opens what is there. A device that is missing is left to the keeper, unless none is there at all.
+/// Devices, and the ports behind which they were opened.
+type OpenPorts = (Vec<AttachedPort>, Vec<(PortId, Option<Port>)>);
+
+/// Opens what is there and not open yet. A device that is missing is left to the keeper, unless none is there at all.
 fn open_all(
-    attached: &[AttachedPort],
+    attached: Vec<(AttachedPort, Option<Opened>)>,
     facts: &mut [PortFacts],
     notes: &mut Vec<String>,
-) -> Result<Vec<(PortId, Option<Port>)>, StartError> {
+) -> Result<OpenPorts, StartError> {
     let mut ports = Vec::with_capacity(attached.len());
+    let mut keep = Vec::with_capacity(attached.len());
     let mut missing = None;
-    for port in attached {
+    for (port, opened) in attached {
         let facts = &mut facts[port.id.index()];
         facts.device = Some(port.spec.device.clone());
-        match port.open() {
+        match opened.map_or_else(|| port.open(), Ok) {
             Ok(opened) => {
                 facts.backend = Some(opened.port.backend().to_owned());
                 notes.extend(opened.notes);
@@ -195,10 +199,11 @@ fn open_all(
             }
             Err(error) => return Err(error.into()),
         }
+        keep.push(port);
     }
     match missing {
         Some(error) if ports.iter().all(|(_, port)| port.is_none()) => Err(error.into()),
-        _ => Ok(ports),
+        _ => Ok((keep, ports)),
     }
 }
 

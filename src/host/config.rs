@@ -196,6 +196,18 @@ impl FlowConfig {
             payload.is_multiple_of(4) && payload >= STAMP_BYTES as u32 && payload <= u32::from(PATH_MTU_MAX);
         fits.then_some(payload as u16)
     }
+
+    /// This flow in frames of `frame_len` bytes (98 to 8240 for untagged IPv4, in steps of 4; first frames of
+    /// messages have 16 more), its messages cut to whole frames; `None` if no payload gives that length.
+    pub fn with_frame_len(self, frame_len: u32) -> Option<FlowConfig> {
+        let path_mtu = FlowConfig::path_mtu_for(frame_len, self.dst_ip.is_ipv6(), self.vlan.is_some())?;
+        let frames = (self.message_bytes / u32::from(path_mtu)).max(1);
+        Some(FlowConfig {
+            path_mtu,
+            message_bytes: frames * u32::from(path_mtu),
+            ..self
+        })
+    }
 }
 
 /// A sending rate. A cap, not a debt: what a pause or a busy link prevents is not made up for, beyond a few frames.

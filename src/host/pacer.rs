@@ -64,7 +64,7 @@ mod tests {
         for _ in 0..700_000 {
             pacer.sent(pacer.due(), 1106);
         }
-        assert_eq!(pacer.due(), Picos(8_848_000_000_000_000));
+        assert_eq!(pacer.due(), Picos(8_848_000_000_000));
 
         let late = pacer.due().saturating_add(Picos::from_millis(1_000));
         pacer.sent(late, 1106);

@@ -1,14 +1,14 @@
 //! Quantities as people write them in a lab file.
 
 /// What a quantity may look like, for messages.
-pub(super) const DURATION: &str = "a duration such as 20s, 500ms, 10us or 2m";
+pub(crate) const DURATION: &str = "a duration such as 20s, 500ms, 10us or 2m";
 /// The same of a speed.
-pub(super) const SPEED: &str = "a speed from 10m to 1.6t, such as 100m, 1g, 25g or 400g";
+pub(crate) const SPEED: &str = "a speed from 10m to 1.6t, such as 100m, 1g, 25g or 400g";
 /// The same of a rate.
-pub(super) const RATE: &str =
+pub(crate) const RATE: &str =
     "a share of the link from above 0 to 100 %, such as 40%, or bits per second, such as 250m or 1g";
 /// The same of a hardware address.
-pub(super) const MAC: &str = "a unicast address of six bytes, such as 02:00:00:00:00:01";
+pub(crate) const MAC: &str = "a unicast address of six bytes, such as 02:00:00:00:00:01";
 
 /// Splits `20.5ms` into the number and its unit, in lower case.
 fn number_and_unit(text: &str) -> Option<(f64, String)> {
@@ -22,7 +22,7 @@ fn number_and_unit(text: &str) -> Option<(f64, String)> {
 }
 
 /// Nanoseconds of a duration. A number needs its unit, except for zero.
-pub(super) fn duration_ns(text: &str) -> Option<u64> {
+pub(crate) fn duration_ns(text: &str) -> Option<u64> {
     let (number, unit) = number_and_unit(text)?;
     let scale = match unit.as_str() {
         "ns" => 1.0,
@@ -57,13 +57,13 @@ fn bits_per_second(text: &str) -> Option<f64> {
 }
 
 /// Mb/s of a link speed, 10 to 1 600 000.
-pub(super) fn speed_mbps(text: &str) -> Option<u32> {
+pub(crate) fn speed_mbps(text: &str) -> Option<u32> {
     let mbps = bits_per_second(text)? / 1e6;
     ((10.0..=1_600_000.0).contains(&mbps) && mbps.fract() == 0.0).then_some(mbps as u32)
 }
 
 /// A flow's rate.
-pub(super) fn rate(text: &str) -> Option<super::plan::RatePlan> {
+pub(crate) fn rate(text: &str) -> Option<super::plan::RatePlan> {
     use super::plan::RatePlan;
     if let Some(percent) = text.trim().strip_suffix('%') {
         let millionths = (percent.trim().parse::<f64>().ok()? * 1e4).round();
@@ -78,7 +78,7 @@ pub(super) fn rate(text: &str) -> Option<super::plan::RatePlan> {
 }
 
 /// A unicast hardware address.
-pub(super) fn mac(text: &str) -> Option<[u8; 6]> {
+pub(crate) fn mac(text: &str) -> Option<[u8; 6]> {
     let mut bytes = [0; 6];
     let mut parts = text.trim().split([':', '-']);
     for byte in &mut bytes {

@@ -49,6 +49,7 @@ pub(crate) fn snapshot() -> SwitchSnapshot {
         up: false,
         counters: PortCounters::default(),
         tx_deficit_ns: 0,
+        queues: [QueueBuffers::default(); 8],
         paused: 0,
         ..port.clone()
     };

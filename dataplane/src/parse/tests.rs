@@ -121,6 +121,20 @@ fn all_fragments_of_a_packet_hash_alike() {
 }
 
 #[test]
+fn ports_outside_the_packet_are_padding() {
+    let no_ports = changed(ipv4(17), 34, &[0; 4]).flow_hash;
+    for (len, has_ports) in [(20, false), (23, false), (24, true)] {
+        let hash = changed(ipv4(17), 16, &[0, len]).flow_hash;
+        assert_eq!(hash != no_ports, has_ports, "total length {len}");
+    }
+    let no_ports = changed(ipv6(17), 54, &[0; 4]).flow_hash;
+    for (len, has_ports) in [(0, false), (3, false), (4, true)] {
+        let hash = changed(ipv6(17), 18, &[0, len]).flow_hash;
+        assert_eq!(hash != no_ports, has_ports, "payload length {len}");
+    }
+}
+
+#[test]
 fn options_are_stepped_over() {
     let mut frame = ipv4(17);
     frame.splice(34..34, [1, 1, 1, 0]);

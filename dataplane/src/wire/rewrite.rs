@@ -151,6 +151,24 @@ mod tests {
         }
     }
 
+    /// A checksum is the complement of a sum modulo 65535, with 0xFFFF for a sum that is a positive multiple of it.
+    #[test]
+    fn updated_checksums_are_those_of_the_sum() {
+        let edges = [0, 1, 2, 0x7fff, 0x8000, 0xfffd, 0xfffe, 0xffff];
+        for (checksum, old, new) in edges
+            .iter()
+            .flat_map(|c| edges.iter().flat_map(move |o| edges.map(move |n| (*c, *o, n))))
+        {
+            let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
+            let expected = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
+            assert_eq!(
+                updated(checksum, old, new),
+                !(expected as u16),
+                "{checksum:#x} {old:#x} {new:#x}"
+            );
+        }
+    }
+
     #[test]
     fn ipv6_keeps_version_and_flow_label() {
         for tos in 0..=u8::MAX {

@@ -13,7 +13,7 @@ use xoff_dataplane::wire::{
     Bth, Cnp, Extension, ExtensionKind, MacControl, Opcode, RoceView, Summary, icrc, mark_ce, set_dscp, vlan,
 };
 
-use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, hex};
+use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6, hex};
 
 /// Runs every reader over a frame and checks what each must promise.
 fn read_everything(frame: &[u8]) {
@@ -87,7 +87,7 @@ fn any_octets() {
 /// octets, cut and extend.
 #[test]
 fn frames_with_faults() {
-    let seeds = [VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3].map(hex);
+    let seeds = [VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6].map(hex);
     check!()
         .with_type::<(u8, Vec<(u8, u8)>, u8, u8)>()
         .for_each(|(seed, faults, cut, tags)| {

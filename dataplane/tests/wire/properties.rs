@@ -7,7 +7,7 @@ use xoff_dataplane::wire::{
     icrc, mark_ce, set_dscp, vlan,
 };
 
-use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, hex, icrc_bitwise};
+use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6, hex, icrc_bitwise};
 use crate::packets::{Packet, bth, extension, packet};
 
 /// Whether the ICRC leaves bit `bit` (7 is the first on the wire) of octet `at` out; `at` counts from the IP
@@ -45,7 +45,7 @@ fn flip_every_bit(frame: &[u8]) {
 
 #[test]
 fn only_masked_bits_of_the_vectors_may_change() {
-    for vector in [VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3] {
+    for vector in [VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6] {
         flip_every_bit(&hex(vector));
     }
 }
@@ -94,6 +94,9 @@ proptest! {
         prop_assert_eq!(view.bth().version(), 0);
         prop_assert!(view.extensions().eq(packet.extensions.iter().copied()));
         prop_assert_eq!(view.payload(), &packet.payload[..]);
+        let pad = usize::from(view.bth().pad());
+        prop_assert_eq!((packet.payload.len() + pad) % 4, 0);
+        prop_assert_eq!(&frame[frame.len() - icrc::LEN - pad..frame.len() - icrc::LEN], &[0; 3][..pad]);
         prop_assert_eq!(view.tos(), packet.path.dscp << 2 | packet.path.ecn as u8);
         prop_assert_eq!(view.udp().src_port(), packet.path.udp_src_port);
         prop_assert_eq!(icrc::stored(&frame), Ok(icrc_bitwise(&frame, view.ip_offset())));

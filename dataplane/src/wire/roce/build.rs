@@ -207,6 +207,11 @@ impl fmt::Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
+/// The next multiple of four. Lengths that overflow are saturated here and refused later.
+const fn padded(payload_len: usize) -> usize {
+    payload_len.saturating_add(3) & !3
+}
+
 /// A RoCEv2 packet to be written. No part of it allocates.
 #[derive(Clone, Copy, Debug)]
 pub struct RocePacket<'a> {
@@ -221,11 +226,13 @@ pub struct RocePacket<'a> {
 impl RocePacket<'_> {
     /// Octets of the frame (no FCS) with `payload_len` octets of payload.
     pub const fn frame_len(&self, payload_len: usize) -> usize {
-        self.path.ip_offset() + self.path.ip_len() + self.udp_len(payload_len)
+        self.udp_len(payload_len)
+            .saturating_add(self.path.ip_offset() + self.path.ip_len())
     }
 
     const fn udp_len(&self, payload_len: usize) -> usize {
-        UDP_LEN + bth::LEN + self.bth.opcode.extensions_len() + payload_len.next_multiple_of(4) + icrc::LEN
+        let headers = UDP_LEN + bth::LEN + self.bth.opcode.extensions_len();
+        padded(payload_len).saturating_add(headers + icrc::LEN)
     }
 
     /// Writes the frame to the front of `frame` and returns its length. `payload` is called once with the
@@ -244,7 +251,7 @@ impl RocePacket<'_> {
         self.path.emit_ethernet(frame);
         self.path.emit_ip(&mut frame[layout.ip..], udp_len);
         self.path.emit_udp(&mut frame[layout.udp..], udp_len);
-        let pad = payload_len.next_multiple_of(4) - payload_len;
+        let pad = padded(payload_len) - payload_len;
         let mut at = layout.bth + bth::LEN;
         if let Some(header) = frame[layout.bth..].first_chunk_mut() {
             self.bth.emit(pad as u8, header);
@@ -273,8 +280,7 @@ impl RocePacket<'_> {
             });
         }
         // IPv4 counts its header in the 16-bit length; one limit for both families.
-        if payload_len > usize::from(u16::MAX) || self.udp_len(payload_len) > usize::from(u16::MAX) - IPV4_LEN
-        {
+        if self.udp_len(payload_len) > usize::from(u16::MAX) - IPV4_LEN {
             return Err(BuildError::TooLong { payload_len });
         }
         let needed = self.frame_len(payload_len);
