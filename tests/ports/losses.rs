@@ -73,7 +73,7 @@ fn full_tap() -> Result<(), Failed> {
 fn full_tap_elsewhere() -> Result<(), Failed> {
     let mut bed = Bed::new(Backend::Tap, 1500)?;
     let host = Netns::create()?;
-    net::move_link("sw0", &host)?;
+    net::move_link("sw0", &host, "sw0")?;
     check(!bed.port.link_up(), || {
         "a device that was moved is down at first".to_owned()
     })?;
