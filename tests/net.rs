@@ -180,9 +180,12 @@ fn links_are_changed_and_removed() -> Result<(), Failed> {
 fn a_link_moves_to_another_namespace() -> Result<(), Failed> {
     net::add_veth("a", "b", None, 1500)?;
     let other = Netns::create()?;
-    net::move_link("b", &other)?;
+    net::move_link("b", &other, "eth0")?;
     check(net::link("b").is_err(), "gone from here")?;
-    check(!other.run(|| net::link("b"))??.up, "arrived, and down")
+    check(
+        !other.run(|| net::link("eth0"))??.up,
+        "arrived under its new name, and down",
+    )
 }
 
 fn offloads_are_set_and_given_back() -> Result<(), Failed> {
@@ -238,7 +241,7 @@ fn far_offloads_are_cleared_where_reachable() -> Result<(), Failed> {
     )?;
 
     let (stranger, host) = (Netns::create()?, Netns::create()?);
-    net::move_link("b", &host)?;
+    net::move_link("b", &host, "b")?;
     host.run(|| ethtool::set_offloads("b", &loud))??;
     let out = net::clear_peer_offloads("a", &[&stranger])?;
     check(

@@ -24,6 +24,8 @@ pub(super) fn main(inherited: &Inherited) -> Result<ExitCode, Failure> {
     // Out of the terminal's process group: Ctrl-C is for the command line, which then asks us to stop. Without a
     // session of our own we would still work, so a refusal is no failure.
     let _ = nix::unistd::setsid();
+    // A lab that stays up does not keep a folder, or the file system it is on, in use.
+    let _ = std::env::set_current_dir("/");
     // Listening again makes us the process that `SO_PEERCRED` names, in place of the command line.
     let backlog = nix::sys::socket::Backlog::new(16).unwrap_or(nix::sys::socket::Backlog::MAXCONN);
     nix::sys::socket::listen(&std::io::stdin(), backlog)
@@ -35,9 +37,11 @@ pub(super) fn main(inherited: &Inherited) -> Result<ExitCode, Failure> {
         Err(failure) => Err(failure),
     };
     if !brief.borrowed.is_empty() {
-        let given_back = outside.run(|| external::give_back(&brief.borrowed));
-        given_back
+        // A process that has left for another PID namespace can start no thread: it goes there itself.
+        outside
+            .enter()
             .map_err(|error| Failure::environment("cannot give the external devices back").because(error))?;
+        external::give_back(&brief.borrowed);
     }
     result
 }

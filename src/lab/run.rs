@@ -28,7 +28,7 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// `xoff lab run FILE`: brings the lab up, runs its workload, shows how it goes, and takes it down.
 pub fn run(arguments: &LabRunArgs) -> ExitCode {
-    told(start(&arguments.file, &arguments.options, Mode::Run).and_then(Running::to_the_end))
+    told(start(&arguments.file, &arguments.options, Mode::Run).and_then(Running::until_the_end))
 }
 
 /// `xoff lab up FILE`: brings the lab up and leaves it there.
@@ -185,7 +185,7 @@ impl Running {
         }
     }
 
-    fn to_the_end(mut self) -> Result<ExitCode, Failure> {
+    fn until_the_end(mut self) -> Result<ExitCode, Failure> {
         let bar = ProgressBar::new(0).with_style(bar_style());
         bar.set_message(self.name.clone());
         let mut interrupted = false;

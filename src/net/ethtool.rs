@@ -6,6 +6,7 @@
 use std::os::fd::AsRawFd;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use serde::{Deserialize, Serialize};
 
 use super::link::check_name;
 use super::{Error, Result};
@@ -98,7 +99,7 @@ impl Offloads {
 }
 
 /// 802.3x pause of a device (`ethtool -a`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseParameters {
     /// Pause is negotiated with the far end.
     pub autoneg: bool,
@@ -109,7 +110,7 @@ pub struct PauseParameters {
 }
 
 /// Every feature of a device that can be changed, as asked for: what [`restore_features`] needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
     /// Per word of 32 features: (changeable, requested).
     words: Vec<(u32, u32)>,

@@ -143,17 +143,19 @@ pub fn set_link(name: &str, change: &LinkChange) -> Result<()> {
     )
 }
 
-/// Moves a link into another namespace under the same name. It arrives there down.
+/// Moves a link into another namespace, under the name `new_name`. It arrives there down.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`]; [`Error::Exists`] where the name is taken over there.
-pub fn move_link(name: &str, to: &Netns) -> Result<()> {
+/// [`Error::NoSuchLink`]; [`Error::Exists`] where the new name is taken over there.
+pub fn move_link(name: &str, to: &Netns, new_name: &str) -> Result<()> {
+    check_name(new_name)?;
     let index = index_of(name)?;
     let message = LinkUnspec::new_with_index(index)
         .setns_by_fd(to.as_fd().as_raw_fd())
+        .name(new_name)
         .build();
     talk(
-        &format!("move interface '{name}' to another namespace"),
+        &format!("move interface '{name}' to another namespace as '{new_name}'"),
         name,
         async |handle| handle.link().set(message).execute().await,
     )

@@ -84,3 +84,32 @@ pub(crate) fn profile(pool: u16, threshold: Threshold) -> BufferProfile {
         xon_offset_bytes: 0,
     }
 }
+
+/// Cells of one byte, two ports, an ingress pool of 100 with `headroom_pool`, an egress pool of 100; all groups
+/// have `group`, all queues a reserve of 2 and a dynamic threshold of 2^0.
+pub(crate) fn config(headroom_pool: u64, group: BufferProfile) -> SwitchConfig {
+    let mut config = switch(2);
+    config.pools = vec![
+        pool("ingress", PoolSide::Ingress, 100, headroom_pool),
+        pool("egress", PoolSide::Egress, 100, 0),
+    ];
+    let queue = BufferProfile {
+        size_bytes: 2,
+        ..profile(1, Threshold::Dynamic(0))
+    };
+    config.profiles = vec![group, queue];
+    for port in &mut config.ports {
+        port.queues.iter_mut().for_each(|queue| queue.profile = 1);
+    }
+    config
+}
+
+/// Reserve 5, threshold 2^0, headroom 10, resume 3 under the XOFF point.
+pub(crate) fn lossless() -> BufferProfile {
+    BufferProfile {
+        size_bytes: 5,
+        xoff_bytes: 10,
+        xon_offset_bytes: 3,
+        ..profile(0, Threshold::Dynamic(0))
+    }
+}
