@@ -68,14 +68,13 @@ pub struct PortCounters {
     pub pause_rx: u64,
     /// Frames marked CE on this port.
     pub ecn_marked: u64,
-    /// Time the link spent on frames, PFC included, in picoseconds (sum of wire times).
+    /// Time the link spent on frames, PFC included, since the first departure of an ordinary frame, in picoseconds
+    /// (sum of wire times). Utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
     pub tx_busy_ps: u64,
     /// Start of the first departure of an ordinary frame, in picoseconds of model time; `u64::MAX` before it.
     pub tx_first_ps: u64,
     /// End of the last departure of an ordinary frame, in picoseconds of model time.
     pub tx_last_ps: u64,
-    /// Of `tx_busy_ps`, the part between first and last departure is all of it, since PFC before the first
-    /// departure is left out: utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
     /// Drops, by reason and traffic class, where the frame was when it was dropped (ingress reasons on the
     /// ingress port, egress reasons on the egress port).
     pub drops: [[u64; TRAFFIC_CLASSES]; DropReason::COUNT],

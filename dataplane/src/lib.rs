@@ -5,18 +5,27 @@
 //! out. So the real-time program, the virtual-time simulator, tests, fuzzers and benches run the same code.
 #![forbid(unsafe_code)]
 
+mod bridge;
 pub mod config;
 pub mod counters;
 pub mod drops;
+mod egress;
 pub mod frame;
 pub mod ids;
 pub mod mmu;
+mod outputs;
 pub mod parse;
 pub mod pfc;
+pub mod store;
+mod switch;
 pub mod time;
 pub mod wire;
 
 pub use drops::DropReason;
 pub use frame::{Arrival, Handle, Store};
 pub use ids::{PgId, PortId, QueueId, TimerId};
+pub use outputs::{Deadline, Drop, Outputs, Punt, Transmit, Verdict};
+pub use switch::{
+    ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES, Switch,
+};
 pub use time::{LinkTiming, Picos};

@@ -1,24 +1,17 @@
 //! What follows from the bytes of a frame alone. I/O workers do this; no configuration is read.
 
-/// The outermost VLAN tag of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
-    /// Tag protocol id: 0x8100, 0x88A8, 0x9100 or 0x9200.
-    pub tpid: u16,
-    /// Priority (3 bits), drop eligibility (1), VLAN id (12).
-    pub tci: u16,
-}
+mod flow_hash;
 
-impl Tag {
-    /// VLAN id, 0 for a priority tag.
-    pub const fn vid(self) -> u16 {
-        self.tci & 0x0fff
-    }
-    /// 802.1p priority.
-    pub const fn pcp(self) -> u8 {
-        (self.tci >> 13) as u8
-    }
-}
+pub use crate::wire::vlan::Tag;
+
+use crate::wire::vlan::{TAG_LEN, is_tpid};
+use crate::wire::{
+    ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MAC_CONTROL, IPV4_LEN, IPV6_LEN, PROTOCOL_TCP,
+    PROTOCOL_UDP,
+};
+
+/// Most tags that are looked behind. A frame with more is [`Payload::Other`].
+pub const TAGS_MAX: usize = 2;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +39,20 @@ pub struct Parsed {
     pub l3_offset: u8,
     /// Traffic class octet of IP: DSCP (6 bits), ECN (2); 0 for others.
     pub tos: u8,
-    /// Hash of addresses, protocol and ports (of addresses alone for fragments and others); the same on every machine.
+    /// Hash of IP addresses and protocol, and of the ports of unfragmented UDP and TCP; of MAC addresses for
+    /// what is not IP. The same on every machine and in every release.
     pub flow_hash: u32,
 }
 
 impl Parsed {
+    const TRUNCATED: Parsed = Parsed {
+        payload: Payload::Truncated,
+        tag: None,
+        l3_offset: 0,
+        tos: 0,
+        flow_hash: 0,
+    };
+
     /// DSCP, if the frame is IP.
     pub const fn dscp(&self) -> Option<u8> {
         match self.payload {
@@ -67,12 +69,101 @@ impl Parsed {
 /// Reads the headers of a frame (no FCS). Never fails: what cannot be read is [`Payload::Other`] or
 /// [`Payload::Truncated`].
 pub fn parse(frame: &[u8]) -> Parsed {
-    let _ = frame;
+    parse_prefix(frame, frame.len())
+}
+
+/// As [`parse`], for a frame of which only the first octets are stored: lengths are checked against
+/// `frame_len`, the length of the whole frame, and only what lies in `prefix` is read.
+pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> Parsed {
+    let Some(ethernet) = prefix.first_chunk::<ETHERNET_LEN>() else {
+        return Parsed::TRUNCATED;
+    };
+    let mut ethertype = u16::from_be_bytes([ethernet[12], ethernet[13]]);
+    let mut at = ETHERNET_LEN;
+    let mut tag = None;
+    for _ in 0..TAGS_MAX {
+        if !is_tpid(ethertype) {
+            break;
+        }
+        // A tag whose ethertype is cut off is no tag: nothing could be said about what follows.
+        let Some(&[a, b, c, d]) = prefix[at..].first_chunk::<TAG_LEN>() else {
+            break;
+        };
+        tag = tag.or(Some(Tag {
+            tpid: ethertype,
+            tci: u16::from_be_bytes([a, b]),
+        }));
+        ethertype = u16::from_be_bytes([c, d]);
+        at += TAG_LEN;
+    }
+
+    let l3 = &prefix[at..];
+    let l3_len = frame_len.saturating_sub(at);
+    let (payload, tos, ip_hash) = match ethertype {
+        ETHERTYPE_IPV4 => ipv4(l3, l3_len),
+        ETHERTYPE_IPV6 => ipv6(l3, l3_len),
+        ETHERTYPE_MAC_CONTROL if tag.is_none() => (Payload::MacControl, 0, None),
+        _ => OTHER,
+    };
+    let flow_hash = match ip_hash {
+        Some(hash) => hash,
+        None => flow_hash::ethernet(ethernet),
+    };
     Parsed {
-        payload: Payload::Truncated,
-        tag: None,
-        l3_offset: 0,
-        tos: 0,
-        flow_hash: 0,
+        payload,
+        tag,
+        l3_offset: at as u8,
+        tos,
+        flow_hash,
     }
 }
+
+const OTHER: (Payload, u8, Option<u32>) = (Payload::Other, 0, None);
+
+/// `len`: octets from the IP header to the end of the frame, stored or not.
+fn ipv4(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
+    let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
+        return OTHER;
+    };
+    let header_len = usize::from(header[0] & 0x0f) * 4;
+    let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    if header[0] >> 4 != 4 || header_len < IPV4_LEN || total_len < header_len || total_len > len {
+        return OTHER;
+    }
+    // Options that are not stored are unknown, not malformed; ports behind them are then not read.
+    let ports = match header[9] {
+        // More fragments, or an offset: later fragments have no ports, so the first may not use its own.
+        PROTOCOL_UDP | PROTOCOL_TCP if u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0 => {
+            ports(l3, header_len, total_len)
+        }
+        _ => 0,
+    };
+    (Payload::Ipv4, header[1], Some(flow_hash::ipv4(header, ports)))
+}
+
+fn ipv6(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
+    let Some(header) = l3.first_chunk::<IPV6_LEN>() else {
+        return OTHER;
+    };
+    if header[0] >> 4 != 6 {
+        return OTHER;
+    }
+    let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let ports = match header[6] {
+        PROTOCOL_UDP | PROTOCOL_TCP => ports(l3, IPV6_LEN, len.min(IPV6_LEN + payload_len)),
+        _ => 0,
+    };
+    let tos = header[0] << 4 | header[1] >> 4;
+    (Payload::Ipv6, tos, Some(flow_hash::ipv6(header, ports)))
+}
+
+/// Both ports of UDP or TCP as they lie on the wire, 0 when they lie outside the packet or are not stored.
+fn ports(l3: &[u8], at: usize, packet_len: usize) -> u32 {
+    match l3.get(at..).and_then(|l4| l4.first_chunk::<4>()) {
+        Some(ports) if at + 4 <= packet_len => u32::from_be_bytes(*ports),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,434 @@
 //! Memory management unit: who may occupy which cells.
+//!
+//! A frame occupies `ceil(mac_len / cell)` cells, charged twice: to the priority group it came in by, and to
+//! the queue it leaves by (each copy of a flooded frame to its own). An arriving frame is first *planned*,
+//! which changes nothing, then *committed*, so that a refusal on one side leaves no trace on the other.
+//!
+//! # The rules
+//!
+//! Whole cells, integers; configured sizes are cut down to whole cells. Sections are those of the project's SONiC
+//! reference; SAI names are of `saibuffer.h`.
+//!
+//! - **Regions of a group** (2.2), cell by cell in this order: *reserved*; *shared* while the group's shared use
+//!   is under its limit and the pool has a free cell; *headroom* while the group's `xoff` and, where the pool has
+//!   one, the shared headroom pool have room. If one cell finds no place the whole frame is refused and nothing
+//!   is charged. Reserves are not carved out of the pool's size, headroom is not charged to it.
+//! - **Reserved** is `size`, or `size - xoff` in the private headroom form: no shared headroom pool, and `size`
+//!   at least `xoff` (2.2).
+//! - **Limit** (2.1, `SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the module `threshold`.
+//! - **XOFF** (2.9) is decided on arrival, after charging: reserved is full and shared use has reached the limit
+//!   of that moment, or headroom is in use. A group keeps that state if it has headroom or if its port signals
+//!   its congestion.
+//! - **Release** (2.2): headroom, shared, reserved. Real chips let the region filled last go first, so that
+//!   headroom is whole again before XON.
+//! - **XON** (2.3, `SAI_BUFFER_PROFILE_ATTR_XON_TH`, `_XON_OFFSET_TH`): headroom is empty, and total use is at most
+//!   `max(xon, reserved + X - xon_offset)`. *X* is the XOFF point: the smallest shared use at which XOFF would be
+//!   declared, given what others hold now. An `xon_offset` of 0 (or under a cell) takes the second term out. So a
+//!   group alone resumes after exactly `xon_offset` cells have drained, as measured on chips, and *X* rises while
+//!   others drain. Every waiting group of the pool is looked at again whenever cells of the pool are released.
+//! - **Queues**: reserved, then shared under the queue's limit. A lossless frame is never refused by a queue and
+//!   is charged beyond the limit (2.2: drops of a lossless class happen at ingress only).
+
+mod plan;
+mod pool;
+mod resolve;
+mod threshold;
+mod user;
+
+pub use plan::{EgressPlan, IngressPlan, Limit, Refusal};
+
+use crate::config::SwitchConfig;
+use crate::counters::{Gauge, PgBuffers, PoolBuffers, QueueBuffers};
+use crate::ids::{PRIORITIES, PgId, QueueId};
+use pool::{Pool, Waiter};
+use resolve::{CellSize, Limits, PoolLimits};
+use user::{Group, NOT_WAITING, Queue, shared_refusal};
+
+/// The buffer accounting of a switch. See the [module](self) for the rules.
+#[derive(Clone, Debug)]
+pub struct Mmu {
+    cell: CellSize,
+    groups: Vec<Group>,
+    queues: Vec<Queue>,
+    /// The configured pools, then one of no size for users without a profile.
+    pools: Vec<Pool>,
+    pool_names: Vec<String>,
+}
+
+impl Mmu {
+    /// An empty buffer.
+    pub fn new(config: &SwitchConfig) -> Mmu {
+        let mut mmu = Mmu {
+            cell: CellSize::new(config.cell_bytes),
+            groups: Vec::new(),
+            queues: Vec::new(),
+            pools: Vec::new(),
+            pool_names: Vec::new(),
+        };
+        mmu.reconfigure(config, &mut Vec::new());
+        mmu
+    }
+
+    /// New thresholds, pools and profiles under traffic. What groups and queues hold stays held, in cells as
+    /// they were charged and by region, and pool sums are computed anew from it; peaks stay (a pool's by its
+    /// name). Groups in XOFF that may resume now, or no longer keep that state, are appended to `resumed` in
+    /// ascending order; none enters XOFF, since that is decided on arrival. Ports beyond the new configuration
+    /// keep what they hold and accept nothing.
+    pub fn reconfigure(&mut self, config: &SwitchConfig, resumed: &mut Vec<PgId>) {
+        self.cell = CellSize::new(config.cell_bytes);
+        self.resolve_limits(config);
+        self.replace_pools(config);
+        for index in 0..self.groups.len() {
+            let group = &mut self.groups[index];
+            if group.place == NOT_WAITING {
+                continue;
+            }
+            let pool = &mut self.pools[usize::from(group.limits.pool)];
+            let needed = group.needed();
+            if group.limits.tracks_xoff && needed > pool.free {
+                group.place = pool.wait(Waiter {
+                    needed,
+                    group: index as u16,
+                });
+            } else {
+                group.place = NOT_WAITING;
+                resumed.push(PgId(index as u16));
+            }
+        }
+    }
+
+    fn resolve_limits(&mut self, config: &SwitchConfig) {
+        let none = Limits::none(config.pools.len() as u16);
+        let users = (config.ports.len() * PRIORITIES).max(self.groups.len());
+        self.groups.resize(users, Group::new(none));
+        self.queues.resize(users, Queue::new(none));
+        for (index, (group, queue)) in self.groups.iter_mut().zip(&mut self.queues).enumerate() {
+            let number = (index % PRIORITIES) as u8;
+            match config.ports.get(index / PRIORITIES) {
+                Some(port) => {
+                    group.limits = Limits::of_group(port, number, config, self.cell);
+                    queue.limits = Limits::of_queue(port, number, config, self.cell);
+                }
+                None => {
+                    group.limits = none;
+                    queue.limits = none;
+                }
+            }
+        }
+    }
+
+    fn replace_pools(&mut self, config: &SwitchConfig) {
+        let limits = config.pools.iter().map(|pool| PoolLimits::new(pool, self.cell));
+        let pools: Vec<Pool> = limits.chain([PoolLimits::NONE]).map(Pool::new).collect();
+        let before = std::mem::replace(&mut self.pools, pools);
+        let names = config.pools.iter().map(|pool| pool.name.clone()).collect();
+        let names_before = std::mem::replace(&mut self.pool_names, names);
+        for group in &self.groups {
+            let pool = &mut self.pools[usize::from(group.limits.pool)];
+            pool.charge_shared(group.shared);
+            pool.charge_headroom(group.headroom);
+        }
+        for queue in &self.queues {
+            self.pools[usize::from(queue.limits.pool)].charge_shared(queue.shared);
+        }
+        for (pool, name) in self.pools.iter_mut().zip(&self.pool_names) {
+            if let Some(index) = names_before.iter().position(|before| before == name) {
+                pool.keep_peaks(&before[index]);
+            }
+        }
+    }
+
+    /// Cells that a frame of `mac_len` bytes occupies.
+    #[inline]
+    pub fn cells(&self, mac_len: u32) -> u32 {
+        self.cell.cells(mac_len)
+    }
+
+    /// Where `cells` cells of an arriving frame would be charged. Changes nothing.
+    ///
+    /// # Errors
+    /// The limit that decided, if they do not all find a place: the frame is to be dropped.
+    #[inline]
+    pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, Refusal> {
+        let group = &self.groups[pg.index()];
+        let pool = &self.pools[usize::from(group.limits.pool)];
+        let reserved = cells.min(group.limits.reserved.saturating_sub(group.reserved));
+        let shared = group.limits.rule.room(group.shared, pool.free, cells - reserved);
+        let headroom = cells - reserved - shared;
+        if headroom > 0 {
+            Self::check_headroom(group, pool, shared, headroom)?;
+        }
+        Ok(IngressPlan {
+            reserved,
+            shared,
+            headroom,
+        })
+    }
+
+    /// Whether `headroom` cells fit there, beside `shared` cells that fit under the threshold.
+    #[inline(never)]
+    fn check_headroom(group: &Group, pool: &Pool, shared: u32, headroom: u32) -> Result<(), Refusal> {
+        if group.limits.headroom == 0 {
+            return Err(shared_refusal(
+                &group.limits,
+                group.shared,
+                pool,
+                shared + headroom,
+            ));
+        }
+        let refusal = |limit, size: i64, used: i64| Refusal {
+            limit,
+            limit_cells: size as u32,
+            used_cells: used as u32,
+            wanted_cells: headroom,
+        };
+        let (size, used) = (i64::from(group.limits.headroom), i64::from(group.headroom));
+        if used + i64::from(headroom) > size {
+            return Err(refusal(Limit::Headroom, size, used));
+        }
+        if pool.headroom + i64::from(headroom) > pool.limits.headroom {
+            return Err(refusal(Limit::HeadroomPool, pool.limits.headroom, pool.headroom));
+        }
+        Ok(())
+    }
+
+    /// Charges a plan. True: the group has gone to XOFF by it.
+    ///
+    /// Nothing may have been charged to or released from the group's pool since the plan was made.
+    #[inline]
+    pub fn commit_ingress(&mut self, pg: PgId, plan: IngressPlan) -> bool {
+        let group = &mut self.groups[pg.index()];
+        let pool = &mut self.pools[usize::from(group.limits.pool)];
+        group.reserved += plan.reserved;
+        group.shared += plan.shared;
+        pool.charge_shared(plan.shared);
+        if plan.headroom > 0 {
+            group.headroom += plan.headroom;
+            pool.charge_headroom(plan.headroom);
+        }
+        debug_assert!(
+            (plan.reserved == 0 || group.reserved <= group.limits.reserved)
+                && (plan.shared == 0 || pool.free >= 0)
+                && (plan.headroom == 0 || group.headroom <= group.limits.headroom),
+            "{pg:?}: a plan was committed that no longer holds: {plan:?} {group:?}"
+        );
+        group.record_peaks();
+        if !group.limits.tracks_xoff {
+            return false;
+        }
+        if group.place != NOT_WAITING {
+            pool.update(group.place, group.needed());
+            return false;
+        }
+        if !group.congested(pool.free) {
+            return false;
+        }
+        group.place = pool.wait(Waiter {
+            needed: group.needed(),
+            group: pg.0,
+        });
+        true
+    }
+
+    /// Where `cells` cells of a frame would be charged on the egress side. Changes nothing.
+    ///
+    /// # Errors
+    /// The limit that decided, if they do not all find a place and the frame is not `lossless`: it is to be
+    /// dropped. A lossless frame is charged beyond the limit instead.
+    #[inline]
+    pub fn plan_egress(&self, queue: QueueId, cells: u32, lossless: bool) -> Result<EgressPlan, Refusal> {
+        let queue = &self.queues[queue.index()];
+        let reserved = cells.min(queue.limits.reserved.saturating_sub(queue.reserved));
+        let shared = cells - reserved;
+        if !lossless && shared > 0 {
+            let pool = &self.pools[usize::from(queue.limits.pool)];
+            if queue.limits.rule.room(queue.shared, pool.free, shared) < shared {
+                return Err(shared_refusal(&queue.limits, queue.shared, pool, shared));
+            }
+        }
+        Ok(EgressPlan { reserved, shared })
+    }
+
+    /// Charges a plan. Plans for several queues (copies of a flooded frame) are to be made and committed in turn.
+    #[inline]
+    pub fn commit_egress(&mut self, queue: QueueId, plan: EgressPlan) {
+        let queue = &mut self.queues[queue.index()];
+        queue.reserved += plan.reserved;
+        queue.shared += plan.shared;
+        queue.total_peak = queue.total_peak.max(queue.reserved + queue.shared);
+        queue.shared_peak = queue.shared_peak.max(queue.shared);
+        self.pools[usize::from(queue.limits.pool)].charge_shared(plan.shared);
+    }
+
+    /// Gives `cells` cells of a group back. Groups of the pool that go from XOFF to XON by this, the group itself
+    /// or others, are appended to `resumed` in ascending order.
+    ///
+    /// To release more than was charged is a bug of the caller: debug builds panic, others release what there is.
+    #[inline]
+    pub fn release_ingress(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
+        let group = &mut self.groups[pg.index()];
+        let headroom = cells.min(group.headroom);
+        let shared = (cells - headroom).min(group.shared);
+        let reserved = (cells - headroom - shared).min(group.reserved);
+        debug_assert_eq!(
+            headroom + shared + reserved,
+            cells,
+            "{pg:?}: released more than was charged"
+        );
+        group.headroom -= headroom;
+        group.shared -= shared;
+        group.reserved -= reserved;
+        let pool = &mut self.pools[usize::from(group.limits.pool)];
+        pool.headroom -= i64::from(headroom);
+        pool.free += i64::from(shared);
+        if group.place != NOT_WAITING {
+            pool.update(group.place, group.needed());
+        }
+        if pool.bound_reached() {
+            let pool = usize::from(group.limits.pool);
+            self.resume(pool, resumed);
+        }
+    }
+
+    /// Lets all waiters of a pool go that may.
+    #[cold]
+    fn resume(&mut self, pool: usize, resumed: &mut Vec<PgId>) {
+        let pool = &mut self.pools[pool];
+        let first = resumed.len();
+        let mut from = 0;
+        while let Some(place) = pool.ready(from) {
+            let group = pool.waiters()[place as usize].group;
+            self.groups[usize::from(group)].place = NOT_WAITING;
+            resumed.push(PgId(group));
+            if let Some(moved) = pool.leave(place) {
+                self.groups[usize::from(moved.group)].place = place;
+            }
+            from = place;
+        }
+        pool.tighten_bound();
+        resumed[first..].sort_unstable();
+    }
+
+    /// Gives `cells` cells of a queue back: shared ones first. More than was charged: as
+    /// [`release_ingress`](Self::release_ingress).
+    #[inline]
+    pub fn release_egress(&mut self, queue: QueueId, cells: u32) {
+        let queue = &mut self.queues[queue.index()];
+        let shared = cells.min(queue.shared);
+        let reserved = (cells - shared).min(queue.reserved);
+        debug_assert_eq!(shared + reserved, cells, "a queue released more than was charged");
+        queue.shared -= shared;
+        queue.reserved -= reserved;
+        self.pools[usize::from(queue.limits.pool)].free += i64::from(shared);
+    }
+
+    /// Whether the group has headroom: its frames are never dropped at egress.
+    #[inline]
+    pub fn lossless(&self, pg: PgId) -> bool {
+        self.groups[pg.index()].limits.lossless
+    }
+
+    /// Whether the group is in XOFF.
+    #[inline]
+    pub fn xoff(&self, pg: PgId) -> bool {
+        self.groups[pg.index()].place != NOT_WAITING
+    }
+
+    /// Use and watermarks of a priority group.
+    pub fn pg_buffers(&self, pg: PgId) -> PgBuffers {
+        let group = &self.groups[pg.index()];
+        PgBuffers {
+            total: Gauge {
+                current_cells: group.total(),
+                peak_cells: group.total_peak,
+            },
+            shared: Gauge {
+                current_cells: group.shared,
+                peak_cells: group.shared_peak,
+            },
+            headroom: Gauge {
+                current_cells: group.headroom,
+                peak_cells: group.headroom_peak,
+            },
+            xoff: group.place != NOT_WAITING,
+        }
+    }
+
+    /// Use and watermarks of a queue.
+    pub fn queue_buffers(&self, queue: QueueId) -> QueueBuffers {
+        let queue = &self.queues[queue.index()];
+        QueueBuffers {
+            total: Gauge {
+                current_cells: queue.reserved + queue.shared,
+                peak_cells: queue.total_peak,
+            },
+            shared: Gauge {
+                current_cells: queue.shared,
+                peak_cells: queue.shared_peak,
+            },
+        }
+    }
+
+    /// Use and watermarks of a pool, an index into [`SwitchConfig::pools`].
+    pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
+        self.pools[pool].buffers()
+    }
+
+    /// Starts all watermarks again from what is in use now.
+    pub fn clear_watermarks(&mut self) {
+        for group in &mut self.groups {
+            (group.total_peak, group.shared_peak, group.headroom_peak) = (0, 0, 0);
+            group.record_peaks();
+        }
+        for queue in &mut self.queues {
+            queue.total_peak = queue.reserved + queue.shared;
+            queue.shared_peak = queue.shared;
+        }
+        self.pools.iter_mut().for_each(Pool::clear_peaks);
+    }
+
+    /// Conservation: pool sums are what groups and queues hold; the waiters of a pool are its groups in XOFF, with
+    /// what each needs; and the bound of a pool is above none of them.
+    ///
+    /// # Panics
+    /// With what differs. It walks everything: for tests and debug builds.
+    pub fn check(&self) {
+        for (index, pool) in self.pools.iter().enumerate() {
+            let of_pool = |limits: &Limits| usize::from(limits.pool) == index;
+            let groups = || self.groups.iter().filter(|group| of_pool(&group.limits));
+            let queues = self.queues.iter().filter(|queue| of_pool(&queue.limits));
+            let headroom: i64 = groups().map(|group| i64::from(group.headroom)).sum();
+            let shared: i64 = groups().map(|group| i64::from(group.shared)).sum::<i64>()
+                + queues.map(|queue| i64::from(queue.shared)).sum::<i64>();
+            assert_eq!(
+                pool.shared(),
+                shared,
+                "pool {index}: shared cells and the sum of its users"
+            );
+            assert_eq!(
+                pool.headroom, headroom,
+                "pool {index}: headroom cells and the sum of its groups"
+            );
+            let waiting = groups().filter(|group| group.place != NOT_WAITING).count();
+            assert_eq!(
+                pool.waiters().len(),
+                waiting,
+                "pool {index}: waiters and groups in XOFF"
+            );
+            assert!(
+                pool.bound_holds(),
+                "pool {index}: a waiter needs less than the bound: {pool:?}"
+            );
+        }
+        for (index, group) in self
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(_, group)| group.place != NOT_WAITING)
+        {
+            let waiter = self.pools[usize::from(group.limits.pool)].waiters()[group.place as usize];
+            assert_eq!(usize::from(waiter.group), index, "place of group {index}");
+            assert_eq!(waiter.needed, group.needed(), "need of group {index}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The forwarding database: learnt addresses and the ports behind them.
+
+use core::hash::{BuildHasherDefault, Hasher};
+
+use hashbrown::HashMap;
+
+use crate::ids::PortId;
+use crate::time::Picos;
+
+/// Hashes a 64-bit key the same way on every machine and in every run.
+#[derive(Default)]
+pub(crate) struct FixedHasher(u64);
+
+impl Hasher for FixedHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+    fn write_u64(&mut self, value: u64) {
+        // Stafford's mix 13, the finaliser of SplitMix64: every input bit reaches every output bit.
+        let mut z = self.0 ^ value;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.0 = z ^ (z >> 31);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Learnt {
+    port: PortId,
+    seen_at: Picos,
+}
+
+/// Addresses learnt per VLAN. An entry past its age counts as unknown; it is removed when room is needed.
+#[derive(Debug)]
+pub(crate) struct Fdb {
+    entries: HashMap<u64, Learnt, BuildHasherDefault<FixedHasher>>,
+    entries_max: usize,
+    ageing: Picos,
+    /// A full table is swept at most once per this time.
+    next_sweep: Picos,
+}
+
+impl Fdb {
+    pub(crate) fn new(entries_max: usize, ageing: Picos) -> Fdb {
+        // Twice the room: places of removed entries are then cleaned up in place, never by growing.
+        let entries = HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default());
+        Fdb {
+            entries,
+            entries_max,
+            ageing,
+            next_sweep: Picos::ZERO,
+        }
+    }
+
+    pub(crate) fn set_ageing(&mut self, ageing: Picos) {
+        self.ageing = ageing;
+    }
+
+    /// Notes that `mac` was seen behind `port`; a full table learns nothing.
+    pub(crate) fn learn(&mut self, now: Picos, vlan: u16, mac: [u8; 6], port: PortId) {
+        let key = key(vlan, mac);
+        let learnt = Learnt { port, seen_at: now };
+        if let Some(entry) = self.entries.get_mut(&key) {
+            *entry = learnt;
+            return;
+        }
+        if self.entries.len() >= self.entries_max {
+            if now < self.next_sweep {
+                return;
+            }
+            self.sweep(now);
+        }
+        if self.entries.len() < self.entries_max {
+            self.entries.insert(key, learnt);
+        }
+    }
+
+    /// The port behind `mac`, if it was seen recently enough.
+    pub(crate) fn lookup(&self, now: Picos, vlan: u16, mac: [u8; 6]) -> Option<PortId> {
+        let entry = self.entries.get(&key(vlan, mac))?;
+        (now.since(entry.seen_at) < self.ageing).then_some(entry.port)
+    }
+
+    /// Forgets everything behind a port that went down.
+    pub(crate) fn flush_port(&mut self, port: PortId) {
+        self.entries.retain(|_, entry| entry.port != port);
+    }
+
+    /// Forgets everything: VLANs have changed.
+    pub(crate) fn flush(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Live entries as (VLAN, address, port, age), sorted.
+    pub(crate) fn entries(&self, now: Picos) -> Vec<(u16, [u8; 6], PortId, Picos)> {
+        let mut all: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| now.since(e.seen_at) < self.ageing)
+            .map(|(key, e)| ((key >> 48) as u16, address(*key), e.port, now.since(e.seen_at)))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn sweep(&mut self, now: Picos) {
+        let ageing = self.ageing;
+        self.entries.retain(|_, entry| now.since(entry.seen_at) < ageing);
+        self.next_sweep = now.saturating_add(Picos(ageing.0 / 16));
+    }
+}
+
+fn key(vlan: u16, mac: [u8; 6]) -> u64 {
+    let [a, b, c, d, e, f] = mac;
+    u64::from(vlan) << 48 | u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+fn address(key: u64) -> [u8; 6] {
+    let [_, _, a, b, c, d, e, f] = key.to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn learns_moves_and_ages() {
+        let mut fdb = Fdb::new(4, Picos::from_millis(100));
+        assert_eq!(fdb.lookup(Picos::ZERO, 0, MAC), None);
+        fdb.learn(Picos::ZERO, 0, MAC, PortId(1));
+        fdb.learn(Picos::from_millis(50), 0, MAC, PortId(2));
+        assert_eq!(fdb.lookup(Picos::from_millis(149), 0, MAC), Some(PortId(2)));
+        assert_eq!(fdb.lookup(Picos::from_millis(150), 0, MAC), None);
+        assert_eq!(fdb.lookup(Picos::from_millis(149), 7, MAC), None);
+    }
+
+    #[test]
+    fn a_full_table_makes_room_only_by_age() {
+        let mut fdb = Fdb::new(1, Picos::from_millis(100));
+        fdb.learn(Picos::ZERO, 0, MAC, PortId(1));
+        fdb.learn(Picos::from_millis(50), 0, [4; 6], PortId(2));
+        assert_eq!(fdb.lookup(Picos::from_millis(50), 0, [4; 6]), None);
+        fdb.learn(Picos::from_millis(200), 0, [4; 6], PortId(2));
+        assert_eq!(fdb.lookup(Picos::from_millis(200), 0, [4; 6]), Some(PortId(2)));
+    }
+}

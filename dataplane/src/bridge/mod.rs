@@ -1,0 +1,7 @@
+//! Layer-2 forwarding: which VLAN a frame is in, where its destination lives, how it leaves.
+
+mod fdb;
+mod vlan;
+
+pub(crate) use fdb::Fdb;
+pub(crate) use vlan::{TagEdit, VlanTable};

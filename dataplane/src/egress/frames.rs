@@ -1,0 +1,200 @@
+//! Frames inside the switch: a table of fixed size, queues as lists threaded through it.
+
+use crate::frame::Handle;
+use crate::ids::{PRIORITIES, PgId};
+use crate::parse::Payload;
+use crate::time::Picos;
+
+/// No frame: the end of a list.
+pub(crate) const NO_FRAME: u32 = u32::MAX;
+
+/// Who pays for a frame's ingress cells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Charge {
+    /// This frame alone: its group and cells.
+    Own { pg: PgId, cells: u32 },
+    /// A flooded frame: an entry of the table of shared charges, released with the last copy.
+    Shared(u32),
+    /// Nobody: injected by the switch itself.
+    None,
+}
+
+/// A frame (or one copy of a flooded one) that waits in an egress queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueuedFrame {
+    pub(crate) frame: Handle,
+    pub(crate) next: u32,
+    pub(crate) mac_len: u32,
+    pub(crate) cells: u32,
+    pub(crate) charge: Charge,
+    /// Earliest start of its departure.
+    pub(crate) ready_at: Picos,
+    pub(crate) tc: u8,
+    pub(crate) l3_offset: u8,
+    pub(crate) payload: Payload,
+    pub(crate) ecn_capable: bool,
+    /// Decided on arrival (mark point enqueue): leaves as CE.
+    pub(crate) mark: bool,
+}
+
+/// A charge that several copies share.
+#[derive(Clone, Copy, Debug)]
+struct SharedCharge {
+    pg: PgId,
+    cells: u32,
+    copies: u32,
+    next_free: u32,
+}
+
+/// One FIFO of frames.
+#[derive(Clone, Copy, Debug)]
+struct Fifo {
+    head: u32,
+    tail: u32,
+    bytes: u64,
+}
+
+const EMPTY: Fifo = Fifo {
+    head: NO_FRAME,
+    tail: NO_FRAME,
+    bytes: 0,
+};
+
+/// All frames in the switch and the queues they wait in. Nothing is allocated after [`FrameTable::new`].
+#[derive(Debug)]
+pub(crate) struct FrameTable {
+    frames: Vec<QueuedFrame>,
+    free: u32,
+    in_use: usize,
+    shared: Vec<SharedCharge>,
+    shared_free: u32,
+    queues: Vec<Fifo>,
+}
+
+impl FrameTable {
+    pub(crate) fn new(frames_max: usize, ports: usize) -> FrameTable {
+        let blank = QueuedFrame {
+            frame: Handle(0),
+            next: NO_FRAME,
+            mac_len: 0,
+            cells: 0,
+            charge: Charge::None,
+            ready_at: Picos::ZERO,
+            tc: 0,
+            l3_offset: 0,
+            payload: Payload::Other,
+            ecn_capable: false,
+            mark: false,
+        };
+        let frames_max = frames_max.min(NO_FRAME as usize - 1);
+        let mut frames = vec![blank; frames_max];
+        for (index, frame) in frames.iter_mut().enumerate() {
+            frame.next = if index + 1 < frames_max {
+                index as u32 + 1
+            } else {
+                NO_FRAME
+            };
+        }
+        FrameTable {
+            frames,
+            free: if frames_max > 0 { 0 } else { NO_FRAME },
+            in_use: 0,
+            shared: Vec::with_capacity(frames_max / 2),
+            shared_free: NO_FRAME,
+            queues: vec![EMPTY; ports * PRIORITIES],
+        }
+    }
+
+    /// Frames in the switch, copies counted.
+    pub(crate) fn in_use(&self) -> usize {
+        self.in_use
+    }
+
+    /// How many frames still fit.
+    pub(crate) fn room(&self) -> usize {
+        self.frames.len() - self.in_use
+    }
+
+    /// Appends to a queue. The caller has checked [`FrameTable::room`].
+    pub(crate) fn push(&mut self, queue: usize, frame: QueuedFrame) {
+        let index = self.free;
+        debug_assert_ne!(index, NO_FRAME, "room() was not checked");
+        let entry = &mut self.frames[index as usize];
+        self.free = entry.next;
+        *entry = QueuedFrame {
+            next: NO_FRAME,
+            ..frame
+        };
+        self.in_use += 1;
+        let fifo = &mut self.queues[queue];
+        fifo.bytes += u64::from(frame.mac_len);
+        let tail = core::mem::replace(&mut fifo.tail, index);
+        match tail {
+            NO_FRAME => fifo.head = index,
+            tail => self.frames[tail as usize].next = index,
+        }
+    }
+
+    /// The frame at the head of a queue.
+    pub(crate) fn head(&self, queue: usize) -> Option<&QueuedFrame> {
+        self.frames.get(self.queues[queue].head as usize)
+    }
+
+    /// Removes the head of a queue.
+    pub(crate) fn pop(&mut self, queue: usize) -> Option<QueuedFrame> {
+        let fifo = &mut self.queues[queue];
+        let index = fifo.head;
+        let frame = *self.frames.get(index as usize)?;
+        fifo.head = frame.next;
+        fifo.bytes -= u64::from(frame.mac_len);
+        if fifo.head == NO_FRAME {
+            fifo.tail = NO_FRAME;
+        }
+        self.frames[index as usize].next = self.free;
+        self.free = index;
+        self.in_use -= 1;
+        Some(frame)
+    }
+
+    /// Bytes (`mac_len`) that wait in a queue.
+    pub(crate) fn queued_bytes(&self, queue: usize) -> u64 {
+        self.queues[queue].bytes
+    }
+
+    /// Opens a charge for `copies` copies of a flooded frame.
+    pub(crate) fn share_charge(&mut self, pg: PgId, cells: u32, copies: u32) -> Charge {
+        let entry = SharedCharge {
+            pg,
+            cells,
+            copies,
+            next_free: NO_FRAME,
+        };
+        let index = self.shared_free;
+        if index == NO_FRAME {
+            self.shared.push(entry);
+            return Charge::Shared(self.shared.len() as u32 - 1);
+        }
+        self.shared_free = self.shared[index as usize].next_free;
+        self.shared[index as usize] = entry;
+        Charge::Shared(index)
+    }
+
+    /// Takes one copy off a charge; the cells to release once nothing refers to them any more.
+    pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
+        match charge {
+            Charge::Own { pg, cells } => Some((pg, cells)),
+            Charge::None => None,
+            Charge::Shared(index) => {
+                let entry = &mut self.shared[index as usize];
+                entry.copies -= 1;
+                if entry.copies > 0 {
+                    return None;
+                }
+                let (pg, cells) = (entry.pg, entry.cells);
+                entry.next_free = self.shared_free;
+                self.shared_free = index;
+                Some((pg, cells))
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Whose turn on the link it is: strict priority first, then deficit weighted round robin in bytes.
+
+use super::shaper::TokenBucket;
+use crate::config::{QueueConfig, Schedule};
+use crate::ids::PRIORITIES;
+use crate::pfc::bits;
+use crate::time::Picos;
+
+/// The DWRR queue with the smallest weight gets this many bytes a turn; the others in proportion. About one
+/// frame, so that shares are even over short spans too.
+const QUANTUM_BYTES: u32 = 1_536;
+
+/// What the scheduler says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// This queue may send its head now.
+    Queue(usize),
+    /// Nothing may be sent before this time ([`Picos::NEVER`]: not before something changes).
+    Wait(Picos),
+}
+
+/// Turns of one port's eight queues.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduler {
+    strict: u8,
+    shaped: u8,
+    shapers: [Option<TokenBucket>; PRIORITIES],
+    quantum: [u32; PRIORITIES],
+    deficit: [u32; PRIORITIES],
+    current: usize,
+}
+
+impl Scheduler {
+    pub(crate) fn new(queues: &[QueueConfig; PRIORITIES]) -> Scheduler {
+        let mut scheduler = Scheduler {
+            strict: 0,
+            shaped: 0,
+            shapers: [const { None }; PRIORITIES],
+            quantum: [0; PRIORITIES],
+            deficit: [0; PRIORITIES],
+            current: 0,
+        };
+        scheduler.reconfigure(queues);
+        scheduler
+    }
+
+    /// Takes new weights and shapers; deficits and what shapers have let pass are kept.
+    pub(crate) fn reconfigure(&mut self, queues: &[QueueConfig; PRIORITIES]) {
+        let weight = |q: &QueueConfig| match q.schedule {
+            Schedule::Strict => None,
+            Schedule::Dwrr { weight } => Some(u32::from(weight.max(1))),
+        };
+        let smallest = queues.iter().filter_map(weight).min().unwrap_or(1);
+        (self.strict, self.shaped) = (0, 0);
+        for (n, queue) in queues.iter().enumerate() {
+            match weight(queue) {
+                None => self.strict |= 1 << n,
+                Some(weight) => self.quantum[n] = weight * QUANTUM_BYTES / smallest,
+            }
+            self.shapers[n] = match (self.shapers[n].take(), queue.shaper) {
+                (_, None) => None,
+                (None, Some(shaper)) => Some(TokenBucket::new(shaper)),
+                (Some(mut bucket), Some(shaper)) => {
+                    bucket.reconfigure(shaper);
+                    Some(bucket)
+                }
+            };
+            self.shaped |= u8::from(queue.shaper.is_some()) << n;
+        }
+    }
+
+    /// Picks among the queues of `candidates` (bit *n*: queue *n* has a frame that may leave). `head_len` gives the
+    /// length of a candidate's first frame. A DWRR queue that is picked has its deficit charged at once.
+    pub(crate) fn choose(&mut self, now: Picos, candidates: u8, head_len: impl Fn(usize) -> u32) -> Choice {
+        let held = self.held_by_shapers(now, candidates);
+        let open = candidates & !held;
+        if open == 0 {
+            let ready = |n: usize| {
+                self.shapers[n]
+                    .as_ref()
+                    .map_or(Picos::NEVER, TokenBucket::ready_at)
+            };
+            return Choice::Wait(bits(held).map(ready).min().unwrap_or(Picos::NEVER));
+        }
+        let strict = open & self.strict;
+        if strict != 0 {
+            return Choice::Queue(7 - strict.leading_zeros() as usize);
+        }
+        // Ends: every candidate's deficit grows by at least QUANTUM_BYTES a round.
+        loop {
+            let n = self.current;
+            if open & (1 << n) != 0 {
+                let len = head_len(n);
+                if self.deficit[n] >= len {
+                    self.deficit[n] -= len;
+                    return Choice::Queue(n);
+                }
+            }
+            let next = next_bit(open, n);
+            self.deficit[next] = self.deficit[next].saturating_add(self.quantum[next]);
+            self.current = next;
+        }
+    }
+
+    /// A frame of `bytes` of queue `n` has started; `emptied`: it was the last one.
+    pub(crate) fn sent(&mut self, now: Picos, n: usize, bytes: u32, emptied: bool) {
+        if let Some(shaper) = &mut self.shapers[n] {
+            shaper.spend(now, bytes);
+        }
+        if emptied {
+            self.deficit[n] = 0;
+        }
+    }
+
+    /// All queues have been emptied at once.
+    pub(crate) fn forget_deficits(&mut self) {
+        self.deficit = [0; PRIORITIES];
+    }
+
+    fn held_by_shapers(&self, now: Picos, candidates: u8) -> u8 {
+        bits(candidates & self.shaped)
+            .filter(|&n| self.shapers[n].as_ref().is_some_and(|s| s.ready_at() > now))
+            .fold(0, |held, n| held | 1 << n)
+    }
+}
+
+/// The lowest set bit above `n`, cyclically; `n` itself if it is the only one.
+fn next_bit(mask: u8, n: usize) -> usize {
+    let above = mask.rotate_right(n as u32 + 1);
+    (n + 1 + above.trailing_zeros() as usize) % PRIORITIES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Shaper;
+
+    fn dwrr(weight: u8) -> QueueConfig {
+        QueueConfig {
+            profile: 0,
+            schedule: Schedule::Dwrr { weight },
+            shaper: None,
+            wred: None,
+        }
+    }
+
+    fn run(
+        scheduler: &mut Scheduler,
+        candidates: u8,
+        lens: [u32; PRIORITIES],
+        turns: usize,
+    ) -> [u64; PRIORITIES] {
+        let mut bytes = [0; PRIORITIES];
+        for _ in 0..turns {
+            let Choice::Queue(n) = scheduler.choose(Picos::ZERO, candidates, |n| lens[n]) else {
+                panic!("nothing chosen")
+            };
+            bytes[n] += u64::from(lens[n]);
+            scheduler.sent(Picos::ZERO, n, lens[n], false);
+        }
+        bytes
+    }
+
+    #[test]
+    fn bytes_follow_weights_whatever_the_frame_lengths() {
+        let mut queues = [dwrr(1); PRIORITIES];
+        queues[3] = dwrr(3);
+        let mut scheduler = Scheduler::new(&queues);
+        let bytes = run(&mut scheduler, 0b1001, [64, 0, 0, 9_216, 0, 0, 0, 0], 200_000);
+        let ratio = bytes[3] as f64 / bytes[0] as f64;
+        assert!((ratio - 3.0).abs() < 0.01, "{ratio}");
+    }
+
+    #[test]
+    fn strict_goes_first_and_the_higher_number_before_the_lower() {
+        let mut queues = [dwrr(1); PRIORITIES];
+        queues[5].schedule = Schedule::Strict;
+        queues[6].schedule = Schedule::Strict;
+        let mut scheduler = Scheduler::new(&queues);
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0b0110_0001, |_| 64),
+            Choice::Queue(6)
+        );
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0b0010_0001, |_| 64),
+            Choice::Queue(5)
+        );
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0b0000_0001, |_| 64),
+            Choice::Queue(0)
+        );
+    }
+
+    #[test]
+    fn a_shaped_queue_waits_and_says_until_when() {
+        let mut queues = [dwrr(1); PRIORITIES];
+        queues[2].shaper = Some(Shaper {
+            bytes_per_second: 1_000,
+            burst_bytes: 0,
+        });
+        let mut scheduler = Scheduler::new(&queues);
+        assert_eq!(scheduler.choose(Picos::ZERO, 0b100, |_| 100), Choice::Queue(2));
+        scheduler.sent(Picos::ZERO, 2, 100, false);
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0b100, |_| 100),
+            Choice::Wait(Picos::from_millis(100))
+        );
+        assert_eq!(scheduler.choose(Picos::ZERO, 0b101, |_| 100), Choice::Queue(0));
+    }
+
+    #[test]
+    fn an_empty_mask_waits_for_a_change() {
+        let mut scheduler = Scheduler::new(&[dwrr(1); PRIORITIES]);
+        assert_eq!(
+            scheduler.choose(Picos::ZERO, 0, |_| 64),
+            Choice::Wait(Picos::NEVER)
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! A peak rate as a token bucket, kept as one point in time (the generic cell rate algorithm).
+
+use crate::config::Shaper;
+use crate::time::Picos;
+
+const PS_PER_SECOND: u128 = 1_000_000_000_000;
+
+/// Lets `bytes_per_second` pass, and `burst_bytes` at once after idleness.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenBucket {
+    rate: u64,
+    burst: Picos,
+    /// When the bucket would be full again: the theoretical arrival time.
+    full_at: Picos,
+}
+
+impl TokenBucket {
+    pub(crate) fn new(shaper: Shaper) -> TokenBucket {
+        let rate = shaper.bytes_per_second.max(1);
+        TokenBucket {
+            rate,
+            burst: duration(rate, shaper.burst_bytes),
+            full_at: Picos::ZERO,
+        }
+    }
+
+    /// The earliest time at which the next frame may start.
+    pub(crate) fn ready_at(&self) -> Picos {
+        Picos(self.full_at.0.saturating_sub(self.burst.0))
+    }
+
+    /// A frame of `bytes` has started at `now`.
+    pub(crate) fn spend(&mut self, now: Picos, bytes: u32) {
+        self.full_at = self.full_at.max(now).saturating_add(duration(self.rate, bytes));
+    }
+
+    /// Changes the rate and keeps what has been spent.
+    pub(crate) fn reconfigure(&mut self, shaper: Shaper) {
+        let fresh = TokenBucket::new(shaper);
+        self.rate = fresh.rate;
+        self.burst = fresh.burst;
+    }
+}
+
+fn duration(rate: u64, bytes: u32) -> Picos {
+    let ps = u128::from(bytes) * PS_PER_SECOND / u128::from(rate);
+    Picos(u64::try_from(ps).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_second_of_full_use_passes_the_rate() {
+        let mut bucket = TokenBucket::new(Shaper {
+            bytes_per_second: 1_000_000,
+            burst_bytes: 0,
+        });
+        let mut sent = 0u64;
+        let mut now = Picos::ZERO;
+        while now < Picos::from_millis(1_000) {
+            bucket.spend(now, 1_000);
+            sent += 1_000;
+            now = bucket.ready_at();
+        }
+        assert_eq!(sent, 1_000_000);
+    }
+
+    #[test]
+    fn burst_passes_at_once_and_then_the_rate_holds() {
+        let mut bucket = TokenBucket::new(Shaper {
+            bytes_per_second: 1_000,
+            burst_bytes: 3_000,
+        });
+        let now = Picos::from_millis(10_000);
+        let mut at_once = 0;
+        while bucket.ready_at() <= now {
+            bucket.spend(now, 1_000);
+            at_once += 1;
+        }
+        // The burst, and the frame that any bucket lets start when it is not in debt.
+        assert_eq!(at_once, 4);
+        assert_eq!(bucket.ready_at(), now + Picos::from_millis(1_000));
+    }
+}

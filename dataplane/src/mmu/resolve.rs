@@ -1,0 +1,176 @@
+//! From configuration to cells: what a group, a queue and a pool may hold.
+
+use super::threshold::Rule;
+use crate::config::{BufferProfile, PoolConfig, PortConfig, SwitchConfig};
+
+/// Sizes are cut down to this many cells, far beyond any chip's: so sums of a few of them, shifted by the
+/// largest factor, stay inside 64 bits whatever the configuration says.
+const CELLS_MAX: u64 = 1 << 30;
+
+/// Fraction bits of [`CellSize::reciprocal`].
+const RECIPROCAL_BITS: u32 = 63;
+
+/// The buffer cell, and its reciprocal: lengths become cells without a division.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CellSize {
+    bytes: u32,
+    /// `ceil(2^63 / bytes)`. For dividends below 2^33 and divisors below 2^30 the quotient is exact: the error
+    /// of the reciprocal, under one, times the dividend stays under `2^63 / bytes`.
+    reciprocal: u64,
+}
+
+impl CellSize {
+    pub(super) fn new(bytes: u32) -> CellSize {
+        let bytes = bytes.max(1);
+        CellSize {
+            bytes,
+            reciprocal: (1_u64 << RECIPROCAL_BITS).div_ceil(u64::from(bytes)),
+        }
+    }
+
+    /// `ceil(len / cell)`.
+    #[inline]
+    pub(super) fn cells(self, len: u32) -> u32 {
+        let dividend = u64::from(len) + u64::from(self.bytes - 1);
+        ((u128::from(dividend) * u128::from(self.reciprocal)) >> RECIPROCAL_BITS) as u32
+    }
+
+    /// Whole cells in `bytes` of a configured size, at most [`CELLS_MAX`].
+    pub(super) fn whole(self, bytes: u64) -> u32 {
+        (bytes / u64::from(self.bytes)).min(CELLS_MAX) as u32
+    }
+}
+
+/// Sizes of a pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolLimits {
+    /// Shared cells.
+    pub(super) size: i64,
+    /// Cells of the shared headroom pool; `i64::MAX` where headroom is private and its sum not limited.
+    pub(super) headroom: i64,
+}
+
+impl PoolLimits {
+    /// Stands for a pool or profile that the configuration names but does not have: nothing fits.
+    pub(super) const NONE: PoolLimits = PoolLimits { size: 0, headroom: 0 };
+
+    pub(super) fn new(pool: &PoolConfig, cell: CellSize) -> PoolLimits {
+        let headroom = match pool.xoff_bytes {
+            0 => i64::MAX,
+            bytes => i64::from(cell.whole(bytes)),
+        };
+        PoolLimits {
+            size: i64::from(cell.whole(pool.size_bytes)),
+            headroom,
+        }
+    }
+}
+
+/// Limits of a priority group or (without the last four) of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Limit of shared use.
+    pub(super) rule: Rule,
+    /// Reserved cells.
+    pub(super) reserved: u32,
+    /// Headroom cells.
+    pub(super) headroom: u32,
+    /// Resume when total use has fallen to this.
+    pub(super) xon: u32,
+    /// Resume this far below the XOFF point; 0: not used.
+    pub(super) xon_offset: u32,
+    /// Index of the pool.
+    pub(super) pool: u16,
+    /// The profile has headroom.
+    pub(super) lossless: bool,
+    /// Congestion is to be signalled or, for a group with headroom, at least reported.
+    pub(super) tracks_xoff: bool,
+}
+
+impl Limits {
+    /// Of a group or queue without profile: nothing fits. `pool` is the stand-in of no size.
+    pub(super) const fn none(pool: u16) -> Limits {
+        Limits {
+            rule: Rule::Static { cells: 0 },
+            reserved: 0,
+            headroom: 0,
+            xon: 0,
+            xon_offset: 0,
+            pool,
+            lossless: false,
+            tracks_xoff: false,
+        }
+    }
+
+    fn new(profile: &BufferProfile, config: &SwitchConfig, cell: CellSize) -> Limits {
+        let Some(pool) = config.pools.get(usize::from(profile.pool)) else {
+            return Limits::none(config.pools.len() as u16);
+        };
+        // Private headroom form (sonic.md 2.2): `size = xon part + xoff` contains the headroom.
+        let contains_headroom = pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes;
+        let reserved_bytes = if contains_headroom {
+            profile.size_bytes - profile.xoff_bytes
+        } else {
+            profile.size_bytes
+        };
+        Limits {
+            rule: Rule::new(profile.threshold, |bytes| cell.whole(bytes)),
+            reserved: cell.whole(reserved_bytes),
+            headroom: cell.whole(profile.xoff_bytes),
+            xon: cell.whole(profile.xon_bytes),
+            xon_offset: cell.whole(profile.xon_offset_bytes),
+            pool: profile.pool,
+            lossless: profile.xoff_bytes > 0,
+            tracks_xoff: profile.xoff_bytes > 0,
+        }
+    }
+
+    /// Of priority group `number` of `port`.
+    pub(super) fn of_group(port: &PortConfig, number: u8, config: &SwitchConfig, cell: CellSize) -> Limits {
+        let mut limits = Limits::of_profile(port.pgs[usize::from(number)], config, cell);
+        limits.tracks_xoff |= port.pfc.signals(number);
+        limits
+    }
+
+    /// Of queue `number` of `port`.
+    pub(super) fn of_queue(port: &PortConfig, number: u8, config: &SwitchConfig, cell: CellSize) -> Limits {
+        Limits::of_profile(port.queues[usize::from(number)].profile, config, cell)
+    }
+
+    fn of_profile(profile: u16, config: &SwitchConfig, cell: CellSize) -> Limits {
+        match config.profiles.get(usize::from(profile)) {
+            Some(profile) => Limits::new(profile, config, cell),
+            None => Limits::none(config.pools.len() as u16),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_lengths_divided_and_rounded_up() {
+        let lengths = (0..20_000).chain([65_535, 1 << 24, u32::MAX - 1, u32::MAX]);
+        let sizes = [
+            1, 2, 3, 7, 64, 96, 127, 128, 144, 192, 208, 254, 256, 384, 4096, 16_383, 16_384,
+        ];
+        for len in lengths {
+            for bytes in sizes {
+                assert_eq!(
+                    CellSize::new(bytes).cells(len),
+                    len.div_ceil(bytes),
+                    "{len} / {bytes}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_cut_down_to_whole_cells() {
+        let cell = CellSize::new(208);
+        assert_eq!(cell.whole(33_329_088 / 4), 40_059, "Tomahawk 2, one pipe");
+        assert_eq!(cell.whole(207), 0);
+        assert_eq!(u64::from(cell.whole(u64::MAX)), CELLS_MAX);
+    }
+}

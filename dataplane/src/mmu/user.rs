@@ -1,0 +1,123 @@
+//! Who is charged: priority groups and queues, and the rules that look at one of them.
+
+use super::plan::{Limit, Refusal};
+use super::pool::Pool;
+use super::resolve::Limits;
+
+/// Place of a group that is not in XOFF.
+pub(super) const NOT_WAITING: u32 = u32::MAX;
+
+/// A priority group: limits, use and peaks in one cache line, so that admission touches this and its pool.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct Group {
+    pub(super) limits: Limits,
+    pub(super) reserved: u32,
+    pub(super) shared: u32,
+    pub(super) headroom: u32,
+    pub(super) total_peak: u32,
+    pub(super) shared_peak: u32,
+    pub(super) headroom_peak: u32,
+    /// Place among the pool's waiters. A group is in XOFF exactly while it has one.
+    pub(super) place: u32,
+}
+
+impl Group {
+    pub(super) fn new(limits: Limits) -> Group {
+        Group {
+            limits,
+            reserved: 0,
+            shared: 0,
+            headroom: 0,
+            total_peak: 0,
+            shared_peak: 0,
+            headroom_peak: 0,
+            place: NOT_WAITING,
+        }
+    }
+
+    pub(super) fn total(&self) -> u32 {
+        self.reserved + self.shared + self.headroom
+    }
+
+    /// The XOFF rule.
+    #[inline]
+    pub(super) fn congested(&self, free: i64) -> bool {
+        let at_limit =
+            self.reserved >= self.limits.reserved && u64::from(self.shared) >= self.limits.rule.limit(free);
+        at_limit || self.headroom > 0
+    }
+
+    /// The XON rule: the fewest free shared cells of the pool with which this group may resume.
+    #[inline]
+    pub(super) fn needed(&self) -> i64 {
+        if self.headroom > 0 {
+            return i64::MAX;
+        }
+        let total = self.reserved + self.shared;
+        if total <= self.limits.xon {
+            return i64::MIN;
+        }
+        if self.limits.xon_offset == 0 {
+            return i64::MAX;
+        }
+        // total <= reserved + X - offset, where X is the first shared use that is XOFF: the one before it,
+        // at least total - reserved + offset - 1, must not be.
+        let then = i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1;
+        if then < 0 {
+            i64::MIN
+        } else {
+            self.limits.rule.free_needed(self.shared, then)
+        }
+    }
+
+    pub(super) fn record_peaks(&mut self) {
+        self.total_peak = self.total_peak.max(self.total());
+        self.shared_peak = self.shared_peak.max(self.shared);
+        self.headroom_peak = self.headroom_peak.max(self.headroom);
+    }
+}
+
+/// An egress queue.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct Queue {
+    pub(super) limits: Limits,
+    pub(super) reserved: u32,
+    pub(super) shared: u32,
+    pub(super) total_peak: u32,
+    pub(super) shared_peak: u32,
+}
+
+impl Queue {
+    pub(super) fn new(limits: Limits) -> Queue {
+        Queue {
+            limits,
+            reserved: 0,
+            shared: 0,
+            total_peak: 0,
+            shared_peak: 0,
+        }
+    }
+}
+
+/// `wanted` cells did not fit under the threshold, or not into the pool.
+#[cold]
+pub(super) fn shared_refusal(limits: &Limits, used: u32, pool: &Pool, wanted: u32) -> Refusal {
+    let cells = |n: i64| n.clamp(0, i64::from(u32::MAX)) as u32;
+    if i64::from(wanted) > pool.free {
+        return Refusal {
+            limit: Limit::Pool,
+            limit_cells: cells(pool.limits.size),
+            used_cells: cells(pool.shared()),
+            wanted_cells: wanted,
+        };
+    }
+    let limit = limits.rule.limit(pool.free - i64::from(wanted - 1));
+    Refusal {
+        limit: Limit::Shared,
+        limit_cells: limit.min(u64::from(u32::MAX)) as u32,
+        used_cells: used,
+        wanted_cells: wanted,
+    }
+}

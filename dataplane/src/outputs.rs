@@ -1,0 +1,93 @@
+//! What comes out of the switch: frames to transmit, deadlines, frames for the CPU, and what became of a frame.
+
+use crate::drops::DropReason;
+use crate::frame::Handle;
+use crate::ids::{PortId, TimerId};
+use crate::mmu::Refusal;
+use crate::time::Picos;
+
+/// Filled by one call into the switch and drained by the driver before the next.
+///
+/// Frames in `transmits` and `punts` belong to the driver: it gives their slots back when the backend is done.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    /// Frames whose transmission starts, in the order of their starts per port.
+    pub transmits: Vec<Transmit>,
+    /// Deadlines to hand back to [`crate::Switch::expire`]. A later one for the same id does not cancel an earlier one.
+    pub deadlines: Vec<Deadline>,
+    /// Frames for the switch's own protocols.
+    pub punts: Vec<Punt>,
+}
+
+impl Outputs {
+    /// With room for a burst, so that nothing is allocated later.
+    pub fn with_capacity(burst: usize) -> Outputs {
+        Outputs {
+            transmits: Vec::with_capacity(burst),
+            deadlines: Vec::with_capacity(burst),
+            punts: Vec::with_capacity(burst),
+        }
+    }
+}
+
+/// A frame whose transmission starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The port it leaves by.
+    pub port: PortId,
+    /// Its bytes.
+    pub frame: Handle,
+    /// First bit on the link; the buffer cells are free from here on.
+    pub start: Picos,
+    /// The link is free again: preamble, frame, FCS and gap have passed.
+    pub end: Picos,
+}
+
+/// The core wants to be called at `at` with `timer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline {
+    /// When, in model time; never in the past of the call that asked for it.
+    pub at: Picos,
+    /// Which.
+    pub timer: TimerId,
+}
+
+/// A frame for the switch's own protocols (LLDP, LACP and their like).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Punt {
+    /// The port it came in on.
+    pub port: PortId,
+    /// Its bytes.
+    pub frame: Handle,
+}
+
+/// What became of an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Queued on this many ports.
+    Forwarded {
+        /// Copies, one for unicast.
+        copies: u16,
+    },
+    /// A MAC control frame: obeyed or ignored, counted, gone.
+    Control,
+    /// Handed to the CPU port.
+    Punted,
+    /// Dropped, counted, its slot released.
+    Dropped(Drop),
+}
+
+/// A drop: where, why, and the limit that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drop {
+    /// Why.
+    pub reason: DropReason,
+    /// The port that counts it: the ingress port for ingress reasons, the egress port for egress reasons.
+    pub port: PortId,
+    /// Traffic class of the frame.
+    pub tc: u8,
+    /// Length of the frame there (`mac_len`).
+    pub mac_len: u32,
+    /// The buffer limit, where one decided.
+    pub refusal: Option<Refusal>,
+}

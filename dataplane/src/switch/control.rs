@@ -1,0 +1,74 @@
+//! MAC control frames that arrive: PFC is obeyed, PAUSE counted, the rest dropped.
+
+use super::Switch;
+use super::timers::TimerKind;
+use crate::drops::DropReason;
+use crate::frame::{Arrival, Store};
+use crate::ids::PortId;
+use crate::outputs::{Drop, Outputs, Verdict};
+use crate::pfc::bits;
+use crate::time::Picos;
+use crate::wire::mac_control::{MacControl, Pfc};
+
+impl Switch {
+    #[cold]
+    pub(super) fn receive_control<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let bytes = store.prefix(arrival.frame);
+        self.control_log.record(now, port, bytes);
+        let ingress = &mut self.ports[port.index()];
+        let verdict = match MacControl::parse(bytes) {
+            _ if !ingress.up() => Err(DropReason::PortDown),
+            Err(_) => Err(DropReason::MacControlUnknown),
+            // 802.3x: ignored while PFC is on, and without PFC nothing here obeys it yet.
+            Ok(MacControl::Pause { .. }) => {
+                ingress.counters.pause_rx += 1;
+                Ok(false)
+            }
+            Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
+                ingress.counters.pfc_rx_frames += 1;
+                bits(enable).for_each(|n| ingress.counters.pfc_rx[n] += 1);
+                ingress
+                    .receiver
+                    .receive(now, enable, &quanta, ingress.pfc.honoured(), &ingress.link);
+                Ok(ingress.refresh_paused_queues())
+            }
+        };
+        store.release(arrival.frame);
+        match verdict {
+            Ok(resumed) => {
+                let expiry = self.ports[port.index()].receiver.next_expiry();
+                self.timers.arm(port, TimerKind::PauseExpiry, expiry, outputs);
+                if resumed {
+                    self.kick(now, port, store, outputs);
+                }
+                Verdict::Control
+            }
+            Err(reason) => Verdict::Dropped(self.drop_control(port, arrival.frame_len, reason)),
+        }
+    }
+
+    /// Flow control that was not obeyed is a received frame like any other, of class 0: received = sent + dropped.
+    fn drop_control(&mut self, port: PortId, frame_len: u32, reason: DropReason) -> Drop {
+        let ingress = &mut self.ports[port.index()];
+        let mac_len = ingress.link.mac_len(frame_len);
+        let drop = Drop {
+            reason,
+            port,
+            tc: 0,
+            mac_len,
+            refusal: None,
+        };
+        ingress.counters.rx_packets += 1;
+        ingress.counters.rx_bytes += u64::from(mac_len);
+        ingress.counters.rx_class_packets[0] += 1;
+        ingress.count_drop(&drop);
+        drop
+    }
+}

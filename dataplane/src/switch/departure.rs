@@ -1,0 +1,279 @@
+//! The way of a frame from its queue onto the link.
+
+use super::Switch;
+use super::timers::TimerKind;
+use crate::config::MarkPoint;
+use crate::egress::{Choice, QueuedFrame};
+use crate::frame::{Handle, Store};
+use crate::ids::{PRIORITIES, PortId, QueueId, TimerId};
+use crate::outputs::{Outputs, Transmit};
+use crate::pfc::bits;
+use crate::time::Picos;
+use crate::wire::mac_control::{self, MacControl, Pfc};
+use crate::wire::rewrite;
+
+/// How soon a PFC frame that found no slot is tried again.
+const NO_SLOT_RETRY: Picos = Picos::from_micros(10);
+
+impl Switch {
+    /// A deadline has come back. `now` may be later than it asked for; the difference counts as the port's
+    /// deficit if a frame could have left meanwhile.
+    pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
+        let Some((port, kind, due)) = self.timers.fire(now, timer) else {
+            return;
+        };
+        let state = &mut self.ports[port.index()];
+        match kind {
+            TimerKind::Transmit => {
+                if self.kick(now, port, store, outputs) {
+                    self.ports[port.index()].late_ps += now.since(due).0;
+                }
+            }
+            TimerKind::PauseExpiry => {
+                state.receiver.expire(now);
+                let resumed = state.refresh_paused_queues();
+                let next = state.receiver.next_expiry();
+                self.timers.arm(port, TimerKind::PauseExpiry, next, outputs);
+                if resumed {
+                    self.kick(now, port, store, outputs);
+                }
+            }
+            TimerKind::PauseRefresh => {
+                state.generator.refresh_due(now);
+                let next = state.generator.refresh_at();
+                self.timers.arm(port, TimerKind::PauseRefresh, next, outputs);
+                self.kick_control(now, port, store, outputs);
+            }
+        }
+    }
+
+    /// Starts the next transmission of a port if its link is free; whether an ordinary frame left.
+    pub(super) fn kick<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> bool {
+        if !self.link_ready(now, port, outputs) || self.send_control(now, port, store, outputs) {
+            return false;
+        }
+        match self.choose(now, port) {
+            Choice::Queue(queue) => {
+                self.depart(now, port, queue, store, outputs);
+                true
+            }
+            Choice::Wait(Picos::NEVER) => false,
+            Choice::Wait(until) => {
+                self.timers.arm(port, TimerKind::Transmit, until, outputs);
+                false
+            }
+        }
+    }
+
+    /// As [`Switch::kick`], for MAC control frames alone: called where a data frame could not be waiting for
+    /// anything but the link, so that departures do not nest.
+    pub(super) fn kick_control<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        if self.link_ready(now, port, outputs) {
+            self.send_control(now, port, store, outputs);
+        }
+    }
+
+    /// Whether the link can take a frame now; asks to be called when it can if something waits.
+    fn link_ready(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
+        let state = &self.ports[port.index()];
+        if !state.up() {
+            return false;
+        }
+        if state.free_at > now {
+            if state.has_work() {
+                self.timers.arm(port, TimerKind::Transmit, state.free_at, outputs);
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Which queue may send: not paused, not shaped, its head through the pipeline.
+    fn choose(&mut self, now: Picos, port: PortId) -> Choice {
+        let state = &mut self.ports[port.index()];
+        let mut candidates = state.sendable();
+        if candidates == 0 {
+            return Choice::Wait(Picos::NEVER);
+        }
+        if let Some(ready) = state.shaper.as_ref().map(|s| s.ready_at()).filter(|&at| at > now) {
+            return Choice::Wait(ready);
+        }
+        let base = port.index() * PRIORITIES;
+        let mut pipeline = Picos::NEVER;
+        if self.pipeline_latency > Picos::ZERO {
+            for n in bits(candidates) {
+                let ready = self.frames.head(base + n).map_or(Picos::NEVER, |f| f.ready_at);
+                if ready > now {
+                    candidates &= !(1 << n);
+                    pipeline = pipeline.min(ready);
+                }
+            }
+        }
+        let frames = &self.frames;
+        let head_len = |n: usize| frames.head(base + n).map_or(0, |f| f.mac_len);
+        match state.scheduler.choose(now, candidates, head_len) {
+            Choice::Wait(until) => Choice::Wait(until.min(pipeline)),
+            queue => queue,
+        }
+    }
+
+    /// Puts the head of a queue on the link.
+    fn depart<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        queue: usize,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let index = port.index() * PRIORITIES + queue;
+        let Some(frame) = self.frames.pop(index) else {
+            return;
+        };
+        let emptied = self.frames.head(index).is_none();
+        self.release(&frame, QueueId::new(port, queue as u8));
+        let state = &mut self.ports[port.index()];
+        if emptied {
+            state.backlog &= !(1 << queue);
+        }
+        state.scheduler.sent(now, queue, frame.mac_len, emptied);
+        if let Some(shaper) = &mut state.shaper {
+            shaper.spend(now, frame.mac_len);
+        }
+        self.mark(port, queue, &frame, store);
+        let state = &mut self.ports[port.index()];
+        let counters = &mut state.counters;
+        counters.tx_packets += 1;
+        counters.tx_bytes += u64::from(frame.mac_len);
+        counters.tx_class_packets[usize::from(frame.tc)] += 1;
+        counters.queues[queue].packets += 1;
+        counters.queues[queue].bytes += u64::from(frame.mac_len);
+        counters.tx_first_ps = counters.tx_first_ps.min(now.0);
+        self.occupy(now, port, frame.frame, frame.mac_len, outputs);
+        let state = &mut self.ports[port.index()];
+        state.counters.tx_last_ps = state.free_at.0;
+        self.resume_groups(now, store, outputs);
+    }
+
+    /// The link carries a frame from `now` on.
+    fn occupy(&mut self, now: Picos, port: PortId, frame: Handle, mac_len: u32, outputs: &mut Outputs) {
+        let state = &mut self.ports[port.index()];
+        let duration = state.link.duration(state.link.wire_len(mac_len));
+        let end = now.saturating_add(duration);
+        state.free_at = end;
+        if state.counters.tx_first_ps != u64::MAX {
+            state.counters.tx_busy_ps += duration.0;
+        }
+        outputs.transmits.push(Transmit {
+            port,
+            frame,
+            start: now,
+            end,
+        });
+        if state.has_work() {
+            self.timers.arm(port, TimerKind::Transmit, end, outputs);
+        }
+    }
+
+    /// Gives a departing or discarded frame's cells back; groups that may resume are noted in `self.resumed`.
+    pub(super) fn release(&mut self, frame: &QueuedFrame, queue: QueueId) {
+        self.mmu.release_egress(queue, frame.cells);
+        if let Some((pg, cells)) = self.frames.settle(frame.charge) {
+            self.mmu.release_ingress(pg, cells, &mut self.resumed);
+        }
+    }
+
+    /// Tells the peers of groups that have room again to go on.
+    pub(super) fn resume_groups<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+        for index in 0..self.resumed.len() {
+            let pg = self.resumed[index];
+            let state = &mut self.ports[pg.port().index()];
+            let priorities = state.signalling(pg.number());
+            state.generator.xon(now, priorities);
+            self.kick_control(now, pg.port(), store, outputs);
+        }
+        self.resumed.clear();
+    }
+
+    fn mark<S: Store>(&mut self, port: PortId, queue: usize, frame: &QueuedFrame, store: &mut S) {
+        let state = &mut self.ports[port.index()];
+        let Some(wred) = &state.wred[queue] else { return };
+        if !wred.ecn || !frame.ecn_capable {
+            return;
+        }
+        let hit = match self.mark_point {
+            MarkPoint::Enqueue => frame.mark,
+            MarkPoint::Dequeue => {
+                let behind = self.frames.queued_bytes(port.index() * PRIORITIES + queue);
+                state.marker.hit(wred, behind)
+            }
+        };
+        if !hit {
+            return;
+        }
+        let l3 = store
+            .prefix_mut(frame.frame)
+            .get_mut(usize::from(frame.l3_offset)..);
+        if l3.is_some_and(|l3| rewrite::mark_ce(l3, frame.payload)) {
+            state.counters.ecn_marked += 1;
+            let counters = &mut state.counters.queues[queue];
+            counters.wred_ecn_marked_packets += 1;
+            counters.wred_ecn_marked_bytes += u64::from(frame.mac_len);
+        }
+    }
+
+    /// Sends what goes ahead of queued frames: PFC, then raw MAC control frames.
+    fn send_control<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> bool {
+        let state = &mut self.ports[port.index()];
+        if !state.generator.owes() {
+            let Some(frame) = state.control.pop_front() else {
+                return false;
+            };
+            let mac_len = state.link.mac_len(store.frame_len(frame));
+            self.occupy(now, port, frame, mac_len, outputs);
+            return true;
+        }
+        let Some(frame) = store.allocate(mac_control::FRAME_LEN) else {
+            self.timers.arm(
+                port,
+                TimerKind::Transmit,
+                now.saturating_add(NO_SLOT_RETRY),
+                outputs,
+            );
+            return false;
+        };
+        let Some((enable, quanta)) = state.generator.take(now) else {
+            store.release(frame);
+            return false;
+        };
+        if let Some(bytes) = store.prefix_mut(frame).first_chunk_mut() {
+            MacControl::Pfc(Pfc { enable, quanta }).emit(state.mac, bytes);
+        }
+        state.counters.pfc_tx_frames += 1;
+        bits(enable).for_each(|n| state.counters.pfc_tx[n] += 1);
+        let refresh_at = state.generator.refresh_at();
+        let mac_len = state.link.mac_len(mac_control::FRAME_LEN as u32);
+        self.timers
+            .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
+        self.occupy(now, port, frame, mac_len, outputs);
+        true
+    }
+}

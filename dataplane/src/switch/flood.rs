@@ -1,0 +1,105 @@
+//! The way of a frame to every port of its VLAN.
+
+use super::Switch;
+use super::ingress::{FLOOD_PREFIX_BYTES, Leg, Transit, queue_drop};
+use crate::drops::DropReason;
+use crate::egress::Charge;
+use crate::frame::Store;
+use crate::ids::QueueId;
+use crate::outputs::{Drop, Outputs, Verdict};
+
+impl Switch {
+    pub(super) fn flood<S: Store>(
+        &mut self,
+        transit: &Transit,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<Verdict, Drop> {
+        let members = self.vlans.members(transit.vlan).len();
+        let (cells, plan) = self.plan_ingress(transit, members)?;
+        let mut legs = core::mem::take(&mut self.legs);
+        legs.clear();
+        let refused = self.flood_legs(transit, &mut legs, store);
+        if legs.is_empty() {
+            self.legs = legs;
+            return Err(refused.unwrap_or_else(|| transit.drop(DropReason::L2LoopbackFilter)));
+        }
+        if let Some(drop) = refused {
+            self.ports[drop.port.index()].count_drop(&drop);
+        }
+        let copies = legs.len() as u16;
+        let charge = match copies {
+            1 => Charge::Own {
+                pg: transit.pg,
+                cells,
+            },
+            n => self.frames.share_charge(transit.pg, cells, u32::from(n)),
+        };
+        let xoff = self.mmu.commit_ingress(transit.pg, plan);
+        self.accept(transit, xoff, outputs, store);
+        for leg in &legs {
+            self.enqueue(transit, leg, charge, store);
+        }
+        for leg in &legs {
+            self.kick(transit.now, leg.to, store, outputs);
+        }
+        self.legs = legs;
+        Ok(Verdict::Forwarded { copies })
+    }
+
+    /// Finds the ports a flooded frame can leave by, charges their queues and makes the copies; the last leg
+    /// takes the frame itself. Refusals are counted, but for the last one, which is returned.
+    fn flood_legs<S: Store>(
+        &mut self,
+        transit: &Transit,
+        legs: &mut Vec<Leg>,
+        store: &mut S,
+    ) -> Option<Drop> {
+        let mut refused: Option<Drop> = None;
+        for index in 0..self.vlans.members(transit.vlan).len() {
+            let to = self.vlans.members(transit.vlan)[index];
+            if to == transit.from || !self.ports[to.index()].up() {
+                continue;
+            }
+            let result = self.leg(transit, to).and_then(|leg| {
+                let queue = QueueId::new(to, leg.queue as u8);
+                let plan = self
+                    .mmu
+                    .plan_egress(queue, leg.cells, transit.lossless)
+                    .map_err(|refusal| queue_drop(transit, &leg, refusal))?;
+                self.mmu.commit_egress(queue, plan);
+                Ok(leg)
+            });
+            match result {
+                Ok(leg) => legs.push(leg),
+                Err(drop) => {
+                    if let Some(earlier) = refused.replace(drop) {
+                        self.ports[earlier.port.index()].count_drop(&earlier);
+                    }
+                }
+            }
+        }
+        self.copy_to_legs(transit, legs, store);
+        refused
+    }
+
+    /// Gives every leg but the last a copy of its own. A leg for which the store has none is dropped, and counted.
+    fn copy_to_legs<S: Store>(&mut self, transit: &Transit, legs: &mut Vec<Leg>, store: &mut S) {
+        let mut index = 0;
+        for _ in 1..legs.len() {
+            if let Some(copy) = store.copy(transit.frame, FLOOD_PREFIX_BYTES) {
+                legs[index].frame = copy;
+                index += 1;
+                continue;
+            }
+            let leg = legs.remove(index);
+            self.mmu
+                .release_egress(QueueId::new(leg.to, leg.queue as u8), leg.cells);
+            self.ports[leg.to.index()].count_drop(&Drop {
+                port: leg.to,
+                mac_len: leg.mac_len,
+                ..transit.drop(DropReason::NoBufferSpace)
+            });
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! The way of a frame from its arrival into the egress queues.
+
+use super::Switch;
+use crate::bridge::TagEdit;
+use crate::config::MarkPoint;
+use crate::drops::DropReason;
+use crate::egress::{Charge, NO_FRAME, QueuedFrame};
+use crate::frame::{Arrival, Handle, Store};
+use crate::ids::{PRIORITIES, PgId, PortId, QueueId};
+use crate::mmu::{IngressPlan, Refusal};
+use crate::outputs::{Drop, Outputs, Punt, Verdict};
+use crate::parse::{Payload, Tag};
+use crate::time::Picos;
+use crate::wire::vlan::{self, TAG_LEN};
+
+/// Octets that a flooded copy stores for itself: all headers the switch may edit, tags included.
+pub const FLOOD_PREFIX_BYTES: usize = 128;
+
+/// One way out for a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leg {
+    pub(super) to: PortId,
+    pub(super) queue: usize,
+    pub(super) edit: TagEdit,
+    pub(super) mac_len: u32,
+    pub(super) cells: u32,
+    pub(super) mark: bool,
+    pub(super) frame: Handle,
+}
+
+/// What is known of an arrival on its way through.
+#[derive(Clone, Copy)]
+pub(super) struct Transit {
+    pub(super) now: Picos,
+    pub(super) from: PortId,
+    pub(super) pg: PgId,
+    pub(super) vlan: u16,
+    pub(super) tc: u8,
+    pub(super) lossless: bool,
+    pub(super) ecn_capable: bool,
+    pub(super) payload: Payload,
+    pub(super) l3_offset: u8,
+    pub(super) tag: Option<Tag>,
+    pub(super) frame: Handle,
+    pub(super) frame_len: u32,
+    pub(super) mac_len: u32,
+}
+
+impl Transit {
+    /// The frame is dropped where it came in.
+    pub(super) fn drop(&self, reason: DropReason) -> Drop {
+        Drop {
+            reason,
+            port: self.from,
+            tc: self.tc,
+            mac_len: self.mac_len,
+            refusal: None,
+        }
+    }
+}
+
+impl Switch {
+    /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
+    pub fn receive<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        if arrival.parsed.payload == Payload::MacControl {
+            return self.receive_control(now, port, arrival, store, outputs);
+        }
+        let ingress = &mut self.ports[port.index()];
+        let mac_len = ingress.link.mac_len(arrival.frame_len);
+        let tc = ingress.traffic_class(&arrival.parsed);
+        ingress.counters.rx_packets += 1;
+        ingress.counters.rx_bytes += u64::from(mac_len);
+        ingress.counters.rx_class_packets[usize::from(tc)] += 1;
+        let pg = PgId::new(port, ingress.priority_group(tc));
+        let transit = Transit {
+            now,
+            from: port,
+            pg,
+            vlan: 0,
+            tc,
+            lossless: self.mmu.lossless(pg),
+            ecn_capable: arrival.parsed.ecn_capable(),
+            payload: arrival.parsed.payload,
+            l3_offset: arrival.parsed.l3_offset,
+            tag: arrival.parsed.tag,
+            frame: arrival.frame,
+            frame_len: arrival.frame_len,
+            mac_len,
+        };
+        match self.forward(transit, store, outputs) {
+            Ok(verdict) => verdict,
+            Err(drop) => {
+                self.ports[drop.port.index()].count_drop(&drop);
+                store.release(arrival.frame);
+                Verdict::Dropped(drop)
+            }
+        }
+    }
+
+    fn forward<S: Store>(
+        &mut self,
+        mut transit: Transit,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<Verdict, Drop> {
+        let (now, from) = (transit.now, transit.from);
+        let ingress = &self.ports[from.index()];
+        if !ingress.up() {
+            return Err(transit.drop(DropReason::PortDown));
+        }
+        let Some((destination, source)) = addresses(store.prefix(transit.frame)) else {
+            return Err(transit.drop(DropReason::Truncated));
+        };
+        if transit.frame_len > ingress.mtu + u32::from(transit.l3_offset) {
+            return Err(transit.drop(DropReason::ExceedsL2Mtu));
+        }
+        check_addresses(destination, source).map_err(|reason| transit.drop(reason))?;
+        if is_reserved(destination) {
+            return self.punt(&transit, outputs);
+        }
+        let Some(vlan) = self.vlans.ingress(from, transit.tag) else {
+            return Err(transit.drop(DropReason::IngressVlanFilter));
+        };
+        transit.vlan = vlan;
+        self.fdb.learn(now, vlan, source, from);
+        if is_group(destination) {
+            return self.flood(&transit, store, outputs);
+        }
+        match self.fdb.lookup(now, vlan, destination) {
+            Some(to) if to == from => Err(transit.drop(DropReason::L2LoopbackFilter)),
+            Some(to) => self.unicast(&transit, to, store, outputs),
+            None => self.flood(&transit, store, outputs),
+        }
+    }
+
+    fn punt(&self, transit: &Transit, outputs: &mut Outputs) -> Result<Verdict, Drop> {
+        if !self.cpu_attached {
+            return Err(transit.drop(DropReason::DmacReserved));
+        }
+        outputs.punts.push(Punt {
+            port: transit.from,
+            frame: transit.frame,
+        });
+        Ok(Verdict::Punted)
+    }
+
+    fn unicast<S: Store>(
+        &mut self,
+        transit: &Transit,
+        to: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<Verdict, Drop> {
+        let leg = self.leg(transit, to)?;
+        let (cells, plan) = self.plan_ingress(transit, 1)?;
+        let queue = QueueId::new(to, leg.queue as u8);
+        let egress = self
+            .mmu
+            .plan_egress(queue, leg.cells, transit.lossless)
+            .map_err(|refusal| queue_drop(transit, &leg, refusal))?;
+        self.mmu.commit_egress(queue, egress);
+        let xoff = self.mmu.commit_ingress(transit.pg, plan);
+        self.accept(transit, xoff, outputs, store);
+        let charge = Charge::Own {
+            pg: transit.pg,
+            cells,
+        };
+        self.enqueue(transit, &leg, charge, store);
+        self.kick(transit.now, to, store, outputs);
+        Ok(Verdict::Forwarded { copies: 1 })
+    }
+
+    /// How many cells the frame occupies on its ingress port, and where they would be charged.
+    pub(super) fn plan_ingress(&self, transit: &Transit, copies: usize) -> Result<(u32, IngressPlan), Drop> {
+        if self.frames.room() < copies {
+            return Err(transit.drop(DropReason::NoBufferSpace));
+        }
+        let cells = self.mmu.cells(transit.mac_len);
+        match self.mmu.plan_ingress(transit.pg, cells) {
+            Ok(plan) => Ok((cells, plan)),
+            Err(refusal) => Err(Drop {
+                refusal: Some(refusal),
+                ..transit.drop(DropReason::PriorityGroupDropped)
+            }),
+        }
+    }
+
+    /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
+    pub(super) fn accept<S: Store>(
+        &mut self,
+        transit: &Transit,
+        xoff: bool,
+        outputs: &mut Outputs,
+        store: &mut S,
+    ) {
+        let ingress = &mut self.ports[transit.from.index()];
+        let group = &mut ingress.counters.pgs[usize::from(transit.pg.number())];
+        group.packets += 1;
+        group.bytes += u64::from(transit.mac_len);
+        if xoff {
+            group.xoff_transitions += 1;
+            let priorities = ingress.signalling(transit.pg.number());
+            ingress.generator.xoff(transit.now, priorities);
+            self.kick_control(transit.now, transit.from, store, outputs);
+        }
+    }
+
+    /// What leaving by `to` means for this frame, or why it cannot.
+    pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, Drop> {
+        let drop = |reason| Drop {
+            port: to,
+            ..transit.drop(reason)
+        };
+        let egress = &mut self.ports[to.index()];
+        if !egress.up() {
+            return Err(drop(DropReason::L3EgressLinkDown));
+        }
+        let Some(edit) = self.vlans.egress(transit.from, to, transit.vlan, transit.tag) else {
+            return Err(drop(DropReason::EgressVlanFilter));
+        };
+        // Tags do not count against the MTU, so that their edit does not matter.
+        if transit.frame_len > egress.mtu + u32::from(transit.l3_offset) {
+            return Err(drop(DropReason::ExceedsL2Mtu));
+        }
+        let mac_len = match edit {
+            TagEdit::Keep | TagEdit::Rewrite { .. } => egress.link.mac_len(transit.frame_len),
+            TagEdit::Pop => egress.link.mac_len(transit.frame_len - TAG_LEN as u32),
+            TagEdit::Push { .. } => egress.link.mac_len(transit.frame_len + TAG_LEN as u32),
+        };
+        let queue = egress.queue(transit.tc);
+        let mark = match egress.wred[queue].is_some() {
+            true => self.early(transit, to, queue).map_err(|reason| Drop {
+                mac_len,
+                ..drop(reason)
+            })?,
+            false => false,
+        };
+        Ok(Leg {
+            to,
+            queue,
+            edit,
+            mac_len,
+            cells: self.mmu.cells(mac_len),
+            mark,
+            frame: transit.frame,
+        })
+    }
+
+    /// What WRED says on arrival: to mark the frame (true), to leave it, or to drop it.
+    fn early(&mut self, transit: &Transit, to: PortId, queue: usize) -> Result<bool, DropReason> {
+        let egress = &mut self.ports[to.index()];
+        let Some(wred) = &egress.wred[queue] else {
+            return Ok(false);
+        };
+        let may_mark = wred.ecn && transit.ecn_capable;
+        let early_drop = wred.drop && !transit.lossless && !may_mark;
+        let mark_here = self.mark_point == MarkPoint::Enqueue && may_mark;
+        if !early_drop && !mark_here {
+            return Ok(false);
+        }
+        let queued = self.frames.queued_bytes(to.index() * PRIORITIES + queue);
+        let hit = egress.marker.hit(wred, queued);
+        if hit && early_drop {
+            egress.counters.queues[queue].wred_dropped_packets += 1;
+            return Err(DropReason::WredDropped);
+        }
+        Ok(hit)
+    }
+
+    pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
+        let mut l3_offset = transit.l3_offset;
+        if leg.edit != TagEdit::Keep {
+            l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
+        }
+        let queued = QueuedFrame {
+            frame: leg.frame,
+            next: NO_FRAME,
+            mac_len: leg.mac_len,
+            cells: leg.cells,
+            charge,
+            ready_at: transit.now.saturating_add(self.pipeline_latency),
+            tc: transit.tc,
+            l3_offset,
+            payload: transit.payload,
+            ecn_capable: transit.ecn_capable,
+            mark: leg.mark,
+        };
+        self.frames.push(leg.to.index() * PRIORITIES + leg.queue, queued);
+        self.ports[leg.to.index()].backlog |= 1 << leg.queue;
+    }
+}
+
+pub(super) fn queue_drop(transit: &Transit, leg: &Leg, refusal: Refusal) -> Drop {
+    Drop {
+        port: leg.to,
+        mac_len: leg.mac_len,
+        refusal: Some(refusal),
+        ..transit.drop(DropReason::QueueDropped)
+    }
+}
+
+/// Destination and source address.
+fn addresses(frame: &[u8]) -> Option<([u8; 6], [u8; 6])> {
+    let header: &[u8; 14] = frame.first_chunk()?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l, _, _] = *header;
+    Some(([a, b, c, d, e, f], [g, h, i, j, k, l]))
+}
+
+fn check_addresses(destination: [u8; 6], source: [u8; 6]) -> Result<(), DropReason> {
+    if is_group(source) {
+        return Err(DropReason::SmacMulticast);
+    }
+    if source == destination {
+        return Err(DropReason::SmacEqualsDmac);
+    }
+    Ok(())
+}
+
+fn is_group(address: [u8; 6]) -> bool {
+    address[0] & 1 != 0
+}
+
+/// 01-80-C2-00-00-00 to -0F (IEEE 802.1Q table 8-1).
+fn is_reserved(address: [u8; 6]) -> bool {
+    matches!(address, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
+}
+
+/// Edits the outer tag of a frame; returns where its layer-3 header lies then.
+#[inline(never)]
+fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
+    match edit {
+        TagEdit::Keep => l3_offset,
+        TagEdit::Rewrite { tpid, tci } => {
+            if let Some(octets) = store.prefix_mut(frame).get_mut(12..16) {
+                octets[..2].copy_from_slice(&tpid.to_be_bytes());
+                octets[2..].copy_from_slice(&tci.to_be_bytes());
+            }
+            l3_offset
+        }
+        TagEdit::Push { tpid, tci } => {
+            store.push_front(frame, TAG_LEN);
+            vlan::write_pushed(store.prefix_mut(frame), Tag { tpid, tci });
+            l3_offset + TAG_LEN as u8
+        }
+        TagEdit::Pop => {
+            vlan::prepare_pull(store.prefix_mut(frame));
+            store.pull_front(frame, TAG_LEN);
+            l3_offset - TAG_LEN as u8
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! The switch: ports, memory management unit and bridge, driven by arrivals and deadlines.
+
+mod control;
+mod control_log;
+mod departure;
+mod flood;
+mod ingress;
+mod port;
+mod timers;
+
+use std::fmt;
+
+pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
+pub use ingress::FLOOD_PREFIX_BYTES;
+
+use crate::bridge::{Fdb, VlanTable};
+use crate::config::{MarkPoint, SwitchConfig};
+use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
+use crate::drops::DropReason;
+use crate::egress::{Charge, FrameTable, NO_FRAME, QueuedFrame};
+use crate::frame::{Handle, Store};
+use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
+use crate::mmu::{Mmu, Refusal};
+use crate::outputs::{Drop, Outputs};
+use crate::parse::Payload;
+use crate::pfc::bits;
+use crate::time::Picos;
+use control_log::ControlLog;
+use ingress::Leg;
+use port::{CONTROL_FRAMES_MAX, Port};
+use timers::Timers;
+
+/// A switch. The contract: call one method with the current model time (never earlier than before), drain the
+/// [`Outputs`], call the next.
+#[derive(Debug)]
+pub struct Switch {
+    name: String,
+    ports: Vec<Port>,
+    port_names: Vec<String>,
+    mmu: Mmu,
+    cell_bytes: u32,
+    fdb: Fdb,
+    vlans: VlanTable,
+    frames: FrameTable,
+    timers: Timers,
+    mark_point: MarkPoint,
+    pipeline_latency: Picos,
+    /// Frames to reserved group addresses go to the CPU instead of being dropped.
+    cpu_attached: bool,
+    control_log: ControlLog,
+    /// Scratch: groups to resume after a release.
+    resumed: Vec<PgId>,
+    /// Scratch: ways out of a flooded frame.
+    legs: Vec<Leg>,
+}
+
+/// Why a configuration cannot be applied to a running switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyError {
+    /// Ports cannot be added, removed or renamed while the switch runs.
+    PortsDiffer,
+    /// The cell size is a property of the chip.
+    CellSizeDiffers,
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ApplyError::PortsDiffer => {
+                "ports cannot be added, removed or renamed while the switch runs; restart it with the new ports"
+            }
+            ApplyError::CellSizeDiffers => "the cell size cannot change while the switch runs; restart it",
+        })
+    }
+}
+
+impl std::error::Error for ApplyError {}
+
+impl Switch {
+    /// A switch with all links down.
+    pub fn new(config: &SwitchConfig) -> Switch {
+        let ports = config.ports.len();
+        Switch {
+            name: config.name.clone(),
+            ports: (0..ports).map(|index| Port::new(config, index)).collect(),
+            port_names: config.ports.iter().map(|p| p.name.clone()).collect(),
+            mmu: Mmu::new(config),
+            cell_bytes: config.cell_bytes,
+            fdb: Fdb::new(config.fdb_entries_max, config.fdb_ageing),
+            vlans: VlanTable::new(config),
+            frames: FrameTable::new(config.frames_max, ports),
+            timers: Timers::new(ports),
+            mark_point: config.mark_point,
+            pipeline_latency: config.pipeline_latency,
+            cpu_attached: false,
+            control_log: ControlLog::new(ports),
+            resumed: Vec::with_capacity(ports * PRIORITIES),
+            legs: Vec::with_capacity(ports),
+        }
+    }
+
+    /// Makes `config` the current generation. Frames in queues stay, buffer use is kept and weighed by the new limits,
+    /// learnt addresses stay unless the VLANs change. Sizes of tables and the seed are those of the start.
+    pub fn apply<S: Store>(
+        &mut self,
+        now: Picos,
+        config: &SwitchConfig,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), ApplyError> {
+        if !config.ports.iter().map(|p| &p.name).eq(&self.port_names) {
+            return Err(ApplyError::PortsDiffer);
+        }
+        if config.cell_bytes != self.cell_bytes {
+            return Err(ApplyError::CellSizeDiffers);
+        }
+        self.name.clone_from(&config.name);
+        self.mark_point = config.mark_point;
+        self.pipeline_latency = config.pipeline_latency;
+        self.fdb.set_ageing(config.fdb_ageing);
+        let vlans = VlanTable::new(config);
+        if vlans != self.vlans {
+            self.vlans = vlans;
+            self.fdb.flush();
+        }
+        self.mmu.reconfigure(config, &mut self.resumed);
+        let was_up: Vec<bool> = self.ports.iter().map(Port::up).collect();
+        for (state, port) in self.ports.iter_mut().zip(&config.ports) {
+            state.configure(port);
+        }
+        self.resume_groups(now, store, outputs);
+        for (index, was_up) in was_up.into_iter().enumerate() {
+            let port = PortId(index as u16);
+            self.restate_pauses(now, port);
+            match (was_up, self.ports[index].up()) {
+                (true, false) => self.bring_down(now, port, store, outputs),
+                (false, true) => self.ports[index].generator.announce(),
+                _ => {}
+            }
+            self.kick(now, port, store, outputs);
+        }
+        Ok(())
+    }
+
+    /// Brings pauses in both directions in line with a port's new configuration.
+    fn restate_pauses(&mut self, now: Picos, port: PortId) {
+        let congested = (0..PRIORITIES as u8)
+            .filter(|&pg| self.mmu.xoff(PgId::new(port, pg)))
+            .fold(0, |mask, pg| mask | self.ports[port.index()].signalling(pg));
+        let state = &mut self.ports[port.index()];
+        let asked = state.generator.xoff_mask();
+        state.generator.xon(now, asked & !congested);
+        state.generator.xoff(now, congested & !asked);
+        let honoured = state.pfc.honoured();
+        state.receiver.release(now, honoured);
+        state.refresh_paused_queues();
+    }
+
+    /// The link of a port came up or went down. Frames that wait on a port that goes down are dropped.
+    pub fn set_link<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        up: bool,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let state = &mut self.ports[port.index()];
+        if state.link_up == up {
+            return;
+        }
+        state.link_up = up;
+        if up {
+            state.generator.announce();
+            self.kick(now, port, store, outputs);
+        } else {
+            self.bring_down(now, port, store, outputs);
+        }
+    }
+
+    fn bring_down<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
+        self.fdb.flush_port(port);
+        let state = &mut self.ports[port.index()];
+        state.receiver.release(now, 0);
+        state.refresh_paused_queues();
+        state.generator.forget_peer();
+        state.scheduler.forget_deficits();
+        state.backlog = 0;
+        while let Some(frame) = state.control.pop_front() {
+            store.release(frame);
+        }
+        for queue in 0..PRIORITIES {
+            while let Some(frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
+                self.release(&frame, QueueId::new(port, queue as u8));
+                store.release(frame.frame);
+                self.ports[port.index()].count_drop(&Drop {
+                    reason: DropReason::PortFlushed,
+                    port,
+                    tc: frame.tc,
+                    mac_len: frame.mac_len,
+                    refusal: None,
+                });
+            }
+        }
+        self.resume_groups(now, store, outputs);
+    }
+
+    /// Holds a port's queues back, or lets them go on. MAC control frames still leave.
+    pub fn set_tx_enabled<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        on: bool,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        self.ports[port.index()].tx_enabled = on;
+        self.kick(now, port, store, outputs);
+    }
+
+    /// Sends a frame of the switch's own by `queue` of `port`; it is charged to no priority group. Gives the frame
+    /// back if the port is down or the frame table full.
+    pub fn inject<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        queue: u8,
+        frame: Handle,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), Handle> {
+        if !self.ports[port.index()].up() || self.frames.room() == 0 {
+            return Err(frame);
+        }
+        let queue = usize::from(queue) % PRIORITIES;
+        let id = QueueId::new(port, queue as u8);
+        let mac_len = self.ports[port.index()].link.mac_len(store.frame_len(frame));
+        let cells = self.mmu.cells(mac_len);
+        let Ok(plan) = self.mmu.plan_egress(id, cells, true) else {
+            return Err(frame);
+        };
+        self.mmu.commit_egress(id, plan);
+        let queued = QueuedFrame {
+            frame,
+            next: NO_FRAME,
+            mac_len,
+            cells,
+            charge: Charge::None,
+            ready_at: now,
+            tc: 0,
+            l3_offset: 14,
+            payload: Payload::Other,
+            ecn_capable: false,
+            mark: false,
+        };
+        self.frames.push(port.index() * PRIORITIES + queue, queued);
+        self.ports[port.index()].backlog |= 1 << queue;
+        self.kick(now, port, store, outputs);
+        Ok(())
+    }
+
+    /// Sends a raw MAC control frame ahead of all queues, as it is. Gives it back if the port is down or too many wait.
+    pub fn send_mac_control<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        frame: Handle,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), Handle> {
+        let state = &mut self.ports[port.index()];
+        if !state.up() || state.control.len() >= CONTROL_FRAMES_MAX {
+            return Err(frame);
+        }
+        state.control.push_back(frame);
+        self.kick_control(now, port, store, outputs);
+        Ok(())
+    }
+
+    /// Records received MAC control frames of a port, or stops doing so.
+    pub fn record_mac_control(&mut self, port: PortId, on: bool) {
+        self.control_log.set(port, on);
+    }
+
+    /// Recorded MAC control frames, oldest first; at most [`CONTROL_RECORDS_MAX`].
+    pub fn mac_control_records(&self) -> impl Iterator<Item = &ControlRecord> {
+        self.control_log.records()
+    }
+
+    /// Whether frames for the switch's own protocols are punted (there is something behind the CPU port) or dropped.
+    pub fn attach_cpu(&mut self, attached: bool) {
+        self.cpu_attached = attached;
+    }
+}
+
+/// What can be read of a switch between two calls.
+impl Switch {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many ports it has.
+    pub fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// A port's link and administrative state together.
+    pub fn is_up(&self, port: PortId) -> bool {
+        self.ports[port.index()].up()
+    }
+
+    /// A port's counters, running pauses included up to `now`.
+    pub fn port_counters(&self, now: Picos, port: PortId) -> PortCounters {
+        let state = &self.ports[port.index()];
+        let mut counters = state.counters.clone();
+        counters.rx_pause_ps = state.receiver.paused_ps(now);
+        counters.tx_pause_ps = state.generator.asked_ps(now);
+        counters.pfc_on2off_rx = *state.receiver.on_to_off();
+        counters
+    }
+
+    /// Time by which departures of a port started later than the model asked, because the driver was late.
+    pub fn tx_deficit(&self, port: PortId) -> Picos {
+        Picos(self.ports[port.index()].late_ps)
+    }
+
+    /// The buffer limit behind a port's latest drop for `reason`.
+    pub fn last_refusal(&self, port: PortId, reason: DropReason) -> Option<Refusal> {
+        self.ports[port.index()].refusals[reason as usize]
+    }
+
+    /// Adds drops that a port's backend decided before the switch saw the frames.
+    pub fn add_backend_drops(&mut self, port: PortId, reason: DropReason, frames: u64) {
+        self.ports[port.index()].counters.drops[reason as usize][0] += frames;
+    }
+
+    /// Bit *n*: the peer holds priority *n* of this port.
+    pub fn paused(&self, port: PortId) -> u8 {
+        self.ports[port.index()].receiver.paused()
+    }
+
+    /// Bit *n*: priority group *n* of this port is in XOFF.
+    pub fn xoff(&self, port: PortId) -> u8 {
+        bits(0xff)
+            .filter(|&n| self.mmu.xoff(PgId::new(port, n as u8)))
+            .fold(0, |mask, n| mask | 1 << n)
+    }
+
+    /// Buffer use of a priority group.
+    pub fn pg_buffers(&self, pg: PgId) -> PgBuffers {
+        self.mmu.pg_buffers(pg)
+    }
+
+    /// Buffer use of a queue.
+    pub fn queue_buffers(&self, queue: QueueId) -> QueueBuffers {
+        self.mmu.queue_buffers(queue)
+    }
+
+    /// Buffer use of a pool, by its index in the configuration.
+    pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
+        self.mmu.pool_buffers(pool)
+    }
+
+    /// Sets every watermark back to what is in use now.
+    pub fn clear_watermarks(&mut self) {
+        self.mmu.clear_watermarks();
+    }
+
+    /// Learnt addresses as (VLAN, address, port, age), sorted; VLAN 0 is the transparent bridge.
+    pub fn fdb_entries(&self, now: Picos) -> Vec<(u16, [u8; 6], PortId, Picos)> {
+        self.fdb.entries(now)
+    }
+
+    /// The port whose departures a deadline drives; `None` for other deadlines. A driver that is late uses it to limit
+    /// how much a port makes up for at once.
+    pub fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
+        self.timers.transmitter_of(timer)
+    }
+
+    /// Frames in queues, copies counted.
+    pub fn frames_queued(&self) -> usize {
+        self.frames.in_use()
+    }
+
+    /// Panics if buffer accounting does not add up; for tests.
+    pub fn check(&self) {
+        self.mmu.check();
+    }
+}

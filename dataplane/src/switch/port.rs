@@ -1,0 +1,182 @@
+//! A port: everything that belongs to one of them, ingress and egress.
+
+use std::collections::VecDeque;
+
+use crate::config::{ClassMaps, PortConfig, SwitchConfig, Trust, Wred};
+use crate::counters::PortCounters;
+use crate::drops::DropReason;
+use crate::egress::{Marker, Scheduler, TokenBucket};
+use crate::frame::Handle;
+use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
+use crate::mmu::Refusal;
+use crate::outputs::Drop;
+use crate::parse::Parsed;
+use crate::pfc::{PauseGenerator, PauseReceiver, bits};
+use crate::time::{LinkTiming, Picos};
+
+/// Raw MAC control frames that may wait for a port's link.
+pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) mac: [u8; 6],
+    pub(crate) mtu: u32,
+    pub(crate) link: LinkTiming,
+    pub(crate) admin_up: bool,
+    pub(crate) link_up: bool,
+    /// Cleared to hold data back while control frames still leave (SAI tests block egress this way).
+    pub(crate) tx_enabled: bool,
+    pub(crate) classify: ClassMaps,
+    /// Priorities that send and honour PFC.
+    pub(crate) pfc: crate::config::PfcConfig,
+    pub(crate) generator: PauseGenerator,
+    pub(crate) receiver: PauseReceiver,
+    /// Queues that the peer has stopped.
+    pub(crate) paused_queues: u8,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) shaper: Option<TokenBucket>,
+    pub(crate) wred: [Option<Wred>; PRIORITIES],
+    pub(crate) marker: Marker,
+    /// Queues that hold frames.
+    pub(crate) backlog: u8,
+    /// When the frame in transmission has passed.
+    pub(crate) free_at: Picos,
+    /// Raw MAC control frames to send ahead of everything.
+    pub(crate) control: VecDeque<Handle>,
+    pub(crate) counters: PortCounters,
+    /// Sum of the delays with which the driver let departures start.
+    pub(crate) late_ps: u64,
+    /// The limit behind the latest drop of each reason.
+    pub(crate) refusals: [Option<Refusal>; DropReason::COUNT],
+}
+
+impl Port {
+    pub(crate) fn new(config: &SwitchConfig, index: usize) -> Port {
+        let port = &config.ports[index];
+        let mut new = Port {
+            mac: port.mac,
+            mtu: port.mtu,
+            link: port.link,
+            admin_up: port.admin_up,
+            link_up: false,
+            tx_enabled: true,
+            classify: port.classify,
+            pfc: port.pfc,
+            generator: PauseGenerator::new(port.pfc.pause_quanta, port.pfc.refresh),
+            receiver: PauseReceiver::new(),
+            paused_queues: 0,
+            scheduler: Scheduler::new(&port.queues),
+            shaper: None,
+            wred: [None; PRIORITIES],
+            marker: Marker::new(config.seed, index as u16),
+            backlog: 0,
+            free_at: Picos::ZERO,
+            control: VecDeque::with_capacity(CONTROL_FRAMES_MAX),
+            counters: PortCounters::default(),
+            late_ps: 0,
+            refusals: [None; DropReason::COUNT],
+        };
+        new.configure(port);
+        new
+    }
+
+    /// Takes a new configuration; queues, timers, counters and random streams are kept.
+    pub(crate) fn configure(&mut self, port: &PortConfig) {
+        self.mac = port.mac;
+        self.mtu = port.mtu;
+        self.link = port.link;
+        self.admin_up = port.admin_up;
+        self.classify = port.classify;
+        self.pfc = port.pfc;
+        self.generator
+            .reconfigure(port.pfc.pause_quanta, port.pfc.refresh);
+        self.scheduler.reconfigure(&port.queues);
+        self.shaper = match (self.shaper.take(), port.shaper) {
+            (_, None) => None,
+            (None, Some(shaper)) => Some(TokenBucket::new(shaper)),
+            (Some(mut bucket), Some(shaper)) => {
+                bucket.reconfigure(shaper);
+                Some(bucket)
+            }
+        };
+        self.wred = core::array::from_fn(|n| port.queues[n].wred);
+    }
+
+    pub(crate) fn up(&self) -> bool {
+        self.admin_up && self.link_up
+    }
+
+    /// The traffic class of a frame that arrives here.
+    pub(crate) fn traffic_class(&self, parsed: &Parsed) -> u8 {
+        let by_tag = |maps: &ClassMaps| match parsed.tag {
+            Some(tag) => maps.dot1p_to_tc[usize::from(tag.pcp())],
+            None => 0,
+        };
+        let tc = match (self.classify.trust, parsed.dscp()) {
+            (Trust::Dscp, Some(dscp)) => self.classify.dscp_to_tc[usize::from(dscp & 63)],
+            _ => by_tag(&self.classify),
+        };
+        tc % TRAFFIC_CLASSES as u8
+    }
+
+    /// The priority group a traffic class is charged to here.
+    pub(crate) fn priority_group(&self, tc: u8) -> u8 {
+        self.classify.tc_to_pg[usize::from(tc)] % PRIORITIES as u8
+    }
+
+    /// The queue a traffic class leaves by here.
+    pub(crate) fn queue(&self, tc: u8) -> usize {
+        usize::from(self.classify.tc_to_queue[usize::from(tc)]) % PRIORITIES
+    }
+
+    /// The enabled priorities that signal the congestion of a priority group.
+    pub(crate) fn signalling(&self, pg: u8) -> u8 {
+        bits(self.pfc.enabled)
+            .filter(|&p| self.pfc.priority_to_pg[p] == pg)
+            .fold(0, |mask, p| mask | 1 << p)
+    }
+
+    /// Works out which queues are stopped; whether one of them has just been let go.
+    pub(crate) fn refresh_paused_queues(&mut self) -> bool {
+        let before = self.paused_queues;
+        self.paused_queues = bits(self.receiver.paused()).fold(0, |mask, p| {
+            mask | 1 << (self.pfc.priority_to_queue[p] % PRIORITIES as u8)
+        });
+        before & !self.paused_queues != 0
+    }
+
+    /// Queues whose head may leave as far as pauses go.
+    pub(crate) fn sendable(&self) -> u8 {
+        if self.tx_enabled {
+            self.backlog & !self.paused_queues
+        } else {
+            0
+        }
+    }
+
+    /// Whether anything could leave now if the link were free.
+    pub(crate) fn has_work(&self) -> bool {
+        self.generator.owes() || !self.control.is_empty() || self.sendable() != 0
+    }
+
+    #[cold]
+    pub(crate) fn count_drop(&mut self, drop: &Drop) {
+        self.counters.drops[drop.reason as usize][usize::from(drop.tc)] += 1;
+        if drop.refusal.is_some() {
+            self.refusals[drop.reason as usize] = drop.refusal;
+        }
+        match drop.reason {
+            DropReason::PriorityGroupDropped => {
+                let group = usize::from(self.priority_group(drop.tc));
+                self.counters.pgs[group].dropped_packets += 1;
+            }
+            DropReason::QueueDropped => {
+                let queue = self.queue(drop.tc);
+                let counters = &mut self.counters.queues[queue];
+                counters.dropped_packets += 1;
+                counters.dropped_bytes += u64::from(drop.mac_len);
+            }
+            _ => {}
+        }
+    }
+}

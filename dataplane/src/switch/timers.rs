@@ -1,0 +1,66 @@
+//! Deadlines: which are out, so that each is asked for once.
+
+use crate::ids::{PortId, TimerId};
+use crate::outputs::{Deadline, Outputs};
+use crate::time::Picos;
+
+/// What a port's deadline is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimerKind {
+    /// The link becomes free, or a shaper opens, while something waits.
+    Transmit = 0,
+    /// A received pause ends by itself.
+    PauseExpiry = 1,
+    /// XOFF must be repeated.
+    PauseRefresh = 2,
+}
+
+const KINDS: u32 = 3;
+
+/// The earliest deadline that is out per timer. A deadline cannot be taken back: one that has been overtaken by
+/// events fires, finds nothing due and asks again.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    out_at: Vec<Picos>,
+}
+
+impl Timers {
+    pub(crate) fn new(ports: usize) -> Timers {
+        Timers {
+            out_at: vec![Picos::NEVER; ports * KINDS as usize],
+        }
+    }
+
+    /// Asks for a call at `at`, unless one at or before `at` is already out.
+    pub(crate) fn arm(&mut self, port: PortId, kind: TimerKind, at: Picos, outputs: &mut Outputs) {
+        let id = u32::from(port.0) * KINDS + kind as u32;
+        let out_at = &mut self.out_at[id as usize];
+        if at < *out_at {
+            *out_at = at;
+            outputs.deadlines.push(Deadline {
+                at,
+                timer: TimerId(id),
+            });
+        }
+    }
+
+    /// The port of a [`TimerKind::Transmit`] deadline.
+    pub(crate) fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
+        (timer.0 % KINDS == TimerKind::Transmit as u32).then_some(PortId((timer.0 / KINDS) as u16))
+    }
+
+    /// A deadline has come back: what it is about and when it was due; `None` if it was overtaken.
+    pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<(PortId, TimerKind, Picos)> {
+        let out_at = self.out_at.get_mut(timer.0 as usize)?;
+        if *out_at > now {
+            return None;
+        }
+        let due = core::mem::replace(out_at, Picos::NEVER);
+        let kind = match timer.0 % KINDS {
+            0 => TimerKind::Transmit,
+            1 => TimerKind::PauseExpiry,
+            _ => TimerKind::PauseRefresh,
+        };
+        Some((PortId((timer.0 / KINDS) as u16), kind, due))
+    }
+}

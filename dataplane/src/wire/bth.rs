@@ -1,0 +1,468 @@
+//! The base transport header of InfiniBand and RoCE (IBTA 9.2).
+
+use core::fmt;
+
+use super::ext::ExtensionKind;
+use super::{Error, be16, be24, put24, require};
+
+/// Octets of the header.
+pub const LEN: usize = 12;
+/// The default partition, full member: what RoCE uses unless told otherwise.
+pub const DEFAULT_P_KEY: u16 = 0xffff;
+/// Mask of packet sequence numbers and queue pair numbers: 24 bits.
+pub const MASK_24: u32 = 0x00ff_ffff;
+
+mod field {
+    use core::ops::Range;
+
+    pub(super) const OPCODE: usize = 0;
+    /// Solicited event (1 bit), MigReq (1), pad count (2), transport version (4).
+    pub(super) const FLAGS: usize = 1;
+    pub(super) const P_KEY: Range<usize> = 2..4;
+    /// FECN (1 bit), BECN (1), reserved (6): the octet that the ICRC leaves out.
+    pub(super) const CONGESTION: usize = 4;
+    pub(super) const DEST_QP: Range<usize> = 5..8;
+    /// AckReq (1 bit), reserved (7).
+    pub(super) const ACK_REQ: usize = 8;
+    pub(super) const PSN: Range<usize> = 9..12;
+}
+
+/// The service a packet belongs to: the three high bits of the opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Reliable datagram.
+    Rd,
+    /// Unreliable datagram.
+    Ud,
+    /// Congestion notification (RoCEv2 annex A17).
+    Cnp,
+    /// Extended reliable connection.
+    Xrc,
+    /// Reserved or manufacturer's own.
+    Other,
+}
+
+macro_rules! opcodes {
+    ($($code:literal $variant:ident $name:literal [$($extension:ident),*];)*) => {
+        /// Operation of a packet. Every RC, UC and UD operation and CNP has a name; the rest keeps its
+        /// number.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Opcode {
+            $(#[doc = concat!("`", $name, "`, ", stringify!($code), ".")] $variant,)*
+            /// Any other value. Never one of the above.
+            Unknown(u8),
+        }
+
+        impl Opcode {
+            /// Every operation that has a name, in the order of their numbers.
+            pub const ALL: &'static [Opcode] = &[$(Opcode::$variant,)*];
+
+            /// The operation of an opcode octet.
+            pub const fn from_u8(code: u8) -> Opcode {
+                match code { $($code => Opcode::$variant,)* other => Opcode::Unknown(other) }
+            }
+
+            /// The opcode octet.
+            pub const fn code(self) -> u8 {
+                match self { $(Opcode::$variant => $code,)* Opcode::Unknown(other) => other }
+            }
+
+            /// Name in the IBTA manner, `UNKNOWN` for others.
+            pub const fn name(self) -> &'static str {
+                match self { $(Opcode::$variant => $name,)* Opcode::Unknown(_) => "UNKNOWN" }
+            }
+
+            /// The extension headers behind the BTH, in order; none for unknown operations.
+            pub const fn extensions(self) -> &'static [ExtensionKind] {
+                match self {
+                    $(Opcode::$variant => &[$(ExtensionKind::$extension),*],)*
+                    Opcode::Unknown(_) => &[],
+                }
+            }
+        }
+    };
+}
+
+// IBTA 9.2.1 and Linux `ib_pack.h`. 0x15 is reserved.
+opcodes! {
+    0x00 RcSendFirst "RC_SEND_FIRST" [];
+    0x01 RcSendMiddle "RC_SEND_MIDDLE" [];
+    0x02 RcSendLast "RC_SEND_LAST" [];
+    0x03 RcSendLastImm "RC_SEND_LAST_IMM" [ImmDt];
+    0x04 RcSendOnly "RC_SEND_ONLY" [];
+    0x05 RcSendOnlyImm "RC_SEND_ONLY_IMM" [ImmDt];
+    0x06 RcWriteFirst "RC_WRITE_FIRST" [Reth];
+    0x07 RcWriteMiddle "RC_WRITE_MIDDLE" [];
+    0x08 RcWriteLast "RC_WRITE_LAST" [];
+    0x09 RcWriteLastImm "RC_WRITE_LAST_IMM" [ImmDt];
+    0x0a RcWriteOnly "RC_WRITE_ONLY" [Reth];
+    0x0b RcWriteOnlyImm "RC_WRITE_ONLY_IMM" [Reth, ImmDt];
+    0x0c RcReadRequest "RC_READ_REQUEST" [Reth];
+    0x0d RcReadResponseFirst "RC_READ_RESPONSE_FIRST" [Aeth];
+    0x0e RcReadResponseMiddle "RC_READ_RESPONSE_MIDDLE" [];
+    0x0f RcReadResponseLast "RC_READ_RESPONSE_LAST" [Aeth];
+    0x10 RcReadResponseOnly "RC_READ_RESPONSE_ONLY" [Aeth];
+    0x11 RcAcknowledge "RC_ACKNOWLEDGE" [Aeth];
+    0x12 RcAtomicAcknowledge "RC_ATOMIC_ACKNOWLEDGE" [Aeth, AtomicAckEth];
+    0x13 RcCompareSwap "RC_COMPARE_SWAP" [AtomicEth];
+    0x14 RcFetchAdd "RC_FETCH_ADD" [AtomicEth];
+    0x16 RcSendLastInvalidate "RC_SEND_LAST_INVALIDATE" [Ieth];
+    0x17 RcSendOnlyInvalidate "RC_SEND_ONLY_INVALIDATE" [Ieth];
+    0x1c RcFlush "RC_FLUSH" [Feth, Reth];
+    0x1d RcAtomicWrite "RC_ATOMIC_WRITE" [Reth];
+    0x20 UcSendFirst "UC_SEND_FIRST" [];
+    0x21 UcSendMiddle "UC_SEND_MIDDLE" [];
+    0x22 UcSendLast "UC_SEND_LAST" [];
+    0x23 UcSendLastImm "UC_SEND_LAST_IMM" [ImmDt];
+    0x24 UcSendOnly "UC_SEND_ONLY" [];
+    0x25 UcSendOnlyImm "UC_SEND_ONLY_IMM" [ImmDt];
+    0x26 UcWriteFirst "UC_WRITE_FIRST" [Reth];
+    0x27 UcWriteMiddle "UC_WRITE_MIDDLE" [];
+    0x28 UcWriteLast "UC_WRITE_LAST" [];
+    0x29 UcWriteLastImm "UC_WRITE_LAST_IMM" [ImmDt];
+    0x2a UcWriteOnly "UC_WRITE_ONLY" [Reth];
+    0x2b UcWriteOnlyImm "UC_WRITE_ONLY_IMM" [Reth, ImmDt];
+    0x64 UdSendOnly "UD_SEND_ONLY" [Deth];
+    0x65 UdSendOnlyImm "UD_SEND_ONLY_IMM" [Deth, ImmDt];
+    0x81 Cnp "CNP" [];
+}
+
+impl Opcode {
+    /// The service: the three high bits.
+    pub const fn transport(self) -> Transport {
+        match self.code() >> 5 {
+            0 => Transport::Rc,
+            1 => Transport::Uc,
+            2 => Transport::Rd,
+            3 => Transport::Ud,
+            4 => Transport::Cnp,
+            5 => Transport::Xrc,
+            _ => Transport::Other,
+        }
+    }
+
+    /// Octets of the extension headers.
+    pub const fn extensions_len(self) -> usize {
+        let kinds = self.extensions();
+        let (mut sum, mut n) = (0, 0);
+        while n < kinds.len() {
+            sum += kinds[n].header_len();
+            n += 1;
+        }
+        sum
+    }
+}
+
+impl From<u8> for Opcode {
+    fn from(code: u8) -> Opcode {
+        Opcode::from_u8(code)
+    }
+}
+
+impl From<Opcode> for u8 {
+    fn from(opcode: Opcode) -> u8 {
+        opcode.code()
+    }
+}
+
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opcode::Unknown(code) => write!(f, "opcode {code:#04x}"),
+            known => f.write_str(known.name()),
+        }
+    }
+}
+
+/// A base transport header over octets that may go on behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bth<T: AsRef<[u8]>> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Bth<T> {
+    /// A view of a buffer that holds at least [`LEN`] octets; [`Error::Truncated`] otherwise.
+    pub fn new_checked(buffer: T) -> Result<Bth<T>, Error> {
+        require("BTH", buffer.as_ref(), LEN)?;
+        Ok(Bth { buffer })
+    }
+
+    /// For callers that have checked the length already.
+    pub(super) const fn new_unchecked(buffer: T) -> Bth<T> {
+        Bth { buffer }
+    }
+
+    /// The operation.
+    pub fn opcode(&self) -> Opcode {
+        Opcode::from_u8(self.buffer.as_ref()[field::OPCODE])
+    }
+    /// Solicited event: the responder shall wake its consumer.
+    pub fn solicited(&self) -> bool {
+        self.flag(field::FLAGS, 0x80)
+    }
+    /// Migration request: set while the path is in its migrated state, as is usual.
+    pub fn mig_req(&self) -> bool {
+        self.flag(field::FLAGS, 0x40)
+    }
+    /// Octets of padding behind the payload, 0 to 3.
+    pub fn pad(&self) -> u8 {
+        self.buffer.as_ref()[field::FLAGS] >> 4 & 3
+    }
+    /// Transport header version, 0 in all that exist.
+    pub fn version(&self) -> u8 {
+        self.buffer.as_ref()[field::FLAGS] & 0x0f
+    }
+    /// Partition key.
+    pub fn p_key(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::P_KEY)
+    }
+    /// Forward explicit congestion notification. Outside the ICRC.
+    pub fn fecn(&self) -> bool {
+        self.flag(field::CONGESTION, 0x80)
+    }
+    /// Backward explicit congestion notification. Outside the ICRC.
+    pub fn becn(&self) -> bool {
+        self.flag(field::CONGESTION, 0x40)
+    }
+    /// Destination queue pair, 24 bits.
+    pub fn dest_qp(&self) -> u32 {
+        be24(self.buffer.as_ref(), field::DEST_QP)
+    }
+    /// The sender asks for an acknowledgement.
+    pub fn ack_req(&self) -> bool {
+        self.flag(field::ACK_REQ, 0x80)
+    }
+    /// Packet sequence number, 24 bits.
+    pub fn psn(&self) -> u32 {
+        be24(self.buffer.as_ref(), field::PSN)
+    }
+
+    /// All fields, as a value.
+    pub fn fields(&self) -> BthFields {
+        BthFields {
+            opcode: self.opcode(),
+            solicited: self.solicited(),
+            mig_req: self.mig_req(),
+            p_key: self.p_key(),
+            fecn: self.fecn(),
+            becn: self.becn(),
+            dest_qp: self.dest_qp(),
+            ack_req: self.ack_req(),
+            psn: self.psn(),
+        }
+    }
+
+    fn flag(&self, octet: usize, bit: u8) -> bool {
+        self.buffer.as_ref()[octet] & bit != 0
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Bth<T> {
+    /// Sets the forward congestion bit. The ICRC stays valid.
+    pub fn set_fecn(&mut self, on: bool) {
+        self.set_flag(field::CONGESTION, 0x80, on);
+    }
+    /// Sets the backward congestion bit. The ICRC stays valid.
+    pub fn set_becn(&mut self, on: bool) {
+        self.set_flag(field::CONGESTION, 0x40, on);
+    }
+    /// Sets the packet sequence number (24 bits). The ICRC must be written anew.
+    pub fn set_psn(&mut self, psn: u32) {
+        put24(self.buffer.as_mut(), field::PSN, psn);
+    }
+
+    fn set_flag(&mut self, octet: usize, bit: u8, on: bool) {
+        let octet = &mut self.buffer.as_mut()[octet];
+        *octet = if on { *octet | bit } else { *octet & !bit };
+    }
+}
+
+impl<T: AsRef<[u8]>> fmt::Display for Bth<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, pad {}", self.fields(), self.pad())
+    }
+}
+
+/// The fields of a base transport header that its sender chooses. The pad count follows from the payload;
+/// the version is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BthFields {
+    /// The operation.
+    pub opcode: Opcode,
+    /// Solicited event.
+    pub solicited: bool,
+    /// Migration request.
+    pub mig_req: bool,
+    /// Partition key.
+    pub p_key: u16,
+    /// Forward congestion bit.
+    pub fecn: bool,
+    /// Backward congestion bit.
+    pub becn: bool,
+    /// Destination queue pair; the low 24 bits count.
+    pub dest_qp: u32,
+    /// The sender asks for an acknowledgement.
+    pub ack_req: bool,
+    /// Packet sequence number; the low 24 bits count.
+    pub psn: u32,
+}
+
+impl BthFields {
+    /// A header as RoCE senders write it: default partition, migrated, no acknowledgement asked for.
+    pub const fn new(opcode: Opcode, dest_qp: u32, psn: u32) -> BthFields {
+        BthFields {
+            opcode,
+            solicited: false,
+            mig_req: true,
+            p_key: DEFAULT_P_KEY,
+            fecn: false,
+            becn: false,
+            dest_qp,
+            ack_req: false,
+            psn,
+        }
+    }
+
+    /// Writes the header with a pad count (the low 2 bits of `pad`).
+    pub fn emit(&self, pad: u8, header: &mut [u8; LEN]) {
+        let bit = |on: bool, at: u8| u8::from(on) << at;
+        header[field::OPCODE] = self.opcode.code();
+        header[field::FLAGS] = bit(self.solicited, 7) | bit(self.mig_req, 6) | (pad & 3) << 4;
+        header[field::P_KEY].copy_from_slice(&self.p_key.to_be_bytes());
+        header[field::CONGESTION] = bit(self.fecn, 7) | bit(self.becn, 6);
+        put24(header, field::DEST_QP, self.dest_qp);
+        header[field::ACK_REQ] = bit(self.ack_req, 7);
+        put24(header, field::PSN, self.psn);
+    }
+}
+
+impl fmt::Display for BthFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} qp {:#x} psn {}", self.opcode, self.dest_qp, self.psn)?;
+        for (on, name) in [
+            (self.solicited, " SE"),
+            (self.ack_req, " AckReq"),
+            (self.fecn, " FECN"),
+            (self.becn, " BECN"),
+        ] {
+            if on {
+                f.write_str(name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From Linux `ib_pack.h`, CNP apart: code, name, octets of extension headers.
+    const TABLE: [(u8, &str, usize); 39] = [
+        (0x00, "RC_SEND_FIRST", 0),
+        (0x01, "RC_SEND_MIDDLE", 0),
+        (0x02, "RC_SEND_LAST", 0),
+        (0x03, "RC_SEND_LAST_IMM", 4),
+        (0x04, "RC_SEND_ONLY", 0),
+        (0x05, "RC_SEND_ONLY_IMM", 4),
+        (0x06, "RC_WRITE_FIRST", 16),
+        (0x07, "RC_WRITE_MIDDLE", 0),
+        (0x08, "RC_WRITE_LAST", 0),
+        (0x09, "RC_WRITE_LAST_IMM", 4),
+        (0x0a, "RC_WRITE_ONLY", 16),
+        (0x0b, "RC_WRITE_ONLY_IMM", 20),
+        (0x0c, "RC_READ_REQUEST", 16),
+        (0x0d, "RC_READ_RESPONSE_FIRST", 4),
+        (0x0e, "RC_READ_RESPONSE_MIDDLE", 0),
+        (0x0f, "RC_READ_RESPONSE_LAST", 4),
+        (0x10, "RC_READ_RESPONSE_ONLY", 4),
+        (0x11, "RC_ACKNOWLEDGE", 4),
+        (0x12, "RC_ATOMIC_ACKNOWLEDGE", 12),
+        (0x13, "RC_COMPARE_SWAP", 28),
+        (0x14, "RC_FETCH_ADD", 28),
+        (0x16, "RC_SEND_LAST_INVALIDATE", 4),
+        (0x17, "RC_SEND_ONLY_INVALIDATE", 4),
+        (0x1c, "RC_FLUSH", 20),
+        (0x1d, "RC_ATOMIC_WRITE", 16),
+        (0x20, "UC_SEND_FIRST", 0),
+        (0x21, "UC_SEND_MIDDLE", 0),
+        (0x22, "UC_SEND_LAST", 0),
+        (0x23, "UC_SEND_LAST_IMM", 4),
+        (0x24, "UC_SEND_ONLY", 0),
+        (0x25, "UC_SEND_ONLY_IMM", 4),
+        (0x26, "UC_WRITE_FIRST", 16),
+        (0x27, "UC_WRITE_MIDDLE", 0),
+        (0x28, "UC_WRITE_LAST", 0),
+        (0x29, "UC_WRITE_LAST_IMM", 4),
+        (0x2a, "UC_WRITE_ONLY", 16),
+        (0x2b, "UC_WRITE_ONLY_IMM", 20),
+        (0x64, "UD_SEND_ONLY", 8),
+        (0x65, "UD_SEND_ONLY_IMM", 12),
+    ];
+
+    #[test]
+    fn the_opcode_table_is_complete_and_every_octet_survives() {
+        for code in 0..=u8::MAX {
+            let opcode = Opcode::from_u8(code);
+            assert_eq!(opcode.code(), code);
+            match TABLE.iter().find(|(known, ..)| *known == code) {
+                Some(&(_, name, len)) => assert_eq!((opcode.name(), opcode.extensions_len()), (name, len)),
+                None if code == 0x81 => assert_eq!((opcode, opcode.extensions_len()), (Opcode::Cnp, 0)),
+                None => assert_eq!(opcode, Opcode::Unknown(code)),
+            }
+        }
+        assert_eq!(Opcode::ALL.len(), TABLE.len() + 1);
+        assert_eq!(Opcode::Unknown(0x15).to_string(), "opcode 0x15");
+    }
+
+    #[test]
+    fn transports_are_the_three_high_bits() {
+        for opcode in Opcode::ALL {
+            let expected = match opcode.name().split('_').next() {
+                Some("RC") => Transport::Rc,
+                Some("UC") => Transport::Uc,
+                Some("UD") => Transport::Ud,
+                _ => Transport::Cnp,
+            };
+            assert_eq!(opcode.transport(), expected, "{opcode}");
+        }
+        assert_eq!(Opcode::from_u8(0x5f).transport(), Transport::Rd);
+        assert_eq!(Opcode::from_u8(0xbf).transport(), Transport::Xrc);
+        assert_eq!(Opcode::from_u8(0xc0).transport(), Transport::Other);
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let octets = [0xff; LEN];
+        for available in 0..LEN {
+            let expected = Err(Error::Truncated {
+                header: "BTH",
+                needed: LEN,
+                available,
+            });
+            assert_eq!(Bth::new_checked(&octets[..available]), expected);
+        }
+        let all_ones = Bth::new_checked(&octets[..]).unwrap();
+        assert_eq!(
+            (all_ones.pad(), all_ones.version(), all_ones.p_key()),
+            (3, 15, 0xffff)
+        );
+        assert_eq!((all_ones.dest_qp(), all_ones.psn()), (MASK_24, MASK_24));
+    }
+
+    #[test]
+    fn setters_touch_their_bits_only() {
+        let mut bth = Bth::new_checked([0; LEN]).unwrap();
+        bth.set_fecn(true);
+        bth.set_becn(true);
+        bth.set_psn(0xff12_3456);
+        assert_eq!(bth.buffer, [0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0x12, 0x34, 0x56]);
+        bth.set_fecn(false);
+        assert_eq!((bth.fecn(), bth.becn()), (false, true));
+    }
+}

@@ -1,0 +1,197 @@
+//! The switch and its event queue, in model time, without a clock: what a worker does between two readings.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use xoff_dataplane::{Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
+
+/// Departures of one port that may be made up for at once after the worker was late. More would be a burst that
+/// no link of this speed could have carried; what is left is recorded as the port's deficit.
+pub const CATCH_UP_FRAMES_MAX: u32 = 32;
+
+/// Frames that may wait on one port's wire. A port whose wire is full is not read; its device's queue is the next
+/// bound, and what that loses taints the run.
+pub const WIRE_FRAMES_MAX: usize = 1_024;
+
+/// Timer ids of the engine's own: the head of a port's wire. Far above any id of the switch.
+const WIRE_TIMER: u32 = 1 << 31;
+
+/// Frames that have left their sender but, at the model's speed, not yet arrived.
+#[derive(Debug)]
+struct Wire {
+    frames: VecDeque<(Picos, Arrival)>,
+    /// When the link has carried what is on it.
+    next_free: Picos,
+    link: LinkTiming,
+    waits: u64,
+}
+
+/// A switch with its pending events.
+#[derive(Debug)]
+pub struct Engine {
+    switch: Switch,
+    outputs: Outputs,
+    events: BinaryHeap<Reverse<Deadline>>,
+    wires: Vec<Wire>,
+    caught_up: Vec<u32>,
+    /// Time of the latest event: the switch is never driven backwards.
+    time: Picos,
+    /// The largest lateness of a deadline since it was last asked for.
+    late: Picos,
+}
+
+impl Engine {
+    /// An engine at time zero around a fresh switch whose ports have these links.
+    pub fn new(switch: Switch, links: &[LinkTiming]) -> Engine {
+        let wire = |link: &LinkTiming| Wire {
+            frames: VecDeque::with_capacity(WIRE_FRAMES_MAX),
+            next_free: Picos::ZERO,
+            link: *link,
+            waits: 0,
+        };
+        Engine {
+            switch,
+            outputs: Outputs::with_capacity(256),
+            events: BinaryHeap::with_capacity(links.len() * 8 + 64),
+            wires: links.iter().map(wire).collect(),
+            caught_up: vec![0; links.len()],
+            time: Picos::ZERO,
+            late: Picos::ZERO,
+        }
+    }
+
+    /// The switch, to be read.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// How many more frames a port's wire takes.
+    pub fn wire_room(&self, port: PortId) -> usize {
+        WIRE_FRAMES_MAX.saturating_sub(self.wires[port.index()].frames.len())
+    }
+
+    /// Frames of a port that came faster than its link and had to wait.
+    pub fn wire_waits(&self, port: PortId) -> u64 {
+        self.wires[port.index()].waits
+    }
+
+    /// Takes new link parameters of a port.
+    pub fn set_link_timing(&mut self, port: PortId, link: LinkTiming) {
+        self.wires[port.index()].link = link;
+    }
+
+    /// Puts a received frame on its port's wire. `arrival.received_at` is when the backend got it; the switch
+    /// gets it then, or when the link would have carried it, whichever is later.
+    pub fn offer(&mut self, port: PortId, arrival: Arrival) {
+        let wire = &mut self.wires[port.index()];
+        let at = arrival.received_at.max(self.time);
+        let gated = at.max(wire.next_free);
+        wire.waits += u64::from(gated > at);
+        let mac_len = wire.link.mac_len(arrival.frame_len);
+        wire.next_free = gated.saturating_add(wire.link.duration(wire.link.wire_len(mac_len)));
+        if wire.frames.is_empty() {
+            self.events.push(Reverse(Deadline { at: gated, timer: TimerId(WIRE_TIMER | u32::from(port.0)) }));
+        }
+        wire.frames.push_back((gated, arrival));
+    }
+
+    /// Handles every event up to `now`, in order. Frames to transmit go to `transmit`, frames for the CPU are
+    /// released, since nothing stands behind the CPU port yet.
+    pub fn turn<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+        self.caught_up.fill(0);
+        while let Some(&Reverse(event)) = self.events.peek() {
+            if event.at > now {
+                break;
+            }
+            self.events.pop();
+            if event.timer.0 & WIRE_TIMER != 0 {
+                let port = PortId((event.timer.0 & !WIRE_TIMER) as u16);
+                self.arrive(now, port, store, transmit);
+            } else {
+                self.expire(now, event, store, transmit);
+            }
+        }
+    }
+
+    /// When something happens next by itself.
+    pub fn next_event(&self) -> Option<Picos> {
+        self.events.peek().map(|Reverse(event)| event.at)
+    }
+
+    /// The largest lateness of a deadline since the last call.
+    pub fn take_lateness(&mut self) -> Picos {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Changes the switch at `now` through one of its methods, and drains what comes out.
+    pub fn with_switch<S: Store, R>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        transmit: &mut impl FnMut(Transmit),
+        change: impl FnOnce(&mut Switch, Picos, &mut S, &mut Outputs) -> R,
+    ) -> R {
+        self.time = self.time.max(now);
+        let result = change(&mut self.switch, self.time, store, &mut self.outputs);
+        self.drain(now, store, transmit);
+        result
+    }
+
+    /// Hands over the frames at the head of a wire, as long as nothing else is due before them.
+    fn arrive<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        transmit: &mut impl FnMut(Transmit),
+    ) {
+        while let Some(&(at, arrival)) = self.wires[port.index()].frames.front() {
+            let timer = TimerId(WIRE_TIMER | u32::from(port.0));
+            let next = Deadline { at, timer };
+            if at > now || self.events.peek().is_some_and(|Reverse(other)| *other < next) {
+                self.events.push(Reverse(next));
+                return;
+            }
+            self.wires[port.index()].frames.pop_front();
+            self.time = self.time.max(at);
+            self.switch.receive(self.time, port, &arrival, store, &mut self.outputs);
+            self.drain(now, store, transmit);
+        }
+    }
+
+    fn expire<S: Store>(
+        &mut self,
+        now: Picos,
+        event: Deadline,
+        store: &mut S,
+        transmit: &mut impl FnMut(Transmit),
+    ) {
+        self.late = self.late.max(now.since(event.at));
+        if event.at < now
+            && let Some(port) = self.switch.transmitter_of(event.timer)
+            && self.caught_up[port.index()] >= CATCH_UP_FRAMES_MAX
+        {
+            self.events.push(Reverse(Deadline { at: now, timer: event.timer }));
+            return;
+        }
+        self.time = self.time.max(event.at);
+        self.switch.expire(self.time, event.timer, store, &mut self.outputs);
+        self.drain(now, store, transmit);
+    }
+
+    fn drain<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+        for deadline in self.outputs.deadlines.drain(..) {
+            self.events.push(Reverse(deadline));
+        }
+        for departure in self.outputs.transmits.drain(..) {
+            self.caught_up[departure.port.index()] += u32::from(departure.start < now);
+            transmit(departure);
+        }
+        for punt in self.outputs.punts.drain(..) {
+            store.release(punt.frame);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

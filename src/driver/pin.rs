@@ -1,0 +1,89 @@
+//! Which thread runs on which core.
+
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+
+/// How threads are bound to cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pin {
+    /// One core each where there are enough of them, none otherwise.
+    #[default]
+    Auto,
+    /// The kernel decides.
+    None,
+    /// These cores, in the order switch worker, I/O workers, hosts.
+    List(Vec<usize>),
+}
+
+/// The cores this process may use, ascending.
+pub fn allowed_cores() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return vec![0] };
+    (0..CpuSet::count()).filter(|&core| set.is_set(core).unwrap_or(false)).collect()
+}
+
+/// A core for each of `threads` threads, or `None` for those left to the kernel; and what there is to say about it.
+pub fn assign(pin: &Pin, threads: usize, allowed: &[usize]) -> (Vec<Option<usize>>, Option<String>) {
+    let unpinned = vec![None; threads];
+    match pin {
+        Pin::None => (unpinned, None),
+        Pin::Auto if threads <= allowed.len() => {
+            (allowed.iter().take(threads).copied().map(Some).collect(), None)
+        }
+        Pin::Auto => {
+            let note = format!(
+                "not pinned: {threads} threads want a core each and {} are allowed; use fewer --workers or --pin LIST",
+                allowed.len()
+            );
+            (unpinned, Some(note))
+        }
+        Pin::List(list) => {
+            let refused: Vec<_> = list.iter().filter(|core| !allowed.contains(core)).collect();
+            let cores = (0..threads).map(|n| list.get(n).copied().filter(|c| allowed.contains(c))).collect();
+            let note = if !refused.is_empty() {
+                Some(format!("--pin names cores {refused:?}, but only {allowed:?} are allowed: those threads are not pinned"))
+            } else if list.len() < threads {
+                Some(format!("--pin names {} cores for {threads} threads: the last ones are not pinned", list.len()))
+            } else {
+                None
+            };
+            (cores, note)
+        }
+    }
+}
+
+/// Binds the calling thread; says so if the kernel refuses.
+pub fn bind(core: Option<usize>) -> Result<(), String> {
+    let Some(id) = core else { return Ok(()) };
+    if core_affinity::set_for_current(core_affinity::CoreId { id }) {
+        Ok(())
+    } else {
+        Err(format!("the kernel refused to pin a thread to core {id}"))
+    }
+}
+
+/// Asks for wake-ups as exact as the kernel makes them (the default slack is 50 us).
+pub fn exact_timers() {
+    // Not being allowed to is no error: wake-ups are a little later.
+    let _ = nix::sys::prctl::set_timerslack(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_pins_only_where_every_thread_has_a_core() {
+        assert_eq!(assign(&Pin::Auto, 2, &[3, 5]).0, [Some(3), Some(5)]);
+        let (cores, note) = assign(&Pin::Auto, 3, &[3, 5]);
+        assert_eq!(cores, [None, None, None]);
+        assert!(note.is_some_and(|n| n.contains("not pinned")));
+    }
+
+    #[test]
+    fn a_list_is_taken_in_order_and_foreign_cores_are_named() {
+        assert_eq!(assign(&Pin::List(vec![5, 3]), 2, &[3, 5]), (vec![Some(5), Some(3)], None));
+        let (cores, note) = assign(&Pin::List(vec![9, 3]), 2, &[3, 5]);
+        assert_eq!(cores, [None, Some(3)]);
+        assert!(note.is_some_and(|n| n.contains('9')));
+    }
+}
