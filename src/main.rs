@@ -1,3 +1,11 @@
 //! The `xoff` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Before anything that might start a thread: the launcher of a lab enters namespaces.
+    if let Some(code) = xoff::lab::internal(std::env::args_os().skip(1)) {
+        return code;
+    }
+    xoff::cli::main().into()
+}

@@ -39,7 +39,8 @@ pub struct Parsed {
     pub l3_offset: u8,
     /// Traffic class octet of IP: DSCP (6 bits), ECN (2); 0 for others.
     pub tos: u8,
-    /// Hash of addresses, protocol and ports (of addresses alone for fragments and others); the same on every machine.
+    /// Hash of IP addresses and protocol, and of the ports of unfragmented UDP and TCP; of MAC addresses for
+    /// what is not IP. The same on every machine and in every release.
     pub flow_hash: u32,
 }
 
@@ -71,8 +72,8 @@ pub fn parse(frame: &[u8]) -> Parsed {
     parse_prefix(frame, frame.len())
 }
 
-/// As [`parse`], for a frame of which only the first octets are stored: lengths are checked against `frame_len`, the
-/// length of the whole frame, and only what lies in `prefix` is read.
+/// As [`parse`], for a frame of which only the first octets are stored: lengths are checked against
+/// `frame_len`, the length of the whole frame, and only what lies in `prefix` is read.
 pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> Parsed {
     let Some(ethernet) = prefix.first_chunk::<ETHERNET_LEN>() else {
         return Parsed::TRUNCATED;
@@ -131,7 +132,7 @@ fn ipv4(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     }
     // Options that are not stored are unknown, not malformed; ports behind them are then not read.
     let ports = match header[9] {
-        // More fragments, or an offset: the ports of later fragments are payload, so no fragment may use them.
+        // More fragments, or an offset: later fragments have no ports, so the first may not use its own.
         PROTOCOL_UDP | PROTOCOL_TCP if u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0 => {
             ports(l3, header_len, total_len)
         }
@@ -163,3 +164,6 @@ fn ports(l3: &[u8], at: usize, packet_len: usize) -> u32 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -387,8 +387,8 @@ impl Mmu {
         self.pools.iter_mut().for_each(Pool::clear_peaks);
     }
 
-    /// Conservation: pool sums are what groups and queues hold, and the waiters of a pool are its groups in XOFF,
-    /// none of which could resume.
+    /// Conservation: pool sums are what groups and queues hold; the waiters of a pool are its groups in XOFF, with
+    /// what each needs; and the bound of a pool is above none of them.
     ///
     /// # Panics
     /// With what differs. It walks everything: for tests and debug builds.

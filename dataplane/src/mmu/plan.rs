@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where an arriving frame's cells are charged: the answer of [`Mmu::plan_ingress`].
+/// Where an arriving frame's cells are charged: the answer of [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_ingress"]
 pub struct IngressPlan {
@@ -14,7 +14,7 @@ pub struct IngressPlan {
     pub headroom: u32,
 }
 
-/// Where a queued frame's cells are charged: the answer of [`Mmu::plan_egress`].
+/// Where a queued frame's cells are charged: the answer of [`Mmu::plan_egress`](super::Mmu::plan_egress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_egress"]
 pub struct EgressPlan {

@@ -1,7 +1,8 @@
 //! The flow hash: a multiply-and-fold mixer in the manner of wyhash.
 //!
-//! Fixed: what a seed of a run means, and which path a flow takes, must not change between machines or releases. A golden
-//! test holds it. The constants are the first digits of pi, so there is nothing up the sleeve.
+//! Fixed: what a seed of a run means, and which path a flow takes, must not change between machines or
+//! releases. A golden test holds it. The constants are the first digits of pi, so there is nothing up the
+//! sleeve.
 
 use crate::wire::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN};
 

@@ -48,7 +48,8 @@ pub enum Transport {
 
 macro_rules! opcodes {
     ($($code:literal $variant:ident $name:literal [$($extension:ident),*];)*) => {
-        /// Operation of a packet. Every RC, UC and UD operation and CNP has a name; the rest keeps its number.
+        /// Operation of a packet. Every RC, UC and UD operation and CNP has a name; the rest keeps its
+        /// number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Opcode {
@@ -87,7 +88,7 @@ macro_rules! opcodes {
     };
 }
 
-// Linux `ib_pack.h`; IBTA table 38. 0x15 is reserved.
+// IBTA 9.2.1 and Linux `ib_pack.h`. 0x15 is reserved.
 opcodes! {
     0x00 RcSendFirst "RC_SEND_FIRST" [];
     0x01 RcSendMiddle "RC_SEND_MIDDLE" [];
@@ -287,7 +288,8 @@ impl<T: AsRef<[u8]>> fmt::Display for Bth<T> {
     }
 }
 
-/// The fields of a base transport header that its sender chooses. The pad count follows from the payload; the version is 0.
+/// The fields of a base transport header that its sender chooses. The pad count follows from the payload;
+/// the version is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BthFields {
     /// The operation.
@@ -353,5 +355,114 @@ impl fmt::Display for BthFields {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From Linux `ib_pack.h`, CNP apart: code, name, octets of extension headers.
+    const TABLE: [(u8, &str, usize); 39] = [
+        (0x00, "RC_SEND_FIRST", 0),
+        (0x01, "RC_SEND_MIDDLE", 0),
+        (0x02, "RC_SEND_LAST", 0),
+        (0x03, "RC_SEND_LAST_IMM", 4),
+        (0x04, "RC_SEND_ONLY", 0),
+        (0x05, "RC_SEND_ONLY_IMM", 4),
+        (0x06, "RC_WRITE_FIRST", 16),
+        (0x07, "RC_WRITE_MIDDLE", 0),
+        (0x08, "RC_WRITE_LAST", 0),
+        (0x09, "RC_WRITE_LAST_IMM", 4),
+        (0x0a, "RC_WRITE_ONLY", 16),
+        (0x0b, "RC_WRITE_ONLY_IMM", 20),
+        (0x0c, "RC_READ_REQUEST", 16),
+        (0x0d, "RC_READ_RESPONSE_FIRST", 4),
+        (0x0e, "RC_READ_RESPONSE_MIDDLE", 0),
+        (0x0f, "RC_READ_RESPONSE_LAST", 4),
+        (0x10, "RC_READ_RESPONSE_ONLY", 4),
+        (0x11, "RC_ACKNOWLEDGE", 4),
+        (0x12, "RC_ATOMIC_ACKNOWLEDGE", 12),
+        (0x13, "RC_COMPARE_SWAP", 28),
+        (0x14, "RC_FETCH_ADD", 28),
+        (0x16, "RC_SEND_LAST_INVALIDATE", 4),
+        (0x17, "RC_SEND_ONLY_INVALIDATE", 4),
+        (0x1c, "RC_FLUSH", 20),
+        (0x1d, "RC_ATOMIC_WRITE", 16),
+        (0x20, "UC_SEND_FIRST", 0),
+        (0x21, "UC_SEND_MIDDLE", 0),
+        (0x22, "UC_SEND_LAST", 0),
+        (0x23, "UC_SEND_LAST_IMM", 4),
+        (0x24, "UC_SEND_ONLY", 0),
+        (0x25, "UC_SEND_ONLY_IMM", 4),
+        (0x26, "UC_WRITE_FIRST", 16),
+        (0x27, "UC_WRITE_MIDDLE", 0),
+        (0x28, "UC_WRITE_LAST", 0),
+        (0x29, "UC_WRITE_LAST_IMM", 4),
+        (0x2a, "UC_WRITE_ONLY", 16),
+        (0x2b, "UC_WRITE_ONLY_IMM", 20),
+        (0x64, "UD_SEND_ONLY", 8),
+        (0x65, "UD_SEND_ONLY_IMM", 12),
+    ];
+
+    #[test]
+    fn the_opcode_table_is_complete_and_every_octet_survives() {
+        for code in 0..=u8::MAX {
+            let opcode = Opcode::from_u8(code);
+            assert_eq!(opcode.code(), code);
+            match TABLE.iter().find(|(known, ..)| *known == code) {
+                Some(&(_, name, len)) => assert_eq!((opcode.name(), opcode.extensions_len()), (name, len)),
+                None if code == 0x81 => assert_eq!((opcode, opcode.extensions_len()), (Opcode::Cnp, 0)),
+                None => assert_eq!(opcode, Opcode::Unknown(code)),
+            }
+        }
+        assert_eq!(Opcode::ALL.len(), TABLE.len() + 1);
+        assert_eq!(Opcode::Unknown(0x15).to_string(), "opcode 0x15");
+    }
+
+    #[test]
+    fn transports_are_the_three_high_bits() {
+        for opcode in Opcode::ALL {
+            let expected = match opcode.name().split('_').next() {
+                Some("RC") => Transport::Rc,
+                Some("UC") => Transport::Uc,
+                Some("UD") => Transport::Ud,
+                _ => Transport::Cnp,
+            };
+            assert_eq!(opcode.transport(), expected, "{opcode}");
+        }
+        assert_eq!(Opcode::from_u8(0x5f).transport(), Transport::Rd);
+        assert_eq!(Opcode::from_u8(0xbf).transport(), Transport::Xrc);
+        assert_eq!(Opcode::from_u8(0xc0).transport(), Transport::Other);
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let octets = [0xff; LEN];
+        for available in 0..LEN {
+            let expected = Err(Error::Truncated {
+                header: "BTH",
+                needed: LEN,
+                available,
+            });
+            assert_eq!(Bth::new_checked(&octets[..available]), expected);
+        }
+        let all_ones = Bth::new_checked(&octets[..]).unwrap();
+        assert_eq!(
+            (all_ones.pad(), all_ones.version(), all_ones.p_key()),
+            (3, 15, 0xffff)
+        );
+        assert_eq!((all_ones.dest_qp(), all_ones.psn()), (MASK_24, MASK_24));
+    }
+
+    #[test]
+    fn setters_touch_their_bits_only() {
+        let mut bth = Bth::new_checked([0; LEN]).unwrap();
+        bth.set_fecn(true);
+        bth.set_becn(true);
+        bth.set_psn(0xff12_3456);
+        assert_eq!(bth.buffer, [0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0x12, 0x34, 0x56]);
+        bth.set_fecn(false);
+        assert_eq!((bth.fecn(), bth.becn()), (false, true));
     }
 }

@@ -1,4 +1,4 @@
-//! Congestion notification packets (RoCEv2, IBTA annex A17.9.3): a BTH with BECN set and sixteen reserved octets.
+//! Congestion notification packets (IBTA annex A17): a BTH with BECN set and sixteen reserved octets.
 
 use core::fmt;
 
@@ -39,8 +39,8 @@ impl Cnp {
         })
     }
 
-    /// Writes the whole frame and returns its length. `path` leads to the sender of the marked packets; its DSCP
-    /// is used as it is ([`DSCP`] is usual).
+    /// Writes the whole frame and returns its length. `path` leads to the sender of the marked packets; its
+    /// DSCP is used as it is ([`DSCP`] is usual).
     ///
     /// # Errors
     /// [`BuildError::NoRoom`].

@@ -55,7 +55,8 @@ pub enum Error {
         /// The port found.
         port: u16,
     },
-    /// The pad count is larger than what follows the headers, or the padded payload is no multiple of four octets.
+    /// The pad count is larger than what follows the headers, or the padded payload is no multiple of four
+    /// octets.
     Padding {
         /// Pad count of the BTH.
         pad: u8,

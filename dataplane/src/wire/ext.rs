@@ -1,9 +1,28 @@
 //! The extension headers behind the base transport header (IBTA 9.3).
 
+mod aeth;
+mod atomic;
+mod deth;
+mod reth;
+
 use core::fmt;
 
 use super::bth::MASK_24;
-use super::{Error, be24, be32, be64, put24, require};
+use super::{Error, be24, be32, be64, require};
+pub use aeth::{Aeth, NakCode, Syndrome, rnr_timer_us};
+pub use atomic::AtomicEth;
+pub use deth::Deth;
+pub use reth::Reth;
+
+/// Fields of the headers that are a single number.
+mod field {
+    use core::ops::Range;
+
+    /// ImmDt, IETH, FETH, and RDETH with its reserved octet.
+    pub(super) const WORD: Range<usize> = 0..4;
+    pub(super) const EE_CONTEXT: Range<usize> = 1..4;
+    pub(super) const ORIGINAL_VALUE: Range<usize> = 0..8;
+}
 
 /// Which extension header. Which of them a packet has follows from its opcode
 /// ([`Opcode::extensions`](super::Opcode::extensions)).
@@ -46,14 +65,14 @@ impl ExtensionKind {
     /// Octets of the header.
     pub const fn header_len(self) -> usize {
         match self {
-            ExtensionKind::Reth => 16,
-            ExtensionKind::AtomicEth => 28,
-            ExtensionKind::AtomicAckEth | ExtensionKind::Deth => 8,
-            ExtensionKind::Aeth
-            | ExtensionKind::ImmDt
-            | ExtensionKind::Ieth
-            | ExtensionKind::Rdeth
-            | ExtensionKind::Feth => 4,
+            ExtensionKind::Reth => reth::LEN,
+            ExtensionKind::AtomicEth => atomic::LEN,
+            ExtensionKind::Aeth => aeth::LEN,
+            ExtensionKind::Deth => deth::LEN,
+            ExtensionKind::AtomicAckEth => field::ORIGINAL_VALUE.end,
+            ExtensionKind::ImmDt | ExtensionKind::Ieth | ExtensionKind::Rdeth | ExtensionKind::Feth => {
+                field::WORD.end
+            }
         }
     }
 
@@ -118,17 +137,18 @@ impl Extension {
         Ok(match kind {
             ExtensionKind::Reth => Extension::Reth(Reth::read(bytes)),
             ExtensionKind::Aeth => Extension::Aeth(Aeth::read(bytes)),
-            ExtensionKind::ImmDt => Extension::ImmDt(be32(bytes, 0..4)),
-            ExtensionKind::Ieth => Extension::Ieth(be32(bytes, 0..4)),
+            ExtensionKind::ImmDt => Extension::ImmDt(be32(bytes, field::WORD)),
+            ExtensionKind::Ieth => Extension::Ieth(be32(bytes, field::WORD)),
             ExtensionKind::AtomicEth => Extension::AtomicEth(AtomicEth::read(bytes)),
-            ExtensionKind::AtomicAckEth => Extension::AtomicAckEth(be64(bytes, 0..8)),
+            ExtensionKind::AtomicAckEth => Extension::AtomicAckEth(be64(bytes, field::ORIGINAL_VALUE)),
             ExtensionKind::Deth => Extension::Deth(Deth::read(bytes)),
-            ExtensionKind::Rdeth => Extension::Rdeth(be24(bytes, 1..4)),
-            ExtensionKind::Feth => Extension::Feth(be32(bytes, 0..4)),
+            ExtensionKind::Rdeth => Extension::Rdeth(be24(bytes, field::EE_CONTEXT)),
+            ExtensionKind::Feth => Extension::Feth(be32(bytes, field::WORD)),
         })
     }
 
-    /// Writes the header to the front of `bytes`; [`Error::Truncated`] if there is no room. Returns its length.
+    /// Writes the header to the front of `bytes`; [`Error::Truncated`] if there is no room. Returns its
+    /// length.
     pub fn emit(&self, bytes: &mut [u8]) -> Result<usize, Error> {
         let kind = self.kind();
         require(kind.name(), bytes, kind.header_len())?;
@@ -136,12 +156,16 @@ impl Extension {
             Extension::Reth(reth) => reth.write(bytes),
             Extension::Aeth(aeth) => aeth.write(bytes),
             Extension::ImmDt(word) | Extension::Ieth(word) | Extension::Feth(word) => {
-                bytes[..4].copy_from_slice(&word.to_be_bytes());
+                bytes[field::WORD].copy_from_slice(&word.to_be_bytes());
             }
             Extension::AtomicEth(atomic) => atomic.write(bytes),
-            Extension::AtomicAckEth(value) => bytes[..8].copy_from_slice(&value.to_be_bytes()),
+            Extension::AtomicAckEth(value) => {
+                bytes[field::ORIGINAL_VALUE].copy_from_slice(&value.to_be_bytes())
+            }
             Extension::Deth(deth) => deth.write(bytes),
-            Extension::Rdeth(context) => bytes[..4].copy_from_slice(&(context & MASK_24).to_be_bytes()),
+            Extension::Rdeth(context) => {
+                bytes[field::WORD].copy_from_slice(&(context & MASK_24).to_be_bytes())
+            }
         }
         Ok(kind.header_len())
     }
@@ -173,218 +197,80 @@ impl fmt::Display for Extension {
     }
 }
 
-/// RDMA extended transport header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reth {
-    /// Address in the memory of the responder.
-    pub virtual_address: u64,
-    /// Key of the memory region there.
-    pub rkey: u32,
-    /// Octets of the whole message.
-    pub dma_len: u32,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Reth {
-    fn read(bytes: &[u8]) -> Reth {
-        Reth {
-            virtual_address: be64(bytes, 0..8),
-            rkey: be32(bytes, 8..12),
-            dma_len: be32(bytes, 12..16),
-        }
-    }
-    fn write(self, bytes: &mut [u8]) {
-        bytes[0..8].copy_from_slice(&self.virtual_address.to_be_bytes());
-        bytes[8..12].copy_from_slice(&self.rkey.to_be_bytes());
-        bytes[12..16].copy_from_slice(&self.dma_len.to_be_bytes());
-    }
-}
-
-/// Acknowledge extended transport header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aeth {
-    /// What is acknowledged, and how.
-    pub syndrome: Syndrome,
-    /// Message sequence number: messages completed, 24 bits.
-    pub msn: u32,
-}
-
-impl Aeth {
-    fn read(bytes: &[u8]) -> Aeth {
-        Aeth {
-            syndrome: Syndrome::from_u8(bytes[0]),
-            msn: be24(bytes, 1..4),
-        }
-    }
-    fn write(self, bytes: &mut [u8]) {
-        bytes[0] = self.syndrome.code();
-        put24(bytes, 1..4, self.msn);
-    }
-}
-
-/// AETH syndrome: bits 6 and 5 are the type, the rest its parameter (IBTA 9.7.5.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syndrome {
-    /// Acknowledged. Credit code of the end-to-end flow control, 0 to 31.
-    Ack {
-        /// 31 says that credits are not used.
-        credits: u8,
-    },
-    /// Receiver not ready: try again later.
-    RnrNak {
-        /// Timer code, 0 to 31: see [`rnr_timer_us`].
-        timer: u8,
-    },
-    /// Refused.
-    Nak(NakCode),
-    /// Reserved type, or the high bit set: the octet as it is.
-    Reserved(u8),
-}
-
-impl Syndrome {
-    /// Acknowledged, credits not used.
-    pub const ACK: Syndrome = Syndrome::Ack { credits: 31 };
-
-    /// From the octet on the wire.
-    pub const fn from_u8(code: u8) -> Syndrome {
-        let low = code & 0x1f;
-        match code >> 5 {
-            0 => Syndrome::Ack { credits: low },
-            1 => Syndrome::RnrNak { timer: low },
-            3 => Syndrome::Nak(NakCode::from_u8(low)),
-            _ => Syndrome::Reserved(code),
+    #[test]
+    fn every_truncation_is_refused_with_the_length_needed() {
+        let octets = [0x5a; 64];
+        for kind in ExtensionKind::ALL {
+            let needed = kind.header_len();
+            for available in 0..needed {
+                let expected = Err(Error::Truncated {
+                    header: kind.name(),
+                    needed,
+                    available,
+                });
+                assert_eq!(Extension::parse(kind, &octets[..available]), expected);
+            }
+            let whole = Extension::parse(kind, &octets[..needed]).unwrap();
+            assert_eq!(whole.kind(), kind);
+            for available in 0..needed {
+                let mut room = [0; 64];
+                let expected = Err(Error::Truncated {
+                    header: kind.name(),
+                    needed,
+                    available,
+                });
+                assert_eq!(whole.emit(&mut room[..available]), expected);
+                assert_eq!(room, [0; 64], "a refused header writes nothing");
+            }
         }
     }
 
-    /// The octet on the wire. Parameters beyond 5 bits are cut.
-    pub const fn code(self) -> u8 {
-        match self {
-            Syndrome::Ack { credits } => credits & 0x1f,
-            Syndrome::RnrNak { timer } => 0x20 | timer & 0x1f,
-            Syndrome::Nak(code) => 0x60 | code.code() & 0x1f,
-            Syndrome::Reserved(code) => code,
-        }
-    }
-}
-
-impl fmt::Display for Syndrome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Syndrome::Ack { credits: 31 } => write!(f, "ACK"),
-            Syndrome::Ack { credits } => write!(f, "ACK credits {credits}"),
-            Syndrome::RnrNak { timer } => write!(f, "RNR NAK {} us", rnr_timer_us(*timer)),
-            Syndrome::Nak(NakCode::PsnSequenceError) => write!(f, "NAK PSN sequence error"),
-            Syndrome::Nak(NakCode::InvalidRequest) => write!(f, "NAK invalid request"),
-            Syndrome::Nak(NakCode::RemoteAccessError) => write!(f, "NAK remote access error"),
-            Syndrome::Nak(NakCode::RemoteOperationalError) => write!(f, "NAK remote operational error"),
-            Syndrome::Nak(NakCode::InvalidRdRequest) => write!(f, "NAK invalid RD request"),
-            Syndrome::Nak(NakCode::Unknown(code)) => write!(f, "NAK code {code}"),
-            Syndrome::Reserved(code) => write!(f, "reserved syndrome {code:#04x}"),
-        }
-    }
-}
-
-/// Why a request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NakCode {
-    /// A sequence number is missing: the requester goes back to it.
-    PsnSequenceError,
-    /// The request is malformed or not supported.
-    InvalidRequest,
-    /// The memory key or range is wrong.
-    RemoteAccessError,
-    /// The responder failed.
-    RemoteOperationalError,
-    /// Wrong key on a reliable datagram.
-    InvalidRdRequest,
-    /// Another code, 5 to 31.
-    Unknown(u8),
-}
-
-impl NakCode {
-    /// From the low 5 bits of the syndrome.
-    pub const fn from_u8(code: u8) -> NakCode {
-        match code & 0x1f {
-            0 => NakCode::PsnSequenceError,
-            1 => NakCode::InvalidRequest,
-            2 => NakCode::RemoteAccessError,
-            3 => NakCode::RemoteOperationalError,
-            4 => NakCode::InvalidRdRequest,
-            other => NakCode::Unknown(other),
-        }
-    }
-
-    /// The low 5 bits of the syndrome.
-    pub const fn code(self) -> u8 {
-        match self {
-            NakCode::PsnSequenceError => 0,
-            NakCode::InvalidRequest => 1,
-            NakCode::RemoteAccessError => 2,
-            NakCode::RemoteOperationalError => 3,
-            NakCode::InvalidRdRequest => 4,
-            NakCode::Unknown(code) => code,
-        }
-    }
-}
-
-/// How long an RNR NAK asks to wait, in microseconds (IBTA table 45). The low 5 bits of `timer` count.
-pub const fn rnr_timer_us(timer: u8) -> u32 {
-    const MICROS: [u32; 32] = [
-        655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840,
-        5_120, 7_680, 10_240, 15_360, 20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840, 245_760,
-        327_680, 491_520,
-    ];
-    MICROS[(timer & 0x1f) as usize]
-}
-
-/// Atomic extended transport header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AtomicEth {
-    /// Address in the memory of the responder.
-    pub virtual_address: u64,
-    /// Key of the memory region there.
-    pub rkey: u32,
-    /// The new value, or what to add.
-    pub swap_or_add: u64,
-    /// The value expected there.
-    pub compare: u64,
-}
-
-impl AtomicEth {
-    fn read(bytes: &[u8]) -> AtomicEth {
-        AtomicEth {
-            virtual_address: be64(bytes, 0..8),
-            rkey: be32(bytes, 8..12),
-            swap_or_add: be64(bytes, 12..20),
-            compare: be64(bytes, 20..28),
-        }
-    }
-    fn write(self, bytes: &mut [u8]) {
-        bytes[0..8].copy_from_slice(&self.virtual_address.to_be_bytes());
-        bytes[8..12].copy_from_slice(&self.rkey.to_be_bytes());
-        bytes[12..20].copy_from_slice(&self.swap_or_add.to_be_bytes());
-        bytes[20..28].copy_from_slice(&self.compare.to_be_bytes());
-    }
-}
-
-/// Datagram extended transport header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deth {
-    /// Queue key.
-    pub q_key: u32,
-    /// Queue pair of the sender, 24 bits.
-    pub source_qp: u32,
-}
-
-impl Deth {
-    fn read(bytes: &[u8]) -> Deth {
-        Deth {
-            q_key: be32(bytes, 0..4),
-            source_qp: be24(bytes, 5..8),
-        }
-    }
-    fn write(self, bytes: &mut [u8]) {
-        bytes[0..4].copy_from_slice(&self.q_key.to_be_bytes());
-        bytes[4] = 0;
-        put24(bytes, 5..8, self.source_qp);
+    #[test]
+    fn layouts_are_those_of_the_specification() {
+        let octets: Vec<u8> = (1..=28).collect();
+        let read = |kind| Extension::parse(kind, &octets).unwrap();
+        assert_eq!(
+            read(ExtensionKind::Reth),
+            Extension::Reth(Reth {
+                virtual_address: 0x0102_0304_0506_0708,
+                rkey: 0x090a_0b0c,
+                dma_len: 0x0d0e_0f10
+            })
+        );
+        assert_eq!(
+            read(ExtensionKind::Aeth),
+            Extension::Aeth(Aeth {
+                syndrome: Syndrome::Ack { credits: 1 },
+                msn: 0x02_0304
+            })
+        );
+        assert_eq!(read(ExtensionKind::ImmDt), Extension::ImmDt(0x0102_0304));
+        assert_eq!(read(ExtensionKind::Ieth), Extension::Ieth(0x0102_0304));
+        assert_eq!(
+            read(ExtensionKind::AtomicEth),
+            Extension::AtomicEth(AtomicEth {
+                virtual_address: 0x0102_0304_0506_0708,
+                rkey: 0x090a_0b0c,
+                swap_or_add: 0x0d0e_0f10_1112_1314,
+                compare: 0x1516_1718_191a_1b1c
+            })
+        );
+        assert_eq!(
+            read(ExtensionKind::AtomicAckEth),
+            Extension::AtomicAckEth(0x0102_0304_0506_0708)
+        );
+        assert_eq!(
+            read(ExtensionKind::Deth),
+            Extension::Deth(Deth {
+                q_key: 0x0102_0304,
+                source_qp: 0x06_0708
+            })
+        );
+        assert_eq!(read(ExtensionKind::Rdeth), Extension::Rdeth(0x02_0304));
+        assert_eq!(read(ExtensionKind::Feth), Extension::Feth(0x0102_0304));
     }
 }

@@ -1,8 +1,9 @@
-//! The invariant CRC of RoCEv2 (IBTA annex A17.3.3), for IPv4 and IPv6, with any number of VLAN tags in front.
+//! The invariant CRC of RoCEv2 (IBTA annex A17), for IPv4 and IPv6, with any number of VLAN tags in front.
 //!
-//! An ordinary CRC-32 (that of Ethernet and zlib) over eight octets of ones in the place of the InfiniBand link header, the IP, UDP
-//! and transport headers with every field that may change on the way set to ones, and the rest up to the ICRC.
-//! So a switch may rewrite DSCP, ECN, hop limit, both checksums, the flow label, FECN and BECN, and tags.
+//! An ordinary CRC-32 (that of Ethernet and zlib) over eight octets of ones in the place of the InfiniBand
+//! link header, the IP, UDP and transport headers with every field that may change on the way set to ones,
+//! and the rest up to the ICRC. So a switch may rewrite DSCP, ECN, hop limit, both checksums, the flow
+//! label, FECN and BECN, and tags.
 //!
 //! The value is that of the CRC; on the wire it stands least significant octet first.
 
@@ -34,9 +35,9 @@ mod masked {
 
 /// The ICRC that a frame should carry.
 ///
-/// # Errors
-/// What [`Layout`](super::RoceView) finds wrong; [`Error::Ipv4Options`] and [`Error::Fragment`] among it, for which no
-/// ICRC is defined.
+/// # Errors The first layer that is not what RoCEv2 needs, and why: [`Error::Ipv4Options`] and
+/// [`Error::Fragment`] among others, since no ICRC is defined for them. The opcode and what follows from it
+/// are not looked at.
 pub fn compute(frame: &[u8]) -> Result<u32, Error> {
     Ok(over(frame, &Layout::of(frame)?))
 }

@@ -1,4 +1,5 @@
-//! MAC control frames: 802.3x PAUSE (IEEE 802.3 Annex 31B) and 802.1Qbb PFC (IEEE 802.1Q clause 36, 802.3 Annex 31D).
+//! MAC control frames: 802.3x PAUSE (IEEE 802.3 Annex 31B) and 802.1Qbb PFC (IEEE 802.1Q clause 36, 802.3
+//! Annex 31D).
 
 use core::fmt;
 
@@ -81,11 +82,12 @@ pub enum Malformed {
 impl MacControl {
     /// Reads a MAC control frame.
     ///
-    /// All parameters must be there, but not the padding up to [`FRAME_LEN`]: veth and tap devices have no MAC that pads, and
-    /// whoever sends a shorter frame there would have had it padded by hardware. Octets behind the parameters, the
-    /// high octet of the enable vector and the quanta of priorities not enabled are not looked at (802.1Qbb reserves
-    /// them). Destinations other than the group address are refused, also the station's own address that 802.3
-    /// would allow for PAUSE: no switch sends it, and PFC does not know it.
+    /// All parameters must be there, but not the padding up to [`FRAME_LEN`]: veth and tap devices have no
+    /// MAC that pads, and whoever sends a shorter frame there would have had it padded by hardware. Octets
+    /// behind the parameters, the high octet of the enable vector and the quanta of priorities not enabled
+    /// are not looked at (802.1Qbb reserves them). Destinations other than the group address are refused,
+    /// also the station's own address that 802.3 would allow for PAUSE: no switch sends it, and PFC does not
+    /// know it.
     pub fn parse(frame: &[u8]) -> Result<MacControl, Malformed> {
         require(frame, field::OPCODE.end)?;
         match be16(frame, field::ETHERTYPE) {
@@ -202,3 +204,109 @@ impl fmt::Display for Malformed {
 }
 
 impl core::error::Error for Malformed {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 10];
+
+    fn stop(priority: usize, quanta: u16) -> MacControl {
+        let mut pfc = Pfc {
+            enable: 1 << priority,
+            ..Pfc::default()
+        };
+        pfc.quanta[priority] = quanta;
+        MacControl::Pfc(pfc)
+    }
+
+    /// Header octets of a vector; the rest of its 60 is zero.
+    fn vector(front: &[u8]) -> [u8; FRAME_LEN] {
+        let mut frame = [0; FRAME_LEN];
+        frame[..14].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 10, 0x88, 8]);
+        frame[14..14 + front.len()].copy_from_slice(front);
+        frame
+    }
+
+    #[test]
+    fn byte_exact_vectors() {
+        let xoff = vector(&[1, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+        let xon = vector(&[1, 1, 0, 8]);
+        let pause = vector(&[0, 1, 0xff, 0xff]);
+        // CRC-32 as it stands on the wire: the published vectors give the FCS too.
+        for (frame, says, fcs) in [
+            (xoff, stop(3, 0xffff), [0xda, 0xa8, 0x57, 0x28]),
+            (xon, stop(3, 0), [0xbb, 0x2b, 0x06, 0x47]),
+            (
+                pause,
+                MacControl::Pause { quanta: 0xffff },
+                [0xb7, 0x66, 0xcc, 0x14],
+            ),
+        ] {
+            assert_eq!(says.to_frame(SOURCE), frame);
+            assert_eq!(MacControl::parse(&frame), Ok(says));
+            assert_eq!(crc32fast::hash(&frame).to_le_bytes(), fcs);
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_refused_up_to_the_last_parameter() {
+        for (frame, needed) in [
+            (stop(7, 9).to_frame(SOURCE), 34),
+            (MacControl::Pause { quanta: 1 }.to_frame(SOURCE), 18),
+        ] {
+            for available in 0..=FRAME_LEN {
+                let read = MacControl::parse(&frame[..available]);
+                if available < needed {
+                    let needed = if available < 16 { 16 } else { needed };
+                    assert_eq!(read, Err(Malformed::Truncated { needed, available }));
+                } else {
+                    assert_eq!(read, MacControl::parse(&frame));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_pause_is_refused_with_the_reason() {
+        let good = stop(3, 1).to_frame(SOURCE);
+        let changed = |at: usize, to: u8| {
+            let mut frame = good;
+            frame[at] = to;
+            MacControl::parse(&frame)
+        };
+        let unicast = [0x00, 0x80, 0xc2, 0, 0, 1];
+        assert_eq!(changed(0, 0), Err(Malformed::Destination(unicast)));
+        assert_eq!(changed(12, 0x08), Err(Malformed::EtherType(0x0808)));
+        assert_eq!(changed(15, 2), Err(Malformed::Opcode(0x0102)));
+        let mut tagged = [&[0; 4][..], &good].concat();
+        super::super::vlan::write_pushed(&mut tagged, super::super::Tag::dot1q(3, 1));
+        assert_eq!(MacControl::parse(&tagged), Err(Malformed::EtherType(0x8100)));
+        assert_eq!(
+            changed(5, 2).unwrap_err().to_string(),
+            "MAC control: destination 01:80:c2:00:00:02, expected 01:80:c2:00:00:01"
+        );
+    }
+
+    #[test]
+    fn reserved_octets_and_what_follows_are_ignored() {
+        let good = stop(3, 1);
+        let mut frame = good.to_frame(SOURCE);
+        frame[16] = 0xff;
+        frame[34..].fill(0xee);
+        assert_eq!(MacControl::parse(&frame), Ok(good));
+        assert_eq!(MacControl::parse(&[&frame[..], &[1; 100]].concat()), Ok(good));
+    }
+
+    #[test]
+    fn display_names_priorities() {
+        let both = Pfc {
+            enable: 0b1001,
+            quanta: [0, 0, 0, 65_535, 9, 0, 0, 0],
+        };
+        assert_eq!(MacControl::Pfc(both).to_string(), "PFC xon 0 xoff 3 quanta 65535");
+        assert_eq!(MacControl::Pfc(Pfc::default()).to_string(), "PFC no priority");
+        assert_eq!(MacControl::Pause { quanta: 7 }.to_string(), "PAUSE quanta 7");
+        assert!(both.is_xoff() && !Pfc { enable: 1, ..both }.is_xoff());
+    }
+}

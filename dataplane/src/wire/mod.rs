@@ -1,18 +1,18 @@
 //! Wire formats: views over bytes, checked once.
 //!
-//! A view wraps the octets of a frame where they lie. `new_checked` looks at the lengths once and says why it
-//! refuses; after that no accessor panics as long as the octets stay the same length. Nothing here allocates, and
-//! nothing takes a frame apart to build it again: a switch edits the octets in place, because the invariant CRC
-//! of RoCE covers fields that a re-emitted header would lose.
+//! A view wraps the octets of a frame where they lie. `new_checked` looks at the lengths once and says why
+//! it refuses; after that no accessor panics as long as the octets stay the same length. Nothing here
+//! allocates, and nothing takes a frame apart to build it again: a switch edits the octets in place, because
+//! the invariant CRC of RoCE covers fields that a re-emitted header would lose.
 //!
 //! Two strengths of check:
 //! - *views* ([`Bth`], the extension headers, smoltcp's [`EthernetFrame`], [`Ipv4Packet`], [`Ipv6Packet`] and
 //!   [`UdpPacket`]) ask only that their octets are there;
-//! - *readers* of whole frames ([`RoceView`], [`MacControl::parse`], [`icrc`]) also ask that the layers agree with each
-//!   other, and name the layer that does not.
+//! - *readers* of whole frames ([`RoceView`], [`MacControl::parse`], [`icrc`]) also ask that the layers
+//!   agree with each other, and name the one that does not.
 //!
-//! Ethernet II, IPv4, IPv6 and UDP are smoltcp's views. Its `Repr` types are not exported: their `emit` clears DSCP,
-//! ECN and identification.
+//! Ethernet II, IPv4, IPv6 and UDP are smoltcp's views. Its `Repr` types are not exported: their `emit`
+//! clears DSCP, ECN and identification.
 //!
 //! Frames have no preamble and no FCS, as sockets see them.
 
@@ -24,6 +24,7 @@ pub mod icrc;
 pub mod mac_control;
 pub mod rewrite;
 pub mod roce;
+mod summary;
 pub mod vlan;
 
 pub use bth::{Bth, BthFields, Opcode, Transport};
@@ -34,6 +35,7 @@ pub use mac_control::{MacControl, Malformed, Pfc};
 pub use rewrite::{Ecn, mark_ce, set_dscp};
 pub use roce::{Addresses, BuildError, Path, RocePacket, RoceView};
 pub use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket};
+pub use summary::Summary;
 pub use vlan::Tag;
 
 use core::ops::Range;

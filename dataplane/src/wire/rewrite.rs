@@ -1,5 +1,5 @@
-//! Rewriting DSCP and ECN in place. The ICRC does not cover them; the IPv4 header checksum is updated, not recomputed
-//! (RFC 1624), so that a checksum that was wrong before stays wrong.
+//! Rewriting DSCP and ECN in place. The ICRC does not cover them; the IPv4 header checksum is updated, not
+//! recomputed (RFC 1624), so that a checksum that was wrong before stays wrong.
 
 use super::be16;
 use crate::parse::Payload;
@@ -42,8 +42,8 @@ mod v4 {
 /// Sets CE on an IP packet whose transport is ECN-capable. `l3` starts at the IP header
 /// ([`Parsed::l3_offset`](crate::parse::Parsed::l3_offset)) and is of kind `payload`.
 ///
-/// True when the packet carries CE afterwards. False, and nothing changed, when it is Not-ECT, not IP, or shorter than its
-/// fixed header. CE is never cleared.
+/// True when the packet carries CE afterwards. False, and nothing changed, when it is Not-ECT, not IP, or
+/// shorter than its fixed header. CE is never cleared.
 pub fn mark_ce(l3: &mut [u8], payload: Payload) -> bool {
     match tos(l3, payload) {
         Some(old) if old & 3 != 0 => {
@@ -54,8 +54,8 @@ pub fn mark_ce(l3: &mut [u8], payload: Payload) -> bool {
     }
 }
 
-/// Sets the DSCP of an IP packet (the low 6 bits of `dscp`) and leaves ECN. Arguments as for [`mark_ce`]. False,
-/// and nothing changed, when the packet is not IP or shorter than its fixed header.
+/// Sets the DSCP of an IP packet (the low 6 bits of `dscp`) and leaves ECN. Arguments as for [`mark_ce`].
+/// False, and nothing changed, when the packet is not IP or shorter than its fixed header.
 pub fn set_dscp(l3: &mut [u8], payload: Payload, dscp: u8) -> bool {
     let Some(old) = tos(l3, payload) else { return false };
     replace_tos(l3, payload, old, dscp << 2 | old & 3);
@@ -94,4 +94,110 @@ pub const fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Ipv4Packet, Ipv6Packet};
+
+    const V4: [u8; 20] = [
+        0x45, 0x6a, 0, 0x44, 0, 0, 0x40, 0, 0x40, 0x11, 0x26, 0x3d, 10, 0, 0, 1, 10, 0, 0, 2,
+    ];
+
+    fn v6(tos: u8) -> [u8; 40] {
+        let mut header = [0x11; 40];
+        header[0] = 0x60 | tos >> 4;
+        header[1] = tos << 4 | 0x0a;
+        header
+    }
+
+    #[test]
+    fn every_tos_and_dscp_keeps_the_ipv4_checksum_right() {
+        for tos in 0..=u8::MAX {
+            let mut header = V4;
+            header[1] = tos;
+            Ipv4Packet::new_unchecked(&mut header).fill_checksum();
+            let mut marked = header;
+            assert_eq!(mark_ce(&mut marked, Payload::Ipv4), tos & 3 != 0);
+            assert_eq!(marked[1], if tos & 3 == 0 { tos } else { tos | 3 });
+            assert!(Ipv4Packet::new_unchecked(&marked).verify_checksum());
+            for dscp in 0..64 {
+                let mut rewritten = header;
+                assert!(set_dscp(&mut rewritten, Payload::Ipv4, dscp));
+                let view = Ipv4Packet::new_unchecked(&rewritten);
+                assert_eq!((view.dscp(), view.ecn()), (dscp, tos & 3));
+                assert!(view.verify_checksum());
+                assert_eq!(
+                    (&rewritten[2..10], &rewritten[12..]),
+                    (&header[2..10], &header[12..])
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_stays_wrong() {
+        for wrong in 0..=u16::MAX {
+            let mut header = V4;
+            header[10..12].copy_from_slice(&wrong.to_be_bytes());
+            let right_before = Ipv4Packet::new_unchecked(&header).verify_checksum();
+            assert!(mark_ce(&mut header, Payload::Ipv4));
+            assert_eq!(
+                Ipv4Packet::new_unchecked(&header).verify_checksum(),
+                right_before,
+                "{wrong:#06x}"
+            );
+        }
+    }
+
+    /// A checksum is the complement of a sum modulo 65535, with 0xFFFF for a sum that is a positive multiple of it.
+    #[test]
+    fn updated_checksums_are_those_of_the_sum() {
+        let edges = [0, 1, 2, 0x7fff, 0x8000, 0xfffd, 0xfffe, 0xffff];
+        for (checksum, old, new) in edges
+            .iter()
+            .flat_map(|c| edges.iter().flat_map(move |o| edges.map(move |n| (*c, *o, n))))
+        {
+            let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
+            let expected = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
+            assert_eq!(
+                updated(checksum, old, new),
+                !(expected as u16),
+                "{checksum:#x} {old:#x} {new:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn ipv6_keeps_version_and_flow_label() {
+        for tos in 0..=u8::MAX {
+            let mut header = v6(tos);
+            assert_eq!(mark_ce(&mut header, Payload::Ipv6), tos & 3 != 0);
+            assert_eq!(header, v6(if tos & 3 == 0 { tos } else { tos | 3 }));
+            assert!(set_dscp(&mut header, Payload::Ipv6, 46));
+            let view = Ipv6Packet::new_unchecked(&header);
+            assert_eq!((view.version(), view.flow_label()), (6, 0xa_1111));
+            assert_eq!(view.traffic_class() >> 2, 46);
+        }
+    }
+
+    #[test]
+    fn what_is_short_or_not_ip_is_left_alone() {
+        for (payload, needed) in [(Payload::Ipv4, 20), (Payload::Ipv6, 40), (Payload::Other, 64)] {
+            for len in 0..needed {
+                let mut octets = [0xff; 64];
+                assert!(!mark_ce(&mut octets[..len], payload));
+                assert!(!set_dscp(&mut octets[..len], payload, 1));
+                assert_eq!(octets, [0xff; 64]);
+            }
+        }
+    }
+
+    #[test]
+    fn ecn_codepoints() {
+        for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
+            assert_eq!(Ecn::from_tos(0xfc | ecn as u8), ecn);
+        }
+    }
 }

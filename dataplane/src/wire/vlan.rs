@@ -120,9 +120,9 @@ pub fn write_pushed(frame: &mut [u8], tag: Tag) -> bool {
     true
 }
 
-/// Overwrites the outermost tag of a frame by moving the addresses back, so that [`TAG_LEN`] octets can then be
-/// pulled from its front ([`Store::pull_front`](crate::frame::Store::pull_front)). False, and nothing done, when
-/// the frame has no tag.
+/// Overwrites the outermost tag of a frame by moving the addresses back, so that [`TAG_LEN`] octets can then
+/// be pulled from its front ([`Store::pull_front`](crate::frame::Store::pull_front)). False, and nothing
+/// done, when the frame has no tag.
 pub fn prepare_pull(frame: &mut [u8]) -> bool {
     if tags(frame).next().is_none() {
         return false;

@@ -5,11 +5,11 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use xoff_dataplane::parse::{Payload, parse};
 use xoff_dataplane::wire::vlan::Tag;
 use xoff_dataplane::wire::{
-    Addresses, Aeth, BthFields, Cnp, Ecn, Extension, Opcode, Path, Reth, RocePacket, RoceView, Syndrome,
-    icrc, mark_ce, vlan,
+    Addresses, Aeth, BthFields, Cnp, Deth, Ecn, Extension, Opcode, Path, Reth, RocePacket, RoceView,
+    Syndrome, icrc, mark_ce, vlan,
 };
 
-use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, hex, icrc_bitwise};
+use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6, hex, icrc_bitwise};
 
 const HOST_1: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const HOST_2: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -183,6 +183,48 @@ fn tags_and_marking_leave_the_icrc_of_s1() {
         assert!(mark_ce(&mut frame[at..], Payload::Ipv4));
         assert_eq!(RoceView::new_checked(&frame).unwrap().tos(), 0x6b);
         assert_eq!(icrc::verify(&frame), Ok(true), "{tags:?}");
+    }
+}
+
+#[test]
+fn the_builder_writes_the_ipv6_vector() {
+    let addresses = Addresses::V6 {
+        src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
+        dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+    };
+    let path = Path {
+        flow_label: 0xabcde,
+        udp_src_port: 0xc001,
+        ..Path::new(HOST_1, HOST_2, addresses)
+    };
+    let bth = BthFields::new(Opcode::UdSendOnly, 0x11, 0x100);
+    let deth = [Extension::Deth(Deth {
+        q_key: 0x1111_1111,
+        source_qp: 0x123,
+    })];
+    let frame = build(
+        RocePacket {
+            path: &path,
+            bth,
+            extensions: &deth,
+        },
+        b"xoff!",
+    );
+    assert_eq!(frame, hex(VECTOR_V6));
+    assert_eq!(
+        RoceView::new_checked(&frame).unwrap().to_string(),
+        "IP6 fd00::1.49153 > fd00::2.4791: RoCEv2 tos 0x6a, UD_SEND_ONLY qp 0x11 psn 256, pad 3, \
+         DETH qkey 0x11111111 from qp 0x123, length 5"
+    );
+}
+
+/// Figures computed by hand from Linux `rdma_calc_flow_label` and `rdma_flow_label_to_udp_sport`.
+#[test]
+fn entropy_of_the_source_port_is_that_of_the_kernel() {
+    for (local, remote, label, port) in [(0x11, 0x12, 0x132, 0xc132), (0x123, 0x456, 0x4edc2, 0xedd1)] {
+        assert_eq!(Path::flow_label_of_queue_pairs(local, remote), label);
+        assert_eq!(Path::flow_label_of_queue_pairs(remote, local), label);
+        assert_eq!(Path::source_port_of_flow_label(label), port);
     }
 }
 

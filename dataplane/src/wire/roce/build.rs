@@ -70,7 +70,8 @@ impl Path {
         }
     }
 
-    /// The UDP source port that Linux and vendors derive from a 20-bit flow label (`rdma_flow_label_to_udp_sport`).
+    /// The UDP source port that Linux and vendors derive from a 20-bit flow label
+    /// (`rdma_flow_label_to_udp_sport`).
     pub const fn source_port_of_flow_label(flow_label: u32) -> u16 {
         let (low, high) = (flow_label & 0x3fff, flow_label >> 14 & 0x3f);
         (low ^ high) as u16 | 0xc000
@@ -112,8 +113,8 @@ impl Path {
         frame[at..at + 2].copy_from_slice(&ethertype.to_be_bytes());
     }
 
-    /// Writes the IP header in front of `udp_len` octets. DF is set and the identification is 0, as RoCE senders do
-    /// (RFC 6864: an atomic datagram needs none).
+    /// Writes the IP header in front of `udp_len` octets. DF is set and the identification is 0, as RoCE
+    /// senders do (RFC 6864: an atomic datagram needs none).
     fn emit_ip(&self, bytes: &mut [u8], udp_len: u16) {
         match self.addresses {
             Addresses::V4 { src, dst } => {
@@ -147,7 +148,8 @@ impl Path {
         }
     }
 
-    /// The UDP checksum is 0 over IPv4 and IPv6: the ICRC protects more than it would (IBTA annex A17.3.2).
+    /// The UDP checksum is 0 over IPv4 and IPv6: the ICRC protects more than it would (IBTA annex A17; Linux
+    /// sends 0 too).
     fn emit_udp(&self, bytes: &mut [u8], udp_len: u16) {
         let mut udp = UdpPacket::new_unchecked(bytes);
         udp.set_src_port(self.udp_src_port);
@@ -205,6 +207,11 @@ impl fmt::Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
+/// The next multiple of four. Lengths that overflow are saturated here and refused later.
+const fn padded(payload_len: usize) -> usize {
+    payload_len.saturating_add(3) & !3
+}
+
 /// A RoCEv2 packet to be written. No part of it allocates.
 #[derive(Clone, Copy, Debug)]
 pub struct RocePacket<'a> {
@@ -219,11 +226,13 @@ pub struct RocePacket<'a> {
 impl RocePacket<'_> {
     /// Octets of the frame (no FCS) with `payload_len` octets of payload.
     pub const fn frame_len(&self, payload_len: usize) -> usize {
-        self.path.ip_offset() + self.path.ip_len() + self.udp_len(payload_len)
+        self.udp_len(payload_len)
+            .saturating_add(self.path.ip_offset() + self.path.ip_len())
     }
 
     const fn udp_len(&self, payload_len: usize) -> usize {
-        UDP_LEN + bth::LEN + self.bth.opcode.extensions_len() + payload_len.next_multiple_of(4) + icrc::LEN
+        let headers = UDP_LEN + bth::LEN + self.bth.opcode.extensions_len();
+        padded(payload_len).saturating_add(headers + icrc::LEN)
     }
 
     /// Writes the frame to the front of `frame` and returns its length. `payload` is called once with the
@@ -242,7 +251,7 @@ impl RocePacket<'_> {
         self.path.emit_ethernet(frame);
         self.path.emit_ip(&mut frame[layout.ip..], udp_len);
         self.path.emit_udp(&mut frame[layout.udp..], udp_len);
-        let pad = payload_len.next_multiple_of(4) - payload_len;
+        let pad = padded(payload_len) - payload_len;
         let mut at = layout.bth + bth::LEN;
         if let Some(header) = frame[layout.bth..].first_chunk_mut() {
             self.bth.emit(pad as u8, header);
@@ -271,8 +280,7 @@ impl RocePacket<'_> {
             });
         }
         // IPv4 counts its header in the 16-bit length; one limit for both families.
-        if payload_len > usize::from(u16::MAX) || self.udp_len(payload_len) > usize::from(u16::MAX) - IPV4_LEN
-        {
+        if self.udp_len(payload_len) > usize::from(u16::MAX) - IPV4_LEN {
             return Err(BuildError::TooLong { payload_len });
         }
         let needed = self.frame_len(payload_len);

@@ -19,8 +19,8 @@ pub(in crate::wire) struct Layout {
 }
 
 impl Layout {
-    /// Finds the parts. Layers must agree: UDP fills the IP payload, and behind the BTH there is room for an ICRC. Octets
-    /// behind the IP packet (Ethernet padding) are not part of it.
+    /// Finds the parts. Layers must agree: UDP fills the IP payload, and behind the BTH there is room for an
+    /// ICRC. Octets behind the IP packet (Ethernet padding) are not part of it.
     pub(in crate::wire) fn of(frame: &[u8]) -> Result<Layout, Error> {
         let mut tags = vlan::tags(frame);
         tags.by_ref().for_each(drop);

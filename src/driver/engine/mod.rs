@@ -192,3 +192,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

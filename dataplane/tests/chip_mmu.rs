@@ -1,0 +1,229 @@
+//! The MMU against measurements of real switch chips, to the cell.
+//!
+//! `data/chip-mmu.json` is the table; a new row needs no code. A row has the chip's cell, pool (in all and the
+//! number of pipes it is split into), shared headroom pool and profile; how many priority groups are filled with
+//! frames of which length, in which steps; and which frame of each group, counted from 1, brings XOFF, which is
+//! the first dropped, and after how many frames drained it resumes. Steps run in order, each for all groups:
+//! fill to `xoff` or `drop`, or drain to `xon`; `together` (a frame of each in turn) or `one after another`.
+
+use serde::Deserialize;
+use xoff_dataplane::PgId;
+use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, SwitchConfig, Threshold};
+use xoff_dataplane::mmu::Mmu;
+
+mod mmu_support;
+
+#[derive(Deserialize)]
+struct Table {
+    rows: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    chip: String,
+    /// `published` for the chip (measurement or test parameter), or `derived` by the arithmetic in the comment.
+    origin: Origin,
+    comment: String,
+    cell_bytes: u32,
+    pool_bytes: u64,
+    pool_xoff_bytes: u64,
+    #[serde(default = "one")]
+    pipes: u64,
+    profile: Profile,
+    frame_bytes: u32,
+    groups: u16,
+    steps: Vec<(Order, Until)>,
+    xoff_at_frame: Option<Vec<u32>>,
+    drop_at_frame: Option<Vec<u32>>,
+    xon_after_frames: Option<Vec<u32>>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Origin {
+    Published,
+    Derived,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Profile {
+    size_bytes: u64,
+    dynamic_th: Option<i8>,
+    static_th: Option<u64>,
+    xoff_bytes: u64,
+    xon_bytes: u64,
+    xon_offset_bytes: u64,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+enum Order {
+    #[serde(rename = "together")]
+    Together,
+    #[serde(rename = "one after another")]
+    OneAfterAnother,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Until {
+    Xoff,
+    Drop,
+    Xon,
+}
+
+impl Row {
+    fn config(&self) -> SwitchConfig {
+        let threshold = match (self.profile.dynamic_th, self.profile.static_th) {
+            (Some(n), None) => Threshold::Dynamic(n),
+            (None, Some(bytes)) => Threshold::Static(bytes),
+            _ => panic!("{}: exactly one of dynamic_th and static_th", self.chip),
+        };
+        let mut config = mmu_support::switch(usize::from(self.groups).div_ceil(8));
+        config.cell_bytes = self.cell_bytes;
+        config.pools = vec![PoolConfig {
+            name: "ingress_lossless_pool".into(),
+            side: PoolSide::Ingress,
+            size_bytes: self.pool_bytes / self.pipes,
+            xoff_bytes: self.pool_xoff_bytes / self.pipes,
+        }];
+        config.profiles = vec![BufferProfile {
+            name: "pg_lossless".into(),
+            pool: 0,
+            size_bytes: self.profile.size_bytes,
+            threshold,
+            xoff_bytes: self.profile.xoff_bytes,
+            xon_bytes: self.profile.xon_bytes,
+            xon_offset_bytes: self.profile.xon_offset_bytes,
+        }];
+        config
+    }
+}
+
+/// What a group has met so far, in frames.
+#[derive(Clone, Default)]
+struct Progress {
+    held: u32,
+    drained: u32,
+    xoff_at: Option<u32>,
+    drop_at: Option<u32>,
+    xon_after: Option<u32>,
+}
+
+struct Fill {
+    mmu: Mmu,
+    cells: u32,
+    groups: Vec<Progress>,
+}
+
+impl Fill {
+    fn run(row: &Row) -> Vec<Progress> {
+        let mmu = Mmu::new(&row.config());
+        let cells = mmu.cells(row.frame_bytes);
+        let mut fill = Fill {
+            mmu,
+            cells,
+            groups: vec![Progress::default(); usize::from(row.groups)],
+        };
+        for &(order, until) in &row.steps {
+            fill.step(order, until);
+            fill.mmu.check();
+        }
+        fill.groups
+    }
+
+    fn step(&mut self, order: Order, until: Until) {
+        match order {
+            Order::OneAfterAnother => {
+                for group in 0..self.groups.len() {
+                    while self.frame(group, until) {}
+                }
+            }
+            Order::Together => {
+                let mut under_way: Vec<usize> = (0..self.groups.len()).collect();
+                while !under_way.is_empty() {
+                    under_way.retain(|&group| self.frame(group, until));
+                }
+            }
+        }
+    }
+
+    /// One frame more or less; false when the group has got where the step ends.
+    fn frame(&mut self, group: usize, until: Until) -> bool {
+        match until {
+            Until::Xoff => self.groups[group].xoff_at.is_none() && self.arrive(group),
+            Until::Drop => self.arrive(group),
+            Until::Xon => self.groups[group].xon_after.is_none() && self.drain(group),
+        }
+    }
+
+    /// False: the frame was dropped.
+    fn arrive(&mut self, group: usize) -> bool {
+        let pg = PgId(group as u16);
+        let progress = &mut self.groups[group];
+        let frame = progress.held + 1;
+        let Ok(plan) = self.mmu.plan_ingress(pg, self.cells) else {
+            progress.drop_at = Some(frame);
+            return false;
+        };
+        progress.held = frame;
+        if self.mmu.commit_ingress(pg, plan) {
+            progress.xoff_at.get_or_insert(frame);
+        }
+        true
+    }
+
+    /// False: nothing is left to drain.
+    fn drain(&mut self, group: usize) -> bool {
+        if self.groups[group].held == 0 {
+            return false;
+        }
+        let mut resumed = Vec::new();
+        self.mmu
+            .release_ingress(PgId(group as u16), self.cells, &mut resumed);
+        self.groups[group].held -= 1;
+        self.groups[group].drained += 1;
+        for pg in resumed {
+            let progress = &mut self.groups[pg.index()];
+            progress.xon_after.get_or_insert(progress.drained);
+        }
+        true
+    }
+}
+
+#[test]
+fn chips_are_reproduced_to_the_cell() {
+    let table: Table = serde_json::from_str(include_str!("data/chip-mmu.json")).expect("the table");
+    assert!(
+        table
+            .rows
+            .iter()
+            .filter(|row| row.origin == Origin::Published)
+            .count()
+            >= 4
+    );
+    let mut differences = Vec::new();
+    for row in &table.rows {
+        let groups = Fill::run(row);
+        let mut compare = |what: &str, expected: &Option<Vec<u32>>, found: fn(&Progress) -> Option<u32>| {
+            let Some(expected) = expected else { return };
+            let expected: Vec<_> = expected.iter().copied().map(Some).collect();
+            let found: Vec<_> = groups.iter().map(found).collect();
+            if expected != found {
+                let Row { chip, comment, .. } = row;
+                differences.push(format!(
+                    "{chip}: {what}: expected {expected:?}, found {found:?}\n  {comment}"
+                ));
+            }
+        };
+        compare("XOFF at frame", &row.xoff_at_frame, |group| group.xoff_at);
+        compare("drop at frame", &row.drop_at_frame, |group| group.drop_at);
+        compare("XON after frames", &row.xon_after_frames, |group| group.xon_after);
+    }
+    assert!(differences.is_empty(), "\n{}", differences.join("\n"));
+}

@@ -1,0 +1,321 @@
+//! The MMU and an obvious slow one, side by side: equal after every one of a million random operations.
+
+use mmu_support::reference::Reference;
+use mmu_support::{pool, profile, switch};
+use xoff_dataplane::config::{BufferProfile, PoolSide, SwitchConfig, Threshold};
+use xoff_dataplane::mmu::Mmu;
+use xoff_dataplane::{PgId, QueueId};
+
+mod mmu_support;
+
+const OPERATIONS: usize = 1_000_000;
+/// Walks, each with its own seed and configurations.
+const WALKS: usize = 10;
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn of<T: Copy>(&mut self, choice: &[T]) -> T {
+        choice[self.below(choice.len() as u64) as usize]
+    }
+}
+
+const INGRESS_POOLS: u64 = 2;
+const EGRESS_POOLS: u64 = 2;
+const PROFILES_PER_SIDE: u64 = 6;
+
+/// Small pools, so that every limit is met; sizes that are no multiple of the cell; all kinds of profile.
+fn random_config(random: &mut Random) -> SwitchConfig {
+    let mut config = switch(2 + random.below(2) as usize);
+    config.cell_bytes = random.of(&[1, 7, 64, 208, 256]);
+    let cell = u64::from(config.cell_bytes);
+    let bytes = |random: &mut Random, cells: u64| random.below(cells * cell + 1);
+    for index in 0..INGRESS_POOLS + EGRESS_POOLS {
+        let side = if index < INGRESS_POOLS {
+            PoolSide::Ingress
+        } else {
+            PoolSide::Egress
+        };
+        let size = 40 * cell + bytes(random, 260);
+        let xoff = if random.one_in(2) { bytes(random, 60) } else { 0 };
+        config
+            .pools
+            .push(pool(&format!("pool{}", random.below(6)), side, size, xoff));
+    }
+    for index in 0..2 * PROFILES_PER_SIDE {
+        let pool = if index < PROFILES_PER_SIDE {
+            random.below(INGRESS_POOLS)
+        } else {
+            INGRESS_POOLS + random.below(EGRESS_POOLS)
+        };
+        let threshold = match random.below(8) {
+            0 => Threshold::Static(0),
+            1 | 2 => Threshold::Static(1 + bytes(random, 60)),
+            _ => Threshold::Dynamic(random.of(&[-8, -4, -3, -2, -1, -1, 0, 0, 0, 1, 1, 2, 3, 7])),
+        };
+        let ingress = index < PROFILES_PER_SIDE;
+        let lossless = ingress && !random.one_in(3);
+        config.profiles.push(BufferProfile {
+            size_bytes: bytes(random, 30),
+            xoff_bytes: if lossless { 1 + bytes(random, 30) } else { 0 },
+            xon_bytes: if random.one_in(2) { bytes(random, 20) } else { 0 },
+            xon_offset_bytes: if random.one_in(3) { 0 } else { bytes(random, 16) },
+            ..profile(pool as u16, threshold)
+        });
+    }
+    for port in &mut config.ports {
+        port.pfc.enabled = random.next() as u8;
+        for index in 0..8 {
+            port.pgs[index] = random.below(PROFILES_PER_SIDE) as u16;
+            port.queues[index].profile = (PROFILES_PER_SIDE + random.below(PROFILES_PER_SIDE)) as u16;
+        }
+        if random.one_in(4) {
+            port.pgs[7] = u16::MAX;
+            port.queues[7].profile = u16::MAX;
+        }
+    }
+    config
+}
+
+/// What happened, so that a walk that never met a rule does not pass for a test of it.
+#[derive(Debug, Default)]
+struct Events {
+    accepted: usize,
+    refused_at_ingress: usize,
+    refused_at_egress: usize,
+    headroom_used: usize,
+    xoff: usize,
+    resumed_by_own_release: usize,
+    resumed_by_others: usize,
+    resumed_by_reconfiguration: usize,
+}
+
+struct Walk {
+    random: Random,
+    mmu: Mmu,
+    reference: Reference,
+    /// Frames in the switch: group, queue, cells.
+    held: Vec<(u16, u16, u32)>,
+    ports: usize,
+    pools: usize,
+    /// Of 100 operations on frames, how many are arrivals.
+    arrivals: u64,
+    events: Events,
+}
+
+impl Walk {
+    fn new(seed: u64) -> Walk {
+        let mut random = Random(seed);
+        let config = random_config(&mut random);
+        Walk {
+            mmu: Mmu::new(&config),
+            reference: Reference::new(&config),
+            held: Vec::new(),
+            ports: config.ports.len(),
+            pools: config.pools.len(),
+            arrivals: 60,
+            events: Events::default(),
+            random,
+        }
+    }
+
+    fn step(&mut self) {
+        if self.random.one_in(1_000) {
+            self.arrivals = self.random.of(&[10, 45, 50, 55, 60, 90]);
+        }
+        if self.random.one_in(1_500) {
+            self.reconfigure();
+        } else if self.random.one_in(500) {
+            self.mmu.clear_watermarks();
+            self.reference.clear_watermarks();
+        } else if self.held.is_empty() || self.random.below(100) < self.arrivals {
+            self.arrive();
+        } else {
+            self.depart();
+        }
+    }
+
+    fn reconfigure(&mut self) {
+        let config = random_config(&mut self.random);
+        let mut resumed = Vec::new();
+        self.mmu.reconfigure(&config, &mut resumed);
+        let expected = self.reference.reconfigure(&config);
+        assert_eq!(resumed, pgs(&expected), "resumed by reconfiguration");
+        self.events.resumed_by_reconfiguration += resumed.len();
+        (self.ports, self.pools) = (config.ports.len(), config.pools.len());
+    }
+
+    fn arrive(&mut self) {
+        let users = self.ports as u64 * 8;
+        let group = self.random.below(users) as u16;
+        let queue = self.random.below(users) as u16;
+        let cells = match self.random.below(10) {
+            0..5 => 1,
+            5..8 => 1 + self.random.below(6) as u32,
+            _ => 1 + self.random.below(40) as u32,
+        };
+        let lossless = self.mmu.lossless(PgId(group));
+        assert_eq!(lossless, self.reference.lossless(usize::from(group)));
+        let before = self.reference.groups[usize::from(group)];
+        let peaks = self.reference.pool_peaks();
+        let expected = self.reference.arrive(usize::from(group), cells);
+        let plan = self.mmu.plan_ingress(PgId(group), cells);
+        let (Some(expected_xoff), Ok(plan)) = (expected, plan) else {
+            let refusal = plan.expect_err("the reference refuses");
+            assert_eq!(expected, None, "the reference accepts: {refusal}");
+            assert!(
+                refusal.used_cells + refusal.wanted_cells > refusal.limit_cells,
+                "{refusal}"
+            );
+            self.events.refused_at_ingress += 1;
+            return;
+        };
+        let after = self.reference.groups[usize::from(group)];
+        assert_eq!(i64::from(plan.reserved), after.reserved - before.reserved);
+        assert_eq!(i64::from(plan.shared), after.shared - before.shared);
+        assert_eq!(i64::from(plan.headroom), after.headroom - before.headroom);
+
+        let egress_plan = self.mmu.plan_egress(QueueId(queue), cells, lossless);
+        let accepted = self.reference.enqueue(usize::from(queue), cells, lossless);
+        assert_eq!(egress_plan.is_ok(), accepted, "queue {queue}: {egress_plan:?}");
+        match egress_plan {
+            Ok(egress_plan) => {
+                assert_eq!(
+                    self.mmu.commit_ingress(PgId(group), plan),
+                    expected_xoff,
+                    "XOFF of {group}"
+                );
+                self.mmu.commit_egress(QueueId(queue), egress_plan);
+                self.held.push((group, queue, cells));
+                self.events.accepted += 1;
+                self.events.headroom_used += usize::from(plan.headroom > 0);
+                self.events.xoff += usize::from(expected_xoff);
+            }
+            Err(refusal) => {
+                assert!(
+                    refusal.used_cells + refusal.wanted_cells > refusal.limit_cells,
+                    "{refusal}"
+                );
+                self.reference.undo(usize::from(group), before, &peaks);
+                self.events.refused_at_egress += 1;
+            }
+        }
+    }
+
+    fn depart(&mut self) {
+        let index = self.random.below(self.held.len() as u64) as usize;
+        let (group, queue, cells) = self.held.swap_remove(index);
+        self.mmu.release_egress(QueueId(queue), cells);
+        self.reference.dequeue(usize::from(queue), cells);
+        let mut resumed = Vec::new();
+        self.mmu.release_ingress(PgId(group), cells, &mut resumed);
+        let expected = self.reference.release(usize::from(group), cells);
+        assert_eq!(resumed, pgs(&expected), "resumed by a release of group {group}");
+        let own = resumed.iter().filter(|pg| pg.0 == group).count();
+        self.events.resumed_by_own_release += own;
+        self.events.resumed_by_others += resumed.len() - own;
+    }
+
+    fn compare(&self) {
+        for group in 0..self.reference.groups.len() {
+            let pg = PgId(group as u16);
+            assert_eq!(
+                self.mmu.pg_buffers(pg),
+                self.reference.pg_buffers(group),
+                "{pg:?}"
+            );
+            assert_eq!(self.mmu.xoff(pg), self.reference.groups[group].xoff, "{pg:?}");
+        }
+        for queue in 0..self.reference.queues.len() {
+            let id = QueueId(queue as u16);
+            assert_eq!(
+                self.mmu.queue_buffers(id),
+                self.reference.queue_buffers(queue),
+                "{id:?}"
+            );
+        }
+        for pool in 0..self.pools {
+            assert_eq!(
+                self.mmu.pool_buffers(pool),
+                self.reference.pool_buffers(pool),
+                "pool {pool}"
+            );
+        }
+        self.mmu.check();
+    }
+}
+
+fn pgs(groups: &[usize]) -> Vec<PgId> {
+    groups.iter().map(|&group| PgId(group as u16)).collect()
+}
+
+fn walk(seed: u64) {
+    let mut walk = Walk::new(seed);
+    for _ in 0..OPERATIONS / WALKS {
+        walk.step();
+        walk.compare();
+    }
+    while !walk.held.is_empty() {
+        walk.depart();
+        walk.compare();
+    }
+    let Events {
+        accepted,
+        refused_at_ingress,
+        refused_at_egress,
+        headroom_used,
+        xoff,
+        resumed_by_own_release,
+        resumed_by_others,
+        resumed_by_reconfiguration,
+    } = walk.events;
+    for (what, count) in [
+        ("accepted", accepted),
+        ("refused at ingress", refused_at_ingress),
+        ("refused at egress", refused_at_egress),
+        ("headroom used", headroom_used),
+        ("XOFF", xoff),
+        ("XON by own release", resumed_by_own_release),
+        ("XON by a release of others", resumed_by_others),
+        ("XON by reconfiguration", resumed_by_reconfiguration),
+    ] {
+        println!("seed {seed}: {what}: {count}");
+        assert!(count > 0, "seed {seed}: {what} never happened");
+    }
+}
+
+macro_rules! walks {
+    ($($name:ident = $seed:literal),*) => {
+        const _: () = assert!([$($seed),*].len() == WALKS);
+        $(#[test] fn $name() { walk($seed); })*
+    };
+}
+walks!(
+    walk_1 = 1,
+    walk_2 = 2,
+    walk_3 = 3,
+    walk_4 = 4,
+    walk_5 = 5,
+    walk_6 = 6,
+    walk_7 = 7,
+    walk_8 = 8,
+    walk_9 = 9,
+    walk_10 = 10
+);

@@ -1,0 +1,115 @@
+//! A switch configuration of which only what concerns buffers matters.
+#![allow(dead_code, reason = "each test crate uses its part")]
+
+pub(crate) mod reference;
+
+use xoff_dataplane::config::{
+    Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
+    Schedule, SwitchConfig, Threshold, Trust,
+};
+use xoff_dataplane::{LinkTiming, Picos};
+
+/// `ports` ports without pools; every group and queue has profile 0, no port signals anything.
+pub(crate) fn switch(ports: usize) -> SwitchConfig {
+    SwitchConfig {
+        name: "mmu".into(),
+        mac: [2, 0, 0, 0, 0, 0],
+        seed: 1,
+        cell_bytes: 1,
+        pipeline_latency: Picos::ZERO,
+        mark_point: MarkPoint::Dequeue,
+        fdb_ageing: Picos::ZERO,
+        fdb_entries_max: 0,
+        frames_max: 1 << 16,
+        ports: (0..ports).map(port).collect(),
+        pools: Vec::new(),
+        profiles: Vec::new(),
+        bridging: Bridging::Transparent,
+    }
+}
+
+fn port(index: usize) -> PortConfig {
+    PortConfig {
+        name: format!("Ethernet{index}"),
+        mac: [2, 0, 0, 0, 0, index as u8],
+        admin_up: true,
+        mtu: 9100,
+        link: LinkTiming::ethernet(1_000),
+        tpid: 0x8100,
+        classify: ClassMaps {
+            trust: Trust::Dscp,
+            dscp_to_tc: [0; 64],
+            dot1p_to_tc: [0; 8],
+            tc_to_queue: [0; 16],
+            tc_to_pg: [0; 16],
+        },
+        pfc: PfcConfig {
+            enabled: 0,
+            asymmetric: false,
+            pause_quanta: 65_535,
+            refresh: Picos::ZERO,
+            priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
+            priority_to_pg: [0, 1, 2, 3, 4, 5, 6, 7],
+        },
+        pgs: [0; 8],
+        queues: [QueueConfig {
+            profile: 0,
+            schedule: Schedule::Strict,
+            shaper: None,
+            wred: None,
+        }; 8],
+        shaper: None,
+    }
+}
+
+/// A pool.
+pub(crate) fn pool(name: &str, side: PoolSide, size_bytes: u64, xoff_bytes: u64) -> PoolConfig {
+    PoolConfig {
+        name: name.into(),
+        side,
+        size_bytes,
+        xoff_bytes,
+    }
+}
+
+/// A profile without reserve, headroom and resume thresholds.
+pub(crate) fn profile(pool: u16, threshold: Threshold) -> BufferProfile {
+    BufferProfile {
+        name: format!("pool {pool} {threshold:?}"),
+        pool,
+        size_bytes: 0,
+        threshold,
+        xoff_bytes: 0,
+        xon_bytes: 0,
+        xon_offset_bytes: 0,
+    }
+}
+
+/// Cells of one byte, two ports, an ingress pool of 100 with `headroom_pool`, an egress pool of 100; all groups
+/// have `group`, all queues a reserve of 2 and a dynamic threshold of 2^0.
+pub(crate) fn config(headroom_pool: u64, group: BufferProfile) -> SwitchConfig {
+    let mut config = switch(2);
+    config.pools = vec![
+        pool("ingress", PoolSide::Ingress, 100, headroom_pool),
+        pool("egress", PoolSide::Egress, 100, 0),
+    ];
+    let queue = BufferProfile {
+        size_bytes: 2,
+        ..profile(1, Threshold::Dynamic(0))
+    };
+    config.profiles = vec![group, queue];
+    for port in &mut config.ports {
+        port.queues.iter_mut().for_each(|queue| queue.profile = 1);
+    }
+    config
+}
+
+/// Reserve 5, threshold 2^0, headroom 10, resume 3 under the XOFF point.
+pub(crate) fn lossless() -> BufferProfile {
+    BufferProfile {
+        size_bytes: 5,
+        xoff_bytes: 10,
+        xon_offset_bytes: 3,
+        ..profile(0, Threshold::Dynamic(0))
+    }
+}

@@ -1,0 +1,398 @@
+//! What can be typed, and what each word means.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use super::values::{Pin, PortArgument, SendArgument, span};
+
+const EXAMPLES: &str = "\
+Examples:
+  xoff lab run testbeds/incast.xoff.yml          four senders overload one receiver; nothing is lost
+  xoff doctor                                    what this machine can do, and what stands in the way
+  xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --api /tmp/sw.sock
+  xoff show counters --api /tmp/sw.sock          counters, watermarks and pause states of that switch
+
+Exit codes:
+  0 ok   1 check failed   2 usage   3 this environment cannot   4 invalid configuration
+  5 inconclusive (the run is tainted)   130 interrupted";
+
+/// A lossless-Ethernet switch in software.
+///
+/// It forwards real frames between network devices the way a switch chip of an RDMA fabric does: shared-buffer
+/// accounting, priority flow control (PFC) in both directions, ECN marking.
+#[derive(Debug, Parser)]
+#[command(name = "xoff", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The nouns.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a switch between network devices
+    #[command(subcommand)]
+    Switch(SwitchCommand),
+    /// Build a test bed of hosts and switches, and run its workload
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// Run a model RDMA host on a network device: a source and sink of RoCEv2 frames that obeys PFC
+    #[command(subcommand)]
+    Host(HostCommand),
+    /// Read or replace the configuration of a running switch
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Look into a running switch
+    #[command(subcommand)]
+    Show(ShowCommand),
+    /// Say what this machine can do, what stands in the way, and which command fixes it
+    #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
+    Doctor(DoctorArguments),
+    /// A part of `doctor` that needs a process of its own
+    #[command(name = "__probe", hide = true)]
+    Probe {
+        /// What to try.
+        probe: ProbeKind,
+    },
+    /// A part of `lab` that needs a process of its own
+    #[command(name = "__lab", hide = true)]
+    LabProcess {
+        /// Passed on as they are.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+/// What `doctor` tries in a child process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbeKind {
+    /// In namespaces made with the privileges at hand.
+    Privileged,
+    /// In namespaces of a new user namespace.
+    User,
+}
+
+/// `xoff switch`
+#[derive(Debug, Subcommand)]
+pub enum SwitchCommand {
+    /// Forward frames between network devices until interrupted
+    #[command(after_help = "\
+Prints a line that begins with `ready` when it forwards. SIGINT and SIGTERM stop it: it writes the report and
+exits with 0, or with 5 if the run is tainted.
+
+With no VLAN and no INTERFACE table the ports form one bridge, so a file that holds just {} is a working switch.
+Ports of the file that have no --port are down.
+
+Example:
+  ip link add veth0 type veth peer name veth0h && ip link set veth0 up && ip link set veth0h up
+  ip link add veth1 type veth peer name veth1h && ip link set veth1 up && ip link set veth1h up
+  echo '{}' > sw.json
+  xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1")]
+    Run(SwitchRun),
+}
+
+/// `xoff switch run`
+#[derive(Clone, Debug, Args)]
+pub struct SwitchRun {
+    /// Configuration in the form of SONiC's config_db.json; {} is enough
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// A port and the network device behind it; once for each port
+    ///
+    /// Ports named here are up, at 1 Gb/s unless the file says otherwise. The backend is how frames are moved:
+    /// `packet` (an AF_PACKET ring, for any device), `tap` (a tap device that xoff makes and owns), `pnet` (slow and
+    /// simple, to compare with), or `auto`, which chooses.
+    #[arg(
+        long = "port",
+        value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet]",
+        required = true
+    )]
+    pub ports: Vec<PortArgument>,
+    /// How the work is spread.
+    #[command(flatten)]
+    pub running: RunningArguments,
+    /// What a worker does when no frame is there: `adaptive` sleeps, `spin` keeps its core busy and reacts sooner
+    #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
+    pub idle: Idle,
+    /// Answer `xoff show` and `xoff config` on a unix socket made at this path
+    #[arg(long, value_name = "PATH")]
+    pub api: Option<PathBuf>,
+    /// Write the result here, as JSON (docs/report.md), when the switch stops
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Seed of every random decision
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Options of all commands that run a switch.
+#[derive(Clone, Debug, Args)]
+pub struct RunningArguments {
+    /// Threads that move frames, 1 to 64; one does everything, more leave switching alone to the first
+    /// [default: by the cores at hand]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub workers: Option<u16>,
+    /// Cores the workers are bound to: `auto`, `none`, or a list such as 0,1 or 2-5
+    #[arg(long, value_name = "auto|none|LIST", default_value = "auto")]
+    pub pin: Pin,
+    /// Run model time N times slower than the wall clock, 1 to 10000, so that a slow machine keeps up
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub dilate: u32,
+}
+
+/// `--idle`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Idle {
+    /// Spin shortly, then sleep until the next frame or deadline.
+    #[default]
+    Adaptive,
+    /// Never sleep.
+    Spin,
+}
+
+/// How a port's frames are moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BackendChoice {
+    /// The best one for the device.
+    #[default]
+    Auto,
+    /// AF_PACKET ring.
+    Packet,
+    /// A tap device that xoff owns.
+    Tap,
+    /// The simple reference.
+    Pnet,
+}
+
+/// `xoff lab`
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Bring a lab up, run its workload, print the result, take everything down
+    #[command(after_help = "\
+The result is a table; --report keeps it as JSON. Needs no root: without it, everything happens in a user
+namespace. Nothing is left behind, however it ends.
+
+Exit codes: 0 all lossless flows arrived whole, 1 one did not, 5 the run is tainted and proves nothing.
+
+Examples:
+  xoff lab run testbeds/incast.xoff.yml
+  xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json")]
+    Run(LabRun),
+    /// Bring a lab up and leave it running
+    Up(LabUp),
+    /// Take a running lab down
+    Down {
+        /// Name of the lab, as `xoff lab ls` shows it.
+        name: String,
+    },
+    /// List the labs that run on this machine
+    Ls {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `xoff lab run`
+#[derive(Clone, Debug, Args)]
+pub struct LabRun {
+    /// The lab: nodes, links and workload, in YAML
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Write the result here, as JSON (docs/report.md)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// How the work is spread.
+    #[command(flatten)]
+    pub running: RunningArguments,
+    /// Seed of every random decision
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How frames are moved between switch and hosts: `packet` (veth), `tap`, `pnet` or `auto`
+    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
+    pub backend: BackendChoice,
+}
+
+/// `xoff lab up`
+#[derive(Clone, Debug, Args)]
+pub struct LabUp {
+    /// The lab: nodes and links, in YAML
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// How the work is spread.
+    #[command(flatten)]
+    pub running: RunningArguments,
+    /// Seed of every random decision
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How frames are moved between switch and hosts
+    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
+    pub backend: BackendChoice,
+}
+
+/// `xoff host`
+#[derive(Debug, Subcommand)]
+pub enum HostCommand {
+    /// Send or receive RoCEv2 frames on a network device
+    #[command(after_help = "\
+A flow is an open stream of RDMA WRITE frames with sequence numbers and a correct ICRC. The receiver checks loss,
+order, ICRC and latency of every flow that arrives, whoever sent it.
+
+Examples:
+  xoff host run --dev eth1 --ip 10.0.0.2 --receive --duration 30s
+  xoff host run --dev eth1 --ip 10.0.0.1 --send 10.0.0.2,rate=40%,class=3,dscp=26 --duration 20s
+  xoff host run --dev eth1 --ip 10.0.0.1 --send 10.0.0.2,mac=02:00:00:00:00:02,rate=500m,frame=4170")]
+    Run(HostRun),
+}
+
+/// `xoff host run`
+#[derive(Clone, Debug, Args)]
+#[command(group(clap::ArgGroup::new("role").required(true).multiple(true).args(["send", "receive"])))]
+pub struct HostRun {
+    /// The network device
+    #[arg(long, value_name = "DEV")]
+    pub dev: String,
+    /// Send a flow to this address; once for each flow
+    ///
+    /// Fields: rate= a share of the link such as 40% or bits per second such as 500m [100%]; class= the NIC queue
+    /// and PFC priority, 0 to 7 [3]; dscp= 0 to 63 [26 in class 3, else 8 times the class]; frame= length without
+    /// FCS in bytes [1082]; mac= of the receiver or of the way there [asked by ARP or ND]; ecn=on|off [on in
+    /// class 3]; vlan= 802.1Q tag, 1 to 4094 [none]; frames= stop after so many [no limit].
+    #[arg(long, value_name = "ADDRESS[,field=value...]", action = ArgAction::Append)]
+    pub send: Vec<SendArgument>,
+    /// Receive and check what arrives
+    #[arg(long)]
+    pub receive: bool,
+    /// Its addresses, at most one of each family [default: 10.0.0.1]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub ip: Vec<std::net::IpAddr>,
+    /// Its hardware address [default: the device's]
+    #[arg(long, value_name = "MAC", value_parser = super::values::mac)]
+    pub mac: Option<[u8; 6]>,
+    /// Speed of its link, such as 1g
+    #[arg(long, value_name = "SPEED", default_value = "1g", value_parser = super::values::speed_mbps)]
+    pub speed: u32,
+    /// How long, such as 20s; without it, until interrupted
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub duration: Option<std::time::Duration>,
+    /// From the arrival of a pause to its effect, such as 1us [default: 2 quanta]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub pfc_response: Option<std::time::Duration>,
+    /// Size of a receive buffer that drains at the link's speed and sends PFC, in bytes [default: none]
+    #[arg(long, value_name = "BYTES")]
+    pub buffer: Option<u32>,
+    /// How frames are moved
+    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
+    pub backend: BackendChoice,
+    /// Run model time N times slower than the wall clock, 1 to 10000; all hosts and switches alike
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub dilate: u32,
+    /// Write the result here, as JSON (docs/report.md)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// `xoff config`
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Replace the configuration of a running switch by a file, whole or not at all
+    #[command(after_help = "\
+Prints what changes. An invalid file is refused whole, with every fault in it, and the switch keeps what it has.
+
+Example:
+  xoff config apply sw.json --dry-run --api /tmp/sw.sock")]
+    Apply {
+        /// Configuration in the form of SONiC's config_db.json
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Only say what would change
+        #[arg(long)]
+        dry_run: bool,
+        /// Which switch.
+        #[command(flatten)]
+        target: TargetArguments,
+    },
+    /// Print the configuration in force, in the form of config_db.json
+    Get {
+        /// Which switch.
+        #[command(flatten)]
+        target: TargetArguments,
+    },
+}
+
+/// `xoff show`
+#[derive(Debug, Subcommand)]
+pub enum ShowCommand {
+    /// Counters, watermarks and pause states
+    #[command(after_help = "\
+Tables in SONiC's layout; with --json all of it, under SAI's names (docs/report.md).
+
+Examples:
+  xoff show counters --api /tmp/sw.sock
+  xoff show counters --lab incast --json | jq '.switch.ports[] | {name, pfc_tx, paused_ns}'")]
+    Counters(ShowCounters),
+}
+
+/// `xoff show counters`
+#[derive(Clone, Debug, Args)]
+pub struct ShowCounters {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Start all watermarks again from the present occupancy, after reading them
+    #[arg(long)]
+    pub clear_watermarks: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+/// Which running switch a command speaks to.
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct TargetArguments {
+    /// The control socket that `xoff switch run --api PATH` made
+    #[arg(long, value_name = "PATH")]
+    pub api: Option<PathBuf>,
+    /// The name of a running lab, as `xoff lab ls` shows it
+    #[arg(long, value_name = "NAME")]
+    pub lab: Option<String>,
+}
+
+/// `xoff doctor`
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArguments {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn help_texts_end_without_a_stop_and_fit_the_terminal() {
+        fn check(command: &clap::Command) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+                assert!(
+                    !about.is_empty() && !about.ends_with('.'),
+                    "{}: {about:?}",
+                    sub.get_name()
+                );
+                check(sub);
+            }
+        }
+        check(&Arguments::command());
+    }
+}

@@ -1,0 +1,82 @@
+//! `xoff config`: the configuration of a running switch.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{ConfigCommand, output, show::connect};
+use crate::control::Applied;
+use crate::failure::{Exit, Failure};
+
+/// Largest configuration read; the server takes no longer request.
+const FILE_BYTES_MAX: u64 = crate::control::REQUEST_BYTES_MAX as u64 - 1024;
+
+pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
+    match command {
+        ConfigCommand::Get { target } => output::print_json(&connect(&target)?.config()?)?,
+        ConfigCommand::Apply {
+            file,
+            dry_run,
+            target,
+        } => {
+            // The file comes first: a wrong one is wrong whether or not a switch runs.
+            let config = read(&file)?;
+            let place = |failure: Failure| match failure.exit {
+                Exit::Configuration => Failure {
+                    place: Some(match failure.place {
+                        Some(place) => format!("{}: {place}", file.display()),
+                        None => file.display().to_string(),
+                    }),
+                    ..failure
+                },
+                _ => failure,
+            };
+            let applied = connect(&target)?.apply(config, dry_run).map_err(place)?;
+            for warning in &applied.warnings {
+                output::note(&format!("warning: {warning}"));
+            }
+            output::print(&describe(&applied, dry_run))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn describe(applied: &Applied, dry_run: bool) -> String {
+    let mut text: String = applied
+        .changes
+        .iter()
+        .map(|change| format!("{change}\n"))
+        .collect();
+    text.push_str(&match (applied.changes.len(), dry_run) {
+        (0, _) => "nothing changes\n".to_owned(),
+        (count, true) => format!("{count} changes, none made (--dry-run)\n"),
+        (count, false) => format!("{count} changes made\n"),
+    });
+    text
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// The file cannot be read, is too long, or is no JSON object; what is in it is the switch's to judge.
+fn read(path: &Path) -> Result<Value, Failure> {
+    let failure = |what: &str| Failure::configuration(what).at(path.display().to_string());
+    let metadata = std::fs::metadata(path)
+        .map_err(|error| failure("the configuration cannot be read").because(error))?;
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(failure("the configuration is too long")
+            .because(format!("at most {FILE_BYTES_MAX} bytes are read")));
+    }
+    let text =
+        std::fs::read(path).map_err(|error| failure("the configuration cannot be read").because(error))?;
+    let value: Value = serde_json::from_slice(&text).map_err(|error| {
+        failure("the configuration is not JSON")
+            .because(error)
+            .fix("check it with `python3 -m json.tool FILE`")
+    })?;
+    if !value.is_object() {
+        return Err(failure("the configuration is not a JSON object")
+            .fix("write tables, as in {\"PORT\": {\"Ethernet0\": {\"speed\": \"10000\"}}}"));
+    }
+    Ok(value)
+}

@@ -1,0 +1,225 @@
+//! What the machine says of itself: privileges, cores, clocks, buffers. None of it forbids a lab; some of it makes
+//! runs end tainted.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::Check;
+use crate::report::{Environment, StealMeter, allowed_cpus, nanos};
+
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
+/// The default of `--reaction-budget`: a longer stall taints a run.
+const REACTION_BUDGET: Duration = Duration::from_millis(20);
+/// A socket buffer that holds a burst of jumbo frames, where no ring is used.
+const RMEM_ENOUGH: u64 = 4 << 20;
+
+pub(super) fn checks() -> Vec<Check> {
+    let environment = Environment::read();
+    let mut checks = vec![
+        capabilities(&read("/proc/self/status")),
+        receive_buffers(&read("/proc/sys/net/core/rmem_max")),
+        cores(
+            allowed_cpus().len(),
+            std::thread::available_parallelism().map_or(1, usize::from),
+        ),
+        governor(environment.governor.as_deref()),
+        clocksource(
+            environment.clocksource.as_deref(),
+            &read("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
+        ),
+    ];
+    checks.extend(stalls());
+    checks.push(timer_slack());
+    checks.push(Check::ok("AF_XDP", "not used by this version"));
+    checks
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// What `switch run` and `host run` need on devices that exist already; labs bring their own.
+fn capabilities(status: &str) -> Check {
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
+        .unwrap_or(0);
+    let missing: Vec<&str> = [(CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_NET_RAW, "CAP_NET_RAW")]
+        .into_iter()
+        .filter(|(bit, _)| effective & (1 << bit) == 0)
+        .map(|(_, name)| name)
+        .collect();
+    if missing.is_empty() {
+        return Check::ok(
+            "privileges",
+            "CAP_NET_ADMIN and CAP_NET_RAW: `switch run` works on any device",
+        );
+    }
+    Check::warning(
+        "privileges",
+        format!(
+            "no {}: labs run in user namespaces, but `switch run` cannot use this machine's devices",
+            missing.join(" and ")
+        ),
+        "run as root, or: setcap cap_net_admin,cap_net_raw+ep $(command -v xoff)",
+    )
+}
+
+fn receive_buffers(rmem_max: &str) -> Check {
+    match rmem_max.parse::<u64>() {
+        Ok(bytes) if bytes >= RMEM_ENOUGH => Check::ok("socket buffers", format!("rmem_max {bytes} bytes")),
+        Ok(bytes) => Check::warning(
+            "socket buffers",
+            format!("rmem_max {bytes} bytes: the pnet backend may lose bursts (packet rings are exempt)"),
+            format!("sysctl -w net.core.rmem_max={RMEM_ENOUGH} (as root)"),
+        ),
+        Err(_) => Check::ok("socket buffers", "limit unknown"),
+    }
+}
+
+fn cores(allowed: usize, usable: usize) -> Check {
+    match allowed {
+        0 | 1 => Check::warning(
+            "cores",
+            "one: switch and hosts share it, so stalls are likely",
+            "give it more cores (taskset, cgroup), or run labs with --dilate 10",
+        ),
+        _ if usable < allowed => Check::warning(
+            "cores",
+            format!("{allowed}, but a cgroup limits this process to the time of {usable}"),
+            "raise the CPU limit of the container, or run labs with --dilate 10",
+        ),
+        _ => Check::ok("cores", format!("{allowed}")),
+    }
+}
+
+fn governor(governor: Option<&str>) -> Check {
+    match governor {
+        None => Check::ok("CPU governor", "none here (usual in a VM)"),
+        Some("performance") => Check::ok("CPU governor", "performance"),
+        Some(other) => Check::warning(
+            "CPU governor",
+            format!("{other}: cores are slow when work arrives"),
+            "cpupower frequency-set -g performance (as root)",
+        ),
+    }
+}
+
+/// Sources that user space reads without a system call.
+fn clocksource(current: Option<&str>, available: &str) -> Check {
+    let fast = |name: &str| {
+        matches!(
+            name,
+            "tsc" | "arch_sys_counter" | "kvm-clock" | "hyperv_clocksource_tsc_page" | "riscv_clocksource"
+        )
+    };
+    match current {
+        Some(name) if fast(name) => Check::ok("clock source", name),
+        Some(name) => {
+            let better = available.split_whitespace().find(|name| fast(name));
+            let fix = better.map_or_else(
+                || "none better is offered; runs cost more CPU".to_owned(),
+                |better| format!("echo {better} > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)"),
+            );
+            Check::warning(
+                "clock source",
+                format!("{name}: every reading is a system call"),
+                fix,
+            )
+        }
+        None => Check::ok("clock source", "unknown"),
+    }
+}
+
+/// Sleeps for a while in short steps and looks how much too late it wakes, and what the hypervisor took meanwhile.
+fn stalls() -> [Check; 2] {
+    const STEP: Duration = Duration::from_millis(1);
+    let (meter, begin) = (StealMeter::start(), Instant::now());
+    let mut worst = Duration::ZERO;
+    while begin.elapsed() < Duration::from_millis(300) {
+        let before = Instant::now();
+        std::thread::sleep(STEP);
+        worst = worst.max(before.elapsed().saturating_sub(STEP));
+    }
+    [stall(worst), steal(meter.percent())]
+}
+
+fn stall(worst: Duration) -> Check {
+    let found = format!("longest {} in 0.3 s", nanos(worst.as_nanos() as u64));
+    if worst < REACTION_BUDGET / 2 {
+        return Check::ok("stalls", found);
+    }
+    Check::warning(
+        "stalls",
+        format!(
+            "{found}; a run is tainted by one of {}",
+            nanos(REACTION_BUDGET.as_nanos() as u64)
+        ),
+        "stop other work on this machine, or run labs with --dilate 10",
+    )
+}
+
+fn steal(percent: Option<f64>) -> Check {
+    match percent {
+        Some(percent) if percent >= 1.0 => Check::warning(
+            "steal",
+            format!("{percent:.1} % of CPU time goes to other guests"),
+            "use a machine with dedicated cores, or run labs with --dilate 10",
+        ),
+        Some(percent) => Check::ok("steal", format!("{percent:.1} %")),
+        None => Check::ok("steal", "unknown"),
+    }
+}
+
+fn timer_slack() -> Check {
+    match nix::sys::prctl::get_timerslack() {
+        Ok(slack) => Check::ok("timer slack", format!("{slack} ns for new threads")),
+        Err(_) => Check::ok("timer slack", "unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Status;
+    use super::*;
+
+    #[test]
+    fn missing_capabilities_are_named() {
+        assert_eq!(capabilities("CapEff:\t000001ffffffffff\n").status, Status::Ok);
+        let check = capabilities("CapEff:\t0000000000001000\n");
+        assert!(check.found.starts_with("no CAP_NET_RAW:"), "{}", check.found);
+        assert!(capabilities("").found.contains("CAP_NET_ADMIN and CAP_NET_RAW"));
+    }
+
+    #[test]
+    fn every_warning_has_a_fix_and_no_ok_has() {
+        let checks = [
+            receive_buffers("212992"),
+            receive_buffers("4194304"),
+            receive_buffers("?"),
+            cores(1, 1),
+            cores(4, 2),
+            cores(4, 4),
+            governor(None),
+            governor(Some("powersave")),
+            clocksource(Some("hpet"), "tsc hpet"),
+            clocksource(Some("tsc"), ""),
+            stall(Duration::from_millis(15)),
+            stall(Duration::from_micros(60)),
+            steal(Some(3.0)),
+            steal(None),
+        ];
+        for check in checks {
+            assert_eq!(check.status == Status::Ok, check.fix.is_none(), "{check:?}");
+        }
+        assert!(
+            clocksource(Some("hpet"), "tsc hpet")
+                .fix
+                .unwrap()
+                .starts_with("echo tsc")
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! `xoff show`: a running switch in tables of SONiC's layout.
+
+use std::fmt::Write as _;
+
+use super::{ShowCounters, TargetArguments, output};
+use crate::control::{Address, Client, Counters};
+use crate::failure::{Exit, Failure};
+use crate::report::{
+    PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, grouped, nanos,
+    numbers, percent, simple_table,
+};
+
+/// Connects to the switch that the options name.
+pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
+    match (&target.api, &target.lab) {
+        (Some(path), _) => Client::connect(&Address::Path(path.clone())),
+        (None, Some(name)) => Client::connect(&Address::Abstract(lab_socket(name))),
+        (None, None) => Err(Failure::usage("which switch?").fix("give --api PATH or --lab NAME")),
+    }
+}
+
+/// The abstract name on which the switch of a lab answers.
+pub(super) fn lab_socket(name: &str) -> String {
+    format!("xoff-{name}-api")
+}
+
+pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {
+    let mut client = connect(&options.target)?;
+    let counters = client.counters()?;
+    let taints = client.taints()?;
+    if options.clear_watermarks {
+        client.clear_watermarks()?;
+    }
+    if options.json {
+        output::print_json(&counters)?;
+    } else {
+        output::print(&tables(&counters, &taints))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// All tables, each under the words that SONiC's commands print above it.
+fn tables(counters: &Counters, taints: &[Taint]) -> String {
+    let switch = &counters.switch;
+    let mut text = format!(
+        "switch {}, model time {}, cells of {} bytes\n",
+        switch.name,
+        nanos(switch.model_time_ns),
+        switch.cell_bytes
+    );
+    for taint in taints {
+        let _ = writeln!(text, "tainted since {}: {}", nanos(taint.since_ns), taint.cause);
+    }
+    let ports = &switch.ports;
+    let sections = [
+        ("", interfaces(ports)),
+        (
+            "",
+            by_eight(ports, "Port Rx", "PFC", |port| port.pfc_rx.map(grouped)),
+        ),
+        (
+            "",
+            by_eight(ports, "Port Tx", "PFC", |port| port.pfc_tx.map(grouped)),
+        ),
+        (
+            "Time the peer held the port's priority paused:",
+            by_eight(ports, "Port", "PFC", |port| port.paused_ns.map(time)),
+        ),
+        (
+            "Pause states now (P: paused by the peer, X: priority group in XOFF):",
+            by_eight(ports, "Port", "PFC", states),
+        ),
+        ("", queues(ports)),
+        (
+            "Ingress shared pool occupancy per PG (watermark, bytes):",
+            by_eight(ports, "Port", "PG", |port| {
+                groups(port, |pg| pg.shared_watermark_bytes)
+            }),
+        ),
+        (
+            "Ingress headroom per PG (watermark, bytes):",
+            by_eight(ports, "Port", "PG", |port| {
+                groups(port, |pg| pg.headroom_watermark_bytes)
+            }),
+        ),
+        (
+            "Ingress PG dropped packets:",
+            by_eight(ports, "Port", "PG", |port| groups(port, |pg| pg.dropped_packets)),
+        ),
+        (
+            "Egress shared pool occupancy per queue (watermark, bytes):",
+            by_eight(ports, "Port", "UC", |port| {
+                array(&port.queues, |queue| queue.shared_watermark_bytes)
+            }),
+        ),
+        ("", pools(switch)),
+        ("", drops(ports)),
+    ];
+    for (title, table) in sections.into_iter().filter(|(_, table)| !table.is_empty()) {
+        text.push('\n');
+        if !title.is_empty() {
+            let _ = writeln!(text, "{title}");
+        }
+        text.push_str(&table);
+    }
+    text
+}
+
+/// As `show interfaces counters`; the device, speed and lost time are ours.
+fn interfaces(ports: &[PortReport]) -> String {
+    let header = [
+        "IFACE",
+        "STATE",
+        "DEVICE",
+        "SPEED",
+        "RX_OK",
+        "RX_BYTES",
+        "TX_OK",
+        "TX_BYTES",
+        "TX_UTIL",
+        "TX_DEFICIT",
+        "DROPS",
+        "ECN_MARKED",
+        "HOST_LOST",
+    ];
+    let row = |port: &PortReport| {
+        vec![
+            port.name.clone(),
+            if port.up { "U" } else { "D" }.to_owned(),
+            port.device.clone().unwrap_or_else(|| "-".to_owned()),
+            format!("{}M", port.speed_mbps),
+            grouped(port.rx_packets),
+            grouped(port.rx_bytes),
+            grouped(port.tx_packets),
+            grouped(port.tx_bytes),
+            percent(port.tx_utilisation),
+            nanos(port.tx_deficit_ns),
+            grouped(port.dropped()),
+            grouped(port.ecn_marked),
+            grouped(port.host_lost),
+        ]
+    };
+    simple_table(&header, 3, ports.iter().map(row).collect())
+}
+
+/// One row for each port, one column for each of eight priorities, groups or queues.
+fn by_eight(
+    ports: &[PortReport],
+    corner: &str,
+    prefix: &str,
+    cells: impl Fn(&PortReport) -> [String; 8],
+) -> String {
+    let columns: Vec<String> = (0..8).map(|number| format!("{prefix}{number}")).collect();
+    let header: Vec<&str> = std::iter::once(corner)
+        .chain(columns.iter().map(String::as_str))
+        .collect();
+    let row = |port: &PortReport| std::iter::once(port.name.clone()).chain(cells(port)).collect();
+    simple_table(&header, 1, ports.iter().map(row).collect())
+}
+
+fn time(ns: u64) -> String {
+    if ns == 0 { "0".to_owned() } else { nanos(ns) }
+}
+
+fn states(port: &PortReport) -> [String; 8] {
+    std::array::from_fn(|at| match (port.paused_now[at], port.xoff_now[at]) {
+        (true, true) => "P X".to_owned(),
+        (true, false) => "P".to_owned(),
+        (false, true) => "X".to_owned(),
+        (false, false) => "-".to_owned(),
+    })
+}
+
+fn groups(port: &PortReport, value: impl Fn(&PriorityGroupReport) -> u64) -> [String; 8] {
+    array(&port.priority_groups, value)
+}
+
+/// Eight cells; what a server of another version leaves out is a dash.
+fn array<T>(items: &[T], value: impl Fn(&T) -> u64) -> [String; 8] {
+    std::array::from_fn(|at| {
+        items
+            .get(at)
+            .map_or_else(|| "-".to_owned(), |item| grouped(value(item)))
+    })
+}
+
+/// As `show queue counters` and `show queue wredcounters` in one; queues that saw nothing are left out.
+fn queues(ports: &[PortReport]) -> String {
+    let header = [
+        "Port",
+        "TxQ",
+        "Counter/pkts",
+        "Counter/bytes",
+        "Drop/pkts",
+        "Drop/bytes",
+        "WredDrp/pkts",
+        "EcnMarked/pkts",
+        "EcnMarked/bytes",
+    ];
+    let used = |queue: &QueueReport| queue.packets + queue.dropped_packets + queue.wred_dropped_packets > 0;
+    let mut rows = Vec::new();
+    for port in ports {
+        for (number, queue) in port.queues.iter().enumerate().filter(|(_, queue)| used(queue)) {
+            rows.push(vec![
+                port.name.clone(),
+                format!("UC{number}"),
+                grouped(queue.packets),
+                grouped(queue.bytes),
+                grouped(queue.dropped_packets),
+                grouped(queue.dropped_bytes),
+                grouped(queue.wred_dropped_packets),
+                grouped(queue.ecn_marked_packets),
+                grouped(queue.ecn_marked_bytes),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        String::new()
+    } else {
+        simple_table(&header, 2, rows)
+    }
+}
+
+/// As `show buffer_pool watermark` and `show headroom-pool watermark`.
+fn pools(switch: &SwitchReport) -> String {
+    let header = [
+        "Pool",
+        "Bytes now",
+        "Bytes watermark",
+        "Headroom now",
+        "Headroom watermark",
+    ];
+    let rows = switch.pools.iter().map(|pool| {
+        vec![
+            pool.name.clone(),
+            grouped(pool.current_bytes),
+            grouped(pool.watermark_bytes),
+            grouped(pool.headroom_current_bytes),
+            grouped(pool.headroom_watermark_bytes),
+        ]
+    });
+    simple_table(&header, 1, rows.collect())
+}
+
+fn drops(ports: &[PortReport]) -> String {
+    let mut rows = Vec::new();
+    for port in ports {
+        for (reason, classes) in &port.drops_by_class {
+            let meaning = describe_drop(reason).unwrap_or("-").to_owned();
+            rows.push(vec![
+                port.name.clone(),
+                reason.clone(),
+                meaning,
+                numbers(classes, grouped),
+            ]);
+        }
+    }
+    let header = ["Port", "Drop reason", "Meaning", "Frames by class"];
+    if rows.is_empty() {
+        String::new()
+    } else {
+        simple_table(&header, 3, rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::COUNTERS_SCHEMA;
+    use crate::report::tests::snapshot;
+
+    #[test]
+    fn the_tables_of_a_switch() {
+        let counters = Counters {
+            schema: COUNTERS_SCHEMA.to_owned(),
+            switch: SwitchReport::new(&snapshot()),
+        };
+        let text = tables(
+            &counters,
+            &[Taint {
+                since_ns: 5_000_000,
+                cause: "a stall of 31.0 ms".to_owned(),
+            }],
+        );
+        let expected = include_str!("show.txt");
+        assert!(
+            text == expected,
+            "the tables changed; if that is wanted, this is src/cli/show.txt:\n{text}"
+        );
+    }
+}

@@ -1,0 +1,415 @@
+//! Values of the command line that have a form of their own.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::args::BackendChoice;
+use crate::failure::Failure;
+use crate::lab::plan::RatePlan;
+use crate::lab::units;
+
+/// Longest name of a network device (`IFNAMSIZ` less its zero byte).
+const DEVICE_NAME_MAX: usize = 15;
+/// CPUs a list may name (`CPU_SETSIZE`).
+const CPUS_MAX: usize = 1024;
+
+/// `--port Ethernet0=DEV[,backend=...]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortArgument {
+    /// Name of the port in the configuration, such as `Ethernet0`.
+    pub name: String,
+    /// The network device.
+    pub device: String,
+    /// How its frames are moved.
+    pub backend: BackendChoice,
+}
+
+impl FromStr for PortArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PortArgument, String> {
+        const FORM: &str = "write PORT=DEVICE, such as Ethernet0=veth0 or Ethernet0=veth0,backend=packet";
+        let (name, rest) = text
+            .split_once('=')
+            .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
+        let number = name.strip_prefix("Ethernet").filter(|digits| is_number(digits));
+        if number.is_none() {
+            return Err(format!(
+                "the port's name is '{name}', but ports are named Ethernet0, Ethernet4, ...; {FORM}"
+            ));
+        }
+        let mut fields = rest.split(',');
+        let device = fields.next().unwrap_or_default();
+        check_device(device).map_err(|why| format!("{why}; {FORM}"))?;
+        let mut backend = None;
+        for field in fields {
+            let value = field
+                .strip_prefix("backend=")
+                .ok_or_else(|| format!("'{field}' is unknown, the only field is backend=; {FORM}"))?;
+            if backend.is_some() {
+                return Err("backend= is given twice".to_owned());
+            }
+            let choice = BackendChoice::from_str(value, false)
+                .map_err(|_| format!("no backend '{value}'; there are auto, packet, tap and pnet"))?;
+            backend = Some(choice);
+        }
+        Ok(PortArgument {
+            name: name.to_owned(),
+            device: device.to_owned(),
+            backend: backend.unwrap_or_default(),
+        })
+    }
+}
+
+fn is_number(digits: &str) -> bool {
+    !digits.is_empty() && digits.len() <= 5 && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The kernel's rule for names (`dev_valid_name`).
+fn check_device(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.len() > DEVICE_NAME_MAX || name == "." || name == ".." {
+        return Err(format!(
+            "the device's name is '{name}', but names have 1 to {DEVICE_NAME_MAX} bytes"
+        ));
+    }
+    if name
+        .bytes()
+        .any(|byte| byte == b'/' || byte == b':' || byte.is_ascii_whitespace() || byte == 0)
+    {
+        return Err(format!(
+            "the device's name is '{name}', but names have no '/', ':' and blanks"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a port that is named twice, and two ports on one device.
+///
+/// # Errors
+/// The first such pair, in words.
+pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), Failure> {
+    for (at, port) in ports.iter().enumerate() {
+        for earlier in &ports[..at] {
+            let place = format!(
+                "--port {}={} and --port {}={}",
+                earlier.name, earlier.device, port.name, port.device
+            );
+            if earlier.name == port.name {
+                return Err(Failure::usage(format!("port {} is given twice", port.name))
+                    .at(place)
+                    .fix("give each port once"));
+            }
+            if earlier.device == port.device {
+                return Err(
+                    Failure::usage(format!("two ports on one device, {}", port.device))
+                        .at(place)
+                        .because("a device is one link, and a link has one port at each end")
+                        .fix("give each port a device of its own"),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `--pin auto|none|LIST`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pin {
+    /// To cores of the allowed mask, if there are enough.
+    #[default]
+    Auto,
+    /// Nowhere.
+    None,
+    /// The first worker to the first core, and so on.
+    List(Vec<usize>),
+}
+
+impl FromStr for Pin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pin, String> {
+        match text {
+            "auto" => return Ok(Pin::Auto),
+            "none" => return Ok(Pin::None),
+            _ => {}
+        }
+        let wrong =
+            || format!("'{text}' is no list of cores; write auto, none, or numbers such as 0,1 or 2-5");
+        let number = |digits: &str| {
+            let cpu = if is_number(digits) {
+                digits.parse::<usize>().ok()
+            } else {
+                None
+            };
+            cpu.filter(|&cpu| cpu < CPUS_MAX).ok_or_else(wrong)
+        };
+        let mut cores = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let range = number(first)?..=number(last)?;
+            if range.is_empty() {
+                return Err(wrong());
+            }
+            cores.extend(range);
+        }
+        let different: BTreeSet<usize> = cores.iter().copied().collect();
+        if different.len() < cores.len() {
+            return Err(
+                "a core is named twice; give each worker a core of its own, or --pin none".to_owned(),
+            );
+        }
+        Ok(Pin::List(cores))
+    }
+}
+
+/// `--send ADDRESS[,field=value...]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct SendArgument {
+    /// Where the flow goes.
+    pub to: IpAddr,
+    /// Hardware address of the receiver; asked for if not given.
+    pub mac: Option<[u8; 6]>,
+    /// Queue of the NIC and PFC priority, 0 to 7.
+    pub class: u8,
+    /// DSCP of its frames, 0 to 63.
+    pub dscp: u8,
+    /// Its frames can be marked (ECT(0)).
+    pub ecn: bool,
+    /// The most it sends.
+    pub rate: RatePlan,
+    /// Length of a frame without FCS, in bytes.
+    pub frame_bytes: u32,
+    /// 802.1Q VLAN id, 1 to 4094.
+    pub vlan: Option<u16>,
+    /// It ends after so many frames.
+    pub frames_max: Option<u64>,
+}
+
+impl FromStr for SendArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SendArgument, String> {
+        let mut fields = text.split(',');
+        let address = fields.next().unwrap_or_default();
+        let to = address.parse::<IpAddr>().map_err(|_| {
+            format!("'{address}' is no IP address; write ADDRESS[,field=value...], such as 10.0.0.2,rate=40%")
+        })?;
+        let mut flow = SendArgument {
+            to,
+            mac: None,
+            class: 3,
+            dscp: 0,
+            ecn: false,
+            rate: RatePlan::LinkShare(1_000_000),
+            frame_bytes: 1082,
+            vlan: None,
+            frames_max: None,
+        };
+        let (mut dscp, mut ecn) = (None, None);
+        let mut seen = BTreeSet::new();
+        for field in fields {
+            let (key, value) = field
+                .split_once('=')
+                .ok_or_else(|| format!("'{field}' has no '='"))?;
+            if !seen.insert(key) {
+                return Err(format!("{key}= is given twice"));
+            }
+            match key {
+                "rate" => flow.rate = rate(value)?,
+                "class" => flow.class = ranged(key, value, 0, 7)? as u8,
+                "dscp" => dscp = Some(ranged(key, value, 0, 63)? as u8),
+                "frame" => flow.frame_bytes = ranged(key, value, 64, 9_216)? as u32,
+                "mac" => flow.mac = Some(mac(value)?),
+                "ecn" => ecn = Some(on_or_off(value)?),
+                "vlan" => flow.vlan = Some(ranged(key, value, 1, 4_094)? as u16),
+                "frames" => flow.frames_max = Some(ranged(key, value, 1, u64::MAX)?),
+                _ => {
+                    return Err(format!(
+                        "unknown field '{key}'; there are rate, class, dscp, frame, mac, ecn, vlan and frames"
+                    ));
+                }
+            }
+        }
+        // DSCP 26 is RoCE's usual mark for class 3; the others are the class selectors (RFC 2474).
+        flow.dscp = dscp.unwrap_or(if flow.class == 3 { 26 } else { flow.class * 8 });
+        flow.ecn = ecn.unwrap_or(flow.class == 3);
+        Ok(flow)
+    }
+}
+
+fn ranged(key: &str, value: &str, from: u64, to: u64) -> Result<u64, String> {
+    let wrong = || format!("{key} is '{value}', allowed is {from} to {to}");
+    value
+        .parse()
+        .ok()
+        .filter(|number| (from..=to).contains(number))
+        .ok_or_else(wrong)
+}
+
+fn on_or_off(value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("ecn is '{value}', allowed is on or off")),
+    }
+}
+
+/// A flow's rate.
+fn rate(text: &str) -> Result<RatePlan, String> {
+    units::rate(text).ok_or_else(|| format!("rate is '{text}', allowed is {}", units::RATE))
+}
+
+/// Mb/s of a link speed such as `1g`.
+pub(super) fn speed_mbps(text: &str) -> Result<u32, String> {
+    units::speed_mbps(text).ok_or_else(|| format!("write {}", units::SPEED))
+}
+
+/// A span of time such as `20s`.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    let span = units::duration_ns(text).map(Duration::from_nanos);
+    span.ok_or_else(|| format!("write {}", units::DURATION))
+}
+
+/// A unicast hardware address.
+pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
+    units::mac(text).ok_or_else(|| format!("'{text}' is not {}", units::MAC))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_a_name_a_device_and_perhaps_a_backend() {
+        let port: PortArgument = "Ethernet0=veth0".parse().unwrap();
+        assert_eq!(
+            (port.name.as_str(), port.device.as_str(), port.backend),
+            ("Ethernet0", "veth0", BackendChoice::Auto)
+        );
+        let port: PortArgument = "Ethernet12=tap.1,backend=tap".parse().unwrap();
+        assert_eq!(
+            (port.device.as_str(), port.backend),
+            ("tap.1", BackendChoice::Tap)
+        );
+    }
+
+    #[test]
+    fn a_wrong_port_says_what_and_how_to_write_it() {
+        for (text, what) in [
+            ("Ethernet0", "no '='"),
+            ("eth0=veth0", "ports are named Ethernet0"),
+            ("Ethernet=veth0", "ports are named"),
+            ("Ethernet-1=veth0", "ports are named"),
+            ("Ethernet0=", "1 to 15 bytes"),
+            ("Ethernet0=a-name-that-is-too-long", "1 to 15 bytes"),
+            ("Ethernet0=a b", "blanks"),
+            ("Ethernet0=../x", "'/'"),
+            ("Ethernet0=veth0,mtu=9000", "the only field is backend="),
+            ("Ethernet0=veth0,backend=dpdk", "auto, packet, tap and pnet"),
+            ("Ethernet0=veth0,backend=tap,backend=tap", "twice"),
+        ] {
+            let message = text.parse::<PortArgument>().unwrap_err();
+            assert!(message.contains(what), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn ports_and_devices_are_given_once() {
+        let ports = |texts: &[&str]| {
+            texts
+                .iter()
+                .map(|text| text.parse().unwrap())
+                .collect::<Vec<PortArgument>>()
+        };
+        check_ports(&ports(&["Ethernet0=a", "Ethernet4=b"])).unwrap();
+        let twice = check_ports(&ports(&["Ethernet0=a", "Ethernet0=b"])).unwrap_err();
+        assert!(twice.what.contains("given twice"), "{twice}");
+        let shared = check_ports(&ports(&["Ethernet0=a", "Ethernet4=b", "Ethernet8=a"])).unwrap_err();
+        assert_eq!(
+            shared.place.as_deref(),
+            Some("--port Ethernet0=a and --port Ethernet8=a")
+        );
+    }
+
+    #[test]
+    fn cores_are_numbers_and_ranges_each_once() {
+        assert_eq!("auto".parse(), Ok(Pin::Auto));
+        assert_eq!("none".parse(), Ok(Pin::None));
+        assert_eq!("0,1".parse(), Ok(Pin::List(vec![0, 1])));
+        assert_eq!("4,0-2".parse(), Ok(Pin::List(vec![4, 0, 1, 2])));
+        for text in [
+            "",
+            "x",
+            "1,",
+            "3-1",
+            "-1",
+            "0-",
+            "1024",
+            "99999999999999999999",
+            "0,0",
+            "0-2,1",
+        ] {
+            assert!(text.parse::<Pin>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_flow_has_defaults_by_its_class() {
+        let flow: SendArgument = "10.0.0.2".parse().unwrap();
+        assert_eq!(
+            (flow.class, flow.dscp, flow.ecn, flow.frame_bytes),
+            (3, 26, true, 1082)
+        );
+        assert_eq!(flow.rate, RatePlan::LinkShare(1_000_000));
+        let flow: SendArgument = "fd00::2,class=0,rate=2.5g,vlan=10,frames=7".parse().unwrap();
+        assert_eq!((flow.class, flow.dscp, flow.ecn), (0, 0, false));
+        assert_eq!(
+            (flow.rate, flow.vlan, flow.frames_max),
+            (RatePlan::WireBitsPerSecond(2_500_000_000), Some(10), Some(7))
+        );
+        let flow: SendArgument = "10.0.0.2,rate=40%,dscp=24,ecn=off,mac=02:00:00:00:00:01"
+            .parse()
+            .unwrap();
+        assert_eq!(
+            (flow.rate, flow.dscp, flow.ecn, flow.mac),
+            (RatePlan::LinkShare(400_000), 24, false, Some([2, 0, 0, 0, 0, 1]))
+        );
+    }
+
+    #[test]
+    fn a_wrong_flow_names_its_field() {
+        for (text, what) in [
+            ("nowhere", "no IP address"),
+            ("10.0.0.2,class=8", "0 to 7"),
+            ("10.0.0.2,dscp=64", "0 to 63"),
+            ("10.0.0.2,frame=63", "64 to 9216"),
+            ("10.0.0.2,rate=0%", "rate is '0%'"),
+            ("10.0.0.2,rate=nan%", "rate is"),
+            ("10.0.0.2,rate=100", "rate is"),
+            ("10.0.0.2,ecn=yes", "on or off"),
+            ("10.0.0.2,mac=01:00:00:00:00:01", "unicast"),
+            ("10.0.0.2,colour=red", "unknown field"),
+            ("10.0.0.2,class", "no '='"),
+            ("10.0.0.2,class=1,class=2", "twice"),
+        ] {
+            let message = text.parse::<SendArgument>().unwrap_err();
+            assert!(message.contains(what), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn speeds_and_times_need_their_unit() {
+        assert_eq!(speed_mbps("2.5g"), Ok(2_500));
+        assert_eq!(span("1.5ms"), Ok(Duration::from_micros(1_500)));
+        for text in ["1000", "9m", "2t", "fast", ""] {
+            assert!(speed_mbps(text).is_err(), "{text}");
+        }
+        for text in ["20", "1e3s", "-1s", "9999999999m", "s", ""] {
+            assert!(span(text).is_err(), "{text}");
+        }
+    }
+}

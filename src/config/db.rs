@@ -1,0 +1,323 @@
+//! A configuration as tables of entries of fields: what a file says, in canonical form, not yet resolved.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::natural::Name;
+use super::problem::Problem;
+use super::schema::{self, Fields, Part};
+
+/// The fields of one entry.
+pub(crate) type Entry = BTreeMap<Name, Value>;
+/// The entries of one table.
+pub(crate) type Entries = BTreeMap<Name, Entry>;
+
+/// A field's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Text(String),
+    List(Vec<String>),
+}
+
+impl Value {
+    /// As one text, lists joined by commas, as SONiC's Redis holds them.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            Value::List(items) => items.join(","),
+        }
+    }
+}
+
+/// A `config_db.json` whose tables, keys, fields and single values are known to be allowed. References and
+/// rules between fields are checked when it is [resolved](super::resolve()), because several layers may
+/// complete each other.
+///
+/// Two are equal when they say the same, whatever files they came from.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigDb {
+    pub(crate) tables: BTreeMap<Name, Entries>,
+    /// The file, or the files of the layers.
+    pub(crate) source: String,
+    /// What should be known about how the text was read.
+    pub(crate) notes: Vec<String>,
+}
+
+impl PartialEq for ConfigDb {
+    fn eq(&self, other: &ConfigDb) -> bool {
+        self.tables == other.tables
+    }
+}
+
+impl ConfigDb {
+    /// The value of a field; lists joined by commas.
+    pub fn get(&self, table: &str, key: &str, field: &str) -> Option<String> {
+        self.entry(table, key)?.get(&Name::from(field)).map(Value::text)
+    }
+
+    /// The keys of a table, in natural order.
+    pub fn keys<'a>(&'a self, table: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.entries(table).map(|(key, _)| key)
+    }
+
+    /// Sets one field, or with an empty field name makes the entry exist.
+    ///
+    /// # Errors
+    /// The table, key, field or value is not allowed.
+    pub fn set(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Problem> {
+        let known = schema::table(table).ok_or_else(|| Problem::at(table, key, field, "no such table"))?;
+        known
+            .check_key(key)
+            .map_err(|why| Problem::at(table, key, "", why))?;
+        if !field.is_empty() {
+            known
+                .check_field(field, value)
+                .map_err(|why| Problem::at(table, key, field, why).value(value))?;
+        }
+        self.insert(table, key, field, value);
+        Ok(())
+    }
+
+    /// As [`ConfigDb::set`], for names that are right by construction.
+    pub(crate) fn insert(&mut self, table: &str, key: &str, field: &str, value: &str) {
+        let entry = self
+            .tables
+            .entry(table.into())
+            .or_default()
+            .entry(key.into())
+            .or_default();
+        if !field.is_empty() {
+            entry.insert(field.into(), Value::Text(value.to_owned()));
+        }
+    }
+
+    pub(crate) fn entry(&self, table: &str, key: &str) -> Option<&Entry> {
+        self.tables.get(&Name::from(table))?.get(&Name::from(key))
+    }
+
+    pub(crate) fn entries<'a>(&'a self, table: &str) -> impl Iterator<Item = (&'a str, &'a Entry)> + use<'a> {
+        let entries = self.tables.get(&Name::from(table));
+        entries
+            .into_iter()
+            .flatten()
+            .map(|(key, entry)| (key.as_str(), entry))
+    }
+
+    /// The file this came from, or the files of its layers.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The canonical form as a JSON value: natural order, every scalar a string, no old forms.
+    pub fn to_value(&self) -> serde_json::Value {
+        let object = |pairs: Vec<(&Name, serde_json::Value)>| {
+            serde_json::Value::Object(
+                pairs
+                    .into_iter()
+                    .map(|(name, value)| (name.as_str().to_owned(), value))
+                    .collect(),
+            )
+        };
+        let entry = |entry: &Entry| {
+            object(
+                entry
+                    .iter()
+                    .map(|(field, value)| (field, value.to_json()))
+                    .collect(),
+            )
+        };
+        let entries =
+            |entries: &Entries| object(entries.iter().map(|(key, fields)| (key, entry(fields))).collect());
+        object(
+            self.tables
+                .iter()
+                .map(|(name, table)| (name, entries(table)))
+                .collect(),
+        )
+    }
+
+    /// The canonical form as text, indented as SONiC does, ending in a line feed. Reading it again gives an
+    /// equal configuration.
+    pub fn to_json(&self) -> String {
+        let mut text = Vec::new();
+        let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+        let mut serializer = serde_json::Serializer::with_formatter(&mut text, format);
+        // Writing strings and objects to memory cannot fail; an empty result would show at once if it did.
+        if self.to_value().serialize(&mut serializer).is_err() {
+            text.clear();
+        }
+        text.push(b'\n');
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl Value {
+    fn to_json(&self) -> serde_json::Value {
+        match self {
+            Value::Text(text) => serde_json::Value::from(text.as_str()),
+            Value::List(items) => serde_json::Value::from(items.clone()),
+        }
+    }
+}
+
+/// Lays later layers over earlier ones, field by field: what a layer does not mention stays.
+///
+/// `dynamic_th` in a later layer removes `static_th` of an earlier one, and the reverse. A later layer may
+/// address a part of a range of an earlier one (`Ethernet0|3` over `Ethernet0|3-4`); the range is then
+/// split into its numbers.
+pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
+    let mut result = ConfigDb::default();
+    for layer in layers {
+        if !result.source.is_empty() && !layer.source.is_empty() {
+            result.source.push_str(" + ");
+        }
+        result.source.push_str(&layer.source);
+        result.notes.extend_from_slice(&layer.notes);
+        for (table, entries) in &layer.tables {
+            merge_table(
+                table.as_str(),
+                result.tables.entry(table.clone()).or_default(),
+                entries,
+            );
+        }
+    }
+    result
+}
+
+fn merge_table(table: &str, lower: &mut Entries, upper: &Entries) {
+    let mut upper = upper.clone();
+    if schema::table(table).is_some_and(schema::Table::has_numbers) {
+        align_ranges(lower, &mut upper);
+    }
+    for (key, fields) in upper {
+        let entry = lower.entry(key).or_default();
+        for (excluded, by) in [("dynamic_th", "static_th"), ("static_th", "dynamic_th")] {
+            if table == "BUFFER_PROFILE" && fields.contains_key(&by.into()) {
+                entry.remove(&excluded.into());
+            }
+        }
+        entry.extend(fields);
+    }
+}
+
+/// Splits every range of one side that overlaps a different range of the other.
+pub(crate) fn align_ranges(a: &mut Entries, b: &mut Entries) {
+    let crossing = |one: &Entries, other: &Entries| -> Vec<Name> {
+        let others: Vec<_> = other.keys().filter_map(|key| split_range(key.as_str())).collect();
+        let crosses = |key: &&Name| {
+            split_range(key.as_str()).is_some_and(|(owner, first, last)| {
+                others
+                    .iter()
+                    .any(|&(o, f, l)| o == owner && (f, l) != (first, last) && f <= last && first <= l)
+            })
+        };
+        one.keys().filter(crosses).cloned().collect()
+    };
+    let (of_a, of_b) = (crossing(a, b), crossing(b, a));
+    split_keys(a, &of_a);
+    split_keys(b, &of_b);
+}
+
+fn split_keys(entries: &mut Entries, keys: &[Name]) {
+    for key in keys {
+        let (Some((owner, first, last)), Some(entry)) = (split_range(key.as_str()), entries.get(key)) else {
+            continue;
+        };
+        let entry = entry.clone();
+        entries.remove(key);
+        for number in first..=last {
+            entries.insert(Name::from(format!("{owner}|{number}").as_str()), entry.clone());
+        }
+    }
+}
+
+/// `Ethernet0|3-4` as owner, first and last number.
+pub(crate) fn split_range(key: &str) -> Option<(&str, u8, u8)> {
+    let (owner, numbers) = key.rsplit_once('|')?;
+    let (first, last) = schema::parse_numbers(numbers)?;
+    Some((owner, first, last))
+}
+
+impl schema::Table {
+    /// Whether every part of a key is well-formed; `Err` says what is expected.
+    pub(crate) fn check_key(&self, key: &str) -> Result<(), String> {
+        let parts: Vec<&str> = key.split('|').collect();
+        if parts.len() != self.key.len() {
+            return Err(format!("expected a key of the form {}", self.key_form()));
+        }
+        for (part, text) in self.key.iter().zip(parts) {
+            part.check(text)
+                .map_err(|expected| format!("{text:?} in the key: expected {expected}"))?;
+        }
+        Ok(())
+    }
+
+    fn key_form(&self) -> String {
+        let part = |part: &Part| match part {
+            Part::Port => "PORT",
+            Part::PortOrGlobal => "PORT or global",
+            Part::Only(word) => word,
+            Part::Object => "NAME",
+            Part::Numbers => "NUMBER or FIRST-LAST",
+            Part::Vlan | Part::VlanReference => "VlanNUMBER",
+        };
+        self.key.iter().map(part).collect::<Vec<_>>().join("|")
+    }
+
+    /// Whether the field exists and may have the value.
+    pub(crate) fn check_field(&self, field: &str, value: &str) -> Result<(), String> {
+        match self.fields {
+            Fields::Map { from, to } => {
+                let plain = field == "0" || !field.starts_with('0');
+                if !plain || !in_range(field, from.1) {
+                    return Err(format!(
+                        "expected a {} from 0 to {} as the field's name",
+                        from.0, from.1
+                    ));
+                }
+                if !in_range(value, to.1) {
+                    return Err(format!("expected a {} from 0 to {}", to.0, to.1));
+                }
+                Ok(())
+            }
+            Fields::Named(fields) => match self.field(field) {
+                Some(known) => known.kind.check(value),
+                None => match schema::nearest(field, fields.iter().map(|f| f.name)) {
+                    Some(meant) => Err(format!("no such field; did you mean {meant}?")),
+                    None => Err("no such field".to_owned()),
+                },
+            },
+        }
+    }
+}
+
+fn in_range(text: &str, max: u64) -> bool {
+    schema::parse_number(text).is_some_and(|number| (0..=i128::from(max)).contains(&number))
+}
+
+impl Part {
+    fn check(self, text: &str) -> Result<(), String> {
+        let (fits, expected) = match self {
+            Part::Port => (schema::is_object_name(text), "a port name such as Ethernet0"),
+            Part::PortOrGlobal => (
+                schema::is_object_name(text),
+                "a port name such as Ethernet0, or global",
+            ),
+            Part::Only(word) => (text == word, word),
+            Part::Object => (
+                schema::is_object_name(text),
+                "a name of letters, digits and . _ - / :",
+            ),
+            Part::Numbers => (
+                schema::parse_numbers(text).is_some(),
+                "a number from 0 to 7, or a range such as 3-4",
+            ),
+            Part::Vlan | Part::VlanReference => (
+                schema::parse_vlan(text).is_some(),
+                "a VLAN from Vlan2 to Vlan4094",
+            ),
+        };
+        if fits { Ok(()) } else { Err(expected.to_owned()) }
+    }
+}

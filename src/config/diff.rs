@@ -1,0 +1,94 @@
+//! What a new configuration changes.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::db::{ConfigDb, Entries, Value, align_ranges};
+use super::natural::Name;
+use super::schema;
+
+/// A field that appears, disappears or has another value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Table.
+    pub table: String,
+    /// Key.
+    pub key: String,
+    /// Field; empty for the existence of an entry without fields.
+    pub field: String,
+    /// Value before, if there was one.
+    pub old: Option<String>,
+    /// Value after, if there is one.
+    pub new: Option<String>,
+}
+
+impl fmt::Display for Change {
+    /// As in a unified listing: a line with `-` for what was, a line with `+` for what is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |f: &mut fmt::Formatter<'_>, sign, value: &str| {
+            write!(f, "{sign}{}|{}", self.table, self.key)?;
+            if self.field.is_empty() {
+                Ok(())
+            } else {
+                write!(f, " {} {value:?}", self.field)
+            }
+        };
+        if let Some(old) = &self.old {
+            line(f, '-', old)?;
+        }
+        if let Some(new) = &self.new {
+            if self.old.is_some() {
+                f.write_str("\n")?;
+            }
+            line(f, '+', new)?;
+        }
+        Ok(())
+    }
+}
+
+/// The changes from `old` to `new`, by table, key and field in natural order. Ranges that are only written
+/// differently (`3-4`, or `3` and `4`) are no change.
+pub fn diff(old: &ConfigDb, new: &ConfigDb) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let names: BTreeSet<&Name> = old.tables.keys().chain(new.tables.keys()).collect();
+    for name in names {
+        let entries = |db: &ConfigDb| db.tables.get(name).cloned().unwrap_or_default();
+        let (mut before, mut after) = (entries(old), entries(new));
+        if schema::table(name.as_str()).is_some_and(schema::Table::has_numbers) {
+            align_ranges(&mut before, &mut after);
+        }
+        diff_table(name, &before, &after, &mut changes);
+    }
+    changes
+}
+
+fn diff_table(table: &Name, before: &Entries, after: &Entries, changes: &mut Vec<Change>) {
+    let keys: BTreeSet<&Name> = before.keys().chain(after.keys()).collect();
+    for key in keys {
+        let (old, new) = (before.get(key), after.get(key));
+        let mut push = |field: &str, old: Option<String>, new: Option<String>| {
+            if old != new {
+                let (table, key) = (table.as_str().to_owned(), key.as_str().to_owned());
+                changes.push(Change {
+                    table,
+                    key,
+                    field: field.to_owned(),
+                    old,
+                    new,
+                });
+            }
+        };
+        let fields: BTreeSet<&Name> = old
+            .into_iter()
+            .chain(new)
+            .flat_map(|entry| entry.keys())
+            .collect();
+        if fields.is_empty() {
+            push("", old.map(|_| String::new()), new.map(|_| String::new()));
+        }
+        for field in fields {
+            let text = |entry: Option<&super::db::Entry>| entry.and_then(|e| e.get(field)).map(Value::text);
+            push(field.as_str(), text(old), text(new));
+        }
+    }
+}

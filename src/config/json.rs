@@ -1,0 +1,85 @@
+//! JSON as it stands in the text: order kept, and a name written twice still there twice.
+//!
+//! `serde_json::Value` keeps the last of two equal names. In a configuration that loses what a person wrote
+//! without a word, so the tree is read by a visitor of our own.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// A JSON value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Json {
+    Null,
+    Bool(bool),
+    /// As text: only the schema knows which numbers are allowed.
+    Number(String),
+    Text(String),
+    List(Vec<Json>),
+    Object(Vec<(String, Json)>),
+}
+
+impl Json {
+    /// What a person calls this kind of value.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "a truth value",
+            Json::Number(_) => "a number",
+            Json::Text(_) => "a string",
+            Json::List(_) => "a list",
+            Json::Object(_) => "an object",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(JsonVisitor)
+    }
+}
+
+struct JsonVisitor;
+
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Number(value.to_string()))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Number(value.to_string()))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Json::Number(value.to_string()))
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::Text(value.to_owned()))
+    }
+    fn visit_string<E>(self, value: String) -> Result<Json, E> {
+        Ok(Json::Text(value))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Json::List(list))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+        let mut object = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            object.push(entry);
+        }
+        Ok(Json::Object(object))
+    }
+}

@@ -1,0 +1,111 @@
+//! The order people expect of names with numbers: `Ethernet2` before `Ethernet10`.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Compares runs of digits by value and everything else by character.
+pub fn compare(a: &str, b: &str) -> Ordering {
+    let (mut x, mut y) = (a, b);
+    while let (Some(cx), Some(cy)) = (x.chars().next(), y.chars().next()) {
+        let order = if cx.is_ascii_digit() && cy.is_ascii_digit() {
+            let (nx, ny);
+            (nx, x) = split_number(x);
+            (ny, y) = split_number(y);
+            // Without leading zeros the longer run of digits is the larger number, however large.
+            nx.len().cmp(&ny.len()).then_with(|| nx.cmp(ny))
+        } else {
+            x = &x[cx.len_utf8()..];
+            y = &y[cy.len_utf8()..];
+            cx.cmp(&cy)
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    // "a01" and "a1" have equal parts and are still two names.
+    x.len().cmp(&y.len()).then_with(|| a.cmp(b))
+}
+
+/// The leading digits, without leading zeros, and the rest.
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    (digits.trim_start_matches('0'), rest)
+}
+
+/// A table, key or field name; maps of these iterate in natural order.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Name(String);
+
+impl Name {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Name {
+        Name(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Name) -> Ordering {
+        compare(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Name) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_inside_names_count_by_value() {
+        let mut names = [
+            "Ethernet10|3-4",
+            "Ethernet2",
+            "Ethernet10|0",
+            "global",
+            "Ethernet1",
+            "26",
+            "8",
+            "a01",
+            "a1",
+        ];
+        names.sort_by(|a, b| compare(a, b));
+        assert_eq!(
+            names,
+            [
+                "8",
+                "26",
+                "Ethernet1",
+                "Ethernet2",
+                "Ethernet10|0",
+                "Ethernet10|3-4",
+                "a01",
+                "a1",
+                "global"
+            ]
+        );
+    }
+
+    #[test]
+    fn numbers_too_large_for_a_machine_word_have_an_order() {
+        assert_eq!(
+            compare("x99999999999999999999999", "x100000000000000000000000"),
+            Ordering::Less
+        );
+    }
+}

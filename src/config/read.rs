@@ -1,0 +1,278 @@
+//! From text to a [`ConfigDb`]: the shape, the names and each value by itself; old forms become new ones.
+
+use super::db::{ConfigDb, Entry, Value, split_range};
+use super::json::Json;
+use super::natural::Name;
+use super::problem::{Problem, Problems};
+use super::schema::{self, Fields, Kind, Part, Table};
+
+/// Reads a `config_db.json`. `source` names the text in messages: a path, or `preset roce-lossless`.
+///
+/// # Errors
+/// Everything that is wrong with the shape, a name or a single value.
+pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
+    let (db, problems) = read(text, source);
+    if problems.is_empty() {
+        Ok(db)
+    } else {
+        Err(problems)
+    }
+}
+
+/// As [`parse`], with what could be read beside what could not, so that later checks can go on.
+pub(crate) fn read(text: &str, source: &str) -> (ConfigDb, Problems) {
+    let mut reader = Reader {
+        source,
+        ..Reader::default()
+    };
+    match serde_json::from_str::<Json>(text.trim_start_matches('\u{feff}')) {
+        Ok(Json::Object(tables)) => reader.tables(tables),
+        Ok(other) => reader.problem(Problem::at(
+            "",
+            "",
+            "",
+            format!(
+                "expected an object of tables, {{\"PORT\": {{...}}}}, found {}",
+                other.kind()
+            ),
+        )),
+        Err(error) => reader.problem(Problem::at("", "", "", format!("not JSON: {error}"))),
+    }
+    reader.note_unquoted();
+    reader.db.source = source.to_owned();
+    (reader.db, Problems::new(reader.problems))
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    source: &'a str,
+    db: ConfigDb,
+    problems: Vec<Problem>,
+    unquoted: Vec<String>,
+}
+
+/// Where a field stands.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    table: &'a str,
+    key: &'a str,
+    field: &'a str,
+}
+
+impl Place<'_> {
+    fn problem(self, why: impl Into<String>) -> Problem {
+        Problem::at(self.table, self.key, self.field, why)
+    }
+}
+
+impl Reader<'_> {
+    fn problem(&mut self, problem: Problem) {
+        self.problems.push(Problem {
+            source: self.source.to_owned(),
+            ..problem
+        });
+    }
+
+    fn tables(&mut self, tables: Vec<(String, Json)>) {
+        for (name, entries) in tables {
+            let known = schema::table(&name);
+            if known.is_none() && schema::why_no_effect(&name).is_none() {
+                let problem = Problem::at(&name, "", "", "no such table");
+                self.problem(match schema::nearest(&name, schema::table_names()) {
+                    Some(meant) => problem.fix(format!("did you mean {meant}?")),
+                    None => problem,
+                });
+                continue;
+            }
+            if self.db.tables.contains_key(&Name::from(name.as_str())) {
+                self.problem(Problem::at(&name, "", "", "the table is there twice").fix("make it one"));
+            }
+            self.db.tables.entry(name.as_str().into()).or_default();
+            match entries {
+                Json::Object(entries) => self.entries(&name, known, entries),
+                other => self.problem(Problem::at(
+                    &name,
+                    "",
+                    "",
+                    format!("expected an object of entries, found {}", other.kind()),
+                )),
+            }
+        }
+    }
+
+    fn entries(&mut self, table: &str, known: Option<&'static Table>, entries: Vec<(String, Json)>) {
+        for (key, fields) in entries {
+            let Json::Object(fields) = fields else {
+                let why = format!("expected an object of fields, found {}", fields.kind());
+                self.problem(Problem::at(table, &key, "", why));
+                continue;
+            };
+            let place = Place {
+                table,
+                key: &key,
+                field: "",
+            };
+            let entry = self.fields(place, known, fields);
+            for key in expand_ports(known, &key) {
+                self.entry(Place { key: &key, ..place }, known, &entry);
+            }
+        }
+    }
+
+    /// Stores an entry under one key of the new form.
+    fn entry(&mut self, place: Place<'_>, known: Option<&'static Table>, entry: &Entry) {
+        if let Some(Err(why)) = known.map(|table| table.check_key(place.key)) {
+            self.problem(place.problem(why));
+            return;
+        }
+        if known.is_some_and(Table::has_numbers) {
+            let other = self.db.keys(place.table).find(|other| overlap(other, place.key));
+            if let Some(other) = other {
+                let why = format!("{other} of the same table names some of these numbers too");
+                self.problem(place.problem(why).fix("let each number be in one key"));
+                return;
+            }
+        } else if self.db.entry(place.table, place.key).is_some() {
+            self.problem(place.problem("the key is there twice").fix("make it one"));
+            return;
+        }
+        let table = self.db.tables.entry(place.table.into()).or_default();
+        table.insert(place.key.into(), entry.clone());
+    }
+
+    fn fields(
+        &mut self,
+        place: Place<'_>,
+        known: Option<&'static Table>,
+        fields: Vec<(String, Json)>,
+    ) -> Entry {
+        let mut entry = Entry::new();
+        for (field, value) in fields {
+            // Redis cannot hold an empty hash: SONiC's dumps write this for an entry without fields.
+            if field == "NULL" && value == Json::Text("NULL".to_owned()) {
+                continue;
+            }
+            // A list's name as Redis has it.
+            let name = field.strip_suffix('@').unwrap_or(&field);
+            let place = Place { field: name, ..place };
+            let Some(value) = self.value(place, known, value) else {
+                continue;
+            };
+            if let Some(Err(why)) = known.map(|table| table.check_field(name, &value.text())) {
+                self.problem(place.problem(why).value(value.text()));
+            } else if entry.insert(name.into(), value).is_some() {
+                self.problem(place.problem("the field is there twice").fix("make it one"));
+            }
+        }
+        entry
+    }
+
+    fn value(&mut self, place: Place<'_>, known: Option<&'static Table>, value: Json) -> Option<Value> {
+        let kind = known.map_or(Some(Kind::Any), |table| match table.fields {
+            Fields::Named(_) => table.field(place.field).map(|field| field.kind),
+            Fields::Map { .. } => Some(Kind::number(0, 0, "")),
+        });
+        match value {
+            Json::List(items) => {
+                let items: Option<Vec<String>> =
+                    items.into_iter().map(|item| self.scalar(place, item)).collect();
+                match kind {
+                    Some(Kind::Any) => items.map(Value::List),
+                    Some(Kind::Priorities) => items.map(|items| Value::Text(items.join(","))),
+                    // The unknown field is reported by its name.
+                    None => items.map(|items| Value::Text(items.join(","))),
+                    Some(_) => {
+                        self.problem(place.problem("expected a string, found a list"));
+                        None
+                    }
+                }
+            }
+            scalar => {
+                let text = self.scalar(place, scalar)?;
+                match kind {
+                    Some(Kind::Reference(target) | Kind::ReferenceOrNull(target)) => {
+                        self.reference(place, target, text).map(Value::Text)
+                    }
+                    _ => Some(Value::Text(text)),
+                }
+            }
+        }
+    }
+
+    /// Takes the table out of an old reference, `[BUFFER_POOL|x]`.
+    fn reference(&mut self, place: Place<'_>, target: &str, text: String) -> Option<String> {
+        match schema::old_reference(&text) {
+            None => Some(text),
+            Some((table, name)) if table == target => Some(name.to_owned()),
+            Some(_) => {
+                self.problem(
+                    place
+                        .problem(format!("expected a reference to {target}"))
+                        .value(text),
+                );
+                None
+            }
+        }
+    }
+
+    fn scalar(&mut self, place: Place<'_>, value: Json) -> Option<String> {
+        let unquoted = match value {
+            Json::Text(text) => return Some(text),
+            Json::Number(number) => number,
+            Json::Bool(truth) => truth.to_string(),
+            other => {
+                self.problem(place.problem(format!("expected a string, found {}", other.kind())));
+                return None;
+            }
+        };
+        self.unquoted
+            .push(format!("{}|{} {}", place.table, place.key, place.field));
+        Some(unquoted)
+    }
+
+    /// SONiC's own tools turn numbers into strings, so this is not an error; the file is just not canonical.
+    fn note_unquoted(&mut self) {
+        let Some(first) = self.unquoted.first() else {
+            return;
+        };
+        let more = match self.unquoted.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        self.db.notes.push(format!(
+            "{}: {first}{more}: written without quotes; SONiC writes every value as a string, and it was read as one",
+            self.source
+        ));
+    }
+}
+
+/// `Ethernet0,Ethernet4|3-4`, the form of old files, as one key per port.
+fn expand_ports(table: Option<&Table>, key: &str) -> Vec<String> {
+    let position = table.and_then(|t| {
+        t.key
+            .iter()
+            .position(|p| matches!(p, Part::Port | Part::PortOrGlobal))
+    });
+    let parts: Vec<&str> = key.split('|').collect();
+    match position.and_then(|p| Some((p, parts.get(p)?))) {
+        Some((position, ports)) if ports.contains(',') => ports
+            .split(',')
+            .map(|port| {
+                let mut parts = parts.clone();
+                parts[position] = port.trim();
+                parts.join("|")
+            })
+            .collect(),
+        _ => vec![key.to_owned()],
+    }
+}
+
+/// Whether two keys of a table name the same number of the same port.
+fn overlap(a: &str, b: &str) -> bool {
+    match (split_range(a), split_range(b)) {
+        (Some((owner_a, first_a, last_a)), Some((owner_b, first_b, last_b))) => {
+            owner_a == owner_b && first_a <= last_b && first_b <= last_a
+        }
+        _ => false,
+    }
+}

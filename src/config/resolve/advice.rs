@@ -1,0 +1,137 @@
+//! What is allowed and will probably not do what was meant.
+
+use xoff_dataplane::Picos;
+use xoff_dataplane::config::{BufferProfile, PortConfig, SwitchConfig, Threshold};
+use xoff_dataplane::ids::PRIORITIES;
+
+use super::context::Context;
+use super::flow_control::micros;
+
+pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
+    for port in &config.ports {
+        priorities_without_headroom(context, config, port);
+        groups_without_signal(context, config, port);
+        late_marking(context, config, port);
+    }
+    headroom(context, config);
+}
+
+fn profile(config: &SwitchConfig, index: u16) -> &BufferProfile {
+    &config.profiles[usize::from(index)]
+}
+
+fn priorities_without_headroom(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
+    for priority in (0..PRIORITIES).filter(|n| port.pfc.enabled & (1 << n) != 0) {
+        let group = port.pfc.priority_to_pg[priority];
+        let profile = profile(config, port.pgs[usize::from(group)]);
+        if profile.xoff_bytes == 0 {
+            let text = format!(
+                "pfc_enable has priority {priority}, but profile {} of its priority group {group} has no headroom \
+                 (xoff): frames in flight when it pauses are dropped",
+                profile.name
+            );
+            context.warn_port(&port.name, text);
+        }
+    }
+}
+
+fn groups_without_signal(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
+    for (group, index) in port.pgs.iter().enumerate() {
+        let profile = profile(config, *index);
+        if profile.xoff_bytes > 0 && !port.pfc.signals(group as u8) {
+            let text = format!(
+                "priority group {group} has headroom (profile {}), but no priority in pfc_enable signals its XOFF: \
+                 senders are not paused and frames are dropped",
+                profile.name
+            );
+            context.warn_port(&port.name, text);
+        }
+    }
+}
+
+/// The XOFF point of a single congested group: `size + a / (1 + a) x pool`, the closed form of SONiC's tests.
+fn xoff_point(config: &SwitchConfig, profile: &BufferProfile) -> u64 {
+    let pool = config.pools[usize::from(profile.pool)].size_bytes;
+    let shared = match profile.threshold {
+        Threshold::Static(0) => pool,
+        Threshold::Static(bytes) => bytes.min(pool),
+        Threshold::Dynamic(n) if n >= 0 => ((pool as u128) << n).div_euclid(1 + (1u128 << n)) as u64,
+        Threshold::Dynamic(n) => pool / (1 + (1 << n.unsigned_abs())),
+    };
+    profile
+        .size_bytes
+        .saturating_sub(profile.xoff_bytes)
+        .saturating_add(shared)
+}
+
+/// ECN is to slow senders down before PFC stops them: marking must begin below the XOFF point.
+fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
+    for (number, queue) in port.queues.iter().enumerate() {
+        let Some(wred) = queue.wred.filter(|wred| wred.ecn) else {
+            continue;
+        };
+        let classes = (0..port.classify.tc_to_queue.len())
+            .filter(|class| usize::from(port.classify.tc_to_queue[*class]) == number);
+        let groups =
+            classes.map(|class| profile(config, port.pgs[usize::from(port.classify.tc_to_pg[class])]));
+        let lowest = groups
+            .filter(|p| p.xoff_bytes > 0)
+            .map(|p| xoff_point(config, p))
+            .min();
+        if let Some(xoff) = lowest.filter(|xoff| *xoff <= wred.min_bytes) {
+            let text = format!(
+                "queue {number} marks from {} bytes on, but a single sender is paused at {xoff} bytes already: PFC \
+                 acts before ECN",
+                wred.min_bytes
+            );
+            context.warn_port(&port.name, text);
+        }
+    }
+}
+
+/// Bytes that arrive on a link during the reaction budget.
+pub(in crate::config) fn bytes_during(span: Picos, speed_mbps: u32) -> u64 {
+    u64::try_from((u128::from(span.0) * u128::from(speed_mbps)).div_ceil(8_000_000)).unwrap_or(u64::MAX)
+}
+
+/// Until a stalled host sends or obeys a pause, its link goes on: headroom must hold that.
+fn headroom(context: &mut Context<'_>, config: &SwitchConfig) {
+    let budget = context.how.reaction_budget;
+    let mut pool_need = vec![0u64; config.pools.len()];
+    for port in config.ports.iter().filter(|port| port.admin_up) {
+        if !context.is_attached(&port.name) {
+            continue;
+        }
+        let need = bytes_during(budget, port.link.speed_mbps);
+        for (group, index) in port.pgs.iter().enumerate() {
+            let profile = profile(config, *index);
+            if profile.xoff_bytes == 0 || !port.pfc.signals(group as u8) {
+                continue;
+            }
+            let total = &mut pool_need[usize::from(profile.pool)];
+            *total = total.saturating_add(need);
+            if profile.xoff_bytes < need {
+                let text = format!(
+                    "headroom of priority group {group} (profile {}, xoff {}) is too small for {} Mb/s during the \
+                     reaction budget of {}: {need} bytes are needed, or frames may be lost when this host stalls",
+                    profile.name,
+                    profile.xoff_bytes,
+                    port.link.speed_mbps,
+                    micros(budget)
+                );
+                context.warn_port(&port.name, text);
+            }
+        }
+    }
+    for (pool, need) in config.pools.iter().zip(pool_need) {
+        if pool.xoff_bytes > 0 && pool.xoff_bytes < need {
+            let text = format!(
+                "the shared headroom xoff {} is too small for all its lossless groups during the reaction budget of \
+                 {}: {need} bytes are needed, or frames may be lost when this host stalls",
+                pool.xoff_bytes,
+                micros(budget)
+            );
+            context.warn_entry("BUFFER_POOL", &pool.name, text);
+        }
+    }
+}

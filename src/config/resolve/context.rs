@@ -1,0 +1,102 @@
+//! What every step of resolving shares: the configuration, and what is found wrong or worth saying.
+
+use std::collections::BTreeMap;
+
+use super::Resolve;
+use crate::config::db::{ConfigDb, Value};
+use crate::config::natural::{self, Name};
+use crate::config::problem::{Problem, Problems};
+
+/// Places named in a warning before it says "and more".
+const PLACES_NAMED: usize = 4;
+
+pub(super) struct Context<'a> {
+    pub(super) db: &'a ConfigDb,
+    pub(super) how: &'a Resolve,
+    /// Every port, in natural order: the index is the port's number.
+    pub(super) ports: Vec<String>,
+    problems: Vec<Problem>,
+    /// Warnings by table and text, with the places they hold for: a file repeats itself port by port.
+    warnings: BTreeMap<(String, String), Vec<String>>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(db: &'a ConfigDb, how: &'a Resolve) -> Context<'a> {
+        let mut context = Context {
+            db,
+            how,
+            ports: Vec::new(),
+            problems: Vec::new(),
+            warnings: BTreeMap::new(),
+        };
+        context.ports = super::ports::names(&mut context);
+        context
+    }
+
+    /// A value as it stands; a list has no single text.
+    pub(super) fn text(&self, table: &str, key: &str, field: &str) -> Option<&'a str> {
+        match self.db.entry(table, key)?.get(&Name::from(field))? {
+            Value::Text(text) => Some(text),
+            Value::List(_) => None,
+        }
+    }
+
+    /// A value that the schema knows to be a number without a sign.
+    pub(super) fn number(&self, table: &str, key: &str, field: &str) -> Option<u64> {
+        self.text(table, key, field)?.parse().ok()
+    }
+
+    pub(super) fn port(&self, name: &str) -> Option<usize> {
+        self.ports
+            .binary_search_by(|port| natural::compare(port, name))
+            .ok()
+    }
+
+    /// Whether a port is named on the command line: frames pass it in real time.
+    pub(super) fn is_attached(&self, port: &str) -> bool {
+        self.how.ports.iter().any(|name| name == port)
+    }
+
+    pub(super) fn problem(&mut self, problem: Problem) {
+        self.problems.push(Problem {
+            source: self.db.source.clone(),
+            ..problem
+        });
+    }
+
+    /// A warning about an entry of a table.
+    pub(super) fn warn_entry(&mut self, table: &str, key: &str, text: impl Into<String>) {
+        let places = self
+            .warnings
+            .entry((format!("{table}|"), text.into()))
+            .or_default();
+        if places.last().is_none_or(|last| last != key) {
+            places.push(key.to_owned());
+        }
+    }
+
+    /// A warning about a port.
+    pub(super) fn warn_port(&mut self, port: &str, text: impl Into<String>) {
+        let places = self.warnings.entry((String::new(), text.into())).or_default();
+        if places.last().is_none_or(|last| last != port) {
+            places.push(port.to_owned());
+        }
+    }
+
+    pub(super) fn finish(self) -> (Vec<String>, Problems) {
+        let mut warnings = self.db.notes.clone();
+        for ((prefix, text), places) in self.warnings {
+            warnings.push(format!("{prefix}{}: {text}", some_of(&places)));
+        }
+        (warnings, Problems::new(self.problems))
+    }
+}
+
+/// `a, b, c, d and 28 more`.
+fn some_of(places: &[String]) -> String {
+    let named = places[..places.len().min(PLACES_NAMED)].join(", ");
+    match places.len().saturating_sub(PLACES_NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}

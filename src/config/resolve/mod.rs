@@ -1,0 +1,155 @@
+//! From a [`ConfigDb`] to the data plane's [`SwitchConfig`]: references, rules between fields, defaults, advice.
+
+mod advice;
+mod buffers;
+mod classes;
+mod context;
+mod flow_control;
+mod ports;
+mod queues;
+mod references;
+mod vlans;
+
+use xoff_dataplane::Picos;
+use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+
+use self::buffers::Buffers;
+use self::context::Context;
+use super::db::{ConfigDb, merge};
+use super::problem::Problems;
+use super::{invariants, read};
+
+pub use ports::PORTS_MAX;
+
+const SWITCH: &str = "XOFF_SWITCH";
+const LOCALHOST: &str = "localhost";
+
+const CELL_BYTES: u64 = 256;
+const FDB_AGEING_S: u64 = 600;
+const FDB_ENTRIES: u64 = 65_536;
+/// Limits of the computed number of frames: a slot is 2 KiB of memory, and every frame takes an egress cell.
+const FRAMES: std::ops::RangeInclusive<u64> = 1_024..=131_072;
+
+/// What a configuration does not say and the caller knows.
+#[derive(Clone, Debug, Default)]
+pub struct Resolve {
+    /// Ports named on the command line: they exist, and are up unless the file says otherwise.
+    pub ports: Vec<String>,
+    /// Seed of every random decision, unless `XOFF_SWITCH|localhost seed` says otherwise.
+    pub seed: u64,
+    /// What the host may stall, in model time; zero in virtual time. PFC is refreshed early enough to bridge
+    /// it, and headroom is compared with it.
+    pub reaction_budget: Picos,
+}
+
+/// A configuration that can run.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// For the data plane.
+    pub config: SwitchConfig,
+    /// What has no effect, and what will probably not do what was meant; one line each.
+    pub warnings: Vec<String>,
+}
+
+/// A configuration from text, as said and as resolved.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The layers merged, in canonical form.
+    pub db: ConfigDb,
+    /// What they mean.
+    pub resolved: Resolved,
+}
+
+/// Reads layers of `(source, text)`, merges them, later over earlier, and resolves the result.
+///
+/// # Errors
+/// Every problem of every layer and of their union, so that one round of corrections is enough.
+pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> {
+    let mut problems = Vec::new();
+    let mut read_layers = Vec::new();
+    for (source, text) in layers {
+        let (layer, found) = read::read(text, source);
+        problems.extend(found.into_vec());
+        read_layers.push(layer);
+    }
+    let db = merge(&read_layers);
+    if problems.is_empty() {
+        return Ok(Loaded {
+            resolved: resolve(&db, how)?,
+            db,
+        });
+    }
+    // What could not be read is missing now. Nothing that only says so is worth a line beside the cause.
+    if let Err(more) = resolve(&db, how) {
+        let unread: Vec<String> = problems
+            .iter()
+            .map(|p| p.key.clone())
+            .filter(|k| !k.is_empty())
+            .collect();
+        let is_consequence = |text: &str| unread.iter().any(|key| text.contains(key.as_str()));
+        problems.extend(
+            more.into_vec()
+                .into_iter()
+                .filter(|p| !is_consequence(&p.to_string())),
+        );
+    }
+    Err(Problems::new(problems))
+}
+
+/// Checks what concerns several fields, fills in defaults and builds what the data plane needs.
+///
+/// # Errors
+/// References to nothing, missing fields, contradictions, unusable port names: all of them.
+pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
+    let mut context = Context::new(db, how);
+    references::check(&mut context);
+    let mut buffers = Buffers::resolve(&mut context);
+    let mut ports = ports::resolve(&mut context, &mut buffers);
+    queues::resolve(&mut context, &mut ports);
+    flow_control::resolve(&mut context, &mut ports);
+    let bridging = vlans::resolve(&mut context, &ports);
+    let frames = context
+        .number(SWITCH, LOCALHOST, "frames")
+        .unwrap_or_else(|| buffers.egress_cells());
+    let config = SwitchConfig {
+        name: context
+            .text("DEVICE_METADATA", LOCALHOST, "hostname")
+            .unwrap_or("xoff")
+            .to_owned(),
+        mac: ports::base_mac(&context),
+        seed: context.number(SWITCH, LOCALHOST, "seed").unwrap_or(how.seed),
+        cell_bytes: context
+            .number(SWITCH, LOCALHOST, "cell_size")
+            .unwrap_or(CELL_BYTES) as u32,
+        pipeline_latency: Picos::from_nanos(
+            context.number(SWITCH, LOCALHOST, "pipeline_latency").unwrap_or(0),
+        ),
+        mark_point: match context.text(SWITCH, LOCALHOST, "mark_point") {
+            Some("enqueue") => MarkPoint::Enqueue,
+            _ => MarkPoint::Dequeue,
+        },
+        fdb_ageing: match context
+            .number(SWITCH, LOCALHOST, "fdb_ageing")
+            .unwrap_or(FDB_AGEING_S)
+        {
+            0 => Picos::NEVER,
+            seconds => Picos::from_millis(seconds.saturating_mul(1_000)),
+        },
+        fdb_entries_max: context
+            .number(SWITCH, LOCALHOST, "fdb_entries")
+            .unwrap_or(FDB_ENTRIES) as usize,
+        frames_max: frames as usize,
+        ports,
+        pools: buffers.pools,
+        profiles: buffers.profiles,
+        bridging,
+    };
+    advice::advise(&mut context, &config);
+    let (warnings, problems) = context.finish();
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    debug_assert_eq!(invariants::broken(&config), None);
+    Ok(Resolved { config, warnings })
+}
+pub(super) use advice::bytes_during;

@@ -1,0 +1,110 @@
+//! What holds for every table alike: required fields, references, and what has no effect.
+
+use super::context::Context;
+use crate::config::db::Entry;
+use crate::config::natural::Name;
+use crate::config::problem::Problem;
+use crate::config::schema::{self, Effect, Field, Fields, Kind, Part, Table};
+
+pub(super) fn check(context: &mut Context<'_>) {
+    let db = context.db;
+    for (name, entries) in &db.tables {
+        let name = name.as_str();
+        for (key, entry) in entries {
+            match schema::table(name) {
+                Some(table) => entry_of(context, table, key.as_str(), entry),
+                None => foreign_entry(context, name, key.as_str(), entry),
+            }
+        }
+    }
+}
+
+fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) {
+    for (part, text) in table.key.iter().zip(key.split('|')) {
+        key_part(context, table.name, key, *part, text);
+    }
+    let Fields::Named(fields) = table.fields else {
+        return;
+    };
+    for field in fields {
+        match entry.get(&Name::from(field.name)) {
+            Some(value) => field_of(context, table, key, field, &value.text()),
+            None if field.required => {
+                let why = "the field is missing".to_owned();
+                context.problem(Problem::at(table.name, key, field.name, why));
+            }
+            None => {}
+        }
+    }
+}
+
+fn key_part(context: &mut Context<'_>, table: &str, key: &str, part: Part, text: &str) {
+    match part {
+        Part::PortOrGlobal if text == "global" => {}
+        Part::Port | Part::PortOrGlobal if context.port(text).is_none() => {
+            // A member that is a LAG exists in SONiC; here it is without effect, not wrong.
+            if context.db.entry("PORTCHANNEL", text).is_some() {
+                context.warn_entry(table, key, "no effect: link aggregation is not implemented");
+                return;
+            }
+            let nearest = schema::nearest(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
+            let problem = Problem::at(table, key, "", format!("there is no port {text}"));
+            context.problem(problem.fix(match nearest {
+                Some(port) => format!("did you mean {port}? Otherwise add it to PORT"),
+                None => "add it to PORT, or name it on the command line (--port)".to_owned(),
+            }));
+        }
+        Part::VlanReference if context.db.entry("VLAN", text).is_none() => {
+            let problem = Problem::at(table, key, "", format!("there is no VLAN {text}"));
+            context.problem(problem.fix(format!("add {text} to VLAN")));
+        }
+        _ => {}
+    }
+}
+
+fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, value: &str) {
+    let target = match field.kind {
+        Kind::Reference(target) => Some(target),
+        Kind::ReferenceOrNull(target) if value != "NULL" => Some(target),
+        _ => None,
+    };
+    if let Some(target) = target
+        && context.db.entry(target, value).is_none()
+    {
+        let nearest = schema::nearest(value, context.db.keys(target));
+        let problem = Problem::at(
+            table.name,
+            key,
+            field.name,
+            format!("{target} has no entry {value}"),
+        );
+        context.problem(problem.value(value).fix(match nearest {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => format!("add {value} to {target}"),
+        }));
+    }
+    match field.effect {
+        Effect::Full | Effect::Label => {}
+        Effect::OnlyAs(same, _) if value == same => {}
+        Effect::None(why) => {
+            context.warn_entry(table.name, key, format!("{} has no effect: {why}", field.name))
+        }
+        Effect::OnlyAs(_, why) => {
+            let text = format!("{} {value:?} has no effect: {why}", field.name);
+            context.warn_entry(table.name, key, text);
+        }
+    }
+}
+
+fn foreign_entry(context: &mut Context<'_>, table: &str, key: &str, entry: &Entry) {
+    let Some(why) = schema::why_no_effect(table) else {
+        return;
+    };
+    let fields: Vec<&str> = entry.keys().map(Name::as_str).collect();
+    let text = match fields.as_slice() {
+        [] => format!("no effect: {why}"),
+        [field] => format!("{field} has no effect: {why}"),
+        fields => format!("{} have no effect: {why}", fields.join(", ")),
+    };
+    context.warn_entry(table, key, text);
+}

@@ -1,0 +1,213 @@
+//! Tables of SONiC that this switch accepts and does not act on.
+
+const ROUTING: &str = "routing is not implemented";
+const LAG: &str = "link aggregation is not implemented";
+const WATCHDOG: &str = "the PFC watchdog is not implemented";
+const COUNTERS: &str = "every counter is always on and exact";
+const HEADROOM: &str = "headroom is taken from BUFFER_PROFILE as written, none is computed";
+const PORT_LISTS: &str = "limits per port and pool are not implemented";
+const REMARKING: &str = "frames are not re-marked";
+const MPLS: &str = "MPLS and class-based forwarding are not implemented";
+const TRIMMING: &str = "packet trimming is not implemented";
+const ADAPTIVE: &str = "adaptive routing is not implemented";
+const MIRRORING: &str = "mirroring and drop monitors are not implemented";
+const ACL: &str = "access lists are not implemented";
+const OVERLAY: &str = "tunnels and overlays are not implemented";
+const L2: &str = "beyond plain VLANs, bridging protocols are not implemented";
+const SYSTEM: &str = "it configures the host system of a SONiC device";
+
+/// Name, and why it has no effect here. Sorted by name.
+const TABLES: &[(&str, &str)] = &[
+    ("AAA", SYSTEM),
+    ("ACL_RULE", ACL),
+    ("ACL_TABLE", ACL),
+    ("ACL_TABLE_TYPE", ACL),
+    ("ARS_INTERFACES", ADAPTIVE),
+    ("ARS_NEXTHOPS", ADAPTIVE),
+    ("ARS_OBJECT", ADAPTIVE),
+    ("ARS_PORTCHANNELS", ADAPTIVE),
+    ("ARS_PROFILE", ADAPTIVE),
+    ("ASIC_SENSORS", SYSTEM),
+    ("AUTO_TECHSUPPORT", SYSTEM),
+    ("AUTO_TECHSUPPORT_FEATURE", SYSTEM),
+    ("BANNER_MESSAGE", SYSTEM),
+    ("BGP_AGGREGATE_ADDRESS", ROUTING),
+    ("BGP_ALLOWED_PREFIXES", ROUTING),
+    ("BGP_BBR", ROUTING),
+    ("BGP_DEVICE_GLOBAL", ROUTING),
+    ("BGP_GLOBALS", ROUTING),
+    ("BGP_GLOBALS_AF", ROUTING),
+    ("BGP_GLOBALS_AF_AGGREGATE_ADDR", ROUTING),
+    ("BGP_GLOBALS_AF_NETWORK", ROUTING),
+    ("BGP_GLOBALS_LISTEN_PREFIX", ROUTING),
+    ("BGP_INTERNAL_NEIGHBOR", ROUTING),
+    ("BGP_MONITORS", ROUTING),
+    ("BGP_NEIGHBOR", ROUTING),
+    ("BGP_NEIGHBOR_AF", ROUTING),
+    ("BGP_PEER_GROUP", ROUTING),
+    ("BGP_PEER_GROUP_AF", ROUTING),
+    ("BGP_PEER_RANGE", ROUTING),
+    ("BGP_SENTINELS", ROUTING),
+    ("BGP_VOQ_CHASSIS_NEIGHBOR", ROUTING),
+    ("BREAKOUT_CFG", SYSTEM),
+    ("BUFFER_PORT_EGRESS_PROFILE_LIST", PORT_LISTS),
+    ("BUFFER_PORT_INGRESS_PROFILE_LIST", PORT_LISTS),
+    ("CABLE_LENGTH", HEADROOM),
+    ("CHASSIS_MODULE", SYSTEM),
+    ("CONSOLE_PORT", SYSTEM),
+    ("CONSOLE_SWITCH", SYSTEM),
+    ("COPP_GROUP", ACL),
+    ("COPP_TRAP", ACL),
+    ("CRM", SYSTEM),
+    ("DEBUG_COUNTER", COUNTERS),
+    ("DEBUG_COUNTER_DROP_REASON", COUNTERS),
+    ("DEBUG_DROP_MONITOR", MIRRORING),
+    ("DEFAULT_LOSSLESS_BUFFER_PARAMETER", HEADROOM),
+    ("DEVICE_NEIGHBOR", SYSTEM),
+    ("DEVICE_NEIGHBOR_METADATA", SYSTEM),
+    ("DHCPV4_RELAY", SYSTEM),
+    ("DHCP_RELAY", SYSTEM),
+    ("DHCP_SERVER", SYSTEM),
+    ("DHCP_SERVER_IPV4", SYSTEM),
+    ("DNS_NAMESERVER", SYSTEM),
+    ("DSCP_TO_FC_MAP", MPLS),
+    ("EXP_TO_FC_MAP", MPLS),
+    ("FABRIC_MONITOR", SYSTEM),
+    ("FABRIC_PORT", SYSTEM),
+    ("FC_TO_NHG_INDEX_MAP", MPLS),
+    ("FEATURE", SYSTEM),
+    ("FG_NHG", ROUTING),
+    ("FG_NHG_MEMBER", ROUTING),
+    ("FG_NHG_PREFIX", ROUTING),
+    ("FLEX_COUNTER_TABLE", COUNTERS),
+    ("GNMI", SYSTEM),
+    ("GNMI_CLIENT_CERT", SYSTEM),
+    ("GRPCCLIENT", SYSTEM),
+    ("HEARTBEAT", SYSTEM),
+    ("HIGH_FREQUENCY_TELEMETRY_GROUP", COUNTERS),
+    ("HIGH_FREQUENCY_TELEMETRY_PROFILE", COUNTERS),
+    ("INTERFACE", ROUTING),
+    ("KDUMP", SYSTEM),
+    ("KUBERNETES_MASTER", SYSTEM),
+    ("LDAP", SYSTEM),
+    ("LDAP_SERVER", SYSTEM),
+    ("LLDP", SYSTEM),
+    ("LLDP_PORT", SYSTEM),
+    ("LOGGER", SYSTEM),
+    ("LOOPBACK_INTERFACE", ROUTING),
+    ("LOSSLESS_TRAFFIC_PATTERN", HEADROOM),
+    ("MACSEC_PROFILE", L2),
+    ("MCLAG_DOMAIN", LAG),
+    ("MCLAG_INTERFACE", LAG),
+    ("MCLAG_UNIQUE_IP", LAG),
+    ("MEMORY_STATISTICS", SYSTEM),
+    ("MGMT_INTERFACE", SYSTEM),
+    ("MGMT_PORT", SYSTEM),
+    ("MGMT_VRF_CONFIG", SYSTEM),
+    ("MID_PLANE_BRIDGE", SYSTEM),
+    ("MIRROR_SESSION", MIRRORING),
+    ("MPLS_TC_TO_TC_MAP", MPLS),
+    ("MUX_CABLE", SYSTEM),
+    ("MUX_LINKMGR", SYSTEM),
+    ("NAT_BINDINGS", ROUTING),
+    ("NAT_GLOBAL", ROUTING),
+    ("NAT_POOL", ROUTING),
+    ("NEIGH", ROUTING),
+    ("NTP", SYSTEM),
+    ("NTP_KEY", SYSTEM),
+    ("NTP_SERVER", SYSTEM),
+    ("NVGRE_TUNNEL", OVERLAY),
+    ("NVGRE_TUNNEL_MAP", OVERLAY),
+    ("PASSW_HARDENING", SYSTEM),
+    ("PASS_THROUGH_ROUTE_TABLE", ROUTING),
+    ("PBH_HASH", ROUTING),
+    ("PBH_HASH_FIELD", ROUTING),
+    ("PBH_RULE", ROUTING),
+    ("PBH_TABLE", ROUTING),
+    ("PEER_SWITCH", SYSTEM),
+    ("PFC_WD", WATCHDOG),
+    ("POLICER", ACL),
+    ("PORTCHANNEL", LAG),
+    ("PORTCHANNEL_INTERFACE", ROUTING),
+    ("PORTCHANNEL_MEMBER", LAG),
+    ("PORT_STORM_CONTROL", ACL),
+    ("PREFIX_LIST", ROUTING),
+    ("PREFIX_SET", ROUTING),
+    ("RADIUS", SYSTEM),
+    ("RADIUS_SERVER", SYSTEM),
+    ("RESTAPI", SYSTEM),
+    ("ROUTE_MAP", ROUTING),
+    ("ROUTE_MAP_SET", ROUTING),
+    ("ROUTE_REDISTRIBUTE", ROUTING),
+    ("SERIAL_CONSOLE", SYSTEM),
+    ("SFLOW", MIRRORING),
+    ("SFLOW_COLLECTOR", MIRRORING),
+    ("SFLOW_SESSION", MIRRORING),
+    ("SNMP", SYSTEM),
+    ("SNMP_AGENT_ADDRESS_CONFIG", SYSTEM),
+    ("SNMP_COMMUNITY", SYSTEM),
+    ("SNMP_USER", SYSTEM),
+    ("SRV6_MY_LOCATORS", ROUTING),
+    ("SRV6_MY_SIDS", ROUTING),
+    ("SSH_SERVER", SYSTEM),
+    ("STATIC_ROUTE", ROUTING),
+    ("STORMOND_CONFIG", SYSTEM),
+    ("STP", L2),
+    ("STP_PORT", L2),
+    ("STP_VLAN", L2),
+    ("STP_VLAN_PORT", L2),
+    ("SUPPRESS_VLAN_NEIGH", OVERLAY),
+    ("SWITCH_HASH", ROUTING),
+    ("SWITCH_TRIMMING", TRIMMING),
+    ("SYSLOG_CONFIG", SYSTEM),
+    ("SYSLOG_CONFIG_FEATURE", SYSTEM),
+    ("SYSLOG_SERVER", SYSTEM),
+    ("SYSTEM_DEFAULTS", SYSTEM),
+    ("SYSTEM_PORT", SYSTEM),
+    ("TACPLUS", SYSTEM),
+    ("TACPLUS_SERVER", SYSTEM),
+    ("TAM_FEATURES", MIRRORING),
+    ("TC_TO_DOT1P_MAP", REMARKING),
+    ("TC_TO_DSCP_MAP", REMARKING),
+    ("TELEMETRY", SYSTEM),
+    ("TELEMETRY_CLIENT", SYSTEM),
+    ("TUNNEL", OVERLAY),
+    ("VERSIONS", SYSTEM),
+    ("VLAN_INTERFACE", ROUTING),
+    ("VLAN_SUB_INTERFACE", ROUTING),
+    ("VNET", OVERLAY),
+    ("VNET_ROUTE_TUNNEL", OVERLAY),
+    ("VOQ_INBAND_INTERFACE", SYSTEM),
+    ("VRF", ROUTING),
+    ("VRRP", ROUTING),
+    ("VRRP6", ROUTING),
+    ("VXLAN_EVPN_NVO", OVERLAY),
+    ("VXLAN_TUNNEL", OVERLAY),
+    ("VXLAN_TUNNEL_MAP", OVERLAY),
+    ("WARM_RESTART", SYSTEM),
+    ("WATERMARK_TABLE", COUNTERS),
+    ("ZTP", SYSTEM),
+];
+
+/// Why a table that SONiC knows has no effect; `None` if SONiC does not know it or the switch acts on it.
+pub(crate) fn why_no_effect(table: &str) -> Option<&'static str> {
+    let found = TABLES.binary_search_by_key(&table, |(name, _)| name).ok()?;
+    Some(TABLES[found].1)
+}
+
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    TABLES.iter().map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorted_and_disjoint_from_what_is_implemented() {
+        assert!(TABLES.is_sorted_by(|a, b| a.0 < b.0));
+        for (name, _) in TABLES {
+            assert!(crate::config::schema::table(name).is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Which tables, keys, fields and values there are, as data. One file per group of tables.
+//!
+//! Reading, checking, the warnings about what has no effect and the hints at misspelt names all follow from
+//! these descriptions; only rules between fields are code (`resolve`).
+
+mod buffer;
+mod device;
+mod foreign;
+mod port;
+mod qos;
+mod value;
+mod vlan;
+mod xoff;
+
+pub(crate) use foreign::why_no_effect;
+pub(crate) use value::{
+    is_object_name, old_reference, parse_mac, parse_number, parse_numbers, parse_priorities, parse_vlan,
+};
+
+/// A table of `config_db.json`.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// The parts of a key, separated by `|`.
+    pub(crate) key: &'static [Part],
+    pub(crate) fields: Fields,
+}
+
+/// A part of a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Part {
+    /// A port that exists.
+    Port,
+    /// A port that exists, or the word `global`: the whole switch.
+    PortOrGlobal,
+    /// Exactly this word.
+    Only(&'static str),
+    /// The name of an object: a map, a pool, a profile.
+    Object,
+    /// One number from 0 to 7, or a range of them.
+    Numbers,
+    /// `Vlan2` to `Vlan4094`, not necessarily existing.
+    Vlan,
+    /// A VLAN that exists.
+    VlanReference,
+}
+
+/// The fields of an entry.
+#[derive(Debug)]
+pub(crate) enum Fields {
+    /// These.
+    Named(&'static [Field]),
+    /// The entry is a map: field names are numbers up to the first limit, values up to the second.
+    Map {
+        from: (&'static str, u64),
+        to: (&'static str, u64),
+    },
+}
+
+/// A field of an entry.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) required: bool,
+    pub(crate) effect: Effect,
+}
+
+/// What writing a field does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Effect {
+    /// It does what SONiC says.
+    Full,
+    /// It describes: there is nothing it could do in software.
+    Label,
+    /// SONiC has it, this switch does not: named in a warning, with the reason.
+    None(&'static str),
+    /// As `None`, unless it has this value, which is what the switch does anyway.
+    OnlyAs(&'static str, &'static str),
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// A whole number of these units.
+    Number {
+        min: i128,
+        max: i128,
+        unit: &'static str,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Printable text of at most this many characters.
+    Text(usize),
+    /// A unicast MAC address.
+    Mac,
+    /// The name of an entry of this table.
+    Reference(&'static str),
+    /// As `Reference`, or the word `NULL`.
+    ReferenceOrNull(&'static str),
+    /// Numbers from 0 to 7 separated by commas; empty for none.
+    Priorities,
+    /// Anything: it is not looked at.
+    Any,
+}
+
+/// Most bytes a pool or profile may have: counts of cells fit into 32 bits at every cell size, and a chip's
+/// buffer is a hundredth of it.
+pub(crate) const BYTES_MAX: u64 = u32::MAX as u64;
+
+impl Kind {
+    pub(crate) const BYTES: Kind = Kind::Number {
+        min: 0,
+        max: BYTES_MAX as i128,
+        unit: "bytes",
+    };
+
+    pub(crate) const fn number(min: i128, max: i128, unit: &'static str) -> Kind {
+        Kind::Number { min, max, unit }
+    }
+}
+
+impl Field {
+    pub(crate) const fn new(name: &'static str, kind: Kind) -> Field {
+        Field {
+            name,
+            kind,
+            required: false,
+            effect: Effect::Full,
+        }
+    }
+
+    pub(crate) const fn required(name: &'static str, kind: Kind) -> Field {
+        Field {
+            name,
+            kind,
+            required: true,
+            effect: Effect::Full,
+        }
+    }
+
+    pub(crate) const fn label(name: &'static str, kind: Kind) -> Field {
+        Field {
+            name,
+            kind,
+            required: false,
+            effect: Effect::Label,
+        }
+    }
+
+    pub(crate) const fn without_effect(name: &'static str, kind: Kind, why: &'static str) -> Field {
+        Field {
+            name,
+            kind,
+            required: false,
+            effect: Effect::None(why),
+        }
+    }
+
+    pub(crate) const fn only_as(
+        name: &'static str,
+        kind: Kind,
+        value: &'static str,
+        why: &'static str,
+    ) -> Field {
+        Field {
+            name,
+            kind,
+            required: false,
+            effect: Effect::OnlyAs(value, why),
+        }
+    }
+}
+
+impl Table {
+    /// A named field; `None` in a map table too.
+    pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
+        match self.fields {
+            Fields::Named(fields) => fields.iter().find(|field| field.name == name),
+            Fields::Map { .. } => None,
+        }
+    }
+
+    /// Where the key names a range of numbers, if it does.
+    pub(crate) fn has_numbers(&self) -> bool {
+        self.key.contains(&Part::Numbers)
+    }
+}
+
+/// Every table that the switch acts on.
+pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
+    [
+        device::TABLES,
+        port::TABLES,
+        buffer::TABLES,
+        qos::TABLES,
+        vlan::TABLES,
+        xoff::TABLES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The table of this name, if the switch acts on it.
+pub(crate) fn table(name: &str) -> Option<&'static Table> {
+    tables().find(|table| table.name == name)
+}
+
+/// The names of all tables, those without effect too.
+pub(crate) fn table_names() -> impl Iterator<Item = &'static str> {
+    tables().map(|table| table.name).chain(foreign::names())
+}
+
+/// The known name that `name` was probably meant to be.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let upper = name.to_ascii_uppercase();
+    known
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&upper, &candidate.to_ascii_uppercase()),
+                candidate,
+            )
+        })
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().min(name.len()) / 3)
+        .min()
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,90 @@
+//! What SONiC has no place for. Every scalar is a string, as in SONiC's own tables.
+//!
+//! `XOFF_SWITCH|localhost`: the switch as a whole.
+//!
+//! | field | meaning | unit | range | default |
+//! |---|---|---|---|---|
+//! | `cell_size` | buffer cell; a frame takes whole cells (SAI `SHARED_BUFFER_CELL_SIZE`) | bytes | 1 to 16384 | 256 |
+//! | `pipeline_latency` | from the last bit of a frame to the earliest start of its departure | ns | 0 to 1000000000 | 0 |
+//! | `mark_point` | where the queue length that decides on ECN and WRED is read | - | `dequeue`, `enqueue` | `dequeue` |
+//! | `seed` | of every random decision | - | 0 to 2^64-1 | the command line's |
+//! | `fdb_ageing` | age after which a learnt MAC address is forgotten; 0: never | s | 0 to 1000000 | 600 |
+//! | `fdb_entries` | most MAC addresses learnt | - | 1 to 1048576 | 65536 |
+//! | `frames` | most frames in the switch at once | - | 64 to 1048576 | one per egress cell, 1024 to 131072 |
+//! | `pause_quanta` | quanta in an XOFF frame, of 512 bit times each | quanta | 1 to 65535 | 65535 |
+//! | `pause_refresh` | from one XOFF frame to the next while a group stays congested | ns | 1 to 1000000000 | half the pause, or the pause less the reaction budget if that is shorter |
+//!
+//! `XOFF_PORT|<port>`: one port. Other values than Ethernet's exist to be held against simulators that model
+//! links otherwise.
+//!
+//! | field | meaning | unit | range | default |
+//! |---|---|---|---|---|
+//! | `overhead_bytes` | what a link spends on each frame beside the frame: preamble, start delimiter, gap | bytes | 0 to 1000 | 20 |
+//! | `fcs_bytes` | what a link appends to what a socket sees | bytes | 0 to 64 | 4 |
+//! | `min_frame_bytes` | smallest frame on the link, with its FCS | bytes | 1 to 9216 | 64 |
+//! | `rounding_ps` | serialisation times are cut off to a multiple of this | ps | 1 to 1000000 | 1 |
+//! | `pause_quanta` | as above, for this port | quanta | 1 to 65535 | the switch's |
+//! | `pause_refresh` | as above, for this port | ns | 1 to 1000000000 | the switch's |
+
+use super::{Field, Fields, Kind, Part, Table};
+
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        name: "XOFF_SWITCH",
+        key: &[Part::Only("localhost")],
+        fields: Fields::Named(SWITCH),
+    },
+    Table {
+        name: "XOFF_PORT",
+        key: &[Part::Port],
+        fields: Fields::Named(PORT),
+    },
+];
+
+const QUANTA: Kind = Kind::number(1, 65_535, "quanta");
+const SECOND_IN_NS: i128 = 1_000_000_000;
+
+const SWITCH: &[Field] = &[
+    Field::new("cell_size", Kind::number(1, 16_384, "bytes")),
+    Field::new("pipeline_latency", Kind::number(0, SECOND_IN_NS, "ns")),
+    Field::new("mark_point", Kind::Choice(&["dequeue", "enqueue"])),
+    Field::new("seed", Kind::number(0, u64::MAX as i128, "")),
+    Field::new("fdb_ageing", Kind::number(0, 1_000_000, "s")),
+    Field::new("fdb_entries", Kind::number(1, 1 << 20, "")),
+    Field::new("frames", Kind::number(64, 1 << 20, "")),
+    Field::new("pause_quanta", QUANTA),
+    Field::new("pause_refresh", Kind::number(1, SECOND_IN_NS, "ns")),
+];
+
+const PORT: &[Field] = &[
+    Field::new("overhead_bytes", Kind::number(0, 1_000, "bytes")),
+    Field::new("fcs_bytes", Kind::number(0, 64, "bytes")),
+    Field::new("min_frame_bytes", Kind::number(1, 9_216, "bytes")),
+    Field::new("rounding_ps", Kind::number(1, 1_000_000, "ps")),
+    Field::new("pause_quanta", QUANTA),
+    Field::new("pause_refresh", Kind::number(1, SECOND_IN_NS, "ns")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tables above are what users read: a field that is missing there does not exist for them.
+    #[test]
+    fn every_field_is_documented() {
+        for table in TABLES {
+            let Fields::Named(fields) = table.fields else {
+                panic!("{} is no map", table.name)
+            };
+            for field in fields {
+                let row = format!("//! | `{}` |", field.name);
+                assert!(
+                    include_str!("xoff.rs").contains(&row),
+                    "{} {}",
+                    table.name,
+                    field.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The control socket of a running switch: one JSON object per line, both ways, over a unix socket.
+//!
+//! The protocol is written down in `docs/control-socket.md`. The server is one thread that never waits for a
+//! client: requests and clients are bounded, garbage is answered with an error, and a client that does not read
+//! its answers delays nobody else. Only the same user and root are served.
+
+mod address;
+mod client;
+mod connection;
+mod protocol;
+mod server;
+
+use serde_json::Value;
+
+pub use address::{Address, Endpoint};
+pub use client::Client;
+pub use protocol::{
+    Applied, COUNTERS_SCHEMA, Counters, ErrorCode, ErrorReply, Hello, MacControlFrame, Op, REQUEST_BYTES_MAX,
+    VERSION,
+};
+pub use server::{CLIENTS_MAX, ServerHandle, serve};
+
+use crate::failure::Failure;
+use crate::report::{SwitchSnapshot, Taint};
+
+/// What a control socket speaks for: a running switch. Called from the server's thread only.
+pub trait Target: Send + Sync {
+    /// Counters and gauges now; none while the switch is starting or stopping.
+    fn snapshot(&self) -> Option<SwitchSnapshot>;
+
+    /// The configuration in force, in the form of `config_db.json`.
+    fn config(&self) -> Value;
+
+    /// Makes `config` the new generation, whole or not at all; with `dry_run` only says what would change.
+    ///
+    /// # Errors
+    /// What is wrong with it; the switch keeps the generation it has.
+    fn apply(&self, config: Value, dry_run: bool) -> Result<Applied, Failure>;
+
+    /// Starts all watermarks again from the present occupancy.
+    fn clear_watermarks(&self);
+
+    /// What has tainted the run so far.
+    fn taints(&self) -> Vec<Taint>;
+
+    /// Sends a MAC control frame, as given and without FCS, out of a port ahead of its queues.
+    ///
+    /// # Errors
+    /// The port is unknown, the frame is no MAC control frame, or this switch cannot.
+    fn send_mac_control(&self, port: &str, frame: &[u8]) -> Result<(), Failure> {
+        let _ = frame;
+        Err(unsupported("send raw MAC control frames").at(port))
+    }
+
+    /// The MAC control frames a port received last, oldest first.
+    ///
+    /// # Errors
+    /// The port is unknown, or this switch does not record.
+    fn mac_control(&self, port: &str) -> Result<Vec<MacControlFrame>, Failure> {
+        Err(unsupported("record MAC control frames").at(port))
+    }
+}
+
+fn unsupported(what: &str) -> Failure {
+    Failure::environment(format!("this switch cannot {what}"))
+}
+
+#[cfg(test)]
+mod tests;

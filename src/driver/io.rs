@@ -1,0 +1,261 @@
+//! How a switch's worker reaches its ports: itself, or through I/O workers.
+//!
+//! An I/O worker owns ports: it receives, restores tags, checks and parses, and it transmits. Bursts of handles
+//! pass over single-producer rings; slots go the other way, so that all of them belong to the switch's worker.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use xoff_dataplane::{Handle, PortId, Store};
+
+use super::clock::monotonic_ns;
+use super::idle::{Idle, IdlePolicy, sleep_on};
+use super::portset::{BURST, Intake, PortEvent, PortSet};
+use super::wake::Bell;
+use crate::ports::{Arena, ArenaStore, Received, SlotCache, SlotClass, SlotSource};
+
+/// Entries of each ring. Enough for a stall of some milliseconds at a million frames a second.
+const RING: usize = 8_192;
+/// Empty slots an I/O worker is kept supplied with, per class.
+const STOCK: usize = 1_024;
+
+/// From an I/O worker to the switch's worker.
+#[derive(Debug)]
+pub(crate) enum Up {
+    Received { port: PortId, frame: Received },
+    Done(Handle),
+    Event(PortEvent),
+}
+
+/// From the switch's worker to an I/O worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Down {
+    Transmit { index: u16, frame: Handle },
+    Slot(Handle),
+}
+
+/// The switch's worker's end of an I/O worker.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    up: Consumer<Up>,
+    down: Producer<Down>,
+    bell: Bell,
+    /// Slots the I/O worker holds, by class, as far as this side knows.
+    supplied: [usize; 2],
+    rang: bool,
+}
+
+/// The I/O worker itself.
+#[derive(Debug)]
+pub(crate) struct IoWorker {
+    ports: PortSet,
+    slots: SlotCache,
+    up: Producer<Up>,
+    down: Consumer<Down>,
+    bell: Bell,
+    switch_bell: Bell,
+    idle: IdlePolicy,
+    stop: Arc<AtomicBool>,
+}
+
+/// Joins an I/O worker for `ports` to a switch's worker.
+pub(crate) fn pair(
+    ports: PortSet,
+    arena: Arc<Arena>,
+    switch_bell: Bell,
+    idle: Idle,
+    stop: Arc<AtomicBool>,
+) -> std::io::Result<(Remote, IoWorker)> {
+    let (up_in, up_out) = RingBuffer::new(RING);
+    let (down_in, down_out) = RingBuffer::new(RING);
+    let bell = Bell::new()?;
+    let remote = Remote { up: up_out, down: down_in, bell: bell.clone(), supplied: [0; 2], rang: false };
+    let slots = SlotCache::new(arena, 2 * STOCK, 2 * STOCK);
+    let idle = IdlePolicy::new(idle);
+    Ok((remote, IoWorker { ports, slots, up: up_in, down: down_out, bell, switch_bell, idle, stop }))
+}
+
+impl Remote {
+    /// Takes the next entry.
+    pub(crate) fn take(&mut self) -> Option<Up> {
+        let message = self.up.pop().ok()?;
+        if let Up::Received { frame, .. } = &message {
+            let class = SlotClass::for_frame(frame.frame_len as usize).unwrap_or(SlotClass::Large);
+            let supplied = &mut self.supplied[class as usize];
+            *supplied = supplied.saturating_sub(1);
+        }
+        Some(message)
+    }
+
+    /// The next entry, left where it is.
+    pub(crate) fn peek(&self) -> Option<&Up> {
+        self.up.peek().ok()
+    }
+
+    /// Sends a frame down; gives it back if the ring is full.
+    pub(crate) fn transmit(&mut self, index: u16, frame: Handle) -> Result<(), Handle> {
+        self.rang = true;
+        self.down.push(Down::Transmit { index, frame }).map_err(|_| frame)
+    }
+
+    /// Brings the I/O worker's stock of empty slots up, and wakes it if there is anything for it.
+    pub(crate) fn supply(&mut self, store: &mut ArenaStore) {
+        for class in [SlotClass::Small, SlotClass::Large] {
+            // Refilled by halves: a ring entry per slot is cheap, a wake-up per slot is not.
+            if self.supplied[class as usize] > STOCK / 2 {
+                continue;
+            }
+            while self.supplied[class as usize] < STOCK && self.down.slots() > RING / 2 {
+                let Some(slot) = store.take_class(class) else { break };
+                if self.down.push(Down::Slot(slot)).is_err() {
+                    store.release(slot);
+                    break;
+                }
+                self.supplied[class as usize] += 1;
+                self.rang = true;
+            }
+        }
+        if std::mem::take(&mut self.rang) {
+            self.bell.ring();
+        }
+    }
+
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+}
+
+impl IoWorker {
+    /// Runs until told to stop.
+    pub(crate) fn run(mut self) {
+        let mut watched_ns = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            let now_ns = monotonic_ns();
+            let mut work = self.take_down();
+            work += self.receive();
+            work += self.flush();
+            if now_ns.saturating_sub(watched_ns) > super::WATCH_NS {
+                watched_ns = now_ns;
+                for event in self.ports.watch() {
+                    self.send(Up::Event(event));
+                }
+            }
+            if work > 0 {
+                self.switch_bell.ring();
+                self.idle.worked(now_ns);
+            } else {
+                self.rest(now_ns);
+            }
+        }
+    }
+
+    fn take_down(&mut self) -> usize {
+        let mut taken = 0;
+        while taken < BURST * 4 {
+            match self.down.pop() {
+                Ok(Down::Transmit { index, frame }) => self.ports.queue(usize::from(index), frame),
+                Ok(Down::Slot(slot)) => self.slots.put(slot),
+                Err(_) => break,
+            }
+            taken += 1;
+        }
+        taken
+    }
+
+    fn receive(&mut self) -> usize {
+        // A frame that finds no room in the ring would be lost without a word, so none is taken that might not.
+        let ports = self.ports.ids().count();
+        if self.up.slots() < ports * BURST * 2 {
+            return 0;
+        }
+        self.ports.receive(&mut self.slots, &mut Ring(&mut self.up))
+    }
+
+    fn flush(&mut self) -> usize {
+        let up = &mut self.up;
+        let mut stuck = Vec::new();
+        let flushed = self.ports.flush(self.slots.arena(), |frame| {
+            if up.push(Up::Done(frame)).is_err() {
+                stuck.push(frame);
+            }
+        });
+        stuck.into_iter().for_each(|frame| self.send(Up::Done(frame)));
+        flushed
+    }
+
+    /// Puts an entry in the ring, waiting for room: the switch's worker never waits for this one.
+    fn send(&mut self, mut message: Up) {
+        while let Err(rtrb::PushError::Full(back)) = self.up.push(message) {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            message = back;
+            self.switch_bell.ring();
+            std::thread::yield_now();
+        }
+    }
+
+    fn rest(&mut self, now_ns: u64) {
+        let Some(limit) = self.idle.sleep_for(now_ns, None) else {
+            std::thread::yield_now();
+            return;
+        };
+        self.bell.about_to_sleep();
+        if self.down.is_empty() && !self.stop.load(Ordering::Relaxed) {
+            let limit = if self.ports.all_wake() { limit } else { super::POLLED_SLEEP };
+            sleep_on(self.ports.fds().chain([self.bell.fd()]), limit);
+        }
+        self.bell.awake();
+    }
+}
+
+/// The ring as a place for received frames; its room was checked before.
+struct Ring<'a>(&'a mut Producer<Up>);
+
+impl Intake for Ring<'_> {
+    fn room(&self, _: PortId) -> usize {
+        BURST
+    }
+    fn take(&mut self, port: PortId, frame: Received) {
+        let sent = self.0.push(Up::Received { port, frame });
+        debug_assert!(sent.is_ok(), "room was checked");
+    }
+}
+
+/// A switch's worker's way to its ports.
+#[derive(Debug)]
+pub(crate) enum Io {
+    /// It owns them.
+    Inline(PortSet),
+    /// I/O workers do.
+    Remote(Vec<Remote>),
+}
+
+impl Io {
+    /// What wakes the switch's worker when a frame comes; I/O workers ring its bell instead.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let own = match self {
+            Io::Inline(ports) => Some(ports.fds()),
+            Io::Remote(_) => None,
+        };
+        own.into_iter().flatten()
+    }
+
+    /// Whether something wakes it for every frame.
+    pub(crate) fn all_wake(&self) -> bool {
+        match self {
+            Io::Inline(ports) => ports.all_wake(),
+            Io::Remote(_) => true,
+        }
+    }
+
+    /// Whether entries wait in a ring.
+    pub(crate) fn waiting(&self) -> bool {
+        match self {
+            Io::Inline(_) => false,
+            Io::Remote(remotes) => remotes.iter().any(|r| r.peek().is_some()),
+        }
+    }
+}

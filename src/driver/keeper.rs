@@ -1,0 +1,85 @@
+//! The keeper opens devices that were not there: at the start, or because they vanished. It has a thread of its own,
+//! since opening a device takes the kernel milliseconds that a switch does not have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use xoff_dataplane::PortId;
+
+use crate::net::Netns;
+use crate::ports::{Opened, Port, PortError, PortSpec};
+
+/// How often a missing device is looked for.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How a port is opened, and where.
+#[derive(Clone, Debug)]
+pub struct AttachedPort {
+    /// Which port of the switch.
+    pub id: PortId,
+    /// Device and backend.
+    pub spec: PortSpec,
+    /// The network namespace the device is in; `None`: that of the thread that starts the switch.
+    pub netns: Option<Arc<Netns>>,
+}
+
+impl AttachedPort {
+    /// Opens the device.
+    pub(crate) fn open(&self) -> Result<Opened, PortError> {
+        match &self.netns {
+            None => Port::open(&self.spec),
+            Some(netns) => netns
+                .run(|| Port::open(&self.spec))
+                .map_err(|source| PortError::Net { port: self.spec.name.clone(), source })?,
+        }
+    }
+}
+
+/// A port without a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    pub(crate) port: PortId,
+}
+
+/// A port whose device is there.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) port: PortId,
+    pub(crate) opened: Box<Port>,
+}
+
+/// Runs until every [`PortSet`](super::portset::PortSet) is gone.
+pub(crate) fn run(
+    attached: BTreeMap<PortId, AttachedPort>,
+    owners: BTreeMap<PortId, Sender<Opening>>,
+    lost: Receiver<Lost>,
+) {
+    let mut missing: Vec<PortId> = Vec::new();
+    loop {
+        let report = if missing.is_empty() {
+            lost.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            lost.recv_timeout(RETRY)
+        };
+        match report {
+            Ok(Lost { port }) if !missing.contains(&port) => missing.push(port),
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => missing.retain(|port| !try_open(&attached, &owners, *port)),
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn try_open(
+    attached: &BTreeMap<PortId, AttachedPort>,
+    owners: &BTreeMap<PortId, Sender<Opening>>,
+    port: PortId,
+) -> bool {
+    let (Some(how), Some(owner)) = (attached.get(&port), owners.get(&port)) else { return true };
+    match how.open() {
+        Ok(opened) => owner.send(Opening { port, opened: Box::new(opened.port) }).is_ok(),
+        Err(_) => false,
+    }
+}

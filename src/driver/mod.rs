@@ -1,0 +1,30 @@
+//! The real-time driver: pinned workers that move frames between ports and the switch, and the model's time over the wall's.
+//!
+//! One worker owns the switch. With `workers` = 1 it owns the ports too; with more, the others are I/O workers that
+//! own ports and pass bursts of handles over rings. Model time rules, wall time only gates: see [`engine`].
+
+pub mod clock;
+pub mod engine;
+mod idle;
+mod io;
+mod keeper;
+mod ledger;
+pub mod pin;
+mod portset;
+mod snapshot;
+mod start;
+mod wake;
+mod worker;
+
+pub use idle::Idle;
+pub use keeper::AttachedPort;
+pub use ledger::Ledger;
+pub use pin::Pin;
+pub use start::{Finished, Options, Running, StartError, start};
+
+use std::time::Duration;
+
+/// Links, losses and clocks are looked at this often.
+const WATCH_NS: u64 = 50_000_000;
+/// Sleep of a worker that has a port nothing wakes it for.
+const POLLED_SLEEP: Duration = Duration::from_micros(100);

@@ -1,0 +1,221 @@
+//! The ports that one thread owns: received in bursts, sent in bursts, watched for links, losses and devices that vanish.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crossbeam_channel::{Receiver, Sender};
+use xoff_dataplane::{DropReason, Handle, PortId};
+
+use super::keeper::{Lost, Opening};
+use crate::ports::{Arena, Port, Received, SlotSource, is_gone};
+
+/// Frames taken from a port at once.
+pub(crate) const BURST: usize = 64;
+/// Frames that may wait for a device that takes none: beyond, they are dropped and the run is tainted.
+const DEVICE_QUEUE_MAX: usize = 4_096;
+
+/// What a look at the ports found.
+#[derive(Debug)]
+pub(crate) enum PortEvent {
+    /// The link came up or went down.
+    Link { port: PortId, up: bool },
+    /// A backend dropped frames and says why.
+    Dropped { port: PortId, reason: DropReason, frames: u64 },
+    /// The kernel lost frames.
+    Lost { port: PortId, frames: u64 },
+}
+
+/// Where received frames go.
+pub(crate) trait Intake {
+    /// How many more frames of a port it takes now.
+    fn room(&self, port: PortId) -> usize;
+    /// Takes a frame.
+    fn take(&mut self, port: PortId, frame: Received);
+}
+
+#[derive(Debug)]
+struct Owned {
+    id: PortId,
+    port: Option<Port>,
+    up: bool,
+    /// Frames whose transmission has started in the model and that the device has not taken yet.
+    to_device: VecDeque<Handle>,
+    refused: u64,
+}
+
+/// Some ports and the way to the keeper that opens them.
+#[derive(Debug)]
+pub(crate) struct PortSet {
+    ports: Vec<Owned>,
+    received: Vec<Received>,
+    batch: Vec<Handle>,
+    lost: Sender<Lost>,
+    opened: Receiver<Opening>,
+    events: Vec<PortEvent>,
+}
+
+impl PortSet {
+    pub(crate) fn new(
+        ports: Vec<(PortId, Option<Port>)>,
+        lost: Sender<Lost>,
+        opened: Receiver<Opening>,
+    ) -> PortSet {
+        let own = |(id, port): (PortId, Option<Port>)| Owned {
+            id,
+            port,
+            up: false,
+            to_device: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
+            refused: 0,
+        };
+        let set = PortSet {
+            ports: ports.into_iter().map(own).collect(),
+            received: Vec::with_capacity(BURST),
+            batch: Vec::with_capacity(BURST),
+            lost,
+            opened,
+            events: Vec::new(),
+        };
+        for index in 0..set.ports.len() {
+            if set.ports[index].port.is_none() {
+                set.ask_keeper(index);
+            }
+        }
+        set
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = PortId> + '_ {
+        self.ports.iter().map(|p| p.id)
+    }
+
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ports.iter().filter_map(|p| p.port.as_ref().and_then(Port::fd))
+    }
+
+    /// Whether every open port can wake a sleeper.
+    pub(crate) fn all_wake(&self) -> bool {
+        self.ports.iter().all(|p| p.port.as_ref().is_none_or(|port| port.fd().is_some()))
+    }
+
+    /// Takes up to a burst from each port, as far as the intake has room. How many frames came.
+    pub(crate) fn receive(&mut self, slots: &mut impl SlotSource, intake: &mut impl Intake) -> usize {
+        let mut total = 0;
+        for index in 0..self.ports.len() {
+            let owned = &mut self.ports[index];
+            let Some(port) = &mut owned.port else { continue };
+            let limit = intake.room(owned.id).min(BURST);
+            if limit == 0 {
+                continue;
+            }
+            self.received.clear();
+            let result = port.receive(slots, limit, &mut self.received);
+            total += self.received.len();
+            let id = owned.id;
+            self.received.drain(..).for_each(|frame| intake.take(id, frame));
+            if let Err(error) = result {
+                self.failed(index, &error);
+            }
+        }
+        total
+    }
+
+    /// A frame is to leave by a port, whose index in this set is known.
+    pub(crate) fn queue(&mut self, index: usize, frame: Handle) {
+        self.ports[index].to_device.push_back(frame);
+    }
+
+    /// Hands waiting frames to the devices; those that are done with go to `done`. How many were.
+    pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(Handle)) -> usize {
+        let mut total = 0;
+        for index in 0..self.ports.len() {
+            while !self.ports[index].to_device.is_empty() {
+                let owned = &mut self.ports[index];
+                let Some(port) = &mut owned.port else {
+                    owned.refused += owned.to_device.len() as u64;
+                    owned.to_device.drain(..).for_each(&mut done);
+                    break;
+                };
+                self.batch.clear();
+                self.batch.extend(owned.to_device.iter().take(BURST));
+                match port.transmit(arena, &self.batch) {
+                    Ok(taken) => {
+                        owned.to_device.drain(..taken).for_each(&mut done);
+                        total += taken;
+                        if taken < self.batch.len() {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        self.failed(index, &error);
+                        break;
+                    }
+                }
+            }
+            self.shed(index, &mut done);
+        }
+        total
+    }
+
+    /// Drops what a stuck device has kept too long.
+    fn shed(&mut self, index: usize, done: &mut impl FnMut(Handle)) {
+        let owned = &mut self.ports[index];
+        let over = owned.to_device.len().saturating_sub(DEVICE_QUEUE_MAX);
+        if over > 0 {
+            owned.to_device.drain(..over).for_each(done);
+            self.events.push(PortEvent::Lost { port: owned.id, frames: over as u64 });
+        }
+    }
+
+    /// Looks at links, losses and newly opened devices; called some ten times a second.
+    pub(crate) fn watch(&mut self) -> Vec<PortEvent> {
+        while let Ok(Opening { port: id, opened }) = self.opened.try_recv() {
+            if let Some(owned) = self.ports.iter_mut().find(|p| p.id == id) {
+                owned.port = Some(*opened);
+            }
+        }
+        let mut events = std::mem::take(&mut self.events);
+        for owned in &mut self.ports {
+            let up = match &mut owned.port {
+                Some(port) => port.link_up(),
+                None => false,
+            };
+            if up != owned.up {
+                owned.up = up;
+                events.push(PortEvent::Link { port: owned.id, up });
+            }
+            if let Some(port) = &mut owned.port {
+                let drops = port.drops();
+                let dropped = |&(reason, frames): &(DropReason, u64)| PortEvent::Dropped { port: owned.id, reason, frames };
+                events.extend(drops.by_reason.iter().map(dropped));
+                if drops.lost > 0 {
+                    events.push(PortEvent::Lost { port: owned.id, frames: drops.lost });
+                }
+            }
+            let refused = std::mem::take(&mut owned.refused);
+            if refused > 0 {
+                let reason = DropReason::BackendRefused;
+                events.push(PortEvent::Dropped { port: owned.id, reason, frames: refused });
+            }
+        }
+        events
+    }
+
+    /// A port's device failed. One that is gone is handed to the keeper; anything else is transient.
+    fn failed(&mut self, index: usize, error: &io::Error) {
+        if !is_gone(error) {
+            return;
+        }
+        let owned = &mut self.ports[index];
+        owned.port = None;
+        if owned.up {
+            owned.up = false;
+            self.events.push(PortEvent::Link { port: owned.id, up: false });
+        }
+        self.ask_keeper(index);
+    }
+
+    fn ask_keeper(&self, index: usize) {
+        // A keeper that is gone means that the run is ending.
+        let _ = self.lost.send(Lost { port: self.ports[index].id });
+    }
+}

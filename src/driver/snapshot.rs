@@ -1,0 +1,66 @@
+//! A copy of everything that can be read of a running switch.
+
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::{PgId, Picos, PortId, QueueId};
+
+use super::engine::Engine;
+use crate::report::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
+
+/// What the switch itself does not know of a port.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PortFacts {
+    pub(crate) device: Option<String>,
+    pub(crate) backend: Option<String>,
+    /// Frames the kernel lost.
+    pub(crate) lost: u64,
+}
+
+/// Copies a switch's state at `now`.
+pub(crate) fn snapshot(
+    engine: &Engine,
+    config: &SwitchConfig,
+    facts: &[PortFacts],
+    now: Picos,
+) -> SwitchSnapshot {
+    let ports = config.ports.iter().zip(facts).enumerate();
+    SwitchSnapshot {
+        name: config.name.clone(),
+        model_time_ns: now.as_nanos(),
+        cell_bytes: config.cell_bytes,
+        ports: ports
+            .map(|(index, (port, facts))| {
+                let id = PortId(index as u16);
+                let switch = engine.switch();
+                PortSnapshot {
+                    name: port.name.clone(),
+                    device: facts.device.clone(),
+                    backend: facts.backend.clone(),
+                    up: switch.is_up(id),
+                    speed_mbps: port.link.speed_mbps,
+                    counters: switch.port_counters(now, id),
+                    tx_deficit_ns: switch.tx_deficit(id).as_nanos(),
+                    pgs: eight(|n| switch.pg_buffers(PgId::new(id, n))),
+                    queues: eight(|n| switch.queue_buffers(QueueId::new(id, n))),
+                    paused: switch.paused(id),
+                    xoff: switch.xoff(id),
+                    host_lost: facts.lost,
+                    wire_waits: engine.wire_waits(id),
+                }
+            })
+            .collect(),
+        pools: config
+            .pools
+            .iter()
+            .enumerate()
+            .map(|(index, pool)| PoolSnapshot {
+                name: pool.name.clone(),
+                buffers: engine.switch().pool_buffers(index),
+            })
+            .collect(),
+    }
+}
+
+fn eight<T>(of: impl Fn(u8) -> T) -> [T; PRIORITIES] {
+    std::array::from_fn(|n| of(n as u8))
+}

@@ -1,0 +1,52 @@
+//! Waking a worker that sleeps in `ppoll`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// One worker's bell. Ringing costs a load unless the worker sleeps.
+#[derive(Clone, Debug)]
+pub(crate) struct Bell(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    fd: EventFd,
+    asleep: AtomicBool,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
+        let fd = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Bell(Arc::new(Inner { fd, asleep: AtomicBool::new(false) })))
+    }
+
+    /// Called after something was put where the worker looks: wakes it if it sleeps.
+    pub(crate) fn ring(&self) {
+        // Pairs with the fence in `about_to_sleep`: either the worker sees what was put before it sleeps, or
+        // this sees that it sleeps.
+        fence(Ordering::SeqCst);
+        if self.0.asleep.swap(false, Ordering::Relaxed) {
+            // A full counter rings as well; nothing else can go wrong with an eventfd we hold.
+            let _ = self.0.fd.write(1);
+        }
+    }
+
+    /// The worker announces that it is going to sleep. It looks once more for work after this, then polls [`Bell::fd`].
+    pub(crate) fn about_to_sleep(&self) {
+        self.0.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The worker is awake again.
+    pub(crate) fn awake(&self) {
+        self.0.asleep.store(false, Ordering::Relaxed);
+        let _ = self.0.fd.read();
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}

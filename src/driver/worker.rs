@@ -1,0 +1,308 @@
+//! A switch's worker: one thread that owns the switch and drives it with the wall clock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, Sender};
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::{ApplyError, Arrival, ControlRecord, Handle, PortId, Store, Transmit};
+
+use super::clock::{ModelClock, monotonic_ns, realtime_ns};
+use super::engine::Engine;
+use super::idle::{IdlePolicy, sleep_on};
+use super::io::{Io, Up};
+use super::ledger::Ledger;
+use super::portset::{Intake, PortEvent};
+use super::snapshot::{PortFacts, snapshot};
+use super::wake::Bell;
+use crate::ports::{ArenaStore, Received, SlotSource};
+use crate::report::SwitchSnapshot;
+
+/// What can be asked of a running switch; answered at a burst's edge.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Snapshot(Sender<SwitchSnapshot>),
+    Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
+    ClearWatermarks,
+    SetTxEnabled { port: PortId, on: bool },
+    SendMacControl { port: PortId, bytes: Vec<u8>, reply: Sender<bool> },
+    RecordMacControl { port: PortId, on: bool },
+    MacControlRecords(Sender<Vec<ControlRecord>>),
+}
+
+/// The wall clocks may drift apart by this much between two looks before it counts as a step.
+const CLOCK_STEP_NS: u64 = 50_000_000;
+
+/// The thread's state.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) engine: Engine,
+    pub(crate) store: ArenaStore,
+    pub(crate) io: Io,
+    pub(crate) clock: ModelClock,
+    pub(crate) ledger: Ledger,
+    pub(crate) commands: Receiver<Command>,
+    pub(crate) bell: Bell,
+    pub(crate) idle: IdlePolicy,
+    /// Wall time a frame or a deadline may be late before that taints the run.
+    pub(crate) stall_ns: u64,
+    pub(crate) config: SwitchConfig,
+    pub(crate) facts: Vec<PortFacts>,
+    /// For each port: which I/O worker has it (0 for this thread itself), and its index there.
+    pub(crate) place: Vec<Option<(usize, u16)>>,
+    pub(crate) stop: Arc<AtomicBool>,
+    /// Frames whose transmission has started and that no device or ring has taken yet.
+    pub(crate) leaving: VecDeque<Transmit>,
+    /// Frames the devices are done with, before their slots are freed; empty between bursts.
+    pub(crate) done: Vec<Handle>,
+    pub(crate) events: Vec<PortEvent>,
+}
+
+/// The engine as a place for received frames.
+struct Wires<'a> {
+    engine: &'a mut Engine,
+    clock: ModelClock,
+    now_ns: u64,
+    oldest_ns: u64,
+}
+
+impl Intake for Wires<'_> {
+    fn room(&self, port: PortId) -> usize {
+        self.engine.wire_room(port)
+    }
+
+    fn take(&mut self, port: PortId, received: Received) {
+        // A stamp from the future is a clock that was read too early.
+        let stamp_ns = received.received_ns.min(self.now_ns);
+        self.oldest_ns = self.oldest_ns.min(stamp_ns);
+        let Received { frame, frame_len, parsed, .. } = received;
+        self.engine.offer(port, Arrival { frame, frame_len, parsed, received_at: self.clock.at(stamp_ns) });
+    }
+}
+
+impl Worker {
+    /// Runs until told to stop; what the switch had counted by then, and slots that did not come back.
+    pub(crate) fn run(mut self) -> SwitchSnapshot {
+        let mut watched_ns = 0;
+        let mut clocks_apart = realtime_ns().wrapping_sub(monotonic_ns());
+        while !self.stop.load(Ordering::Relaxed) {
+            let began_ns = monotonic_ns();
+            if began_ns.saturating_sub(watched_ns) > super::WATCH_NS {
+                watched_ns = began_ns;
+                self.watch_clocks(&mut clocks_apart);
+                if let Io::Inline(ports) = &mut self.io {
+                    self.events.append(&mut ports.watch());
+                }
+            }
+            let mut work = self.receive();
+            work += self.turn();
+            work += self.send();
+            while let Ok(command) = self.commands.try_recv() {
+                self.obey(command);
+                work += 1;
+            }
+            if work > 0 {
+                self.idle.worked(began_ns);
+            } else {
+                self.rest();
+            }
+        }
+        self.finish()
+    }
+
+    /// Puts what has arrived on the wires.
+    fn receive(&mut self) -> usize {
+        let now_ns = monotonic_ns();
+        let mut wires = Wires { engine: &mut self.engine, clock: self.clock, now_ns, oldest_ns: now_ns };
+        let mut work = 0;
+        match &mut self.io {
+            Io::Inline(ports) => work += ports.receive(&mut self.store, &mut wires),
+            Io::Remote(remotes) => {
+                for remote in remotes {
+                    while let Some(next) = remote.peek() {
+                        if matches!(next, Up::Received { port, .. } if wires.room(*port) == 0) {
+                            break;
+                        }
+                        work += 1;
+                        match remote.take() {
+                            Some(Up::Received { port, frame }) => wires.take(port, frame),
+                            Some(Up::Done(frame)) => self.store.release(frame),
+                            Some(Up::Event(event)) => self.events.push(event),
+                            None => break,
+                        }
+                    }
+                }
+            }
+        }
+        let age_ns = now_ns - wires.oldest_ns;
+        self.note_stall(now_ns, age_ns, "a frame");
+        work
+    }
+
+    /// Drives the switch up to now.
+    fn turn(&mut self) -> usize {
+        let now_ns = monotonic_ns();
+        let now = self.clock.at(now_ns);
+        let before = self.leaving.len();
+        let leaving = &mut self.leaving;
+        let mut transmit = |transmit| leaving.push_back(transmit);
+        for event in self.events.drain(..) {
+            match event {
+                PortEvent::Link { port, up } => self.engine.with_switch(
+                    now,
+                    &mut self.store,
+                    &mut transmit,
+                    |switch, at, store, outputs| switch.set_link(at, port, up, store, outputs),
+                ),
+                PortEvent::Dropped { port, reason, frames } => self.engine.with_switch(
+                    now,
+                    &mut self.store,
+                    &mut transmit,
+                    |switch, _, _, _| switch.add_backend_drops(port, reason, frames),
+                ),
+                PortEvent::Lost { port, frames } => {
+                    let facts = &mut self.facts[port.index()];
+                    facts.lost += frames;
+                    let name = &self.config.ports[port.index()].name;
+                    let cause = format!("the host lost frames of {name} outside the switch ({frames} at first)");
+                    self.ledger.taint(now.as_nanos(), cause);
+                }
+            }
+        }
+        self.engine.turn(now, &mut self.store, &mut transmit);
+        let late_ns = self.clock.wall_ns(self.engine.take_lateness()).saturating_sub(self.clock.wall_ns(xoff_dataplane::Picos::ZERO));
+        self.note_stall(now_ns, late_ns, "a deadline");
+        self.leaving.len() - before
+    }
+
+    /// Hands departures to the devices or the I/O workers.
+    fn send(&mut self) -> usize {
+        let mut work = 0;
+        match &mut self.io {
+            Io::Inline(ports) => {
+                for transmit in self.leaving.drain(..) {
+                    match self.place[transmit.port.index()] {
+                        Some((_, index)) => ports.queue(usize::from(index), transmit.frame),
+                        None => self.store.release(transmit.frame),
+                    }
+                }
+                let mut done: Vec<Handle> = std::mem::take(&mut self.done);
+                work += ports.flush(SlotSource::arena(&self.store), |frame| done.push(frame));
+                done.drain(..).for_each(|frame| self.store.release(frame));
+                self.done = done;
+            }
+            Io::Remote(remotes) => {
+                while let Some(transmit) = self.leaving.pop_front() {
+                    let Some((worker, index)) = self.place[transmit.port.index()] else {
+                        self.store.release(transmit.frame);
+                        continue;
+                    };
+                    if remotes[worker].transmit(index, transmit.frame).is_err() {
+                        self.leaving.push_front(transmit);
+                        break;
+                    }
+                    work += 1;
+                }
+                for remote in remotes {
+                    remote.supply(&mut self.store);
+                }
+            }
+        }
+        work
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = self.clock.at(monotonic_ns());
+        let leaving = &mut self.leaving;
+        let mut transmit = |transmit| leaving.push_back(transmit);
+        let Worker { engine, store, .. } = self;
+        // An asker that has gone away does not want the answer.
+        match command {
+            Command::Snapshot(reply) => {
+                let _ = reply.send(snapshot(engine, &self.config, &self.facts, now));
+            }
+            Command::Apply(config, reply) => {
+                let result = engine
+                    .with_switch(now, store, &mut transmit, |s, at, store, out| s.apply(at, &config, store, out));
+                if result.is_ok() {
+                    for (index, port) in config.ports.iter().enumerate() {
+                        engine.set_link_timing(PortId(index as u16), port.link);
+                    }
+                    self.config = *config;
+                }
+                let _ = reply.send(result);
+            }
+            Command::ClearWatermarks => {
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
+            }
+            Command::SetTxEnabled { port, on } => engine
+                .with_switch(now, store, &mut transmit, |s, at, store, out| s.set_tx_enabled(at, port, on, store, out)),
+            Command::SendMacControl { port, bytes, reply } => {
+                let sent = store.store(&bytes).is_some_and(|frame| {
+                    let sent = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
+                        s.send_mac_control(at, port, frame, store, out)
+                    });
+                    sent.map_err(|frame| store.release(frame)).is_ok()
+                });
+                let _ = reply.send(sent);
+            }
+            Command::RecordMacControl { port, on } => {
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.record_mac_control(port, on));
+            }
+            Command::MacControlRecords(reply) => {
+                let _ = reply.send(engine.switch().mac_control_records().copied().collect());
+            }
+        }
+    }
+
+    /// Nothing to do: looks again at once, or sleeps until a frame, a command or the next deadline.
+    fn rest(&mut self) {
+        let now_ns = monotonic_ns();
+        let deadline_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
+        let Some(limit) = self.idle.sleep_for(now_ns, deadline_ns).filter(|_| self.leaving.is_empty()) else {
+            std::thread::yield_now();
+            return;
+        };
+        self.bell.about_to_sleep();
+        if self.commands.is_empty() && !self.io.waiting() && !self.stop.load(Ordering::Relaxed) {
+            let limit = if self.io.all_wake() { limit } else { limit.min(super::POLLED_SLEEP) };
+            sleep_on(self.io.fds().chain([self.bell.fd()]), limit);
+        }
+        self.bell.awake();
+    }
+
+    fn note_stall(&self, now_ns: u64, late_ns: u64, what: &str) {
+        if late_ns > self.stall_ns {
+            let late_ms = late_ns as f64 / 1e6;
+            let budget_ms = self.stall_ns as f64 / 1e6;
+            let cause =
+                format!("the host stalled the switch: {what} was late (by {late_ms:.1} ms, more than {budget_ms:.1} ms)");
+            self.ledger.taint(self.clock.at(now_ns).as_nanos(), cause);
+        }
+    }
+
+    /// A step of the real-time clock makes kernel time stamps lie.
+    fn watch_clocks(&self, apart: &mut u64) {
+        let monotonic = monotonic_ns();
+        let now = realtime_ns().wrapping_sub(monotonic);
+        let step_ns = now.wrapping_sub(*apart) as i64;
+        *apart = now;
+        if step_ns.unsigned_abs() > CLOCK_STEP_NS {
+            let cause = format!("the machine's clock was set (by {:.1} ms)", step_ns as f64 / 1e6);
+            self.ledger.taint(self.clock.at(monotonic).as_nanos(), cause);
+        }
+    }
+
+    fn finish(mut self) -> SwitchSnapshot {
+        if let Io::Inline(ports) = &mut self.io {
+            self.events.append(&mut ports.watch());
+        }
+        // Losses of the last moments count; links that go down now do not.
+        self.events.retain(|event| !matches!(event, PortEvent::Link { .. }));
+        self.turn();
+        self.send();
+        let now = self.clock.at(monotonic_ns());
+        snapshot(&self.engine, &self.config, &self.facts, now)
+    }
+}

@@ -1,0 +1,343 @@
+//! The host itself: NIC, flows, receiver and neighbours put together.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use xoff_dataplane::Picos;
+use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::parse::{Parsed, Payload};
+use xoff_dataplane::wire::{MacControl, RoceView};
+
+use super::config::{HostConfig, HostConfigError};
+use super::intake::Intake;
+use super::neighbour::{ANSWER_LEN_MAX, ControlFrame, Neighbours};
+use super::nic::{Nic, NicCounters};
+use super::receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow, Receiver};
+use super::requester::Requester;
+use super::schedule::ClassQueue;
+use crate::report::{FlowReport, LatencyReport};
+
+/// PFC frames that wait at most; the state they would announce stays to be announced.
+const PFC_OUTBOX_MAX: usize = 64;
+
+/// A model host, sans-IO: a function of what arrives and of the time it is told.
+///
+/// Contract: call [`Host::receive`] for each frame as it arrives, then [`Host::transmit`] until it returns `None`; call again
+/// at [`Host::next_deadline`] or when something arrives, whichever is first. Calling later is allowed and
+/// never makes it send faster than its link: up to 32 frames catch up, the rest of the lost time is recorded.
+#[derive(Clone, Debug)]
+pub struct Host {
+    name: String,
+    mac: [u8; 6],
+    nic: Nic,
+    intake: Option<Intake>,
+    neighbours: Neighbours,
+    /// PFC frames of our own that wait for the frame in transmission; they go first, in order.
+    pfc_outbox: VecDeque<ControlFrame>,
+    flows: Vec<Requester>,
+    queues: [ClassQueue; PRIORITIES],
+    receiver: Receiver,
+    sending: bool,
+    started_at: Picos,
+    sent_frames: u64,
+}
+
+/// What one flow has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentFlow {
+    /// Number of the flow.
+    pub flow: u32,
+    /// Class in which it was queued.
+    pub class: u8,
+    /// Where it went.
+    pub dst_ip: IpAddr,
+    /// Frames put on the wire.
+    pub sent_frames: u64,
+    /// Their payload bytes.
+    pub payload_bytes: u64,
+    /// Whether its destination's MAC address was known in the end; if not, nothing was sent.
+    pub resolved: bool,
+}
+
+/// What a host has to say of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostResults {
+    /// Its name.
+    pub name: String,
+    /// Its NIC.
+    pub nic: NicCounters,
+    /// Its flows, in the order of the configuration.
+    pub sent: Vec<SentFlow>,
+    /// Flows of model hosts that arrived, by token and number.
+    pub received: Vec<ReceivedFlow>,
+    /// Other RoCE traffic that arrived, by address and queue pair.
+    pub foreign: Vec<ForeignFlow>,
+    /// What arrived beside flows.
+    pub totals: ReceiveTotals,
+}
+
+impl Host {
+    /// A host that does not send yet.
+    ///
+    /// # Errors
+    /// A value out of its range: see [`HostConfig::check`].
+    pub fn new(config: &HostConfig) -> Result<Host, HostConfigError> {
+        config.check()?;
+        let token = (!config.accept_any_token).then_some(config.token);
+        let mut neighbours = Neighbours::new(config);
+        for flow in config.flows.iter().filter(|flow| flow.dst_mac.is_none()) {
+            neighbours.resolve(flow.dst_ip);
+        }
+        Ok(Host {
+            name: config.name.clone(),
+            mac: config.mac,
+            nic: Nic::new(&config.nic),
+            intake: config
+                .nic
+                .receive_buffer
+                .map(|buffer| Intake::new(buffer, &config.nic.link)),
+            neighbours,
+            pfc_outbox: VecDeque::new(),
+            flows: config
+                .flows
+                .iter()
+                .map(|flow| Requester::new(flow, config))
+                .collect(),
+            queues: Default::default(),
+            receiver: Receiver::new(token, config.dilate),
+            sending: false,
+            started_at: Picos::ZERO,
+            sent_frames: 0,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Length of the longest frame it builds; [`Host::transmit`] wants a buffer of that.
+    pub fn frame_len_max(&self) -> usize {
+        // Answers to an echo request are as long as the request.
+        let longest = self.flows.iter().map(Requester::frame_len_max).max();
+        longest.unwrap_or_default().max(ANSWER_LEN_MAX)
+    }
+
+    /// Starts the flows: a flow's own start time counts from `now`.
+    pub fn start(&mut self, now: Picos) {
+        self.sending = true;
+        self.started_at = now;
+        for index in 0..self.flows.len() {
+            self.enqueue_first(index, now);
+        }
+    }
+
+    /// Stops all flows. What was not sent is not sent any more, nor counted as sent.
+    pub fn stop(&mut self) {
+        self.sending = false;
+        self.queues.iter_mut().for_each(ClassQueue::clear);
+    }
+
+    /// Whether some flow has still something to send, now or later.
+    pub fn is_sending(&self) -> bool {
+        self.sending && self.flows.iter().any(|flow| !flow.is_finished())
+    }
+
+    /// Destinations that have not said their MAC address yet.
+    pub fn unresolved(&self) -> impl Iterator<Item = IpAddr> {
+        self.neighbours.unresolved()
+    }
+
+    /// Frames that the flows have sent so far.
+    pub fn sent_frames(&self) -> u64 {
+        self.sent_frames
+    }
+
+    /// Frames of flows that have arrived so far.
+    pub fn received_frames(&self) -> u64 {
+        self.receiver.received_frames()
+    }
+
+    /// Takes a frame that arrived at model time `now`, when the wall clock stood at `wall_ns`.
+    pub fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], parsed: &Parsed) {
+        if parsed.payload == Payload::MacControl {
+            self.receive_control(now, frame);
+            return;
+        }
+        let for_us = frame
+            .first_chunk::<6>()
+            .is_some_and(|dst| *dst == self.mac || dst[0] & 1 != 0);
+        if !for_us {
+            self.receiver.totals.flooded_frames += 1;
+            return;
+        }
+        if !self.take_in(now, frame, parsed) {
+            return;
+        }
+        if let Ok(view) = RoceView::new_checked(frame) {
+            self.receiver.receive(now, wall_ns, frame, &view);
+            return;
+        }
+        self.receiver.totals.other_frames += 1;
+        if let Some(resolved) = self.neighbours.receive(now, frame, parsed) {
+            for index in 0..self.flows.len() {
+                let flow = &mut self.flows[index];
+                if flow.config().dst_ip == resolved.ip && !flow.is_resolved() {
+                    flow.resolve(resolved.mac);
+                    self.enqueue_first(index, now);
+                }
+            }
+        }
+    }
+
+    /// The next frame to put on the wire now, built at the front of `buf`; `None`: nothing may be sent before
+    /// [`Host::next_deadline`]. `wall_ns` goes into its stamp.
+    ///
+    /// A frame that is returned counts as sent. `buf` must hold [`Host::frame_len_max`] bytes; what does not fit is not sent.
+    pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
+        self.neighbours.advance(now);
+        self.signal(now);
+        if let Some(frame_len) = self.transmit_control(now, buf) {
+            return Some(frame_len);
+        }
+        let turn = self.nic.turn(now, &self.earliest())?;
+        let index = self.queues[turn.class].pop(turn.start)?;
+        let flow = &mut self.flows[index as usize];
+        let frame_len = flow.next_frame_len();
+        let turn = self.nic.limit_catch_up(turn, now, frame_len as u32);
+        let built = flow.build(wall_ns, buf);
+        if built.is_some() {
+            flow.pacer.sent(turn.start, self.nic.wire_len(frame_len as u32));
+            self.nic.sent(turn, frame_len as u32);
+            self.sent_frames += 1;
+        }
+        if !flow.is_finished() {
+            self.queues[turn.class].push(flow.pacer.due(), index);
+        }
+        built
+    }
+
+    /// When to call [`Host::transmit`] next if nothing arrives; not later than now if it has something to send now.
+    pub fn next_deadline(&self) -> Picos {
+        let control = match self.control_front() {
+            Some(frame) => frame.created.max(self.nic.link_free()),
+            None => Picos::NEVER,
+        };
+        let intake = self.intake.as_ref().map_or(Picos::NEVER, Intake::next_deadline);
+        self.nic
+            .next_start(&self.earliest())
+            .min(self.nic.next_change())
+            .min(self.neighbours.next_deadline())
+            .min(control)
+            .min(intake)
+    }
+
+    /// Everything counted, as of `now`.
+    pub fn results(&self, now: Picos) -> HostResults {
+        let (received, foreign) = self.receiver.results();
+        let sent = |flow: &Requester| SentFlow {
+            flow: flow.config().id,
+            class: flow.config().class,
+            dst_ip: flow.config().dst_ip,
+            sent_frames: flow.sent_frames(),
+            payload_bytes: flow.sent_payload_bytes(),
+            resolved: flow.is_resolved(),
+        };
+        HostResults {
+            name: self.name.clone(),
+            nic: self.nic.counters(now),
+            sent: self.flows.iter().map(sent).collect(),
+            received,
+            foreign,
+            totals: self.receiver.totals,
+        }
+    }
+
+    fn earliest(&self) -> [Picos; PRIORITIES] {
+        std::array::from_fn(|class| self.queues[class].earliest())
+    }
+
+    fn enqueue_first(&mut self, index: usize, now: Picos) {
+        let flow = &mut self.flows[index];
+        if !self.sending || !flow.is_resolved() || flow.is_finished() {
+            return;
+        }
+        let start = self.started_at.saturating_add(flow.config().start).max(now);
+        flow.pacer.start(start);
+        self.queues[usize::from(flow.config().class)].push(start, index as u32);
+    }
+
+    fn receive_control(&mut self, now: Picos, frame: &[u8]) {
+        match MacControl::parse(frame) {
+            Ok(MacControl::Pfc(pfc)) => self.nic.pause(now, pfc.enable, &pfc.quanta),
+            Ok(MacControl::Pause { .. }) => self.receiver.totals.pause_frames += 1,
+            Err(_) => self.receiver.totals.malformed_control_frames += 1,
+        }
+    }
+
+    /// Lets a frame into the receive buffer; false if it is full.
+    fn take_in(&mut self, now: Picos, frame: &[u8], parsed: &Parsed) -> bool {
+        let Some(intake) = &mut self.intake else {
+            return true;
+        };
+        let class = intake.class(parsed);
+        let mac_len = self.nic.link().mac_len(frame.len() as u32);
+        let taken = intake.accept(now, class, mac_len);
+        if !taken {
+            self.nic.count_rx_dropped(class);
+        }
+        self.signal(now);
+        taken
+    }
+
+    fn signal(&mut self, now: Picos) {
+        if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
+            return;
+        }
+        if let Some(pfc) = self.intake.as_mut().and_then(|intake| intake.signal(now)) {
+            self.nic.count_pfc_sent(pfc.enable);
+            let bytes = MacControl::Pfc(pfc).to_frame(self.mac).to_vec();
+            self.pfc_outbox.push_back(ControlFrame { created: now, bytes });
+        }
+    }
+
+    fn control_front(&self) -> Option<&ControlFrame> {
+        self.pfc_outbox.front().or_else(|| self.neighbours.front())
+    }
+
+    fn transmit_control(&mut self, now: Picos, buf: &mut [u8]) -> Option<usize> {
+        let start = self.control_front()?.created.max(self.nic.link_free());
+        if start > now {
+            return None;
+        }
+        let frame = self.pfc_outbox.pop_front().or_else(|| self.neighbours.pop())?;
+        buf.get_mut(..frame.bytes.len())?.copy_from_slice(&frame.bytes);
+        self.nic.sent_control(start, frame.bytes.len() as u32);
+        Some(frame.bytes.len())
+    }
+}
+
+/// The report of a flow: what `src` says of its sending and `dst` of its receiving (`None`: nothing arrived).
+pub fn flow_report(
+    src: &str,
+    dst: &str,
+    lossless: bool,
+    sent: &SentFlow,
+    received: Option<&ReceivedFlow>,
+) -> FlowReport {
+    let received_frames = received.map_or(0, |flow| flow.received_frames);
+    FlowReport {
+        src: src.to_owned(),
+        dst: dst.to_owned(),
+        class: sent.class,
+        lossless,
+        sent_frames: sent.sent_frames,
+        received_frames,
+        lost_frames: sent.sent_frames.saturating_sub(received_frames),
+        reordered_frames: received.map_or(0, |flow| flow.reordered_frames),
+        duplicate_frames: received.map_or(0, |flow| flow.duplicate_frames),
+        icrc_errors: received.map_or(0, |flow| flow.icrc_errors),
+        goodput_bps: received.map_or(0, |flow| flow.goodput_bps),
+        latency_ns: received.map_or_else(LatencyReport::default, |flow| flow.latency_ns),
+    }
+}

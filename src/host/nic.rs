@@ -1,0 +1,255 @@
+//! The transmit side of a NIC: one link, eight classes, pauses.
+
+use std::collections::VecDeque;
+
+use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::pfc::PauseReceiver;
+use xoff_dataplane::{LinkTiming, Picos};
+
+use super::config::NicConfig;
+use super::schedule::FairShare;
+
+/// After a call that comes late, so many frames leave at once; link time before them is lost and recorded.
+pub const CATCH_UP_FRAMES: u64 = 32;
+
+/// Pauses that wait for the response time. A peer that sends more within it makes the NIC respond early.
+const PENDING_PAUSES_MAX: usize = 256;
+
+/// What a NIC counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NicCounters {
+    /// Frames put on the wire, per class; control frames of its own (ARP, PFC) are not among them.
+    pub tx_frames: [u64; PRIORITIES],
+    /// Their bytes (`mac_len`), per class.
+    pub tx_bytes: [u64; PRIORITIES],
+    /// PFC frames received whose enable bit *n* is set, XON included.
+    pub pfc_rx: [u64; PRIORITIES],
+    /// PFC frames received.
+    pub pfc_rx_frames: u64,
+    /// Running classes that a pause stopped.
+    pub pfc_on2off_rx: [u64; PRIORITIES],
+    /// Time each class was paused, the pause in progress included, in nanoseconds of model time.
+    pub paused_ns: [u64; PRIORITIES],
+    /// PFC frames sent whose enable bit *n* is set, XON included.
+    pub pfc_tx: [u64; PRIORITIES],
+    /// Frames that found the receive buffer full, per class.
+    pub rx_dropped_frames: [u64; PRIORITIES],
+    /// Model time by which departures were put off because the NIC was called too late to catch up, in nanoseconds.
+    pub tx_deficit_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PendingPause {
+    effective: Picos,
+    enable: u8,
+    quanta: [u16; PRIORITIES],
+}
+
+/// Decides when the next frame leaves and of which class it is. It knows nothing of frames.
+#[derive(Clone, Debug)]
+pub(super) struct Nic {
+    link: LinkTiming,
+    honoured: u8,
+    response: Picos,
+    pauses: PauseReceiver,
+    pending: VecDeque<PendingPause>,
+    /// When each class was last released from a pause: nothing of it leaves before, however late the call.
+    resumed_at: [Picos; PRIORITIES],
+    link_free: Picos,
+    share: FairShare,
+    deficit: Picos,
+    counters: NicCounters,
+}
+
+/// A chance to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) class: usize,
+    /// When the frame begins to leave: now, or earlier when the call came late.
+    pub(super) start: Picos,
+}
+
+impl Nic {
+    pub(super) fn new(config: &NicConfig) -> Nic {
+        Nic {
+            link: config.link,
+            honoured: config.pfc_honoured,
+            response: Picos::from_nanos(config.response_ns),
+            pauses: PauseReceiver::new(),
+            pending: VecDeque::with_capacity(PENDING_PAUSES_MAX),
+            resumed_at: [Picos::ZERO; PRIORITIES],
+            link_free: Picos::ZERO,
+            share: FairShare::new(config.weights),
+            deficit: Picos::ZERO,
+            counters: NicCounters::default(),
+        }
+    }
+
+    pub(super) fn link(&self) -> &LinkTiming {
+        &self.link
+    }
+
+    /// Takes a PFC frame that arrived at `now`.
+    pub(super) fn pause(&mut self, now: Picos, enable: u8, quanta: &[u16; PRIORITIES]) {
+        self.counters.pfc_rx_frames += 1;
+        for (priority, count) in self.counters.pfc_rx.iter_mut().enumerate() {
+            *count += u64::from(enable >> priority & 1);
+        }
+        if self.pending.len() == PENDING_PAUSES_MAX {
+            self.apply_first_pending();
+        }
+        let effective = now.saturating_add(self.response);
+        self.pending.push_back(PendingPause {
+            effective,
+            enable,
+            quanta: *quanta,
+        });
+        self.advance(now);
+    }
+
+    /// Brings the pauses up to `now`. What they forbid as of now is not sent, even where a punctual NIC would have sent
+    /// it before: lateness errs on the side of the peer's buffer.
+    pub(super) fn advance(&mut self, now: Picos) {
+        while self.pending.front().is_some_and(|first| first.effective <= now) {
+            self.apply_first_pending();
+        }
+        self.expire(now);
+    }
+
+    fn apply_first_pending(&mut self) {
+        let Some(pause) = self.pending.pop_front() else {
+            return;
+        };
+        self.expire(pause.effective);
+        let before = self.pauses.paused();
+        self.pauses.receive(
+            pause.effective,
+            pause.enable,
+            &pause.quanta,
+            self.honoured,
+            &self.link,
+        );
+        self.note_resumed(before, pause.effective);
+    }
+
+    fn expire(&mut self, now: Picos) {
+        loop {
+            let at = self.pauses.next_expiry();
+            if at > now || at == Picos::NEVER {
+                return;
+            }
+            let before = self.pauses.paused();
+            self.pauses.expire(at);
+            self.note_resumed(before, at);
+        }
+    }
+
+    fn note_resumed(&mut self, before: u8, at: Picos) {
+        let resumed = before & !self.pauses.paused();
+        for (class, resumed_at) in self.resumed_at.iter_mut().enumerate() {
+            if resumed & (1 << class) != 0 {
+                *resumed_at = at;
+            }
+        }
+    }
+
+    /// When something may leave next, given when each class first has something to send and as pauses stand;
+    /// [`Picos::NEVER`] if all that wait are paused.
+    pub(super) fn next_start(&self, earliest: &[Picos; PRIORITIES]) -> Picos {
+        let paused = self.pauses.paused();
+        (0..PRIORITIES)
+            .filter(|class| paused & (1 << class) == 0 && earliest[*class] != Picos::NEVER)
+            .map(|class| earliest[class].max(self.resumed_at[class]).max(self.link_free))
+            .min()
+            .unwrap_or(Picos::NEVER)
+    }
+
+    /// When pauses change by themselves next.
+    pub(super) fn next_change(&self) -> Picos {
+        let pending = self.pending.front().map_or(Picos::NEVER, |first| first.effective);
+        self.pauses.next_expiry().min(pending)
+    }
+
+    /// The class that may send at `now`, if any.
+    pub(super) fn turn(&mut self, now: Picos, earliest: &[Picos; PRIORITIES]) -> Option<Turn> {
+        self.advance(now);
+        let start = self.next_start(earliest);
+        if start > now {
+            return None;
+        }
+        let paused = self.pauses.paused();
+        let eligible = (0..PRIORITIES)
+            .filter(|class| paused & (1 << class) == 0)
+            .filter(|class| earliest[*class].max(self.resumed_at[*class]) <= start)
+            .fold(0, |mask, class| mask | 1 << class);
+        let class = self.share.choose(eligible)?;
+        Some(Turn { class, start })
+    }
+
+    /// Moves a turn of a frame of `frame_len` forward if `now` is too late to catch up from there.
+    pub(super) fn limit_catch_up(&mut self, turn: Turn, now: Picos, frame_len: u32) -> Turn {
+        let duration = self.duration(frame_len);
+        let oldest = Picos(
+            now.0
+                .saturating_sub(duration.0.saturating_mul(CATCH_UP_FRAMES - 1)),
+        );
+        if turn.start >= oldest {
+            return turn;
+        }
+        self.deficit += oldest.since(turn.start);
+        Turn {
+            start: oldest,
+            ..turn
+        }
+    }
+
+    /// Counts a frame of a flow that begins to leave.
+    pub(super) fn sent(&mut self, turn: Turn, frame_len: u32) {
+        let mac_len = self.link.mac_len(frame_len);
+        self.link_free = turn.start.saturating_add(self.duration(frame_len));
+        self.share.charge(turn.class, mac_len);
+        self.counters.tx_frames[turn.class] += 1;
+        self.counters.tx_bytes[turn.class] += u64::from(mac_len);
+    }
+
+    /// When the link is free again.
+    pub(super) fn link_free(&self) -> Picos {
+        self.link_free
+    }
+
+    /// Counts a control frame that begins to leave at `start`.
+    pub(super) fn sent_control(&mut self, start: Picos, frame_len: u32) {
+        self.link_free = start.saturating_add(self.duration(frame_len));
+    }
+
+    /// Counts a PFC frame of our own.
+    pub(super) fn count_pfc_sent(&mut self, enable: u8) {
+        for (priority, count) in self.counters.pfc_tx.iter_mut().enumerate() {
+            *count += u64::from(enable >> priority & 1);
+        }
+    }
+
+    /// Counts a frame that found the receive buffer full.
+    pub(super) fn count_rx_dropped(&mut self, class: usize) {
+        self.counters.rx_dropped_frames[class] += 1;
+    }
+
+    /// Counters as of `now`.
+    pub(super) fn counters(&self, now: Picos) -> NicCounters {
+        NicCounters {
+            pfc_on2off_rx: *self.pauses.on_to_off(),
+            paused_ns: self.pauses.paused_ps(now).map(|ps| ps / 1_000),
+            tx_deficit_ns: self.deficit.as_nanos(),
+            ..self.counters.clone()
+        }
+    }
+
+    /// Bytes of link time that a frame takes.
+    pub(super) fn wire_len(&self, frame_len: u32) -> u32 {
+        self.link.wire_len(self.link.mac_len(frame_len))
+    }
+
+    fn duration(&self, frame_len: u32) -> Picos {
+        self.link.duration(self.wire_len(frame_len))
+    }
+}

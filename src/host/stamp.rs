@@ -1,0 +1,76 @@
+//! The stamp at the front of each frame's payload, by which a receiver knows the frame.
+
+/// Length of the stamp in bytes.
+pub const STAMP_BYTES: usize = 40;
+
+/// First eight bytes of the stamp: name and version.
+const MAGIC: [u8; 8] = *b"xoffRoC1";
+
+/// What a sender writes at the front of each frame's payload. All numbers big-endian, in the order of the fields,
+/// behind eight bytes of magic; the last four bytes are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Which run the frame belongs to ([`super::HostConfig::token`]).
+    pub token: u64,
+    /// Number of the frame in its flow, from 0.
+    pub sequence: u64,
+    /// When the frame was built: nanoseconds of the wall clock (`CLOCK_REALTIME`).
+    pub wall_ns: u64,
+    /// Number of the flow.
+    pub flow: u32,
+}
+
+impl Stamp {
+    /// Writes the stamp over the front of a payload; nothing when there is no room.
+    pub fn write(&self, payload: &mut [u8]) {
+        let Some(room) = payload.first_chunk_mut::<STAMP_BYTES>() else {
+            return;
+        };
+        room[0..8].copy_from_slice(&MAGIC);
+        room[8..16].copy_from_slice(&self.token.to_be_bytes());
+        room[16..24].copy_from_slice(&self.sequence.to_be_bytes());
+        room[24..32].copy_from_slice(&self.wall_ns.to_be_bytes());
+        room[32..36].copy_from_slice(&self.flow.to_be_bytes());
+        room[36..40].fill(0);
+    }
+
+    /// Reads the stamp of a payload, if it has one.
+    pub fn read(payload: &[u8]) -> Option<Stamp> {
+        let bytes = payload.first_chunk::<STAMP_BYTES>()?;
+        if bytes[0..8] != MAGIC {
+            return None;
+        }
+        let number = |at: usize| {
+            let mut value = [0; 8];
+            value.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_be_bytes(value)
+        };
+        Some(Stamp {
+            token: number(8),
+            sequence: number(16),
+            wall_ns: number(24),
+            flow: (number(32) >> 32) as u32,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_read_as_it_was_written_and_only_with_its_magic() {
+        let stamp = Stamp {
+            token: 7 << 40,
+            sequence: u64::MAX - 1,
+            wall_ns: 1_700_000_000_000_000_000,
+            flow: 0xfeed_beef,
+        };
+        let mut payload = [0xaa; 64];
+        stamp.write(&mut payload);
+        assert_eq!(Stamp::read(&payload), Some(stamp));
+        assert_eq!(Stamp::read(&payload[..STAMP_BYTES - 1]), None);
+        payload[0] ^= 1;
+        assert_eq!(Stamp::read(&payload), None);
+    }
+}

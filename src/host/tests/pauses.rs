@@ -1,0 +1,293 @@
+//! PFC: what a pause stops, and for how long.
+
+use super::*;
+
+const ONLY_3: u8 = 1 << 3;
+
+fn one(priority: usize, quanta: u16) -> [u16; 8] {
+    let mut all = [0; 8];
+    all[priority] = quanta;
+    all
+}
+
+/// Eight flows, one a class, each at a tenth of the link; started.
+fn eight_classes() -> Host {
+    let tenth = |class: u8| FlowConfig {
+        rate: Rate::LinkShare(100_000),
+        ..flow(u32::from(class), class)
+    };
+    let mut host = sender((0..8).map(tenth).collect());
+    host.start(Picos::ZERO);
+    host
+}
+
+/// When frames of `class` (a flow has the number of its class) were sent.
+fn times(frames: &[Sent], class: u32) -> Vec<Picos> {
+    frames
+        .iter()
+        .filter(|frame| frame.stamp().unwrap().flow == class)
+        .map(|frame| frame.at)
+        .collect()
+}
+
+/// Runs to `at`, hands over a PFC frame, runs to `end`: frames sent before and after.
+fn pause_at(host: &mut Host, at: Picos, enable: u8, quanta: [u16; 8], end: Picos) -> (Vec<Sent>, Vec<Sent>) {
+    let before = run_alone(host, Picos::ZERO, at);
+    pfc(host, at, enable, quanta);
+    (before, run_alone(host, at, end))
+}
+
+#[test]
+fn a_pause_stops_its_class_alone_for_its_quanta_after_the_response_time() {
+    let at = Picos::from_millis(2);
+    for class in 0..8 {
+        let mut host = eight_classes();
+        let (_, after) = pause_at(
+            &mut host,
+            at,
+            1 << class,
+            one(class, 20_000),
+            Picos::from_millis(20),
+        );
+        let silent_until = at + RESPONSE + GIGABIT.pause(20_000);
+        for other in 0..8 {
+            let sent = times(&after, other as u32);
+            if other == class {
+                let first = *sent.iter().find(|t| **t > at + RESPONSE).unwrap();
+                // A class that waits has a frame ready; at most one frame of another class is in transmission, and
+                // another's may have the turn.
+                assert!(
+                    first >= silent_until && first <= silent_until + Picos(FRAME_TIME.0 * 8),
+                    "class {class}"
+                );
+            } else {
+                assert!(
+                    sent.windows(2)
+                        .all(|pair| pair[1] - pair[0] < Picos(FRAME_TIME.0 * 16)),
+                    "class {other}"
+                );
+            }
+        }
+        let nic = host.results(Picos::from_millis(20)).nic;
+        assert_eq!(nic.paused_ns[class], GIGABIT.pause(20_000).as_nanos());
+        assert_eq!(nic.paused_ns.iter().sum::<u64>(), nic.paused_ns[class]);
+        assert_eq!(
+            (nic.pfc_rx[class], nic.pfc_on2off_rx[class], nic.pfc_rx_frames),
+            (1, 1, 1)
+        );
+    }
+}
+
+#[test]
+fn a_lone_class_resumes_to_the_picosecond() {
+    let mut host = sender(vec![flow(3, 3)]);
+    host.start(Picos::ZERO);
+    let at = Picos::from_millis(1);
+    let (_, after) = pause_at(&mut host, at, ONLY_3, one(3, 1_000), Picos::from_millis(3));
+    let resumed = at + RESPONSE + GIGABIT.pause(1_000);
+    assert_eq!(
+        times(&after, 3).into_iter().find(|t| *t > at + RESPONSE),
+        Some(resumed)
+    );
+}
+
+#[test]
+fn frames_leave_until_the_response_time_is_over() {
+    let mut config = host_config(1);
+    config.flows = vec![flow(3, 3)];
+    config.nic.response_ns = 50_000;
+    let mut host = Host::new(&config).unwrap();
+    host.start(Picos::ZERO);
+    let at = Picos::from_millis(1);
+    let (_, after) = pause_at(&mut host, at, ONLY_3, one(3, 1_000), Picos::from_millis(3));
+    let response = Picos::from_micros(50);
+    let in_response = times(&after, 3).iter().filter(|t| **t < at + response).count() as u64;
+    let fits = response.0 / FRAME_TIME.0;
+    assert!(
+        in_response == fits || in_response == fits + 1,
+        "{in_response} frames, {fits} fit"
+    );
+    let resumed = times(&after, 3).into_iter().find(|t| *t >= at + response);
+    assert_eq!(resumed, Some(at + response + GIGABIT.pause(1_000)));
+}
+
+#[test]
+fn zero_quanta_resume_at_once_and_a_new_value_replaces_the_timer() {
+    let mut host = sender(vec![flow(3, 3)]);
+    host.start(Picos::ZERO);
+    let at = Picos::from_millis(1);
+    let xon = Picos::from_millis(4);
+    let (_, silent) = pause_at(&mut host, at, ONLY_3, one(3, 0xffff), xon);
+    assert!(times(&silent, 3).iter().all(|t| *t <= at + RESPONSE));
+    pfc(&mut host, xon, ONLY_3, [0; 8]);
+    let resumed = run_alone(&mut host, xon, Picos::from_millis(5));
+    assert_eq!(resumed[0].at, xon + RESPONSE);
+
+    // 100 quanta, and 100 again when half are over: 150 in all.
+    let first = Picos::from_millis(5);
+    pfc(&mut host, first, ONLY_3, one(3, 100));
+    let second = first + GIGABIT.pause(50);
+    let mut frames = run_alone(&mut host, first, second);
+    pfc(&mut host, second, ONLY_3, one(3, 100));
+    frames.extend(run_alone(&mut host, second, Picos::from_millis(6)));
+    let resumed = frames.iter().map(|f| f.at).find(|t| *t > first + RESPONSE);
+    assert_eq!(resumed, Some(first + RESPONSE + GIGABIT.pause(150)));
+}
+
+#[test]
+fn all_eight_classes_resume_each_at_its_own_time() {
+    let mut host = eight_classes();
+    let at = Picos::from_millis(2);
+    let quanta: [u16; 8] = std::array::from_fn(|n| 1_000 * (n as u16 + 1));
+    let (_, after) = pause_at(&mut host, at, 0xff, quanta, Picos::from_millis(20));
+    for class in 0..8 {
+        let until = at + RESPONSE + GIGABIT.pause(quanta[class]);
+        let first = times(&after, class as u32)
+            .into_iter()
+            .find(|t| *t > at + RESPONSE)
+            .unwrap();
+        assert!(
+            first >= until && first <= until + Picos(2 * FRAME_TIME.0 * (class as u64 + 1)),
+            "{class}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_a_pause_of_this_nic_changes_nothing() {
+    let undisturbed = {
+        let mut host = sender(vec![flow(3, 3)]);
+        host.start(Picos::ZERO);
+        run_alone(&mut host, Picos::ZERO, Picos::from_millis(3))
+    };
+    let disturb = |frame: &[u8], honoured: u8| {
+        let mut config = host_config(1);
+        config.flows = vec![flow(3, 3)];
+        config.nic.pfc_honoured = honoured;
+        let mut host = Host::new(&config).unwrap();
+        host.start(Picos::ZERO);
+        let at = Picos::from_millis(1);
+        let mut frames = run_alone(&mut host, Picos::ZERO, at);
+        host.receive(at, 0, frame, &parse(frame));
+        frames.extend(run_alone(&mut host, at, Picos::from_millis(3)));
+        frames
+    };
+    let xoff = |enable: u8| {
+        MacControl::Pfc(Pfc {
+            enable,
+            quanta: [0xffff; 8],
+        })
+        .to_frame(mac(9))
+        .to_vec()
+    };
+    let other_address = {
+        let mut frame = xoff(0xff);
+        frame[5] = 2;
+        frame
+    };
+    let unknown_opcode = {
+        let mut frame = xoff(0xff);
+        frame[15] = 2;
+        frame
+    };
+    assert_eq!(disturb(&xoff(0), 0xff), undisturbed, "no bit set");
+    assert_eq!(disturb(&xoff(!ONLY_3), 0xff), undisturbed, "other priorities");
+    assert_eq!(
+        disturb(&xoff(0xff), !ONLY_3),
+        undisturbed,
+        "priority not honoured"
+    );
+    assert_eq!(
+        disturb(&MacControl::Pause { quanta: 0xffff }.to_frame(mac(9)), 0xff),
+        undisturbed,
+        "802.3x"
+    );
+    assert_eq!(disturb(&other_address, 0xff), undisturbed, "another address");
+    assert_eq!(disturb(&unknown_opcode, 0xff), undisturbed, "another opcode");
+    assert_eq!(disturb(&xoff(0xff)[..30], 0xff), undisturbed, "cut short");
+    assert_ne!(disturb(&xoff(ONLY_3), 0xff), undisturbed);
+}
+
+#[test]
+fn a_pause_that_ended_while_the_caller_slept_does_not_let_frames_out_from_before_its_end() {
+    let mut host = sender(vec![flow(3, 3)]);
+    host.start(Picos::ZERO);
+    let at = Picos::from_millis(1);
+    run_alone(&mut host, Picos::ZERO, at);
+    pfc(&mut host, at, ONLY_3, one(3, 1_000));
+    let resumed = at + RESPONSE + GIGABIT.pause(1_000);
+    let late = resumed + Picos(FRAME_TIME.0 * 5);
+    let mut buf = [0; 2048];
+    let mut burst = 0;
+    while host.transmit(late, wall_ns(late), &mut buf).is_some() {
+        burst += 1;
+    }
+    assert_eq!(burst, 6, "one at the end of the pause, five in the time since");
+}
+
+#[test]
+fn a_slow_receiver_pauses_its_peer_and_loses_nothing() {
+    let mut slow = host_config(2);
+    slow.nic.receive_buffer = Some(ReceiveBuffer {
+        buffer_bytes: 100_000,
+        drain_bps: 300_000_000,
+        xoff_bytes: 60_000,
+        xon_bytes: 30_000,
+        pfc_enabled: 0xff,
+        pause_quanta: 2_000,
+        dscp_to_class: std::array::from_fn(|dscp| dscp as u8 / 8),
+    });
+    let mut cable = Cable::new(
+        [sender(vec![flow(3, 3)]), Host::new(&slow).unwrap()],
+        |_, frame| vec![frame],
+    );
+    cable.hosts[0].start(Picos::ZERO);
+    cable.run_and_drain(Picos::from_millis(100));
+    let (left, right) = (
+        cable.hosts[0].results(cable.now),
+        cable.hosts[1].results(cable.now),
+    );
+    assert_eq!(right.received[0].received_frames, left.sent[0].sent_frames);
+    assert_eq!(right.nic.rx_dropped_frames, [0; 8]);
+    assert!(
+        right.nic.pfc_tx[3] > 2 && right.nic.pfc_tx[3] == left.nic.pfc_rx[3],
+        "{:?}",
+        right.nic
+    );
+    assert_eq!(right.nic.pfc_tx.iter().sum::<u64>(), right.nic.pfc_tx[3]);
+    // 1086 bytes are drained for 1024 of payload.
+    let drained = 300_000_000 * 1024 / 1086;
+    let goodput = right.received[0].goodput_bps;
+    assert!(
+        goodput.abs_diff(drained) < drained / 50,
+        "{goodput}, the buffer drains {drained}"
+    );
+}
+
+#[test]
+fn a_slow_receiver_without_pfc_drops_and_says_so() {
+    let mut slow = host_config(2);
+    slow.nic.receive_buffer = Some(ReceiveBuffer {
+        buffer_bytes: 20_000,
+        drain_bps: 500_000_000,
+        xoff_bytes: 10_000,
+        xon_bytes: 5_000,
+        pfc_enabled: 0,
+        pause_quanta: 2_000,
+        dscp_to_class: std::array::from_fn(|dscp| dscp as u8 / 8),
+    });
+    let mut cable = Cable::new(
+        [sender(vec![flow(3, 3)]), Host::new(&slow).unwrap()],
+        |_, frame| vec![frame],
+    );
+    cable.hosts[0].start(Picos::ZERO);
+    cable.run_and_drain(Picos::from_millis(20));
+    let (left, right) = (
+        cable.hosts[0].results(cable.now),
+        cable.hosts[1].results(cable.now),
+    );
+    let lost = left.sent[0].sent_frames - right.received[0].received_frames;
+    assert!(lost > 0);
+    assert_eq!(right.nic.rx_dropped_frames[3], lost);
+    assert_eq!(right.nic.pfc_tx, [0; 8]);
+}

@@ -1,0 +1,233 @@
+//! The lab file as written: `*.xoff.yml`, in containerlab's shape.
+//!
+//! Only its form is checked here, by serde; what the words mean is `resolve`'s business. Everything that can
+//! be wrong carries its place in the file.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LabFile {
+    pub(super) name: Spanned<String>,
+    pub(super) topology: Topology,
+    pub(super) workload: Option<Workload>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Topology {
+    pub(super) nodes: Ordered<Node>,
+    #[serde(default)]
+    pub(super) links: Vec<Spanned<Link>>,
+}
+
+/// A node of any kind: which fields a kind has is checked later, where the message can say so.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Node {
+    pub(super) kind: Spanned<String>,
+    pub(super) config: Option<Spanned<ConfigSource>>,
+    pub(super) mac: Option<Spanned<String>>,
+    pub(super) ipv4: Option<Spanned<String>>,
+    pub(super) ipv6: Option<Spanned<String>>,
+    pub(super) nic: Option<Spanned<Nic>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nic {
+    pub(super) response_ns: Option<u64>,
+    pub(super) buffer_bytes: Option<u32>,
+    pub(super) drain: Option<Spanned<String>>,
+    pub(super) pfc: Option<Vec<Spanned<u8>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Link {
+    pub(super) endpoints: Spanned<Vec<Spanned<Endpoint>>>,
+    pub(super) speed: Option<Spanned<String>>,
+    pub(super) mtu: Option<Spanned<u32>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Workload {
+    pub(super) duration: Spanned<String>,
+    pub(super) drain: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) flows: Vec<Spanned<Flow>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Flow {
+    pub(super) name: Spanned<String>,
+    pub(super) from: Spanned<OneOrMore>,
+    pub(super) to: Spanned<String>,
+    pub(super) rate: Option<Spanned<String>>,
+    pub(super) dscp: Option<Spanned<u8>>,
+    pub(super) ecn: Option<bool>,
+    pub(super) class: Option<Spanned<u8>>,
+    pub(super) lossless: Option<bool>,
+    pub(super) frame: Option<Spanned<u32>>,
+    pub(super) message_bytes: Option<Spanned<u32>>,
+    pub(super) ip: Option<Spanned<u8>>,
+    pub(super) start: Option<Spanned<String>>,
+}
+
+/// `"h1:eth0"`, or an existing device as `external: eth1` (or in one string, `"external:eth1"`).
+#[derive(Debug)]
+pub(super) enum Endpoint {
+    Node { node: String, interface: String },
+    External { device: String },
+}
+
+/// A path, an inline `config_db`, `preset: NAME`, or a list of those.
+#[derive(Debug)]
+pub(super) enum ConfigSource {
+    Path(String),
+    Inline(serde_json::Map<String, Value>),
+    Preset(String),
+    Layers(Vec<Spanned<ConfigSource>>),
+}
+
+/// One name, or a list of names.
+#[derive(Debug)]
+pub(super) struct OneOrMore(pub(super) Vec<Spanned<String>>);
+
+/// A mapping that keeps the order of the file.
+#[derive(Debug)]
+pub(super) struct Ordered<V>(pub(super) Vec<(Spanned<String>, V)>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for InOrder<V> {
+            type Value = Ordered<V>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping from names to nodes")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Ordered(entries))
+            }
+        }
+        deserializer.deserialize_map(InOrder(PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for OneOrMore {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Names;
+        impl<'de> Visitor<'de> for Names {
+            type Value = OneOrMore;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a host, or a list of names")
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
+                // A lone name has the place of the whole field.
+                let unknown = serde_saphyr::Location::UNKNOWN;
+                Ok(OneOrMore(vec![Spanned {
+                    value: name.to_owned(),
+                    referenced: unknown,
+                    defined: unknown,
+                }]))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    names.push(name);
+                }
+                Ok(OneOrMore(names))
+            }
+        }
+        deserializer.deserialize_any(Names)
+    }
+}
+
+impl<'de> Deserialize<'de> for Endpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct End;
+        const SHAPE: &str = "an endpoint: \"NODE:INTERFACE\", or `external: DEVICE`";
+        impl<'de> Visitor<'de> for End {
+            type Value = Endpoint;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(SHAPE)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                let (node, interface) = text
+                    .split_once(':')
+                    .map(|(node, interface)| (node.trim().to_owned(), interface.trim().to_owned()))
+                    .filter(|(node, interface)| !node.is_empty() && !interface.is_empty())
+                    .ok_or_else(|| E::custom(format!("\"{text}\" is no endpoint; write {SHAPE}")))?;
+                Ok(match node.as_str() {
+                    "external" => Endpoint::External { device: interface },
+                    _ => Endpoint::Node { node, interface },
+                })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let entry: Option<(String, String)> = map.next_entry()?;
+                match (entry, map.next_key::<String>()?) {
+                    (Some((key, device)), None) if key == "external" => Ok(Endpoint::External { device }),
+                    _ => Err(de::Error::custom(format!("this is no endpoint; write {SHAPE}"))),
+                }
+            }
+        }
+        deserializer.deserialize_any(End)
+    }
+}
+
+impl<'de> Deserialize<'de> for ConfigSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Source;
+        impl<'de> Visitor<'de> for Source {
+            type Value = ConfigSource;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path, `preset: NAME`, an inline config_db mapping, or a list of those")
+            }
+            fn visit_str<E: de::Error>(self, path: &str) -> Result<Self::Value, E> {
+                Ok(ConfigSource::Path(path.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut tables = serde_json::Map::new();
+                while let Some((table, value)) = map.next_entry::<String, Value>()? {
+                    tables.insert(table, as_config_db(value));
+                }
+                if let (1, Some(Value::String(name))) = (tables.len(), tables.get("preset")) {
+                    return Ok(ConfigSource::Preset(name.clone()));
+                }
+                Ok(ConfigSource::Inline(tables))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut layers = Vec::new();
+                while let Some(layer) = list.next_element()? {
+                    layers.push(layer);
+                }
+                Ok(ConfigSource::Layers(layers))
+            }
+        }
+        deserializer.deserialize_any(Source)
+    }
+}
+
+/// `config_db.json` writes every scalar as a string; YAML reads `3` as a number.
+fn as_config_db(value: Value) -> Value {
+    match value {
+        Value::Bool(flag) => Value::String(flag.to_string()),
+        Value::Number(number) => Value::String(number.to_string()),
+        Value::Array(items) => Value::Array(items.into_iter().map(as_config_db).collect()),
+        Value::Object(map) => Value::Object(map.into_iter().map(|(k, v)| (k, as_config_db(v))).collect()),
+        Value::Null => Value::String(String::new()),
+        text @ Value::String(_) => text,
+    }
+}

@@ -1,0 +1,63 @@
+//! Labs: hosts in network namespaces around a switch, from one file, and nothing left of them afterwards.
+//!
+//! A lab is a tree of processes of this program, each of which has one job:
+//!
+//! ```text
+//! command line    reads the file, claims the lab's name, shows progress        (goes away after `lab up`)
+//!   └ launcher    enters new user, network and PID namespaces, gives borrowed devices back at the end
+//!       └ init    PID 1 of the PID namespace: makes namespaces and cables, then only waits
+//!           └ switch   the switch, the model hosts, the control socket
+//! ```
+//!
+//! Nothing has a name in the file system: namespaces live by descriptors, sockets are abstract. Each process
+//! watches the one above through a pipe, and the kernel kills everything in the PID namespace with its init.
+//! So whichever of them is killed, with SIGKILL too, the others go, and with the last of them everything does.
+
+pub mod child;
+mod external;
+mod file;
+mod launch;
+mod options;
+pub mod plan;
+mod problem;
+mod registry;
+mod resolve;
+mod run;
+mod stage;
+mod status;
+mod supervisor;
+pub(crate) mod units;
+mod wire;
+
+pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
+pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
+pub use problem::{Problem, Problems};
+pub use registry::{RunningLab, address, running};
+pub use resolve::{load, parse};
+pub use run::{down, ls, run, up};
+pub use status::StatusPipe;
+pub use wire::hand_over_tap;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs an inner process of a lab, if that is what the command line asks for; `arguments` without the
+/// program's name. To be called first thing in `main`, while there is a single thread: the launcher enters
+/// namespaces as only a process of one thread can.
+pub fn internal(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut arguments = arguments
+        .into_iter()
+        .map(|argument| argument.to_string_lossy().into_owned());
+    let stage = stage::Stage::from_argument(&arguments.next()?)?;
+    let inherited = stage::Inherited::from_arguments(arguments);
+    nix::sys::prctl::set_name(stage.process_name()).ok();
+    let result = match stage {
+        stage::Stage::Launch => launch::main(&inherited),
+        stage::Stage::Init => supervisor::main(&inherited),
+        stage::Stage::Switch => child::main(&inherited),
+    };
+    Some(result.unwrap_or_else(|failure| {
+        eprintln!("{failure}");
+        failure.exit.into()
+    }))
+}

@@ -1,0 +1,73 @@
+//! What a command asks of a lab, beside its file.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// `xoff lab run`.
+#[derive(Clone, Debug)]
+pub struct LabRunArgs {
+    /// The lab file.
+    pub file: PathBuf,
+    /// How to run it.
+    pub options: LabOptions,
+}
+
+/// `xoff lab up`.
+#[derive(Clone, Debug)]
+pub struct LabUpArgs {
+    /// The lab file.
+    pub file: PathBuf,
+    /// How to run it.
+    pub options: LabOptions,
+}
+
+/// How a lab is run. Handed to the switch as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabOptions {
+    /// Where the report goes, as JSON. Becomes absolute before anything is started.
+    pub report: Option<PathBuf>,
+    /// Model time runs so many times slower than the wall, at least 1.
+    pub dilate: u32,
+    /// Threads of the driver; `None` leaves it to the driver.
+    pub workers: Option<usize>,
+    /// Pinning: `auto`, `none` or a list of cores (`0,1`).
+    pub pin: String,
+    /// Idle policy: `adaptive` or `spin`.
+    pub idle: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Backend of the ports towards hosts: `auto`, `packet`, `tap` or `pnet`. With `tap` the switch owns a tap
+    /// per host instead of a veth pair. External devices are always opened as what they are.
+    pub backend: String,
+}
+
+impl Default for LabOptions {
+    fn default() -> LabOptions {
+        LabOptions {
+            report: None,
+            dilate: 1,
+            workers: None,
+            pin: "auto".to_owned(),
+            idle: "adaptive".to_owned(),
+            seed: 0,
+            backend: "auto".to_owned(),
+        }
+    }
+}
+
+impl LabOptions {
+    /// Whether hosts hang on taps that the switch makes.
+    pub fn uses_taps(&self) -> bool {
+        self.backend == "tap"
+    }
+}
+
+/// What a lab is up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// `lab run`: the workload, then a result, then the end.
+    Run,
+    /// `lab up`: until it is asked to stop. The workload is not started.
+    Up,
+}

@@ -1,0 +1,195 @@
+//! A lab, checked and complete: every default is filled in, every name resolved.
+//!
+//! The plan is what the command line hands to the processes of the lab, so it can be written and read.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+/// Port speed where neither the lab file nor the switch's configuration has one, in Mb/s.
+pub const SPEED_MBPS_DEFAULT: u32 = 1000;
+/// MTU of a link's veth where the lab file has none, in bytes: RoCE's 4096 and jumbo frames fit.
+pub const MTU_DEFAULT: u32 = 9216;
+
+/// A whole lab.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabPlan {
+    /// Name of the lab, unique among the running labs of a user.
+    pub name: String,
+    /// Switches in the order of the file.
+    pub switches: Vec<SwitchPlan>,
+    /// Hosts in the order of the file.
+    pub hosts: Vec<HostPlan>,
+    /// Cables. Every port of a switch is used at most once, every host has exactly one.
+    pub links: Vec<LinkPlan>,
+    /// What the hosts send.
+    pub workload: WorkloadPlan,
+}
+
+/// A switch of a lab.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SwitchPlan {
+    /// Its name.
+    pub name: String,
+    /// Its configuration: layers, the later over the earlier, table by table, key by key, field by field.
+    pub config: Vec<ConfigLayer>,
+}
+
+/// One layer of a switch's configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ConfigLayer {
+    /// The text of a `config_db.json`.
+    Text {
+        /// Where it came from, for messages: a path, or `FILE:LINE` of an inline mapping.
+        source: String,
+        /// JSON.
+        text: String,
+    },
+    /// A built-in preset, made for the ports of the switch in this lab.
+    Preset {
+        /// Its name, such as `roce-lossless`.
+        name: String,
+        /// Where it is asked for, `FILE:LINE`.
+        source: String,
+    },
+}
+
+/// An RDMA host of ours, in a namespace of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostPlan {
+    /// Its name.
+    pub name: String,
+    /// Its interface, as the links call it (`eth0`).
+    pub interface: String,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Its IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub ipv6: Ipv6Addr,
+    /// What is special about its NIC.
+    pub nic: NicPlan,
+}
+
+/// The NIC of a host; `None` is the model's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicPlan {
+    /// From the arrival of a pause to its effect, in nanoseconds of model time.
+    pub response_ns: Option<u64>,
+    /// Size of a receive buffer that drains slower than the link fills it, in bytes.
+    pub buffer_bytes: Option<u32>,
+    /// How fast that buffer drains, in bits per second of model time.
+    pub drain_bps: Option<u64>,
+    /// Priorities whose pauses the NIC obeys, one bit each.
+    pub pfc_honoured: Option<u8>,
+}
+
+/// A cable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkPlan {
+    /// Index of the switch in [`LabPlan::switches`].
+    pub switch: usize,
+    /// Name of the port there, such as `Ethernet0`.
+    pub port: String,
+    /// What is at the other end.
+    pub far: FarEnd,
+    /// Speed in Mb/s, if the lab file says one. Otherwise the configuration of the port decides, and where
+    /// that says nothing either, [`SPEED_MBPS_DEFAULT`].
+    pub speed_mbps: Option<u32>,
+    /// MTU of the interfaces, in bytes.
+    pub mtu: u32,
+    /// Where the link is in the lab file, `FILE:LINE`, for messages.
+    pub source: String,
+}
+
+/// The end of a cable that is not a switch's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FarEnd {
+    /// A host: index in [`LabPlan::hosts`].
+    Host(usize),
+    /// An existing network device of this machine, which becomes the switch's port.
+    External(String),
+}
+
+/// What is sent, and for how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadPlan {
+    /// Model time during which the hosts send, in nanoseconds. Zero: nothing is sent.
+    pub duration_ns: u64,
+    /// Model time allowed afterwards for what is still in the switch, in nanoseconds.
+    pub drain_ns: u64,
+    /// One flow per sender.
+    pub flows: Vec<FlowPlan>,
+}
+
+/// One flow, from one host to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowPlan {
+    /// Name of its group in the file; several senders share it.
+    pub name: String,
+    /// The sender: index in [`LabPlan::hosts`].
+    pub from: usize,
+    /// The receiver: index in [`LabPlan::hosts`].
+    pub to: usize,
+    /// What it offers.
+    pub rate: RatePlan,
+    /// DSCP of its frames, 0 to 63.
+    pub dscp: u8,
+    /// ECN field of its frames: whether a switch may mark them.
+    pub ecn_capable: bool,
+    /// Transmit queue of the sender's NIC and priority whose pauses stop it, 0 to 7.
+    pub class: u8,
+    /// Whether the lab demands that none of it is lost.
+    pub lossless: bool,
+    /// Length of a full frame as a socket sees it (no FCS), in bytes.
+    pub frame_len: u32,
+    /// Length of an RDMA message, in bytes.
+    pub message_bytes: u32,
+    /// IP version of its frames.
+    pub ip: IpVersion,
+    /// It starts so long after the workload does, in nanoseconds of model time.
+    pub start_ns: u64,
+}
+
+/// The rate a flow offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RatePlan {
+    /// Share of the sender's link, in millionths, 1 to 1 000 000.
+    LinkShare(u32),
+    /// Bits on the wire per second of model time, preamble and gap included.
+    WireBitsPerSecond(u64),
+}
+
+/// An IP version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl HostPlan {
+    /// The host's address of a version.
+    pub fn address(&self, version: IpVersion) -> IpAddr {
+        match version {
+            IpVersion::V4 => self.ipv4.into(),
+            IpVersion::V6 => self.ipv6.into(),
+        }
+    }
+}
+
+impl LabPlan {
+    /// The cable of a host.
+    pub fn link_of_host(&self, host: usize) -> Option<&LinkPlan> {
+        self.links.iter().find(|link| link.far == FarEnd::Host(host))
+    }
+
+    /// The devices of this machine that the lab borrows.
+    pub fn external_devices(&self) -> impl Iterator<Item = &str> {
+        self.links.iter().filter_map(|link| match &link.far {
+            FarEnd::External(device) => Some(device.as_str()),
+            FarEnd::Host(_) => None,
+        })
+    }
+}

@@ -1,0 +1,231 @@
+use std::path::Path;
+
+use super::super::plan::{ConfigLayer, FarEnd, RatePlan};
+use super::*;
+
+const INCAST: &str = r#"
+name: small
+topology:
+  nodes:
+    sw1:
+      kind: switch
+      config:
+        - preset: roce-lossless
+        - {PORT_QOS_MAP: {Ethernet0: {pfc_enable: "", number: 3}}}
+    h2: {kind: model, mac: "02:00:00:00:00:22"}
+    h1: {kind: model, nic: {response_ns: 500, pfc: [3, 4]}}
+  links:
+    - endpoints: ["h1:eth0", "sw1:Ethernet0"]
+      speed: 10g
+      mtu: 4200
+    - {endpoints: ["sw1:Ethernet4", "h2:eth1"]}
+    - endpoints: ["sw1:Ethernet8", external: eth7]
+workload:
+  duration: 20s
+  flows:
+    - {name: all, from: h1, to: h2, lossless: true}
+    - {name: some, from: [h1], to: h2, rate: 40%, dscp: 8, frame: 1082}
+"#;
+
+fn plan(text: &str) -> Result<LabPlan, Problems> {
+    parse(text, "a.xoff.yml", Path::new("/nowhere"))
+}
+
+#[test]
+fn a_file_becomes_a_plan_with_its_defaults() {
+    let plan = plan(INCAST).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(
+        plan.hosts
+            .iter()
+            .map(|host| host.name.as_str())
+            .collect::<Vec<_>>(),
+        ["h2", "h1"],
+        "in the file's order"
+    );
+    let [h2, h1] = plan.hosts.as_slice() else {
+        panic!("two hosts")
+    };
+    assert_eq!((h2.mac, h2.interface.as_str()), ([2, 0, 0, 0, 0, 0x22], "eth1"));
+    assert_eq!(
+        (h1.mac, h1.ipv4.to_string().as_str()),
+        ([2, 0x58, 0x4f, 0x46, 0, 2], "10.0.0.2")
+    );
+    assert_eq!(
+        (h1.nic.response_ns, h1.nic.pfc_honoured),
+        (Some(500), Some(0b1_1000))
+    );
+    let [a, b, c] = plan.links.as_slice() else {
+        panic!("three links")
+    };
+    assert_eq!(
+        (a.port.as_str(), a.speed_mbps, a.mtu, &a.far),
+        ("Ethernet0", Some(10_000), 4200, &FarEnd::Host(1))
+    );
+    assert_eq!((b.speed_mbps, b.mtu, &b.far), (None, 9216, &FarEnd::Host(0)));
+    assert_eq!(
+        (&c.far, c.source.as_str()),
+        (&FarEnd::External("eth7".into()), "a.xoff.yml:17")
+    );
+    let [all, some] = plan.workload.flows.as_slice() else {
+        panic!("two flows")
+    };
+    assert_eq!(
+        (all.from, all.to, all.dscp, all.class, all.frame_len),
+        (1, 0, 26, 3, 1082)
+    );
+    assert_eq!(
+        (all.rate, all.ecn_capable, all.message_bytes),
+        (RatePlan::LinkShare(1_000_000), true, 1 << 20)
+    );
+    assert_eq!(
+        (some.rate, some.class, some.lossless),
+        (RatePlan::LinkShare(400_000), 1, false)
+    );
+    let [
+        ConfigLayer::Preset { name, .. },
+        ConfigLayer::Text { source, text },
+    ] = plan.switches[0].config.as_slice()
+    else {
+        panic!("two layers")
+    };
+    assert_eq!(
+        (name.as_str(), source.as_str()),
+        ("roce-lossless", "a.xoff.yml:9")
+    );
+    assert_eq!(
+        text, r#"{"PORT_QOS_MAP":{"Ethernet0":{"pfc_enable":"","number":"3"}}}"#,
+        "scalars are strings"
+    );
+}
+
+/// Each change makes the file wrong in one way; the message names the line, the thing and the remedy.
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let cases: [(&str, &str, &[&str]); 27] = [
+        (
+            "name: small",
+            "name: a b",
+            &["a.xoff.yml:2:7", "\"a b\"", "letters"],
+        ),
+        ("name: small", "nam: small", &["a.xoff.yml:2", "nam"]),
+        (
+            "kind: switch",
+            "kind: swich",
+            &["a.xoff.yml:6", "\"swich\"", "switch (", "model ("],
+        ),
+        ("kind: switch", "kind: vm", &["this version has no kind \"vm\""]),
+        ("    h2: {kind", "    sw1: {kind", &["a.xoff.yml:10", "sw1"]),
+        (
+            "mac: \"02:00:00:00:00:22\"",
+            "mac: \"03:00:00:00:00:22\"",
+            &["a.xoff.yml:10", "unicast"],
+        ),
+        (
+            "mac: \"02:00:00:00:00:22\"",
+            "mac: \"02:58:4f:46:00:02\"",
+            &["h2 and h1", "02:58:4f:46:00:02"],
+        ),
+        (
+            "mac: \"02:00:00:00:00:22\"",
+            "ipv4: 10.0.0.256",
+            &["a.xoff.yml:10", "10.0.0.256", "10.0.0.1"],
+        ),
+        (
+            "mac: \"02:00:00:00:00:22\"",
+            "config: {}",
+            &["a host has no `config`"],
+        ),
+        ("pfc: [3, 4]", "pfc: [8]", &["a.xoff.yml:11", "8", "0 to 7"]),
+        (
+            "response_ns: 500",
+            "response: 500",
+            &["a.xoff.yml:11", "response"],
+        ),
+        ("response_ns: 500", "buffer_bytes: 500", &["drain"]),
+        (
+            "- preset: roce-lossless",
+            "- none.json",
+            &["a.xoff.yml:8", "/nowhere/none.json", "relative"],
+        ),
+        (
+            "\"h1:eth0\", ",
+            "\"h3:eth0\", ",
+            &["a.xoff.yml:13", "\"h3\"", "sw1, h2, h1"],
+        ),
+        (
+            "\"h1:eth0\", ",
+            "\"h1\", ",
+            &["a.xoff.yml:13", "\"h1\"", "NODE:INTERFACE"],
+        ),
+        ("\"h1:eth0\", ", "", &["two endpoints", "has 1"]),
+        (
+            "Ethernet4",
+            "Ethernet0",
+            &["a.xoff.yml:16", "sw1:Ethernet0 is used by more than one"],
+        ),
+        ("external: eth7", "\"h1:eth1\"", &["a.xoff.yml:17", "second link"]),
+        ("external: eth7", "other: eth7", &["a.xoff.yml:17", "external"]),
+        (
+            "external: eth7",
+            "external: averylonginterface",
+            &["a.xoff.yml:17", "averylonginterface"],
+        ),
+        ("speed: 10g", "speed: 2t", &["a.xoff.yml:14:14", "\"2t\"", "1.6t"]),
+        ("mtu: 4200", "mtu: 1000", &["1082 bytes", "MTU of 1000", "1068"]),
+        (
+            "duration: 20s",
+            "duration: 20",
+            &["a.xoff.yml:19", "\"20\"", "20s"],
+        ),
+        (
+            "to: h2, lossless: true",
+            "to: sw1",
+            &["a.xoff.yml:21", "\"sw1\"", "h2, h1"],
+        ),
+        ("to: h2, lossless: true", "to: h1", &["sends to itself"]),
+        ("rate: 40%", "rate: 140%", &["a.xoff.yml:22", "140%", "100 %"]),
+        ("frame: 1082", "frame: 1083", &["1083", "multiple of 4"]),
+    ];
+    for (from, to, expected) in cases {
+        let text = INCAST.replacen(from, to, 1);
+        assert_ne!(text, INCAST, "{from} is in the file");
+        let problems = plan(&text).expect_err(to).to_string();
+        for part in expected {
+            assert!(problems.contains(part), "{to}: {part:?} is not in:\n{problems}");
+        }
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let text = INCAST
+        .replace("speed: 10g", "speed: fast")
+        .replace("rate: 40%", "rate: much");
+    let problems = plan(&text).expect_err("two mistakes");
+    assert_eq!(problems.0.len(), 2, "{problems}");
+}
+
+#[test]
+fn a_file_that_is_no_lab_is_refused() {
+    for text in [
+        "",
+        "[]",
+        "name: x",
+        "\u{0}",
+        "a: [",
+        "name: x\ntopology: {nodes: {}}",
+    ] {
+        assert!(plan(text).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let problems = load(Path::new("no/such.xoff.yml"))
+        .expect_err("it is missing")
+        .to_string();
+    assert!(
+        problems.contains("no/such.xoff.yml") && problems.contains("testbeds/incast.xoff.yml"),
+        "{problems}"
+    );
+}

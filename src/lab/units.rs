@@ -1,0 +1,167 @@
+//! Quantities as people write them in a lab file.
+
+/// What a quantity may look like, for messages.
+pub(crate) const DURATION: &str = "a duration such as 20s, 500ms, 10us or 2m";
+/// The same of a speed.
+pub(crate) const SPEED: &str = "a speed from 10m to 1.6t, such as 100m, 1g, 25g or 400g";
+/// The same of a rate.
+pub(crate) const RATE: &str =
+    "a share of the link from above 0 to 100 %, such as 40%, or bits per second, such as 250m or 1g";
+/// The same of a hardware address.
+pub(crate) const MAC: &str = "a unicast address of six bytes, such as 02:00:00:00:00:01";
+
+/// Splits `20.5ms` into the number and its unit, in lower case.
+fn number_and_unit(text: &str) -> Option<(f64, String)> {
+    let text = text.trim();
+    let at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let number: f64 = number.parse().ok()?;
+    Some((number, unit.trim().to_ascii_lowercase()))
+}
+
+/// Nanoseconds of a duration. A number needs its unit, except for zero.
+pub(crate) fn duration_ns(text: &str) -> Option<u64> {
+    let (number, unit) = number_and_unit(text)?;
+    let scale = match unit.as_str() {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        "" if number == 0.0 => 1.0,
+        _ => return None,
+    };
+    let ns = (number * scale).round();
+    // Model time is 64 bits of picoseconds.
+    (ns <= 1.8e16).then_some(ns as u64)
+}
+
+fn bits_per_second(text: &str) -> Option<f64> {
+    let (number, unit) = number_and_unit(text)?;
+    let unit = unit
+        .strip_suffix("bit/s")
+        .or(unit.strip_suffix("bps"))
+        .or(unit.strip_suffix("b/s"))
+        .unwrap_or(&unit);
+    let scale = match unit {
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
+        _ => return None,
+    };
+    Some(number * scale)
+}
+
+/// Mb/s of a link speed, 10 to 1 600 000.
+pub(crate) fn speed_mbps(text: &str) -> Option<u32> {
+    let mbps = bits_per_second(text)? / 1e6;
+    ((10.0..=1_600_000.0).contains(&mbps) && mbps.fract() == 0.0).then_some(mbps as u32)
+}
+
+/// A flow's rate.
+pub(crate) fn rate(text: &str) -> Option<super::plan::RatePlan> {
+    use super::plan::RatePlan;
+    if let Some(percent) = text.trim().strip_suffix('%') {
+        let millionths = (percent.trim().parse::<f64>().ok()? * 1e4).round();
+        return (1.0..=1e6)
+            .contains(&millionths)
+            .then_some(RatePlan::LinkShare(millionths as u32));
+    }
+    let bps = bits_per_second(text)?.round();
+    (1.0..=1.6e12)
+        .contains(&bps)
+        .then_some(RatePlan::WireBitsPerSecond(bps as u64))
+}
+
+/// A unicast hardware address.
+pub(crate) fn mac(text: &str) -> Option<[u8; 6]> {
+    let mut bytes = [0; 6];
+    let mut parts = text.trim().split([':', '-']);
+    for byte in &mut bytes {
+        let part = parts.next()?;
+        let hex = part.len() <= 2 && part.bytes().all(|c| c.is_ascii_hexdigit());
+        *byte = u8::from_str_radix(part, 16).ok().filter(|_| hex)?;
+    }
+    (parts.next().is_none() && bytes[0] & 1 == 0 && bytes != [0; 6]).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::RatePlan;
+    use super::*;
+
+    #[test]
+    fn durations_need_their_unit() {
+        for (text, ns) in [
+            ("20s", Some(20_000_000_000)),
+            ("1.5 ms", Some(1_500_000)),
+            ("2m", Some(120_000_000_000)),
+            ("10us", Some(10_000)),
+            ("0", Some(0)),
+            ("20", None),
+            ("", None),
+            ("s", None),
+            ("-1s", None),
+            ("1e3s", None),
+            ("9999999999h", None),
+        ] {
+            assert_eq!(duration_ns(text), ns, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn speeds_are_whole_megabits_in_range() {
+        for (text, mbps) in [
+            ("10m", Some(10)),
+            ("1g", Some(1000)),
+            ("2.5G", Some(2500)),
+            ("1.6t", Some(1_600_000)),
+            ("100Mbps", Some(100)),
+            ("400 Gbit/s", Some(400_000)),
+            ("9m", None),
+            ("1.7t", None),
+            ("1000", None),
+            ("10.5m", None),
+            ("fast", None),
+        ] {
+            assert_eq!(speed_mbps(text), mbps, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn rates_are_shares_or_bits_per_second() {
+        for (text, value) in [
+            ("100%", Some(RatePlan::LinkShare(1_000_000))),
+            ("0.5 %", Some(RatePlan::LinkShare(5_000))),
+            ("250m", Some(RatePlan::WireBitsPerSecond(250_000_000))),
+            ("0%", None),
+            ("101%", None),
+            ("-4%", None),
+            ("NaN%", None),
+            ("0g", None),
+            ("12", None),
+        ] {
+            assert_eq!(rate(text), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn hardware_addresses_are_unicast() {
+        assert_eq!(mac("02:00:0a:ff:00:1"), Some([2, 0, 10, 255, 0, 1]));
+        assert_eq!(mac("02-00-00-00-00-01"), Some([2, 0, 0, 0, 0, 1]));
+        for bad in [
+            "01:00:00:00:00:01",
+            "00:00:00:00:00:00",
+            "02:00:00:00:00",
+            "02:00:00:00:00:01:02",
+            "x",
+            "+2:0:0:0:0:1",
+        ] {
+            assert_eq!(mac(bad), None, "{bad:?}");
+        }
+    }
+}

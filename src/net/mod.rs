@@ -1,0 +1,20 @@
+//! The kernel's side of a port: namespaces, links and their offloads.
+//!
+//! Everything here is synchronous and acts on the network namespace of the calling thread, with a fresh
+//! netlink socket per call: set-up is rare, and a socket kept open would belong to the namespace it was
+//! opened in rather than to the one the caller is in now. To act elsewhere, use [`Netns::run`].
+
+mod error;
+pub mod ethtool;
+mod link;
+mod netlink;
+mod netns;
+mod userns;
+mod veth;
+
+pub use error::{Error, Result};
+pub(crate) use link::check_name;
+pub use link::{LinkChange, LinkFacts, delete_link, disable_ipv6, link, links, move_link, set_link};
+pub use netns::{Netns, NetnsId};
+pub use userns::enter_user_namespace;
+pub use veth::{PeerOffloads, add_veth, clear_peer_offloads};

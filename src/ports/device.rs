@@ -1,0 +1,154 @@
+//! What the kernel says of a device while its port is open: whether it exists, is up, and what it dropped.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+/// A device of one namespace. Socket and file stay in the namespace they were opened in, so every thread may ask.
+#[derive(Debug)]
+pub(super) struct Device {
+    name: String,
+    index: u32,
+    socket: OwnedFd,
+    /// `/proc/net/dev` of that namespace; `None` where there is no `/proc`.
+    statistics: Option<File>,
+}
+
+impl Device {
+    /// The device `name` of the calling thread's namespace.
+    pub(super) fn here(name: &str) -> io::Result<Device> {
+        let socket = socket(
+            AddressFamily::Inet,
+            SockType::Datagram,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        )?;
+        Ok(Device {
+            name: name.to_owned(),
+            index: nix::net::if_::if_nametoindex(name)?,
+            socket,
+            statistics: File::open("/proc/thread-self/net/dev").ok(),
+        })
+    }
+
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Whether the device is still in its namespace; under whichever name, which is remembered.
+    pub(super) fn exists(&mut self) -> bool {
+        let mut request = empty_request();
+        request.ifr_ifru.ifru_ifindex = self.index as i32;
+        if self.ask(libc::SIOCGIFNAME, &mut request).is_err() {
+            return false;
+        }
+        let name: Vec<u8> = request
+            .ifr_name
+            .iter()
+            .map(|c| *c as u8)
+            .take_while(|c| *c != 0)
+            .collect();
+        if let Ok(name) = String::from_utf8(name)
+            && name != self.name
+        {
+            self.name = name;
+        }
+        true
+    }
+
+    /// Whether the device exists, is up and has a carrier.
+    pub(super) fn is_running(&mut self) -> bool {
+        self.exists()
+            && self
+                .flags()
+                .is_ok_and(|flags| flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
+    }
+
+    /// Frames the device dropped instead of sending them, since it was made.
+    pub(super) fn tx_dropped(&self) -> Option<u64> {
+        // 130 octets a device: more than 500 devices fit, and the rest of the file is read if they do not.
+        let mut text = vec![0; 64 * 1024];
+        let mut len = 0;
+        let file = self.statistics.as_ref()?;
+        loop {
+            match file.read_at(&mut text[len..], len as u64).ok()? {
+                0 => break,
+                n => len += n,
+            }
+            if len == text.len() {
+                text.resize(2 * len, 0);
+            }
+        }
+        tx_dropped_of(std::str::from_utf8(&text[..len]).ok()?, &self.name)
+    }
+
+    fn flags(&self) -> io::Result<i32> {
+        let mut request = empty_request();
+        // A name the kernel gave or accepted, so it leaves room for the terminating zero.
+        for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1]
+            .iter_mut()
+            .zip(self.name.bytes())
+        {
+            *to = from as libc::c_char;
+        }
+        self.ask(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS has written this member, and any bits are a valid `c_short`.
+        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }) & 0xffff)
+    }
+
+    fn ask(&self, question: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: both questions asked here read and write an `ifreq`, which is borrowed exclusively.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), question as _, request) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+fn empty_request() -> libc::ifreq {
+    libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_ifindex: 0 },
+    }
+}
+
+/// The column `drop` of `Transmit` in `/proc/net/dev`.
+fn tx_dropped_of(text: &str, name: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().nth(11)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+  lo:  10 1 0 0 0 0 0 0  10 1 0 0 0 0 0 0
+  tap1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+  tap10:1 2 3 4 5 6 7 8 9 10 11 99 13 14 15 16
+";
+
+    #[test]
+    fn the_drop_column_of_the_right_device_is_read() {
+        assert_eq!(tx_dropped_of(TEXT, "tap1"), Some(12));
+        assert_eq!(tx_dropped_of(TEXT, "tap10"), Some(99));
+        assert_eq!(tx_dropped_of(TEXT, "tap"), None);
+        assert_eq!(tx_dropped_of("tap:1 2", "tap"), None);
+    }
+
+    #[test]
+    fn loopback_exists_and_no_other_device_of_a_made_up_name() {
+        let mut lo = Device::here("lo").expect("every namespace has one");
+        assert!(lo.exists());
+        assert_eq!(lo.name, "lo");
+        let error = Device::here("no-such-dev").expect_err("no such device");
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+    }
+}

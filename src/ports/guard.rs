@@ -1,0 +1,198 @@
+//! What is checked and repaired on a netdev before it becomes a port, and put back afterwards.
+//!
+//! Each guard answers a trap that silently changes or eats frames: a bridge that takes PFC away, checksums left to
+//! hardware that does not exist, segments glued together, a kernel that answers what is meant for the switch.
+
+use std::fs;
+
+use crate::net::{self, LinkChange, LinkFacts, Netns, PeerOffloads, ethtool};
+
+use super::{PortError, PortSpec};
+
+/// What has to be put back on a device; done when it is dropped.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    device: String,
+    index: u32,
+    netns: Option<Netns>,
+    features: Option<ethtool::Features>,
+    arp_was_on: bool,
+    ipv6_was_on: bool,
+}
+
+/// Checks the device of `spec` and repairs what can be repaired. Notes say what was done.
+pub(super) fn guard(spec: &PortSpec, notes: &mut Vec<String>) -> Result<Guarded, PortError> {
+    let link = check(spec)?;
+    let mut guarded = Guarded {
+        device: spec.device.clone(),
+        index: link.index,
+        netns: Netns::current().ok(),
+        features: None,
+        arp_was_on: false,
+        ipv6_was_on: false,
+    };
+    // Before the device comes up, or the kernel would already have sent its own frames.
+    silence_kernel(spec, &link, &mut guarded, notes);
+    clear_own_offloads(spec, &mut guarded, notes);
+    clear_peer(spec, notes);
+    if !link.up {
+        let up = LinkChange {
+            up: Some(true),
+            ..LinkChange::default()
+        };
+        net::set_link(&spec.device, &up).map_err(|error| PortError::net(spec, error))?;
+        notes.push(format!(
+            "{0}: device '{1}' was down: up now (`ip link set dev {1} up`)",
+            spec.name, spec.device
+        ));
+    }
+    Ok(guarded)
+}
+
+/// What cannot be repaired.
+fn check(spec: &PortSpec) -> Result<LinkFacts, PortError> {
+    let link = net::link(&spec.device).map_err(|error| PortError::net(spec, error))?;
+    let (port, device) = (spec.name.clone(), spec.device.clone());
+    if let Some(master) = link.master {
+        return Err(PortError::InBridge { port, device, master });
+    }
+    if link.mtu < spec.mtu {
+        return Err(PortError::mtu_too_small(spec, link.mtu));
+    }
+    Ok(link)
+}
+
+/// Keeps the kernel from answering on the switch's end: no IPv6, no ARP. Addresses are left alone, but told.
+fn silence_kernel(spec: &PortSpec, link: &LinkFacts, guarded: &mut Guarded, notes: &mut Vec<String>) {
+    let (port, device) = (&spec.name, &spec.device);
+    if ipv6_enabled(device) {
+        match net::disable_ipv6(device) {
+            Ok(()) => {
+                guarded.ipv6_was_on = true;
+                notes.push(format!(
+                    "{port}: the kernel's IPv6 on '{device}' is off now (`sysctl -w net.ipv6.conf.{device}.disable_ipv6=1`)"
+                ));
+            }
+            Err(error) => notes.push(format!(
+                "{port}: the kernel's IPv6 stays on and sends frames of its own on '{device}': {error}; run \
+                 `sysctl -w net.ipv6.conf.{device}.disable_ipv6=1`"
+            )),
+        }
+    }
+    if !link.no_arp {
+        let off = LinkChange {
+            arp: Some(false),
+            ..LinkChange::default()
+        };
+        match net::set_link(device, &off) {
+            Ok(()) => {
+                guarded.arp_was_on = true;
+                notes.push(format!("{port}: ARP on '{device}' is off now (`ip link set dev {device} arp off`)"));
+            }
+            Err(error) => notes.push(format!(
+                "{port}: the kernel answers ARP on '{device}' beside the switch: {error}; run `ip link set dev {device} arp off`"
+            )),
+        }
+    }
+    if has_address(device) {
+        notes.push(format!(
+            "{port}: '{device}' has an IP address: the kernel answers on it beside the switch; run `ip addr flush dev {device}`"
+        ));
+    }
+}
+
+fn ipv6_enabled(device: &str) -> bool {
+    let path = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
+    fs::read_to_string(path).is_ok_and(|text| text.trim() == "0")
+}
+
+/// An IPv4 address, or an IPv6 address that someone gave it (a link-local one goes with IPv6).
+fn has_address(device: &str) -> bool {
+    let Ok(addresses) = nix::ifaddrs::getifaddrs() else {
+        return false;
+    };
+    addresses
+        .filter(|entry| entry.interface_name == device)
+        .filter_map(|entry| entry.address)
+        .any(|address| {
+            let v6 = address
+                .as_sockaddr_in6()
+                .is_some_and(|v6| !v6.ip().is_unicast_link_local());
+            address.as_sockaddr_in().is_some() || v6
+        })
+}
+
+/// Offloads of this end: those that glue received frames together.
+fn clear_own_offloads(spec: &PortSpec, guarded: &mut Guarded, notes: &mut Vec<String>) {
+    let (port, device) = (&spec.name, &spec.device);
+    let clear = || -> net::Result<Option<ethtool::Features>> {
+        if ethtool::offloads(device)? == ethtool::Offloads::OFF {
+            return Ok(None);
+        }
+        let before = ethtool::features(device)?;
+        ethtool::set_offloads(device, &ethtool::Offloads::OFF)?;
+        Ok(Some(before))
+    };
+    match clear() {
+        Ok(None) => {}
+        Ok(before) => {
+            guarded.features = before;
+            notes.push(format!(
+                "{port}: offloads of '{device}' are off now (`ethtool -K {device} rx off tx off sg off tso off gso off gro off lro off`)"
+            ));
+        }
+        Err(error) => notes.push(format!(
+            "{port}: offloads of '{device}' could not all be switched off: {error}; frames glued together will be dropped"
+        )),
+    }
+}
+
+/// Offloads of a veth's other end, whose kernel leaves checksums unfinished and hands over superframes.
+fn clear_peer(spec: &PortSpec, notes: &mut Vec<String>) {
+    let (port, device) = (&spec.name, &spec.device);
+    match net::clear_peer_offloads(device, &[]) {
+        Ok(PeerOffloads::Off { peer, changed: true }) => notes.push(format!(
+            "{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"
+        )),
+        Ok(PeerOffloads::OutOfReach { peer_index }) => notes.push(format!(
+            "{port}: the far end of '{device}' (index {peer_index}) is in another namespace; if frames are dropped \
+             for unfinished checksums, run `ethtool -K DEV tx off` there"
+        )),
+        Ok(_) => {}
+        Err(error) => notes.push(format!(
+            "{port}: offloads of the far end of '{device}' could not be switched off: {error}"
+        )),
+    }
+}
+
+impl Drop for Guarded {
+    /// Best effort: the device may be gone, or a different one by now.
+    fn drop(&mut self) {
+        let Some(netns) = self.netns.take() else { return };
+        if self.features.is_none() && !self.arp_was_on && !self.ipv6_was_on {
+            return;
+        }
+        let _ = netns.run(|| {
+            let same = net::link(&self.device).is_ok_and(|link| link.index == self.index);
+            if !same {
+                return;
+            }
+            if let Some(features) = &self.features {
+                let _ = ethtool::restore_features(&self.device, features);
+            }
+            if self.arp_was_on {
+                let on = LinkChange {
+                    arp: Some(true),
+                    ..LinkChange::default()
+                };
+                let _ = net::set_link(&self.device, &on);
+            }
+            if self.ipv6_was_on {
+                let _ = fs::write(
+                    format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.device),
+                    "0",
+                );
+            }
+        });
+    }
+}

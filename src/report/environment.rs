@@ -1,0 +1,173 @@
+//! What a run's figures depend on besides xoff: the kernel, the CPU, and what a hypervisor took away.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The machine of a run. What cannot be read is null, never guessed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Environment {
+    /// Version of xoff.
+    pub xoff_version: String,
+    /// Kernel release, as `uname -r`.
+    pub kernel: Option<String>,
+    /// Model name of the first CPU.
+    pub cpu_model: Option<String>,
+    /// CPUs this process may run on.
+    pub cores: usize,
+    /// Frequency governor of the first allowed CPU; null where the machine has none (most VMs).
+    pub governor: Option<String>,
+    /// The kernel's clock source.
+    pub clocksource: Option<String>,
+    /// Share of CPU time that the hypervisor gave to others during the run, in percent of all CPUs of the machine;
+    /// null where it was not measured. Steal taints a run only through a stall.
+    pub steal_percent: Option<f64>,
+}
+
+impl Environment {
+    /// Reads this machine.
+    pub fn read() -> Environment {
+        let allowed = allowed_cpus();
+        let first = allowed.first().copied().unwrap_or(0);
+        Environment {
+            xoff_version: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: line("/proc/sys/kernel/osrelease"),
+            cpu_model: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+            cores: allowed.len(),
+            governor: line(format!(
+                "/sys/devices/system/cpu/cpu{first}/cpufreq/scaling_governor"
+            )),
+            clocksource: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            steal_percent: None,
+        }
+    }
+}
+
+/// The CPUs this thread may run on, ascending; empty where the kernel does not say.
+pub fn allowed_cpus() -> Vec<usize> {
+    let Ok(mask) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) else {
+        return Vec::new();
+    };
+    (0..nix::sched::CpuSet::count())
+        .filter(|&cpu| mask.is_set(cpu).unwrap_or(false))
+        .collect()
+}
+
+/// Measures steal over a span of wall time.
+#[derive(Clone, Copy, Debug)]
+pub struct StealMeter {
+    start: Option<CpuTicks>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CpuTicks {
+    all: u64,
+    steal: u64,
+}
+
+impl StealMeter {
+    /// Starts measuring.
+    pub fn start() -> StealMeter {
+        StealMeter {
+            start: CpuTicks::now(),
+        }
+    }
+
+    /// Steal since the start, in percent; none where `/proc/stat` cannot be read or no tick has passed.
+    pub fn percent(&self) -> Option<f64> {
+        percent(self.start?, CpuTicks::now()?)
+    }
+}
+
+impl CpuTicks {
+    fn now() -> Option<CpuTicks> {
+        CpuTicks::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// The line of all CPUs: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)). The guest
+    /// columns behind them are already part of user and nice.
+    fn parse(stat: &str) -> Option<CpuTicks> {
+        let columns = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks: Vec<u64> = columns
+            .split_whitespace()
+            .take(8)
+            .map_while(|word| word.parse().ok())
+            .collect();
+        Some(CpuTicks {
+            all: ticks.iter().sum(),
+            steal: *ticks.get(7)?,
+        })
+    }
+}
+
+fn percent(start: CpuTicks, end: CpuTicks) -> Option<f64> {
+    let all = end.all.checked_sub(start.all).filter(|&ticks| ticks > 0)?;
+    Some(end.steal.saturating_sub(start.steal) as f64 * 100.0 / all as f64)
+}
+
+/// The model name in the text of `/proc/cpuinfo`; where an architecture gives none (ARM), its implementer and part.
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let field = |name: &str| {
+        cpuinfo.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim().to_owned())
+        })
+    };
+    field("model name").or_else(|| {
+        Some(format!(
+            "implementer {} part {}",
+            field("CPU implementer")?,
+            field("CPU part")?
+        ))
+    })
+}
+
+fn line(path: impl AsRef<Path>) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_column_and_guest_time_is_not_counted_twice() {
+        let start = CpuTicks::parse("cpu  100 0 100 700 0 0 0 100 50 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n").unwrap();
+        assert_eq!(
+            start,
+            CpuTicks {
+                all: 1000,
+                steal: 100
+            }
+        );
+        let end = CpuTicks {
+            all: 2000,
+            steal: 150,
+        };
+        assert_eq!(percent(start, end), Some(5.0));
+        assert_eq!(percent(end, end), None, "no tick has passed");
+        assert_eq!(CpuTicks::parse("cpu  1 2 3"), None);
+        assert_eq!(CpuTicks::parse("intr 5"), None);
+    }
+
+    #[test]
+    fn cpu_model_of_both_architectures() {
+        assert_eq!(
+            cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2.6GHz\n").unwrap(),
+            "Some CPU @ 2.6GHz"
+        );
+        assert_eq!(
+            cpu_model("CPU implementer\t: 0x41\nCPU part\t: 0xd40\n").unwrap(),
+            "implementer 0x41 part 0xd40"
+        );
+        assert_eq!(cpu_model("garbage"), None);
+    }
+
+    #[test]
+    fn reads_this_machine() {
+        let environment = Environment::read();
+        assert!(environment.cores >= 1);
+        assert!(environment.kernel.is_some());
+    }
+}

@@ -1,0 +1,216 @@
+//! The result of a run: what was sent and lost, what the switches did, and whether it may be believed.
+//!
+//! Field by field: `docs/report.md`.
+
+mod environment;
+pub mod flow;
+mod number;
+mod snapshot;
+mod switch;
+mod table;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+pub use environment::{Environment, StealMeter, allowed_cpus};
+pub use flow::{FlowReport, LatencyReport};
+pub use number::{grouped, nanos, percent, rate};
+pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
+pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
+pub use table::{numbers, render, simple_table};
+
+use crate::failure::Exit;
+
+/// Name and version of the report's form. The number changes when a field changes its meaning or goes.
+pub const SCHEMA: &str = "xoff.report/1";
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The machine it ran on.
+    pub environment: Environment,
+    /// Seed of every random decision.
+    pub seed: u64,
+    /// Whether the figures may be believed.
+    pub verdict: Verdict,
+    /// What tainted the run, in the order it happened; empty in a clean one.
+    pub taints: Vec<Taint>,
+    /// What was promised and not kept: losses, reordering and damage of flows declared lossless, each with where
+    /// and why as far as the switches know. Only a clean run's failures are claims.
+    pub failures: Vec<String>,
+    /// The flows between hosts.
+    pub flows: Vec<FlowReport>,
+    /// The switches.
+    pub switches: Vec<SwitchReport>,
+    /// Sums over flows and switches.
+    pub totals: Totals,
+}
+
+/// Whether a run's figures may be believed.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing outside the model can have changed the result.
+    Clean,
+    /// Something did or could have: see the taints.
+    Tainted,
+}
+
+/// A fact that can have changed the result: a frame lost outside the model, a stall beyond the reaction budget,
+/// the arena run out, an unfinished checksum, a clock step.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Taint {
+    /// When it was first seen, in nanoseconds of model time.
+    pub since_ns: u64,
+    /// What happened, where, and how large it was.
+    pub cause: String,
+}
+
+/// Sums over the flows (first five) and over all ports of all switches (the rest).
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Totals {
+    /// Frames sent by hosts.
+    pub sent_frames: u64,
+    /// Frames received by hosts.
+    pub received_frames: u64,
+    /// Frames lost between them.
+    pub lost_frames: u64,
+    /// Frames that arrived behind a later one.
+    pub reordered_frames: u64,
+    /// Frames with a wrong invariant CRC.
+    pub icrc_errors: u64,
+    /// PFC frames that switches sent.
+    pub pfc_tx_frames: u64,
+    /// Frames that switches marked CE.
+    pub ecn_marked_frames: u64,
+    /// Frames that switches dropped, whatever the reason.
+    pub dropped_frames: u64,
+}
+
+/// Puts a run's result together. `taints` in any order.
+pub fn build(
+    environment: Environment,
+    seed: u64,
+    snapshots: &[SwitchSnapshot],
+    flows: Vec<FlowReport>,
+    mut taints: Vec<Taint>,
+) -> Report {
+    taints.sort_by_key(|taint| taint.since_ns);
+    let switches: Vec<SwitchReport> = snapshots.iter().map(SwitchReport::new).collect();
+    Report {
+        schema: SCHEMA.to_owned(),
+        environment,
+        seed,
+        verdict: if taints.is_empty() {
+            Verdict::Clean
+        } else {
+            Verdict::Tainted
+        },
+        failures: flows.iter().filter_map(|flow| failure(flow, &switches)).collect(),
+        totals: Totals::of(&flows, &switches),
+        taints,
+        flows,
+        switches,
+    }
+}
+
+impl Report {
+    /// How a command that made this report ends: a tainted run claims nothing, whatever was found.
+    pub fn exit(&self) -> Exit {
+        match self.verdict {
+            Verdict::Tainted => Exit::Inconclusive,
+            Verdict::Clean if !self.failures.is_empty() => Exit::CheckFailed,
+            Verdict::Clean => Exit::Ok,
+        }
+    }
+
+    /// The JSON text, for a file.
+    pub fn to_json(&self) -> String {
+        let mut text =
+            serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
+        text.push('\n');
+        text
+    }
+}
+
+impl Totals {
+    fn of(flows: &[FlowReport], switches: &[SwitchReport]) -> Totals {
+        let mut totals = Totals::default();
+        for flow in flows {
+            totals.sent_frames += flow.sent_frames;
+            totals.received_frames += flow.received_frames;
+            totals.lost_frames += flow.lost_frames;
+            totals.reordered_frames += flow.reordered_frames;
+            totals.icrc_errors += flow.icrc_errors;
+        }
+        for port in switches.iter().flat_map(|switch| &switch.ports) {
+            totals.pfc_tx_frames += port.pfc_tx_frames;
+            totals.ecn_marked_frames += port.ecn_marked;
+            totals.dropped_frames += port.dropped();
+        }
+        totals
+    }
+}
+
+/// What a flow broke of its promise, with where and why as far as the switches know; nothing if it kept it or
+/// promised nothing.
+fn failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
+    let broken: Vec<String> = [
+        (flow.lost_frames, "lost"),
+        (flow.reordered_frames, "out of order"),
+        (flow.icrc_errors, "damaged (ICRC)"),
+    ]
+    .into_iter()
+    .filter(|&(count, _)| flow.lossless && count > 0)
+    .map(|(count, what)| format!("{} {what}", grouped(count)))
+    .collect();
+    if broken.is_empty() {
+        return None;
+    }
+    let mut text = format!(
+        "{} to {}, class {}: {} of {} frames",
+        flow.src,
+        flow.dst,
+        flow.class,
+        broken.join(", "),
+        grouped(flow.sent_frames)
+    );
+    if flow.lost_frames > 0 {
+        text.push_str(&where_lost(flow.class, switches));
+    }
+    Some(text)
+}
+
+/// Where the switches dropped frames of a class, and why.
+fn where_lost(class: u8, switches: &[SwitchReport]) -> String {
+    let mut places = BTreeSet::new();
+    for switch in switches {
+        for port in &switch.ports {
+            for (reason, classes) in &port.drops_by_class {
+                let count = classes.get(usize::from(class)).copied().unwrap_or(0);
+                if count > 0 {
+                    let why = describe_drop(reason).unwrap_or("");
+                    places.insert(format!(
+                        "{} {} dropped {} of the class by {reason}: {why}",
+                        switch.name,
+                        port.name,
+                        grouped(count)
+                    ));
+                }
+            }
+        }
+    }
+    if places.is_empty() {
+        return "; no switch dropped a frame of the class, so they were lost on a host or a link".to_owned();
+    }
+    places
+        .into_iter()
+        .map(|place| format!("; {}", place.trim_end_matches('.')))
+        .collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

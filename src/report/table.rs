@@ -1,0 +1,197 @@
+//! A run's result as tables on a terminal.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Cell, CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
+
+use super::number::{grouped, nanos, percent, rate};
+use super::switch::describe_drop;
+use super::{FlowReport, PortReport, Report, SwitchReport, Verdict};
+
+/// SONiC's look (tabulate's "simple"): headers, a dashed line, two blanks between columns.
+const SIMPLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('-').junction(' '))
+    .content_lines(ContentLineStyle::none().junction(' '));
+
+/// A table in SONiC's look; the first `text_columns` columns are aligned left, the others, numbers, right.
+pub fn simple_table(header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(SIMPLE)
+        .force_no_tty()
+        .set_header(header.iter().map(Cell::new));
+    table.add_rows(rows);
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 1));
+        column.set_cell_alignment(if at < text_columns {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        });
+    }
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text
+}
+
+/// Counts per class in a word: `3: 1,204  4: 7`, or a dash where all are zero.
+pub fn numbers(counts: &[u64], form: impl Fn(u64) -> String) -> String {
+    let words: Vec<String> = counts
+        .iter()
+        .enumerate()
+        .filter(|&(_, &count)| count > 0)
+        .map(|(class, &count)| format!("{class}: {}", form(count)))
+        .collect();
+    if words.is_empty() {
+        "-".to_owned()
+    } else {
+        words.join("  ")
+    }
+}
+
+/// The whole result: flows, each switch's ports, drops with their reasons, the verdict.
+pub fn render(report: &Report) -> String {
+    let mut text = String::new();
+    if !report.flows.is_empty() {
+        text.push_str(&flows(&report.flows));
+        text.push('\n');
+    }
+    for switch in &report.switches {
+        let _ = writeln!(text, "switch {}", switch.name);
+        text.push_str(&ports(&switch.ports));
+        text.push('\n');
+    }
+    if let Some(table) = drops(&report.switches) {
+        text.push_str(&table);
+        text.push('\n');
+    }
+    text.push_str(&verdict(report));
+    text
+}
+
+fn flows(flows: &[FlowReport]) -> String {
+    let header = [
+        "Flow",
+        "Class",
+        "Sent",
+        "Received",
+        "Lost",
+        "Reordered",
+        "ICRC errors",
+        "Goodput",
+        "p50",
+        "p99",
+        "Max",
+    ];
+    let row = |flow: &FlowReport| {
+        let promise = if flow.lossless { "lossless" } else { "lossy" };
+        vec![
+            format!("{} -> {}", flow.src, flow.dst),
+            format!("{} {promise}", flow.class),
+            grouped(flow.sent_frames),
+            grouped(flow.received_frames),
+            grouped(flow.lost_frames),
+            grouped(flow.reordered_frames),
+            grouped(flow.icrc_errors),
+            rate(flow.goodput_bps),
+            nanos(flow.latency_ns.p50),
+            nanos(flow.latency_ns.p99),
+            nanos(flow.latency_ns.max),
+        ]
+    };
+    simple_table(&header, 2, flows.iter().map(row).collect())
+}
+
+fn ports(ports: &[PortReport]) -> String {
+    let header = [
+        "Port", "Device", "Rx", "Tx", "Tx util", "Deficit", "PFC rx", "PFC tx", "XOFFs", "Paused", "Dropped",
+    ];
+    let row = |port: &PortReport| {
+        vec![
+            port.name.clone(),
+            device(port),
+            grouped(port.rx_packets),
+            grouped(port.tx_packets),
+            percent(port.tx_utilisation),
+            nanos(port.tx_deficit_ns),
+            numbers(&port.pfc_rx, grouped),
+            numbers(&port.pfc_tx, grouped),
+            numbers(&port.xoff_transitions, grouped),
+            numbers(&port.paused_ns, nanos),
+            grouped(port.dropped()),
+        ]
+    };
+    simple_table(&header, 2, ports.iter().map(row).collect())
+}
+
+/// The device and what moves its frames, or why there is none.
+fn device(port: &PortReport) -> String {
+    match (&port.device, &port.backend) {
+        (Some(device), Some(backend)) => format!("{device} ({backend})"),
+        (Some(device), None) => device.clone(),
+        (None, _) => "-".to_owned(),
+    }
+}
+
+/// Every reason on every port; nothing if no switch dropped a frame.
+fn drops(switches: &[SwitchReport]) -> Option<String> {
+    let mut rows = Vec::new();
+    for switch in switches {
+        for port in &switch.ports {
+            for (reason, classes) in &port.drops_by_class {
+                rows.push(vec![
+                    format!("{} {}", switch.name, port.name),
+                    reason.clone(),
+                    describe_drop(reason).unwrap_or("-").to_owned(),
+                    numbers(classes, grouped),
+                ]);
+            }
+        }
+    }
+    let header = ["Dropped at", "Reason", "Meaning", "Frames by class"];
+    (!rows.is_empty()).then(|| simple_table(&header, 3, rows))
+}
+
+/// What may be believed of it, in a line, and the reasons under it.
+fn verdict(report: &Report) -> String {
+    let (line, reasons): (String, Vec<String>) = match report.verdict {
+        Verdict::Tainted => (
+            "verdict: tainted: something outside the model can have changed the result, so it proves nothing"
+                .to_owned(),
+            report
+                .taints
+                .iter()
+                .map(|taint| format!("at {}: {}", nanos(taint.since_ns), taint.cause))
+                .collect(),
+        ),
+        Verdict::Clean if !report.failures.is_empty() => (
+            "verdict: clean, and lossless was NOT kept".to_owned(),
+            report.failures.clone(),
+        ),
+        Verdict::Clean => (format!("verdict: clean{}", kept(&report.flows)), Vec::new()),
+    };
+    let mut text = line;
+    text.push('\n');
+    for reason in reasons {
+        let _ = writeln!(text, "  {reason}");
+    }
+    text
+}
+
+/// What the lossless flows of a clean run without failures amount to.
+fn kept(flows: &[FlowReport]) -> String {
+    let lossless = || flows.iter().filter(|flow| flow.lossless);
+    match lossless().count() {
+        0 => String::new(),
+        count => {
+            let sent = grouped(lossless().map(|flow| flow.sent_frames).sum());
+            let flows = if count == 1 {
+                "1 flow".to_owned()
+            } else {
+                format!("{count} flows")
+            };
+            format!("; lossless kept: {flows}, {sent} frames sent, none lost, reordered or damaged")
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! From a `config_db.json` and devices to a switch that forwards and answers on its control socket.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::{Picos, PortId};
+
+use crate::config::{ConfigDb, Loaded, Resolve, diff, parse, resolve};
+use crate::control::{Applied, MacControlFrame, Target};
+use crate::driver::{AttachedPort, Finished, Ledger, Options, Running, StartError, start};
+use crate::failure::{Exit, Failure};
+use crate::net::Netns;
+use crate::ports::{Backend, Opened, PortSpec};
+use crate::report::{SwitchSnapshot, Taint};
+
+/// A port of the switch and the device behind it.
+#[derive(Debug)]
+pub struct SwitchPort {
+    /// Name in the configuration.
+    pub name: String,
+    /// The device.
+    pub device: String,
+    /// How frames are moved.
+    pub backend: Backend,
+    /// Where the device is; `None`: in the namespace of the calling thread.
+    pub netns: Option<Arc<Netns>>,
+    /// The device, where it had to be opened before.
+    pub opened: Option<Opened>,
+}
+
+/// A running switch with its configuration.
+#[derive(Debug)]
+pub struct SwitchSession {
+    /// `None` once it is being stopped.
+    running: Mutex<Option<Running>>,
+    config: Mutex<ConfigDb>,
+    resolve: Resolve,
+    ledger: Ledger,
+    ports: Vec<String>,
+    /// What was repaired or should be known, from configuration, ports and driver.
+    pub notes: Vec<String>,
+    /// Cores of the switch's worker, the I/O workers and the other threads of [`Options::other_threads`].
+    pub cores: Vec<Option<usize>>,
+}
+
+/// What a host may stall, in model time: the driver's budget at this dilation.
+pub fn reaction_budget(options: &Options) -> Picos {
+    let ps = options.reaction_budget.as_nanos() as u64 * 1_000;
+    Picos(ps / u64::from(options.dilate.max(1)))
+}
+
+impl SwitchSession {
+    /// Starts a switch.
+    ///
+    /// # Errors
+    /// Devices that cannot be used, and what the kernel refuses: [`Exit::Environment`].
+    pub fn start(
+        loaded: Loaded,
+        resolve: Resolve,
+        ports: Vec<SwitchPort>,
+        options: &Options,
+        ledger: Ledger,
+    ) -> Result<SwitchSession, Failure> {
+        let Loaded { db, resolved } = loaded;
+        let mut notes = resolved.warnings;
+        let config = resolved.config;
+        let names = config.ports.iter().map(|p| p.name.clone()).collect();
+        let attached = attach(&config, ports)?;
+        let running = start(config, attached, options, ledger.clone()).map_err(start_failure)?;
+        notes.extend(running.notes.iter().cloned());
+        Ok(SwitchSession {
+            cores: running.cores.clone(),
+            running: Mutex::new(Some(running)),
+            config: Mutex::new(db),
+            resolve,
+            ledger,
+            ports: names,
+            notes,
+        })
+    }
+
+    /// Whether the switch's worker has died.
+    pub fn is_dead(&self) -> bool {
+        lock(&self.running).as_ref().is_none_or(Running::is_dead)
+    }
+
+    /// Stops the switch and takes its last state.
+    pub fn stop(&self) -> Finished {
+        let running = lock(&self.running).take();
+        match running {
+            Some(running) => running.stop(),
+            None => Finished { snapshot: None, taints: self.ledger.taints() },
+        }
+    }
+
+    fn port(&self, name: &str) -> Result<PortId, Failure> {
+        match self.ports.iter().position(|p| p == name) {
+            Some(index) => Ok(PortId(index as u16)),
+            None => Err(Failure::usage(format!("the switch has no port {name:?}"))
+                .fix(format!("its ports are {}", self.ports.join(", ")))),
+        }
+    }
+
+    fn with_running<R>(&self, ask: impl FnOnce(&Running) -> Option<R>) -> Result<R, Failure> {
+        let running = lock(&self.running);
+        running.as_ref().and_then(ask).ok_or_else(|| Failure::environment("the switch is stopping"))
+    }
+}
+
+/// Finds each device's port.
+fn attach(
+    config: &SwitchConfig,
+    ports: Vec<SwitchPort>,
+) -> Result<Vec<(AttachedPort, Option<Opened>)>, Failure> {
+    let find = |port: SwitchPort| {
+        let SwitchPort { name, device, backend, netns, opened } = port;
+        let Some(index) = config.ports.iter().position(|p| p.name == name) else {
+            return Err(Failure::usage(format!("the switch has no port {name:?}")));
+        };
+        let mtu = config.ports[index].mtu;
+        let spec = PortSpec { name, device, backend, mtu };
+        Ok((AttachedPort { id: PortId(index as u16), spec, netns }, opened))
+    };
+    ports.into_iter().map(find).collect()
+}
+
+fn start_failure(error: StartError) -> Failure {
+    Failure::environment(error.to_string())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is replaced whole, so a thread that died left it usable.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn problems(problems: crate::config::Problems) -> Failure {
+    Failure::configuration(problems.to_string())
+}
+
+impl Target for SwitchSession {
+    fn snapshot(&self) -> Option<SwitchSnapshot> {
+        lock(&self.running).as_ref()?.snapshot()
+    }
+
+    fn config(&self) -> Value {
+        lock(&self.config).to_value()
+    }
+
+    fn apply(&self, config: Value, dry_run: bool) -> Result<Applied, Failure> {
+        let text = config.to_string();
+        let new = parse(&text, "the configuration sent").map_err(problems)?;
+        let resolved = resolve(&new, &self.resolve).map_err(problems)?;
+        // One change at a time: the difference printed is against what it replaces.
+        let mut current = lock(&self.config);
+        let changes = diff(&current, &new).iter().map(ToString::to_string).collect();
+        let names: Vec<&String> = resolved.config.ports.iter().map(|p| &p.name).collect();
+        if !names.iter().copied().eq(&self.ports) {
+            return Err(Failure::configuration("ports cannot be added or removed while the switch runs")
+                .because(format!("it has {}", self.ports.join(", ")))
+                .fix("restart the switch with the new ports"));
+        }
+        if !dry_run {
+            let applied = self.with_running(|running| running.apply(resolved.config))?;
+            applied.map_err(|error| Failure::configuration(error.to_string()))?;
+            *current = new;
+        }
+        Ok(Applied { changes, warnings: resolved.warnings })
+    }
+
+    fn clear_watermarks(&self) {
+        if let Some(running) = lock(&self.running).as_ref() {
+            running.clear_watermarks();
+        }
+    }
+
+    fn taints(&self) -> Vec<Taint> {
+        self.ledger.taints()
+    }
+
+    fn send_mac_control(&self, port: &str, frame: &[u8]) -> Result<(), Failure> {
+        let id = self.port(port)?;
+        if frame.len() < 16 || frame[12..14] != [0x88, 0x08] {
+            return Err(Failure::usage("this is no MAC control frame")
+                .because("its ethertype is not 0x8808")
+                .fix("give at least addresses, ethertype and opcode: 16 bytes"));
+        }
+        match self.with_running(|running| Some(running.send_mac_control(id, frame.to_vec())))? {
+            true => Ok(()),
+            false => Err(Failure::new(Exit::Environment, "the frame was not taken")
+                .at(port)
+                .because("the port is down, or too many control frames wait for its link")),
+        }
+    }
+
+    fn mac_control(&self, port: &str) -> Result<Vec<MacControlFrame>, Failure> {
+        let id = self.port(port)?;
+        let records = self.with_running(|running| Some(running.mac_control_records()))?;
+        let frame = |record: &xoff_dataplane::ControlRecord| MacControlFrame {
+            at_ns: record.at.as_nanos(),
+            frame: record.bytes[..record.frame_len.min(record.bytes.len())]
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        };
+        Ok(records.iter().filter(|record| record.port == id).map(frame).collect())
+    }
+}
