@@ -235,7 +235,7 @@ fn lateness_of_the_driver_is_recorded_only_when_a_frame_could_have_left() {
     assert_eq!(harness.switch.tx_deficit(port), Picos::ZERO);
     harness.receive(0, &small(0, 1, 0));
     harness.receive(0, &small(0, 1, 0));
-    harness.now = harness.now + Picos::from_micros(5);
+    harness.now += Picos::from_micros(5);
     harness.run();
     assert_eq!(harness.switch.tx_deficit(port), Picos::from_nanos(5_000 - 672));
 }
