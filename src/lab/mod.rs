@@ -20,6 +20,7 @@ mod file;
 mod launch;
 mod options;
 pub mod plan;
+mod play;
 mod problem;
 mod registry;
 mod resolve;
