@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::{Idle, Options, Pin};
+use crate::ports::Backend;
+
 /// `xoff lab run`.
 #[derive(Clone, Debug)]
 pub struct LabRunArgs {
@@ -61,6 +64,38 @@ impl LabOptions {
     pub fn uses_taps(&self) -> bool {
         self.backend == "tap"
     }
+
+    /// The backend of the ports towards hosts. External devices exist already: for them [`Backend::Tap`] means
+    /// [`Backend::Auto`].
+    pub fn port_backend(&self) -> Backend {
+        self.backend.parse().unwrap_or_default()
+    }
+
+    /// What the driver is told; `other_threads` are those of the hosts.
+    pub fn driver(&self, other_threads: usize) -> Options {
+        let cores = || {
+            self.pin
+                .split(',')
+                .map(|core| core.parse().ok())
+                .collect::<Option<Vec<usize>>>()
+        };
+        let default = Options::default();
+        Options {
+            workers: self.workers.unwrap_or(default.workers),
+            pin: match self.pin.as_str() {
+                "none" => Pin::None,
+                _ => cores().map_or(Pin::Auto, Pin::List),
+            },
+            idle: if self.idle == "spin" {
+                Idle::Spin
+            } else {
+                Idle::Adaptive
+            },
+            dilate: self.dilate,
+            other_threads,
+            ..default
+        }
+    }
 }
 
 /// What a lab is up for.
@@ -70,4 +105,39 @@ pub enum Mode {
     Run,
     /// `lab up`: until it is asked to stop. The workload is not started.
     Up,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_become_what_the_driver_knows() {
+        for (pin, expected) in [
+            ("auto", Pin::Auto),
+            ("none", Pin::None),
+            ("3", Pin::List(vec![3])),
+            ("0,2,1", Pin::List(vec![0, 2, 1])),
+        ] {
+            let options = LabOptions {
+                pin: pin.to_owned(),
+                idle: "spin".to_owned(),
+                dilate: 10,
+                ..LabOptions::default()
+            };
+            let driver = options.driver(5);
+            assert_eq!(
+                (driver.pin, driver.idle, driver.dilate, driver.other_threads),
+                (expected, Idle::Spin, 10, 5)
+            );
+        }
+        for backend in [Backend::Auto, Backend::Packet, Backend::Tap, Backend::Pnet] {
+            let options = LabOptions {
+                backend: backend.to_string(),
+                ..LabOptions::default()
+            };
+            assert_eq!(options.port_backend(), backend);
+            assert_eq!(options.uses_taps(), backend == Backend::Tap);
+        }
+    }
 }
