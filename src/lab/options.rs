@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{Idle, Pin};
+use crate::driver::{Idle, Options, Pin};
 use crate::ports::Backend;
 
 /// `xoff lab run`.
@@ -63,6 +63,19 @@ impl LabOptions {
     /// Whether hosts hang on taps that the switch makes.
     pub fn uses_taps(&self) -> bool {
         self.backend == Backend::Tap
+    }
+
+    /// What the driver is told; `other_threads` are those of the hosts.
+    pub fn driver(&self, other_threads: usize) -> Options {
+        let default = Options::default();
+        Options {
+            workers: self.workers.unwrap_or(default.workers),
+            pin: self.pin.clone(),
+            idle: self.idle,
+            dilate: self.dilate,
+            other_threads,
+            ..default
+        }
     }
 }
 

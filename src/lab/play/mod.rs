@@ -48,26 +48,14 @@ pub(super) fn run(lab: Lab) -> ExitCode {
 fn raise(lab: Lab) -> Result<Stage, Failure> {
     let ledger = Ledger::new();
     let steal = StealMeter::start();
-    let options = options(&lab);
+    let threads = usize::from(!lab.hosts.is_empty());
+    let options = Options { epoch_ns: Some(monotonic_ns()), ..lab.options.driver(threads) };
     let sessions = switches::start(&lab, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
     // The hosts' thread is the last one of the first switch's allotment.
     let core = sessions.first().and_then(|s| s.cores.last().copied().flatten());
     let hosts = hosts::start(&lab, &options, clock, core, &ledger)?;
     Ok(Stage { lab, sessions, hosts, ledger, steal })
-}
-
-fn options(lab: &Lab) -> Options {
-    let defaults = Options::default();
-    Options {
-        workers: lab.options.workers.unwrap_or(defaults.workers),
-        pin: lab.options.pin.clone(),
-        idle: lab.options.idle,
-        dilate: lab.options.dilate,
-        other_threads: usize::from(!lab.hosts.is_empty()),
-        epoch_ns: Some(monotonic_ns()),
-        ..defaults
-    }
 }
 
 impl Stage {
