@@ -15,10 +15,22 @@ use support::{Named, check, run_in_namespaces, same, wait_for};
 use xoff::net::add_veth;
 
 const TESTS: &[Named] = &[
-    ("runs_answers_and_ends_with_a_report", runs_answers_and_ends_with_a_report),
-    ("a_new_configuration_is_taken_whole_or_not_at_all", a_new_configuration_is_taken_whole_or_not_at_all),
-    ("a_live_control_socket_is_not_taken", a_live_control_socket_is_not_taken),
-    ("hosts_on_both_sides_exchange_frames", hosts_on_both_sides_exchange_frames),
+    (
+        "runs_answers_and_ends_with_a_report",
+        runs_answers_and_ends_with_a_report,
+    ),
+    (
+        "a_new_configuration_is_taken_whole_or_not_at_all",
+        a_new_configuration_is_taken_whole_or_not_at_all,
+    ),
+    (
+        "a_live_control_socket_is_not_taken",
+        a_live_control_socket_is_not_taken,
+    ),
+    (
+        "hosts_on_both_sides_exchange_frames",
+        hosts_on_both_sides_exchange_frames,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -39,7 +51,16 @@ impl Switch {
         fs::write(folder.path().join("config.json"), "{}")?;
         let mut child = xoff()
             .current_dir(folder.path())
-            .args(["switch", "run", "--config", "config.json", "--api", "api", "--report", "report.json"])
+            .args([
+                "switch",
+                "run",
+                "--config",
+                "config.json",
+                "--api",
+                "api",
+                "--report",
+                "report.json",
+            ])
             .args(["--port", "Ethernet0=v0", "--port", "Ethernet4=v1"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -58,7 +79,11 @@ impl Switch {
 
     /// Runs a command that speaks to this switch.
     fn ask(&self, words: &[&str]) -> Result<Output, Failed> {
-        Ok(xoff().current_dir(self.folder.path()).args(words).args(["--api", "api"]).output()?)
+        Ok(xoff()
+            .current_dir(self.folder.path())
+            .args(words)
+            .args(["--api", "api"])
+            .output()?)
     }
 
     fn ask_json(&self, words: &[&str]) -> Result<Value, Failed> {
@@ -71,8 +96,13 @@ impl Switch {
     fn end(mut self) -> Result<(Option<i32>, Value), Failed> {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT)?;
         let code = self.child.wait()?.code();
-        check(!self.path("api").exists(), || "the control socket is still there".to_owned())?;
-        Ok((code, serde_json::from_slice(&fs::read(self.path("report.json"))?)?))
+        check(!self.path("api").exists(), || {
+            "the control socket is still there".to_owned()
+        })?;
+        Ok((
+            code,
+            serde_json::from_slice(&fs::read(self.path("report.json"))?)?,
+        ))
     }
 }
 
@@ -102,7 +132,10 @@ fn runs_answers_and_ends_with_a_report() -> Result<(), Failed> {
     same(ports[1]["up"].as_bool(), Some(true), "link")?;
     let table = switch.ask(&["show", "counters", "--clear-watermarks"])?;
     let text = String::from_utf8(table.stdout)?;
-    check(text.contains("Port Rx    PFC0") && text.contains("Ethernet4"), || text.clone())?;
+    check(
+        text.contains("Port Rx    PFC0") && text.contains("Ethernet4"),
+        || text.clone(),
+    )?;
     let (code, report) = switch.end()?;
     same(report["schema"].as_str(), Some("xoff.report/1"), "schema")?;
     same(code, code_of(&report), "exit code")
@@ -115,27 +148,58 @@ fn a_new_configuration_is_taken_whole_or_not_at_all() -> Result<(), Failed> {
     fs::write(switch.path("bad.json"), good.replace("10000", "fast"))?;
 
     let bad = switch.ask(&["config", "apply", "bad.json"])?;
-    same(bad.status.code(), Some(4), "exit code of an invalid configuration")?;
+    same(
+        bad.status.code(),
+        Some(4),
+        "exit code of an invalid configuration",
+    )?;
     let words = String::from_utf8(bad.stderr)?;
-    check(words.contains("bad.json") && words.contains("speed"), || words.clone())?;
+    check(words.contains("bad.json") && words.contains("speed"), || {
+        words.clone()
+    })?;
 
     let dry = switch.ask(&["config", "apply", "good.json", "--dry-run"])?;
     let words = String::from_utf8(dry.stdout)?;
-    check(words.contains("10000") && words.contains("none made"), || words.clone())?;
-    same(switch.ask_json(&["config", "get"])?["PORT"]["Ethernet0"]["speed"].as_str(), None, "speed so far")?;
+    check(words.contains("10000") && words.contains("none made"), || {
+        words.clone()
+    })?;
+    same(
+        switch.ask_json(&["config", "get"])?["PORT"]["Ethernet0"]["speed"].as_str(),
+        None,
+        "speed so far",
+    )?;
 
-    same(switch.ask(&["config", "apply", "good.json"])?.status.code(), Some(0), "exit code")?;
+    same(
+        switch.ask(&["config", "apply", "good.json"])?.status.code(),
+        Some(0),
+        "exit code",
+    )?;
     let config = switch.ask_json(&["config", "get"])?;
-    same(config["PORT"]["Ethernet0"]["speed"].as_str(), Some("10000"), "speed in force")?;
+    same(
+        config["PORT"]["Ethernet0"]["speed"].as_str(),
+        Some("10000"),
+        "speed in force",
+    )?;
     let counters = switch.ask_json(&["show", "counters", "--json"])?;
-    same(counters["switch"]["ports"][0]["speed_mbps"].as_u64(), Some(10_000), "speed of the port")?;
+    same(
+        counters["switch"]["ports"][0]["speed_mbps"].as_u64(),
+        Some(10_000),
+        "speed of the port",
+    )?;
     switch.end().map(|_| ())
 }
 
 fn a_live_control_socket_is_not_taken() -> Result<(), Failed> {
     let switch = Switch::start()?;
     add_veth("v2", "h2", None, 1500)?;
-    let other = switch.ask(&["switch", "run", "--config", "config.json", "--port", "Ethernet0=v2"])?;
+    let other = switch.ask(&[
+        "switch",
+        "run",
+        "--config",
+        "config.json",
+        "--port",
+        "Ethernet0=v2",
+    ])?;
     same(other.status.code(), Some(3), "exit code")?;
     let words = String::from_utf8(other.stderr)?;
     check(words.contains("another process answers"), || words.clone())?;
@@ -147,21 +211,44 @@ fn hosts_on_both_sides_exchange_frames() -> Result<(), Failed> {
     let switch = Switch::start()?;
     let mut receiver = xoff()
         .current_dir(switch.folder.path())
-        .args(["host", "run", "--dev", "h1", "--ip", "10.0.0.2", "--receive", "--report", "received.json"])
+        .args([
+            "host",
+            "run",
+            "--dev",
+            "h1",
+            "--ip",
+            "10.0.0.2",
+            "--receive",
+            "--report",
+            "received.json",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
     let mut line = String::new();
     BufReader::new(receiver.stdout.as_mut().ok_or("no standard output")?).read_line(&mut line)?;
     let sender = xoff()
-        .args(["host", "run", "--dev", "h0", "--ip", "10.0.0.1", "--send", "10.0.0.2,rate=10%,frames=200"])
+        .args([
+            "host",
+            "run",
+            "--dev",
+            "h0",
+            "--ip",
+            "10.0.0.1",
+            "--send",
+            "10.0.0.2,rate=10%,frames=200",
+        ])
         .output();
     // The receiver is ended before anything is checked, so that it never outlives the test.
     kill(Pid::from_raw(receiver.id() as i32), Signal::SIGTERM)?;
     let code = receiver.wait()?.code();
-    check(line.starts_with("ready"), || format!("the receiver was not ready: {line:?}"))?;
+    check(line.starts_with("ready"), || {
+        format!("the receiver was not ready: {line:?}")
+    })?;
     let sender = sender?;
-    check(matches!(sender.status.code(), Some(0 | 5)), || format!("{sender:?}"))?;
+    check(matches!(sender.status.code(), Some(0 | 5)), || {
+        format!("{sender:?}")
+    })?;
     let report: Value = serde_json::from_slice(&fs::read(switch.path("received.json"))?)?;
     same(code, code_of(&report), "the receiver's exit code")?;
     if report["verdict"] == "clean" {
