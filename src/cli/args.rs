@@ -256,7 +256,7 @@ A flow is an open stream of RDMA WRITE frames with sequence numbers and a correc
 order, ICRC and latency of every flow that arrives, whoever sent it.
 
 Examples:
-  xoff host run --dev eth1 --ip 10.0.0.2 --receive --duration 30s
+  xoff host run --dev eth1 --ip 10.0.0.2 --receive --lossless --duration 30s
   xoff host run --dev eth1 --ip 10.0.0.1 --send 10.0.0.2,rate=40%,class=3,dscp=26 --duration 20s
   xoff host run --dev eth1 --ip 10.0.0.1 --send 10.0.0.2,mac=02:00:00:00:00:02,rate=500m,frame=4170")]
     Run(HostRun),
@@ -280,6 +280,9 @@ pub struct HostRun {
     /// Receive and check what arrives
     #[arg(long)]
     pub receive: bool,
+    /// Demand that every flow that arrives is whole and in order: exit code 1 if not
+    #[arg(long, requires = "receive")]
+    pub lossless: bool,
     /// Its addresses, at most one of each family [default: 10.0.0.1]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub ip: Vec<std::net::IpAddr>,

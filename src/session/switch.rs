@@ -135,7 +135,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn problems(problems: crate::config::Problems) -> Failure {
-    Failure::configuration(problems.to_string())
+    Failure::configuration("the configuration is invalid").because(problems)
 }
 
 impl Target for SwitchSession {
