@@ -82,13 +82,15 @@ impl Bed {
         let arena = self.store.shared_arena();
         let mut taken = 0;
         wait_for("the device takes the frames", || {
-            taken += self.port.transmit(&arena, &handles[taken..])?;
+            let burst = &handles[taken..handles.len().min(taken + 64)];
+            taken += self.port.transmit(&arena, burst)?;
+            self.far.collect()?;
             Ok((taken == handles.len()).then_some(()))
         })
     }
 
     /// What the far end has received, until `count` test frames have come.
-    pub(crate) fn far_receive(&self, count: usize) -> Result<Vec<Vec<u8>>, Failed> {
+    pub(crate) fn far_receive(&mut self, count: usize) -> Result<Vec<Vec<u8>>, Failed> {
         let mut frames = Vec::new();
         wait_for(&format!("{count} frames at the far end"), || {
             while let Some(frame) = self.far.receive()? {

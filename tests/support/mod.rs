@@ -14,18 +14,30 @@ use xoff::net::{self, Netns};
 /// How long a test waits for something that is to happen; it ends earlier when it does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A test, and its name.
-pub(crate) type Named = (&'static str, fn() -> Result<(), Failed>);
+/// What a test takes beside a network namespace of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing.
+    Netns,
+    /// A tap, so `/dev/net/tun`.
+    Tun,
+}
+
+/// A test: its name, what it takes, and what it does.
+pub(crate) type Named = (&'static str, Needs, fn() -> Result<(), Failed>);
 
 /// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
 /// has to be called before there is a second thread. Where neither is allowed, all are skipped with the reason.
 pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
     let arguments = Arguments::from_args();
-    let refusal = refusal();
-    let trials = tests.iter().map(|(name, test)| {
-        let refusal = refusal.clone();
-        let test = *test;
-        Trial::ignorable_test(*name, move || match refusal {
+    let no_netns = no_netns();
+    let no_tun = no_netns.clone().or_else(no_tun);
+    let trials = tests.iter().map(|&(name, needs, test)| {
+        let refusal = match needs {
+            Needs::Netns => no_netns.clone(),
+            Needs::Tun => no_tun.clone(),
+        };
+        Trial::ignorable_test(name, move || match refusal {
             Some(reason) => Ok(Completion::ignored_with(reason)),
             None => Netns::create()?.run(test)?.map(|()| Completion::Completed),
         })
@@ -34,13 +46,24 @@ pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
 }
 
 /// Why this machine allows no namespaces, if it does not.
-fn refusal() -> Option<String> {
+fn no_netns() -> Option<String> {
     if !nix::unistd::geteuid().is_root()
         && let Err(error) = net::enter_user_namespace(CloneFlags::CLONE_NEWNET)
     {
         return Some(error.to_string());
     }
     Netns::create().err().map(|error| error.to_string())
+}
+
+/// Why there are no taps, if there are none.
+fn no_tun() -> Option<String> {
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun");
+    opened
+        .err()
+        .map(|error| format!("cannot open /dev/net/tun: {error}"))
 }
 
 /// Fails a test with a sentence.
