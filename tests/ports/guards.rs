@@ -15,7 +15,7 @@ use xoff_dataplane::{DropReason, Store};
 
 use crate::far::Far;
 use crate::support::Needs::{Netns, Tun};
-use crate::support::{Named, check, same, wait_for};
+use crate::support::{self, Named, check, same, wait_for};
 use crate::testbed::{Bed, frame, receive_burst, spec, store, stored};
 
 pub(crate) const TESTS: &[Named] = &[
@@ -43,6 +43,11 @@ pub(crate) const TESTS: &[Named] = &[
         "a_far_end_within_reach_finishes_its_checksums",
         Netns,
         finished_checksums,
+    ),
+    (
+        "a_far_end_in_the_namespace_of_a_process_is_within_reach",
+        Netns,
+        far_end_of_a_process,
     ),
     ("a_removed_device_is_gone_and_opens_again", Netns, || {
         removed_device(Backend::Packet)
@@ -358,6 +363,24 @@ fn finished_checksums() -> Result<(), Failed> {
     same(port.drops().by_reason, vec![], "drops")
 }
 
+/// As with `ip netns` or a container: the far end's namespace is found through a process that lives in it.
+fn far_end_of_a_process() -> Result<(), Failed> {
+    let host = net::Netns::create()?;
+    net::add_veth("sw0", "h0", Some(&host), 1500)?;
+    let holder = host.run(|| -> Result<_, Failed> {
+        ethtool::set_offloads("h0", &ALL_ON)?;
+        Ok(support::Holder::start()?)
+    })??;
+    let opened = Port::open(&spec("sw0", Backend::Packet, 1500));
+    holder.stop()?;
+    let notes = opened?.notes;
+    check(
+        notes.iter().any(|note| note.contains("ethtool -K h0 tx off")),
+        || format!("{notes:?}"),
+    )?;
+    same(host.run(|| ethtool::offloads("h0"))??, Offloads::OFF, "offloads")
+}
+
 /// `None`: no UDP.
 fn udp_checksum_is_valid(frame: &[u8]) -> Option<bool> {
     let ethernet = EthernetPacket::new(frame)?;
@@ -427,10 +450,6 @@ fn down_is_not_gone(backend: Backend) -> Result<(), Failed> {
     }
     bed.store.release(handle);
     set_up(true)?;
-    if backend == Backend::Tap {
-        // Up again, the kernel would speak on its end.
-        net::disable_ipv6("sw0")?;
-    }
     wait_for("the link is up", || Ok(bed.port.link_up().then_some(())))?;
     // The far end of a tap is the device itself: its socket has to be opened again.
     if backend == Backend::Tap {

@@ -36,6 +36,8 @@ impl Bed {
     /// `sw0` in the calling thread's namespace and its far end `h0` in another, with this MTU on both; or a tap `sw0`.
     pub(crate) fn new(backend: Backend, mtu: u32) -> Result<Bed, Failed> {
         if backend == Backend::Tap {
+            // The kernel must not speak on its end: what it sends would be counted too.
+            net::disable_ipv6("default")?;
             return Bed::on("sw0", &Netns::current()?, backend, mtu);
         }
         let host = Netns::create()?;

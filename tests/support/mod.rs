@@ -4,7 +4,8 @@
 // Each test program uses a part of this.
 #![allow(dead_code, reason = "every test program compiles it, none uses all of it")]
 
-use std::process::ExitCode;
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -26,9 +27,34 @@ pub(crate) enum Needs {
 /// A test: its name, what it takes, and what it does.
 pub(crate) type Named = (&'static str, Needs, fn() -> Result<(), Failed>);
 
+/// Set for a copy of the test program that is to do nothing but live, see [`Holder`].
+const HOLD: &str = "XOFF_TEST_HOLD";
+
+/// A process that lives in the namespace it was started in, until it is stopped or this one ends.
+#[derive(Debug)]
+pub(crate) struct Holder(Child);
+
+impl Holder {
+    /// Starts it in the namespace of the calling thread.
+    pub(crate) fn start() -> io::Result<Holder> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(HOLD, "1").stdin(Stdio::piped()).spawn().map(Holder)
+    }
+
+    pub(crate) fn stop(mut self) -> io::Result<()> {
+        drop(self.0.stdin.take());
+        self.0.wait().map(drop)
+    }
+}
+
 /// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
 /// has to be called before there is a second thread. Where neither is allowed, all are skipped with the reason.
 pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
+    if std::env::var_os(HOLD).is_some() {
+        // Until the other end of the pipe is closed, which the kernel does when the test program dies.
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        return ExitCode::SUCCESS;
+    }
     let arguments = Arguments::from_args();
     let no_netns = no_netns();
     let no_tun = no_netns.clone().or_else(no_tun);
