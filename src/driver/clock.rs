@@ -28,10 +28,7 @@ pub struct ModelClock {
 impl ModelClock {
     /// A clock that reads zero at wall time `epoch_ns`.
     pub fn new(epoch_ns: u64, dilate: u32) -> ModelClock {
-        ModelClock {
-            epoch_ns,
-            dilate: u64::from(dilate.max(1)),
-        }
+        ModelClock { epoch_ns, dilate: u64::from(dilate.max(1)) }
     }
 
     /// The model time at a wall time; zero before the epoch.
@@ -39,11 +36,15 @@ impl ModelClock {
         Picos(wall_ns.saturating_sub(self.epoch_ns).saturating_mul(1_000) / self.dilate)
     }
 
+    /// How long a span of model time lasts on the wall, in nanoseconds, rounded down.
+    pub fn span_ns(&self, span: Picos) -> u64 {
+        (span.0 / 1_000).saturating_mul(self.dilate)
+    }
+
     /// The wall time of a model time, rounded up, so that waiting until then is waiting long enough.
     pub fn wall_ns(&self, at: Picos) -> u64 {
         let wall = u128::from(at.0) * u128::from(self.dilate);
-        self.epoch_ns
-            .saturating_add(u64::try_from(wall.div_ceil(1_000)).unwrap_or(u64::MAX))
+        self.epoch_ns.saturating_add(u64::try_from(wall.div_ceil(1_000)).unwrap_or(u64::MAX))
     }
 }
 

@@ -1,8 +1,5 @@
 //! Which thread runs on which core.
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
-
 /// How threads are bound to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pin {
@@ -13,16 +10,6 @@ pub enum Pin {
     None,
     /// These cores, in the order switch worker, I/O workers, hosts.
     List(Vec<usize>),
-}
-
-/// The cores this process may use, ascending.
-pub fn allowed_cores() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
-        return vec![0];
-    };
-    (0..CpuSet::count())
-        .filter(|&core| set.is_set(core).unwrap_or(false))
-        .collect()
 }
 
 /// A core for each of `threads` threads, or `None` for those left to the kernel; and what there is to say about it.
@@ -42,18 +29,11 @@ pub fn assign(pin: &Pin, threads: usize, allowed: &[usize]) -> (Vec<Option<usize
         }
         Pin::List(list) => {
             let refused: Vec<_> = list.iter().filter(|core| !allowed.contains(core)).collect();
-            let cores = (0..threads)
-                .map(|n| list.get(n).copied().filter(|c| allowed.contains(c)))
-                .collect();
+            let cores = (0..threads).map(|n| list.get(n).copied().filter(|c| allowed.contains(c))).collect();
             let note = if !refused.is_empty() {
-                Some(format!(
-                    "--pin names cores {refused:?}, but only {allowed:?} are allowed: those threads are not pinned"
-                ))
+                Some(format!("--pin names cores {refused:?}, but only {allowed:?} are allowed: those threads are not pinned"))
             } else if list.len() < threads {
-                Some(format!(
-                    "--pin names {} cores for {threads} threads: the last ones are not pinned",
-                    list.len()
-                ))
+                Some(format!("--pin names {} cores for {threads} threads: the last ones are not pinned", list.len()))
             } else {
                 None
             };
@@ -92,10 +72,7 @@ mod tests {
 
     #[test]
     fn a_list_is_taken_in_order_and_foreign_cores_are_named() {
-        assert_eq!(
-            assign(&Pin::List(vec![5, 3]), 2, &[3, 5]),
-            (vec![Some(5), Some(3)], None)
-        );
+        assert_eq!(assign(&Pin::List(vec![5, 3]), 2, &[3, 5]), (vec![Some(5), Some(3)], None));
         let (cores, note) = assign(&Pin::List(vec![9, 3]), 2, &[3, 5]);
         assert_eq!(cores, [None, Some(3)]);
         assert!(note.is_some_and(|n| n.contains('9')));

@@ -1,0 +1,287 @@
+//! What comes in goes out, is dropped and counted, or waits: over random traffic. And the same again, to the octet.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use xoff_dataplane::config::{Bridging, Schedule, Shaper, SwitchConfig, Tagging, VlanConfig, VlanMember};
+use xoff_dataplane::counters::PortCounters;
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::{DropReason, LinkTiming, Picos, Verdict};
+
+use crate::support::frames::{ethernet, mac, tagged, udp};
+use crate::support::{Harness, config};
+
+const PORTS: u16 = 5;
+
+struct Dice(Xoshiro256PlusPlus);
+
+impl Dice {
+    fn new(seed: u64) -> Dice {
+        Dice(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.0.next_u64() % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn port(&mut self) -> u16 {
+        self.below(u64::from(PORTS)) as u16
+    }
+}
+
+/// Little buffer, so that every limit decides now and then; marking and early drop; a shaper; different speeds.
+fn tight() -> SwitchConfig {
+    let mut config = config::switch(usize::from(PORTS));
+    config.pools[config::INGRESS_POOL].size_bytes = 600 * 256;
+    config.pools[config::EGRESS_LOSSY_POOL].size_bytes = 300 * 256;
+    config.frames_max = 700;
+    config.pipeline_latency = Picos::from_nanos(300);
+    config.ports[1].link = LinkTiming::ethernet(100);
+    config.ports[2].link = LinkTiming::ethernet(10_000);
+    config.ports[3].mtu = 1_000;
+    for port in &mut config.ports {
+        port.queues[7].schedule = Schedule::Strict;
+        port.queues[5].shaper = Some(Shaper {
+            bytes_per_second: 3_000_000,
+            burst_bytes: 3_000,
+        });
+        for queue in &mut port.queues {
+            let mut wred = config::mark_above(3_000);
+            (wred.max_bytes, wred.max_probability, wred.drop) = (20_000, 1 << 30, true);
+            queue.wred = Some(wred);
+        }
+    }
+    config
+}
+
+/// One of all kinds of frames that may arrive on `port`.
+fn frame(dice: &mut Dice, port: u16, unicast_only: bool) -> Vec<u8> {
+    let len = match dice.below(4) {
+        0 => 60,
+        1 => 42 + dice.below(30) as usize,
+        _ => 60 + dice.below(1_440) as usize,
+    };
+    let ecn = Ecn::from_tos(dice.below(4) as u8);
+    let dscp = dice.below(8) as u8;
+    let to = dice.port() as u8;
+    let mut frame = udp(port as u8, to, dscp, ecn, len);
+    match dice.below(40) {
+        0 => frame[6] |= 1,
+        1 => frame.copy_within(0..6, 6),
+        2 => frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 2], mac(port as u8), 60),
+        3 => frame.truncate(dice.below(20) as usize),
+        4 => frame = tagged(&frame, 0x8100, (dice.below(1 << 16)) as u16),
+        5 => frame = tagged(&tagged(&frame, 0x8100, 3), 0x88a8, 0x4000),
+        6 => frame[12..14].copy_from_slice(&[0x88, 0x08]),
+        7..10 if !unicast_only => frame[..6].copy_from_slice(&[0xff; 6]),
+        10 if !unicast_only => frame[5] = 99,
+        _ => {}
+    }
+    frame
+}
+
+/// What happened, kept beside the switch's own counters.
+#[derive(Default)]
+struct Tally {
+    /// Per ingress port and class: accepted.
+    accepted: [[u64; 16]; PORTS as usize],
+    /// Per port, reason and class: dropped on arrival.
+    dropped: Vec<[[u64; 16]; DropReason::COUNT]>,
+}
+
+fn total(harness: &Harness, of: impl Fn(&PortCounters) -> u64) -> u64 {
+    (0..PORTS).map(|port| of(&harness.counters(port))).sum()
+}
+
+/// Something other than a frame happens.
+fn disturb(dice: &mut Dice, harness: &mut Harness, flap: bool) {
+    let port = dice.port();
+    match dice.below(if flap { 6 } else { 4 }) {
+        0 => {
+            let quanta = std::array::from_fn(|_| dice.below(2_000) as u16);
+            harness.receive_pfc(port, dice.below(256) as u8, quanta);
+        }
+        1 => {
+            harness.receive_pfc(port, 0xff, [0; 8]);
+        }
+        2 => harness.set_tx_enabled(port, false),
+        3 => harness.set_tx_enabled(port, true),
+        4 => harness.set_link(port, false),
+        _ => harness.set_link(port, true),
+    }
+}
+
+fn let_drain(harness: &mut Harness) {
+    for port in 0..PORTS {
+        harness.set_link(port, true);
+        harness.set_tx_enabled(port, true);
+        harness.receive_pfc(port, 0xff, [0; 8]);
+    }
+    harness.run();
+}
+
+/// Random traffic of which every frame has one destination; counts kept by the verdicts alone.
+fn unicast_run(seed: u64, steps: usize, flap: bool) -> (Harness, Tally) {
+    let mut dice = Dice::new(seed);
+    let mut harness = Harness::learnt(&tight());
+    harness.record = false;
+    let mut tally = Tally {
+        dropped: vec![[[0; 16]; DropReason::COUNT]; usize::from(PORTS)],
+        ..Tally::default()
+    };
+    for step in 0..steps {
+        if dice.one_in(50) {
+            disturb(&mut dice, &mut harness, flap);
+        }
+        let port = dice.port();
+        let frame = frame(&mut dice, port, true);
+        let before = harness.counters(port).rx_class_packets;
+        let verdict = harness.receive(port, &frame);
+        let after = harness.counters(port).rx_class_packets;
+        let class = (0..16).find(|&n| after[n] != before[n]);
+        match (verdict, class) {
+            (Verdict::Forwarded { copies: 1 }, Some(tc)) => tally.accepted[usize::from(port)][tc] += 1,
+            // A frame to an address that was forgotten with its port floods.
+            (Verdict::Forwarded { .. }, Some(_)) if flap => {}
+            (Verdict::Dropped(drop), Some(tc)) => {
+                assert_eq!(usize::from(drop.tc), tc);
+                tally.dropped[drop.port.index()][drop.reason as usize][tc] += 1;
+            }
+            (Verdict::Control, None) => {}
+            other => panic!("step {step}: {other:?}"),
+        }
+        harness.run_for(Picos::from_nanos(dice.below(12_000)));
+        if step % 64 == 0 {
+            harness.switch.check();
+        }
+    }
+    (harness, tally)
+}
+
+#[test]
+fn every_frame_is_sent_dropped_for_a_reason_or_waiting() {
+    let (mut harness, tally) = unicast_run(7, 40_000, false);
+    let learnt = u64::from(PORTS) - 1; // copies of the first broadcast beyond the first
+    let conserved = |harness: &Harness| {
+        let received = total(harness, |c| c.rx_packets) + learnt - 1;
+        let gone = total(harness, |c| c.tx_packets) + total(harness, PortCounters::dropped);
+        assert_eq!(received, gone + harness.switch.frames_queued() as u64);
+    };
+    conserved(&harness);
+    let_drain(&mut harness);
+    conserved(&harness);
+    harness.assert_empty();
+    let fresh: Vec<PortCounters> = {
+        let learnt = Harness::learnt(&tight());
+        (0..PORTS).map(|port| learnt.counters(port)).collect()
+    };
+    for port in 0..PORTS {
+        let (now, before) = (harness.counters(port), &fresh[usize::from(port)]);
+        assert_eq!(now.drops, tally.dropped[usize::from(port)], "port {port}");
+        for tc in 0..16 {
+            let received = now.rx_class_packets[tc] - before.rx_class_packets[tc];
+            let refused: u64 = (0..usize::from(PORTS))
+                .map(|p| &tally.dropped[p])
+                .flat_map(|reasons| reasons.iter().map(move |classes| classes[tc]))
+                .sum();
+            assert!(received <= tally.accepted[usize::from(port)][tc] + refused);
+        }
+    }
+    for tc in 0..16 {
+        let sent: u64 = total(&harness, |c| c.tx_class_packets[tc]);
+        let before: u64 = fresh.iter().map(|c| c.tx_class_packets[tc]).sum();
+        let accepted: u64 = tally.accepted.iter().map(|port| port[tc]).sum();
+        assert_eq!(sent - before, accepted, "class {tc}");
+    }
+    let reasons = [
+        DropReason::PriorityGroupDropped,
+        DropReason::QueueDropped,
+        DropReason::WredDropped,
+        DropReason::ExceedsL2Mtu,
+        DropReason::Truncated,
+        DropReason::MacControlUnknown,
+    ];
+    for reason in reasons {
+        let count = total(&harness, |c| c.drops[reason as usize].iter().sum());
+        assert!(count > 0, "{reason:?} was never tried");
+    }
+    assert!(total(&harness, |c| c.pfc_tx_frames) > 100);
+    assert!(total(&harness, |c| c.ecn_marked) > 100);
+}
+
+#[test]
+fn queue_counters_add_up_to_port_counters() {
+    let (harness, _) = unicast_run(11, 10_000, true);
+    for port in 0..PORTS {
+        let c = harness.counters(port);
+        assert_eq!(c.queues.iter().map(|q| q.packets).sum::<u64>(), c.tx_packets);
+        assert_eq!(c.queues.iter().map(|q| q.bytes).sum::<u64>(), c.tx_bytes);
+        assert_eq!(c.tx_class_packets.iter().sum::<u64>(), c.tx_packets);
+        assert_eq!(c.rx_class_packets.iter().sum::<u64>(), c.rx_packets);
+        let of = |reason: DropReason| c.drops[reason as usize].iter().sum::<u64>();
+        let groups: u64 = c.pgs.iter().map(|pg| pg.dropped_packets).sum();
+        assert_eq!(groups, of(DropReason::PriorityGroupDropped));
+        let queues: u64 = c.queues.iter().map(|q| q.dropped_packets).sum();
+        assert_eq!(queues, of(DropReason::QueueDropped));
+        let early: u64 = c.queues.iter().map(|q| q.wred_dropped_packets).sum();
+        assert_eq!(early, of(DropReason::WredDropped));
+        let marked: u64 = c.queues.iter().map(|q| q.wred_ecn_marked_packets).sum();
+        assert_eq!(marked, c.ecn_marked);
+    }
+}
+
+fn vlan_aware() -> SwitchConfig {
+    let mut config = tight();
+    let member = |port, tagging| VlanMember { port, tagging };
+    let vlan = |id, tagging| VlanConfig {
+        id,
+        members: (0..PORTS).map(|port| member(port, tagging)).collect(),
+    };
+    config.bridging = Bridging::Vlans(vec![vlan(3, Tagging::Untagged), vlan(9, Tagging::Tagged)]);
+    config
+}
+
+/// Everything at once: floods, flaps, new configurations.
+fn wild_run(seed: u64, steps: usize) -> Harness {
+    let mut dice = Dice::new(seed);
+    let configs = [tight(), vlan_aware()];
+    let mut harness = Harness::new(&configs[0]);
+    harness.record = false;
+    for step in 0..steps {
+        if dice.one_in(50) {
+            disturb(&mut dice, &mut harness, true);
+        }
+        if dice.one_in(2_000) {
+            harness.apply(&configs[dice.below(2) as usize]);
+        }
+        let port = dice.port();
+        let frame = frame(&mut dice, port, false);
+        harness.receive(port, &frame);
+        harness.run_for(Picos::from_nanos(dice.below(20_000)));
+        if step % 64 == 0 {
+            harness.switch.check();
+        }
+    }
+    let_drain(&mut harness);
+    harness
+}
+
+#[test]
+fn nothing_is_left_after_floods_flaps_and_reconfigurations() {
+    for seed in 0..4 {
+        wild_run(seed, 10_000).assert_empty();
+    }
+}
+
+#[test]
+fn two_runs_are_the_same_to_the_octet_and_the_picosecond() {
+    let runs = [5, 5, 6].map(|seed| wild_run(seed, 20_000));
+    assert_eq!(runs[0].digest(), runs[1].digest());
+    for port in 0..PORTS {
+        assert_eq!(runs[0].counters(port), runs[1].counters(port));
+    }
+    assert_ne!(runs[0].digest(), runs[2].digest(), "the digest tells runs apart");
+}

@@ -1,0 +1,127 @@
+//! A flooded frame: one charge at ingress, one per queue at egress, bytes of its own for every copy.
+
+use xoff_dataplane::config::{Bridging, Tagging, VlanConfig, VlanMember};
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Verdict};
+
+use crate::support::frames::{ethernet, mac, small, tagged, udp};
+use crate::support::{Harness, config};
+
+fn broadcast(len: usize) -> Vec<u8> {
+    ethernet([0xff; 6], mac(0), len)
+}
+
+#[test]
+fn ingress_is_charged_once_and_released_with_the_last_copy() {
+    let mut harness = Harness::learnt(&config::switch(4));
+    (1..4).for_each(|port| harness.set_tx_enabled(port, false));
+    let frame = broadcast(1_000); // 1004 octets: 4 cells
+    assert_eq!(harness.receive(0, &frame), Verdict::Forwarded { copies: 3 });
+    let group = |h: &Harness| h.switch.pg_buffers(PgId::new(PortId(0), 0)).total.current_cells;
+    let queue = |h: &Harness, port| {
+        h.switch
+            .queue_buffers(QueueId::new(PortId(port), 0))
+            .total
+            .current_cells
+    };
+    assert_eq!(group(&harness), 4);
+    assert_eq!([1, 2, 3].map(|port| queue(&harness, port)), [4, 4, 4]);
+    for (port, left) in [(2, 4), (1, 4), (3, 0)] {
+        harness.set_tx_enabled(port, true);
+        assert_eq!(queue(&harness, port), 0);
+        assert_eq!(group(&harness), left, "after port {port}");
+    }
+    assert_eq!(
+        harness.counters(0).pgs[0].packets,
+        1 + 1,
+        "one learnt, one flooded"
+    );
+    harness.run();
+    harness.assert_empty();
+}
+
+#[test]
+fn copies_are_edited_independently_and_share_what_nobody_edits() {
+    let mut config = config::switch(4);
+    let member = |port, tagging| VlanMember { port, tagging };
+    config.bridging = Bridging::Vlans(vec![VlanConfig {
+        id: 7,
+        members: vec![
+            member(0, Tagging::Untagged),
+            member(1, Tagging::Tagged),
+            member(2, Tagging::Untagged),
+            member(3, Tagging::PriorityTagged),
+        ],
+    }]);
+    // Copies to port 2 are marked, the others are not.
+    config.ports[2].queues[0].wred = Some(config::mark_above(0));
+    let mut harness = Harness::new(&config);
+    harness.set_tx_enabled(2, false);
+    for len in [60, 128, 129, 1_500, 9_000] {
+        harness.clear_sent();
+        let mut frame = udp(0, 0xff, 0, Ecn::Ect0, len);
+        frame[..6].copy_from_slice(&[0xff; 6]);
+        harness.receive(0, &frame);
+        harness.receive(0, &frame);
+        harness.set_tx_enabled(2, true);
+        harness.run();
+        harness.set_tx_enabled(2, false);
+        let bytes = |port: u16| &harness.sent(port)[0].bytes;
+        assert_eq!(*bytes(1), tagged(&frame, 0x8100, 7), "{len}");
+        assert_eq!(*bytes(3), tagged(&frame, 0x8100, 0), "{len}");
+        assert_eq!(bytes(2)[15] & 3, Ecn::Ce as u8, "{len}");
+        assert_eq!(bytes(2)[26..], frame[26..], "{len}");
+        assert_eq!(harness.sent(2)[1].bytes, frame, "{len}: nothing behind it");
+        harness.assert_empty();
+    }
+}
+
+#[test]
+fn a_copy_that_finds_its_queue_full_is_dropped_alone() {
+    let mut harness = Harness::learnt(&config::switch(4));
+    harness.set_tx_enabled(1, false);
+    // Alpha 1 of a pool of 2048 cells.
+    assert_eq!(harness.receive_many(1_030, 2, &small(2, 1, 0)), 6);
+    let before = harness.counters(0).dropped();
+    harness.clear_sent();
+    assert_eq!(
+        harness.receive(0, &broadcast(60)),
+        Verdict::Forwarded { copies: 2 }
+    );
+    harness.run();
+    assert_eq!(harness.sent(2).len() + harness.sent(3).len(), 2);
+    assert_eq!(harness.drops(1, DropReason::QueueDropped), 6 + 1);
+    assert_eq!(harness.counters(0).dropped(), before);
+    harness.set_tx_enabled(1, true);
+    harness.run();
+    harness.assert_empty();
+}
+
+#[test]
+fn a_copy_without_a_slot_is_dropped_and_its_queue_not_charged() {
+    let mut harness = Harness::learnt(&config::switch(4));
+    (1..4).for_each(|port| harness.set_tx_enabled(port, false));
+    harness.store = xoff_dataplane::store::VecStore::new(2);
+    assert_eq!(
+        harness.receive(0, &broadcast(60)),
+        Verdict::Forwarded { copies: 2 }
+    );
+    let none: u64 = (1..4).map(|p| harness.drops(p, DropReason::NoBufferSpace)).sum();
+    assert_eq!(none, 1);
+    (1..4).for_each(|port| harness.set_tx_enabled(port, true));
+    harness.run();
+    harness.assert_empty();
+}
+
+#[test]
+fn a_flooded_lossless_frame_counts_towards_xoff_once() {
+    let mut harness = Harness::learnt(&config::switch(3));
+    harness.set_tx_enabled(1, false);
+    harness.set_tx_enabled(2, false);
+    let mut frame = small(0, 9, 3);
+    frame[..6].copy_from_slice(&[0xff; 6]);
+    assert_eq!(harness.receive_many(2_051, 0, &frame), 0);
+    assert!(harness.pfc_sent(0).is_empty());
+    harness.receive(0, &frame);
+    assert_eq!(harness.pfc_sent(0).len(), 1);
+}

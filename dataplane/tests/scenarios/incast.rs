@@ -1,0 +1,107 @@
+//! Four senders, one receiver: the job of the project, in virtual time.
+
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::{DropReason, Picos};
+
+use crate::support::frames::udp;
+use crate::support::sender::{Flow, Sender, number};
+use crate::support::{Harness, config};
+
+const RECEIVER: u16 = 4;
+const SPAN: Picos = Picos::from_millis(250);
+/// 1082 octets without FCS: 1106 on the wire, 8848 ns at 1 Gb/s.
+const FRAME_LEN: usize = 1_082;
+const FRAME_NS: u64 = 8_848;
+
+/// Each sender offers its full rate in class 3 and 40 % of it in class 0.
+fn incast(config: &SwitchConfig) -> Harness {
+    let mut harness = Harness::learnt(config);
+    let until = harness.now + SPAN;
+    for port in 0..4 {
+        let frame = |class| udp(port, RECEIVER as u8, class, Ecn::NotEct, FRAME_LEN);
+        let lossy_interval = Picos::from_nanos(FRAME_NS * 10 / 4);
+        let flows = vec![
+            Flow::new(3, frame(3), Picos::ZERO, until),
+            Flow::new(0, frame(0), lossy_interval, until),
+        ];
+        harness.connect(u16::from(port), Sender::new(config::GIGABIT, flows));
+    }
+    harness.run_until(until);
+    harness
+}
+
+/// Frames of one sender and class in the order they left for the receiver.
+fn received(harness: &Harness, sender: u8, class: u8) -> Vec<u32> {
+    let sent = harness.sent(RECEIVER).iter();
+    sent.filter(|s| s.bytes[11] == sender && s.bytes[15] >> 2 == class)
+        .map(|s| number(&s.bytes))
+        .collect()
+}
+
+#[test]
+fn lossless_senders_lose_nothing_and_share_the_link() {
+    let mut harness = incast(&config::switch(5));
+    let counts: Vec<usize> = (0..4).map(|n| received(&harness, n, 3).len()).collect();
+    let lossy: usize = (0..4).map(|n| received(&harness, n, 0).len()).sum();
+    let lossless: usize = counts.iter().sum();
+    let share = lossy as f64 / (lossy + lossless) as f64;
+    assert!((0.49..=0.51).contains(&share), "lossy share {share}");
+    for count in &counts {
+        let of_mean = *count as f64 * 4.0 / lossless as f64;
+        assert!((0.95..=1.05).contains(&of_mean), "{counts:?}");
+    }
+    let counters = harness.counters(RECEIVER);
+    let elapsed = counters.tx_last_ps - harness.sent(RECEIVER)[0].start.0;
+    let busy: u64 = harness
+        .sent(RECEIVER)
+        .iter()
+        .map(|s| s.end.since(s.start).0)
+        .sum();
+    assert_eq!(elapsed, busy, "the link was never idle");
+
+    harness.run();
+    for n in 0..4 {
+        let sent = harness.peer(u16::from(n)).flows()[0].sent;
+        let expected: Vec<u32> = (0..sent).collect();
+        assert!(
+            received(&harness, n, 3) == expected,
+            "sender {n}: lost or reordered"
+        );
+        let lossy = received(&harness, n, 0);
+        assert!(lossy.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!((lossy.len() as u32) < harness.peer(u16::from(n)).flows()[1].sent);
+        let pfc = harness.counters(u16::from(n)).pfc_tx;
+        assert!(pfc[3] > 10, "{pfc:?}");
+        assert_eq!(pfc.iter().sum::<u64>(), pfc[3], "PFC for class 3 only");
+        assert_eq!(harness.drops(u16::from(n), DropReason::PriorityGroupDropped), 0);
+    }
+    harness.assert_empty();
+}
+
+#[test]
+fn without_pfc_the_same_senders_lose_lossless_frames_and_the_counters_say_where() {
+    let mut config = config::switch(5);
+    config.ports.iter_mut().for_each(|port| port.pfc.enabled = 0);
+    let mut harness = incast(&config);
+    harness.run();
+    for n in 0..4 {
+        let sent = u64::from(harness.peer(n).flows()[0].sent);
+        let received = received(&harness, n as u8, 3).len() as u64;
+        let dropped = harness.drops(n, DropReason::PriorityGroupDropped);
+        assert!(dropped > 0);
+        assert_eq!(sent, received + dropped, "sender {n}");
+        assert_eq!(harness.counters(n).pfc_tx_frames, 0);
+    }
+}
+
+#[test]
+fn pause_time_adds_up_on_both_sides() {
+    let harness = incast(&config::switch(5));
+    for port in 0..4 {
+        let counters = harness.counters(port);
+        let asked = counters.tx_pause_ps[3] as f64 / SPAN.0 as f64;
+        // A sender that may use an eighth of its link for class 3 beside 40 % of lossy frames is paused for most of it.
+        assert!((0.7..0.9).contains(&asked), "{asked}");
+    }
+}

@@ -1,0 +1,239 @@
+//! Links that come and go, and new configurations under traffic.
+
+use xoff_dataplane::config::{Bridging, Schedule, Tagging, Threshold, VlanConfig, VlanMember};
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::{ApplyError, DropReason, LinkTiming, Outputs, Picos, PortId, Switch, Verdict};
+
+use crate::support::frames::{small, tagged, udp};
+use crate::support::sender::{Flow, Sender};
+use crate::support::{Harness, config};
+use xoff_dataplane::store::VecStore;
+
+#[test]
+fn frames_that_wait_on_a_port_that_goes_down_are_dropped_and_counted() {
+    let mut harness = Harness::learnt(&config::switch(3));
+    harness.set_tx_enabled(1, false);
+    harness.receive_many(50, 0, &small(0, 1, 3));
+    harness.receive_many(20, 2, &small(2, 1, 0));
+    harness.set_link(1, false);
+    let flushed = harness.counters(1).drops[DropReason::PortFlushed as usize];
+    assert_eq!((flushed[3], flushed[0]), (50, 20));
+    harness.assert_empty();
+}
+
+#[test]
+fn a_flooded_frame_whose_last_copy_is_flushed_gives_its_cells_back() {
+    let mut harness = Harness::new(&config::switch(3));
+    harness.set_tx_enabled(1, false);
+    harness.receive(0, &small(0, 1, 3));
+    harness.run();
+    harness.set_link(1, false);
+    harness.assert_empty();
+}
+
+#[test]
+fn addresses_behind_a_port_that_went_down_are_forgotten() {
+    let mut harness = Harness::learnt(&config::switch(4));
+    harness.set_link(1, false);
+    assert_eq!(
+        harness.receive(0, &small(0, 1, 0)),
+        Verdict::Forwarded { copies: 2 }
+    );
+    harness.set_link(1, true);
+    assert_eq!(
+        harness.receive(0, &small(0, 1, 0)),
+        Verdict::Forwarded { copies: 3 }
+    );
+}
+
+#[test]
+fn a_port_that_goes_down_relieves_the_senders_that_waited_for_it() {
+    let mut harness = Harness::learnt(&config::switch(2));
+    harness.set_tx_enabled(1, false);
+    harness.receive_many(2_060, 0, &small(0, 1, 3));
+    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    harness.set_link(1, false);
+    harness.run_for(Picos::from_micros(1));
+    assert_eq!(harness.switch.xoff(PortId(0)), 0);
+    assert_eq!(harness.pfc_sent(0).last().unwrap().1.quanta, [0; 8]);
+}
+
+#[test]
+fn traffic_goes_on_after_a_link_flap_in_mid_frame() {
+    let mut harness = Harness::learnt(&config::switch(2));
+    let frame = udp(0, 1, 3, Ecn::NotEct, 9_000);
+    harness.receive_many(3, 0, &frame);
+    harness.run_for(Picos::from_micros(1));
+    harness.set_link(1, false);
+    harness.set_link(1, true);
+    harness.receive(1, &small(1, 0, 0));
+    harness.receive_many(3, 0, &frame);
+    harness.run();
+    assert_eq!(harness.sent(1).len(), 4, "two were flushed");
+    harness.assert_empty();
+}
+
+#[test]
+fn other_ports_or_another_cell_size_need_a_restart() {
+    let config = config::switch(2);
+    let mut switch = Switch::new(&config);
+    let mut apply = |config: &_| {
+        switch.apply(
+            Picos::ZERO,
+            config,
+            &mut VecStore::new(1),
+            &mut Outputs::default(),
+        )
+    };
+    assert_eq!(apply(&config::switch(3)), Err(ApplyError::PortsDiffer));
+    let mut renamed = config.clone();
+    renamed.ports[0].name = "Ethernet9".into();
+    assert_eq!(apply(&renamed), Err(ApplyError::PortsDiffer));
+    let mut cell = config.clone();
+    cell.cell_bytes = 208;
+    assert_eq!(apply(&cell), Err(ApplyError::CellSizeDiffers));
+    assert_eq!(apply(&config), Ok(()));
+}
+
+#[test]
+fn weights_change_under_traffic_without_a_loss() {
+    let mut config = config::switch(3);
+    let mut harness = Harness::learnt(&config);
+    let (until, mut sent_before) = (harness.now + Picos::from_millis(20), 0);
+    for (port, class) in [(0, 3), (1, 4)] {
+        let frame = udp(port, 2, class, Ecn::NotEct, 1_078);
+        let flow = Flow::new(class, frame, Picos::ZERO, until);
+        harness.connect(u16::from(port), Sender::new(config::GIGABIT, vec![flow]));
+    }
+    for weight in [1, 3] {
+        config.ports[2].queues[4].schedule = Schedule::Dwrr { weight };
+        harness.apply(&config);
+        harness.run_for(Picos::from_millis(5)); // until queues of both classes are filled
+        harness.clear_sent();
+        harness.run_for(Picos::from_millis(5));
+        let of_class = |n: u8| harness.sent(2).iter().filter(|s| s.bytes[15] >> 2 == n).count();
+        let ratio = of_class(4) as f64 / of_class(3) as f64;
+        assert!((ratio - f64::from(weight)).abs() < 0.05, "{weight}: {ratio}");
+        sent_before += harness.sent(2).len();
+    }
+    assert!(sent_before > 1_100, "the link was never idle");
+    harness.run();
+    assert_eq!((0..3).map(|p| harness.counters(p).dropped()).sum::<u64>(), 0);
+    harness.assert_empty();
+}
+
+#[test]
+fn a_smaller_threshold_pauses_at_the_next_frame_and_a_larger_one_resumes_at_once() {
+    let mut config = config::switch(2);
+    let mut harness = Harness::learnt(&config);
+    harness.set_tx_enabled(1, false);
+    harness.receive_many(1_000, 0, &small(0, 1, 3));
+    config.profiles[config::LOSSLESS].threshold = Threshold::Dynamic(-3);
+    harness.apply(&config);
+    assert_eq!(harness.switch.xoff(PortId(0)), 0, "decided on arrival");
+    harness.receive(0, &small(0, 1, 3));
+    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    // Headroom is in use now, so that the group has to drain by one frame first.
+    harness.set_tx_enabled(1, true);
+    harness.set_tx_enabled(1, false);
+    config.profiles[config::LOSSLESS].threshold = Threshold::Dynamic(0);
+    harness.apply(&config);
+    assert_eq!(harness.switch.xoff(PortId(0)), 0);
+    harness.run_for(Picos::from_millis(1));
+    assert_eq!(harness.pfc_sent(0).last().unwrap().1.quanta, [0; 8], "XON");
+}
+
+#[test]
+fn pfc_that_is_switched_off_frees_both_sides() {
+    let mut config = config::switch(2);
+    let mut harness = Harness::learnt(&config);
+    harness.receive_pfc(1, 1 << 3, [0xffff; 8]);
+    harness.receive_many(2_053, 0, &small(0, 1, 3));
+    harness.run_for(Picos::from_millis(1));
+    assert_eq!((harness.pfc_sent(0).len(), harness.sent(1).len()), (1, 0));
+    config.ports.iter_mut().for_each(|port| port.pfc.enabled = 0);
+    harness.apply(&config);
+    harness.run();
+    assert_eq!(harness.pfc_sent(0).last().unwrap().1.quanta, [0; 8], "XON");
+    assert_eq!(harness.sent(1).len(), 2_053, "the pause no longer counts");
+    harness.assert_empty();
+}
+
+#[test]
+fn pfc_that_is_switched_on_says_what_is_congested() {
+    let mut off = config::switch(2);
+    off.ports[0].pfc.enabled = 0;
+    let mut harness = Harness::learnt(&off);
+    harness.set_tx_enabled(1, false);
+    harness.receive_many(2_060, 0, &small(0, 1, 3));
+    assert!(harness.sent(0).is_empty());
+    harness.apply(&config::switch(2));
+    assert_eq!(harness.pfc_sent(0)[0].1.quanta[3], 0xffff);
+}
+
+#[test]
+fn a_port_that_is_shut_down_and_opened_again() {
+    let mut config = config::switch(2);
+    let mut harness = Harness::learnt(&config);
+    harness.set_tx_enabled(1, false);
+    harness.receive_many(5, 0, &small(0, 1, 0));
+    config.ports[1].admin_up = false;
+    harness.apply(&config);
+    assert_eq!(harness.drops(1, DropReason::PortFlushed), 5);
+    assert!(
+        matches!(harness.receive(1, &small(1, 0, 0)), Verdict::Dropped(d) if d.reason == DropReason::PortDown)
+    );
+    harness.set_tx_enabled(1, true);
+    config.ports[1].admin_up = true;
+    harness.apply(&config);
+    harness.receive(0, &small(0, 1, 0));
+    assert_eq!(harness.sent(1).len(), 1);
+    harness.run();
+    harness.assert_empty();
+}
+
+#[test]
+fn a_new_speed_holds_from_the_next_frame_on() {
+    let mut config = config::switch(2);
+    let mut harness = Harness::learnt(&config);
+    let start = harness.now;
+    harness.receive_many(3, 0, &udp(0, 1, 0, Ecn::NotEct, 976));
+    config.ports[1].link = LinkTiming::ethernet(10_000);
+    harness.apply(&config);
+    harness.run();
+    let ends: Vec<u64> = harness
+        .sent(1)
+        .iter()
+        .map(|s| s.end.since(start).as_nanos())
+        .collect();
+    assert_eq!(ends, [8_000, 8_800, 9_600]);
+}
+
+#[test]
+fn addresses_survive_a_new_configuration_unless_vlans_change() {
+    let mut config = config::switch(3);
+    let mut harness = Harness::learnt(&config);
+    config.ports[1].queues[0].wred = Some(config::mark_above(1_000));
+    harness.apply(&config);
+    assert_eq!(
+        harness.receive(0, &small(0, 1, 0)),
+        Verdict::Forwarded { copies: 1 }
+    );
+    let member = |port, tagging| VlanMember { port, tagging };
+    config.bridging = Bridging::Vlans(vec![VlanConfig {
+        id: 10,
+        members: vec![
+            member(0, Tagging::Untagged),
+            member(1, Tagging::Tagged),
+            member(2, Tagging::Untagged),
+        ],
+    }]);
+    harness.apply(&config);
+    harness.clear_sent();
+    assert_eq!(
+        harness.receive(0, &small(0, 1, 0)),
+        Verdict::Forwarded { copies: 2 }
+    );
+    harness.run();
+    assert_eq!(harness.sent(1)[0].bytes, tagged(&small(0, 1, 0), 0x8100, 10));
+}

@@ -1,0 +1,121 @@
+//! A configuration to start from. Tests change what they are about.
+
+use xoff_dataplane::config::{
+    Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
+    Schedule, SwitchConfig, Threshold, Trust, Wred,
+};
+use xoff_dataplane::{LinkTiming, Picos};
+
+/// Indices of profiles.
+pub const LOSSY: usize = 0;
+pub const LOSSLESS: usize = 1;
+pub const EGRESS_LOSSY: usize = 2;
+pub const EGRESS_LOSSLESS: usize = 3;
+
+/// Indices of pools.
+pub const INGRESS_POOL: usize = 0;
+pub const EGRESS_LOSSY_POOL: usize = 1;
+
+pub const CELL: u32 = 256;
+pub const GIGABIT: LinkTiming = LinkTiming::ethernet(1_000);
+
+/// Ports of 1 Gb/s, priorities 3 and 4 lossless, DSCP 0 to 7 are classes 0 to 7, one transparent bridge. Shared
+/// pool of 4096 cells; a lossless group has 4 reserved cells, 64 of headroom, alpha 1 and XON 8 cells below XOFF.
+pub fn switch(ports: usize) -> SwitchConfig {
+    let cells = |n: u64| n * u64::from(CELL);
+    let profile = |name: &str, pool, threshold| BufferProfile {
+        name: name.into(),
+        pool,
+        size_bytes: 0,
+        threshold,
+        xoff_bytes: 0,
+        xon_bytes: 0,
+        xon_offset_bytes: 0,
+    };
+    let pool = |name: &str, side, size_bytes| PoolConfig {
+        name: name.into(),
+        side,
+        size_bytes,
+        xoff_bytes: 0,
+    };
+    SwitchConfig {
+        name: "test".into(),
+        mac: [2, 0xff, 0, 0, 0, 0],
+        seed: 1,
+        cell_bytes: CELL,
+        pipeline_latency: Picos::ZERO,
+        mark_point: MarkPoint::Dequeue,
+        fdb_ageing: Picos::from_millis(600_000),
+        fdb_entries_max: 1_024,
+        frames_max: 16_384,
+        ports: (0..ports).map(port).collect(),
+        pools: vec![
+            pool("ingress", PoolSide::Ingress, cells(4_096)),
+            pool("egress_lossy", PoolSide::Egress, cells(2_048)),
+            pool("egress_lossless", PoolSide::Egress, cells(1 << 20)),
+        ],
+        profiles: vec![
+            profile("ingress_lossy", 0, Threshold::Static(0)),
+            BufferProfile {
+                size_bytes: cells(4 + 64),
+                xoff_bytes: cells(64),
+                xon_offset_bytes: cells(8),
+                ..profile("ingress_lossless", 0, Threshold::Dynamic(0))
+            },
+            profile("egress_lossy", 1, Threshold::Dynamic(0)),
+            profile("egress_lossless", 2, Threshold::Static(0)),
+        ],
+        bridging: Bridging::Transparent,
+    }
+}
+
+fn port(index: usize) -> PortConfig {
+    let lossless = |n: usize| n == 3 || n == 4;
+    let identity = |n: usize| if n < 8 { n as u8 } else { 0 };
+    PortConfig {
+        name: format!("Ethernet{index}"),
+        mac: [2, 0xff, 0, 0, 1, index as u8],
+        admin_up: true,
+        mtu: 9_100,
+        link: GIGABIT,
+        tpid: 0x8100,
+        classify: ClassMaps {
+            trust: Trust::Dscp,
+            dscp_to_tc: std::array::from_fn(identity),
+            dot1p_to_tc: std::array::from_fn(identity),
+            tc_to_queue: std::array::from_fn(identity),
+            tc_to_pg: std::array::from_fn(identity),
+        },
+        pfc: PfcConfig {
+            enabled: 0b1_1000,
+            asymmetric: false,
+            pause_quanta: 0xffff,
+            refresh: Picos::from_millis(16),
+            priority_to_queue: std::array::from_fn(identity),
+            priority_to_pg: std::array::from_fn(identity),
+        },
+        pgs: std::array::from_fn(|n| if lossless(n) { LOSSLESS } else { LOSSY } as u16),
+        queues: std::array::from_fn(|n| QueueConfig {
+            profile: if lossless(n) {
+                EGRESS_LOSSLESS
+            } else {
+                EGRESS_LOSSY
+            } as u16,
+            schedule: Schedule::Dwrr { weight: 1 },
+            shaper: None,
+            wred: None,
+        }),
+        shaper: None,
+    }
+}
+
+/// Certain marking above `bytes` queued, none up to there.
+pub fn mark_above(bytes: u64) -> Wred {
+    Wred {
+        min_bytes: bytes,
+        max_bytes: bytes,
+        max_probability: 1 << 32,
+        ecn: true,
+        drop: false,
+    }
+}

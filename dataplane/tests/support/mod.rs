@@ -1,0 +1,347 @@
+//! A switch in virtual time: an event queue in (time, order of creation), and what left each port.
+
+#![allow(dead_code, unreachable_pub)] // every test binary uses its own part
+
+pub mod config;
+pub mod frames;
+pub mod sender;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use sender::Sender;
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::counters::PortCounters;
+use xoff_dataplane::parse::parse;
+use xoff_dataplane::store::VecStore;
+use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_dataplane::{
+    Arrival, DropReason, LinkTiming, Outputs, Picos, PortId, Punt, Store, Switch, TimerId, Verdict,
+};
+
+/// A frame on the link of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub start: Picos,
+    pub end: Picos,
+    pub bytes: Vec<u8>,
+}
+
+impl Sent {
+    /// The PFC frame this is, if it is one.
+    pub fn pfc(&self) -> Option<Pfc> {
+        match MacControl::parse(&self.bytes) {
+            Ok(MacControl::Pfc(pfc)) => Some(pfc),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Deadline(TimerId),
+    Arrival(PortId, Vec<u8>),
+    PeerHears(PortId, Vec<u8>),
+    PeerSends(PortId),
+}
+
+pub struct Harness {
+    pub switch: Switch,
+    pub store: VecStore,
+    pub now: Picos,
+    /// Whether bytes of sent frames are kept; without, only counters and the digest remain.
+    pub record: bool,
+    /// What became of scheduled arrivals that were dropped.
+    pub dropped: Vec<xoff_dataplane::Drop>,
+    pub punts: Vec<Punt>,
+    /// CRC over everything that left, with ports and times.
+    digest: crc32fast::Hasher,
+    links: Vec<LinkTiming>,
+    sent: Vec<Vec<Sent>>,
+    peers: Vec<Option<Sender>>,
+    events: BinaryHeap<Reverse<(Picos, u64, What)>>,
+    created: u64,
+    outputs: Outputs,
+}
+
+impl Harness {
+    /// A switch with all links up at time zero.
+    pub fn new(config: &SwitchConfig) -> Harness {
+        let ports = config.ports.len();
+        let mut harness = Harness {
+            switch: Switch::new(config),
+            store: VecStore::new(1 << 20),
+            now: Picos::ZERO,
+            record: true,
+            dropped: Vec::new(),
+            punts: Vec::new(),
+            digest: crc32fast::Hasher::new(),
+            links: config.ports.iter().map(|port| port.link).collect(),
+            sent: vec![Vec::new(); ports],
+            peers: (0..ports).map(|_| None).collect(),
+            events: BinaryHeap::new(),
+            created: 0,
+            outputs: Outputs::default(),
+        };
+        for port in 0..ports as u16 {
+            harness.set_link(port, true);
+        }
+        harness
+    }
+
+    /// As [`Harness::new`], and `mac(n)` is known behind port *n*; nothing of that remains but counters.
+    pub fn learnt(config: &SwitchConfig) -> Harness {
+        let mut harness = Harness::new(config);
+        let ports = config.ports.len() as u8;
+        for port in 0..ports {
+            let to = if port == 0 { [0xff; 6] } else { frames::mac(0) };
+            let frame = frames::ethernet(to, frames::mac(port), 60);
+            harness.receive(u16::from(port), &frame);
+        }
+        harness.run();
+        harness.run_for(Picos::from_millis(10)); // until every link is free
+        harness.clear_sent();
+        harness.switch.clear_watermarks();
+        harness
+    }
+
+    /// Hands the switch a frame now.
+    pub fn receive(&mut self, port: u16, bytes: &[u8]) -> Verdict {
+        let frame = self.store.insert(bytes).expect("the store has room");
+        let arrival = Arrival {
+            frame,
+            frame_len: bytes.len() as u32,
+            parsed: parse(bytes),
+            received_at: self.now,
+        };
+        let verdict = self.switch.receive(
+            self.now,
+            PortId(port),
+            &arrival,
+            &mut self.store,
+            &mut self.outputs,
+        );
+        self.drain();
+        verdict
+    }
+
+    /// `count` times [`Harness::receive`]; how many were dropped.
+    pub fn receive_many(&mut self, count: usize, port: u16, bytes: &[u8]) -> usize {
+        let dropped = |verdict| matches!(verdict, Verdict::Dropped(_));
+        (0..count).filter(|_| dropped(self.receive(port, bytes))).count()
+    }
+
+    /// A frame whose last bit will arrive at `at`.
+    pub fn receive_at(&mut self, at: Picos, port: u16, bytes: Vec<u8>) {
+        self.schedule(at, What::Arrival(PortId(port), bytes));
+    }
+
+    /// `count` frames back to back on the link of `port`, from now on; returns when the last has arrived.
+    pub fn receive_back_to_back(&mut self, port: u16, frames: impl IntoIterator<Item = Vec<u8>>) -> Picos {
+        let link = self.links[usize::from(port)];
+        let mut at = self.now;
+        for bytes in frames {
+            at += link.duration(link.wire_len(link.mac_len(bytes.len() as u32)));
+            self.receive_at(at, port, bytes);
+        }
+        at
+    }
+
+    pub fn receive_pfc(&mut self, port: u16, enable: u8, quanta: [u16; 8]) -> Verdict {
+        let frame = MacControl::Pfc(Pfc { enable, quanta }).to_frame(frames::mac(0xee));
+        self.receive(port, &frame)
+    }
+
+    pub fn set_link(&mut self, port: u16, up: bool) {
+        let (now, port) = (self.now, PortId(port));
+        self.switch
+            .set_link(now, port, up, &mut self.store, &mut self.outputs);
+        self.drain();
+    }
+
+    pub fn set_tx_enabled(&mut self, port: u16, on: bool) {
+        let (now, port) = (self.now, PortId(port));
+        self.switch
+            .set_tx_enabled(now, port, on, &mut self.store, &mut self.outputs);
+        self.drain();
+    }
+
+    pub fn apply(&mut self, config: &SwitchConfig) {
+        let applied = self
+            .switch
+            .apply(self.now, config, &mut self.store, &mut self.outputs);
+        applied.expect("same ports");
+        self.links = config.ports.iter().map(|port| port.link).collect();
+        self.drain();
+    }
+
+    /// Direct access, with what comes out recorded.
+    pub fn with<R>(&mut self, f: impl FnOnce(Picos, &mut Switch, &mut VecStore, &mut Outputs) -> R) -> R {
+        let result = f(self.now, &mut self.switch, &mut self.store, &mut self.outputs);
+        self.drain();
+        result
+    }
+
+    /// Puts a sender that obeys PFC behind a port.
+    pub fn connect(&mut self, port: u16, sender: Sender) {
+        self.peers[usize::from(port)] = Some(sender);
+        self.schedule(self.now, What::PeerSends(PortId(port)));
+    }
+
+    pub fn peer(&self, port: u16) -> &Sender {
+        self.peers[usize::from(port)]
+            .as_ref()
+            .expect("a peer is connected")
+    }
+
+    /// Handles everything that is due up to and including `until`.
+    pub fn run_until(&mut self, until: Picos) {
+        while let Some(Reverse((at, ..))) = self.events.peek()
+            && *at <= until
+        {
+            self.step();
+        }
+        self.now = self.now.max(until);
+    }
+
+    pub fn run_for(&mut self, span: Picos) {
+        self.run_until(self.now + span);
+    }
+
+    /// Handles everything until nothing is left to happen.
+    pub fn run(&mut self) {
+        while !self.events.is_empty() {
+            self.step();
+        }
+    }
+
+    pub fn sent(&self, port: u16) -> &[Sent] {
+        &self.sent[usize::from(port)]
+    }
+
+    /// Frames sent that are not PFC.
+    pub fn data_sent(&self, port: u16) -> Vec<Sent> {
+        let data = |sent: &&Sent| sent.pfc().is_none();
+        self.sent(port).iter().filter(data).cloned().collect()
+    }
+
+    /// PFC frames sent, with the times at which they started.
+    pub fn pfc_sent(&self, port: u16) -> Vec<(Picos, Pfc)> {
+        let pfc = |sent: &Sent| sent.pfc().map(|pfc| (sent.start, pfc));
+        self.sent(port).iter().filter_map(pfc).collect()
+    }
+
+    pub fn clear_sent(&mut self) {
+        self.sent.iter_mut().for_each(Vec::clear);
+    }
+
+    pub fn counters(&self, port: u16) -> PortCounters {
+        self.switch.port_counters(self.now, PortId(port))
+    }
+
+    /// Drops of one reason on a port, all classes.
+    pub fn drops(&self, port: u16, reason: DropReason) -> u64 {
+        self.counters(port).drops[reason as usize].iter().sum()
+    }
+
+    /// A number that two runs share only if the same bytes left the same ports at the same times.
+    pub fn digest(&self) -> u32 {
+        self.digest.clone().finalize()
+    }
+
+    /// Nothing is left anywhere: no frame, no slot, no cell.
+    pub fn assert_empty(&self) {
+        self.switch.check();
+        assert_eq!(self.switch.frames_queued(), 0, "frames in queues");
+        assert_eq!(self.store.in_use(), 0, "slots in use");
+        for port in 0..self.links.len() as u16 {
+            for n in 0..8 {
+                let group = self.switch.pg_buffers(xoff_dataplane::PgId::new(PortId(port), n));
+                assert_eq!(
+                    group.total.current_cells, 0,
+                    "port {port}, priority group {n}: {group:?}"
+                );
+                assert!(
+                    !group.xoff,
+                    "port {port}, priority group {n} is empty and in XOFF"
+                );
+                let queue = self
+                    .switch
+                    .queue_buffers(xoff_dataplane::QueueId::new(PortId(port), n));
+                assert_eq!(queue.total.current_cells, 0, "port {port}, queue {n}: {queue:?}");
+            }
+        }
+    }
+
+    fn schedule(&mut self, at: Picos, what: What) {
+        self.created += 1;
+        self.events.push(Reverse((at, self.created, what)));
+    }
+
+    fn step(&mut self) {
+        let Some(Reverse((at, _, what))) = self.events.pop() else {
+            return;
+        };
+        self.now = self.now.max(at);
+        match what {
+            What::Deadline(timer) => {
+                self.switch
+                    .expire(self.now, timer, &mut self.store, &mut self.outputs);
+                self.drain();
+            }
+            What::Arrival(port, bytes) => {
+                if let Verdict::Dropped(drop) = self.receive(port.0, &bytes) {
+                    self.dropped.push(drop);
+                }
+            }
+            What::PeerHears(port, bytes) => {
+                if let Some(peer) = &mut self.peers[port.index()] {
+                    peer.hear(self.now, &bytes);
+                }
+                self.schedule(self.now, What::PeerSends(port));
+            }
+            What::PeerSends(port) => self.let_peer_send(port),
+        }
+    }
+
+    fn let_peer_send(&mut self, port: PortId) {
+        let Some(peer) = &mut self.peers[port.index()] else {
+            return;
+        };
+        let (frame, again) = peer.send(self.now);
+        if let Some((arrives, bytes)) = frame {
+            self.schedule(arrives, What::Arrival(port, bytes));
+        }
+        if again < Picos::NEVER {
+            self.schedule(again, What::PeerSends(port));
+        }
+    }
+
+    fn drain(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        for deadline in outputs.deadlines.drain(..) {
+            assert!(deadline.at >= self.now, "a deadline in the past");
+            self.schedule(deadline.at, What::Deadline(deadline.timer));
+        }
+        for transmit in outputs.transmits.drain(..) {
+            let bytes = self.store.contents(transmit.frame);
+            self.store.release(transmit.frame);
+            self.digest.update(&transmit.port.0.to_le_bytes());
+            self.digest.update(&transmit.start.0.to_le_bytes());
+            self.digest.update(&transmit.end.0.to_le_bytes());
+            self.digest.update(&bytes);
+            if self.peers[transmit.port.index()].is_some() {
+                self.schedule(transmit.end, What::PeerHears(transmit.port, bytes.clone()));
+            }
+            if self.record {
+                self.sent[transmit.port.index()].push(Sent {
+                    start: transmit.start,
+                    end: transmit.end,
+                    bytes,
+                });
+            }
+        }
+        self.punts.append(&mut outputs.punts);
+        self.outputs = outputs;
+    }
+}

@@ -1,0 +1,115 @@
+//! A sender that obeys PFC, as a NIC does: class queues that share its link, a frame in flight completes.
+
+use xoff_dataplane::pfc::PauseReceiver;
+use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_dataplane::{LinkTiming, Picos};
+
+/// Frames of one class. Octets 42 to 45 of each frame sent carry its number, from 0.
+#[derive(Debug)]
+pub struct Flow {
+    pub priority: u8,
+    pub frame: Vec<u8>,
+    /// Time from frame to frame; zero: as fast as the link goes.
+    pub interval: Picos,
+    /// No frame starts after this.
+    pub until: Picos,
+    pub sent: u32,
+    next_at: Picos,
+}
+
+impl Flow {
+    pub fn new(priority: u8, frame: Vec<u8>, interval: Picos, until: Picos) -> Flow {
+        Flow {
+            priority,
+            frame,
+            interval,
+            until,
+            sent: 0,
+            next_at: Picos::ZERO,
+        }
+    }
+}
+
+/// The number of a frame that a [`Flow`] sent.
+pub fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes([frame[42], frame[43], frame[44], frame[45]])
+}
+
+#[derive(Debug)]
+pub struct Sender {
+    link: LinkTiming,
+    flows: Vec<Flow>,
+    pause: PauseReceiver,
+    free_at: Picos,
+    turn: usize,
+    /// PFC frames heard, per priority.
+    pub pfc_heard: [u64; 8],
+    /// Other frames heard.
+    pub heard: Vec<Vec<u8>>,
+}
+
+impl Sender {
+    pub fn new(link: LinkTiming, flows: Vec<Flow>) -> Sender {
+        Sender {
+            link,
+            flows,
+            pause: PauseReceiver::new(),
+            free_at: Picos::ZERO,
+            turn: 0,
+            pfc_heard: [0; 8],
+            heard: Vec::new(),
+        }
+    }
+
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    pub fn hear(&mut self, now: Picos, frame: &[u8]) {
+        match MacControl::parse(frame) {
+            Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
+                self.pause.receive(now, enable, &quanta, 0xff, &self.link);
+                for n in (0..8).filter(|n| enable & 1 << n != 0) {
+                    self.pfc_heard[n] += 1;
+                }
+            }
+            _ => self.heard.push(frame.to_vec()),
+        }
+    }
+
+    /// The next frame and when it will have arrived at the other end, if one starts now; and when to ask again.
+    pub fn send(&mut self, now: Picos) -> (Option<(Picos, Vec<u8>)>, Picos) {
+        self.pause.expire(now);
+        if self.free_at > now {
+            // Whoever made the link busy has asked to be called when it is free.
+            return (None, Picos::NEVER);
+        }
+        let flows = self.flows.len();
+        for n in (0..flows).map(|n| (self.turn + n) % flows) {
+            let flow = &mut self.flows[n];
+            let paused = self.pause.paused() & 1 << flow.priority != 0;
+            if paused || flow.next_at > now || now > flow.until {
+                continue;
+            }
+            let mut bytes = flow.frame.clone();
+            bytes[42..46].copy_from_slice(&flow.sent.to_be_bytes());
+            flow.sent += 1;
+            // A class that was held back does not make up for it.
+            flow.next_at = flow.next_at.max(Picos(now.0.saturating_sub(flow.interval.0))) + flow.interval;
+            self.turn = (n + 1) % flows;
+            let wire_len = self.link.wire_len(self.link.mac_len(bytes.len() as u32));
+            self.free_at = now + self.link.duration(wire_len);
+            return (Some((self.free_at, bytes)), self.free_at);
+        }
+        (None, self.next_chance(now))
+    }
+
+    fn next_chance(&self, now: Picos) -> Picos {
+        let flow = |flow: &Flow| match flow.next_at {
+            at if at > now && at <= flow.until => at,
+            _ => Picos::NEVER,
+        };
+        let flows = self.flows.iter().map(flow).min().unwrap_or(Picos::NEVER);
+        flows.min(self.pause.next_expiry())
+    }
+}
