@@ -111,11 +111,13 @@ impl FrameTable {
     }
 
     /// How many frames still fit.
+    #[inline]
     pub(crate) fn room(&self) -> usize {
         self.frames.len() - self.in_use
     }
 
     /// Appends to a queue. The caller has checked [`FrameTable::room`].
+    #[inline]
     pub(crate) fn push(&mut self, queue: usize, frame: QueuedFrame) {
         let index = self.free;
         debug_assert_ne!(index, NO_FRAME, "room() was not checked");
@@ -136,11 +138,13 @@ impl FrameTable {
     }
 
     /// The frame at the head of a queue.
+    #[inline]
     pub(crate) fn head(&self, queue: usize) -> Option<&QueuedFrame> {
         self.frames.get(self.queues[queue].head as usize)
     }
 
     /// Removes the head of a queue.
+    #[inline]
     pub(crate) fn pop(&mut self, queue: usize) -> Option<QueuedFrame> {
         let fifo = &mut self.queues[queue];
         let index = fifo.head;
@@ -157,6 +161,7 @@ impl FrameTable {
     }
 
     /// Bytes (`mac_len`) that wait in a queue.
+    #[inline]
     pub(crate) fn queued_bytes(&self, queue: usize) -> u64 {
         self.queues[queue].bytes
     }
@@ -180,6 +185,7 @@ impl FrameTable {
     }
 
     /// Takes one copy off a charge; the cells to release once nothing refers to them any more.
+    #[inline]
     pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
         match charge {
             Charge::Own { pg, cells } => Some((pg, cells)),

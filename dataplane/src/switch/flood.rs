@@ -9,6 +9,7 @@ use crate::ids::QueueId;
 use crate::outputs::{Drop, Outputs, Verdict};
 
 impl Switch {
+    #[inline(never)]
     pub(super) fn flood<S: Store>(
         &mut self,
         transit: &Transit,
@@ -16,7 +17,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Result<Verdict, Drop> {
         let members = self.vlans.members(transit.vlan).len();
-        let (cells, plan) = self.plan_ingress(transit, members)?;
+        let plan = self.plan_ingress(transit, members)?;
         let mut legs = core::mem::take(&mut self.legs);
         legs.clear();
         let refused = self.flood_legs(transit, &mut legs, store);
@@ -31,9 +32,9 @@ impl Switch {
         let charge = match copies {
             1 => Charge::Own {
                 pg: transit.pg,
-                cells,
+                cells: transit.cells,
             },
-            n => self.frames.share_charge(transit.pg, cells, u32::from(n)),
+            n => self.frames.share_charge(transit.pg, transit.cells, u32::from(n)),
         };
         let xoff = self.mmu.commit_ingress(transit.pg, plan);
         self.accept(transit, xoff, outputs, store);

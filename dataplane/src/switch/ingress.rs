@@ -1,7 +1,7 @@
 //! The way of a frame from its arrival into the egress queues.
 
 use super::Switch;
-use crate::bridge::TagEdit;
+use crate::bridge::{Mac, TagEdit};
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{Charge, NO_FRAME, QueuedFrame};
@@ -44,10 +44,12 @@ pub(super) struct Transit {
     pub(super) frame: Handle,
     pub(super) frame_len: u32,
     pub(super) mac_len: u32,
+    pub(super) cells: u32,
 }
 
 impl Transit {
     /// The frame is dropped where it came in.
+    #[cold]
     pub(super) fn drop(&self, reason: DropReason) -> Drop {
         Drop {
             reason,
@@ -61,6 +63,7 @@ impl Transit {
 
 impl Switch {
     /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
+    #[inline]
     pub fn receive<S: Store>(
         &mut self,
         now: Picos,
@@ -93,17 +96,22 @@ impl Switch {
             frame: arrival.frame,
             frame_len: arrival.frame_len,
             mac_len,
+            cells: self.mmu.cells(mac_len),
         };
         match self.forward(transit, store, outputs) {
             Ok(verdict) => verdict,
-            Err(drop) => {
-                self.ports[drop.port.index()].count_drop(&drop);
-                store.release(arrival.frame);
-                Verdict::Dropped(drop)
-            }
+            Err(drop) => self.discard(drop, arrival.frame, store),
         }
     }
 
+    #[cold]
+    fn discard<S: Store>(&mut self, drop: Drop, frame: Handle, store: &mut S) -> Verdict {
+        self.ports[drop.port.index()].count_drop(&drop);
+        store.release(frame);
+        Verdict::Dropped(drop)
+    }
+
+    #[inline]
     fn forward<S: Store>(
         &mut self,
         mut transit: Transit,
@@ -115,14 +123,14 @@ impl Switch {
         if !ingress.up() {
             return Err(transit.drop(DropReason::PortDown));
         }
-        let Some((destination, source)) = addresses(store.prefix(transit.frame)) else {
+        let Some((destination, source)) = Mac::of_frame(store.prefix(transit.frame)) else {
             return Err(transit.drop(DropReason::Truncated));
         };
         if transit.frame_len > ingress.mtu + u32::from(transit.l3_offset) {
             return Err(transit.drop(DropReason::ExceedsL2Mtu));
         }
         check_addresses(destination, source).map_err(|reason| transit.drop(reason))?;
-        if is_reserved(destination) {
+        if destination.is_reserved() {
             return self.punt(&transit, outputs);
         }
         let Some(vlan) = self.vlans.ingress(from, transit.tag) else {
@@ -130,7 +138,7 @@ impl Switch {
         };
         transit.vlan = vlan;
         self.fdb.learn(now, vlan, source, from);
-        if is_group(destination) {
+        if destination.is_group() {
             return self.flood(&transit, store, outputs);
         }
         match self.fdb.lookup(now, vlan, destination) {
@@ -151,6 +159,7 @@ impl Switch {
         Ok(Verdict::Punted)
     }
 
+    #[inline]
     fn unicast<S: Store>(
         &mut self,
         transit: &Transit,
@@ -159,7 +168,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Result<Verdict, Drop> {
         let leg = self.leg(transit, to)?;
-        let (cells, plan) = self.plan_ingress(transit, 1)?;
+        let plan = self.plan_ingress(transit, 1)?;
         let queue = QueueId::new(to, leg.queue as u8);
         let egress = self
             .mmu
@@ -170,29 +179,28 @@ impl Switch {
         self.accept(transit, xoff, outputs, store);
         let charge = Charge::Own {
             pg: transit.pg,
-            cells,
+            cells: transit.cells,
         };
         self.enqueue(transit, &leg, charge, store);
         self.kick(transit.now, to, store, outputs);
         Ok(Verdict::Forwarded { copies: 1 })
     }
 
-    /// How many cells the frame occupies on its ingress port, and where they would be charged.
-    pub(super) fn plan_ingress(&self, transit: &Transit, copies: usize) -> Result<(u32, IngressPlan), Drop> {
+    /// Where the frame's cells would be charged on its ingress port.
+    #[inline]
+    pub(super) fn plan_ingress(&self, transit: &Transit, copies: usize) -> Result<IngressPlan, Drop> {
         if self.frames.room() < copies {
             return Err(transit.drop(DropReason::NoBufferSpace));
         }
-        let cells = self.mmu.cells(transit.mac_len);
-        match self.mmu.plan_ingress(transit.pg, cells) {
-            Ok(plan) => Ok((cells, plan)),
-            Err(refusal) => Err(Drop {
-                refusal: Some(refusal),
-                ..transit.drop(DropReason::PriorityGroupDropped)
-            }),
-        }
+        let plan = self.mmu.plan_ingress(transit.pg, transit.cells);
+        plan.map_err(|refusal| Drop {
+            refusal: Some(refusal),
+            ..transit.drop(DropReason::PriorityGroupDropped)
+        })
     }
 
     /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
+    #[inline]
     pub(super) fn accept<S: Store>(
         &mut self,
         transit: &Transit,
@@ -205,14 +213,22 @@ impl Switch {
         group.packets += 1;
         group.bytes += u64::from(transit.mac_len);
         if xoff {
-            group.xoff_transitions += 1;
-            let priorities = ingress.signalling(transit.pg.number());
-            ingress.generator.xoff(transit.now, priorities);
-            self.kick_control(transit.now, transit.from, store, outputs);
+            self.signal_xoff(transit, store, outputs);
         }
     }
 
+    #[cold]
+    fn signal_xoff<S: Store>(&mut self, transit: &Transit, store: &mut S, outputs: &mut Outputs) {
+        let ingress = &mut self.ports[transit.from.index()];
+        let pg = transit.pg.number();
+        ingress.counters.pgs[usize::from(pg)].xoff_transitions += 1;
+        let priorities = ingress.signalling(pg);
+        ingress.generator.xoff(transit.now, priorities);
+        self.kick_control(transit.now, transit.from, store, outputs);
+    }
+
     /// What leaving by `to` means for this frame, or why it cannot.
+    #[inline]
     pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, Drop> {
         let drop = |reason| Drop {
             port: to,
@@ -235,7 +251,7 @@ impl Switch {
             TagEdit::Push { .. } => egress.link.mac_len(transit.frame_len + TAG_LEN as u32),
         };
         let queue = egress.queue(transit.tc);
-        let mark = match egress.wred[queue].is_some() {
+        let mark = match egress.early_wred & 1 << queue != 0 {
             true => self.early(transit, to, queue).map_err(|reason| Drop {
                 mac_len,
                 ..drop(reason)
@@ -247,13 +263,17 @@ impl Switch {
             queue,
             edit,
             mac_len,
-            cells: self.mmu.cells(mac_len),
+            cells: match mac_len == transit.mac_len {
+                true => transit.cells,
+                false => self.mmu.cells(mac_len),
+            },
             mark,
             frame: transit.frame,
         })
     }
 
     /// What WRED says on arrival: to mark the frame (true), to leave it, or to drop it.
+    #[inline(never)]
     fn early(&mut self, transit: &Transit, to: PortId, queue: usize) -> Result<bool, DropReason> {
         let egress = &mut self.ports[to.index()];
         let Some(wred) = &egress.wred[queue] else {
@@ -274,6 +294,7 @@ impl Switch {
         Ok(hit)
     }
 
+    #[inline]
     pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
         let mut l3_offset = transit.l3_offset;
         if leg.edit != TagEdit::Keep {
@@ -306,30 +327,15 @@ pub(super) fn queue_drop(transit: &Transit, leg: &Leg, refusal: Refusal) -> Drop
     }
 }
 
-/// Destination and source address.
-fn addresses(frame: &[u8]) -> Option<([u8; 6], [u8; 6])> {
-    let header: &[u8; 14] = frame.first_chunk()?;
-    let [a, b, c, d, e, f, g, h, i, j, k, l, _, _] = *header;
-    Some(([a, b, c, d, e, f], [g, h, i, j, k, l]))
-}
-
-fn check_addresses(destination: [u8; 6], source: [u8; 6]) -> Result<(), DropReason> {
-    if is_group(source) {
+#[inline]
+fn check_addresses(destination: Mac, source: Mac) -> Result<(), DropReason> {
+    if source.is_group() {
         return Err(DropReason::SmacMulticast);
     }
     if source == destination {
         return Err(DropReason::SmacEqualsDmac);
     }
     Ok(())
-}
-
-fn is_group(address: [u8; 6]) -> bool {
-    address[0] & 1 != 0
-}
-
-/// 01-80-C2-00-00-00 to -0F (IEEE 802.1Q table 8-1).
-fn is_reserved(address: [u8; 6]) -> bool {
-    matches!(address, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }
 
 /// Edits the outer tag of a frame; returns where its layer-3 header lies then.
