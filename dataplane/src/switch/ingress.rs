@@ -59,6 +59,26 @@ impl Transit {
             refusal: None,
         }
     }
+
+    /// The frame is dropped on its way out.
+    #[cold]
+    pub(super) fn drop_at(&self, port: PortId, reason: DropReason) -> Drop {
+        Drop {
+            port,
+            ..self.drop(reason)
+        }
+    }
+}
+
+/// Where a frame goes.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Out of one port.
+    Unicast(PortId),
+    /// Out of every other port of its VLAN.
+    Flood,
+    /// To the switch's own protocols.
+    Cpu,
 }
 
 impl Switch {
@@ -82,7 +102,7 @@ impl Switch {
         ingress.counters.rx_bytes += u64::from(mac_len);
         ingress.counters.rx_class_packets[usize::from(tc)] += 1;
         let pg = PgId::new(port, ingress.priority_group(tc));
-        let transit = Transit {
+        let mut transit = Transit {
             now,
             from: port,
             pg,
@@ -98,65 +118,69 @@ impl Switch {
             mac_len,
             cells: self.mmu.cells(mac_len),
         };
-        match self.forward(transit, store, outputs) {
-            Ok(verdict) => verdict,
-            Err(drop) => self.discard(drop, arrival.frame, store),
+        match self.find_way(&mut transit, store) {
+            Ok(Way::Unicast(to)) => match self.unicast(&transit, to, store, outputs) {
+                Ok(()) => Verdict::Forwarded { copies: 1 },
+                Err(drop) => self.discard(drop, transit.frame, store),
+            },
+            Ok(Way::Flood) => self.flood(&transit, store, outputs),
+            Ok(Way::Cpu) => {
+                outputs.punts.push(Punt {
+                    port,
+                    frame: transit.frame,
+                });
+                Verdict::Punted
+            }
+            Err(reason) => self.discard(transit.drop(reason), transit.frame, store),
         }
     }
 
     #[cold]
-    fn discard<S: Store>(&mut self, drop: Drop, frame: Handle, store: &mut S) -> Verdict {
+    pub(super) fn discard<S: Store>(&mut self, drop: Drop, frame: Handle, store: &mut S) -> Verdict {
         self.ports[drop.port.index()].count_drop(&drop);
         store.release(frame);
         Verdict::Dropped(drop)
     }
 
+    /// Where the frame goes, by its addresses and its VLAN; the sender is learnt on the way.
     #[inline]
-    fn forward<S: Store>(
-        &mut self,
-        mut transit: Transit,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) -> Result<Verdict, Drop> {
+    fn find_way<S: Store>(&mut self, transit: &mut Transit, store: &S) -> Result<Way, DropReason> {
         let (now, from) = (transit.now, transit.from);
         let ingress = &self.ports[from.index()];
         if !ingress.up() {
-            return Err(transit.drop(DropReason::PortDown));
+            return Err(DropReason::PortDown);
         }
         let Some((destination, source)) = Mac::of_frame(store.prefix(transit.frame)) else {
-            return Err(transit.drop(DropReason::Truncated));
+            return Err(DropReason::Truncated);
         };
         if transit.frame_len > ingress.mtu + u32::from(transit.l3_offset) {
-            return Err(transit.drop(DropReason::ExceedsL2Mtu));
+            return Err(DropReason::ExceedsL2Mtu);
         }
-        check_addresses(destination, source).map_err(|reason| transit.drop(reason))?;
+        if source.is_group() {
+            return Err(DropReason::SmacMulticast);
+        }
+        if source == destination {
+            return Err(DropReason::SmacEqualsDmac);
+        }
         if destination.is_reserved() {
-            return self.punt(&transit, outputs);
+            return match self.cpu_attached {
+                true => Ok(Way::Cpu),
+                false => Err(DropReason::DmacReserved),
+            };
         }
         let Some(vlan) = self.vlans.ingress(from, transit.tag) else {
-            return Err(transit.drop(DropReason::IngressVlanFilter));
+            return Err(DropReason::IngressVlanFilter);
         };
         transit.vlan = vlan;
         self.fdb.learn(now, vlan, source, from);
         if destination.is_group() {
-            return self.flood(&transit, store, outputs);
+            return Ok(Way::Flood);
         }
         match self.fdb.lookup(now, vlan, destination) {
-            Some(to) if to == from => Err(transit.drop(DropReason::L2LoopbackFilter)),
-            Some(to) => self.unicast(&transit, to, store, outputs),
-            None => self.flood(&transit, store, outputs),
+            Some(to) if to == from => Err(DropReason::L2LoopbackFilter),
+            Some(to) => Ok(Way::Unicast(to)),
+            None => Ok(Way::Flood),
         }
-    }
-
-    fn punt(&self, transit: &Transit, outputs: &mut Outputs) -> Result<Verdict, Drop> {
-        if !self.cpu_attached {
-            return Err(transit.drop(DropReason::DmacReserved));
-        }
-        outputs.punts.push(Punt {
-            port: transit.from,
-            frame: transit.frame,
-        });
-        Ok(Verdict::Punted)
     }
 
     #[inline]
@@ -166,8 +190,10 @@ impl Switch {
         to: PortId,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<Verdict, Drop> {
-        let leg = self.leg(transit, to)?;
+    ) -> Result<(), Drop> {
+        let leg = self
+            .leg(transit, to)
+            .map_err(|reason| transit.drop_at(to, reason))?;
         let plan = self.plan_ingress(transit, 1)?;
         let queue = QueueId::new(to, leg.queue as u8);
         let egress = self
@@ -183,7 +209,7 @@ impl Switch {
         };
         self.enqueue(transit, &leg, charge, store);
         self.kick(transit.now, to, store, outputs);
-        Ok(Verdict::Forwarded { copies: 1 })
+        Ok(())
     }
 
     /// Where the frame's cells would be charged on its ingress port.
@@ -229,21 +255,17 @@ impl Switch {
 
     /// What leaving by `to` means for this frame, or why it cannot.
     #[inline]
-    pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, Drop> {
-        let drop = |reason| Drop {
-            port: to,
-            ..transit.drop(reason)
-        };
-        let egress = &mut self.ports[to.index()];
+    pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, DropReason> {
+        let egress = &self.ports[to.index()];
         if !egress.up() {
-            return Err(drop(DropReason::L3EgressLinkDown));
+            return Err(DropReason::L3EgressLinkDown);
         }
         let Some(edit) = self.vlans.egress(transit.from, to, transit.vlan, transit.tag) else {
-            return Err(drop(DropReason::EgressVlanFilter));
+            return Err(DropReason::EgressVlanFilter);
         };
         // Tags do not count against the MTU, so that their edit does not matter.
         if transit.frame_len > egress.mtu + u32::from(transit.l3_offset) {
-            return Err(drop(DropReason::ExceedsL2Mtu));
+            return Err(DropReason::ExceedsL2Mtu);
         }
         let mac_len = match edit {
             TagEdit::Keep | TagEdit::Rewrite { .. } => egress.link.mac_len(transit.frame_len),
@@ -251,13 +273,7 @@ impl Switch {
             TagEdit::Push { .. } => egress.link.mac_len(transit.frame_len + TAG_LEN as u32),
         };
         let queue = egress.queue(transit.tc);
-        let mark = match egress.early_wred & 1 << queue != 0 {
-            true => self.early(transit, to, queue).map_err(|reason| Drop {
-                mac_len,
-                ..drop(reason)
-            })?,
-            false => false,
-        };
+        let mark = egress.early_wred & 1 << queue != 0 && self.early(transit, to, queue)?;
         Ok(Leg {
             to,
             queue,
@@ -325,17 +341,6 @@ pub(super) fn queue_drop(transit: &Transit, leg: &Leg, refusal: Refusal) -> Drop
         refusal: Some(refusal),
         ..transit.drop(DropReason::QueueDropped)
     }
-}
-
-#[inline]
-fn check_addresses(destination: Mac, source: Mac) -> Result<(), DropReason> {
-    if source.is_group() {
-        return Err(DropReason::SmacMulticast);
-    }
-    if source == destination {
-        return Err(DropReason::SmacEqualsDmac);
-    }
-    Ok(())
 }
 
 /// Edits the outer tag of a frame; returns where its layer-3 header lies then.
