@@ -143,18 +143,18 @@ impl FrameTable {
         self.frames.get(self.queues[queue].head as usize)
     }
 
-    /// Removes the head of a queue.
+    /// Removes the head of a queue. By reference: copied as an option it costs a tenth of a departure, because the
+    /// copy reads across fields that have just been written one by one.
     #[inline]
-    pub(crate) fn pop(&mut self, queue: usize) -> Option<QueuedFrame> {
+    pub(crate) fn pop(&mut self, queue: usize) -> Option<&QueuedFrame> {
         let fifo = &mut self.queues[queue];
         let index = fifo.head;
-        let frame = *self.frames.get(index as usize)?;
-        fifo.head = frame.next;
+        let frame = self.frames.get_mut(index as usize)?;
+        fifo.head = core::mem::replace(&mut frame.next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
         if fifo.head == NO_FRAME {
             fifo.tail = NO_FRAME;
         }
-        self.frames[index as usize].next = self.free;
         self.free = index;
         self.in_use -= 1;
         Some(frame)

@@ -146,8 +146,9 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         let index = port.index() * PRIORITIES + queue;
-        let Some(frame) = self.frames.pop(index) else {
-            return;
+        let frame = match self.frames.pop(index) {
+            Some(frame) => *frame,
+            None => return,
         };
         self.release(&frame, QueueId::new(port, queue as u8));
         let behind = self.frames.queued_bytes(index);

@@ -9,7 +9,7 @@ use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId};
 use crate::mmu::{IngressPlan, Refusal};
 use crate::outputs::{Drop, Outputs, Punt, Verdict};
-use crate::parse::{Payload, Tag};
+use crate::parse::{Parsed, Payload, Tag};
 use crate::time::Picos;
 use crate::wire::vlan::{self, TAG_LEN};
 
@@ -30,24 +30,21 @@ pub(super) struct Leg {
 
 /// What is known of an arrival on its way through.
 #[derive(Clone, Copy)]
-pub(super) struct Transit {
+pub(super) struct Transit<'a> {
     pub(super) now: Picos,
     pub(super) from: PortId,
     pub(super) pg: PgId,
     pub(super) vlan: u16,
     pub(super) tc: u8,
     pub(super) lossless: bool,
-    pub(super) ecn_capable: bool,
-    pub(super) payload: Payload,
-    pub(super) l3_offset: u8,
-    pub(super) tag: Option<Tag>,
+    pub(super) parsed: &'a Parsed,
     pub(super) frame: Handle,
     pub(super) frame_len: u32,
     pub(super) mac_len: u32,
     pub(super) cells: u32,
 }
 
-impl Transit {
+impl Transit<'_> {
     /// The frame is dropped where it came in.
     #[cold]
     pub(super) fn drop(&self, reason: DropReason) -> Drop {
@@ -109,10 +106,7 @@ impl Switch {
             vlan: 0,
             tc,
             lossless: self.mmu.lossless(pg),
-            ecn_capable: arrival.parsed.ecn_capable(),
-            payload: arrival.parsed.payload,
-            l3_offset: arrival.parsed.l3_offset,
-            tag: arrival.parsed.tag,
+            parsed: &arrival.parsed,
             frame: arrival.frame,
             frame_len: arrival.frame_len,
             mac_len,
@@ -153,7 +147,7 @@ impl Switch {
         let Some((destination, source)) = Mac::of_frame(store.prefix(transit.frame)) else {
             return Err(DropReason::Truncated);
         };
-        if transit.frame_len > ingress.mtu + u32::from(transit.l3_offset) {
+        if transit.frame_len > ingress.mtu + u32::from(transit.parsed.l3_offset) {
             return Err(DropReason::ExceedsL2Mtu);
         }
         if source.is_group() {
@@ -168,7 +162,7 @@ impl Switch {
                 false => Err(DropReason::DmacReserved),
             };
         }
-        let Some(vlan) = self.vlans.ingress(from, transit.tag) else {
+        let Some(vlan) = self.vlans.ingress(from, transit.parsed.tag) else {
             return Err(DropReason::IngressVlanFilter);
         };
         transit.vlan = vlan;
@@ -260,11 +254,14 @@ impl Switch {
         if !egress.up() {
             return Err(DropReason::L3EgressLinkDown);
         }
-        let Some(edit) = self.vlans.egress(transit.from, to, transit.vlan, transit.tag) else {
+        let Some(edit) = self
+            .vlans
+            .egress(transit.from, to, transit.vlan, transit.parsed.tag)
+        else {
             return Err(DropReason::EgressVlanFilter);
         };
         // Tags do not count against the MTU, so that their edit does not matter.
-        if transit.frame_len > egress.mtu + u32::from(transit.l3_offset) {
+        if transit.frame_len > egress.mtu + u32::from(transit.parsed.l3_offset) {
             return Err(DropReason::ExceedsL2Mtu);
         }
         let mac_len = match edit {
@@ -295,7 +292,7 @@ impl Switch {
         let Some(wred) = &egress.wred[queue] else {
             return Ok(false);
         };
-        let may_mark = wred.ecn && transit.ecn_capable;
+        let may_mark = wred.ecn && transit.parsed.ecn_capable();
         let early_drop = wred.drop && !transit.lossless && !may_mark;
         let mark_here = self.mark_point == MarkPoint::Enqueue && may_mark;
         if !early_drop && !mark_here {
@@ -312,7 +309,7 @@ impl Switch {
 
     #[inline]
     pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
-        let mut l3_offset = transit.l3_offset;
+        let mut l3_offset = transit.parsed.l3_offset;
         if leg.edit != TagEdit::Keep {
             l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
         }
@@ -325,8 +322,8 @@ impl Switch {
             ready_at: transit.now.saturating_add(self.pipeline_latency),
             tc: transit.tc,
             l3_offset,
-            payload: transit.payload,
-            ecn_capable: transit.ecn_capable,
+            payload: transit.parsed.payload,
+            ecn_capable: transit.parsed.ecn_capable(),
             mark: leg.mark,
         };
         self.frames.push(leg.to.index() * PRIORITIES + leg.queue, queued);
