@@ -9,9 +9,7 @@ use xoff_dataplane::config::{
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::wire::{Addresses, BthFields, Extension, Opcode, Path, Reth, RocePacket};
-use xoff_dataplane::{
-    Arrival, Deadline, Handle, LinkTiming, Outputs, Picos, PortId, Store, Switch, Verdict,
-};
+use xoff_dataplane::{Arrival, Deadline, Handle, LinkTiming, Outputs, Picos, PortId, Store, Switch, Verdict};
 
 /// Frames per burst.
 pub const BURST: usize = 32;
@@ -81,15 +79,14 @@ impl Workload {
         let counters = |port| self.switch.port_counters(self.now, PortId(port));
         assert!((0..=RECEIVER).all(|port| counters(port).dropped() == 0), "drops");
         assert!(counters(RECEIVER).ecn_marked > 0, "no marks");
-        assert_eq!(
-            self.switch.fdb_entries(self.now).len(),
-            5 * usize::from(STATIONS)
-        );
+        assert_eq!(self.switch.fdb_entries(self.now).len(), 5 * usize::from(STATIONS));
     }
 
     fn arrive(&mut self, frames: usize) {
         for _ in 0..frames {
-            let Some(frame) = self.idle.pop_front() else { return };
+            let Some(frame) = self.idle.pop_front() else {
+                return;
+            };
             let bytes = self.store.prefix(frame);
             let arrival = Arrival {
                 frame,
