@@ -7,5 +7,5 @@ fn main() -> ExitCode {
     if let Some(code) = xoff::lab::internal(std::env::args_os().skip(1)) {
         return code;
     }
-    xoff::cli::main().into()
+    xoff::cli::main()
 }

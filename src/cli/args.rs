@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use super::values::{Pin, PortArgument, SendArgument, span};
+use super::values::{PortArgument, SendArgument, pin, span};
+use crate::driver::Pin;
+use crate::{driver, ports};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,13 +57,6 @@ pub enum Command {
     Probe {
         /// What to try.
         probe: ProbeKind,
-    },
-    /// A part of `lab` that needs a process of its own
-    #[command(name = "__lab", hide = true)]
-    LabProcess {
-        /// Passed on as they are.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
     },
 }
 
@@ -123,7 +118,7 @@ pub struct SwitchRun {
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Seed of every random decision
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
 
@@ -135,7 +130,7 @@ pub struct RunningArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: Option<u16>,
     /// Cores the workers are bound to: `auto`, `none`, or a list such as 0,1 or 2-5
-    #[arg(long, value_name = "auto|none|LIST", default_value = "auto")]
+    #[arg(long, value_name = "auto|none|LIST", default_value = "auto", value_parser = pin)]
     pub pin: Pin,
     /// Run model time N times slower than the wall clock, 1 to 10000, so that a slow machine keeps up
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -164,6 +159,26 @@ pub enum BackendChoice {
     Tap,
     /// The simple reference.
     Pnet,
+}
+
+impl From<Idle> for driver::Idle {
+    fn from(idle: Idle) -> driver::Idle {
+        match idle {
+            Idle::Adaptive => driver::Idle::Adaptive,
+            Idle::Spin => driver::Idle::Spin,
+        }
+    }
+}
+
+impl From<BackendChoice> for ports::Backend {
+    fn from(choice: BackendChoice) -> ports::Backend {
+        match choice {
+            BackendChoice::Auto => ports::Backend::Auto,
+            BackendChoice::Packet => ports::Backend::Packet,
+            BackendChoice::Tap => ports::Backend::Tap,
+            BackendChoice::Pnet => ports::Backend::Pnet,
+        }
+    }
 }
 
 /// `xoff lab`
@@ -208,7 +223,7 @@ pub struct LabRun {
     #[command(flatten)]
     pub running: RunningArguments,
     /// Seed of every random decision
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// How frames are moved between switch and hosts: `packet` (veth), `tap`, `pnet` or `auto`
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
@@ -225,7 +240,7 @@ pub struct LabUp {
     #[command(flatten)]
     pub running: RunningArguments,
     /// Seed of every random decision
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// How frames are moved between switch and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]

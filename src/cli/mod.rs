@@ -3,43 +3,36 @@
 mod args;
 mod config;
 mod doctor;
+mod lab;
 mod output;
 mod show;
+mod switch;
 mod values;
+
+use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 pub use args::*;
-pub use values::{Pin, PortArgument, SendArgument};
+pub use values::{PortArgument, SendArgument};
 
 /// Runs the program: parses the command line, does what it asks, prints the error if there is one.
-pub fn main() -> Exit {
-    match run(Arguments::parse()) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            output::complain(&failure);
-            failure.exit
-        }
-    }
+pub fn main() -> ExitCode {
+    run(Arguments::parse()).unwrap_or_else(|failure| {
+        output::complain(&failure);
+        failure.exit.into()
+    })
 }
 
-fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    match arguments.command {
-        Command::Config(command) => config::run(command),
-        Command::Show(ShowCommand::Counters(options)) => show::counters(&options),
-        Command::Doctor(options) => doctor::run(&options),
-        Command::Probe { probe } => Ok(doctor::probe(probe)),
-        Command::Switch(SwitchCommand::Run(options)) => {
-            values::check_ports(&options.ports)?;
-            todo_join("switch run")
-        }
-        Command::Lab(_) => todo_join("lab"),
-        Command::Host(_) => todo_join("host"),
-        Command::LabProcess { .. } => todo_join("lab"),
-    }
-}
-
-fn todo_join(what: &str) -> Result<Exit, Failure> {
-    Err(Failure::environment(format!("{what} is not joined yet")))
+fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    Ok(match arguments.command {
+        Command::Switch(SwitchCommand::Run(options)) => switch::run(options)?.into(),
+        Command::Lab(command) => lab::run(command)?,
+        Command::Host(HostCommand::Run(_)) => return Err(Failure::environment("host run is not joined yet")),
+        Command::Config(command) => config::run(command)?.into(),
+        Command::Show(ShowCommand::Counters(options)) => show::counters(&options)?.into(),
+        Command::Doctor(options) => doctor::run(&options)?.into(),
+        Command::Probe { probe } => doctor::probe(probe).into(),
+    })
 }

@@ -41,25 +41,34 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Writes a report to its file: first beside it, then in its place, so that no reader sees half of one.
+/// Writes a report to its file: first beside it, then in its place, so that no reader sees half of one. What is
+/// there and is not a plain file, such as a pipe, is written to.
 ///
 /// # Errors
 /// The folder cannot be written.
 pub(super) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let write = || {
-        std::fs::write(&beside, report.to_json())?;
-        std::fs::rename(&beside, path)
+    let text = report.to_json();
+    let written = match path.symlink_metadata() {
+        Ok(there) if !there.is_file() => std::fs::write(path, text),
+        _ => replace(path, &text),
     };
-    write().map_err(|error| {
-        // What was written of it is of no use; the first error is the one to tell.
-        let _ = std::fs::remove_file(&beside);
+    written.map_err(|error| {
         Failure::environment("the report cannot be written")
             .at(format!("--report {}", path.display()))
             .because(error)
             .fix("choose a folder that exists and that you may write to")
     })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    std::fs::write(&beside, text)
+        .and_then(|()| std::fs::rename(&beside, path))
+        .inspect_err(|_| {
+            // What was written of it is of no use; the first error is the one to tell.
+            let _ = std::fs::remove_file(&beside);
+        })
 }
 
 /// Refuses a place for a report before a long run, not after it.

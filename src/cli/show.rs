@@ -14,14 +14,9 @@ use crate::report::{
 pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
     match (&target.api, &target.lab) {
         (Some(path), _) => Client::connect(&Address::Path(path.clone())),
-        (None, Some(name)) => Client::connect(&Address::Abstract(lab_socket(name))),
+        (None, Some(name)) => Client::connect(&super::lab::address(name)?),
         (None, None) => Err(Failure::usage("which switch?").fix("give --api PATH or --lab NAME")),
     }
-}
-
-/// The abstract name on which the switch of a lab answers.
-pub(super) fn lab_socket(name: &str) -> String {
-    format!("xoff-{name}-api")
 }
 
 pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {

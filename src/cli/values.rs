@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::args::BackendChoice;
+use crate::driver::Pin;
 use crate::failure::Failure;
 use crate::lab::plan::RatePlan;
 use crate::lab::units;
@@ -117,52 +118,43 @@ pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), Failure> {
 }
 
 /// `--pin auto|none|LIST`
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Pin {
-    /// To cores of the allowed mask, if there are enough.
-    #[default]
-    Auto,
-    /// Nowhere.
-    None,
-    /// The first worker to the first core, and so on.
-    List(Vec<usize>),
+pub(super) fn pin(text: &str) -> Result<Pin, String> {
+    match text {
+        "auto" => return Ok(Pin::Auto),
+        "none" => return Ok(Pin::None),
+        _ => {}
+    }
+    let wrong = || format!("'{text}' is no list of cores; write auto, none, or numbers such as 0,1 or 2-5");
+    let number = |digits: &str| {
+        let cpu = if is_number(digits) {
+            digits.parse::<usize>().ok()
+        } else {
+            None
+        };
+        cpu.filter(|&cpu| cpu < CPUS_MAX).ok_or_else(wrong)
+    };
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range = number(first)?..=number(last)?;
+        if range.is_empty() {
+            return Err(wrong());
+        }
+        cores.extend(range);
+    }
+    let different: BTreeSet<usize> = cores.iter().copied().collect();
+    if different.len() < cores.len() {
+        return Err("a core is named twice; give each worker a core of its own, or --pin none".to_owned());
+    }
+    Ok(Pin::List(cores))
 }
 
-impl FromStr for Pin {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Pin, String> {
-        match text {
-            "auto" => return Ok(Pin::Auto),
-            "none" => return Ok(Pin::None),
-            _ => {}
-        }
-        let wrong =
-            || format!("'{text}' is no list of cores; write auto, none, or numbers such as 0,1 or 2-5");
-        let number = |digits: &str| {
-            let cpu = if is_number(digits) {
-                digits.parse::<usize>().ok()
-            } else {
-                None
-            };
-            cpu.filter(|&cpu| cpu < CPUS_MAX).ok_or_else(wrong)
-        };
-        let mut cores = Vec::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let range = number(first)?..=number(last)?;
-            if range.is_empty() {
-                return Err(wrong());
-            }
-            cores.extend(range);
-        }
-        let different: BTreeSet<usize> = cores.iter().copied().collect();
-        if different.len() < cores.len() {
-            return Err(
-                "a core is named twice; give each worker a core of its own, or --pin none".to_owned(),
-            );
-        }
-        Ok(Pin::List(cores))
+/// A pinning as it is written: what [`pin`] reads.
+pub(super) fn pin_text(pin: &Pin) -> String {
+    match pin {
+        Pin::Auto => "auto".to_owned(),
+        Pin::None => "none".to_owned(),
+        Pin::List(cores) => cores.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
     }
 }
 
@@ -337,10 +329,10 @@ mod tests {
 
     #[test]
     fn cores_are_numbers_and_ranges_each_once() {
-        assert_eq!("auto".parse(), Ok(Pin::Auto));
-        assert_eq!("none".parse(), Ok(Pin::None));
-        assert_eq!("0,1".parse(), Ok(Pin::List(vec![0, 1])));
-        assert_eq!("4,0-2".parse(), Ok(Pin::List(vec![4, 0, 1, 2])));
+        assert_eq!(pin("auto"), Ok(Pin::Auto));
+        assert_eq!(pin("none"), Ok(Pin::None));
+        assert_eq!(pin("0,1"), Ok(Pin::List(vec![0, 1])));
+        assert_eq!(pin("4,0-2"), Ok(Pin::List(vec![4, 0, 1, 2])));
         for text in [
             "",
             "x",
@@ -353,7 +345,10 @@ mod tests {
             "0,0",
             "0-2,1",
         ] {
-            assert!(text.parse::<Pin>().is_err(), "{text:?}");
+            assert!(pin(text).is_err(), "{text:?}");
+        }
+        for text in ["auto", "none", "4,0,1,2"] {
+            assert_eq!(pin_text(&pin(text).unwrap()), text);
         }
     }
 

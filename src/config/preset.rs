@@ -19,20 +19,19 @@ pub const PRESETS: &[(&str, &str)] = &[
 
 /// A preset's name that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no preset {name:?}; there are {}", PRESETS.map_names())]
+#[error("there is no preset {name:?}; there are {}", names())]
 pub struct UnknownPreset {
     /// The name asked for.
     pub name: String,
 }
 
-trait MapNames {
-    fn map_names(&self) -> String;
-}
-
-impl MapNames for &[(&str, &str)] {
-    fn map_names(&self) -> String {
-        self.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
-    }
+/// The names of all presets, separated by commas.
+fn names() -> String {
+    PRESETS
+        .iter()
+        .map(|(name, _)| *name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Reaction of a link whose ends do not stall: twice 300 m of cable and the peer's response, about 4 us.

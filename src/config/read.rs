@@ -75,27 +75,26 @@ impl Reader<'_> {
 
     fn tables(&mut self, tables: Vec<(String, Json)>) {
         for (name, entries) in tables {
-            let known = schema::table(&name);
-            if known.is_none() && schema::why_no_effect(&name).is_none() {
-                let problem = Problem::at(&name, "", "", "no such table");
-                self.problem(match schema::nearest(&name, schema::table_names()) {
-                    Some(meant) => problem.fix(format!("did you mean {meant}?")),
-                    None => problem,
-                });
-                continue;
+            let mut name = name.as_str();
+            if schema::table(name).is_none() && schema::why_no_effect(name).is_none() {
+                let problem = Problem::at(name, "", "", "no such table");
+                let Some(meant) = schema::nearest(name, schema::table_names()) else {
+                    self.problem(problem);
+                    continue;
+                };
+                self.problem(problem.fix(format!("did you mean {meant}?")));
+                // What it holds is checked too, and what refers to it is not wrong as well.
+                name = meant;
+            } else if self.db.tables.contains_key(&Name::from(name)) {
+                self.problem(Problem::at(name, "", "", "the table is there twice").fix("make it one"));
             }
-            if self.db.tables.contains_key(&Name::from(name.as_str())) {
-                self.problem(Problem::at(&name, "", "", "the table is there twice").fix("make it one"));
-            }
-            self.db.tables.entry(name.as_str().into()).or_default();
+            self.db.tables.entry(name.into()).or_default();
             match entries {
-                Json::Object(entries) => self.entries(&name, known, entries),
-                other => self.problem(Problem::at(
-                    &name,
-                    "",
-                    "",
-                    format!("expected an object of entries, found {}", other.kind()),
-                )),
+                Json::Object(entries) => self.entries(name, schema::table(name), entries),
+                other => {
+                    let why = format!("expected an object of entries, found {}", other.kind());
+                    self.problem(Problem::at(name, "", "", why));
+                }
             }
         }
     }
@@ -105,6 +104,7 @@ impl Reader<'_> {
             let Json::Object(fields) = fields else {
                 let why = format!("expected an object of fields, found {}", fields.kind());
                 self.problem(Problem::at(table, &key, "", why));
+                self.db.insert(table, &key, "", "");
                 continue;
             };
             let place = Place {

@@ -12,19 +12,23 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use crate::failure::Failure;
 
 /// Address of a control socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Address {
     /// A socket file (`--api PATH`).
     Path(PathBuf),
-    /// An abstract name, without its leading zero byte: nothing of it can remain in a file system.
-    Abstract(String),
+    /// An address of any kind, such as a lab's abstract name, of which nothing can remain in a file system.
+    Socket(SocketAddr),
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Path(path) => write!(f, "{}", path.display()),
-            Address::Abstract(name) => write!(f, "@{name}"),
+            Address::Socket(socket) => match (socket.as_abstract_name(), socket.as_pathname()) {
+                (Some(name), _) => write!(f, "@{}", name.escape_ascii()),
+                (None, Some(path)) => write!(f, "{}", path.display()),
+                (None, None) => f.write_str("an unnamed socket"),
+            },
         }
     }
 }
@@ -33,7 +37,7 @@ impl Address {
     fn socket_address(&self) -> io::Result<SocketAddr> {
         match self {
             Address::Path(path) => SocketAddr::from_pathname(path),
-            Address::Abstract(name) => SocketAddr::from_abstract_name(name),
+            Address::Socket(socket) => Ok(socket.clone()),
         }
     }
 
@@ -112,7 +116,7 @@ impl Endpoint {
                 path: path.clone(),
                 inode: inode(path).map_err(failure)?,
             }),
-            Address::Abstract(_) => None,
+            Address::Socket(_) => None,
         };
         Ok(Endpoint { listener, file })
     }

@@ -1,6 +1,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -283,7 +284,7 @@ fn bad_places_for_a_socket_are_named_with_a_fix() {
 #[test]
 fn an_inherited_abstract_listener_is_served_too() {
     let name = format!("xoff-control-test-{}", std::process::id());
-    let address = Address::Abstract(name.clone());
+    let address = Address::Socket(SocketAddr::from_abstract_name(name).unwrap());
     let endpoint = Endpoint::bind(&address).unwrap();
     let _server = serve(endpoint, Arc::new(Fake::default())).unwrap();
     Client::connect(&address).unwrap().ping().unwrap();

@@ -36,6 +36,11 @@ impl ModelClock {
         Picos(wall_ns.saturating_sub(self.epoch_ns).saturating_mul(1_000) / self.dilate)
     }
 
+    /// How long a span of model time lasts on the wall, in nanoseconds, rounded down.
+    pub fn span_ns(&self, span: Picos) -> u64 {
+        (span.0 / 1_000).saturating_mul(self.dilate)
+    }
+
     /// The wall time of a model time, rounded up, so that waiting until then is waiting long enough.
     pub fn wall_ns(&self, at: Picos) -> u64 {
         let wall = u128::from(at.0) * u128::from(self.dilate);

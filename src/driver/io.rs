@@ -122,9 +122,6 @@ impl Remote {
         }
     }
 
-    pub(crate) fn ring(&self) {
-        self.bell.ring();
-    }
 }
 
 impl IoWorker {

@@ -17,6 +17,7 @@ mod wake;
 mod worker;
 
 pub use idle::Idle;
+pub(crate) use idle::sleep_on;
 pub use keeper::AttachedPort;
 pub use ledger::Ledger;
 pub use pin::Pin;

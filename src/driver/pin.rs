@@ -1,8 +1,5 @@
 //! Which thread runs on which core.
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
-
 /// How threads are bound to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pin {
@@ -13,12 +10,6 @@ pub enum Pin {
     None,
     /// These cores, in the order switch worker, I/O workers, hosts.
     List(Vec<usize>),
-}
-
-/// The cores this process may use, ascending.
-pub fn allowed_cores() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return vec![0] };
-    (0..CpuSet::count()).filter(|&core| set.is_set(core).unwrap_or(false)).collect()
 }
 
 /// A core for each of `threads` threads, or `None` for those left to the kernel; and what there is to say about it.

@@ -17,13 +17,13 @@ use super::idle::{Idle, IdlePolicy};
 use super::io::{Io, pair};
 use super::keeper::{self, AttachedPort, Lost, Opening};
 use super::ledger::Ledger;
-use super::pin::{Pin, allowed_cores, assign, bind, exact_timers};
+use super::pin::{Pin, assign, bind, exact_timers};
 use super::portset::PortSet;
 use super::snapshot::PortFacts;
 use super::wake::Bell;
 use super::worker::{Command, Worker};
 use crate::ports::{Arena, ArenaStore, Opened, Port, PortError};
-use crate::report::{SwitchSnapshot, Taint};
+use crate::report::{SwitchSnapshot, Taint, allowed_cpus};
 
 /// Slots beside those of frames in the model: on wires, in device queues, in I/O workers' stocks.
 const SPARE_SLOTS_PER_PORT: usize = 2 * WIRE_FRAMES_MAX;
@@ -126,7 +126,7 @@ pub fn start(
     let stop = Arc::new(AtomicBool::new(false));
     let io_workers = (options.workers.max(1) - 1).min(opened.len());
     let threads = 1 + io_workers + options.other_threads;
-    let (cores, note) = assign(&options.pin, threads, &allowed_cores());
+    let (cores, note) = assign(&options.pin, threads, &allowed_cpus());
     notes.extend(note);
     let (lost_in, lost_out) = unbounded();
     let mut spread = Spread::new(opened, io_workers, lost_in, config.ports.len());

@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::wire::bth::MASK_24;
-use xoff_dataplane::wire::{Ecn, Tag};
+use xoff_dataplane::wire::bth::{self, MASK_24};
+use xoff_dataplane::wire::vlan::TAG_LEN;
+use xoff_dataplane::wire::{ETHERNET_LEN, Ecn, IPV4_LEN, IPV6_LEN, Tag, UDP_LEN, icrc};
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::stamp::STAMP_BYTES;
@@ -112,6 +113,28 @@ pub struct ReceiveBuffer {
     pub dscp_to_class: [u8; 64],
 }
 
+impl ReceiveBuffer {
+    /// A buffer that drains at the speed of its link, sends PFC for all classes at these fill levels, and takes the
+    /// class of a frame from the upper three bits of its DSCP.
+    pub fn at_link_speed(
+        buffer_bytes: u32,
+        xoff_percent: u32,
+        xon_percent: u32,
+        link: &LinkTiming,
+    ) -> ReceiveBuffer {
+        let part = |percent: u32| (u64::from(buffer_bytes) * u64::from(percent) / 100) as u32;
+        ReceiveBuffer {
+            buffer_bytes,
+            drain_bps: u64::from(link.speed_mbps) * 1_000_000,
+            xoff_bytes: part(xoff_percent),
+            xon_bytes: part(xon_percent),
+            pfc_enabled: 0xff,
+            pause_quanta: u16::MAX,
+            dscp_to_class: std::array::from_fn(|dscp| (dscp / 8) as u8),
+        }
+    }
+}
+
 /// A flow: RDMA WRITE messages on one reliable connection, one way. Open loop: it does not wait for
 /// acknowledgements and repeats nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,14 +210,31 @@ impl FlowConfig {
         }
     }
 
+    /// Length of the headers and the ICRC of a middle frame.
+    pub fn headers_len(&self) -> u32 {
+        FlowConfig::headers_len_of(self.dst_ip.is_ipv6(), self.vlan.is_some())
+    }
+
+    /// Shortest and longest middle frame; between them, every fourth length is possible.
+    pub fn frame_len_range(ipv6: bool, tagged: bool) -> (u32, u32) {
+        let headers = FlowConfig::headers_len_of(ipv6, tagged);
+        (headers + STAMP_BYTES as u32, headers + u32::from(PATH_MTU_MAX))
+    }
+
     /// The path MTU whose middle frames are `frame_len` bytes long as a socket sees them; `None` if no payload
     /// of [`FlowConfig::path_mtu`]'s range gives that length.
     pub fn path_mtu_for(frame_len: u32, ipv6: bool, tagged: bool) -> Option<u16> {
-        let headers = 14 + if tagged { 4 } else { 0 } + if ipv6 { 40 } else { 20 } + 8 + 12 + 4;
-        let payload = frame_len.checked_sub(headers)?;
+        let payload = frame_len.checked_sub(FlowConfig::headers_len_of(ipv6, tagged))?;
         let fits =
             payload.is_multiple_of(4) && payload >= STAMP_BYTES as u32 && payload <= u32::from(PATH_MTU_MAX);
         fits.then_some(payload as u16)
+    }
+
+    /// Ethernet, tag, IP, UDP, base transport header, ICRC.
+    fn headers_len_of(ipv6: bool, tagged: bool) -> u32 {
+        let tag = if tagged { TAG_LEN } else { 0 };
+        let ip = if ipv6 { IPV6_LEN } else { IPV4_LEN };
+        (ETHERNET_LEN + tag + ip + UDP_LEN + bth::LEN + icrc::LEN) as u32
     }
 
     /// This flow in frames of `frame_len` bytes (98 to 8240 for untagged IPv4, in steps of 4; first frames of

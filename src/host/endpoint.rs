@@ -123,6 +123,13 @@ impl Host {
         longest.unwrap_or_default().max(ANSWER_LEN_MAX)
     }
 
+    /// How late [`Host::transmit`] may be called without losing link time: what 32 of its longest frames take;
+    /// [`Picos::NEVER`] for a host without flows.
+    pub fn catch_up_span(&self) -> Picos {
+        let longest = self.flows.iter().map(Requester::frame_len_max).max();
+        longest.map_or(Picos::NEVER, |frame_len| self.nic.catch_up_span(frame_len as u32))
+    }
+
     /// Starts the flows: a flow's own start time counts from `now`.
     pub fn start(&mut self, now: Picos) {
         self.sending = true;

@@ -18,9 +18,11 @@ mod nic;
 mod pacer;
 mod receiver;
 mod requester;
+pub mod runtime;
 mod schedule;
 mod sequence;
 mod stamp;
+pub mod standalone;
 #[cfg(test)]
 mod tests;
 

@@ -244,6 +244,11 @@ impl Nic {
         }
     }
 
+    /// Time of as many frames of `frame_len` as catch up at once.
+    pub(super) fn catch_up_span(&self, frame_len: u32) -> Picos {
+        Picos(self.duration(frame_len).0.saturating_mul(CATCH_UP_FRAMES))
+    }
+
     /// Bytes of link time that a frame takes.
     pub(super) fn wire_len(&self, frame_len: u32) -> u32 {
         self.link.wire_len(self.link.mac_len(frame_len))

@@ -29,6 +29,8 @@ pub struct ReceivedFlow {
     pub src_ip: IpAddr,
     /// Queue pair it was sent to.
     pub dst_qp: u32,
+    /// Class in which its sender queues it.
+    pub class: u8,
     /// Frames sent at least: the newest sequence number plus one. What was lost behind the newest frame only its sender
     /// knows.
     pub expected_frames: u64,
@@ -302,6 +304,7 @@ impl ReceivedFlow {
             flow: stamp.flow,
             src_ip,
             dst_qp,
+            class: stamp.class,
             expected_frames: 0,
             received_frames: 0,
             reordered_frames: 0,

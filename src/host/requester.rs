@@ -130,6 +130,7 @@ impl Requester {
             sequence: self.sent_frames,
             wall_ns,
             flow: self.config.id,
+            class: self.config.class,
         };
         let reth = [Extension::Reth(Reth {
             // Every message is written to the same place, as bandwidth tests do.

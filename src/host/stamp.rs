@@ -7,7 +7,7 @@ pub const STAMP_BYTES: usize = 40;
 const MAGIC: [u8; 8] = *b"xoffRoC1";
 
 /// What a sender writes at the front of each frame's payload. All numbers big-endian, in the order of the fields,
-/// behind eight bytes of magic; the last four bytes are zero.
+/// behind eight bytes of magic; the last three bytes are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Which run the frame belongs to ([`super::HostConfig::token`]).
@@ -18,6 +18,8 @@ pub struct Stamp {
     pub wall_ns: u64,
     /// Number of the flow.
     pub flow: u32,
+    /// Class in which the sender queues it.
+    pub class: u8,
 }
 
 impl Stamp {
@@ -31,7 +33,8 @@ impl Stamp {
         room[16..24].copy_from_slice(&self.sequence.to_be_bytes());
         room[24..32].copy_from_slice(&self.wall_ns.to_be_bytes());
         room[32..36].copy_from_slice(&self.flow.to_be_bytes());
-        room[36..40].fill(0);
+        room[36] = self.class;
+        room[37..40].fill(0);
     }
 
     /// Reads the stamp of a payload, if it has one.
@@ -50,6 +53,7 @@ impl Stamp {
             sequence: number(16),
             wall_ns: number(24),
             flow: (number(32) >> 32) as u32,
+            class: bytes[36],
         })
     }
 }
@@ -65,6 +69,7 @@ mod tests {
             sequence: u64::MAX - 1,
             wall_ns: 1_700_000_000_000_000_000,
             flow: 0xfeed_beef,
+            class: 5,
         };
         let mut payload = [0xaa; 64];
         stamp.write(&mut payload);

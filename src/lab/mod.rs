@@ -14,6 +14,7 @@
 //! So whichever of them is killed, with SIGKILL too, the others go, and with the last of them everything does.
 
 pub mod child;
+mod config;
 mod external;
 mod file;
 mod launch;
@@ -30,6 +31,7 @@ pub(crate) mod units;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
+pub use config::{SwitchSetup, reaction_budget, switch_setup};
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 pub use problem::{Problem, Problems};
 pub use registry::{RunningLab, address, running};

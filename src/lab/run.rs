@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, geteuid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use super::config::{reaction_budget, switch_setup};
 use super::external::{self, BorrowedDevice};
 use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 use super::registry::{self, RunningLab, running};
@@ -94,6 +95,10 @@ fn start(file: &Path, options: &LabOptions, mode: Mode) -> Result<Running, Failu
     let plan = load(file).map_err(|problems| Failure::configuration(problems.to_string()))?;
     let mut options = options.clone();
     options.report = options.report.as_deref().map(usable_path).transpose()?;
+    // The switch resolves its configuration for itself; what is wrong with it is better said before anything exists.
+    for switch in 0..plan.switches.len() {
+        switch_setup(&plan, switch, options.seed, reaction_budget(options.dilate))?;
+    }
     // First of all the name: it keeps two labs apart, and says that there is one from the first moment.
     let listener = registry::claim(&plan.name)?;
     let devices: Vec<&str> = plan.external_devices().collect();

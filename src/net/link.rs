@@ -25,6 +25,8 @@ pub struct LinkFacts {
     pub mtu: u32,
     /// Transmit queue length of the qdisc, packets.
     pub tx_queue_len: u32,
+    /// The root queueing discipline: `noqueue`, `pfifo_fast`, `mq`.
+    pub qdisc: Option<String>,
     /// Administratively up.
     pub up: bool,
     /// The far end is there and up.
@@ -234,6 +236,7 @@ fn facts(message: &LinkMessage) -> (LinkFacts, Option<u32>) {
         mac: [0; 6],
         mtu: 0,
         tx_queue_len: 0,
+        qdisc: None,
         up: flags.contains(LinkFlags::Up),
         carrier: flags.contains(LinkFlags::LowerUp),
         no_arp: flags.contains(LinkFlags::Noarp),
@@ -248,6 +251,7 @@ fn facts(message: &LinkMessage) -> (LinkFacts, Option<u32>) {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(bytes) => link.mtu = *bytes,
             LinkAttribute::TxQueueLen(packets) => link.tx_queue_len = *packets,
+            LinkAttribute::Qdisc(name) => link.qdisc = Some(name.clone()),
             LinkAttribute::Controller(index) => master = Some(*index),
             LinkAttribute::Link(index) => link.peer_index = Some(*index),
             LinkAttribute::LinkNetNsId(id) => link.peer_netns = Some(*id),

@@ -34,6 +34,10 @@ impl Device {
         })
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn index(&self) -> u32 {
         self.index
     }

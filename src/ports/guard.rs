@@ -7,14 +7,17 @@ use std::fs;
 
 use crate::net::{self, LinkChange, LinkFacts, Netns, PeerOffloads, ethtool};
 
+use super::device::Device;
 use super::{PortError, PortSpec};
 
 /// What has to be put back on a device; done when it is dropped.
 #[derive(Debug)]
 pub(super) struct Guarded {
-    device: String,
-    index: u32,
+    device: Device,
     netns: Option<Netns>,
+    /// The device has no queue: "no buffer" (ENOBUFS) then means that it dropped the frame and counted it, not that it
+    /// would take it later.
+    pub(super) noqueue: bool,
     features: Option<ethtool::Features>,
     arp_was_on: bool,
     ipv6_was_on: bool,
@@ -24,9 +27,10 @@ pub(super) struct Guarded {
 pub(super) fn guard(spec: &PortSpec, notes: &mut Vec<String>) -> Result<Guarded, PortError> {
     let link = check(spec)?;
     let mut guarded = Guarded {
-        device: spec.device.clone(),
-        index: link.index,
+        device: Device::here(&spec.device)
+            .map_err(|error| PortError::io(spec, "find the device", "cap_net_raw", error))?,
         netns: Netns::current().ok(),
+        noqueue: link.qdisc.as_deref() == Some("noqueue"),
         features: None,
         arp_was_on: false,
         ipv6_was_on: false,
@@ -166,32 +170,27 @@ fn clear_peer(spec: &PortSpec, notes: &mut Vec<String>) {
 }
 
 impl Drop for Guarded {
-    /// Best effort: the device may be gone, or a different one by now.
+    /// Best effort. A device that is gone costs one system call: the thread that drops a port has frames to move.
     fn drop(&mut self) {
         let Some(netns) = self.netns.take() else { return };
-        if self.features.is_none() && !self.arp_was_on && !self.ipv6_was_on {
+        let untouched = self.features.is_none() && !self.arp_was_on && !self.ipv6_was_on;
+        if untouched || !self.device.exists() {
             return;
         }
+        let name = self.device.name();
         let _ = netns.run(|| {
-            let same = net::link(&self.device).is_ok_and(|link| link.index == self.index);
-            if !same {
-                return;
-            }
             if let Some(features) = &self.features {
-                let _ = ethtool::restore_features(&self.device, features);
+                let _ = ethtool::restore_features(name, features);
             }
             if self.arp_was_on {
                 let on = LinkChange {
                     arp: Some(true),
                     ..LinkChange::default()
                 };
-                let _ = net::set_link(&self.device, &on);
+                let _ = net::set_link(name, &on);
             }
             if self.ipv6_was_on {
-                let _ = fs::write(
-                    format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.device),
-                    "0",
-                );
+                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "0");
             }
         });
     }

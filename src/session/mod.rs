@@ -2,4 +2,4 @@
 
 mod switch;
 
-pub use switch::{SwitchPort, SwitchSession};
+pub use switch::{SwitchPort, SwitchSession, reaction_budget};

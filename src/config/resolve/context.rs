@@ -66,10 +66,7 @@ impl<'a> Context<'a> {
 
     /// A warning about an entry of a table.
     pub(super) fn warn_entry(&mut self, table: &str, key: &str, text: impl Into<String>) {
-        let places = self
-            .warnings
-            .entry((format!("{table}|"), text.into()))
-            .or_default();
+        let places = self.warnings.entry((table.to_owned(), text.into())).or_default();
         if places.last().is_none_or(|last| last != key) {
             places.push(key.to_owned());
         }
@@ -84,9 +81,18 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn finish(self) -> (Vec<String>, Problems) {
+        let mut by_place: Vec<_> = self.warnings.into_iter().collect();
+        by_place.sort_by(|((table_a, text_a), places_a), ((table_b, text_b), places_b)| {
+            let first = |places: &[String]| places.first().cloned().unwrap_or_default();
+            let by_table = natural::compare(table_a, table_b);
+            by_table
+                .then_with(|| natural::compare(&first(places_a), &first(places_b)))
+                .then_with(|| text_a.cmp(text_b))
+        });
         let mut warnings = self.db.notes.clone();
-        for ((prefix, text), places) in self.warnings {
-            warnings.push(format!("{prefix}{}: {text}", some_of(&places)));
+        for ((table, text), places) in by_place {
+            let separator = if table.is_empty() { "" } else { "|" };
+            warnings.push(format!("{table}{separator}{}: {text}", some_of(&places)));
         }
         (warnings, Problems::new(self.problems))
     }

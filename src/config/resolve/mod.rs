@@ -16,7 +16,7 @@ use xoff_dataplane::config::{MarkPoint, SwitchConfig};
 use self::buffers::Buffers;
 use self::context::Context;
 use super::db::{ConfigDb, merge};
-use super::problem::Problems;
+use super::problem::{Problem, Problems};
 use super::{invariants, read};
 
 pub use ports::PORTS_MAX;
@@ -79,21 +79,19 @@ pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> 
             db,
         });
     }
-    // What could not be read is missing now. Nothing that only says so is worth a line beside the cause.
+    // A value that could not be read is missing now. What only says so is not worth a line beside the cause.
     if let Err(more) = resolve(&db, how) {
-        let unread: Vec<String> = problems
-            .iter()
-            .map(|p| p.key.clone())
-            .filter(|k| !k.is_empty())
-            .collect();
-        let is_consequence = |text: &str| unread.iter().any(|key| text.contains(key.as_str()));
-        problems.extend(
-            more.into_vec()
-                .into_iter()
-                .filter(|p| !is_consequence(&p.to_string())),
-        );
+        let mut more = more.into_vec();
+        more.retain(|consequence| !problems.iter().any(|cause| covers(cause, consequence)));
+        problems.extend(more);
     }
     Err(Problems::new(problems))
+}
+
+/// Whether a problem of reading is about the same field of the same entry, or about one of its fields.
+fn covers(cause: &Problem, consequence: &Problem) -> bool {
+    let same_entry = cause.table == consequence.table && cause.key == consequence.key;
+    same_entry && (cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty())
 }
 
 /// Checks what concerns several fields, fills in defaults and builds what the data plane needs.

@@ -4,6 +4,7 @@
 //! these descriptions; only rules between fields are code (`resolve`).
 
 mod buffer;
+mod check;
 mod device;
 mod foreign;
 mod port;
@@ -14,7 +15,7 @@ mod xoff;
 
 pub(crate) use foreign::why_no_effect;
 pub(crate) use value::{
-    is_object_name, old_reference, parse_mac, parse_number, parse_numbers, parse_priorities, parse_vlan,
+    is_object_name, old_reference, parse_mac, parse_numbers, parse_priorities, parse_vlan,
 };
 
 /// A table of `config_db.json`.

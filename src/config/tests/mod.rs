@@ -1,8 +1,20 @@
 //! Tests of the configuration.
 
+mod bridging;
+mod buffers;
+mod flow_control;
+mod fuzz;
+mod layers;
+mod nasty;
+mod presets;
+mod reading;
+mod scheduling;
+mod sonic;
+mod switch;
 mod testbeds;
 
 use xoff_dataplane::Picos;
+use xoff_dataplane::config::SwitchConfig;
 
 use super::{Loaded, Problems, Resolve, load};
 
@@ -20,15 +32,43 @@ fn load_text(text: &str, ports: &[&str]) -> Result<Loaded, Problems> {
 }
 
 #[track_caller]
-fn good(text: &str, ports: &[&str]) -> Loaded {
-    load_text(text, ports).unwrap_or_else(|problems| panic!("refused:\n{problems}"))
+fn good(text: &str, ports: &[&str]) -> SwitchConfig {
+    load_text(text, ports)
+        .unwrap_or_else(|problems| panic!("refused:\n{problems}"))
+        .resolved
+        .config
 }
 
-/// The lines of the error, sorted as a user sees them.
+#[track_caller]
+fn warnings(text: &str, ports: &[&str]) -> Vec<String> {
+    load_text(text, ports)
+        .unwrap_or_else(|problems| panic!("refused:\n{problems}"))
+        .resolved
+        .warnings
+}
+
+/// The lines of the error without the file's name, as a user sees them.
 #[track_caller]
 fn bad(text: &str, ports: &[&str]) -> Vec<String> {
     match load_text(text, ports) {
         Ok(_) => panic!("accepted: {text}"),
-        Err(problems) => problems.to_string().lines().map(str::to_owned).collect(),
+        Err(problems) => {
+            let text = problems.to_string();
+            text.lines()
+                .map(|line| {
+                    line.strip_prefix("test.json: ")
+                        .expect("the file's name")
+                        .to_owned()
+                })
+                .collect()
+        }
+    }
+}
+
+/// Each of these texts alone is refused with exactly this line.
+#[track_caller]
+fn refused(cases: &[(&str, &str)]) {
+    for (text, line) in cases {
+        assert_eq!(bad(text, &["Ethernet0"]), [*line], "{text}");
     }
 }

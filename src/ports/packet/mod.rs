@@ -50,7 +50,7 @@ pub struct Packet {
     /// After the ring: its pages belong to the socket.
     socket: OwnedFd,
     /// Last: puts the device back when the socket is closed.
-    _guarded: Guarded,
+    guarded: Guarded,
 }
 
 impl Packet {
@@ -80,7 +80,7 @@ impl Packet {
             notes: Vec::new(),
             empty_looks: 0,
             socket,
-            _guarded: guarded,
+            guarded,
         };
         let port = Port::Packet(Box::new(packet));
         Ok(Opened { port, notes })
@@ -136,8 +136,10 @@ impl Packet {
                 Ok(sent) => taken += sent,
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // No room in the socket's buffer, or a full qdisc.
-                    Some(libc::EAGAIN | libc::ENOBUFS) => break,
+                    // The device has dropped it and counted it, and `drops` will tell.
+                    Some(libc::ENOBUFS) if self.guarded.noqueue => taken += 1,
+                    // A full qdisc, or no room in the socket's buffer.
+                    Some(libc::ENOBUFS | libc::EAGAIN) => break,
                     _ if is_gone(&error) => {
                         // Frames that were taken are told first; the error comes again next time.
                         if taken == 0 && !self.device.exists() {

@@ -1,0 +1,119 @@
+//! `xoff lab`: test beds, from the command line's side.
+
+use std::process::ExitCode;
+
+use nix::unistd::geteuid;
+use serde::Serialize;
+
+use super::values::pin_text;
+use super::{BackendChoice, LabCommand, RunningArguments, output};
+use crate::control::Address;
+use crate::failure::{Exit, Failure};
+use crate::lab::{self, LabOptions, LabRunArgs, LabUpArgs, RunningLab};
+use crate::ports::Backend;
+
+pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
+    match command {
+        LabCommand::Run(arguments) => {
+            if let Some(path) = &arguments.report {
+                output::check_report_path(path)?;
+            }
+            let report = arguments.report;
+            let options = LabOptions {
+                report,
+                ..options(&arguments.running, arguments.seed, arguments.backend)
+            };
+            Ok(lab::run(&LabRunArgs {
+                file: arguments.file,
+                options,
+            }))
+        }
+        LabCommand::Up(arguments) => {
+            let options = options(&arguments.running, arguments.seed, arguments.backend);
+            Ok(lab::up(&LabUpArgs {
+                file: arguments.file,
+                options,
+            }))
+        }
+        LabCommand::Down { name } => Ok(lab::down(&name)),
+        LabCommand::Ls { json: false } => Ok(lab::ls()),
+        LabCommand::Ls { json: true } => {
+            let labs = running()?
+                .into_iter()
+                .map(|lab| Row {
+                    name: lab.name,
+                    uid: lab.uid,
+                })
+                .collect();
+            output::print_json(&Labs {
+                schema: "xoff.labs/1",
+                labs,
+            })?;
+            Ok(Exit::Ok.into())
+        }
+    }
+}
+
+/// What `xoff lab ls --json` prints.
+#[derive(Serialize)]
+struct Labs {
+    schema: &'static str,
+    labs: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    /// The user who started it.
+    uid: u32,
+}
+
+fn options(running: &RunningArguments, seed: u64, backend: BackendChoice) -> LabOptions {
+    LabOptions {
+        dilate: running.dilate,
+        workers: running.workers.map(usize::from),
+        pin: pin_text(&running.pin),
+        seed,
+        backend: Backend::from(backend).to_string(),
+        ..LabOptions::default()
+    }
+}
+
+fn running() -> Result<Vec<RunningLab>, Failure> {
+    lab::running().map_err(|error| {
+        Failure::environment("cannot tell which labs run")
+            .at("/proc/net/unix")
+            .because(error)
+    })
+}
+
+/// The control socket of a running lab: of one's own before those of others, which answer to root only.
+///
+/// # Errors
+/// No lab of that name runs.
+pub(super) fn address(name: &str) -> Result<Address, Failure> {
+    let own = geteuid().as_raw();
+    let labs = running()?;
+    let found = labs
+        .iter()
+        .filter(|lab| lab.name == name)
+        .min_by_key(|lab| lab.uid != own);
+    let Some(lab) = found else {
+        let names: Vec<&str> = labs.iter().map(|lab| lab.name.as_str()).collect();
+        let why = if names.is_empty() {
+            "no lab runs".to_owned()
+        } else {
+            format!("running: {}", names.join(", "))
+        };
+        return Err(Failure::environment(format!("no lab called \"{name}\" runs"))
+            .at(format!("--lab {name}"))
+            .because(why)
+            .fix("start it with `xoff lab up FILE`; `xoff lab ls` lists those that run"));
+    };
+    let socket = lab::address(lab.uid, &lab.name).map_err(|error| {
+        Failure::environment("the lab's name is no socket's")
+            .at(name)
+            .because(error)
+    })?;
+    Ok(Address::Socket(socket))
+}

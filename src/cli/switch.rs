@@ -1,0 +1,194 @@
+//! `xoff switch run`: a switch between network devices, until it is interrupted.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::{SwitchRun, output, values};
+use crate::config::{Loaded, Resolve, load};
+use crate::control::{Address, Endpoint, ServerHandle, Target, serve};
+use crate::driver::{Finished, Ledger, Options};
+use crate::failure::{Exit, Failure};
+use crate::report::{Environment, Report, StealMeter, Taint, allowed_cpus, build, render};
+use crate::session::{SwitchPort, SwitchSession, reaction_budget};
+
+/// How often the command looks whether it is to stop; the switch itself does not wait for this.
+const LOOK: Duration = Duration::from_millis(50);
+/// More workers than this are never chosen without being asked for: the switch's worker feeds no more.
+const WORKERS_CHOSEN_MAX: usize = 4;
+
+pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
+    values::check_ports(&arguments.ports)?;
+    if let Some(path) = &arguments.report {
+        output::check_report_path(path)?;
+    }
+    let stop = watch_signals()?;
+    let options = options(&arguments);
+    let resolve = Resolve {
+        ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
+        seed: arguments.seed,
+        reaction_budget: reaction_budget(&options),
+    };
+    let loaded = read(&arguments.config, &resolve)?;
+    let name = loaded.resolved.config.name.clone();
+    // Bound before anything is touched: a wrong path costs nothing then.
+    let endpoint = arguments
+        .api
+        .clone()
+        .map(|path| Endpoint::bind(&Address::Path(path)))
+        .transpose()?;
+    let steal = StealMeter::start();
+    let session = Arc::new(SwitchSession::start(
+        loaded,
+        resolve,
+        ports(&arguments),
+        &options,
+        Ledger::new(),
+    )?);
+    for note in &session.notes {
+        output::note(&format!("note: {note}"));
+    }
+    let server = endpoint.map(|endpoint| answer(endpoint, &session)).transpose()?;
+    if stop.load(Ordering::Relaxed) {
+        drop(server);
+        session.stop();
+        return Ok(Exit::Interrupted);
+    }
+    output::print(&ready(&name, &arguments, &session))?;
+    while !stop.load(Ordering::Relaxed) && !session.is_dead() {
+        std::thread::sleep(LOOK);
+    }
+    drop(server);
+    let report = report(session.stop(), &steal, arguments.seed);
+    if let Some(path) = &arguments.report {
+        output::write_report(&report, path)?;
+    }
+    output::print(&render(&report))?;
+    Ok(report.exit())
+}
+
+/// Becomes true at the first SIGINT or SIGTERM; the second one ends the process at once.
+fn watch_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let code = i32::from(Exit::Interrupted as u8);
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::environment("cannot watch signals").because(error))?;
+    }
+    Ok(stop)
+}
+
+fn options(arguments: &SwitchRun) -> Options {
+    let running = &arguments.running;
+    Options {
+        workers: running.workers.map_or_else(
+            || workers(allowed_cpus().len(), arguments.ports.len()),
+            usize::from,
+        ),
+        pin: running.pin.clone(),
+        idle: arguments.idle.into(),
+        dilate: running.dilate,
+        ..Options::default()
+    }
+}
+
+/// Threads where none are asked for: one of the cores is left to whoever sends and receives the frames.
+fn workers(cores: usize, ports: usize) -> usize {
+    cores
+        .saturating_sub(1)
+        .min(ports + 1)
+        .clamp(1, WORKERS_CHOSEN_MAX)
+}
+
+fn read(path: &Path, resolve: &Resolve) -> Result<Loaded, Failure> {
+    let place = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::configuration("the configuration cannot be read")
+            .at(format!("--config {place}"))
+            .because(error)
+            .fix("give a readable file; {} in it is a working switch")
+    })?;
+    load(&[(&place, &text)], resolve).map_err(|problems| {
+        Failure::configuration("the configuration is invalid")
+            .at(&place)
+            .because(problems)
+    })
+}
+
+fn ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
+    let port = |port: &super::PortArgument| SwitchPort {
+        name: port.name.clone(),
+        device: port.device.clone(),
+        backend: port.backend.into(),
+        netns: None,
+        opened: None,
+    };
+    arguments.ports.iter().map(port).collect()
+}
+
+fn answer(endpoint: Endpoint, session: &Arc<SwitchSession>) -> Result<ServerHandle, Failure> {
+    serve(endpoint, Arc::clone(session) as Arc<dyn Target>)
+        .map_err(|error| Failure::environment("the control socket cannot be served").because(error))
+}
+
+/// The line that tells a script to go on.
+fn ready(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> String {
+    let ports: Vec<String> = arguments
+        .ports
+        .iter()
+        .map(|port| format!("{}={}", port.name, port.device))
+        .collect();
+    let cores: Vec<String> = session
+        .cores
+        .iter()
+        .map(|core| core.map_or_else(|| "any".to_owned(), |core| core.to_string()))
+        .collect();
+    format!(
+        "ready: switch {name} forwards between {}; workers on cores {}\n",
+        ports.join(" "),
+        cores.join(", ")
+    )
+}
+
+fn report(finished: Finished, steal: &StealMeter, seed: u64) -> Report {
+    let Finished { snapshot, mut taints } = finished;
+    if snapshot.is_none() {
+        taints.push(Taint {
+            since_ns: 0,
+            cause: "the switch ended by a defect of xoff; its counters are lost".to_owned(),
+        });
+    }
+    let environment = Environment {
+        steal_percent: steal.percent(),
+        ..Environment::read()
+    };
+    build(environment, seed, snapshot.as_slice(), Vec::new(), taints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_core_is_left_to_the_traffic() {
+        assert_eq!([1, 2, 3, 4, 64].map(|cores| workers(cores, 2)), [1, 1, 2, 3, 3]);
+        assert_eq!(workers(0, 8), 1, "an unknown mask");
+        assert_eq!(workers(64, 8), 4);
+    }
+
+    #[test]
+    fn a_switch_that_died_is_no_clean_run() {
+        let finished = Finished {
+            snapshot: None,
+            taints: Vec::new(),
+        };
+        assert_eq!(
+            report(finished, &StealMeter::start(), 0).exit(),
+            Exit::Inconclusive
+        );
+    }
+}

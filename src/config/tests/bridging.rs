@@ -1,0 +1,91 @@
+//! `VLAN`, `VLAN_MEMBER`, and what INTERFACE does to them.
+
+use xoff_dataplane::config::{Bridging, Tagging, VlanConfig, VlanMember};
+
+use super::{good, refused, warnings};
+
+#[test]
+fn vlans_and_their_members() {
+    let config = good(
+        r#"{"VLAN": {"Vlan200": {"vlanid": "200"}, "Vlan30": {}},
+            "VLAN_MEMBER": {"Vlan200|Ethernet4": {"tagging_mode": "tagged"},
+                            "Vlan30|Ethernet4": {"tagging_mode": "priority_tagged"},
+                            "Vlan30|Ethernet0": {"tagging_mode": "untagged"}}}"#,
+        &["Ethernet0", "Ethernet4"],
+    );
+    let member = |port, tagging| VlanMember { port, tagging };
+    assert_eq!(
+        config.bridging,
+        Bridging::Vlans(vec![
+            VlanConfig {
+                id: 30,
+                members: vec![member(0, Tagging::Untagged), member(1, Tagging::PriorityTagged)]
+            },
+            VlanConfig {
+                id: 200,
+                members: vec![member(1, Tagging::Tagged)]
+            },
+        ])
+    );
+}
+
+#[test]
+fn bad_vlans_and_members() {
+    refused(&[
+        (
+            r#"{"VLAN": {"Vlan1": {}}}"#,
+            r#"VLAN|Vlan1: "Vlan1" in the key: expected a VLAN from Vlan2 to Vlan4094"#,
+        ),
+        (
+            r#"{"VLAN": {"Vlan10": {"vlanid": "11"}}}"#,
+            r#"VLAN|Vlan10 vlanid "11": the key says 10, expected 10"#,
+        ),
+        (
+            r#"{"VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "trunk"}}}"#,
+            "VLAN_MEMBER|Vlan10|Ethernet0 tagging_mode \"trunk\": expected tagged, untagged or priority_tagged",
+        ),
+        (
+            r#"{"VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {}}}"#,
+            "VLAN_MEMBER|Vlan10|Ethernet0 tagging_mode: the field is missing",
+        ),
+        (
+            r#"{"VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "tagged"}}}"#,
+            "VLAN_MEMBER|Vlan10|Ethernet0: there is no VLAN Vlan10; add Vlan10 to VLAN",
+        ),
+        (
+            r#"{"VLAN": {"Vlan10": {}, "Vlan20": {}}, "VLAN_MEMBER": {
+                "Vlan10|Ethernet0": {"tagging_mode": "untagged"}, "Vlan20|Ethernet0": {"tagging_mode": "untagged"}}}"#,
+            "VLAN_MEMBER|Vlan20|Ethernet0 tagging_mode: untagged frames of Ethernet0 belong to Vlan10 already; make \
+             all but one tagged",
+        ),
+        (
+            r#"{"VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "tagged"}},
+                "INTERFACE": {"Ethernet0": {}}}"#,
+            "VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a routed port, INTERFACE has it; remove one of the two",
+        ),
+    ]);
+}
+
+#[test]
+fn routed_ports_and_lags_have_no_effect_and_that_is_said() {
+    let text = r#"{"VLAN": {"Vlan10": {"mtu": "9100"}}, "PORTCHANNEL": {"PortChannel1": {"admin_status": "up"}},
+        "VLAN_MEMBER": {"Vlan10|PortChannel1": {"tagging_mode": "tagged"}},
+        "INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.1/31": {}}}"#;
+    assert_eq!(
+        good(text, &["Ethernet0"]).bridging,
+        Bridging::Vlans(vec![VlanConfig {
+            id: 10,
+            members: vec![]
+        }])
+    );
+    assert_eq!(
+        warnings(text, &["Ethernet0"]),
+        [
+            "Ethernet0: in no VLAN: it forwards nothing (routing is not implemented)",
+            "INTERFACE|Ethernet0, Ethernet0|10.0.0.1/31: no effect: routing is not implemented",
+            "PORTCHANNEL|PortChannel1: admin_status has no effect: link aggregation is not implemented",
+            "VLAN|Vlan10: mtu has no effect: the MTU of the ports decides",
+            "VLAN_MEMBER|Vlan10|PortChannel1: no effect: link aggregation is not implemented",
+        ]
+    );
+}

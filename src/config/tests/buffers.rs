@@ -1,0 +1,162 @@
+//! `BUFFER_POOL`, `BUFFER_PROFILE`, `BUFFER_PG`, `BUFFER_QUEUE`.
+
+use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
+
+use super::{bad, good, refused, warnings};
+
+const POOLS: &str = r#""BUFFER_POOL": {
+    "in": {"type": "ingress", "mode": "dynamic", "size": "1000000", "xoff": "5000"},
+    "out": {"type": "egress", "mode": "static", "size": "2000000"}}"#;
+
+fn with_profile(profile: &str) -> String {
+    format!(r#"{{{POOLS}, "BUFFER_PROFILE": {{"p": {profile}}}}}"#)
+}
+
+#[test]
+fn pools_profiles_and_their_users() {
+    let text = format!(
+        r#"{{{POOLS}, "BUFFER_PROFILE": {{
+            "lossless": {{"pool": "in", "size": "1248", "dynamic_th": "-8", "xoff": "4000", "xon": "10", "xon_offset": "20"}},
+            "egress": {{"pool": "out", "size": "0", "static_th": "18446744073709551615"}}}},
+          "BUFFER_PG": {{"Ethernet0|3-4": {{"profile": "lossless"}}}},
+          "BUFFER_QUEUE": {{"Ethernet0|0-7": {{"profile": "egress"}}}}}}"#
+    );
+    let config = good(&text, &["Ethernet0"]);
+    let pool = |name: &str, side, size_bytes, xoff_bytes| PoolConfig {
+        name: name.into(),
+        side,
+        size_bytes,
+        xoff_bytes,
+    };
+    assert_eq!(config.pools[0], pool("in", PoolSide::Ingress, 1_000_000, 5_000));
+    assert_eq!(config.pools[1], pool("out", PoolSide::Egress, 2_000_000, 0));
+    let lossless = BufferProfile {
+        name: "lossless".to_owned(),
+        pool: 0,
+        size_bytes: 1_248,
+        threshold: Threshold::Dynamic(-8),
+        xoff_bytes: 4_000,
+        xon_bytes: 10,
+        xon_offset_bytes: 20,
+    };
+    assert_eq!(config.profiles[1], lossless);
+    assert_eq!(
+        config.profiles[0].threshold,
+        Threshold::Static(u64::from(u32::MAX)),
+        "no pool is larger"
+    );
+    let port = &config.ports[0];
+    let name = |index: u16| config.profiles[usize::from(index)].name.as_str();
+    assert_eq!((name(port.pgs[3]), name(port.pgs[4])), ("lossless", "lossless"));
+    assert_eq!(name(port.pgs[0]), "default_ingress_lossy_profile");
+    assert!(port.queues.iter().all(|queue| name(queue.profile) == "egress"));
+    assert_eq!(config.pools.len(), 3, "no built-in egress pool: nothing uses it");
+    assert_eq!(config.frames_max, 2_000_000 / 256);
+}
+
+#[test]
+fn bad_pools_and_profiles() {
+    refused(&[
+        (
+            r#"{"BUFFER_POOL": {"in": {"mode": "static", "size": "1"}}}"#,
+            "BUFFER_POOL|in type: the field is missing",
+        ),
+        (
+            r#"{"BUFFER_POOL": {"in": {"type": "both", "mode": "static", "size": "1"}}}"#,
+            "BUFFER_POOL|in type \"both\": a pool charged on both sides is not implemented, expected ingress or \
+             egress; make an ingress pool and an egress pool of it",
+        ),
+        (
+            r#"{"BUFFER_POOL": {"in": {"type": "ingress", "mode": "static", "size": "4294967296"}}}"#,
+            r#"BUFFER_POOL|in size "4294967296": expected a whole number of bytes from 1 to 4294967295"#,
+        ),
+        (
+            &with_profile(r#"{"pool": "in", "size": "0", "dynamic_th": "0", "static_th": "1"}"#),
+            "BUFFER_PROFILE|p: dynamic_th and static_th exclude each other; remove one of them",
+        ),
+        (
+            &with_profile(r#"{"pool": "in", "size": "0"}"#),
+            "BUFFER_PROFILE|p: the limit of shared use is missing; add dynamic_th or static_th",
+        ),
+        (
+            &with_profile(r#"{"pool": "in", "size": "0", "dynamic_th": "8"}"#),
+            r#"BUFFER_PROFILE|p dynamic_th "8": expected a whole number from -8 to 7"#,
+        ),
+        (
+            &with_profile(r#"{"pool": "inn", "size": "0", "dynamic_th": "0"}"#),
+            "BUFFER_PROFILE|p pool \"inn\": BUFFER_POOL has no entry inn; did you mean in?",
+        ),
+        (
+            &with_profile(r#"{"pool": "in", "dynamic_th": "0"}"#),
+            "BUFFER_PROFILE|p size: the field is missing",
+        ),
+    ]);
+}
+
+#[test]
+fn bad_users() {
+    let users = |users: &str| {
+        with_profile(r#"{"pool": "out", "size": "0", "static_th": "0"}"#)
+            .replace("}}}", &format!("}}}}, {users}}}"))
+    };
+    let cases = [
+        (
+            r#""BUFFER_PG": {"Ethernet0|3": {"profile": "p"}}"#,
+            "BUFFER_PG|Ethernet0|3 profile \"p\": an ingress profile is needed, and this one's pool out is egress",
+        ),
+        (
+            r#""BUFFER_PG": {"Ethernet0|8": {"profile": "p"}}"#,
+            "BUFFER_PG|Ethernet0|8: \"8\" in the key: expected a number from 0 to 7, or a range such as 3-4",
+        ),
+        (
+            r#""BUFFER_QUEUE": {"Ethernet0|4-3": {"profile": "p"}}"#,
+            "BUFFER_QUEUE|Ethernet0|4-3: \"4-3\" in the key: expected a number from 0 to 7, or a range such as 3-4",
+        ),
+        (
+            r#""BUFFER_QUEUE": {"Ethernet0": {"profile": "p"}}"#,
+            "BUFFER_QUEUE|Ethernet0: expected a key of the form PORT|NUMBER or FIRST-LAST",
+        ),
+        (
+            r#""BUFFER_QUEUE": {"Ethernet0|3-4": {"profile": "p"}, "Ethernet0|4": {"profile": "p"}}"#,
+            "BUFFER_QUEUE|Ethernet0|4: Ethernet0|3-4 of the same table names some of these numbers too; let each \
+             number be in one key",
+        ),
+        (
+            r#""BUFFER_QUEUE": {"Ethernet0|3": {"profile": "q"}}"#,
+            "BUFFER_QUEUE|Ethernet0|3 profile \"q\": BUFFER_PROFILE has no entry q; did you mean p?",
+        ),
+        (
+            r#""BUFFER_QUEUE": {"Po1|3": {"profile": "p"}}"#,
+            "BUFFER_QUEUE|Po1|3: there is no port Po1; add it to PORT, or name it on the command line (--port)",
+        ),
+    ];
+    for (text, line) in cases {
+        assert_eq!(bad(&users(text), &["Ethernet0"]), [line]);
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let text = r#"{"BUFFER_POOL": {
+            "in": {"type": "ingress", "mode": "dynamic", "percentage": "50"},
+            "out": {"type": "egress", "mode": "static", "size": "9", "xoff": "1"}},
+        "BUFFER_PROFILE": {
+            "a": {"pool": "in", "size": "0", "dynamic_th": "0", "xoff": "9", "headroom_type": "dynamic"},
+            "b": {"pool": "out", "size": "0", "dynamic_th": "0", "xoff": "9", "packet_discard_action": "trim"}},
+        "BUFFER_PG": {"Ethernet0|0": {"profile": "NULL"}}}"#;
+    assert_eq!(
+        warnings(text, &["Ethernet0"]),
+        [
+            "BUFFER_PG|Ethernet0|0: profile NULL asks for a computed profile; none is computed, the built-in lossy \
+             one is used",
+            "BUFFER_POOL|in: no size is given and none is computed: 16777216 bytes are assumed",
+            "BUFFER_POOL|in: percentage has no effect: pool sizes are taken as written, none is computed",
+            "BUFFER_POOL|out: xoff has no effect: only ingress pools have headroom",
+            "BUFFER_PROFILE|a: headroom_type \"dynamic\" has no effect: headroom is taken as written, none is computed",
+            "BUFFER_PROFILE|a: neither xon nor xon_offset is given: a paused group resumes only when it is empty",
+            "BUFFER_PROFILE|b: packet_discard_action \"trim\" has no effect: packet trimming is not implemented, \
+             frames are dropped",
+            "BUFFER_PROFILE|b: xoff has no effect: only ingress profiles have headroom",
+        ]
+    );
+}

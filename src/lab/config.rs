@@ -1,0 +1,201 @@
+//! The configuration of a lab's switch: the layers of the lab file, over what the lab itself knows.
+
+use serde_json::{Map, Value, json};
+use xoff_dataplane::Picos;
+
+use super::plan::{ConfigLayer, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT};
+use crate::config::{self, Loaded, Resolve};
+use crate::failure::Failure;
+
+/// A switch's configuration, ready to run.
+#[derive(Clone, Debug)]
+pub struct SwitchSetup {
+    /// The configuration, as said and as resolved.
+    pub loaded: Loaded,
+    /// How it was resolved; later generations are resolved in the same way.
+    pub resolve: Resolve,
+    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]; zero for those of other switches.
+    pub speeds_mbps: Vec<u32>,
+}
+
+/// Resolves the configuration of the switch with index `switch` in the plan. Its ports are those that have a
+/// link; the speed of a link is that of the lab file, else that of the configuration, else 1 Gb/s.
+/// `reaction_budget` is in model time.
+///
+/// # Errors
+/// Everything that is wrong with it, and ports for which lab file and configuration disagree on the speed.
+pub fn switch_setup(
+    plan: &LabPlan,
+    switch: usize,
+    seed: u64,
+    reaction_budget: Picos,
+) -> Result<SwitchSetup, Failure> {
+    let own: Vec<&LinkPlan> = plan.links.iter().filter(|link| link.switch == switch).collect();
+    let name = &plan.switches[switch].name;
+    let mut layers = vec![("the lab".to_owned(), base_layer(name, &own).to_string())];
+    let ports: Vec<(String, u32)> = own
+        .iter()
+        .map(|link| (link.port.clone(), link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)))
+        .collect();
+    for layer in &plan.switches[switch].config {
+        layers.push(match layer {
+            ConfigLayer::Text { source, text } => (source.clone(), text.clone()),
+            ConfigLayer::Preset { name, source } => {
+                let preset = config::preset(name, &ports, reaction_budget)
+                    .map_err(|unknown| Failure::configuration(unknown.to_string()).at(source))?;
+                (format!("preset {name}"), preset.to_json())
+            }
+        });
+    }
+    let layers: Vec<(&str, &str)> = layers
+        .iter()
+        .map(|(source, text)| (source.as_str(), text.as_str()))
+        .collect();
+    let resolve = Resolve {
+        ports: ports.into_iter().map(|(port, _)| port).collect(),
+        seed,
+        reaction_budget,
+    };
+    let loaded = config::load(&layers, &resolve)
+        .map_err(|problems| Failure::configuration(problems.to_string()).at(format!("switch {name}")))?;
+    let mut speeds_mbps = vec![0; plan.links.len()];
+    for (speed, link) in speeds_mbps
+        .iter_mut()
+        .zip(&plan.links)
+        .filter(|(_, link)| link.switch == switch)
+    {
+        *speed = speed_of(&loaded, link)?;
+    }
+    Ok(SwitchSetup {
+        loaded,
+        resolve,
+        speeds_mbps,
+    })
+}
+
+/// What the lab says about the switch, under everything that the configuration says.
+fn base_layer(name: &str, links: &[&LinkPlan]) -> Value {
+    let with_speed = links.iter().filter_map(|link| {
+        Some((
+            link.port.clone(),
+            json!({ "speed": link.speed_mbps?.to_string() }),
+        ))
+    });
+    let ports: Map<String, Value> = with_speed.collect();
+    let mut layer = json!({ "DEVICE_METADATA": { "localhost": { "hostname": name } } });
+    if let (false, Some(tables)) = (ports.is_empty(), layer.as_object_mut()) {
+        tables.insert("PORT".to_owned(), Value::Object(ports));
+    }
+    layer
+}
+
+fn speed_of(loaded: &Loaded, link: &LinkPlan) -> Result<u32, Failure> {
+    let port = loaded
+        .resolved
+        .config
+        .ports
+        .iter()
+        .find(|port| port.name == link.port);
+    let configured = port.map_or(SPEED_MBPS_DEFAULT, |port| port.link.speed_mbps);
+    match link.speed_mbps {
+        Some(speed) if speed != configured => {
+            let what = format!(
+                "the link of {} has {speed} Mb/s, its port {configured} Mb/s",
+                link.port
+            );
+            Err(Failure::configuration(what)
+                .at(&link.source)
+                .because("the switch's configuration says so in PORT")
+                .fix("make them equal, or leave the speed out of the lab file"))
+        }
+        _ => Ok(configured),
+    }
+}
+
+/// What the machine may stall at this dilation, in model time.
+pub fn reaction_budget(dilate: u32) -> Picos {
+    let wall = crate::driver::Options::default().reaction_budget;
+    Picos(wall.as_nanos() as u64 * 1_000 / u64::from(dilate.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::parse;
+    use super::*;
+
+    const BUDGET: Picos = Picos::from_millis(20);
+
+    fn setup(config: &str, speed: &str) -> Result<SwitchSetup, Failure> {
+        let text = format!(
+            "name: x\ntopology:\n  nodes:\n    sw9: {{kind: switch, config: {config}}}\n    h1: {{kind: model}}\n  links:\n    - {{endpoints: [\"h1:eth0\", \"sw9:Ethernet4\"]{speed}}}\n"
+        );
+        let plan = parse(&text, "x.xoff.yml", Path::new("")).expect("the lab file is good");
+        switch_setup(&plan, 0, 7, BUDGET)
+    }
+
+    #[test]
+    fn the_lab_gives_ports_speeds_and_a_name() {
+        let setup = setup("{preset: roce-lossless}", ", speed: 10g").expect("good");
+        let config = &setup.loaded.resolved.config;
+        assert_eq!((config.name.as_str(), config.seed), ("sw9", 7));
+        assert_eq!(
+            config
+                .ports
+                .iter()
+                .map(|port| port.name.as_str())
+                .collect::<Vec<_>>(),
+            ["Ethernet4"]
+        );
+        assert_eq!(
+            (setup.speeds_mbps.as_slice(), config.ports[0].link.speed_mbps),
+            ([10_000].as_slice(), 10_000)
+        );
+        assert!(config.ports[0].admin_up);
+    }
+
+    #[test]
+    fn the_configuration_gives_the_speed_where_the_lab_does_not() {
+        let setup = setup("{PORT: {Ethernet4: {speed: 25000}}}", "").expect("good");
+        assert_eq!(setup.speeds_mbps, [25_000]);
+    }
+
+    #[test]
+    fn contradictions_and_mistakes_are_named() {
+        for (config, speed, parts) in [
+            (
+                "{PORT: {Ethernet4: {speed: 25000}}}",
+                ", speed: 10g",
+                ["25000", "x.xoff.yml:7"],
+            ),
+            ("{preset: roce-lossles}", "", ["roce-lossles", "x.xoff.yml:4"]),
+            (
+                "{PORT_QOS_MAP: {Ethernet4: {pfc_enable: 9}}}",
+                "",
+                ["pfc_enable", "9"],
+            ),
+        ] {
+            let failure = setup(config, speed).expect_err(config);
+            let text = failure.to_string();
+            assert!(
+                parts.iter().all(|part| text.contains(part)),
+                "{parts:?} in {text}"
+            );
+            assert_eq!(failure.exit, crate::failure::Exit::Configuration, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_labs_of_the_repository_are_good() {
+        for (file, enabled) in [("incast", 1 << 3), ("incast-nopfc", 0)] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testbeds/{file}.xoff.yml"));
+            let plan = super::super::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+            let setup = switch_setup(&plan, 0, 1, BUDGET).unwrap_or_else(|failure| panic!("{failure}"));
+            assert_eq!(setup.speeds_mbps, [1000; 5], "{file}");
+            let ports = &setup.loaded.resolved.config.ports;
+            assert!(ports.iter().all(|port| port.pfc.enabled == enabled), "{file}");
+            assert_eq!(plan.workload.flows.len(), 8, "{file}");
+        }
+    }
+}

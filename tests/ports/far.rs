@@ -1,0 +1,151 @@
+//! The far end of a port under test: a sender by `pnet::datalink`, a receiver by a plain packet socket that reads the
+//! VLAN tag from the auxiliary data. Neither shares code with the ports.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use libtest_mimic::Failed;
+use pnet::datalink::{self, Channel, Config, DataLinkSender};
+use xoff::net::Netns;
+
+/// A device's far end, in its namespace.
+pub(crate) struct Far {
+    sender: Box<dyn DataLinkSender>,
+    receiver: OwnedFd,
+}
+
+impl Far {
+    /// Opens `device` in `netns`.
+    pub(crate) fn open(netns: &Netns, device: &str) -> Result<Far, Failed> {
+        netns.run(|| -> Result<Far, Failed> {
+            let interface = datalink::interfaces()
+                .into_iter()
+                .find(|found| found.name == device);
+            let interface = interface.ok_or("the far end is not there")?;
+            let config = Config {
+                write_buffer_size: 20_000,
+                ..Config::default()
+            };
+            let Channel::Ethernet(sender, _) = datalink::channel(&interface, config)? else {
+                return Err("pnet gave another kind of channel".into());
+            };
+            Ok(Far {
+                sender,
+                receiver: receiver(interface.index)?,
+            })
+        })?
+    }
+
+    /// Sends one frame.
+    pub(crate) fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.sender
+            .send_to(frame, None)
+            .unwrap_or_else(|| Err(io::ErrorKind::InvalidInput.into()))
+    }
+
+    /// The next frame that came, as it was on the wire.
+    pub(crate) fn receive(&self) -> io::Result<Option<Vec<u8>>> {
+        match receive_with_tag(&self.receiver) {
+            Ok(frame) => Ok(Some(frame)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn receiver(index: u32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is passed.
+    let fd = match unsafe { libc::socket(libc::AF_PACKET, kind, 0) } {
+        -1 => return Err(io::Error::last_os_error()),
+        // SAFETY: a new descriptor that nobody else has.
+        fd => unsafe { OwnedFd::from_raw_fd(fd) },
+    };
+    for (level, option, value) in [
+        (libc::SOL_PACKET, libc::PACKET_AUXDATA, 1),
+        (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1),
+        (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20),
+    ] {
+        let value: libc::c_int = value;
+        let len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: `value` is a live integer of that length.
+        let set = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), len) };
+        if set != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let promiscuous = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    let len = size_of::<libc::packet_mreq>() as libc::socklen_t;
+    let at = (&raw const promiscuous).cast();
+    // SAFETY: `promiscuous` is a live `packet_mreq` of that length.
+    if unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            at,
+            len,
+        )
+    } != 0
+    {
+        return Err(io::Error::last_os_error());
+    }
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: index as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `address` is a live `sockaddr_ll` of that length.
+    match unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } {
+        0 => Ok(fd),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn receive_with_tag(socket: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut frame = vec![0; 20_000];
+    let mut control = [0u64; 16];
+    let mut part = libc::iovec {
+        iov_base: frame.as_mut_ptr().cast(),
+        iov_len: frame.len(),
+    };
+    // SAFETY: a message header of zeros is one without parts.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: the message points to two live buffers and tells their lengths.
+    let len = match unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) } {
+        -1 => return Err(io::Error::last_os_error()),
+        len => len as usize,
+    };
+    frame.truncate(len);
+    // SAFETY: the kernel has filled the control buffer, which is live.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    if header.is_null() {
+        return Ok(frame);
+    }
+    // SAFETY: it is the first control message, followed by the only data that was asked for: a `tpacket_auxdata`.
+    let aux: libc::tpacket_auxdata = unsafe {
+        libc::CMSG_DATA(header)
+            .cast::<libc::tpacket_auxdata>()
+            .read_unaligned()
+    };
+    if aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0 {
+        let tag = [aux.tp_vlan_tpid.to_be_bytes(), aux.tp_vlan_tci.to_be_bytes()].concat();
+        frame.splice(12..12, tag);
+    }
+    Ok(frame)
+}
