@@ -52,27 +52,29 @@ fn switch_port(
         // What a borrowed device is, is not for --backend to say.
         PortPlace::Outside => (Backend::Auto, outside.cloned()),
     };
-    let opened = match (&link.far, backend) {
-        (FarEnd::Host(host), Backend::Tap) => Some(open_tap(lab, setup, attachment, *host)?),
-        _ => None,
+    let opened = match link.far {
+        FarEnd::Host(host) => Some(open(lab, setup, attachment, host)?),
+        FarEnd::External(_) => None,
     };
     Ok(SwitchPort { name: link.port.clone(), device: attachment.device.clone(), backend, netns, opened })
 }
 
-/// Makes a tap, and gives its other end to the host.
-fn open_tap(lab: &Lab, setup: &SwitchSetup, attachment: &PortAttachment, host: usize) -> Result<Opened, Failure> {
+/// Opens the switch's end of a cable of the lab's own. A tap is made, and its other end given to the host.
+fn open(lab: &Lab, setup: &SwitchSetup, attachment: &PortAttachment, host: usize) -> Result<Opened, Failure> {
     let link = &lab.plan.links[attachment.link];
     let ports = &setup.loaded.resolved.config.ports;
     let mtu = ports.iter().find(|port| port.name == link.port).map_or(link.mtu, |port| port.mtu);
-    let spec = PortSpec {
-        name: link.port.clone(),
-        device: attachment.device.clone(),
-        backend: Backend::Tap,
-        mtu,
-    };
-    let opened = Port::open(&spec).map_err(|error| Failure::environment(error.to_string()).at(&link.source))?;
-    hand_over_tap(&attachment.device, link, &lab.plan.hosts[host], &lab.hosts[host])
-        .map_err(|error| Failure::environment("a tap cannot be given to its host").at(&link.source).because(error))?;
+    let backend = lab.options.backend;
+    let spec = PortSpec { name: link.port.clone(), device: attachment.device.clone(), backend, mtu };
+    let mut opened =
+        Port::open(&spec).map_err(|error| Failure::environment(error.to_string()).at(&link.source))?;
+    // The lab made both ends and set them right; what a port can tell of its far end is for other people's cables.
+    opened.notes.clear();
+    if backend == Backend::Tap {
+        hand_over_tap(&attachment.device, link, &lab.plan.hosts[host], &lab.hosts[host]).map_err(|error| {
+            Failure::environment("a tap cannot be given to its host").at(&link.source).because(error)
+        })?;
+    }
     Ok(opened)
 }
 
