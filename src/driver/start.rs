@@ -289,6 +289,11 @@ impl Running {
         self.ask(Command::ClearWatermarks);
     }
 
+    /// Starts the measurement of utilisation and deficit anew.
+    pub fn restart_utilisation(&self) {
+        self.ask(Command::RestartUtilisation);
+    }
+
     /// Holds a port's queues back, or lets them go on; MAC control frames still leave.
     pub fn set_tx_enabled(&self, port: PortId, on: bool) {
         self.ask(Command::SetTxEnabled { port, on });

@@ -25,6 +25,7 @@ pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
     ClearWatermarks,
+    RestartUtilisation,
     SetTxEnabled { port: PortId, on: bool },
     SendMacControl { port: PortId, bytes: Vec<u8>, reply: Sender<bool> },
     RecordMacControl { port: PortId, on: bool },
@@ -235,6 +236,9 @@ impl Worker {
             }
             Command::ClearWatermarks => {
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
+            }
+            Command::RestartUtilisation => {
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.restart_utilisation());
             }
             Command::SetTxEnabled { port, on } => engine
                 .with_switch(now, store, &mut transmit, |s, at, store, out| s.set_tx_enabled(at, port, on, store, out)),

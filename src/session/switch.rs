@@ -85,6 +85,13 @@ impl SwitchSession {
         lock(&self.running).as_ref().is_none_or(Running::is_dead)
     }
 
+    /// Starts the measurement of utilisation and deficit anew: the workload begins.
+    pub fn restart_utilisation(&self) {
+        if let Some(running) = lock(&self.running).as_ref() {
+            running.restart_utilisation();
+        }
+    }
+
     /// Stops the switch and takes its last state.
     pub fn stop(&self) -> Finished {
         let running = lock(&self.running).take();

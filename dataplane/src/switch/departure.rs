@@ -25,9 +25,7 @@ impl Switch {
         let state = &mut self.ports[port.index()];
         match kind {
             TimerKind::Transmit => {
-                if self.kick(now, port, store, outputs) {
-                    self.ports[port.index()].late_ps += now.since(due).0;
-                }
+                self.kick_overdue(now, port, due, store, outputs);
             }
             TimerKind::PauseExpiry => {
                 state.receiver.expire(now);
@@ -47,31 +45,38 @@ impl Switch {
         }
     }
 
-    /// Starts the next transmission of a port if its link is free; whether an ordinary frame left.
+    /// Starts the next transmission of a port if its link is free.
     #[inline]
-    pub(super) fn kick<S: Store>(
+    pub(super) fn kick<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
+        let due = self.timers.due(port, TimerKind::Transmit);
+        self.kick_overdue(now, port, due, store, outputs);
+    }
+
+    /// As [`Switch::kick`], for a port whose next departure was due at `due`: the time since then, as far as the
+    /// link was free, is the driver's lateness.
+    #[inline]
+    fn kick_overdue<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
+        due: Picos,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> bool {
+    ) {
         if !self.link_ready(now, port, outputs) {
-            return false;
+            return;
         }
         if self.ports[port.index()].owes_control() && self.send_control(now, port, store, outputs) {
-            return false;
+            return;
         }
         match self.choose(now, port) {
             Choice::Queue(queue) => {
+                let state = &mut self.ports[port.index()];
+                state.late_ps += now.since(due.max(state.free_at)).0;
                 self.depart(now, port, queue, store, outputs);
-                true
             }
-            Choice::Wait(Picos::NEVER) => false,
-            Choice::Wait(until) => {
-                self.timers.arm(port, TimerKind::Transmit, until, outputs);
-                false
-            }
+            Choice::Wait(Picos::NEVER) => {}
+            Choice::Wait(until) => self.timers.arm(port, TimerKind::Transmit, until, outputs),
         }
     }
 

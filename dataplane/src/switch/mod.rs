@@ -277,6 +277,15 @@ impl Switch {
         Ok(())
     }
 
+    /// Starts the measurement of utilisation and deficit anew, on all ports: what came before, such as hosts finding
+    /// each other, is not part of it. Other counters go on.
+    pub fn restart_utilisation(&mut self) {
+        for port in &mut self.ports {
+            port.counters.restart_utilisation();
+            port.late_ps = 0;
+        }
+    }
+
     /// Records received MAC control frames of a port, or stops doing so.
     pub fn record_mac_control(&mut self, port: PortId, on: bool) {
         self.control_log.set(port, on);

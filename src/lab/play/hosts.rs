@@ -26,14 +26,15 @@ pub(super) fn start(
     if lab.hosts.is_empty() {
         return Ok(None);
     }
-    let speeds = speeds(lab, options)?;
+    let links = links(lab, options)?;
     let mut hosts = Vec::with_capacity(lab.hosts.len());
     for (index, plan) in lab.plan.hosts.iter().enumerate() {
         let Some((at, link)) = link_of(&lab.plan, index) else { continue };
-        let config = host_config(lab, index, speeds[at]);
+        let LinkFacts { speed_mbps, mtu } = links[at];
+        let config = host_config(lab, index, speed_mbps);
         let host = Host::new(&config)
             .map_err(|error| Failure::configuration(format!("host {}: {error}", plan.name)).at(&link.source))?;
-        hosts.push(AttachedHost { host, port: open(lab, index, plan, link)? });
+        hosts.push(AttachedHost { host, port: open(lab, index, plan, link, mtu)? });
     }
     let options = RuntimeOptions {
         name: "xoff-hosts".to_owned(),
@@ -48,16 +49,26 @@ pub(super) fn start(
     Ok(Some(running))
 }
 
-/// Speed of every link of the plan in Mb/s, by the configuration of its switch.
-fn speeds(lab: &Lab, options: &Options) -> Result<Vec<u32>, Failure> {
-    let mut speeds = vec![0; lab.plan.links.len()];
+/// What the configuration of its switch makes of a link.
+#[derive(Clone, Copy, Default)]
+struct LinkFacts {
+    speed_mbps: u32,
+    /// The longest that can come through: a receive ring with larger slots would only have fewer of them.
+    mtu: u32,
+}
+
+/// Facts of every link of the plan.
+fn links(lab: &Lab, options: &Options) -> Result<Vec<LinkFacts>, Failure> {
+    let mut facts = vec![LinkFacts::default(); lab.plan.links.len()];
     for switch in 0..lab.plan.switches.len() {
         let setup = switch_setup(&lab.plan, switch, lab.options.seed, reaction_budget(options))?;
-        for (speed, own) in speeds.iter_mut().zip(setup.speeds_mbps) {
-            *speed = (*speed).max(own);
+        for (at, link) in lab.plan.links.iter().enumerate().filter(|(_, link)| link.switch == switch) {
+            let port = setup.loaded.resolved.config.ports.iter().find(|port| port.name == link.port);
+            let mtu = port.map_or(link.mtu, |port| port.mtu.min(link.mtu));
+            facts[at] = LinkFacts { speed_mbps: setup.speeds_mbps[at], mtu };
         }
     }
-    Ok(speeds)
+    Ok(facts)
 }
 
 fn link_of(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {
@@ -65,14 +76,14 @@ fn link_of(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {
     plan.links.iter().position(|other| other == link).map(|at| (at, link))
 }
 
-fn open(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan) -> Result<Port, Failure> {
+fn open(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan, mtu: u32) -> Result<Port, Failure> {
     let attachment = &lab.hosts[index];
     // The host's end is a netdev whatever the switch's end is.
     let spec = PortSpec {
         name: format!("{}:{}", plan.name, plan.interface),
         device: attachment.interface.clone(),
         backend: Backend::Packet,
-        mtu: link.mtu,
+        mtu,
     };
     let failed = |why: String| Failure::environment(why).at(&link.source);
     let opened = attachment.netns.run(|| Port::open(&spec)).map_err(|error| failed(error.to_string()))?;

@@ -136,6 +136,7 @@ impl Stage {
         let plan = &self.lab.plan.workload;
         let Some(hosts) = self.hosts.as_ref().filter(|_| plan.duration_ns > 0) else { return Ok(()) };
         let dilate = u64::from(self.lab.options.dilate.max(1));
+        self.sessions.iter().for_each(|session| session.restart_utilisation());
         hosts.start_sending();
         let begun_ns = monotonic_ns();
         while !self.stopping() {
