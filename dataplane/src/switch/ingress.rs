@@ -4,7 +4,7 @@ use super::Switch;
 use crate::bridge::{Mac, TagEdit};
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
-use crate::egress::{Charge, NO_FRAME, QueuedFrame};
+use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId};
 use crate::mmu::{IngressPlan, Refusal};
@@ -315,7 +315,6 @@ impl Switch {
         }
         let queued = QueuedFrame {
             frame: leg.frame,
-            next: NO_FRAME,
             mac_len: leg.mac_len,
             cells: leg.cells,
             charge,

@@ -17,7 +17,7 @@ use crate::bridge::{Fdb, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
 use crate::drops::DropReason;
-use crate::egress::{Charge, FrameTable, NO_FRAME, QueuedFrame};
+use crate::egress::{Charge, FrameTable, QueuedFrame};
 use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::mmu::{Mmu, Refusal};
@@ -242,7 +242,6 @@ impl Switch {
         self.mmu.commit_egress(id, plan);
         let queued = QueuedFrame {
             frame,
-            next: NO_FRAME,
             mac_len,
             cells,
             charge: Charge::None,
