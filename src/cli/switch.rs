@@ -62,7 +62,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     drop(server);
     let report = report(session.stop(), &steal, arguments.seed);
     if let Some(path) = &arguments.report {
-        output::write_report(&report, path)?;
+        report.write(path)?;
     }
     output::print(&render(&report))?;
     Ok(report.exit())

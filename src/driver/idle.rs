@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use serde::{Deserialize, Serialize};
 
 /// How a worker waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Idle {
     /// Looks again at once for a while, then sleeps until a frame or a deadline comes: next to no CPU when idle.
     #[default]

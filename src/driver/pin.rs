@@ -1,7 +1,9 @@
 //! Which thread runs on which core.
 
+use serde::{Deserialize, Serialize};
+
 /// How threads are bound to cores.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pin {
     /// One core each where there are enough of them, none otherwise.
     #[default]

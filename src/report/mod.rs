@@ -3,6 +3,7 @@
 //! Field by field: `docs/report.md`.
 
 mod environment;
+mod file;
 pub mod flow;
 mod number;
 mod snapshot;

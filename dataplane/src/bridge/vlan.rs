@@ -82,12 +82,11 @@ impl VlanTable {
     }
 
     /// The VLAN of a frame that arrives on `port`, 0 in the transparent bridge; `None` if the port is not in it.
+    #[inline]
     pub(crate) fn ingress(&self, port: PortId, tag: Option<Tag>) -> Option<u16> {
-        let Some(ports) = &self.ports else { return Some(0) };
-        let port = &ports[port.index()];
-        match tag.filter(|t| t.tpid == port.tpid).map(Tag::vid) {
-            None | Some(0) => port.untagged,
-            Some(vid) => port.tagging(vid).map(|_| vid),
+        match &self.ports {
+            None => Some(0),
+            Some(ports) => ports[port.index()].ingress(tag),
         }
     }
 
@@ -100,12 +99,25 @@ impl VlanTable {
     }
 
     /// How a frame of `vlan` that came in on `from` with `tag` leaves `to`; `None` if `to` is not in the VLAN.
+    #[inline]
     pub(crate) fn egress(&self, from: PortId, to: PortId, vlan: u16, tag: Option<Tag>) -> Option<TagEdit> {
-        let Some(ports) = &self.ports else {
-            return Some(TagEdit::Keep);
-        };
-        let (from, to) = (&ports[from.index()], &ports[to.index()]);
-        let tag = tag.filter(|t| t.tpid == from.tpid);
+        match &self.ports {
+            None => Some(TagEdit::Keep),
+            Some(ports) => ports[from.index()].edit_towards(&ports[to.index()], vlan, tag),
+        }
+    }
+}
+
+impl PortVlans {
+    fn ingress(&self, tag: Option<Tag>) -> Option<u16> {
+        match tag.filter(|t| t.tpid == self.tpid).map(Tag::vid) {
+            None | Some(0) => self.untagged,
+            Some(vid) => self.tagging(vid).map(|_| vid),
+        }
+    }
+
+    fn edit_towards(&self, to: &PortVlans, vlan: u16, tag: Option<Tag>) -> Option<TagEdit> {
+        let tag = tag.filter(|t| t.tpid == self.tpid);
         let tagging = to.tagging(vlan)?;
         // Priority and drop eligibility travel on; an untagged frame has none.
         let priority = tag.map_or(0, |t| t.tci & 0xf000);
@@ -128,9 +140,7 @@ impl VlanTable {
             (Some(_), Some(Tag { tpid, tci })) => TagEdit::Rewrite { tpid, tci },
         })
     }
-}
 
-impl PortVlans {
     fn tagging(&self, vlan: u16) -> Option<Tagging> {
         let found = self.member_of.binary_search_by_key(&vlan, |(id, _)| *id).ok()?;
         Some(self.member_of[found].1)

@@ -111,11 +111,13 @@ impl FrameTable {
     }
 
     /// How many frames still fit.
+    #[inline]
     pub(crate) fn room(&self) -> usize {
         self.frames.len() - self.in_use
     }
 
     /// Appends to a queue. The caller has checked [`FrameTable::room`].
+    #[inline]
     pub(crate) fn push(&mut self, queue: usize, frame: QueuedFrame) {
         let index = self.free;
         debug_assert_ne!(index, NO_FRAME, "room() was not checked");
@@ -136,27 +138,30 @@ impl FrameTable {
     }
 
     /// The frame at the head of a queue.
+    #[inline]
     pub(crate) fn head(&self, queue: usize) -> Option<&QueuedFrame> {
         self.frames.get(self.queues[queue].head as usize)
     }
 
-    /// Removes the head of a queue.
-    pub(crate) fn pop(&mut self, queue: usize) -> Option<QueuedFrame> {
+    /// Removes the head of a queue. By reference: copied as an option it costs a tenth of a departure, because the
+    /// copy reads across fields that have just been written one by one.
+    #[inline]
+    pub(crate) fn pop(&mut self, queue: usize) -> Option<&QueuedFrame> {
         let fifo = &mut self.queues[queue];
         let index = fifo.head;
-        let frame = *self.frames.get(index as usize)?;
-        fifo.head = frame.next;
+        let frame = self.frames.get_mut(index as usize)?;
+        fifo.head = core::mem::replace(&mut frame.next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
         if fifo.head == NO_FRAME {
             fifo.tail = NO_FRAME;
         }
-        self.frames[index as usize].next = self.free;
         self.free = index;
         self.in_use -= 1;
         Some(frame)
     }
 
     /// Bytes (`mac_len`) that wait in a queue.
+    #[inline]
     pub(crate) fn queued_bytes(&self, queue: usize) -> u64 {
         self.queues[queue].bytes
     }
@@ -180,6 +185,7 @@ impl FrameTable {
     }
 
     /// Takes one copy off a charge; the cells to release once nothing refers to them any more.
+    #[inline]
     pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
         match charge {
             Charge::Own { pg, cells } => Some((pg, cells)),

@@ -1,11 +1,13 @@
 //! The egress side of a port: queues, their turns on the link, shapers, early drop and marking.
 
 mod frames;
+mod line;
 mod scheduler;
 mod shaper;
 mod wred;
 
 pub(crate) use frames::{Charge, FrameTable, NO_FRAME, QueuedFrame};
+pub(crate) use line::Line;
 pub(crate) use scheduler::{Choice, Scheduler};
 pub(crate) use shaper::TokenBucket;
 pub(crate) use wred::Marker;

@@ -71,16 +71,15 @@ impl Scheduler {
 
     /// Picks among the queues of `candidates` (bit *n*: queue *n* has a frame that may leave). `head_len` gives the
     /// length of a candidate's first frame. A DWRR queue that is picked has its deficit charged at once.
+    #[inline]
     pub(crate) fn choose(&mut self, now: Picos, candidates: u8, head_len: impl Fn(usize) -> u32) -> Choice {
-        let held = self.held_by_shapers(now, candidates);
+        let held = match candidates & self.shaped {
+            0 => 0,
+            shaped => self.held_by_shapers(now, shaped),
+        };
         let open = candidates & !held;
         if open == 0 {
-            let ready = |n: usize| {
-                self.shapers[n]
-                    .as_ref()
-                    .map_or(Picos::NEVER, TokenBucket::ready_at)
-            };
-            return Choice::Wait(bits(held).map(ready).min().unwrap_or(Picos::NEVER));
+            return Choice::Wait(self.shapers_ready_at(held));
         }
         let strict = open & self.strict;
         if strict != 0 {
@@ -103,6 +102,7 @@ impl Scheduler {
     }
 
     /// A frame of `bytes` of queue `n` has started; `emptied`: it was the last one.
+    #[inline]
     pub(crate) fn sent(&mut self, now: Picos, n: usize, bytes: u32, emptied: bool) {
         if let Some(shaper) = &mut self.shapers[n] {
             shaper.spend(now, bytes);
@@ -117,10 +117,19 @@ impl Scheduler {
         self.deficit = [0; PRIORITIES];
     }
 
-    fn held_by_shapers(&self, now: Picos, candidates: u8) -> u8 {
-        bits(candidates & self.shaped)
+    #[inline(never)]
+    fn held_by_shapers(&self, now: Picos, shaped: u8) -> u8 {
+        bits(shaped)
             .filter(|&n| self.shapers[n].as_ref().is_some_and(|s| s.ready_at() > now))
             .fold(0, |held, n| held | 1 << n)
+    }
+
+    fn shapers_ready_at(&self, held: u8) -> Picos {
+        let ready = |n: usize| {
+            let shaper = self.shapers[n].as_ref();
+            shaper.map_or(Picos::NEVER, TokenBucket::ready_at)
+        };
+        bits(held).map(ready).min().unwrap_or(Picos::NEVER)
     }
 }
 

@@ -123,6 +123,10 @@ impl Mmu {
         let before = std::mem::replace(&mut self.pools, pools);
         let names = config.pools.iter().map(|pool| pool.name.clone()).collect();
         let names_before = std::mem::replace(&mut self.pool_names, names);
+        for index in 0..self.pools.len() {
+            let of_pool = |group: &&Group| usize::from(group.limits.pool) == index;
+            self.pools[index].expect_waiters(self.groups.iter().filter(of_pool).count());
+        }
         for group in &self.groups {
             let pool = &mut self.pools[usize::from(group.limits.pool)];
             pool.charge_shared(group.shared);

@@ -44,6 +44,11 @@ impl Pool {
         }
     }
 
+    /// Makes room for this many waiters, so that a group that goes to XOFF allocates nothing.
+    pub(super) fn expect_waiters(&mut self, groups: usize) {
+        self.waiters.reserve(groups);
+    }
+
     /// Shared cells in use.
     pub(super) fn shared(&self) -> i64 {
         self.limits.size - self.free

@@ -101,8 +101,12 @@ impl PauseReceiver {
 }
 
 /// The numbers of the set bits, lowest first.
-pub(crate) fn bits(mask: u8) -> impl Iterator<Item = usize> {
-    (0..PRIORITIES).filter(move |n| mask & (1 << n) != 0)
+pub(crate) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let lowest = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (lowest < PRIORITIES).then_some(lowest)
+    })
 }
 
 #[cfg(test)]

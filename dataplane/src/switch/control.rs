@@ -34,9 +34,13 @@ impl Switch {
             Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
                 ingress.counters.pfc_rx_frames += 1;
                 bits(enable).for_each(|n| ingress.counters.pfc_rx[n] += 1);
-                ingress
-                    .receiver
-                    .receive(now, enable, &quanta, ingress.pfc.honoured(), &ingress.link);
+                ingress.receiver.receive(
+                    now,
+                    enable,
+                    &quanta,
+                    ingress.pfc.honoured(),
+                    ingress.link.timing(),
+                );
                 Ok(ingress.refresh_paused_queues())
             }
         };

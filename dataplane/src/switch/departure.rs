@@ -1,8 +1,8 @@
 //! The way of a frame from its queue onto the link.
 
 use super::Switch;
+use super::port::Port;
 use super::timers::TimerKind;
-use crate::config::MarkPoint;
 use crate::egress::{Choice, QueuedFrame};
 use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, PortId, QueueId, TimerId};
@@ -48,6 +48,7 @@ impl Switch {
     }
 
     /// Starts the next transmission of a port if its link is free; whether an ordinary frame left.
+    #[inline]
     pub(super) fn kick<S: Store>(
         &mut self,
         now: Picos,
@@ -55,7 +56,10 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> bool {
-        if !self.link_ready(now, port, outputs) || self.send_control(now, port, store, outputs) {
+        if !self.link_ready(now, port, outputs) {
+            return false;
+        }
+        if self.ports[port.index()].owes_control() && self.send_control(now, port, store, outputs) {
             return false;
         }
         match self.choose(now, port) {
@@ -86,6 +90,7 @@ impl Switch {
     }
 
     /// Whether the link can take a frame now; asks to be called when it can if something waits.
+    #[inline]
     fn link_ready(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
         let state = &self.ports[port.index()];
         if !state.up() {
@@ -101,6 +106,7 @@ impl Switch {
     }
 
     /// Which queue may send: not paused, not shaped, its head through the pipeline.
+    #[inline]
     fn choose(&mut self, now: Picos, port: PortId) -> Choice {
         let state = &mut self.ports[port.index()];
         let mut candidates = state.sendable();
@@ -111,17 +117,17 @@ impl Switch {
             return Choice::Wait(ready);
         }
         let base = port.index() * PRIORITIES;
+        let frames = &self.frames;
         let mut pipeline = Picos::NEVER;
         if self.pipeline_latency > Picos::ZERO {
             for n in bits(candidates) {
-                let ready = self.frames.head(base + n).map_or(Picos::NEVER, |f| f.ready_at);
+                let ready = frames.head(base + n).map_or(Picos::NEVER, |f| f.ready_at);
                 if ready > now {
                     candidates &= !(1 << n);
                     pipeline = pipeline.min(ready);
                 }
             }
         }
-        let frames = &self.frames;
         let head_len = |n: usize| frames.head(base + n).map_or(0, |f| f.mac_len);
         match state.scheduler.choose(now, candidates, head_len) {
             Choice::Wait(until) => Choice::Wait(until.min(pipeline)),
@@ -130,6 +136,7 @@ impl Switch {
     }
 
     /// Puts the head of a queue on the link.
+    #[inline]
     fn depart<S: Store>(
         &mut self,
         now: Picos,
@@ -139,43 +146,37 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         let index = port.index() * PRIORITIES + queue;
-        let Some(frame) = self.frames.pop(index) else {
-            return;
+        let frame = match self.frames.pop(index) {
+            Some(frame) => *frame,
+            None => return,
         };
-        let emptied = self.frames.head(index).is_none();
         self.release(&frame, QueueId::new(port, queue as u8));
+        let behind = self.frames.queued_bytes(index);
         let state = &mut self.ports[port.index()];
-        if emptied {
+        if behind == 0 {
             state.backlog &= !(1 << queue);
         }
-        state.scheduler.sent(now, queue, frame.mac_len, emptied);
+        state.scheduler.sent(now, queue, frame.mac_len, behind == 0);
         if let Some(shaper) = &mut state.shaper {
             shaper.spend(now, frame.mac_len);
         }
-        self.mark(port, queue, &frame, store);
-        let state = &mut self.ports[port.index()];
-        let counters = &mut state.counters;
-        counters.tx_packets += 1;
-        counters.tx_bytes += u64::from(frame.mac_len);
-        counters.tx_class_packets[usize::from(frame.tc)] += 1;
-        counters.queues[queue].packets += 1;
-        counters.queues[queue].bytes += u64::from(frame.mac_len);
-        counters.tx_first_ps = counters.tx_first_ps.min(now.0);
-        self.occupy(now, port, frame.frame, frame.mac_len, outputs);
-        let state = &mut self.ports[port.index()];
-        state.counters.tx_last_ps = state.free_at.0;
-        self.resume_groups(now, store, outputs);
+        if frame.ecn_capable && state.decide_mark(self.mark_point, queue, &frame, behind) {
+            mark(state, queue, &frame, store);
+        }
+        let duration = state.link.occupied(frame.mac_len);
+        state.count_departure(now, queue, &frame, duration);
+        self.occupy(now, port, frame.frame, duration, outputs);
+        if !self.resumed.is_empty() {
+            self.resume_groups(now, store, outputs);
+        }
     }
 
     /// The link carries a frame from `now` on.
-    fn occupy(&mut self, now: Picos, port: PortId, frame: Handle, mac_len: u32, outputs: &mut Outputs) {
+    #[inline]
+    fn occupy(&mut self, now: Picos, port: PortId, frame: Handle, duration: Picos, outputs: &mut Outputs) {
         let state = &mut self.ports[port.index()];
-        let duration = state.link.duration(state.link.wire_len(mac_len));
         let end = now.saturating_add(duration);
         state.free_at = end;
-        if state.counters.tx_first_ps != u64::MAX {
-            state.counters.tx_busy_ps += duration.0;
-        }
         outputs.transmits.push(Transmit {
             port,
             frame,
@@ -188,6 +189,7 @@ impl Switch {
     }
 
     /// Gives a departing or discarded frame's cells back; groups that may resume are noted in `self.resumed`.
+    #[inline]
     pub(super) fn release(&mut self, frame: &QueuedFrame, queue: QueueId) {
         self.mmu.release_egress(queue, frame.cells);
         if let Some((pg, cells)) = self.frames.settle(frame.charge) {
@@ -196,6 +198,7 @@ impl Switch {
     }
 
     /// Tells the peers of groups that have room again to go on.
+    #[cold]
     pub(super) fn resume_groups<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.resumed.len() {
             let pg = self.resumed[index];
@@ -207,34 +210,8 @@ impl Switch {
         self.resumed.clear();
     }
 
-    fn mark<S: Store>(&mut self, port: PortId, queue: usize, frame: &QueuedFrame, store: &mut S) {
-        let state = &mut self.ports[port.index()];
-        let Some(wred) = &state.wred[queue] else { return };
-        if !wred.ecn || !frame.ecn_capable {
-            return;
-        }
-        let hit = match self.mark_point {
-            MarkPoint::Enqueue => frame.mark,
-            MarkPoint::Dequeue => {
-                let behind = self.frames.queued_bytes(port.index() * PRIORITIES + queue);
-                state.marker.hit(wred, behind)
-            }
-        };
-        if !hit {
-            return;
-        }
-        let l3 = store
-            .prefix_mut(frame.frame)
-            .get_mut(usize::from(frame.l3_offset)..);
-        if l3.is_some_and(|l3| rewrite::mark_ce(l3, frame.payload)) {
-            state.counters.ecn_marked += 1;
-            let counters = &mut state.counters.queues[queue];
-            counters.wred_ecn_marked_packets += 1;
-            counters.wred_ecn_marked_bytes += u64::from(frame.mac_len);
-        }
-    }
-
     /// Sends what goes ahead of queued frames: PFC, then raw MAC control frames.
+    #[cold]
     fn send_control<S: Store>(
         &mut self,
         now: Picos,
@@ -243,14 +220,20 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> bool {
         let state = &mut self.ports[port.index()];
-        if !state.generator.owes() {
-            let Some(frame) = state.control.pop_front() else {
-                return false;
-            };
-            let mac_len = state.link.mac_len(store.frame_len(frame));
-            self.occupy(now, port, frame, mac_len, outputs);
-            return true;
+        if state.generator.owes() {
+            return self.send_pfc(now, port, store, outputs);
         }
+        let Some(frame) = state.control.pop_front() else {
+            return false;
+        };
+        let duration = state.control_duration(store.frame_len(frame));
+        self.occupy(now, port, frame, duration, outputs);
+        true
+    }
+
+    #[cold]
+    fn send_pfc<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) -> bool {
+        let state = &mut self.ports[port.index()];
         let Some(frame) = store.allocate(mac_control::FRAME_LEN) else {
             self.timers.arm(
                 port,
@@ -270,10 +253,23 @@ impl Switch {
         state.counters.pfc_tx_frames += 1;
         bits(enable).for_each(|n| state.counters.pfc_tx[n] += 1);
         let refresh_at = state.generator.refresh_at();
-        let mac_len = state.link.mac_len(mac_control::FRAME_LEN as u32);
+        let duration = state.control_duration(mac_control::FRAME_LEN as u32);
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
-        self.occupy(now, port, frame, mac_len, outputs);
+        self.occupy(now, port, frame, duration, outputs);
         true
+    }
+}
+
+/// Sets CE on a departing frame.
+fn mark<S: Store>(state: &mut Port, queue: usize, frame: &QueuedFrame, store: &mut S) {
+    let l3 = store
+        .prefix_mut(frame.frame)
+        .get_mut(usize::from(frame.l3_offset)..);
+    if l3.is_some_and(|l3| rewrite::mark_ce(l3, frame.payload)) {
+        state.counters.ecn_marked += 1;
+        let counters = &mut state.counters.queues[queue];
+        counters.wred_ecn_marked_packets += 1;
+        counters.wred_ecn_marked_bytes += u64::from(frame.mac_len);
     }
 }

@@ -9,20 +9,25 @@ use crate::ids::QueueId;
 use crate::outputs::{Drop, Outputs, Verdict};
 
 impl Switch {
+    #[inline(never)]
     pub(super) fn flood<S: Store>(
         &mut self,
         transit: &Transit,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<Verdict, Drop> {
+    ) -> Verdict {
         let members = self.vlans.members(transit.vlan).len();
-        let (cells, plan) = self.plan_ingress(transit, members)?;
+        let plan = match self.plan_ingress(transit, members) {
+            Ok(plan) => plan,
+            Err(drop) => return self.discard(drop, transit.frame, store),
+        };
         let mut legs = core::mem::take(&mut self.legs);
         legs.clear();
         let refused = self.flood_legs(transit, &mut legs, store);
         if legs.is_empty() {
             self.legs = legs;
-            return Err(refused.unwrap_or_else(|| transit.drop(DropReason::L2LoopbackFilter)));
+            let drop = refused.unwrap_or_else(|| transit.drop(DropReason::L2LoopbackFilter));
+            return self.discard(drop, transit.frame, store);
         }
         if let Some(drop) = refused {
             self.ports[drop.port.index()].count_drop(&drop);
@@ -31,9 +36,9 @@ impl Switch {
         let charge = match copies {
             1 => Charge::Own {
                 pg: transit.pg,
-                cells,
+                cells: transit.cells,
             },
-            n => self.frames.share_charge(transit.pg, cells, u32::from(n)),
+            n => self.frames.share_charge(transit.pg, transit.cells, u32::from(n)),
         };
         let xoff = self.mmu.commit_ingress(transit.pg, plan);
         self.accept(transit, xoff, outputs, store);
@@ -44,7 +49,7 @@ impl Switch {
             self.kick(transit.now, leg.to, store, outputs);
         }
         self.legs = legs;
-        Ok(Verdict::Forwarded { copies })
+        Verdict::Forwarded { copies }
     }
 
     /// Finds the ports a flooded frame can leave by, charges their queues and makes the copies; the last leg
@@ -61,7 +66,10 @@ impl Switch {
             if to == transit.from || !self.ports[to.index()].up() {
                 continue;
             }
-            let result = self.leg(transit, to).and_then(|leg| {
+            let leg = self
+                .leg(transit, to)
+                .map_err(|reason| transit.drop_at(to, reason));
+            let result = leg.and_then(|leg| {
                 let queue = QueueId::new(to, leg.queue as u8);
                 let plan = self
                     .mmu
@@ -95,11 +103,8 @@ impl Switch {
             let leg = legs.remove(index);
             self.mmu
                 .release_egress(QueueId::new(leg.to, leg.queue as u8), leg.cells);
-            self.ports[leg.to.index()].count_drop(&Drop {
-                port: leg.to,
-                mac_len: leg.mac_len,
-                ..transit.drop(DropReason::NoBufferSpace)
-            });
+            let drop = transit.drop_at(leg.to, DropReason::NoBufferSpace);
+            self.ports[leg.to.index()].count_drop(&drop);
         }
     }
 }

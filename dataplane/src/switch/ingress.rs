@@ -1,7 +1,7 @@
 //! The way of a frame from its arrival into the egress queues.
 
 use super::Switch;
-use crate::bridge::TagEdit;
+use crate::bridge::{Mac, TagEdit};
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{Charge, NO_FRAME, QueuedFrame};
@@ -9,7 +9,7 @@ use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId};
 use crate::mmu::{IngressPlan, Refusal};
 use crate::outputs::{Drop, Outputs, Punt, Verdict};
-use crate::parse::{Payload, Tag};
+use crate::parse::{Parsed, Payload, Tag};
 use crate::time::Picos;
 use crate::wire::vlan::{self, TAG_LEN};
 
@@ -30,24 +30,23 @@ pub(super) struct Leg {
 
 /// What is known of an arrival on its way through.
 #[derive(Clone, Copy)]
-pub(super) struct Transit {
+pub(super) struct Transit<'a> {
     pub(super) now: Picos,
     pub(super) from: PortId,
     pub(super) pg: PgId,
     pub(super) vlan: u16,
     pub(super) tc: u8,
     pub(super) lossless: bool,
-    pub(super) ecn_capable: bool,
-    pub(super) payload: Payload,
-    pub(super) l3_offset: u8,
-    pub(super) tag: Option<Tag>,
+    pub(super) parsed: &'a Parsed,
     pub(super) frame: Handle,
     pub(super) frame_len: u32,
     pub(super) mac_len: u32,
+    pub(super) cells: u32,
 }
 
-impl Transit {
+impl Transit<'_> {
     /// The frame is dropped where it came in.
+    #[cold]
     pub(super) fn drop(&self, reason: DropReason) -> Drop {
         Drop {
             reason,
@@ -57,10 +56,31 @@ impl Transit {
             refusal: None,
         }
     }
+
+    /// The frame is dropped on its way out.
+    #[cold]
+    pub(super) fn drop_at(&self, port: PortId, reason: DropReason) -> Drop {
+        Drop {
+            port,
+            ..self.drop(reason)
+        }
+    }
+}
+
+/// Where a frame goes.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Out of one port.
+    Unicast(PortId),
+    /// Out of every other port of its VLAN.
+    Flood,
+    /// To the switch's own protocols.
+    Cpu,
 }
 
 impl Switch {
     /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
+    #[inline]
     pub fn receive<S: Store>(
         &mut self,
         now: Picos,
@@ -79,87 +99,96 @@ impl Switch {
         ingress.counters.rx_bytes += u64::from(mac_len);
         ingress.counters.rx_class_packets[usize::from(tc)] += 1;
         let pg = PgId::new(port, ingress.priority_group(tc));
-        let transit = Transit {
+        let mut transit = Transit {
             now,
             from: port,
             pg,
             vlan: 0,
             tc,
             lossless: self.mmu.lossless(pg),
-            ecn_capable: arrival.parsed.ecn_capable(),
-            payload: arrival.parsed.payload,
-            l3_offset: arrival.parsed.l3_offset,
-            tag: arrival.parsed.tag,
+            parsed: &arrival.parsed,
             frame: arrival.frame,
             frame_len: arrival.frame_len,
             mac_len,
+            cells: self.mmu.cells(mac_len),
         };
-        match self.forward(transit, store, outputs) {
-            Ok(verdict) => verdict,
-            Err(drop) => {
-                self.ports[drop.port.index()].count_drop(&drop);
-                store.release(arrival.frame);
-                Verdict::Dropped(drop)
+        match self.find_way(&mut transit, store) {
+            Ok(Way::Unicast(to)) => match self.unicast(&transit, to, store, outputs) {
+                Ok(()) => Verdict::Forwarded { copies: 1 },
+                Err(drop) => self.discard(drop, transit.frame, store),
+            },
+            Ok(Way::Flood) => self.flood(&transit, store, outputs),
+            Ok(Way::Cpu) => {
+                outputs.punts.push(Punt {
+                    port,
+                    frame: transit.frame,
+                });
+                Verdict::Punted
             }
+            Err(reason) => self.discard(transit.drop(reason), transit.frame, store),
         }
     }
 
-    fn forward<S: Store>(
-        &mut self,
-        mut transit: Transit,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) -> Result<Verdict, Drop> {
+    #[cold]
+    pub(super) fn discard<S: Store>(&mut self, drop: Drop, frame: Handle, store: &mut S) -> Verdict {
+        self.ports[drop.port.index()].count_drop(&drop);
+        store.release(frame);
+        Verdict::Dropped(drop)
+    }
+
+    /// Where the frame goes, by its addresses and its VLAN; the sender is learnt on the way.
+    #[inline]
+    fn find_way<S: Store>(&mut self, transit: &mut Transit, store: &S) -> Result<Way, DropReason> {
         let (now, from) = (transit.now, transit.from);
         let ingress = &self.ports[from.index()];
         if !ingress.up() {
-            return Err(transit.drop(DropReason::PortDown));
+            return Err(DropReason::PortDown);
         }
-        let Some((destination, source)) = addresses(store.prefix(transit.frame)) else {
-            return Err(transit.drop(DropReason::Truncated));
+        let Some((destination, source)) = Mac::of_frame(store.prefix(transit.frame)) else {
+            return Err(DropReason::Truncated);
         };
-        if transit.frame_len > ingress.mtu + u32::from(transit.l3_offset) {
-            return Err(transit.drop(DropReason::ExceedsL2Mtu));
+        if transit.frame_len > ingress.mtu + u32::from(transit.parsed.l3_offset) {
+            return Err(DropReason::ExceedsL2Mtu);
         }
-        check_addresses(destination, source).map_err(|reason| transit.drop(reason))?;
-        if is_reserved(destination) {
-            return self.punt(&transit, outputs);
+        if source.is_group() {
+            return Err(DropReason::SmacMulticast);
         }
-        let Some(vlan) = self.vlans.ingress(from, transit.tag) else {
-            return Err(transit.drop(DropReason::IngressVlanFilter));
+        if source == destination {
+            return Err(DropReason::SmacEqualsDmac);
+        }
+        if destination.is_reserved() {
+            return match self.cpu_attached {
+                true => Ok(Way::Cpu),
+                false => Err(DropReason::DmacReserved),
+            };
+        }
+        let Some(vlan) = self.vlans.ingress(from, transit.parsed.tag) else {
+            return Err(DropReason::IngressVlanFilter);
         };
         transit.vlan = vlan;
         self.fdb.learn(now, vlan, source, from);
-        if is_group(destination) {
-            return self.flood(&transit, store, outputs);
+        if destination.is_group() {
+            return Ok(Way::Flood);
         }
         match self.fdb.lookup(now, vlan, destination) {
-            Some(to) if to == from => Err(transit.drop(DropReason::L2LoopbackFilter)),
-            Some(to) => self.unicast(&transit, to, store, outputs),
-            None => self.flood(&transit, store, outputs),
+            Some(to) if to == from => Err(DropReason::L2LoopbackFilter),
+            Some(to) => Ok(Way::Unicast(to)),
+            None => Ok(Way::Flood),
         }
     }
 
-    fn punt(&self, transit: &Transit, outputs: &mut Outputs) -> Result<Verdict, Drop> {
-        if !self.cpu_attached {
-            return Err(transit.drop(DropReason::DmacReserved));
-        }
-        outputs.punts.push(Punt {
-            port: transit.from,
-            frame: transit.frame,
-        });
-        Ok(Verdict::Punted)
-    }
-
+    #[inline]
     fn unicast<S: Store>(
         &mut self,
         transit: &Transit,
         to: PortId,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<Verdict, Drop> {
-        let leg = self.leg(transit, to)?;
-        let (cells, plan) = self.plan_ingress(transit, 1)?;
+    ) -> Result<(), Drop> {
+        let leg = self
+            .leg(transit, to)
+            .map_err(|reason| transit.drop_at(to, reason))?;
+        let plan = self.plan_ingress(transit, 1)?;
         let queue = QueueId::new(to, leg.queue as u8);
         let egress = self
             .mmu
@@ -170,29 +199,28 @@ impl Switch {
         self.accept(transit, xoff, outputs, store);
         let charge = Charge::Own {
             pg: transit.pg,
-            cells,
+            cells: transit.cells,
         };
         self.enqueue(transit, &leg, charge, store);
         self.kick(transit.now, to, store, outputs);
-        Ok(Verdict::Forwarded { copies: 1 })
+        Ok(())
     }
 
-    /// How many cells the frame occupies on its ingress port, and where they would be charged.
-    pub(super) fn plan_ingress(&self, transit: &Transit, copies: usize) -> Result<(u32, IngressPlan), Drop> {
+    /// Where the frame's cells would be charged on its ingress port.
+    #[inline]
+    pub(super) fn plan_ingress(&self, transit: &Transit, copies: usize) -> Result<IngressPlan, Drop> {
         if self.frames.room() < copies {
             return Err(transit.drop(DropReason::NoBufferSpace));
         }
-        let cells = self.mmu.cells(transit.mac_len);
-        match self.mmu.plan_ingress(transit.pg, cells) {
-            Ok(plan) => Ok((cells, plan)),
-            Err(refusal) => Err(Drop {
-                refusal: Some(refusal),
-                ..transit.drop(DropReason::PriorityGroupDropped)
-            }),
-        }
+        let plan = self.mmu.plan_ingress(transit.pg, transit.cells);
+        plan.map_err(|refusal| Drop {
+            refusal: Some(refusal),
+            ..transit.drop(DropReason::PriorityGroupDropped)
+        })
     }
 
     /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
+    #[inline]
     pub(super) fn accept<S: Store>(
         &mut self,
         transit: &Transit,
@@ -205,29 +233,36 @@ impl Switch {
         group.packets += 1;
         group.bytes += u64::from(transit.mac_len);
         if xoff {
-            group.xoff_transitions += 1;
-            let priorities = ingress.signalling(transit.pg.number());
-            ingress.generator.xoff(transit.now, priorities);
-            self.kick_control(transit.now, transit.from, store, outputs);
+            self.signal_xoff(transit, store, outputs);
         }
     }
 
+    #[cold]
+    fn signal_xoff<S: Store>(&mut self, transit: &Transit, store: &mut S, outputs: &mut Outputs) {
+        let ingress = &mut self.ports[transit.from.index()];
+        let pg = transit.pg.number();
+        ingress.counters.pgs[usize::from(pg)].xoff_transitions += 1;
+        let priorities = ingress.signalling(pg);
+        ingress.generator.xoff(transit.now, priorities);
+        self.kick_control(transit.now, transit.from, store, outputs);
+    }
+
     /// What leaving by `to` means for this frame, or why it cannot.
-    pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, Drop> {
-        let drop = |reason| Drop {
-            port: to,
-            ..transit.drop(reason)
-        };
-        let egress = &mut self.ports[to.index()];
+    #[inline]
+    pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, DropReason> {
+        let egress = &self.ports[to.index()];
         if !egress.up() {
-            return Err(drop(DropReason::L3EgressLinkDown));
+            return Err(DropReason::L3EgressLinkDown);
         }
-        let Some(edit) = self.vlans.egress(transit.from, to, transit.vlan, transit.tag) else {
-            return Err(drop(DropReason::EgressVlanFilter));
+        let Some(edit) = self
+            .vlans
+            .egress(transit.from, to, transit.vlan, transit.parsed.tag)
+        else {
+            return Err(DropReason::EgressVlanFilter);
         };
         // Tags do not count against the MTU, so that their edit does not matter.
-        if transit.frame_len > egress.mtu + u32::from(transit.l3_offset) {
-            return Err(drop(DropReason::ExceedsL2Mtu));
+        if transit.frame_len > egress.mtu + u32::from(transit.parsed.l3_offset) {
+            return Err(DropReason::ExceedsL2Mtu);
         }
         let mac_len = match edit {
             TagEdit::Keep | TagEdit::Rewrite { .. } => egress.link.mac_len(transit.frame_len),
@@ -235,31 +270,29 @@ impl Switch {
             TagEdit::Push { .. } => egress.link.mac_len(transit.frame_len + TAG_LEN as u32),
         };
         let queue = egress.queue(transit.tc);
-        let mark = match egress.wred[queue].is_some() {
-            true => self.early(transit, to, queue).map_err(|reason| Drop {
-                mac_len,
-                ..drop(reason)
-            })?,
-            false => false,
-        };
+        let mark = egress.early_wred & 1 << queue != 0 && self.early(transit, to, queue)?;
         Ok(Leg {
             to,
             queue,
             edit,
             mac_len,
-            cells: self.mmu.cells(mac_len),
+            cells: match mac_len == transit.mac_len {
+                true => transit.cells,
+                false => self.mmu.cells(mac_len),
+            },
             mark,
             frame: transit.frame,
         })
     }
 
     /// What WRED says on arrival: to mark the frame (true), to leave it, or to drop it.
+    #[inline(never)]
     fn early(&mut self, transit: &Transit, to: PortId, queue: usize) -> Result<bool, DropReason> {
         let egress = &mut self.ports[to.index()];
         let Some(wred) = &egress.wred[queue] else {
             return Ok(false);
         };
-        let may_mark = wred.ecn && transit.ecn_capable;
+        let may_mark = wred.ecn && transit.parsed.ecn_capable();
         let early_drop = wred.drop && !transit.lossless && !may_mark;
         let mark_here = self.mark_point == MarkPoint::Enqueue && may_mark;
         if !early_drop && !mark_here {
@@ -274,8 +307,9 @@ impl Switch {
         Ok(hit)
     }
 
+    #[inline]
     pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
-        let mut l3_offset = transit.l3_offset;
+        let mut l3_offset = transit.parsed.l3_offset;
         if leg.edit != TagEdit::Keep {
             l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
         }
@@ -288,8 +322,8 @@ impl Switch {
             ready_at: transit.now.saturating_add(self.pipeline_latency),
             tc: transit.tc,
             l3_offset,
-            payload: transit.payload,
-            ecn_capable: transit.ecn_capable,
+            payload: transit.parsed.payload,
+            ecn_capable: transit.parsed.ecn_capable(),
             mark: leg.mark,
         };
         self.frames.push(leg.to.index() * PRIORITIES + leg.queue, queued);
@@ -304,32 +338,6 @@ pub(super) fn queue_drop(transit: &Transit, leg: &Leg, refusal: Refusal) -> Drop
         refusal: Some(refusal),
         ..transit.drop(DropReason::QueueDropped)
     }
-}
-
-/// Destination and source address.
-fn addresses(frame: &[u8]) -> Option<([u8; 6], [u8; 6])> {
-    let header: &[u8; 14] = frame.first_chunk()?;
-    let [a, b, c, d, e, f, g, h, i, j, k, l, _, _] = *header;
-    Some(([a, b, c, d, e, f], [g, h, i, j, k, l]))
-}
-
-fn check_addresses(destination: [u8; 6], source: [u8; 6]) -> Result<(), DropReason> {
-    if is_group(source) {
-        return Err(DropReason::SmacMulticast);
-    }
-    if source == destination {
-        return Err(DropReason::SmacEqualsDmac);
-    }
-    Ok(())
-}
-
-fn is_group(address: [u8; 6]) -> bool {
-    address[0] & 1 != 0
-}
-
-/// 01-80-C2-00-00-00 to -0F (IEEE 802.1Q table 8-1).
-fn is_reserved(address: [u8; 6]) -> bool {
-    matches!(address, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }
 
 /// Edits the outer tag of a frame; returns where its layer-3 header lies then.

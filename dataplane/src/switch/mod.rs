@@ -126,7 +126,7 @@ impl Switch {
         self.mmu.reconfigure(config, &mut self.resumed);
         let was_up: Vec<bool> = self.ports.iter().map(Port::up).collect();
         for (state, port) in self.ports.iter_mut().zip(&config.ports) {
-            state.configure(port);
+            state.configure(port, config.mark_point);
         }
         self.resume_groups(now, store, outputs);
         for (index, was_up) in was_up.into_iter().enumerate() {
@@ -190,7 +190,7 @@ impl Switch {
             store.release(frame);
         }
         for queue in 0..PRIORITIES {
-            while let Some(frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
+            while let Some(&frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
                 self.ports[port.index()].count_drop(&Drop {

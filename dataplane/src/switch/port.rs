@@ -2,17 +2,17 @@
 
 use std::collections::VecDeque;
 
-use crate::config::{ClassMaps, PortConfig, SwitchConfig, Trust, Wred};
+use crate::config::{ClassMaps, MarkPoint, PortConfig, SwitchConfig, Trust, Wred};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
-use crate::egress::{Marker, Scheduler, TokenBucket};
+use crate::egress::{Line, Marker, QueuedFrame, Scheduler, TokenBucket};
 use crate::frame::Handle;
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use crate::mmu::Refusal;
 use crate::outputs::Drop;
 use crate::parse::Parsed;
 use crate::pfc::{PauseGenerator, PauseReceiver, bits};
-use crate::time::{LinkTiming, Picos};
+use crate::time::Picos;
 
 /// Raw MAC control frames that may wait for a port's link.
 pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
@@ -21,7 +21,7 @@ pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
 pub(crate) struct Port {
     pub(crate) mac: [u8; 6],
     pub(crate) mtu: u32,
-    pub(crate) link: LinkTiming,
+    pub(crate) link: Line,
     pub(crate) admin_up: bool,
     pub(crate) link_up: bool,
     /// Cleared to hold data back while control frames still leave (SAI tests block egress this way).
@@ -36,6 +36,8 @@ pub(crate) struct Port {
     pub(crate) scheduler: Scheduler,
     pub(crate) shaper: Option<TokenBucket>,
     pub(crate) wred: [Option<Wred>; PRIORITIES],
+    /// Queues whose WRED has a say on arrival already: it drops, or marks there.
+    pub(crate) early_wred: u8,
     pub(crate) marker: Marker,
     /// Queues that hold frames.
     pub(crate) backlog: u8,
@@ -44,6 +46,8 @@ pub(crate) struct Port {
     /// Raw MAC control frames to send ahead of everything.
     pub(crate) control: VecDeque<Handle>,
     pub(crate) counters: PortCounters,
+    /// Time spent on MAC control frames since the last ordinary one, in picoseconds.
+    pub(crate) control_busy_ps: u64,
     /// Sum of the delays with which the driver let departures start.
     pub(crate) late_ps: u64,
     /// The limit behind the latest drop of each reason.
@@ -56,7 +60,7 @@ impl Port {
         let mut new = Port {
             mac: port.mac,
             mtu: port.mtu,
-            link: port.link,
+            link: Line::new(port.link),
             admin_up: port.admin_up,
             link_up: false,
             tx_enabled: true,
@@ -68,23 +72,25 @@ impl Port {
             scheduler: Scheduler::new(&port.queues),
             shaper: None,
             wred: [None; PRIORITIES],
+            early_wred: 0,
             marker: Marker::new(config.seed, index as u16),
             backlog: 0,
             free_at: Picos::ZERO,
             control: VecDeque::with_capacity(CONTROL_FRAMES_MAX),
             counters: PortCounters::default(),
+            control_busy_ps: 0,
             late_ps: 0,
             refusals: [None; DropReason::COUNT],
         };
-        new.configure(port);
+        new.configure(port, config.mark_point);
         new
     }
 
     /// Takes a new configuration; queues, timers, counters and random streams are kept.
-    pub(crate) fn configure(&mut self, port: &PortConfig) {
+    pub(crate) fn configure(&mut self, port: &PortConfig, mark_point: MarkPoint) {
         self.mac = port.mac;
         self.mtu = port.mtu;
-        self.link = port.link;
+        self.link = Line::new(port.link);
         self.admin_up = port.admin_up;
         self.classify = port.classify;
         self.pfc = port.pfc;
@@ -100,6 +106,10 @@ impl Port {
             }
         };
         self.wred = core::array::from_fn(|n| port.queues[n].wred);
+        let early = |wred: Wred| wred.drop || mark_point == MarkPoint::Enqueue;
+        self.early_wred = bits(0xff)
+            .filter(|&n| self.wred[n].is_some_and(early))
+            .fold(0, |mask, n| mask | 1 << n);
     }
 
     pub(crate) fn up(&self) -> bool {
@@ -155,8 +165,55 @@ impl Port {
     }
 
     /// Whether anything could leave now if the link were free.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.generator.owes() || !self.control.is_empty() || self.sendable() != 0
+        self.sendable() != 0 || self.owes_control()
+    }
+
+    /// Whether something is to go ahead of queued frames.
+    #[inline]
+    pub(crate) fn owes_control(&self) -> bool {
+        self.generator.owes() || !self.control.is_empty()
+    }
+
+    /// Whether a capable frame leaves as CE, with `behind` octets waiting behind it.
+    #[inline]
+    pub(crate) fn decide_mark(
+        &mut self,
+        point: MarkPoint,
+        queue: usize,
+        frame: &QueuedFrame,
+        behind: u64,
+    ) -> bool {
+        match (&self.wred[queue], point) {
+            (Some(wred), MarkPoint::Dequeue) if wred.ecn => self.marker.hit(wred, behind),
+            (_, point) => point == MarkPoint::Enqueue && frame.mark,
+        }
+    }
+
+    /// Counts a frame whose transmission starts.
+    #[inline]
+    pub(crate) fn count_departure(&mut self, now: Picos, queue: usize, frame: &QueuedFrame, duration: Picos) {
+        let counters = &mut self.counters;
+        let bytes = u64::from(frame.mac_len);
+        counters.tx_packets += 1;
+        counters.tx_bytes += bytes;
+        counters.tx_class_packets[usize::from(frame.tc)] += 1;
+        counters.queues[queue].packets += 1;
+        counters.queues[queue].bytes += bytes;
+        counters.tx_first_ps = counters.tx_first_ps.min(now.0);
+        counters.tx_last_ps = now.0.saturating_add(duration.0);
+        counters.tx_busy_ps += duration.0 + core::mem::take(&mut self.control_busy_ps);
+    }
+
+    /// How long a MAC control frame occupies the link. That time counts as busy once an ordinary frame follows:
+    /// utilisation is over the time between the first and the last of those.
+    pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
+        let duration = self.link.occupied(self.link.mac_len(frame_len));
+        if self.counters.tx_packets > 0 {
+            self.control_busy_ps += duration.0;
+        }
+        duration
     }
 
     #[cold]

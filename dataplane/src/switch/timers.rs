@@ -15,7 +15,8 @@ pub(crate) enum TimerKind {
     PauseRefresh = 2,
 }
 
-const KINDS: u32 = 3;
+/// Ids per port: a power of two, so that an id is taken apart without a division.
+const IDS_PER_PORT: u32 = 4;
 
 /// The earliest deadline that is out per timer. A deadline cannot be taken back: one that has been overtaken by
 /// events fires, finds nothing due and asks again.
@@ -27,13 +28,14 @@ pub(crate) struct Timers {
 impl Timers {
     pub(crate) fn new(ports: usize) -> Timers {
         Timers {
-            out_at: vec![Picos::NEVER; ports * KINDS as usize],
+            out_at: vec![Picos::NEVER; ports * IDS_PER_PORT as usize],
         }
     }
 
     /// Asks for a call at `at`, unless one at or before `at` is already out.
+    #[inline]
     pub(crate) fn arm(&mut self, port: PortId, kind: TimerKind, at: Picos, outputs: &mut Outputs) {
-        let id = u32::from(port.0) * KINDS + kind as u32;
+        let id = u32::from(port.0) * IDS_PER_PORT + kind as u32;
         let out_at = &mut self.out_at[id as usize];
         if at < *out_at {
             *out_at = at;
@@ -46,21 +48,23 @@ impl Timers {
 
     /// The port of a [`TimerKind::Transmit`] deadline.
     pub(crate) fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
-        (timer.0 % KINDS == TimerKind::Transmit as u32).then_some(PortId((timer.0 / KINDS) as u16))
+        let is_transmit = timer.0 % IDS_PER_PORT == TimerKind::Transmit as u32;
+        is_transmit.then_some(PortId((timer.0 / IDS_PER_PORT) as u16))
     }
 
     /// A deadline has come back: what it is about and when it was due; `None` if it was overtaken.
+    #[inline]
     pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<(PortId, TimerKind, Picos)> {
         let out_at = self.out_at.get_mut(timer.0 as usize)?;
         if *out_at > now {
             return None;
         }
         let due = core::mem::replace(out_at, Picos::NEVER);
-        let kind = match timer.0 % KINDS {
+        let kind = match timer.0 % IDS_PER_PORT {
             0 => TimerKind::Transmit,
             1 => TimerKind::PauseExpiry,
             _ => TimerKind::PauseRefresh,
         };
-        Some((PortId((timer.0 / KINDS) as u16), kind, due))
+        Some((PortId((timer.0 / IDS_PER_PORT) as u16), kind, due))
     }
 }

@@ -1,0 +1,72 @@
+//! The link of a port as departures see it: lengths and times without a division.
+
+use crate::time::{LinkTiming, Picos};
+
+/// A [`LinkTiming`], and how long one octet lasts where that is a whole number of picoseconds: at every speed of
+/// Ethernet, so that a departure multiplies instead of dividing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    timing: LinkTiming,
+    /// 0: to be computed each time.
+    ps_per_byte: u64,
+}
+
+impl Line {
+    pub(crate) fn new(timing: LinkTiming) -> Line {
+        // No speed and no rounding are mistakes of a configuration, and no reason to divide by zero.
+        let timing = LinkTiming {
+            speed_mbps: timing.speed_mbps.max(1),
+            rounding_ps: timing.rounding_ps.max(1),
+            ..timing
+        };
+        let exact = timing.rounding_ps == 1 && 8_000_000 % timing.speed_mbps == 0;
+        Line {
+            timing,
+            ps_per_byte: match exact {
+                true => u64::from(8_000_000 / timing.speed_mbps),
+                false => 0,
+            },
+        }
+    }
+
+    pub(crate) fn timing(&self) -> &LinkTiming {
+        &self.timing
+    }
+
+    /// As [`LinkTiming::mac_len`].
+    #[inline]
+    pub(crate) fn mac_len(&self, frame_len: u32) -> u32 {
+        self.timing.mac_len(frame_len)
+    }
+
+    /// How long a frame of `mac_len` occupies the link.
+    #[inline]
+    pub(crate) fn occupied(&self, mac_len: u32) -> Picos {
+        let wire_len = self.timing.wire_len(mac_len);
+        match self.ps_per_byte {
+            0 => self.timing.duration(wire_len),
+            ps => Picos(u64::from(wire_len) * ps),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn occupied_is_the_duration_of_the_wire_length() {
+        for speed in [1, 7, 10, 100, 1_000, 2_500, 10_000, 40_000, 400_000, 1_600_000] {
+            for rounding_ps in [1, 1_000] {
+                let timing = LinkTiming {
+                    rounding_ps,
+                    ..LinkTiming::ethernet(speed)
+                };
+                for mac_len in [64, 65, 1_518, 9_216] {
+                    let expected = timing.duration(timing.wire_len(mac_len));
+                    assert_eq!(Line::new(timing).occupied(mac_len), expected, "{speed} {mac_len}");
+                }
+            }
+        }
+    }
+}

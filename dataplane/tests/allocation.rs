@@ -1,0 +1,188 @@
+//! Nothing is allocated per frame after start-up: an allocator that counts, in a test binary of its own.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::parse::parse;
+use xoff_dataplane::store::VecStore;
+use xoff_dataplane::wire::{Ecn, MacControl, Pfc};
+use xoff_dataplane::{Arrival, Deadline, Outputs, Picos, PortId, Store, Switch};
+
+#[path = "support/mod.rs"]
+mod support;
+
+use support::config;
+use support::frames::{mac, tagged, udp};
+
+thread_local! {
+    /// Allocations of this thread; those of the test harness's own threads do not count.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator unchanged, which upholds the contract of the trait; counting
+// touches a thread-local number that needs neither allocation nor destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise that `pointer` came from here, so from `System`, with `layout` is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const PORTS: u16 = 4;
+const TIMERS: usize = 256;
+
+/// A switch, and a driver that allocates nothing either.
+struct Run {
+    switch: Switch,
+    store: VecStore,
+    outputs: Outputs,
+    deadlines: Vec<Deadline>,
+    now: Picos,
+}
+
+impl Run {
+    fn new(config: &SwitchConfig) -> Run {
+        let mut run = Run {
+            switch: Switch::new(config),
+            store: VecStore::new(8_192),
+            outputs: Outputs::with_capacity(64),
+            deadlines: Vec::with_capacity(TIMERS),
+            now: Picos::ZERO,
+        };
+        // Slots are made on first use: all of them now.
+        let slots: Vec<_> = std::iter::from_fn(|| run.store.allocate(60)).collect();
+        slots.into_iter().for_each(|slot| run.store.release(slot));
+        for port in 0..PORTS {
+            let (now, port) = (run.now, PortId(port));
+            run.switch
+                .set_link(now, port, true, &mut run.store, &mut run.outputs);
+        }
+        run
+    }
+
+    fn receive(&mut self, port: u16, bytes: &[u8]) {
+        let Some(frame) = self.store.insert(bytes) else {
+            return;
+        };
+        let arrival = Arrival {
+            frame,
+            frame_len: bytes.len() as u32,
+            parsed: parse(bytes),
+            received_at: self.now,
+        };
+        self.switch.receive(
+            self.now,
+            PortId(port),
+            &arrival,
+            &mut self.store,
+            &mut self.outputs,
+        );
+        self.drain();
+    }
+
+    fn block(&mut self, port: u16, on: bool) {
+        let (now, port) = (self.now, PortId(port));
+        self.switch
+            .set_tx_enabled(now, port, !on, &mut self.store, &mut self.outputs);
+        self.drain();
+    }
+
+    /// Lets time pass, deadlines in the order of their time.
+    fn run_for(&mut self, span: Picos) {
+        let until = self.now + span;
+        while let Some((at, index)) = self.deadlines.iter().zip(0..).map(|(d, n)| (d.at, n)).min()
+            && at <= until
+        {
+            let due = self.deadlines.swap_remove(index);
+            self.now = self.now.max(due.at);
+            self.switch
+                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
+            self.drain();
+        }
+        self.now = until;
+    }
+
+    fn drain(&mut self) {
+        for transmit in self.outputs.transmits.drain(..) {
+            self.store.release(transmit.frame);
+        }
+        assert!(self.deadlines.len() + self.outputs.deadlines.len() <= TIMERS);
+        self.deadlines.append(&mut self.outputs.deadlines);
+    }
+}
+
+/// Floods, unicast, marks, drops of many kinds, PFC both ways, XOFF and XON, learning and moves.
+fn round(run: &mut Run, frames: &[(u16, Vec<u8>)], pause: &[u8]) {
+    run.block(1, true);
+    for (port, frame) in frames {
+        run.receive(*port, frame);
+    }
+    for _ in 0..2_200 {
+        run.receive(0, &frames[0].1);
+    }
+    run.receive(2, pause);
+    run.run_for(Picos::from_millis(20));
+    run.block(1, false);
+    run.run_for(Picos::from_millis(40));
+}
+
+#[test]
+fn no_frame_allocates_after_start_up() {
+    let mut config = config::switch(usize::from(PORTS));
+    config.fdb_entries_max = 16;
+    config.fdb_ageing = Picos::from_millis(100);
+    for port in &mut config.ports {
+        for queue in &mut port.queues {
+            queue.wred = Some(config::mark_above(10_000));
+        }
+    }
+    let mut run = Run::new(&config);
+    let mut frames: Vec<(u16, Vec<u8>)> = Vec::new();
+    frames.push((0, udp(0, 1, 3, Ecn::Ect0, 200)));
+    frames.push((1, udp(1, 0, 3, Ecn::Ect0, 200)));
+    for n in 0..200 {
+        // More stations than the table holds, so that it is swept; every third frame floods.
+        let (from, to) = (n as u8 % 40, if n % 3 == 0 { 0xfe } else { 1 });
+        frames.push((
+            n % PORTS,
+            udp(from, to, n as u8 % 8, Ecn::Ect1, 60 + usize::from(n)),
+        ));
+    }
+    frames.push((0, tagged(&frames[0].1, 0x8100, 5)));
+    frames.push((0, frames[0].1[..13].to_vec()));
+    frames.push((0, udp(7, 7, 0, Ecn::NotEct, 60)));
+    let pfc = MacControl::Pfc(Pfc {
+        enable: 0xff,
+        quanta: [100; 8],
+    });
+    let pause = pfc.to_frame(mac(9));
+
+    let before = ALLOCATIONS.get();
+    for _ in 0..5 {
+        round(&mut run, &frames, &pause);
+    }
+    let allocated = ALLOCATIONS.get() - before;
+
+    let counters = run.switch.port_counters(run.now, PortId(0));
+    assert!(counters.pfc_tx[3] > 5 && counters.pgs[3].dropped_packets > 5);
+    assert!(run.switch.port_counters(run.now, PortId(1)).ecn_marked > 5);
+    assert_eq!(run.store.in_use(), run.switch.frames_queued());
+    assert_eq!(
+        allocated,
+        0,
+        "allocations in {} frames",
+        5 * (frames.len() + 2_200)
+    );
+}
