@@ -23,7 +23,7 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     let summary = go(&arguments, &stop)?;
     let report = report(&summary, &arguments, &steal);
     if let Some(path) = &arguments.report {
-        output::write_report(&report, path)?;
+        report.write(path)?;
     }
     output::print(&render(&report))?;
     if let Some(silent) = summary.unresolved.first() {
