@@ -24,7 +24,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a JSON value to standard output, for people and programs alike.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).expect("our types have string keys and finite numbers");
     print(&format!("{text}\n"))
