@@ -24,8 +24,11 @@ pub(crate) enum Needs {
     Tun,
 }
 
+/// A test, and its name.
+pub(crate) type Named = (&'static str, fn() -> Result<(), Failed>);
+
 /// A test: its name, what it takes, and what it does.
-pub(crate) type Named = (&'static str, Needs, fn() -> Result<(), Failed>);
+pub(crate) type Needing = (&'static str, Needs, fn() -> Result<(), Failed>);
 
 /// Set for a copy of the test program that is to do nothing but live, see [`Holder`].
 const HOLD: &str = "XOFF_TEST_HOLD";
@@ -47,9 +50,18 @@ impl Holder {
     }
 }
 
-/// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
-/// has to be called before there is a second thread. Where neither is allowed, all are skipped with the reason.
+/// Runs tests, each in a network namespace of its own, as [`run`] does.
 pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
+    let tests: Vec<Needing> = tests
+        .iter()
+        .map(|&(name, test)| (name, Needs::Netns, test))
+        .collect();
+    run(&tests)
+}
+
+/// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
+/// has to be called before there is a second thread. What a machine does not allow is skipped with the reason.
+pub(crate) fn run(tests: &[Needing]) -> ExitCode {
     if std::env::var_os(HOLD).is_some() {
         // Until the other end of the pipe is closed, which the kernel does when the test program dies.
         let _ = io::stdin().read_to_end(&mut Vec::new());
