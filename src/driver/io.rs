@@ -97,10 +97,11 @@ pub(crate) fn pair(
 
 impl Remote {
     /// Takes the next entry.
-    pub(crate) fn take(&mut self) -> Option<Up> {
+    pub(crate) fn take(&mut self, arena: &Arena) -> Option<Up> {
         let message = self.up.pop().ok()?;
         if let Up::Received { frame, .. } = &message {
-            let class = SlotClass::for_frame(frame.frame_len as usize).unwrap_or(SlotClass::Large);
+            // Not by its length: a short frame lies in a large slot when small ones had run out.
+            let class = arena.class(frame.frame);
             let supplied = &mut self.supplied[class as usize];
             *supplied = supplied.saturating_sub(1);
         }

@@ -26,6 +26,8 @@ pub(crate) enum PortEvent {
         reason: DropReason,
         frames: u64,
     },
+    /// A person should know this.
+    Note(String),
     /// The kernel lost frames.
     Lost { port: PortId, frames: u64 },
 }
@@ -202,6 +204,7 @@ impl PortSet {
                     frames,
                 };
                 events.extend(drops.by_reason.iter().map(dropped));
+                events.extend(drops.notes.into_iter().map(PortEvent::Note));
                 if drops.lost > 0 {
                     events.push(PortEvent::Lost {
                         port: owned.id,

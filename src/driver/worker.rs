@@ -154,7 +154,7 @@ impl Worker {
                             break;
                         }
                         work += 1;
-                        match remote.take() {
+                        match remote.take(SlotSource::arena(&self.store)) {
                             Some(Up::Received { port, frame }) => wires.take(port, frame),
                             Some(Up::Done(frame)) => self.store.release(frame),
                             Some(Up::Event(event)) => self.events.push(event),
@@ -190,6 +190,8 @@ impl Worker {
                             switch.add_backend_drops(port, reason, frames)
                         })
                 }
+                // Once per port and cause, and no journal is kept that could say it later.
+                PortEvent::Note(note) => eprintln!("warning: {note}"),
                 PortEvent::Lost { port, frames } => {
                     let facts = &mut self.facts[port.index()];
                     facts.lost += frames;
