@@ -28,6 +28,7 @@ pub(crate) struct Workload {
     store: VecStore,
     outputs: Outputs,
     now: Picos,
+    bursts: u64,
     /// When the receiver's link wants to be served.
     due: Option<Deadline>,
     /// Frames out of the switch, to arrive again: used in the order of their departure, as slots of a ring are.
@@ -45,6 +46,7 @@ impl Workload {
             store: VecStore::new(STANDING + 2 * BURST),
             outputs: Outputs::with_capacity(4 * BURST),
             now: Picos::ZERO,
+            bursts: 0,
             due: None,
             idle: std::collections::VecDeque::with_capacity(STANDING + 2 * BURST),
             ingress: Vec::new(),
@@ -67,8 +69,14 @@ impl Workload {
         new
     }
 
+    /// Bursts so far.
+    pub(crate) fn bursts(&self) -> u64 {
+        self.bursts
+    }
+
     /// A burst arrives, and as many frames leave.
     pub(crate) fn burst(&mut self) {
+        self.bursts += 1;
         self.arrive(BURST);
         self.depart(BURST);
     }
