@@ -90,6 +90,7 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     switch: Option<JoinHandle<SwitchSnapshot>>,
     others: Vec<JoinHandle<()>>,
+    ports: u16,
     /// What was repaired or should be known.
     pub notes: Vec<String>,
     /// Cores of the switch's worker, the I/O workers and the `other_threads`, in this order.
@@ -156,6 +157,7 @@ pub fn start(
     };
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_else(monotonic_ns), options.dilate);
     let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();
+    let ports = config.ports.len() as u16;
     let (commands_in, commands_out) = unbounded();
     let worker = Worker {
         engine: Engine::new(Switch::new(&config), &links),
@@ -183,6 +185,7 @@ pub fn start(
         stop,
         switch: Some(switch),
         others,
+        ports,
         notes,
         cores,
         clock,
@@ -299,6 +302,11 @@ fn spawn<T: Send + 'static>(
 }
 
 impl Running {
+    /// How many ports the switch has, with or without a device.
+    pub fn port_count(&self) -> u16 {
+        self.ports
+    }
+
     /// A copy of the switch's state; `None` if its worker is gone.
     pub fn snapshot(&self) -> Option<SwitchSnapshot> {
         let (reply, answer) = bounded(1);

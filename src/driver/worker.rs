@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, Arrival, ControlRecord, Handle, PortId, Store, Transmit};
+use xoff_dataplane::{ApplyError, Arrival, ControlRecord, DropReason, Handle, PortId, Store, Transmit};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::Engine;
@@ -115,6 +115,7 @@ impl Worker {
             if began_ns.saturating_sub(watched_ns) > super::WATCH_NS {
                 watched_ns = began_ns;
                 self.watch_clocks(&mut clocks_apart);
+                self.watch_slots();
                 if let Io::Inline(ports) = &mut self.io {
                     self.events.append(&mut ports.watch());
                 }
@@ -335,6 +336,15 @@ impl Worker {
         }
     }
 
+    /// A frame that found no slot or no place in the frame table was lost to a limit of this program.
+    fn watch_slots(&self) {
+        let frames = self.engine.switch().dropped_for(DropReason::NoBufferSpace);
+        if frames > 0 {
+            let cause = format!("the switch ran out of frame slots, a limit of the host ({frames} frames at first)");
+            self.ledger.taint(self.clock.at(monotonic_ns()).as_nanos(), cause);
+        }
+    }
+
     /// A step of the real-time clock makes kernel time stamps lie.
     fn watch_clocks(&self, apart: &mut u64) {
         let monotonic = monotonic_ns();
@@ -356,6 +366,7 @@ impl Worker {
             .retain(|event| !matches!(event, PortEvent::Link { .. }));
         self.turn();
         self.send();
+        self.watch_slots();
         let now = self.clock.at(monotonic_ns());
         snapshot(&self.engine, &self.config, &self.facts, now)
     }

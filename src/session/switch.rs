@@ -69,6 +69,8 @@ impl SwitchSession {
         let attached = attach(&config, ports)?;
         let running = start(config, attached, options, ledger.clone()).map_err(start_failure)?;
         notes.extend(running.notes.iter().cloned());
+        // MAC control frames are rare, and who asks for them asks afterwards.
+        (0..running.port_count()).for_each(|port| running.record_mac_control(PortId(port), true));
         Ok(SwitchSession {
             cores: running.cores.clone(),
             running: Mutex::new(Some(running)),
