@@ -52,11 +52,14 @@ impl IdlePolicy {
         if self.idle == Idle::Spin || now_ns.saturating_sub(self.worked_at_ns) < AWAKE_NS {
             return None;
         }
-        let ahead = deadline_ns.map_or(SLEEP_NS_MAX, |at| at.saturating_sub(now_ns));
-        if ahead < SLEEP_NS_MIN {
+        let Some(deadline_ns) = deadline_ns else {
+            return Some(Duration::from_nanos(SLEEP_NS_MAX));
+        };
+        let ahead_ns = deadline_ns.saturating_sub(now_ns);
+        if ahead_ns < SLEEP_NS_MIN {
             return None;
         }
-        Some(Duration::from_nanos((ahead - EARLY_NS).min(SLEEP_NS_MAX)))
+        Some(Duration::from_nanos((ahead_ns - EARLY_NS).min(SLEEP_NS_MAX)))
     }
 }
 

@@ -340,7 +340,8 @@ impl Worker {
     fn watch_slots(&self) {
         let frames = self.engine.switch().dropped_for(DropReason::NoBufferSpace);
         if frames > 0 {
-            let cause = format!("the switch ran out of frame slots, a limit of the host ({frames} frames at first)");
+            let cause =
+                format!("the switch ran out of frame slots, a limit of the host ({frames} frames at first)");
             self.ledger.taint(self.clock.at(monotonic_ns()).as_nanos(), cause);
         }
     }

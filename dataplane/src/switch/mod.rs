@@ -285,6 +285,16 @@ impl Switch {
         }
     }
 
+    /// Keeps a port's link idle from `from` to `until`: its driver was late, and has made up for as much at once as it
+    /// may. The time counts as the port's deficit if something waited.
+    pub fn hold_link(&mut self, port: PortId, from: Picos, until: Picos) {
+        let state = &mut self.ports[port.index()];
+        if state.has_work() {
+            state.late_ps += until.since(from.max(state.free_at)).0;
+        }
+        state.free_at = state.free_at.max(until);
+    }
+
     /// Records received MAC control frames of a port, or stops doing so.
     pub fn record_mac_control(&mut self, port: PortId, on: bool) {
         self.control_log.set(port, on);
@@ -340,7 +350,10 @@ impl Switch {
 
     /// Frames dropped for one reason, on all ports and in all classes.
     pub fn dropped_for(&self, reason: DropReason) -> u64 {
-        self.ports.iter().flat_map(|port| port.counters.drops[reason as usize]).sum()
+        self.ports
+            .iter()
+            .flat_map(|port| port.counters.drops[reason as usize])
+            .sum()
     }
 
     /// Adds drops that a port's backend decided before the switch saw the frames.

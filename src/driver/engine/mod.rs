@@ -177,6 +177,8 @@ impl Engine {
             && let Some(port) = self.switch.transmitter_of(event.timer)
             && self.caught_up[port.index()] >= CATCH_UP_FRAMES_MAX
         {
+            // Held, and not only postponed: an arrival of the past would start a departure of the past otherwise.
+            self.switch.hold_link(port, event.at, now);
             self.events.push(Reverse(Deadline {
                 at: now,
                 timer: event.timer,

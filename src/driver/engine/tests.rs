@@ -87,8 +87,18 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::with_links([GIGABIT, GIGABIT])
+    }
+
+    fn with_links(links: [LinkTiming; 2]) -> Bench {
+        let mut config = config();
+        config
+            .ports
+            .iter_mut()
+            .zip(links)
+            .for_each(|(port, link)| port.link = link);
         let mut bench = Bench {
-            engine: Engine::new(Switch::new(&config()), &[GIGABIT, GIGABIT]),
+            engine: Engine::new(Switch::new(&config), &links),
             store: VecStore::new(8_192),
             sent: Vec::new(),
         };
@@ -179,6 +189,23 @@ fn a_late_worker_makes_up_for_a_bounded_burst_and_records_the_rest() {
         Picos(wire_time().0 * missed)
     );
     assert_eq!(bench.engine.take_lateness(), Picos(wire_time().0 * 59));
+}
+
+#[test]
+fn arrivals_of_the_past_do_not_stretch_the_burst() {
+    // The egress link is half as fast, so frames wait there while more arrive, all of it during a stall.
+    let half = LinkTiming::ethernet(500);
+    let mut bench = Bench::with_links([GIGABIT, half]);
+    for n in 0..100 {
+        bench.offer(Picos(wire_time().0 * n));
+    }
+    let now = Picos(wire_time().0 * 100);
+    bench.turn(now);
+    let past = bench.starts().iter().filter(|&&start| start < now).count();
+    assert_eq!(past, CATCH_UP_FRAMES_MAX as usize);
+    assert_eq!(bench.starts().last(), Some(&now), "the next one starts now");
+    let missed = now.0 - u64::from(CATCH_UP_FRAMES_MAX) * 2 * wire_time().0;
+    assert_eq!(bench.engine.switch().tx_deficit(PortId(1)), Picos(missed));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! **The rule of ownership.** A [`Handle`] is held in one place at a time, and whoever holds it may read and
 //! edit its frame. It moves between threads only over rings, which order memory. `Handle` is `Copy` because
 //! the core keeps it in its queues, so this rule is the program's, not the compiler's: debug builds keep a
-//! state per slot ([`state`]) and stop at a double free and at a use after free.
+//! state per slot (`state.rs`) and stop at a double free and at a use after free.
 //!
 //! Frames share bytes only after [`ArenaStore::copy`](store::ArenaStore), which cuts the original into a
 //! prefix of its own and a rest. Nobody can reach the rest for writing any more, the original's holder
