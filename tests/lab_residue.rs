@@ -15,8 +15,10 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use nix::sched::CloneFlags;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use xoff::lab::{self, HostAttachment};
 use xoff::net::ethtool::{self, Offloads};
 use xoff::net::{self, LinkChange, Netns};
+use xoff::ports::{Backend, Port, PortSpec};
 
 /// What the issue allows from kill -9 to a clean machine.
 const CLEAN_WITHIN: Duration = Duration::from_secs(2);
@@ -79,6 +81,13 @@ fn main() -> ExitCode {
             Ok(None) => Ok(Completion::Completed),
             Ok(Some(reason)) => Ok(Completion::ignored_with(reason)),
             Err(error) => Err(error.into()),
+        },
+    ));
+    trials.push(Trial::ignorable_test(
+        "a_tap_is_handed_over_to_its_host",
+        move || match refusal {
+            Some(reason) => Ok(Completion::ignored_with(reason)),
+            None => Netns::create()?.run(a_tap_is_handed_over)?,
         },
     ));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -465,6 +474,39 @@ fn refusals_leave_nothing(bench: &Bench) -> Result<(), Failed> {
     bench.write("60s", "    - endpoints: [\"sw1:Ethernet12\", external: nothere]")?;
     refused(&["run", &file], 3, &["nothere", "ip link"])?;
     refused(&["up", &file], 3, &["nothere", "ip link"])
+}
+
+fn a_tap_is_handed_over() -> Result<Completion, Failed> {
+    let text = lab_file("tap", "1s", "");
+    let plan = lab::parse(&text, "tap.xoff.yml", std::path::Path::new(""))?;
+    let spec = PortSpec {
+        name: "Ethernet0".into(),
+        device: "Ethernet0".into(),
+        backend: Backend::Tap,
+        mtu: 9216,
+    };
+    let mut opened = match Port::open(&spec) {
+        Ok(opened) => opened,
+        Err(error) => return Ok(Completion::ignored_with(error)),
+    };
+    let host = HostAttachment {
+        netns: Netns::create()?,
+        interface: "eth0".into(),
+    };
+    lab::hand_over_tap("Ethernet0", &plan.links[0], &plan.hosts[0], &host)?;
+    check(net::link("Ethernet0").is_err(), "it is not here any more")?;
+    let facts = host.netns.run(|| net::link("eth0"))??;
+    check(
+        facts.up && facts.mtu == plan.links[0].mtu && facts.mac == plan.hosts[0].mac,
+        format!("{facts:?}"),
+    )?;
+    check(opened.port.link_up(), "the switch's end still sees its link")?;
+    drop(opened);
+    check(
+        host.netns.run(|| net::link("eth0"))?.is_err(),
+        "it goes with the switch's descriptor",
+    )?;
+    Ok(Completion::Completed)
 }
 
 /// Runs a short lab as someone who is not root, before this process becomes root of its own namespace.

@@ -113,6 +113,11 @@ impl Default for PortCounters {
 }
 
 impl PortCounters {
+    /// Utilisation is measured from the next departure on.
+    pub(crate) fn restart_utilisation(&mut self) {
+        (self.tx_busy_ps, self.tx_first_ps, self.tx_last_ps) = (0, u64::MAX, 0);
+    }
+
     /// Frames dropped on this port, all reasons and classes.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().flatten().sum()

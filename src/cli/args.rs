@@ -126,7 +126,7 @@ pub struct SwitchRun {
 #[derive(Clone, Debug, Args)]
 pub struct RunningArguments {
     /// Threads that move frames, 1 to 64; one does everything, more leave switching alone to the first
-    /// [default: by the cores at hand]
+    /// (default: by the cores at hand)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: Option<u16>,
     /// Cores the workers are bound to: `auto`, `none`, or a list such as 0,1 or 2-5
@@ -256,7 +256,7 @@ A flow is an open stream of RDMA WRITE frames with sequence numbers and a correc
 order, ICRC and latency of every flow that arrives, whoever sent it.
 
 Examples:
-  xoff host run --dev eth1 --ip 10.0.0.2 --receive --duration 30s
+  xoff host run --dev eth1 --ip 10.0.0.2 --receive --lossless --duration 30s
   xoff host run --dev eth1 --ip 10.0.0.1 --send 10.0.0.2,rate=40%,class=3,dscp=26 --duration 20s
   xoff host run --dev eth1 --ip 10.0.0.1 --send 10.0.0.2,mac=02:00:00:00:00:02,rate=500m,frame=4170")]
     Run(HostRun),
@@ -271,15 +271,23 @@ pub struct HostRun {
     pub dev: String,
     /// Send a flow to this address; once for each flow
     ///
-    /// Fields: rate= a share of the link such as 40% or bits per second such as 500m [100%]; class= the NIC queue
-    /// and PFC priority, 0 to 7 [3]; dscp= 0 to 63 [26 in class 3, else 8 times the class]; frame= length without
-    /// FCS in bytes [1082]; mac= of the receiver or of the way there [asked by ARP or ND]; ecn=on|off [on in
-    /// class 3]; vlan= 802.1Q tag, 1 to 4094 [none]; frames= stop after so many [no limit].
-    #[arg(long, value_name = "ADDRESS[,field=value...]", action = ArgAction::Append)]
+    /// Fields, and what they are without being given:
+    ///   rate=    a share of the link such as 40%, or bits per second such as 500m (100%)
+    ///   class=   queue of the NIC and PFC priority, 0 to 7 (3)
+    ///   dscp=    0 to 63 (26 in class 3, else 8 times the class)
+    ///   ecn=     on or off: its frames can be marked (on in class 3)
+    ///   frame=   length of a frame without FCS in bytes (1082)
+    ///   frames=  stop after so many (no limit)
+    ///   mac=     hardware address of the receiver (asked for by ARP or neighbour discovery)
+    ///   vlan=    802.1Q VLAN id, 1 to 4094 (untagged)
+    #[arg(long, value_name = "ADDRESS[,field=value...]", action = ArgAction::Append, verbatim_doc_comment)]
     pub send: Vec<SendArgument>,
     /// Receive and check what arrives
     #[arg(long)]
     pub receive: bool,
+    /// Demand that every flow that arrives is whole and in order: exit code 1 if not
+    #[arg(long, requires = "receive")]
+    pub lossless: bool,
     /// Its addresses, at most one of each family [default: 10.0.0.1]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub ip: Vec<std::net::IpAddr>,

@@ -5,12 +5,10 @@ use std::process::ExitCode;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::values::pin_text;
 use super::{BackendChoice, LabCommand, RunningArguments, output};
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
 use crate::lab::{self, LabOptions, LabRunArgs, LabUpArgs, RunningLab};
-use crate::ports::Backend;
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -72,9 +70,9 @@ fn options(running: &RunningArguments, seed: u64, backend: BackendChoice) -> Lab
     LabOptions {
         dilate: running.dilate,
         workers: running.workers.map(usize::from),
-        pin: pin_text(&running.pin),
+        pin: running.pin.clone(),
         seed,
-        backend: Backend::from(backend).to_string(),
+        backend: backend.into(),
         ..LabOptions::default()
     }
 }

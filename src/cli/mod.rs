@@ -3,9 +3,11 @@
 mod args;
 mod config;
 mod doctor;
+mod host;
 mod lab;
 mod output;
 mod show;
+mod signals;
 mod switch;
 mod values;
 
@@ -29,7 +31,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     Ok(match arguments.command {
         Command::Switch(SwitchCommand::Run(options)) => switch::run(options)?.into(),
         Command::Lab(command) => lab::run(command)?,
-        Command::Host(HostCommand::Run(_)) => return Err(Failure::environment("host run is not joined yet")),
+        Command::Host(HostCommand::Run(options)) => host::run(options)?.into(),
         Command::Config(command) => config::run(command)?.into(),
         Command::Show(ShowCommand::Counters(options)) => show::counters(&options)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),

@@ -4,7 +4,6 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::report::Report;
 
 /// Writes data to standard output. A reader that went away (`| head`) is no error.
 ///
@@ -25,7 +24,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a JSON value to standard output, for people and programs alike.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).expect("our types have string keys and finite numbers");
     print(&format!("{text}\n"))
@@ -39,36 +38,6 @@ pub(super) fn complain(failure: &Failure) {
 /// Writes a line of progress or a warning to standard error. If that is gone there is nobody left to tell.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
-/// Writes a report to its file: first beside it, then in its place, so that no reader sees half of one. What is
-/// there and is not a plain file, such as a pipe, is written to.
-///
-/// # Errors
-/// The folder cannot be written.
-pub(super) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> {
-    let text = report.to_json();
-    let written = match path.symlink_metadata() {
-        Ok(there) if !there.is_file() => std::fs::write(path, text),
-        _ => replace(path, &text),
-    };
-    written.map_err(|error| {
-        Failure::environment("the report cannot be written")
-            .at(format!("--report {}", path.display()))
-            .because(error)
-            .fix("choose a folder that exists and that you may write to")
-    })
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    std::fs::write(&beside, text)
-        .and_then(|()| std::fs::rename(&beside, path))
-        .inspect_err(|_| {
-            // What was written of it is of no use; the first error is the one to tell.
-            let _ = std::fs::remove_file(&beside);
-        })
 }
 
 /// Refuses a place for a report before a long run, not after it.

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::{SwitchRun, output, values};
 use crate::config::{Loaded, Resolve, load};
@@ -25,7 +23,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         output::check_report_path(path)?;
     }
-    let stop = watch_signals()?;
+    let stop = super::signals::watch()?;
     let options = options(&arguments);
     let resolve = Resolve {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
@@ -64,22 +62,10 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     drop(server);
     let report = report(session.stop(), &steal, arguments.seed);
     if let Some(path) = &arguments.report {
-        output::write_report(&report, path)?;
+        report.write(path)?;
     }
     output::print(&render(&report))?;
     Ok(report.exit())
-}
-
-/// Becomes true at the first SIGINT or SIGTERM; the second one ends the process at once.
-fn watch_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let code = i32::from(Exit::Interrupted as u8);
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Failure::environment("cannot watch signals").because(error))?;
-    }
-    Ok(stop)
 }
 
 fn options(arguments: &SwitchRun) -> Options {

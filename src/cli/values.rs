@@ -149,15 +149,6 @@ pub(super) fn pin(text: &str) -> Result<Pin, String> {
     Ok(Pin::List(cores))
 }
 
-/// A pinning as it is written: what [`pin`] reads.
-pub(super) fn pin_text(pin: &Pin) -> String {
-    match pin {
-        Pin::Auto => "auto".to_owned(),
-        Pin::None => "none".to_owned(),
-        Pin::List(cores) => cores.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
-    }
-}
-
 /// `--send ADDRESS[,field=value...]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendArgument {
@@ -346,9 +337,6 @@ mod tests {
             "0-2,1",
         ] {
             assert!(pin(text).is_err(), "{text:?}");
-        }
-        for text in ["auto", "none", "4,0,1,2"] {
-            assert_eq!(pin_text(&pin(text).unwrap()), text);
         }
     }
 

@@ -130,8 +130,10 @@ impl Host {
         longest.map_or(Picos::NEVER, |frame_len| self.nic.catch_up_span(frame_len as u32))
     }
 
-    /// Starts the flows: a flow's own start time counts from `now`.
+    /// Starts the flows: a flow's own start time counts from `now`. The host announces itself again, in case the network
+    /// was not there when it did before.
     pub fn start(&mut self, now: Picos) {
+        self.neighbours.announce_again(now);
         self.sending = true;
         self.started_at = now;
         for index in 0..self.flows.len() {

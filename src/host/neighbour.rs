@@ -81,6 +81,12 @@ impl Neighbours {
         }
     }
 
+    /// Announces itself anew, as at the start.
+    pub(super) fn announce_again(&mut self, now: Picos) {
+        self.next_announcement = now;
+        self.announced = false;
+    }
+
     /// Addresses that have not answered yet.
     pub(super) fn unresolved(&self) -> impl Iterator<Item = IpAddr> {
         self.unresolved.iter().map(|(ip, _)| *ip)

@@ -5,15 +5,14 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
 
 use super::options::{LabOptions, Mode};
 use super::plan::{FarEnd, LabPlan};
 use super::stage::Inherited;
 use super::status::StatusPipe;
 use super::wire;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::net::Netns;
 
 /// A lab whose namespaces and cables exist: everything the switch and the hosts need to start.
@@ -34,8 +33,9 @@ pub struct Lab {
     pub hosts: Vec<HostAttachment>,
     /// The network that the lab was started in. [`PortPlace::Outside`] devices are there. Only root can enter it.
     pub outside: Netns,
-    /// Bound to the lab's abstract address: the control socket. Peers are to be checked by [`is_allowed`].
-    pub listener: UnixListener,
+    /// Bound to the lab's abstract address: the control socket, whose server checks its peers' credentials. Inside a
+    /// user namespace the machine's root is nobody there: it stops such a lab by `lab down`, which goes by signals.
+    pub listener: Option<UnixListener>,
     /// To the command line.
     pub status: StatusPipe,
     /// Becomes true when the lab is to stop in good order. Ten seconds later it is killed.
@@ -71,20 +71,17 @@ pub struct HostAttachment {
     pub interface: String,
 }
 
-/// Whether the peer of a connection may command the lab: the user who started it, and root.
-///
-/// Inside a user namespace the user who started it is seen as root, and everyone else, the machine's root
-/// among them, as nobody: so root stops such a lab by `lab down`, which goes by signals.
-pub fn is_allowed(peer: &impl AsFd) -> bool {
-    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-    getsockopt(peer, PeerCredentials)
-        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw())
+impl Lab {
+    /// The control socket, once.
+    pub fn take_listener(&mut self) -> Option<UnixListener> {
+        self.listener.take()
+    }
 }
 
 pub(super) fn main(inherited: &Inherited) -> Result<ExitCode, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let lab = assemble(inherited, &stop).map_err(|failure| failure.at("the lab's switch process"))?;
-    Ok(run(lab))
+    Ok(super::play::run(lab))
 }
 
 fn assemble(inherited: &Inherited, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
@@ -119,8 +116,9 @@ fn assemble(inherited: &Inherited, stop: &Arc<AtomicBool>) -> Result<Lab, Failur
         ports,
         hosts,
         outside: Netns::from_fd(inherited.take_reader("outside")?.into()),
-        listener: listener()
-            .map_err(|error| Failure::environment("there is no control socket").because(error))?,
+        listener: Some(
+            listener().map_err(|error| Failure::environment("there is no control socket").because(error))?,
+        ),
         status: StatusPipe::new(inherited.take_writer("status")?),
         stop: Arc::clone(stop),
         plan,
@@ -134,27 +132,4 @@ fn listener() -> io::Result<UnixListener> {
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     listener.set_nonblocking(false)?;
     Ok(listener)
-}
-
-/// Holds the lab up: for the time of its workload, or until it is to stop.
-pub fn run(lab: Lab) -> ExitCode {
-    lab.status.ready();
-    let (start, total_ns) = (
-        Instant::now(),
-        lab.plan
-            .workload
-            .duration_ns
-            .saturating_mul(lab.options.dilate.into()),
-    );
-    while !lab.stop.load(Ordering::Relaxed) {
-        let done_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        if lab.mode == Mode::Run {
-            lab.status.progress(done_ns.min(total_ns), total_ns);
-            if done_ns >= total_ns {
-                break;
-            }
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Exit::Ok.into()
 }

@@ -112,12 +112,6 @@ fn speed_of(loaded: &Loaded, link: &LinkPlan) -> Result<u32, Failure> {
     }
 }
 
-/// What the machine may stall at this dilation, in model time.
-pub fn reaction_budget(dilate: u32) -> Picos {
-    let wall = crate::driver::Options::default().reaction_budget;
-    Picos(wall.as_nanos() as u64 * 1_000 / u64::from(dilate.max(1)))
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;

@@ -20,6 +20,7 @@ mod file;
 mod launch;
 mod options;
 pub mod plan;
+mod play;
 mod problem;
 mod registry;
 mod resolve;
@@ -31,7 +32,7 @@ pub(crate) mod units;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
-pub use config::{SwitchSetup, reaction_budget, switch_setup};
+pub use config::{SwitchSetup, switch_setup};
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 pub use problem::{Problem, Problems};
 pub use registry::{RunningLab, address, running};

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::{Idle, Options, Pin};
+use crate::ports::Backend;
+
 /// `xoff lab run`.
 #[derive(Clone, Debug)]
 pub struct LabRunArgs {
@@ -31,15 +34,15 @@ pub struct LabOptions {
     pub dilate: u32,
     /// Threads of the driver; `None` leaves it to the driver.
     pub workers: Option<usize>,
-    /// Pinning: `auto`, `none` or a list of cores (`0,1`).
-    pub pin: String,
-    /// Idle policy: `adaptive` or `spin`.
-    pub idle: String,
+    /// Which thread runs on which core.
+    pub pin: Pin,
+    /// What threads do when there is nothing to do.
+    pub idle: Idle,
     /// Seed of everything random.
     pub seed: u64,
-    /// Backend of the ports towards hosts: `auto`, `packet`, `tap` or `pnet`. With `tap` the switch owns a tap
+    /// Backend of the ports towards hosts. With taps the switch owns a tap
     /// per host instead of a veth pair. External devices are always opened as what they are.
-    pub backend: String,
+    pub backend: Backend,
 }
 
 impl Default for LabOptions {
@@ -48,10 +51,10 @@ impl Default for LabOptions {
             report: None,
             dilate: 1,
             workers: None,
-            pin: "auto".to_owned(),
-            idle: "adaptive".to_owned(),
+            pin: Pin::Auto,
+            idle: Idle::Adaptive,
             seed: 0,
-            backend: "auto".to_owned(),
+            backend: Backend::Auto,
         }
     }
 }
@@ -59,7 +62,20 @@ impl Default for LabOptions {
 impl LabOptions {
     /// Whether hosts hang on taps that the switch makes.
     pub fn uses_taps(&self) -> bool {
-        self.backend == "tap"
+        self.backend == Backend::Tap
+    }
+
+    /// What the driver is told; `other_threads` are those of the hosts.
+    pub fn driver(&self, other_threads: usize) -> Options {
+        let default = Options::default();
+        Options {
+            workers: self.workers.unwrap_or(default.workers),
+            pin: self.pin.clone(),
+            idle: self.idle,
+            dilate: self.dilate,
+            other_threads,
+            ..default
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, geteuid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::config::{reaction_budget, switch_setup};
+use super::config::switch_setup;
 use super::external::{self, BorrowedDevice};
 use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 use super::registry::{self, RunningLab, running};
@@ -23,6 +23,7 @@ use super::resolve::load;
 use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
 use super::status::{Status, StatusReader};
 use crate::failure::{Exit, Failure};
+use crate::session::reaction_budget;
 
 /// How long `lab down` waits for the switch to write its report, and for the kernel to clear up.
 const DOWN_PATIENCE: Duration = Duration::from_secs(15);
@@ -97,7 +98,12 @@ fn start(file: &Path, options: &LabOptions, mode: Mode) -> Result<Running, Failu
     options.report = options.report.as_deref().map(usable_path).transpose()?;
     // The switch resolves its configuration for itself; what is wrong with it is better said before anything exists.
     for switch in 0..plan.switches.len() {
-        switch_setup(&plan, switch, options.seed, reaction_budget(options.dilate))?;
+        switch_setup(
+            &plan,
+            switch,
+            options.seed,
+            reaction_budget(&options.driver(plan.hosts.len())),
+        )?;
     }
     // First of all the name: it keeps two labs apart, and says that there is one from the first moment.
     let listener = registry::claim(&plan.name)?;

@@ -9,6 +9,7 @@ pub mod ethtool;
 mod link;
 mod netlink;
 mod netns;
+mod reach;
 mod userns;
 mod veth;
 
@@ -16,5 +17,6 @@ pub use error::{Error, Result};
 pub(crate) use link::check_name;
 pub use link::{LinkChange, LinkFacts, delete_link, disable_ipv6, link, links, move_link, set_link};
 pub use netns::{Netns, NetnsId};
+pub use reach::peer_namespace;
 pub use userns::enter_user_namespace;
 pub use veth::{PeerOffloads, add_veth, clear_peer_offloads};

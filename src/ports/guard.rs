@@ -38,7 +38,7 @@ pub(super) fn guard(spec: &PortSpec, notes: &mut Vec<String>) -> Result<Guarded,
     // Before the device comes up, or the kernel would already have sent its own frames.
     silence_kernel(spec, &link, &mut guarded, notes);
     clear_own_offloads(spec, &mut guarded, notes);
-    clear_peer(spec, notes);
+    clear_peer(spec, &link, notes);
     if !link.up {
         let up = LinkChange {
             up: Some(true),
@@ -152,9 +152,10 @@ fn clear_own_offloads(spec: &PortSpec, guarded: &mut Guarded, notes: &mut Vec<St
 }
 
 /// Offloads of a veth's other end, whose kernel leaves checksums unfinished and hands over superframes.
-fn clear_peer(spec: &PortSpec, notes: &mut Vec<String>) {
+fn clear_peer(spec: &PortSpec, link: &LinkFacts, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
-    match net::clear_peer_offloads(device, &[]) {
+    let elsewhere = net::peer_namespace(link);
+    match net::clear_peer_offloads(device, elsewhere.as_ref().as_slice()) {
         Ok(PeerOffloads::Off { peer, changed: true }) => notes.push(format!(
             "{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"
         )),

@@ -23,6 +23,7 @@ use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use xoff_dataplane::Handle;
 use xoff_dataplane::parse::Parsed;
 
@@ -45,7 +46,7 @@ const L2_HEADER_BYTES: u32 = 14 + 2 * 4;
 pub const MTU_MAX: u32 = LARGE_FRAME_BYTES as u32 - L2_HEADER_BYTES;
 
 /// How a port's device is driven.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backend {
     /// The fastest that fits the device: `packet` for every netdev that exists.
     #[default]

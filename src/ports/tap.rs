@@ -73,7 +73,7 @@ impl Tap {
             ..LinkChange::default()
         };
         net::set_link(&spec.device, &change).map_err(|error| PortError::net(spec, error))?;
-        let device = Device::here(&spec.device).map_err(|error| io("find the tap", error))?;
+        let mut device = Device::here(&spec.device).map_err(|error| io("find the tap", error))?;
         let tap = Tap {
             tx_dropped: Growing::new(device.tx_dropped()),
             file,
@@ -257,15 +257,21 @@ fn attach(file: &File, spec: &PortSpec) -> Result<(), PortError> {
 }
 
 fn no_tun(spec: &PortSpec, error: io::Error) -> PortError {
-    if error.raw_os_error() == Some(libc::ENOENT) {
-        return PortError::Io {
-            port: spec.name.clone(),
-            device: spec.device.clone(),
-            action: "make a tap: there is no /dev/net/tun (`modprobe tun`, or pass the device into the container)",
-            source: error,
-        };
+    let action = match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENXIO) => {
+            "make a tap: there is no /dev/net/tun (`modprobe tun`, or give the device to the container)"
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            "make a tap: /dev/net/tun is closed to this user (`chmod 0666 /dev/net/tun` opens it)"
+        }
+        _ => "open /dev/net/tun",
+    };
+    PortError::Io {
+        port: spec.name.clone(),
+        device: spec.device.clone(),
+        action,
+        source: error,
     }
-    PortError::io(spec, "open /dev/net/tun", "cap_net_admin", error)
 }
 
 /// A request for the tap `name`, cut off at the kernel's longest name.

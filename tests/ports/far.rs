@@ -1,6 +1,7 @@
 //! The far end of a port under test: a sender by `pnet::datalink`, a receiver by a plain packet socket that reads the
 //! VLAN tag from the auxiliary data. Neither shares code with the ports.
 
+use std::collections::VecDeque;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -13,6 +14,7 @@ use xoff::net::Netns;
 pub(crate) struct Far {
     sender: Box<dyn DataLinkSender>,
     receiver: OwnedFd,
+    received: VecDeque<Vec<u8>>,
 }
 
 impl Far {
@@ -33,6 +35,7 @@ impl Far {
             Ok(Far {
                 sender,
                 receiver: receiver(interface.index)?,
+                received: VecDeque::new(),
             })
         })?
     }
@@ -44,13 +47,21 @@ impl Far {
             .unwrap_or_else(|| Err(io::ErrorKind::InvalidInput.into()))
     }
 
-    /// The next frame that came, as it was on the wire.
-    pub(crate) fn receive(&self) -> io::Result<Option<Vec<u8>>> {
-        match receive_with_tag(&self.receiver) {
-            Ok(frame) => Ok(Some(frame)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
+    /// Takes what waits in the socket, whose buffer is small where the test has no privilege to enlarge it.
+    pub(crate) fn collect(&mut self) -> io::Result<()> {
+        loop {
+            match receive_with_tag(&self.receiver) {
+                Ok(frame) => self.received.push_back(frame),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
         }
+    }
+
+    /// The next frame that came, as it was on the wire.
+    pub(crate) fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.collect()?;
+        Ok(self.received.pop_front())
     }
 }
 
@@ -62,15 +73,19 @@ fn receiver(index: u32) -> io::Result<OwnedFd> {
         // SAFETY: a new descriptor that nobody else has.
         fd => unsafe { OwnedFd::from_raw_fd(fd) },
     };
-    for (level, option, value) in [
-        (libc::SOL_PACKET, libc::PACKET_AUXDATA, 1),
-        (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1),
-        (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20),
-    ] {
-        let value: libc::c_int = value;
+    for option in [libc::PACKET_AUXDATA, libc::PACKET_IGNORE_OUTGOING] {
+        let value: libc::c_int = 1;
         let len = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: `value` is a live integer of that length.
-        let set = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), len) };
+        let set = unsafe {
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                option,
+                (&raw const value).cast(),
+                len,
+            )
+        };
         if set != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -9,49 +9,62 @@ use pnet::packet::ipv4::Ipv4Packet;
 use pnet::packet::udp::{self, UdpPacket};
 use rtnetlink::{LinkBridge, LinkUnspec};
 use xoff::net::ethtool::{self, Offloads};
-use xoff::net::{self, LinkChange, Netns};
+use xoff::net::{self, LinkChange};
 use xoff::ports::{Backend, Opened, Port, PortError, PortSpec, is_gone};
 use xoff_dataplane::{DropReason, Store};
 
 use crate::far::Far;
-use crate::support::{Named, check, same, wait_for};
+use crate::support::Needs::{Netns, Tun};
+use crate::support::{self, Needing, check, same, wait_for};
 use crate::testbed::{Bed, frame, receive_burst, spec, store, stored};
 
-pub(crate) const TESTS: &[Named] = &[
-    ("a_bridge_member_is_refused", bridge_member),
-    ("a_device_with_a_small_mtu_is_refused", small_mtu),
-    ("a_missing_device_is_named", missing_device),
-    ("an_mtu_out_of_range_is_refused", mtu_out_of_range),
+pub(crate) const TESTS: &[Needing] = &[
+    ("a_bridge_member_is_refused", Netns, bridge_member),
+    ("a_device_with_a_small_mtu_is_refused", Netns, small_mtu),
+    ("a_missing_device_is_named", Netns, missing_device),
+    ("an_mtu_out_of_range_is_refused", Netns, mtu_out_of_range),
     (
         "a_tap_in_use_and_a_device_that_is_no_tap_are_refused",
+        Tun,
         taps_refused,
     ),
-    ("a_missing_privilege_is_named", missing_privilege),
-    ("the_device_is_repaired_and_given_back", repaired_and_given_back),
+    ("a_missing_privilege_is_named", Tun, missing_privilege),
+    (
+        "the_device_is_repaired_and_given_back",
+        Netns,
+        repaired_and_given_back,
+    ),
     (
         "unfinished_checksums_of_a_far_end_out_of_reach_are_dropped",
+        Netns,
         unfinished_checksums,
     ),
     (
         "a_far_end_within_reach_finishes_its_checksums",
+        Netns,
         finished_checksums,
     ),
-    ("a_removed_device_is_gone_and_opens_again", || {
+    (
+        "a_far_end_in_the_namespace_of_a_process_is_within_reach",
+        Netns,
+        far_end_of_a_process,
+    ),
+    ("a_removed_device_is_gone_and_opens_again", Netns, || {
         removed_device(Backend::Packet)
     }),
-    ("a_removed_tap_is_gone_and_opens_again", || {
+    ("a_removed_tap_is_gone_and_opens_again", Tun, || {
         removed_device(Backend::Tap)
     }),
-    ("a_removed_device_is_gone_for_pnet_too", || {
+    ("a_removed_device_is_gone_for_pnet_too", Netns, || {
         removed_device(Backend::Pnet)
     }),
-    ("a_device_that_is_down_is_not_gone", || {
+    ("a_device_that_is_down_is_not_gone", Netns, || {
         down_is_not_gone(Backend::Packet)
     }),
-    ("a_tap_that_is_down_is_not_gone", || {
+    ("a_tap_that_is_down_is_not_gone", Tun, || {
         down_is_not_gone(Backend::Tap)
     }),
-    ("a_device_that_is_down_is_not_gone_for_pnet_either", || {
+    ("a_device_that_is_down_is_not_gone_for_pnet_either", Netns, || {
         down_is_not_gone(Backend::Pnet)
     }),
 ];
@@ -220,7 +233,7 @@ fn ipv6_is_off(device: &str) -> bool {
 }
 
 fn repaired_and_given_back() -> Result<(), Failed> {
-    let host = Netns::create()?;
+    let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 1500)?;
     ethtool::set_offloads("sw0", &ALL_ON)?;
     let before = ethtool::features("sw0")?;
@@ -273,7 +286,7 @@ fn send_datagrams(count: usize) -> Result<(), Failed> {
 }
 
 fn unfinished_checksums() -> Result<(), Failed> {
-    let host = Netns::create()?;
+    let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 1500)?;
     let mut bed = Bed::on("h0", &host, Backend::Packet, 1500)?;
     check(
@@ -350,6 +363,24 @@ fn finished_checksums() -> Result<(), Failed> {
     same(port.drops().by_reason, vec![], "drops")
 }
 
+/// As with `ip netns` or a container: the far end's namespace is found through a process that lives in it.
+fn far_end_of_a_process() -> Result<(), Failed> {
+    let host = net::Netns::create()?;
+    net::add_veth("sw0", "h0", Some(&host), 1500)?;
+    let holder = host.run(|| -> Result<_, Failed> {
+        ethtool::set_offloads("h0", &ALL_ON)?;
+        Ok(support::Holder::start()?)
+    })??;
+    let opened = Port::open(&spec("sw0", Backend::Packet, 1500));
+    holder.stop()?;
+    let notes = opened?.notes;
+    check(
+        notes.iter().any(|note| note.contains("ethtool -K h0 tx off")),
+        || format!("{notes:?}"),
+    )?;
+    same(host.run(|| ethtool::offloads("h0"))??, Offloads::OFF, "offloads")
+}
+
 /// `None`: no UDP.
 fn udp_checksum_is_valid(frame: &[u8]) -> Option<bool> {
     let ethernet = EthernetPacket::new(frame)?;
@@ -419,14 +450,10 @@ fn down_is_not_gone(backend: Backend) -> Result<(), Failed> {
     }
     bed.store.release(handle);
     set_up(true)?;
-    if backend == Backend::Tap {
-        // Up again, the kernel would speak on its end.
-        net::disable_ipv6("sw0")?;
-    }
     wait_for("the link is up", || Ok(bed.port.link_up().then_some(())))?;
     // The far end of a tap is the device itself: its socket has to be opened again.
     if backend == Backend::Tap {
-        bed.far = Far::open(&Netns::current()?, "sw0")?;
+        bed.far = Far::open(&net::Netns::current()?, "sw0")?;
     }
     let sent = vec![frame(&[0x88, 0xb5], 60); 3];
     wait_for("the far end sends", || {

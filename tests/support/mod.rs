@@ -4,7 +4,8 @@
 // Each test program uses a part of this.
 #![allow(dead_code, reason = "every test program compiles it, none uses all of it")]
 
-use std::process::ExitCode;
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -14,18 +15,67 @@ use xoff::net::{self, Netns};
 /// How long a test waits for something that is to happen; it ends earlier when it does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a test takes beside a network namespace of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing.
+    Netns,
+    /// A tap, so `/dev/net/tun`.
+    Tun,
+}
+
 /// A test, and its name.
 pub(crate) type Named = (&'static str, fn() -> Result<(), Failed>);
 
-/// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
-/// has to be called before there is a second thread. Where neither is allowed, all are skipped with the reason.
+/// A test: its name, what it takes, and what it does.
+pub(crate) type Needing = (&'static str, Needs, fn() -> Result<(), Failed>);
+
+/// Set for a copy of the test program that is to do nothing but live, see [`Holder`].
+const HOLD: &str = "XOFF_TEST_HOLD";
+
+/// A process that lives in the namespace it was started in, until it is stopped or this one ends.
+#[derive(Debug)]
+pub(crate) struct Holder(Child);
+
+impl Holder {
+    /// Starts it in the namespace of the calling thread.
+    pub(crate) fn start() -> io::Result<Holder> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(HOLD, "1").stdin(Stdio::piped()).spawn().map(Holder)
+    }
+
+    pub(crate) fn stop(mut self) -> io::Result<()> {
+        drop(self.0.stdin.take());
+        self.0.wait().map(drop)
+    }
+}
+
+/// Runs tests, each in a network namespace of its own, as [`run`] does.
 pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
+    let tests: Vec<Needing> = tests
+        .iter()
+        .map(|&(name, test)| (name, Needs::Netns, test))
+        .collect();
+    run(&tests)
+}
+
+/// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
+/// has to be called before there is a second thread. What a machine does not allow is skipped with the reason.
+pub(crate) fn run(tests: &[Needing]) -> ExitCode {
+    if std::env::var_os(HOLD).is_some() {
+        // Until the other end of the pipe is closed, which the kernel does when the test program dies.
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        return ExitCode::SUCCESS;
+    }
     let arguments = Arguments::from_args();
-    let refusal = refusal();
-    let trials = tests.iter().map(|(name, test)| {
-        let refusal = refusal.clone();
-        let test = *test;
-        Trial::ignorable_test(*name, move || match refusal {
+    let no_netns = no_netns();
+    let no_tun = no_netns.clone().or_else(no_tun);
+    let trials = tests.iter().map(|&(name, needs, test)| {
+        let refusal = match needs {
+            Needs::Netns => no_netns.clone(),
+            Needs::Tun => no_tun.clone(),
+        };
+        Trial::ignorable_test(name, move || match refusal {
             Some(reason) => Ok(Completion::ignored_with(reason)),
             None => Netns::create()?.run(test)?.map(|()| Completion::Completed),
         })
@@ -34,13 +84,24 @@ pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
 }
 
 /// Why this machine allows no namespaces, if it does not.
-fn refusal() -> Option<String> {
+fn no_netns() -> Option<String> {
     if !nix::unistd::geteuid().is_root()
         && let Err(error) = net::enter_user_namespace(CloneFlags::CLONE_NEWNET)
     {
         return Some(error.to_string());
     }
     Netns::create().err().map(|error| error.to_string())
+}
+
+/// Why there are no taps, if there are none.
+fn no_tun() -> Option<String> {
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun");
+    opened
+        .err()
+        .map(|error| format!("cannot open /dev/net/tun: {error}"))
 }
 
 /// Fails a test with a sentence.

@@ -26,9 +26,7 @@ impl Switch {
         let state = &mut self.ports[port.index()];
         match kind {
             TimerKind::Transmit => {
-                if self.kick(now, port, store, outputs) {
-                    self.ports[port.index()].late_ps += now.since(due).0;
-                }
+                self.kick_overdue(now, port, due, store, outputs);
             }
             TimerKind::PauseExpiry => {
                 state.receiver.expire(now);
@@ -48,55 +46,60 @@ impl Switch {
         }
     }
 
-    /// Starts the next transmission of a port if its link is free; whether an ordinary frame left. Where the link
-    /// is busy, asks to be called when it is free.
+    /// Starts the next transmission of a port if its link is free; asks to be called when it is where it is not.
     #[inline]
-    pub(super) fn kick<S: Store>(
+    pub(super) fn kick<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
+        let due = self.timers.due(port, TimerKind::Transmit);
+        self.kick_overdue(now, port, due, store, outputs);
+    }
+
+    /// As [`Switch::kick`], for a port whose next departure was due at `due`: the time since then, as far as the
+    /// link was free, is the driver's lateness.
+    #[inline]
+    fn kick_overdue<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
+        due: Picos,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> bool {
+    ) {
         let state = &self.ports[port.index()];
         if state.free_at > now || !state.up {
             if state.up && state.has_work() {
                 self.timers.arm(port, TimerKind::Transmit, state.free_at, outputs);
             }
-            return false;
+            return;
         }
         if state.owes_control() && self.send_control(now, port, store, outputs) {
-            return false;
+            return;
         }
-        self.send_queued(now, port, store, outputs)
+        self.send_queued(now, port, due, store, outputs);
     }
 
-    /// Puts the frame whose turn it is on the link of a port, which is free; whether there was one. All state is
-    /// looked up once here: this is half of a frame's way.
+    /// Puts the frame whose turn it is, if there is one, on the link of a port, which is free. All state is looked
+    /// up once here: this is half of a frame's way.
     fn send_queued<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
+        due: Picos,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> bool {
-        let Some(state) = self.ports.get_mut(port.index()) else {
-            return false;
-        };
+    ) {
+        let state = &mut self.ports[port.index()];
         let frames = &mut self.frames;
         let queue = match choose(state, frames, now, port, self.pipeline_latency) {
             Choice::Queue(queue) => queue,
-            Choice::Wait(Picos::NEVER) => return false,
-            Choice::Wait(until) => {
-                self.timers.arm(port, TimerKind::Transmit, until, outputs);
-                return false;
-            }
+            Choice::Wait(Picos::NEVER) => return,
+            Choice::Wait(until) => return self.timers.arm(port, TimerKind::Transmit, until, outputs),
         };
         let id = QueueId::new(port, queue as u8);
         let frame = match frames.pop(id.index()) {
             Some(frame) => *frame,
-            None => return false,
+            None => return,
         };
+        state.late_ps += now.since(due.max(state.free_at)).0;
         release(&mut self.mmu, frames, &frame, id, &mut self.resumed);
         let behind = frames.queued_bytes(id.index());
         if behind == 0 {
@@ -115,7 +118,6 @@ impl Switch {
         if !self.resumed.is_empty() {
             self.resume_groups(now, store, outputs);
         }
-        true
     }
 
     /// As [`Switch::kick`], for MAC control frames alone: called where a data frame could not be waiting for

@@ -277,6 +277,15 @@ impl Switch {
         Ok(())
     }
 
+    /// Starts the measurement of utilisation and deficit anew, on all ports: what came before, such as hosts finding
+    /// each other, is not part of it. Other counters go on.
+    pub fn restart_utilisation(&mut self) {
+        for port in &mut self.ports {
+            port.counters.restart_utilisation();
+            (port.control_busy_ps, port.late_ps) = (0, 0);
+        }
+    }
+
     /// Records received MAC control frames of a port, or stops doing so.
     pub fn record_mac_control(&mut self, port: PortId, on: bool) {
         self.control_log.set(port, on);
@@ -328,6 +337,14 @@ impl Switch {
     /// The buffer limit behind a port's latest drop for `reason`.
     pub fn last_refusal(&self, port: PortId, reason: DropReason) -> Option<Refusal> {
         self.ports[port.index()].refusals[reason as usize]
+    }
+
+    /// Frames dropped for one reason, on all ports and in all classes.
+    pub fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.ports
+            .iter()
+            .flat_map(|port| port.counters.drops[reason as usize])
+            .sum()
     }
 
     /// Adds drops that a port's backend decided before the switch saw the frames.

@@ -210,7 +210,7 @@ impl Port {
     /// utilisation is over the time between the first and the last of those.
     pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
         let duration = self.link.occupied(self.link.mac_len(frame_len));
-        if self.counters.tx_packets > 0 {
+        if self.counters.tx_first_ps != u64::MAX {
             self.control_busy_ps += duration.0;
         }
         duration

@@ -52,6 +52,11 @@ impl Timers {
         is_transmit.then_some(PortId((timer.0 / IDS_PER_PORT) as u16))
     }
 
+    /// When a port's deadline is due; [`Picos::NEVER`] if none is out.
+    pub(crate) fn due(&self, port: PortId, kind: TimerKind) -> Picos {
+        self.out_at[(u32::from(port.0) * IDS_PER_PORT + kind as u32) as usize]
+    }
+
     /// A deadline has come back: what it is about and when it was due; `None` if it was overtaken.
     #[inline]
     pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<(PortId, TimerKind, Picos)> {

@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use crate::driver::Idle;
 
-/// How long the thread looks away while there is traffic.
-const NAP_NS: u64 = 50_000;
+/// The thread looks away for this part of the time that can be made up for, while there is traffic.
+const NAP_PART: u64 = 6;
+/// Shorter naps do not pay for the sleep.
+const NAP_NS_MIN: u64 = 50_000;
+/// Longer naps (of dilated runs) would make pauses wait.
+const NAP_NS_MAX: u64 = 500_000;
 /// A nap may be this late and the NIC still catches up. Virtual machines wake up 50 to 100 us late as a rule.
 const LATENESS_NS: u64 = 150_000;
 /// Longest sleep without traffic: losses of devices and commands are looked for this often.
@@ -30,28 +34,31 @@ pub(super) enum Rest {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Naps {
     spin: bool,
-    nap: bool,
+    /// How long a nap is; `None` where there is no time for one.
+    nap_ns: Option<u64>,
 }
 
 impl Naps {
     /// For hosts of which the fastest can make up for a lateness of `catch_up_ns` wall time.
     pub(super) fn new(idle: Idle, catch_up_ns: u64) -> Naps {
+        let fits = catch_up_ns >= NAP_NS_MIN + LATENESS_NS;
+        let nap_ns = fits.then(|| (catch_up_ns / NAP_PART).clamp(NAP_NS_MIN, NAP_NS_MAX));
         Naps {
             spin: idle == Idle::Spin,
-            nap: catch_up_ns >= NAP_NS + LATENESS_NS,
+            nap_ns,
         }
     }
 
     /// After a turn that did (`busy`) or did not move frames, with the next deadline `ahead_ns` of wall time away.
     pub(super) fn after(&self, busy: bool, ahead_ns: u64) -> Rest {
-        match (self.spin, busy, self.nap) {
-            (true, ..) => Rest::None,
-            (false, true, true) => Rest::Nap(Duration::from_nanos(NAP_NS)),
-            (false, true, false) => Rest::None,
-            (false, false, true) => Rest::Sleep(Duration::from_nanos(ahead_ns.clamp(NAP_NS, SLEEP_NS_MAX))),
+        match (busy, self.nap_ns) {
+            _ if self.spin => Rest::None,
+            (true, Some(nap_ns)) => Rest::Nap(Duration::from_nanos(nap_ns)),
+            (true, None) => Rest::None,
+            (false, Some(nap_ns)) => Rest::Sleep(Duration::from_nanos(ahead_ns.clamp(nap_ns, SLEEP_NS_MAX))),
             // Deadlines nearer than a sleep is exact are waited for awake.
-            (false, false, false) if ahead_ns < LATENESS_NS => Rest::None,
-            (false, false, false) => Rest::Sleep(Duration::from_nanos(
+            (false, None) if ahead_ns < LATENESS_NS => Rest::None,
+            (false, None) => Rest::Sleep(Duration::from_nanos(
                 (ahead_ns - LATENESS_NS / 2).min(SLEEP_NS_MAX),
             )),
         }
@@ -69,12 +76,14 @@ mod tests {
         // 32 frames of 8.8 us, and of 0.9 us.
         let gigabit = Naps::new(Idle::Adaptive, 283_000);
         let ten_gigabit = Naps::new(Idle::Adaptive, 28_300);
+        let dilated = Naps::new(Idle::Adaptive, 2_830_000);
         assert_eq!(gigabit.after(true, 0), Rest::Nap(US(50)));
         assert_eq!(gigabit.after(false, 8_848), Rest::Sleep(US(50)));
+        assert_eq!(dilated.after(true, 0), Rest::Nap(Duration::from_nanos(471_666)));
         assert_eq!(ten_gigabit.after(true, 0), Rest::None);
         assert_eq!(ten_gigabit.after(false, 885), Rest::None);
         assert_eq!(ten_gigabit.after(false, 1_000_000), Rest::Sleep(US(925)));
-        for naps in [gigabit, ten_gigabit] {
+        for naps in [gigabit, dilated, ten_gigabit] {
             assert_eq!(naps.after(false, u64::MAX), Rest::Sleep(US(10_000)));
         }
         assert_eq!(Naps::new(Idle::Spin, 283_000).after(false, u64::MAX), Rest::None);

@@ -140,8 +140,8 @@ fn all_eight_classes_resume_each_at_its_own_time() {
     let at = Picos::from_millis(2);
     let quanta: [u16; 8] = std::array::from_fn(|n| 1_000 * (n as u16 + 1));
     let (_, after) = pause_at(&mut host, at, 0xff, quanta, Picos::from_millis(20));
-    for class in 0..8 {
-        let until = at + RESPONSE + GIGABIT.pause(quanta[class]);
+    for (class, quanta) in quanta.into_iter().enumerate() {
+        let until = at + RESPONSE + GIGABIT.pause(quanta);
         let first = times(&after, class as u32)
             .into_iter()
             .find(|t| *t > at + RESPONSE)

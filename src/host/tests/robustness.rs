@@ -131,7 +131,8 @@ fn configurations_out_of_range_are_refused_with_field_value_and_range() {
         change(&mut config);
         Host::new(&config).map(|_| ()).unwrap_err().to_string()
     };
-    let cases: [(&str, &dyn Fn(&mut HostConfig)); 12] = [
+    type Case = (&'static str, &'static dyn Fn(&mut HostConfig));
+    let cases: [Case; 12] = [
         ("speed is 0 Mb/s", &|c| c.nic.link.speed_mbps = 0),
         ("weights", &|c| c.nic.weights[2] = 0),
         ("dilate is 0", &|c| c.dilate = 0),

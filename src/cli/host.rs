@@ -1,0 +1,132 @@
+//! `xoff host run`: a model host on a network device.
+
+use std::sync::atomic::AtomicBool;
+
+use xoff_dataplane::wire::Ecn;
+
+use super::{HostRun, SendArgument, output};
+use crate::driver::Idle;
+use crate::failure::{Exit, Failure};
+use crate::host::Rate;
+use crate::host::standalone::{
+    DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone,
+};
+use crate::lab::plan::RatePlan;
+use crate::report::{Environment, FlowReport, Report, StealMeter, build, render};
+
+pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
+    if let Some(path) = &arguments.report {
+        output::check_report_path(path)?;
+    }
+    let stop = super::signals::watch()?;
+    let steal = StealMeter::start();
+    let summary = go(&arguments, &stop)?;
+    let report = report(&summary, &arguments, &steal);
+    if let Some(path) = &arguments.report {
+        report.write(path)?;
+    }
+    output::print(&render(&report))?;
+    if let Some(silent) = summary.unresolved.first() {
+        return Err(Failure::environment(format!("nothing was sent to {silent}"))
+            .at(format!("--send {silent}"))
+            .because("it never said its hardware address")
+            .fix("see whether it runs and is reachable, or give the address with mac="));
+    }
+    // Without an end of its own, a run is ended by a signal as it should be.
+    let endless = arguments.duration.is_none() && arguments.send.iter().all(|flow| flow.frames_max.is_none());
+    Ok(if summary.interrupted && !endless {
+        Exit::Interrupted
+    } else {
+        report.exit()
+    })
+}
+
+fn go(arguments: &HostRun, stop: &AtomicBool) -> Result<HostSummary, Failure> {
+    let mut written = Ok(());
+    let ready = |notes: &[String]| {
+        for note in notes {
+            output::note(&format!("note: {note}"));
+        }
+        written = output::print(&format!("ready: host on {}\n", arguments.dev));
+    };
+    let summary = run_standalone(&spec(arguments), stop, ready, |_| {});
+    written?;
+    summary.map_err(|error| failure(error, arguments))
+}
+
+fn spec(arguments: &HostRun) -> HostRunSpec {
+    HostRunSpec {
+        backend: arguments.backend.into(),
+        mac: arguments.mac,
+        addresses: arguments.ip.clone(),
+        speed_mbps: arguments.speed,
+        flows: arguments.send.iter().map(flow).collect(),
+        duration: arguments.duration,
+        response_ns: arguments
+            .pfc_response
+            .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        buffer_bytes: arguments.buffer,
+        dilate: arguments.dilate,
+        idle: Idle::Adaptive,
+        ..HostRunSpec::new(arguments.dev.clone())
+    }
+}
+
+fn flow(argument: &SendArgument) -> SendSpec {
+    SendSpec {
+        dst_ip: argument.to,
+        dst_mac: argument.mac,
+        class: argument.class,
+        dscp: argument.dscp,
+        ecn: if argument.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+        rate: match argument.rate {
+            RatePlan::LinkShare(millionths) => Rate::LinkShare(millionths),
+            RatePlan::WireBitsPerSecond(bits) => Rate::WireBitsPerSecond(bits),
+        },
+        frame_len: argument.frame_bytes,
+        vlan: argument.vlan,
+        frames_max: argument.frames_max,
+    }
+}
+
+fn failure(error: HostRunError, arguments: &HostRun) -> Failure {
+    let exit = match error {
+        HostRunError::Config(_) | HostRunError::FrameLen { .. } | HostRunError::Address(_) => Exit::Usage,
+        HostRunError::Port(_)
+        | HostRunError::Device { .. }
+        | HostRunError::Mtu { .. }
+        | HostRunError::System { .. }
+        | HostRunError::Died { .. } => Exit::Environment,
+    };
+    Failure::new(exit, error.to_string()).at(format!("--dev {}", arguments.dev))
+}
+
+/// Flows that arrived are reported in full. Of those that were sent, only that: what became of them, the far end knows.
+fn report(summary: &HostSummary, arguments: &HostRun, steal: &StealMeter) -> Report {
+    let source = arguments
+        .ip
+        .first()
+        .map_or_else(|| DEFAULT_ADDRESS.to_string(), ToString::to_string);
+    let sent = summary.outcome.results.sent.iter().map(|flow| FlowReport {
+        src: source.clone(),
+        dst: flow.dst_ip.to_string(),
+        class: flow.class,
+        sent_frames: flow.sent_frames,
+        ..FlowReport::default()
+    });
+    let received = summary.received.iter().map(|flow| FlowReport {
+        lossless: arguments.lossless,
+        ..flow.clone()
+    });
+    let environment = Environment {
+        steal_percent: steal.percent(),
+        ..Environment::read()
+    };
+    build(
+        environment,
+        0,
+        &[],
+        sent.chain(received).collect(),
+        summary.taints.clone(),
+    )
+}

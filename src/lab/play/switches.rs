@@ -1,0 +1,121 @@
+//! The switches of a lab.
+
+use std::sync::Arc;
+
+use crate::driver::{Ledger, Options};
+use crate::failure::Failure;
+use crate::lab::child::{Lab, PortAttachment, PortPlace};
+use crate::lab::config::{SwitchSetup, switch_setup};
+use crate::lab::plan::FarEnd;
+use crate::lab::wire::hand_over_tap;
+use crate::net::Netns;
+use crate::ports::{Backend, Opened, Port, PortSpec};
+use crate::session::{SwitchPort, SwitchSession, reaction_budget};
+
+/// Starts every switch of the lab.
+pub(super) fn start(
+    lab: &Lab,
+    options: &Options,
+    ledger: &Ledger,
+) -> Result<Vec<Arc<SwitchSession>>, Failure> {
+    let outside = outside(lab)?;
+    let budget = reaction_budget(options);
+    let mut sessions = Vec::with_capacity(lab.plan.switches.len());
+    for switch in 0..lab.plan.switches.len() {
+        let setup = switch_setup(&lab.plan, switch, lab.options.seed, budget)?;
+        let own = lab
+            .ports
+            .iter()
+            .filter(|port| lab.plan.links[port.link].switch == switch);
+        let ports = own
+            .map(|attachment| switch_port(lab, &setup, attachment, outside.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let session = SwitchSession::start(setup.loaded, setup.resolve, ports, options, ledger.clone())?;
+        sessions.push(Arc::new(session));
+    }
+    Ok(sessions)
+}
+
+/// The namespace of borrowed devices, if there are any.
+fn outside(lab: &Lab) -> Result<Option<Arc<Netns>>, Failure> {
+    if lab.ports.iter().all(|port| port.place == PortPlace::Lab) {
+        return Ok(None);
+    }
+    let copy = lab.outside.try_clone().map_err(|error| {
+        Failure::environment("the network that the lab was started in is out of reach").because(error)
+    })?;
+    Ok(Some(Arc::new(copy)))
+}
+
+fn switch_port(
+    lab: &Lab,
+    setup: &SwitchSetup,
+    attachment: &PortAttachment,
+    outside: Option<&Arc<Netns>>,
+) -> Result<SwitchPort, Failure> {
+    let link = &lab.plan.links[attachment.link];
+    let (backend, netns) = match attachment.place {
+        PortPlace::Lab => (lab.options.backend, None),
+        // What a borrowed device is, is not for --backend to say.
+        PortPlace::Outside => (Backend::Auto, outside.cloned()),
+    };
+    let opened = match link.far {
+        FarEnd::Host(host) => Some(open(lab, setup, attachment, host)?),
+        FarEnd::External(_) => None,
+    };
+    Ok(SwitchPort {
+        name: link.port.clone(),
+        device: attachment.device.clone(),
+        backend,
+        netns,
+        opened,
+    })
+}
+
+/// Opens the switch's end of a cable of the lab's own. A tap is made, and its other end given to the host.
+fn open(lab: &Lab, setup: &SwitchSetup, attachment: &PortAttachment, host: usize) -> Result<Opened, Failure> {
+    let link = &lab.plan.links[attachment.link];
+    let ports = &setup.loaded.resolved.config.ports;
+    let mtu = ports
+        .iter()
+        .find(|port| port.name == link.port)
+        .map_or(link.mtu, |port| port.mtu);
+    let backend = lab.options.backend;
+    let spec = PortSpec {
+        name: link.port.clone(),
+        device: attachment.device.clone(),
+        backend,
+        mtu,
+    };
+    let mut opened =
+        Port::open(&spec).map_err(|error| Failure::environment(error.to_string()).at(&link.source))?;
+    // The lab made both ends and set them right; what a port can tell of its far end is for other people's cables.
+    opened.notes.clear();
+    if backend == Backend::Tap {
+        hand_over_tap(&attachment.device, link, &lab.plan.hosts[host], &lab.hosts[host]).map_err(
+            |error| {
+                Failure::environment("a tap cannot be given to its host")
+                    .at(&link.source)
+                    .because(error)
+            },
+        )?;
+    }
+    Ok(opened)
+}
+
+/// Ports of the lab that have a device and no carrier, as `switch port`.
+pub(super) fn links_down(sessions: &[Arc<SwitchSession>]) -> Vec<String> {
+    use crate::control::Target;
+    let mut down = Vec::new();
+    for session in sessions {
+        let Some(snapshot) = session.snapshot() else {
+            continue;
+        };
+        let without = snapshot
+            .ports
+            .iter()
+            .filter(|port| port.device.is_some() && !port.up);
+        down.extend(without.map(|port| format!("{} {}", snapshot.name, port.name)));
+    }
+    down
+}
