@@ -24,7 +24,7 @@ impl Switch {
         self.control_log.record(now, port, bytes);
         let ingress = &mut self.ports[port.index()];
         let verdict = match MacControl::parse(bytes) {
-            _ if !ingress.up() => Err(DropReason::PortDown),
+            _ if !ingress.up => Err(DropReason::PortDown),
             Err(_) => Err(DropReason::MacControlUnknown),
             // 802.3x: ignored while PFC is on, and without PFC nothing here obeys it yet.
             Ok(MacControl::Pause { .. }) => {

@@ -2,10 +2,11 @@
 
 use super::Switch;
 use super::port::Port;
-use super::timers::TimerKind;
-use crate::egress::{Choice, QueuedFrame};
+use super::timers::{TimerKind, Timers};
+use crate::egress::{Choice, FrameTable, QueuedFrame};
 use crate::frame::{Handle, Store};
-use crate::ids::{PRIORITIES, PortId, QueueId, TimerId};
+use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
+use crate::mmu::Mmu;
 use crate::outputs::{Outputs, Transmit};
 use crate::pfc::bits;
 use crate::time::Picos;
@@ -45,7 +46,7 @@ impl Switch {
         }
     }
 
-    /// Starts the next transmission of a port if its link is free.
+    /// Starts the next transmission of a port if its link is free; asks to be called when it is where it is not.
     #[inline]
     pub(super) fn kick<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
         let due = self.timers.due(port, TimerKind::Transmit);
@@ -63,101 +64,44 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        if !self.link_ready(now, port, outputs) {
-            return;
-        }
-        if self.ports[port.index()].owes_control() && self.send_control(now, port, store, outputs) {
-            return;
-        }
-        match self.choose(now, port) {
-            Choice::Queue(queue) => {
-                let state = &mut self.ports[port.index()];
-                state.late_ps += now.since(due.max(state.free_at)).0;
-                self.depart(now, port, queue, store, outputs);
-            }
-            Choice::Wait(Picos::NEVER) => {}
-            Choice::Wait(until) => self.timers.arm(port, TimerKind::Transmit, until, outputs),
-        }
-    }
-
-    /// As [`Switch::kick`], for MAC control frames alone: called where a data frame could not be waiting for
-    /// anything but the link, so that departures do not nest.
-    pub(super) fn kick_control<S: Store>(
-        &mut self,
-        now: Picos,
-        port: PortId,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) {
-        if self.link_ready(now, port, outputs) {
-            self.send_control(now, port, store, outputs);
-        }
-    }
-
-    /// Whether the link can take a frame now; asks to be called when it can if something waits.
-    #[inline]
-    fn link_ready(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
         let state = &self.ports[port.index()];
-        if !state.up() {
-            return false;
-        }
-        if state.free_at > now {
-            if state.has_work() {
+        if state.free_at > now || !state.up {
+            if state.up && state.has_work() {
                 self.timers.arm(port, TimerKind::Transmit, state.free_at, outputs);
             }
-            return false;
+            return;
         }
-        true
+        if state.owes_control() && self.send_control(now, port, store, outputs) {
+            return;
+        }
+        self.send_queued(now, port, due, store, outputs);
     }
 
-    /// Which queue may send: not paused, not shaped, its head through the pipeline.
-    #[inline]
-    fn choose(&mut self, now: Picos, port: PortId) -> Choice {
-        let state = &mut self.ports[port.index()];
-        let mut candidates = state.sendable();
-        if candidates == 0 {
-            return Choice::Wait(Picos::NEVER);
-        }
-        if let Some(ready) = state.shaper.as_ref().map(|s| s.ready_at()).filter(|&at| at > now) {
-            return Choice::Wait(ready);
-        }
-        let base = port.index() * PRIORITIES;
-        let frames = &self.frames;
-        let mut pipeline = Picos::NEVER;
-        if self.pipeline_latency > Picos::ZERO {
-            for n in bits(candidates) {
-                let ready = frames.head(base + n).map_or(Picos::NEVER, |f| f.ready_at);
-                if ready > now {
-                    candidates &= !(1 << n);
-                    pipeline = pipeline.min(ready);
-                }
-            }
-        }
-        let head_len = |n: usize| frames.head(base + n).map_or(0, |f| f.mac_len);
-        match state.scheduler.choose(now, candidates, head_len) {
-            Choice::Wait(until) => Choice::Wait(until.min(pipeline)),
-            queue => queue,
-        }
-    }
-
-    /// Puts the head of a queue on the link.
-    #[inline]
-    fn depart<S: Store>(
+    /// Puts the frame whose turn it is, if there is one, on the link of a port, which is free. All state is looked
+    /// up once here: this is half of a frame's way.
+    fn send_queued<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
-        queue: usize,
+        due: Picos,
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        let index = port.index() * PRIORITIES + queue;
-        let frame = match self.frames.pop(index) {
+        let state = &mut self.ports[port.index()];
+        let frames = &mut self.frames;
+        let queue = match choose(state, frames, now, port, self.pipeline_latency) {
+            Choice::Queue(queue) => queue,
+            Choice::Wait(Picos::NEVER) => return,
+            Choice::Wait(until) => return self.timers.arm(port, TimerKind::Transmit, until, outputs),
+        };
+        let id = QueueId::new(port, queue as u8);
+        let frame = match frames.pop(id.index()) {
             Some(frame) => *frame,
             None => return,
         };
-        self.release(&frame, QueueId::new(port, queue as u8));
-        let behind = self.frames.queued_bytes(index);
-        let state = &mut self.ports[port.index()];
+        state.late_ps += now.since(due.max(state.free_at)).0;
+        release(&mut self.mmu, frames, &frame, id, &mut self.resumed);
+        let behind = frames.queued_bytes(id.index());
         if behind == 0 {
             state.backlog &= !(1 << queue);
         }
@@ -170,36 +114,35 @@ impl Switch {
         }
         let duration = state.link.occupied(frame.mac_len);
         state.count_departure(now, queue, &frame, duration);
-        self.occupy(now, port, frame.frame, duration, outputs);
+        occupy(state, &mut self.timers, now, port, frame.frame, duration, outputs);
         if !self.resumed.is_empty() {
             self.resume_groups(now, store, outputs);
         }
     }
 
-    /// The link carries a frame from `now` on.
-    #[inline]
-    fn occupy(&mut self, now: Picos, port: PortId, frame: Handle, duration: Picos, outputs: &mut Outputs) {
-        let state = &mut self.ports[port.index()];
-        let end = now.saturating_add(duration);
-        state.free_at = end;
-        outputs.transmits.push(Transmit {
-            port,
-            frame,
-            start: now,
-            end,
-        });
-        if state.has_work() {
-            self.timers.arm(port, TimerKind::Transmit, end, outputs);
+    /// As [`Switch::kick`], for MAC control frames alone: called where a data frame could not be waiting for
+    /// anything but the link, so that departures do not nest.
+    pub(super) fn kick_control<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let state = &self.ports[port.index()];
+        if !state.up || !state.owes_control() {
+            return;
         }
+        if state.free_at > now {
+            self.timers.arm(port, TimerKind::Transmit, state.free_at, outputs);
+            return;
+        }
+        self.send_control(now, port, store, outputs);
     }
 
-    /// Gives a departing or discarded frame's cells back; groups that may resume are noted in `self.resumed`.
-    #[inline]
+    /// Gives a discarded frame's cells back; groups that may resume are noted in `self.resumed`.
     pub(super) fn release(&mut self, frame: &QueuedFrame, queue: QueueId) {
-        self.mmu.release_egress(queue, frame.cells);
-        if let Some((pg, cells)) = self.frames.settle(frame.charge) {
-            self.mmu.release_ingress(pg, cells, &mut self.resumed);
-        }
+        release(&mut self.mmu, &mut self.frames, frame, queue, &mut self.resumed);
     }
 
     /// Tells the peers of groups that have room again to go on.
@@ -232,7 +175,7 @@ impl Switch {
             return false;
         };
         let duration = state.control_duration(store.frame_len(frame));
-        self.occupy(now, port, frame, duration, outputs);
+        occupy(state, &mut self.timers, now, port, frame, duration, outputs);
         true
     }
 
@@ -261,8 +204,77 @@ impl Switch {
         let duration = state.control_duration(mac_control::FRAME_LEN as u32);
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
-        self.occupy(now, port, frame, duration, outputs);
+        occupy(state, &mut self.timers, now, port, frame, duration, outputs);
         true
+    }
+}
+
+/// Which queue may send: not paused, not shaped, its head through the pipeline.
+#[inline]
+fn choose(state: &mut Port, frames: &FrameTable, now: Picos, port: PortId, pipeline: Picos) -> Choice {
+    let mut candidates = state.sendable();
+    if candidates == 0 {
+        return Choice::Wait(Picos::NEVER);
+    }
+    if let Some(shaper) = &state.shaper
+        && shaper.ready_at() > now
+    {
+        return Choice::Wait(shaper.ready_at());
+    }
+    let base = port.index() * PRIORITIES;
+    let mut ready_at = Picos::NEVER;
+    if pipeline > Picos::ZERO {
+        for n in bits(candidates) {
+            let ready = frames.head(base + n).map_or(Picos::NEVER, |f| f.ready_at);
+            if ready > now {
+                candidates &= !(1 << n);
+                ready_at = ready_at.min(ready);
+            }
+        }
+    }
+    let head_len = |n: usize| frames.head(base + n).map_or(0, |f| f.mac_len);
+    match state.scheduler.choose(now, candidates, head_len) {
+        Choice::Wait(until) => Choice::Wait(until.min(ready_at)),
+        queue => queue,
+    }
+}
+
+/// The link of a port carries a frame from `now` on.
+#[inline]
+fn occupy(
+    state: &mut Port,
+    timers: &mut Timers,
+    now: Picos,
+    port: PortId,
+    frame: Handle,
+    duration: Picos,
+    outputs: &mut Outputs,
+) {
+    let end = now.saturating_add(duration);
+    state.free_at = end;
+    outputs.transmits.push(Transmit {
+        port,
+        frame,
+        start: now,
+        end,
+    });
+    if state.has_work() {
+        timers.arm(port, TimerKind::Transmit, end, outputs);
+    }
+}
+
+/// Gives a frame's cells back on both sides.
+#[inline]
+fn release(
+    mmu: &mut Mmu,
+    frames: &mut FrameTable,
+    frame: &QueuedFrame,
+    queue: QueueId,
+    resumed: &mut Vec<PgId>,
+) {
+    mmu.release_egress(queue, frame.cells);
+    if let Some((pg, cells)) = frames.settle(frame.charge) {
+        mmu.release_ingress(pg, cells, resumed);
     }
 }
 

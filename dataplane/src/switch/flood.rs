@@ -63,7 +63,7 @@ impl Switch {
         let mut refused: Option<Drop> = None;
         for index in 0..self.vlans.members(transit.vlan).len() {
             let to = self.vlans.members(transit.vlan)[index];
-            if to == transit.from || !self.ports[to.index()].up() {
+            if to == transit.from || !self.ports[to.index()].up {
                 continue;
             }
             let leg = self

@@ -141,7 +141,7 @@ impl Switch {
     fn find_way<S: Store>(&mut self, transit: &mut Transit, store: &S) -> Result<Way, DropReason> {
         let (now, from) = (transit.now, transit.from);
         let ingress = &self.ports[from.index()];
-        if !ingress.up() {
+        if !ingress.up {
             return Err(DropReason::PortDown);
         }
         let Some((destination, source)) = Mac::of_frame(store.prefix(transit.frame)) else {
@@ -251,7 +251,7 @@ impl Switch {
     #[inline]
     pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, DropReason> {
         let egress = &self.ports[to.index()];
-        if !egress.up() {
+        if !egress.up {
             return Err(DropReason::L3EgressLinkDown);
         }
         let Some(edit) = self

@@ -124,7 +124,7 @@ impl Switch {
             self.fdb.flush();
         }
         self.mmu.reconfigure(config, &mut self.resumed);
-        let was_up: Vec<bool> = self.ports.iter().map(Port::up).collect();
+        let was_up: Vec<bool> = self.ports.iter().map(|port| port.up).collect();
         for (state, port) in self.ports.iter_mut().zip(&config.ports) {
             state.configure(port, config.mark_point);
         }
@@ -132,7 +132,7 @@ impl Switch {
         for (index, was_up) in was_up.into_iter().enumerate() {
             let port = PortId(index as u16);
             self.restate_pauses(now, port);
-            match (was_up, self.ports[index].up()) {
+            match (was_up, self.ports[index].up) {
                 (true, false) => self.bring_down(now, port, store, outputs),
                 (false, true) => self.ports[index].generator.announce(),
                 _ => {}
@@ -170,6 +170,7 @@ impl Switch {
             return;
         }
         state.link_up = up;
+        state.up = state.admin_up && up;
         if up {
             state.generator.announce();
             self.kick(now, port, store, outputs);
@@ -229,7 +230,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Handle> {
-        if !self.ports[port.index()].up() || self.frames.room() == 0 {
+        if !self.ports[port.index()].up || self.frames.room() == 0 {
             return Err(frame);
         }
         let queue = usize::from(queue) % PRIORITIES;
@@ -268,7 +269,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Result<(), Handle> {
         let state = &mut self.ports[port.index()];
-        if !state.up() || state.control.len() >= CONTROL_FRAMES_MAX {
+        if !state.up || state.control.len() >= CONTROL_FRAMES_MAX {
             return Err(frame);
         }
         state.control.push_back(frame);
@@ -281,7 +282,7 @@ impl Switch {
     pub fn restart_utilisation(&mut self) {
         for port in &mut self.ports {
             port.counters.restart_utilisation();
-            port.late_ps = 0;
+            (port.control_busy_ps, port.late_ps) = (0, 0);
         }
     }
 
@@ -325,7 +326,7 @@ impl Switch {
 
     /// A port's link and administrative state together.
     pub fn is_up(&self, port: PortId) -> bool {
-        self.ports[port.index()].up()
+        self.ports[port.index()].up
     }
 
     /// A port's counters, running pauses included up to `now`.

@@ -24,6 +24,8 @@ pub(crate) struct Port {
     pub(crate) link: Line,
     pub(crate) admin_up: bool,
     pub(crate) link_up: bool,
+    /// Both of them.
+    pub(crate) up: bool,
     /// Cleared to hold data back while control frames still leave (SAI tests block egress this way).
     pub(crate) tx_enabled: bool,
     pub(crate) classify: ClassMaps,
@@ -63,6 +65,7 @@ impl Port {
             link: Line::new(port.link),
             admin_up: port.admin_up,
             link_up: false,
+            up: false,
             tx_enabled: true,
             classify: port.classify,
             pfc: port.pfc,
@@ -92,6 +95,7 @@ impl Port {
         self.mtu = port.mtu;
         self.link = Line::new(port.link);
         self.admin_up = port.admin_up;
+        self.up = self.admin_up && self.link_up;
         self.classify = port.classify;
         self.pfc = port.pfc;
         self.generator
@@ -110,10 +114,6 @@ impl Port {
         self.early_wred = bits(0xff)
             .filter(|&n| self.wred[n].is_some_and(early))
             .fold(0, |mask, n| mask | 1 << n);
-    }
-
-    pub(crate) fn up(&self) -> bool {
-        self.admin_up && self.link_up
     }
 
     /// The traffic class of a frame that arrives here.
@@ -210,7 +210,7 @@ impl Port {
     /// utilisation is over the time between the first and the last of those.
     pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
         let duration = self.link.occupied(self.link.mac_len(frame_len));
-        if self.counters.tx_packets > 0 {
+        if self.counters.tx_first_ps != u64::MAX {
             self.control_busy_ps += duration.0;
         }
         duration
