@@ -162,6 +162,9 @@ impl Worker {
                     &mut transmit,
                     |switch, _, _, _| switch.add_backend_drops(port, reason, frames),
                 ),
+                PortEvent::Opened { port, backend } => {
+                    self.facts[port.index()].backend = Some(backend.to_owned());
+                }
                 PortEvent::Lost { port, frames } => {
                     let facts = &mut self.facts[port.index()];
                     facts.lost += frames;

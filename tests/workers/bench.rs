@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use xoff::control::{Address, Client};
-use xoff::net::{Netns, add_veth};
+use xoff::net::{Netns, add_veth, delete_link};
 use xoff::report::{PortReport, SwitchReport};
 
 use crate::far::Far;
@@ -34,6 +34,7 @@ pub(crate) fn plug(n: usize) -> Result<Far, Failed> {
     Far::open(&Netns::current()?, &format!("h{n}"))
 }
 
+/// A switch and the far ends of its cables.
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) fars: Vec<Far>,
@@ -142,6 +143,14 @@ impl Bench {
             let message = failed.message().unwrap_or_default();
             format!("{message}; the last counters: {last:?}").into()
         })
+    }
+
+    /// Takes the cable of port `n` away.
+    pub(crate) fn unplug(&mut self, n: usize) -> Result<(), Failed> {
+        delete_link(&format!("v{n}"))?;
+        // A socket says once that its device is gone.
+        let _ = self.fars[n].collect();
+        Ok(())
     }
 
     /// Ends it with a signal.

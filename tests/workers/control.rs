@@ -155,7 +155,7 @@ fn apply() -> Result<Completion, Failed> {
     fs::write(bench.path("new.json"), new.to_string())?;
     let mut wrong = new.clone();
     wrong["PORT"]["Ethernet4"]["speed"] = "fast".into();
-    wrong["PORT_QOS_MAP"]["Ethernet8"]["dscp_to_tc_map"] = "NONE".into();
+    wrong["DSCP_TO_TC_MAP"]["M"]["8"] = "99".into();
     fs::write(bench.path("wrong.json"), wrong.to_string())?;
 
     let refused = bench.ask(&["config", "apply", "wrong.json"])?;
@@ -165,13 +165,7 @@ fn apply() -> Result<Completion, Failed> {
         "exit code of an invalid configuration",
     )?;
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    for word in [
-        "wrong.json",
-        "PORT|Ethernet4",
-        "fast",
-        "PORT_QOS_MAP|Ethernet8",
-        "NONE",
-    ] {
+    for word in ["wrong.json", "PORT|Ethernet4", "fast", "DSCP_TO_TC_MAP|M", "99"] {
         check(words.contains(word), || format!("no {word:?} in {words}"))?;
     }
     let dry = bench.ask(&["config", "apply", "new.json", "--dry-run"])?;
