@@ -11,6 +11,7 @@ use crate::frames::{control, ip, pfc, qos, station};
 use crate::support::{Needs, Reporting, check, same};
 
 pub(crate) const TESTS: &[Reporting] = &[
+    ("what_was_dropped_last_is_in_the_report", Needs::Netns, last_drops),
     ("counters_are_what_was_sent", Needs::Netns, counters),
     (
         "a_configuration_changes_while_traffic_goes_on",
@@ -232,6 +233,29 @@ fn apply() -> Result<Completion, Failed> {
         "dropped",
     )?;
     bench.end(Signal::SIGTERM)?.in_order()?;
+    Ok(Completion::Completed)
+}
+
+/// A port's backend tells the switch now and then what it dropped; at the end it is not to be forgotten.
+fn last_drops() -> Result<Completion, Failed> {
+    for workers in ["1", "3"] {
+        xoff::net::Netns::create()?.run(|| -> Result<(), Failed> {
+            let mut bench = Bench::start(&qos(), 4, &["--workers", workers])?;
+            bench.fars[0].send(&ip([0xff; 6], station(10, 0, 0), 0, 0, 1530))?;
+            bench.fars[0].send(&ip([0xff; 6], station(10, 0, 0), 0, 0, 60))?;
+            bench.wait("the frame behind it is in", |switch| {
+                switch.ports[0].rx_packets == 1
+            })?;
+            let ended = bench.end(Signal::SIGTERM)?;
+            ended.in_order()?;
+            let port = &ended.switch()?.ports[0];
+            same(
+                port.drops.get("XOFF_OVERSIZED"),
+                Some(&1),
+                &format!("oversized frames, {workers} workers"),
+            )
+        })??;
+    }
     Ok(Completion::Completed)
 }
 

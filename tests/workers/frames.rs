@@ -198,7 +198,7 @@ impl Maker {
 
     /// A frame of any kind.
     fn any(&mut self, from: usize) -> Sent {
-        let (id, class) = (self.id(), self.below(8) as u8);
+        let (id, kind, class) = (self.id(), self.below(20), self.below(8) as u8);
         let to = (from + 1 + self.below(PORTS - 1)) % PORTS;
         let len = 60 + self.below(1455);
         let (src, dst) = (station(VLAN10, from, class), station(VLAN10, to, 0));
@@ -213,7 +213,7 @@ impl Maker {
         };
         let unicast = Fate::To(vec![to]);
         let flood = others(VLAN10, from);
-        match id % 20 {
+        match kind {
             0 => in_vlan10(ip([0x02, 0x78, 0xff, 0, 0, 1], src, class, id, len), flood),
             1 => in_vlan10(ip([0x33, 0x33, 0, 0, 0, 9], src, class, id, len), flood),
             2 => in_vlan10(other(dst, plain, local, id, 24 + len % 36), unicast),
@@ -238,7 +238,7 @@ impl Maker {
                 ),
                 Fate::Dropped("L2_LOOPBACK_FILTER"),
             ),
-            9 => untagged(pfc(4, (id / 20 % 2) as u16), Fate::Pfc),
+            9 => untagged(pfc(4, u16::from(class % 2)), Fate::Pfc),
             10 => untagged(control(0x0001, &[0xff, 0xff]), Fate::Pause),
             11 => untagged(control(0x0102, &[]), Fate::Dropped("XOFF_MAC_CONTROL_UNKNOWN")),
             12 => untagged(ip(dst, src, class, id, 1530), Fate::Refused("XOFF_OVERSIZED")),
@@ -266,9 +266,9 @@ impl Maker {
     fn vlan20(&self, from: usize, class: u8, id: u32, len: usize) -> Sent {
         let src = station(VLAN20, from, class);
         let to = 1 + from % 3;
-        let (dst, fate) = match (from, id % 40) {
+        let (dst, fate) = match (from, class % 2) {
             (0, _) => (station(VLAN20, to, 0), Fate::Dropped("INGRESS_VLAN_FILTER")),
-            (_, 4) => (station(VLAN20, to, 0), Fate::To(vec![to])),
+            (_, 0) => (station(VLAN20, to, 0), Fate::To(vec![to])),
             _ => ([0xff; 6], others(VLAN20, from)),
         };
         self.sent(VLAN20, from, ip(dst, src, class, id, len), fate)
