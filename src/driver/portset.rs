@@ -30,6 +30,8 @@ pub(crate) enum PortEvent {
     Note(String),
     /// The kernel lost frames.
     Lost { port: PortId, frames: u64 },
+    /// A device that was not there is open now.
+    Opened { port: PortId, backend: &'static str },
 }
 
 /// Where received frames go.
@@ -183,6 +185,10 @@ impl PortSet {
     pub(crate) fn watch(&mut self) -> Vec<PortEvent> {
         while let Ok(Opening { port: id, opened }) = self.opened.try_recv() {
             if let Some(owned) = self.ports.iter_mut().find(|p| p.id == id) {
+                self.events.push(PortEvent::Opened {
+                    port: id,
+                    backend: opened.backend(),
+                });
                 owned.port = Some(*opened);
             }
         }

@@ -193,6 +193,9 @@ impl Worker {
                 }
                 // Once per port and cause, and no journal is kept that could say it later.
                 PortEvent::Note(note) => eprintln!("warning: {note}"),
+                PortEvent::Opened { port, backend } => {
+                    self.facts[port.index()].backend = Some(backend.to_owned());
+                }
                 PortEvent::Lost { port, frames } => {
                     let facts = &mut self.facts[port.index()];
                     facts.lost += frames;

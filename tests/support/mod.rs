@@ -30,6 +30,9 @@ pub(crate) type Named = (&'static str, fn() -> Result<(), Failed>);
 /// A test: its name, what it takes, and what it does.
 pub(crate) type Needing = (&'static str, Needs, fn() -> Result<(), Failed>);
 
+/// As [`Named`], for a test that may find only on its way that this machine cannot tell.
+pub(crate) type Reporting = (&'static str, Needs, fn() -> Result<Completion, Failed>);
+
 /// Set for a copy of the test program that is to do nothing but live, see [`Holder`].
 const HOLD: &str = "XOFF_TEST_HOLD";
 
@@ -62,22 +65,39 @@ pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
 /// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
 /// has to be called before there is a second thread. What a machine does not allow is skipped with the reason.
 pub(crate) fn run(tests: &[Needing]) -> ExitCode {
+    let tests = tests.iter().map(|&(name, needs, test)| {
+        let test = move || test().map(|()| Completion::Completed);
+        (name, needs, test)
+    });
+    run_trials(Arguments::from_args(), tests)
+}
+
+/// As [`run`], one test at a time: for tests that drive a switch in wall time, each with several threads.
+pub(crate) fn run_one_by_one(tests: &[Reporting]) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    run_trials(arguments, tests.iter().copied())
+}
+
+fn run_trials<T>(arguments: Arguments, tests: impl Iterator<Item = (&'static str, Needs, T)>) -> ExitCode
+where
+    T: FnOnce() -> Result<Completion, Failed> + Send + 'static,
+{
     if std::env::var_os(HOLD).is_some() {
         // Until the other end of the pipe is closed, which the kernel does when the test program dies.
         let _ = io::stdin().read_to_end(&mut Vec::new());
         return ExitCode::SUCCESS;
     }
-    let arguments = Arguments::from_args();
     let no_netns = no_netns();
     let no_tun = no_netns.clone().or_else(no_tun);
-    let trials = tests.iter().map(|&(name, needs, test)| {
+    let trials = tests.map(|(name, needs, test)| {
         let refusal = match needs {
             Needs::Netns => no_netns.clone(),
             Needs::Tun => no_tun.clone(),
         };
         Trial::ignorable_test(name, move || match refusal {
             Some(reason) => Ok(Completion::ignored_with(reason)),
-            None => Netns::create()?.run(test)?.map(|()| Completion::Completed),
+            None => Netns::create()?.run(test)?,
         })
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()

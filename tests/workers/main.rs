@@ -1,0 +1,26 @@
+//! A running switch as a whole: its workers, its devices, its control socket, and the lab that it is for.
+
+mod bench;
+mod control;
+mod devices;
+mod equality;
+#[path = "../ports/far.rs"]
+mod far;
+mod frames;
+mod incast;
+mod pinning;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let groups = [
+        equality::TESTS,
+        pinning::TESTS,
+        devices::TESTS,
+        control::TESTS,
+        incast::TESTS,
+    ];
+    support::run_one_by_one(&groups.concat())
+}
