@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
-use support::{Named, Needs, check, run_in_namespaces, same, wait_for};
+use support::{Named, check, run_in_namespaces, same, wait_for};
 use xoff::driver::clock::{ModelClock, monotonic_ns};
 use xoff::driver::{Idle, Ledger};
 use xoff::host::runtime::{AttachedHost, HostOutcome, RunningHosts, RuntimeOptions, drain, spawn};
@@ -25,27 +25,19 @@ use xoff_dataplane::wire::Ecn;
 const TESTS: &[Named] = &[
     (
         "two_hosts_alone_find_each_other_and_lose_nothing",
-        Needs::Netns,
         two_hosts_alone_find_each_other_and_lose_nothing,
     ),
     (
         "a_slow_host_stops_a_real_sender_and_nothing_is_lost",
-        Needs::Netns,
         a_slow_host_stops_a_real_sender_and_nothing_is_lost,
     ),
-    (
-        "several_hosts_share_a_thread",
-        Needs::Netns,
-        several_hosts_share_a_thread,
-    ),
+    ("several_hosts_share_a_thread", several_hosts_share_a_thread),
     (
         "a_device_that_disappears_taints_and_ends_its_host_alone",
-        Needs::Netns,
         a_device_that_disappears_taints_and_ends_its_host_alone,
     ),
     (
         "impossible_runs_are_refused_with_the_fix",
-        Needs::Netns,
         impossible_runs_are_refused_with_the_fix,
     ),
 ];

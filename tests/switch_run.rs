@@ -11,28 +11,24 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{Named, Needs, check, run_in_namespaces, same, wait_for};
+use support::{Named, check, run_in_namespaces, same, wait_for};
 use xoff::net::add_veth;
 
 const TESTS: &[Named] = &[
     (
         "runs_answers_and_ends_with_a_report",
-        Needs::Netns,
         runs_answers_and_ends_with_a_report,
     ),
     (
         "a_new_configuration_is_taken_whole_or_not_at_all",
-        Needs::Netns,
         a_new_configuration_is_taken_whole_or_not_at_all,
     ),
     (
         "a_live_control_socket_is_not_taken",
-        Needs::Netns,
         a_live_control_socket_is_not_taken,
     ),
     (
         "hosts_on_both_sides_exchange_frames",
-        Needs::Netns,
         hosts_on_both_sides_exchange_frames,
     ),
 ];

@@ -12,7 +12,7 @@ use xoff_dataplane::wire::{Addresses, BthFields, Extension, Opcode, Path, Reth, 
 use xoff_dataplane::{Arrival, Deadline, Handle, LinkTiming, Outputs, Picos, PortId, Store, Switch, Verdict};
 
 /// Frames per burst.
-pub const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 /// A message of 1 KiB: 1082 octets with Ethernet, IPv4, UDP, BTH, RETH and ICRC.
 const PAYLOAD: usize = 1_008;
 const SENDERS: u16 = 4;
@@ -23,11 +23,12 @@ const STATIONS: u8 = 13;
 const STANDING: usize = 256;
 
 /// A switch under steady load, and the frames that go round through it.
-pub struct Workload {
+pub(crate) struct Workload {
     switch: Switch,
     store: VecStore,
     outputs: Outputs,
     now: Picos,
+    bursts: u64,
     /// When the receiver's link wants to be served.
     due: Option<Deadline>,
     /// Frames out of the switch, to arrive again: used in the order of their departure, as slots of a ring are.
@@ -38,13 +39,14 @@ pub struct Workload {
 
 impl Workload {
     /// Learns all addresses and fills the receiver's queues.
-    pub fn new() -> Workload {
+    pub(crate) fn new() -> Workload {
         let config = config();
         let mut new = Workload {
             switch: Switch::new(&config),
             store: VecStore::new(STANDING + 2 * BURST),
             outputs: Outputs::with_capacity(4 * BURST),
             now: Picos::ZERO,
+            bursts: 0,
             due: None,
             idle: std::collections::VecDeque::with_capacity(STANDING + 2 * BURST),
             ingress: Vec::new(),
@@ -67,14 +69,20 @@ impl Workload {
         new
     }
 
+    /// Bursts so far.
+    pub(crate) fn bursts(&self) -> u64 {
+        self.bursts
+    }
+
     /// A burst arrives, and as many frames leave.
-    pub fn burst(&mut self) {
+    pub(crate) fn burst(&mut self) {
+        self.bursts += 1;
         self.arrive(BURST);
         self.depart(BURST);
     }
 
     /// Panics unless the load was what it should have been: nothing lost, marks, learnt addresses.
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         self.switch.check();
         let counters = |port| self.switch.port_counters(self.now, PortId(port));
         assert!((0..=RECEIVER).all(|port| counters(port).dropped() == 0), "drops");

@@ -28,7 +28,10 @@ pub struct ModelClock {
 impl ModelClock {
     /// A clock that reads zero at wall time `epoch_ns`.
     pub fn new(epoch_ns: u64, dilate: u32) -> ModelClock {
-        ModelClock { epoch_ns, dilate: u64::from(dilate.max(1)) }
+        ModelClock {
+            epoch_ns,
+            dilate: u64::from(dilate.max(1)),
+        }
     }
 
     /// The model time at a wall time; zero before the epoch.
@@ -44,7 +47,8 @@ impl ModelClock {
     /// The wall time of a model time, rounded up, so that waiting until then is waiting long enough.
     pub fn wall_ns(&self, at: Picos) -> u64 {
         let wall = u128::from(at.0) * u128::from(self.dilate);
-        self.epoch_ns.saturating_add(u64::try_from(wall.div_ceil(1_000)).unwrap_or(u64::MAX))
+        self.epoch_ns
+            .saturating_add(u64::try_from(wall.div_ceil(1_000)).unwrap_or(u64::MAX))
     }
 }
 

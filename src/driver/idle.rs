@@ -36,7 +36,10 @@ pub(crate) struct IdlePolicy {
 
 impl IdlePolicy {
     pub(crate) fn new(idle: Idle) -> IdlePolicy {
-        IdlePolicy { idle, worked_at_ns: 0 }
+        IdlePolicy {
+            idle,
+            worked_at_ns: 0,
+        }
     }
 
     /// There was work at this wall time.
@@ -73,9 +76,15 @@ mod tests {
         let mut policy = IdlePolicy::new(Idle::Adaptive);
         policy.worked(1_000_000);
         assert_eq!(policy.sleep_for(1_010_000, None), None);
-        assert_eq!(policy.sleep_for(1_100_000, None), Some(Duration::from_millis(100)));
+        assert_eq!(
+            policy.sleep_for(1_100_000, None),
+            Some(Duration::from_millis(100))
+        );
         assert_eq!(policy.sleep_for(1_100_000, Some(1_150_000)), None);
-        assert_eq!(policy.sleep_for(1_100_000, Some(2_140_000)), Some(Duration::from_millis(1)));
+        assert_eq!(
+            policy.sleep_for(1_100_000, Some(2_140_000)),
+            Some(Duration::from_millis(1))
+        );
         assert_eq!(IdlePolicy::new(Idle::Spin).sleep_for(1 << 40, None), None);
     }
 }

@@ -71,18 +71,37 @@ pub(crate) fn pair(
     let (up_in, up_out) = RingBuffer::new(RING);
     let (down_in, down_out) = RingBuffer::new(RING);
     let bell = Bell::new()?;
-    let remote = Remote { up: up_out, down: down_in, bell: bell.clone(), supplied: [0; 2], rang: false };
+    let remote = Remote {
+        up: up_out,
+        down: down_in,
+        bell: bell.clone(),
+        supplied: [0; 2],
+        rang: false,
+    };
     let slots = SlotCache::new(arena, 2 * STOCK, 2 * STOCK);
     let idle = IdlePolicy::new(idle);
-    Ok((remote, IoWorker { ports, slots, up: up_in, down: down_out, bell, switch_bell, idle, stop }))
+    Ok((
+        remote,
+        IoWorker {
+            ports,
+            slots,
+            up: up_in,
+            down: down_out,
+            bell,
+            switch_bell,
+            idle,
+            stop,
+        },
+    ))
 }
 
 impl Remote {
     /// Takes the next entry.
-    pub(crate) fn take(&mut self) -> Option<Up> {
+    pub(crate) fn take(&mut self, arena: &Arena) -> Option<Up> {
         let message = self.up.pop().ok()?;
         if let Up::Received { frame, .. } = &message {
-            let class = SlotClass::for_frame(frame.frame_len as usize).unwrap_or(SlotClass::Large);
+            // Not by its length: a short frame lies in a large slot when small ones had run out.
+            let class = arena.class(frame.frame);
             let supplied = &mut self.supplied[class as usize];
             *supplied = supplied.saturating_sub(1);
         }
@@ -108,7 +127,9 @@ impl Remote {
                 continue;
             }
             while self.supplied[class as usize] < STOCK && self.down.slots() > RING / 2 {
-                let Some(slot) = store.take_class(class) else { break };
+                let Some(slot) = store.take_class(class) else {
+                    break;
+                };
                 if self.down.push(Down::Slot(slot)).is_err() {
                     store.release(slot);
                     break;
@@ -121,7 +142,6 @@ impl Remote {
             self.bell.ring();
         }
     }
-
 }
 
 impl IoWorker {
@@ -201,7 +221,11 @@ impl IoWorker {
         };
         self.bell.about_to_sleep();
         if self.down.is_empty() && !self.stop.load(Ordering::Relaxed) {
-            let limit = if self.ports.all_wake() { limit } else { super::POLLED_SLEEP };
+            let limit = if self.ports.all_wake() {
+                limit
+            } else {
+                super::POLLED_SLEEP
+            };
             sleep_on(self.ports.fds().chain([self.bell.fd()]), limit);
         }
         self.bell.awake();

@@ -32,7 +32,10 @@ impl AttachedPort {
             None => Port::open(&self.spec),
             Some(netns) => netns
                 .run(|| Port::open(&self.spec))
-                .map_err(|source| PortError::Net { port: self.spec.name.clone(), source })?,
+                .map_err(|source| PortError::Net {
+                    port: self.spec.name.clone(),
+                    source,
+                })?,
         }
     }
 }
@@ -77,9 +80,16 @@ fn try_open(
     owners: &BTreeMap<PortId, Sender<Opening>>,
     port: PortId,
 ) -> bool {
-    let (Some(how), Some(owner)) = (attached.get(&port), owners.get(&port)) else { return true };
+    let (Some(how), Some(owner)) = (attached.get(&port), owners.get(&port)) else {
+        return true;
+    };
     match how.open() {
-        Ok(opened) => owner.send(Opening { port, opened: Box::new(opened.port) }).is_ok(),
+        Ok(opened) => owner
+            .send(Opening {
+                port,
+                opened: Box::new(opened.port),
+            })
+            .is_ok(),
         Err(_) => false,
     }
 }

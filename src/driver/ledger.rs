@@ -52,6 +52,9 @@ mod tests {
         ledger.taint(9, "frames lost (3)".into());
         let taints = ledger.taints();
         assert_eq!(taints.len(), 2);
-        assert_eq!((taints[0].since_ns, taints[0].cause.as_str()), (5, "stall (21 ms)"));
+        assert_eq!(
+            (taints[0].since_ns, taints[0].cause.as_str()),
+            (5, "stall (21 ms)")
+        );
     }
 }

@@ -31,11 +31,18 @@ pub fn assign(pin: &Pin, threads: usize, allowed: &[usize]) -> (Vec<Option<usize
         }
         Pin::List(list) => {
             let refused: Vec<_> = list.iter().filter(|core| !allowed.contains(core)).collect();
-            let cores = (0..threads).map(|n| list.get(n).copied().filter(|c| allowed.contains(c))).collect();
+            let cores = (0..threads)
+                .map(|n| list.get(n).copied().filter(|c| allowed.contains(c)))
+                .collect();
             let note = if !refused.is_empty() {
-                Some(format!("--pin names cores {refused:?}, but only {allowed:?} are allowed: those threads are not pinned"))
+                Some(format!(
+                    "--pin names cores {refused:?}, but only {allowed:?} are allowed: those threads are not pinned"
+                ))
             } else if list.len() < threads {
-                Some(format!("--pin names {} cores for {threads} threads: the last ones are not pinned", list.len()))
+                Some(format!(
+                    "--pin names {} cores for {threads} threads: the last ones are not pinned",
+                    list.len()
+                ))
             } else {
                 None
             };
@@ -74,7 +81,10 @@ mod tests {
 
     #[test]
     fn a_list_is_taken_in_order_and_foreign_cores_are_named() {
-        assert_eq!(assign(&Pin::List(vec![5, 3]), 2, &[3, 5]), (vec![Some(5), Some(3)], None));
+        assert_eq!(
+            assign(&Pin::List(vec![5, 3]), 2, &[3, 5]),
+            (vec![Some(5), Some(3)], None)
+        );
         let (cores, note) = assign(&Pin::List(vec![9, 3]), 2, &[3, 5]);
         assert_eq!(cores, [None, Some(3)]);
         assert!(note.is_some_and(|n| n.contains('9')));

@@ -21,7 +21,13 @@ pub(crate) enum PortEvent {
     /// The link came up or went down.
     Link { port: PortId, up: bool },
     /// A backend dropped frames and says why.
-    Dropped { port: PortId, reason: DropReason, frames: u64 },
+    Dropped {
+        port: PortId,
+        reason: DropReason,
+        frames: u64,
+    },
+    /// A person should know this.
+    Note(String),
     /// The kernel lost frames.
     Lost { port: PortId, frames: u64 },
     /// A device that was not there is open now.
@@ -91,12 +97,16 @@ impl PortSet {
     }
 
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.ports.iter().filter_map(|p| p.port.as_ref().and_then(Port::fd))
+        self.ports
+            .iter()
+            .filter_map(|p| p.port.as_ref().and_then(Port::fd))
     }
 
     /// Whether every open port can wake a sleeper.
     pub(crate) fn all_wake(&self) -> bool {
-        self.ports.iter().all(|p| p.port.as_ref().is_none_or(|port| port.fd().is_some()))
+        self.ports
+            .iter()
+            .all(|p| p.port.as_ref().is_none_or(|port| port.fd().is_some()))
     }
 
     /// Takes up to a burst from each port, as far as the intake has room. How many frames came.
@@ -164,7 +174,10 @@ impl PortSet {
         let over = owned.to_device.len().saturating_sub(DEVICE_QUEUE_MAX);
         if over > 0 {
             owned.to_device.drain(..over).for_each(done);
-            self.events.push(PortEvent::Lost { port: owned.id, frames: over as u64 });
+            self.events.push(PortEvent::Lost {
+                port: owned.id,
+                frames: over as u64,
+            });
         }
     }
 
@@ -172,7 +185,10 @@ impl PortSet {
     pub(crate) fn watch(&mut self) -> Vec<PortEvent> {
         while let Ok(Opening { port: id, opened }) = self.opened.try_recv() {
             if let Some(owned) = self.ports.iter_mut().find(|p| p.id == id) {
-                self.events.push(PortEvent::Opened { port: id, backend: opened.backend() });
+                self.events.push(PortEvent::Opened {
+                    port: id,
+                    backend: opened.backend(),
+                });
                 owned.port = Some(*opened);
             }
         }
@@ -188,16 +204,28 @@ impl PortSet {
             }
             if let Some(port) = &mut owned.port {
                 let drops = port.drops();
-                let dropped = |&(reason, frames): &(DropReason, u64)| PortEvent::Dropped { port: owned.id, reason, frames };
+                let dropped = |&(reason, frames): &(DropReason, u64)| PortEvent::Dropped {
+                    port: owned.id,
+                    reason,
+                    frames,
+                };
                 events.extend(drops.by_reason.iter().map(dropped));
+                events.extend(drops.notes.into_iter().map(PortEvent::Note));
                 if drops.lost > 0 {
-                    events.push(PortEvent::Lost { port: owned.id, frames: drops.lost });
+                    events.push(PortEvent::Lost {
+                        port: owned.id,
+                        frames: drops.lost,
+                    });
                 }
             }
             let refused = std::mem::take(&mut owned.refused);
             if refused > 0 {
                 let reason = DropReason::BackendRefused;
-                events.push(PortEvent::Dropped { port: owned.id, reason, frames: refused });
+                events.push(PortEvent::Dropped {
+                    port: owned.id,
+                    reason,
+                    frames: refused,
+                });
             }
         }
         events
@@ -212,13 +240,18 @@ impl PortSet {
         owned.port = None;
         if owned.up {
             owned.up = false;
-            self.events.push(PortEvent::Link { port: owned.id, up: false });
+            self.events.push(PortEvent::Link {
+                port: owned.id,
+                up: false,
+            });
         }
         self.ask_keeper(index);
     }
 
     fn ask_keeper(&self, index: usize) {
         // A keeper that is gone means that the run is ending.
-        let _ = self.lost.send(Lost { port: self.ports[index].id });
+        let _ = self.lost.send(Lost {
+            port: self.ports[index].id,
+        });
     }
 }

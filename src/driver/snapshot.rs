@@ -2,7 +2,7 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::{PgId, Picos, PortId, QueueId};
+use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId};
 
 use super::engine::Engine;
 use crate::report::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
@@ -46,6 +46,10 @@ pub(crate) fn snapshot(
                     xoff: switch.xoff(id),
                     host_lost: facts.lost,
                     wire_waits: engine.wire_waits(id),
+                    drop_limits: DropReason::ALL
+                        .iter()
+                        .filter_map(|&reason| Some((reason, switch.last_refusal(id, reason)?.to_string())))
+                        .collect(),
                 }
             })
             .collect(),

@@ -90,6 +90,7 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     switch: Option<JoinHandle<SwitchSnapshot>>,
     others: Vec<JoinHandle<()>>,
+    ports: u16,
     /// What was repaired or should be known.
     pub notes: Vec<String>,
     /// Cores of the switch's worker, the I/O workers and the `other_threads`, in this order.
@@ -133,14 +134,22 @@ pub fn start(
     let mut others = Vec::new();
     let owners = std::mem::take(&mut spread.owners);
     let by_port: BTreeMap<PortId, AttachedPort> = attached.into_iter().map(|a| (a.id, a)).collect();
-    others.push(spawn("xoff-keeper", None, move || keeper::run(by_port, owners, lost_out))?);
+    others.push(spawn("xoff-keeper", None, move || {
+        keeper::run(by_port, owners, lost_out)
+    })?);
     let io = if io_workers == 0 {
         Io::Inline(spread.sets.remove(0))
     } else {
         let mut remotes = Vec::new();
         for (n, set) in spread.sets.into_iter().enumerate() {
-            let (remote, worker) = pair(set, store.shared_arena(), bell.clone(), options.idle, Arc::clone(&stop))
-                .map_err(system("an eventfd"))?;
+            let (remote, worker) = pair(
+                set,
+                store.shared_arena(),
+                bell.clone(),
+                options.idle,
+                Arc::clone(&stop),
+            )
+            .map_err(system("an eventfd"))?;
             remotes.push(remote);
             others.push(spawn(&format!("xoff-io{n}"), cores[1 + n], || worker.run())?);
         }
@@ -148,6 +157,7 @@ pub fn start(
     };
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_else(monotonic_ns), options.dilate);
     let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();
+    let ports = config.ports.len() as u16;
     let (commands_in, commands_out) = unbounded();
     let worker = Worker {
         engine: Engine::new(Switch::new(&config), &links),
@@ -168,7 +178,18 @@ pub fn start(
         events: Vec::new(),
     };
     let switch = spawn("xoff-switch", cores[0], || worker.run())?;
-    Ok(Running { commands: commands_in, bell, ledger, stop, switch: Some(switch), others, notes, cores, clock })
+    Ok(Running {
+        commands: commands_in,
+        bell,
+        ledger,
+        stop,
+        switch: Some(switch),
+        others,
+        ports,
+        notes,
+        cores,
+        clock,
+    })
 }
 
 /// Devices, and the ports behind which they were opened.
@@ -210,9 +231,17 @@ fn open_all(
 fn arena_for(config: &SwitchConfig) -> io::Result<Arc<Arena>> {
     let spare = config.ports.len() * SPARE_SLOTS_PER_PORT;
     let cells: u64 = config.pools.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
-    let jumbo = config.ports.iter().any(|p| u64::from(p.mtu) + 22 >= LARGE_FRAME_BYTES_MIN);
+    let jumbo = config
+        .ports
+        .iter()
+        .any(|p| u64::from(p.mtu) + 22 >= LARGE_FRAME_BYTES_MIN);
     let large = match jumbo {
-        true => usize::try_from(cells / LARGE_FRAME_BYTES_MIN).unwrap_or(usize::MAX).min(config.frames_max) + spare,
+        true => {
+            usize::try_from(cells / LARGE_FRAME_BYTES_MIN)
+                .unwrap_or(usize::MAX)
+                .min(config.frames_max)
+                + spare
+        }
         false => 0,
     };
     Arena::new(config.frames_max + spare, large)
@@ -266,10 +295,18 @@ fn spawn<T: Send + 'static>(
         }
         body()
     };
-    thread.spawn(body).map_err(|source| StartError::System { what: "a thread", source })
+    thread.spawn(body).map_err(|source| StartError::System {
+        what: "a thread",
+        source,
+    })
 }
 
 impl Running {
+    /// How many ports the switch has, with or without a device.
+    pub fn port_count(&self) -> u16 {
+        self.ports
+    }
+
     /// A copy of the switch's state; `None` if its worker is gone.
     pub fn snapshot(&self) -> Option<SwitchSnapshot> {
         let (reply, answer) = bounded(1);
@@ -334,7 +371,10 @@ impl Running {
         if snapshot.is_none() {
             self.ledger.taint(0, "the switch's worker died".to_owned());
         }
-        Finished { snapshot, taints: self.ledger.taints() }
+        Finished {
+            snapshot,
+            taints: self.ledger.taints(),
+        }
     }
 
     fn halt(&mut self) -> Option<SwitchSnapshot> {

@@ -20,7 +20,10 @@ struct Inner {
 impl Bell {
     pub(crate) fn new() -> io::Result<Bell> {
         let fd = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Bell(Arc::new(Inner { fd, asleep: AtomicBool::new(false) })))
+        Ok(Bell(Arc::new(Inner {
+            fd,
+            asleep: AtomicBool::new(false),
+        })))
     }
 
     /// Called after something was put where the worker looks: wakes it if it sleeps.

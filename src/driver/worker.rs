@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, Arrival, ControlRecord, Handle, PortId, Store, Transmit};
+use xoff_dataplane::{ApplyError, Arrival, ControlRecord, DropReason, Handle, PortId, Store, Transmit};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::Engine;
@@ -26,9 +26,19 @@ pub(crate) enum Command {
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
     ClearWatermarks,
     RestartUtilisation,
-    SetTxEnabled { port: PortId, on: bool },
-    SendMacControl { port: PortId, bytes: Vec<u8>, reply: Sender<bool> },
-    RecordMacControl { port: PortId, on: bool },
+    SetTxEnabled {
+        port: PortId,
+        on: bool,
+    },
+    SendMacControl {
+        port: PortId,
+        bytes: Vec<u8>,
+        reply: Sender<bool>,
+    },
+    RecordMacControl {
+        port: PortId,
+        on: bool,
+    },
     MacControlRecords(Sender<Vec<ControlRecord>>),
 }
 
@@ -77,8 +87,21 @@ impl Intake for Wires<'_> {
         // A stamp from the future is a clock that was read too early.
         let stamp_ns = received.received_ns.min(self.now_ns);
         self.oldest_ns = self.oldest_ns.min(stamp_ns);
-        let Received { frame, frame_len, parsed, .. } = received;
-        self.engine.offer(port, Arrival { frame, frame_len, parsed, received_at: self.clock.at(stamp_ns) });
+        let Received {
+            frame,
+            frame_len,
+            parsed,
+            ..
+        } = received;
+        self.engine.offer(
+            port,
+            Arrival {
+                frame,
+                frame_len,
+                parsed,
+                received_at: self.clock.at(stamp_ns),
+            },
+        );
     }
 }
 
@@ -92,6 +115,7 @@ impl Worker {
             if began_ns.saturating_sub(watched_ns) > super::WATCH_NS {
                 watched_ns = began_ns;
                 self.watch_clocks(&mut clocks_apart);
+                self.watch_slots();
                 if let Io::Inline(ports) = &mut self.io {
                     self.events.append(&mut ports.watch());
                 }
@@ -115,7 +139,12 @@ impl Worker {
     /// Puts what has arrived on the wires.
     fn receive(&mut self) -> usize {
         let now_ns = monotonic_ns();
-        let mut wires = Wires { engine: &mut self.engine, clock: self.clock, now_ns, oldest_ns: now_ns };
+        let mut wires = Wires {
+            engine: &mut self.engine,
+            clock: self.clock,
+            now_ns,
+            oldest_ns: now_ns,
+        };
         let mut work = 0;
         match &mut self.io {
             Io::Inline(ports) => work += ports.receive(&mut self.store, &mut wires),
@@ -126,7 +155,7 @@ impl Worker {
                             break;
                         }
                         work += 1;
-                        match remote.take() {
+                        match remote.take(SlotSource::arena(&self.store)) {
                             Some(Up::Received { port, frame }) => wires.take(port, frame),
                             Some(Up::Done(frame)) => self.store.release(frame),
                             Some(Up::Event(event)) => self.events.push(event),
@@ -156,12 +185,14 @@ impl Worker {
                     &mut transmit,
                     |switch, at, store, outputs| switch.set_link(at, port, up, store, outputs),
                 ),
-                PortEvent::Dropped { port, reason, frames } => self.engine.with_switch(
-                    now,
-                    &mut self.store,
-                    &mut transmit,
-                    |switch, _, _, _| switch.add_backend_drops(port, reason, frames),
-                ),
+                PortEvent::Dropped { port, reason, frames } => {
+                    self.engine
+                        .with_switch(now, &mut self.store, &mut transmit, |switch, _, _, _| {
+                            switch.add_backend_drops(port, reason, frames)
+                        })
+                }
+                // Once per port and cause, and no journal is kept that could say it later.
+                PortEvent::Note(note) => eprintln!("warning: {note}"),
                 PortEvent::Opened { port, backend } => {
                     self.facts[port.index()].backend = Some(backend.to_owned());
                 }
@@ -169,13 +200,17 @@ impl Worker {
                     let facts = &mut self.facts[port.index()];
                     facts.lost += frames;
                     let name = &self.config.ports[port.index()].name;
-                    let cause = format!("the host lost frames of {name} outside the switch ({frames} at first)");
+                    let cause =
+                        format!("the host lost frames of {name} outside the switch ({frames} at first)");
                     self.ledger.taint(now.as_nanos(), cause);
                 }
             }
         }
         self.engine.turn(now, &mut self.store, &mut transmit);
-        let late_ns = self.clock.wall_ns(self.engine.take_lateness()).saturating_sub(self.clock.wall_ns(xoff_dataplane::Picos::ZERO));
+        let late_ns = self
+            .clock
+            .wall_ns(self.engine.take_lateness())
+            .saturating_sub(self.clock.wall_ns(xoff_dataplane::Picos::ZERO));
         self.note_stall(now_ns, late_ns, "a deadline");
         self.leaving.len() - before
     }
@@ -227,8 +262,9 @@ impl Worker {
                 let _ = reply.send(snapshot(engine, &self.config, &self.facts, now));
             }
             Command::Apply(config, reply) => {
-                let result = engine
-                    .with_switch(now, store, &mut transmit, |s, at, store, out| s.apply(at, &config, store, out));
+                let result = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
+                    s.apply(at, &config, store, out)
+                });
                 if result.is_ok() {
                     for (index, port) in config.ports.iter().enumerate() {
                         engine.set_link_timing(PortId(index as u16), port.link);
@@ -243,8 +279,11 @@ impl Worker {
             Command::RestartUtilisation => {
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.restart_utilisation());
             }
-            Command::SetTxEnabled { port, on } => engine
-                .with_switch(now, store, &mut transmit, |s, at, store, out| s.set_tx_enabled(at, port, on, store, out)),
+            Command::SetTxEnabled { port, on } => {
+                engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
+                    s.set_tx_enabled(at, port, on, store, out)
+                })
+            }
             Command::SendMacControl { port, bytes, reply } => {
                 let sent = store.store(&bytes).is_some_and(|frame| {
                     let sent = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
@@ -255,7 +294,9 @@ impl Worker {
                 let _ = reply.send(sent);
             }
             Command::RecordMacControl { port, on } => {
-                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.record_mac_control(port, on));
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| {
+                    s.record_mac_control(port, on)
+                });
             }
             Command::MacControlRecords(reply) => {
                 let _ = reply.send(engine.switch().mac_control_records().copied().collect());
@@ -267,13 +308,21 @@ impl Worker {
     fn rest(&mut self) {
         let now_ns = monotonic_ns();
         let deadline_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
-        let Some(limit) = self.idle.sleep_for(now_ns, deadline_ns).filter(|_| self.leaving.is_empty()) else {
+        let Some(limit) = self
+            .idle
+            .sleep_for(now_ns, deadline_ns)
+            .filter(|_| self.leaving.is_empty())
+        else {
             std::thread::yield_now();
             return;
         };
         self.bell.about_to_sleep();
         if self.commands.is_empty() && !self.io.waiting() && !self.stop.load(Ordering::Relaxed) {
-            let limit = if self.io.all_wake() { limit } else { limit.min(super::POLLED_SLEEP) };
+            let limit = if self.io.all_wake() {
+                limit
+            } else {
+                limit.min(super::POLLED_SLEEP)
+            };
             sleep_on(self.io.fds().chain([self.bell.fd()]), limit);
         }
         self.bell.awake();
@@ -283,9 +332,20 @@ impl Worker {
         if late_ns > self.stall_ns {
             let late_ms = late_ns as f64 / 1e6;
             let budget_ms = self.stall_ns as f64 / 1e6;
-            let cause =
-                format!("the host stalled the switch: {what} was late (by {late_ms:.1} ms, more than {budget_ms:.1} ms)");
+            let cause = format!(
+                "the host stalled the switch: {what} was late (by {late_ms:.1} ms, more than {budget_ms:.1} ms)"
+            );
             self.ledger.taint(self.clock.at(now_ns).as_nanos(), cause);
+        }
+    }
+
+    /// A frame that found no slot or no place in the frame table was lost to a limit of this program.
+    fn watch_slots(&self) {
+        let frames = self.engine.switch().dropped_for(DropReason::NoBufferSpace);
+        if frames > 0 {
+            let cause =
+                format!("the switch ran out of frame slots, a limit of the host ({frames} frames at first)");
+            self.ledger.taint(self.clock.at(monotonic_ns()).as_nanos(), cause);
         }
     }
 
@@ -306,9 +366,11 @@ impl Worker {
             self.events.append(&mut ports.watch());
         }
         // Losses of the last moments count; links that go down now do not.
-        self.events.retain(|event| !matches!(event, PortEvent::Link { .. }));
+        self.events
+            .retain(|event| !matches!(event, PortEvent::Link { .. }));
         self.turn();
         self.send();
+        self.watch_slots();
         let now = self.clock.at(monotonic_ns());
         snapshot(&self.engine, &self.config, &self.facts, now)
     }

@@ -33,7 +33,8 @@ pub struct Lab {
     pub hosts: Vec<HostAttachment>,
     /// The network that the lab was started in. [`PortPlace::Outside`] devices are there. Only root can enter it.
     pub outside: Netns,
-    /// Bound to the lab's abstract address: the control socket. Peers are to be checked by [`is_allowed`].
+    /// Bound to the lab's abstract address: the control socket, whose server checks its peers' credentials. Inside a
+    /// user namespace the machine's root is nobody there: it stops such a lab by `lab down`, which goes by signals.
     pub listener: Option<UnixListener>,
     /// To the command line.
     pub status: StatusPipe,
@@ -75,16 +76,6 @@ impl Lab {
     pub fn take_listener(&mut self) -> Option<UnixListener> {
         self.listener.take()
     }
-}
-
-/// Whether the peer of a connection may command the lab: the user who started it, and root.
-///
-/// Inside a user namespace the user who started it is seen as root, and everyone else, the machine's root
-/// among them, as nobody: so root stops such a lab by `lab down`, which goes by signals.
-pub fn is_allowed(peer: &impl AsFd) -> bool {
-    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-    getsockopt(peer, PeerCredentials)
-        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw())
 }
 
 pub(super) fn main(inherited: &Inherited) -> Result<ExitCode, Failure> {

@@ -15,6 +15,8 @@ pub(super) struct Device {
     socket: OwnedFd,
     /// `/proc/net/dev` of that namespace; `None` where there is no `/proc`.
     statistics: Option<File>,
+    /// Kept for reading it: this is done several times a second by a thread that has frames to move.
+    text: Vec<u8>,
 }
 
 impl Device {
@@ -31,6 +33,7 @@ impl Device {
             index: nix::net::if_::if_nametoindex(name)?,
             socket,
             statistics: File::open("/proc/thread-self/net/dev").ok(),
+            text: vec![0; 4 * 1024],
         })
     }
 
@@ -72,21 +75,19 @@ impl Device {
     }
 
     /// Frames the device dropped instead of sending them, since it was made.
-    pub(super) fn tx_dropped(&self) -> Option<u64> {
-        // 130 octets a device: more than 500 devices fit, and the rest of the file is read if they do not.
-        let mut text = vec![0; 64 * 1024];
-        let mut len = 0;
+    pub(super) fn tx_dropped(&mut self) -> Option<u64> {
         let file = self.statistics.as_ref()?;
+        let mut len = 0;
         loop {
-            match file.read_at(&mut text[len..], len as u64).ok()? {
+            match file.read_at(&mut self.text[len..], len as u64).ok()? {
                 0 => break,
                 n => len += n,
             }
-            if len == text.len() {
-                text.resize(2 * len, 0);
+            if len == self.text.len() {
+                self.text.resize(2 * len, 0);
             }
         }
-        tx_dropped_of(std::str::from_utf8(&text[..len]).ok()?, &self.name)
+        tx_dropped_of(std::str::from_utf8(&self.text[..len]).ok()?, &self.name)
     }
 
     fn flags(&self) -> io::Result<i32> {

@@ -49,7 +49,7 @@ impl Pnet {
         )];
         let guarded = guard(spec, &mut notes)?;
         socket::configure_without_ring(&socket).map_err(|error| io("configure the packet socket", error))?;
-        let device = Device::here(&spec.device).map_err(|error| io("find the device", error))?;
+        let mut device = Device::here(&spec.device).map_err(|error| io("find the device", error))?;
         let interface = datalink::interfaces()
             .into_iter()
             .find(|interface| interface.name == spec.device);

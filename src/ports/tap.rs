@@ -73,7 +73,7 @@ impl Tap {
             ..LinkChange::default()
         };
         net::set_link(&spec.device, &change).map_err(|error| PortError::net(spec, error))?;
-        let device = Device::here(&spec.device).map_err(|error| io("find the tap", error))?;
+        let mut device = Device::here(&spec.device).map_err(|error| io("find the tap", error))?;
         let tap = Tap {
             tx_dropped: Growing::new(device.tx_dropped()),
             file,

@@ -193,7 +193,9 @@ fn where_lost(class: u8, switches: &[SwitchReport]) -> String {
             for (reason, classes) in &port.drops_by_class {
                 let count = classes.get(usize::from(class)).copied().unwrap_or(0);
                 if count > 0 {
-                    let why = describe_drop(reason).unwrap_or("");
+                    let limit = port.drop_limits.get(reason).map(|limit| format!(" ({limit})"));
+                    let why = describe_drop(reason).unwrap_or("").trim_end_matches('.');
+                    let why = format!("{why}{}", limit.unwrap_or_default());
                     places.insert(format!(
                         "{} {} dropped {} of the class by {reason}: {why}",
                         switch.name,

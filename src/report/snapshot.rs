@@ -1,5 +1,6 @@
 //! A switch's counters and gauges at one moment, as its driver copies them out.
 
+use xoff_dataplane::DropReason;
 use xoff_dataplane::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
 use xoff_dataplane::ids::PRIORITIES;
 
@@ -47,6 +48,8 @@ pub struct PortSnapshot {
     pub host_lost: u64,
     /// Frames that came faster than the link and waited on "the wire".
     pub wire_waits: u64,
+    /// For each reason with a buffer limit behind it: the limit that decided the latest drop, in words.
+    pub drop_limits: Vec<(DropReason, String)>,
 }
 
 /// One buffer pool at one moment.

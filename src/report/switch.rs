@@ -87,6 +87,10 @@ pub struct PortReport {
     pub drops: BTreeMap<String, u64>,
     /// The same by traffic class: reason to sixteen counts.
     pub drops_by_class: BTreeMap<String, [u64; TRAFFIC_CLASSES]>,
+    /// The buffer limit that decided the latest drop of each reason that has one: which limit, and cells in use,
+    /// allowed and wanted.
+    #[serde(default)]
+    pub drop_limits: BTreeMap<String, String>,
     /// Frames the host lost before the switch saw them: outside the model, so each taints the run.
     pub host_lost: u64,
     /// Frames that came faster than the link carries and waited for their turn on the wire.
@@ -233,6 +237,7 @@ impl PortReport {
                 .map(|(name, classes)| (name, classes.iter().sum()))
                 .collect(),
             drops_by_class: happened(counters).collect(),
+            drop_limits: limits(port),
             host_lost: port.host_lost,
             wire_waits: port.wire_waits,
             priority_groups: pgs
@@ -319,6 +324,14 @@ fn utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
         span_ps,
         (span_ps > 0).then(|| counters.tx_busy_ps as f64 / span_ps as f64),
     )
+}
+
+/// The limits behind drops, by the reasons' names.
+fn limits(port: &PortSnapshot) -> BTreeMap<String, String> {
+    port.drop_limits
+        .iter()
+        .map(|(reason, limit)| (reason.name().to_owned(), limit.clone()))
+        .collect()
 }
 
 /// The drop reasons that happened, with their counts per class.

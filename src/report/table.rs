@@ -146,6 +146,11 @@ fn drops(switches: &[SwitchReport]) -> Option<String> {
                     describe_drop(reason).unwrap_or("-").to_owned(),
                     numbers(classes, grouped),
                 ]);
+                // Under it, the limit that decided: what there is to tune.
+                if let Some(limit) = port.drop_limits.get(reason) {
+                    let limit = format!("Latest: {limit}.");
+                    rows.push(vec![String::new(), String::new(), limit, String::new()]);
+                }
             }
         }
     }

@@ -69,6 +69,8 @@ impl SwitchSession {
         let attached = attach(&config, ports)?;
         let running = start(config, attached, options, ledger.clone()).map_err(start_failure)?;
         notes.extend(running.notes.iter().cloned());
+        // MAC control frames are rare, and who asks for them asks afterwards.
+        (0..running.port_count()).for_each(|port| running.record_mac_control(PortId(port), true));
         Ok(SwitchSession {
             cores: running.cores.clone(),
             running: Mutex::new(Some(running)),
@@ -97,7 +99,10 @@ impl SwitchSession {
         let running = lock(&self.running).take();
         match running {
             Some(running) => running.stop(),
-            None => Finished { snapshot: None, taints: self.ledger.taints() },
+            None => Finished {
+                snapshot: None,
+                taints: self.ledger.taints(),
+            },
         }
     }
 
@@ -111,7 +116,10 @@ impl SwitchSession {
 
     fn with_running<R>(&self, ask: impl FnOnce(&Running) -> Option<R>) -> Result<R, Failure> {
         let running = lock(&self.running);
-        running.as_ref().and_then(ask).ok_or_else(|| Failure::environment("the switch is stopping"))
+        running
+            .as_ref()
+            .and_then(ask)
+            .ok_or_else(|| Failure::environment("the switch is stopping"))
     }
 }
 
@@ -121,13 +129,31 @@ fn attach(
     ports: Vec<SwitchPort>,
 ) -> Result<Vec<(AttachedPort, Option<Opened>)>, Failure> {
     let find = |port: SwitchPort| {
-        let SwitchPort { name, device, backend, netns, opened } = port;
+        let SwitchPort {
+            name,
+            device,
+            backend,
+            netns,
+            opened,
+        } = port;
         let Some(index) = config.ports.iter().position(|p| p.name == name) else {
             return Err(Failure::usage(format!("the switch has no port {name:?}")));
         };
         let mtu = config.ports[index].mtu;
-        let spec = PortSpec { name, device, backend, mtu };
-        Ok((AttachedPort { id: PortId(index as u16), spec, netns }, opened))
+        let spec = PortSpec {
+            name,
+            device,
+            backend,
+            mtu,
+        };
+        Ok((
+            AttachedPort {
+                id: PortId(index as u16),
+                spec,
+                netns,
+            },
+            opened,
+        ))
     };
     ports.into_iter().map(find).collect()
 }
@@ -163,16 +189,21 @@ impl Target for SwitchSession {
         let changes = diff(&current, &new).iter().map(ToString::to_string).collect();
         let names: Vec<&String> = resolved.config.ports.iter().map(|p| &p.name).collect();
         if !names.iter().copied().eq(&self.ports) {
-            return Err(Failure::configuration("ports cannot be added or removed while the switch runs")
-                .because(format!("it has {}", self.ports.join(", ")))
-                .fix("restart the switch with the new ports"));
+            return Err(
+                Failure::configuration("ports cannot be added or removed while the switch runs")
+                    .because(format!("it has {}", self.ports.join(", ")))
+                    .fix("restart the switch with the new ports"),
+            );
         }
         if !dry_run {
             let applied = self.with_running(|running| running.apply(resolved.config))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
             *current = new;
         }
-        Ok(Applied { changes, warnings: resolved.warnings })
+        Ok(Applied {
+            changes,
+            warnings: resolved.warnings,
+        })
     }
 
     fn clear_watermarks(&self) {
@@ -210,6 +241,10 @@ impl Target for SwitchSession {
                 .map(|byte| format!("{byte:02x}"))
                 .collect(),
         };
-        Ok(records.iter().filter(|record| record.port == id).map(frame).collect())
+        Ok(records
+            .iter()
+            .filter(|record| record.port == id)
+            .map(frame)
+            .collect())
     }
 }

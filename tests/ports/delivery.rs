@@ -6,10 +6,10 @@ use xoff::ports::{Backend, Port, SlotSource};
 use xoff_dataplane::Store;
 
 use crate::support::Needs::{Netns, Tun};
-use crate::support::{Named, check, same, wait_for};
+use crate::support::{Needing, check, same, wait_for};
 use crate::testbed::{Bed, frame, receive_burst, spec, store, stored, tagged, untagged};
 
-pub(crate) const TESTS: &[Named] = &[
+pub(crate) const TESTS: &[Needing] = &[
     ("packet_delivers_octet_for_octet", Netns, || {
         delivers(Backend::Packet, 1500, true)
     }),

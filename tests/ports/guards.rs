@@ -15,10 +15,10 @@ use xoff_dataplane::{DropReason, Store};
 
 use crate::far::Far;
 use crate::support::Needs::{Netns, Tun};
-use crate::support::{self, Named, check, same, wait_for};
+use crate::support::{self, Needing, check, same, wait_for};
 use crate::testbed::{Bed, frame, receive_burst, spec, store, stored};
 
-pub(crate) const TESTS: &[Named] = &[
+pub(crate) const TESTS: &[Needing] = &[
     ("a_bridge_member_is_refused", Netns, bridge_member),
     ("a_device_with_a_small_mtu_is_refused", Netns, small_mtu),
     ("a_missing_device_is_named", Netns, missing_device),

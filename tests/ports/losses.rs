@@ -7,10 +7,10 @@ use xoff_dataplane::DropReason;
 
 use crate::far::Far;
 use crate::support::Needs::{Netns, Tun};
-use crate::support::{Named, check, same, wait_for};
+use crate::support::{Needing, check, same, wait_for};
 use crate::testbed::{Bed, frame, receive_burst};
 
-pub(crate) const TESTS: &[Named] = &[
+pub(crate) const TESTS: &[Needing] = &[
     ("a_full_ring_is_counted", Netns, || {
         overflow(Backend::Packet, 60, 5_000)
     }),

@@ -15,5 +15,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let tests = [delivery::TESTS, guards::TESTS, losses::TESTS].concat();
-    support::run_in_namespaces(&tests)
+    support::run(&tests)
 }

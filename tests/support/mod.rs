@@ -24,10 +24,13 @@ pub(crate) enum Needs {
     Tun,
 }
 
-/// A test: its name, what it takes, and what it does.
-pub(crate) type Named = (&'static str, Needs, fn() -> Result<(), Failed>);
+/// A test, and its name.
+pub(crate) type Named = (&'static str, fn() -> Result<(), Failed>);
 
-/// As [`Named`], for a test that may find only on its way that this machine cannot tell.
+/// A test: its name, what it takes, and what it does.
+pub(crate) type Needing = (&'static str, Needs, fn() -> Result<(), Failed>);
+
+/// As [`Needing`], for a test that may find only on its way that this machine cannot tell.
 pub(crate) type Reporting = (&'static str, Needs, fn() -> Result<Completion, Failed>);
 
 /// Set for a copy of the test program that is to do nothing but live, see [`Holder`].
@@ -50,9 +53,18 @@ impl Holder {
     }
 }
 
-/// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
-/// has to be called before there is a second thread. Where neither is allowed, all are skipped with the reason.
+/// Runs tests, each in a network namespace of its own, as [`run`] does.
 pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
+    let tests: Vec<Needing> = tests
+        .iter()
+        .map(|&(name, test)| (name, Needs::Netns, test))
+        .collect();
+    run(&tests)
+}
+
+/// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
+/// has to be called before there is a second thread. What a machine does not allow is skipped with the reason.
+pub(crate) fn run(tests: &[Needing]) -> ExitCode {
     let tests = tests.iter().map(|&(name, needs, test)| {
         let test = move || test().map(|()| Completion::Completed);
         (name, needs, test)
@@ -60,7 +72,7 @@ pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
     run_trials(Arguments::from_args(), tests)
 }
 
-/// As [`run_in_namespaces`], one test at a time: for tests that drive a switch in wall time, each with several threads.
+/// As [`run`], one test at a time: for tests that drive a switch in wall time, each with several threads.
 pub(crate) fn run_one_by_one(tests: &[Reporting]) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);

@@ -338,6 +338,11 @@ impl Switch {
         self.ports[port.index()].refusals[reason as usize]
     }
 
+    /// Frames dropped for one reason, on all ports and in all classes.
+    pub fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.ports.iter().flat_map(|port| port.counters.drops[reason as usize]).sum()
+    }
+
     /// Adds drops that a port's backend decided before the switch saw the frames.
     pub fn add_backend_drops(&mut self, port: PortId, reason: DropReason, frames: u64) {
         self.ports[port.index()].counters.drops[reason as usize][0] += frames;

@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use xoff_dataplane::{Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
+use xoff_dataplane::{
+    Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit,
+};
 
 /// Departures of one port that may be made up for at once after the worker was late. More would be a burst that
 /// no link of this speed could have carried; what is left is recorded as the port's deficit.
@@ -90,7 +92,10 @@ impl Engine {
         let mac_len = wire.link.mac_len(arrival.frame_len);
         wire.next_free = gated.saturating_add(wire.link.duration(wire.link.wire_len(mac_len)));
         if wire.frames.is_empty() {
-            self.events.push(Reverse(Deadline { at: gated, timer: TimerId(WIRE_TIMER | u32::from(port.0)) }));
+            self.events.push(Reverse(Deadline {
+                at: gated,
+                timer: TimerId(WIRE_TIMER | u32::from(port.0)),
+            }));
         }
         wire.frames.push_back((gated, arrival));
     }
@@ -154,7 +159,8 @@ impl Engine {
             }
             self.wires[port.index()].frames.pop_front();
             self.time = self.time.max(at);
-            self.switch.receive(self.time, port, &arrival, store, &mut self.outputs);
+            self.switch
+                .receive(self.time, port, &arrival, store, &mut self.outputs);
             self.drain(now, store, transmit);
         }
     }
@@ -171,11 +177,15 @@ impl Engine {
             && let Some(port) = self.switch.transmitter_of(event.timer)
             && self.caught_up[port.index()] >= CATCH_UP_FRAMES_MAX
         {
-            self.events.push(Reverse(Deadline { at: now, timer: event.timer }));
+            self.events.push(Reverse(Deadline {
+                at: now,
+                timer: event.timer,
+            }));
             return;
         }
         self.time = self.time.max(event.at);
-        self.switch.expire(self.time, event.timer, store, &mut self.outputs);
+        self.switch
+            .expire(self.time, event.timer, store, &mut self.outputs);
         self.drain(now, store, transmit);
     }
 

@@ -15,7 +15,12 @@ const FRAME_LEN: usize = 1_082;
 
 /// Two gigabit ports in one bridge, buffers without end.
 fn config() -> SwitchConfig {
-    let pool = |name: &str, side| PoolConfig { name: name.into(), side, size_bytes: 1 << 30, xoff_bytes: 0 };
+    let pool = |name: &str, side| PoolConfig {
+        name: name.into(),
+        side,
+        size_bytes: 1 << 30,
+        xoff_bytes: 0,
+    };
     let profile = |name: &str, pool| BufferProfile {
         name: name.into(),
         pool,
@@ -25,8 +30,12 @@ fn config() -> SwitchConfig {
         xon_bytes: 0,
         xon_offset_bytes: 0,
     };
-    let queue =
-        QueueConfig { profile: 1, schedule: Schedule::Dwrr { weight: 1 }, shaper: None, wred: None };
+    let queue = QueueConfig {
+        profile: 1,
+        schedule: Schedule::Dwrr { weight: 1 },
+        shaper: None,
+        wred: None,
+    };
     let port = |n: u8| PortConfig {
         name: format!("Ethernet{n}"),
         mac: [2, 0, 0, 0, 1, n],
@@ -84,9 +93,12 @@ impl Bench {
             sent: Vec::new(),
         };
         for port in [PortId(0), PortId(1)] {
-            bench.engine.with_switch(Picos::ZERO, &mut bench.store, &mut |_| (), |switch, at, store, out| {
-                switch.set_link(at, port, true, store, out)
-            });
+            bench.engine.with_switch(
+                Picos::ZERO,
+                &mut bench.store,
+                &mut |_| (),
+                |switch, at, store, out| switch.set_link(at, port, true, store, out),
+            );
         }
         bench
     }
@@ -95,13 +107,19 @@ impl Bench {
         let mut bytes = [0; FRAME_LEN];
         bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x12, 0x34]);
         let frame = self.store.insert(&bytes).unwrap();
-        let arrival = Arrival { frame, frame_len: FRAME_LEN as u32, parsed: parse(&bytes), received_at };
+        let arrival = Arrival {
+            frame,
+            frame_len: FRAME_LEN as u32,
+            parsed: parse(&bytes),
+            received_at,
+        };
         self.engine.offer(PortId(0), arrival);
     }
 
     fn turn(&mut self, now: Picos) {
         let sent = &mut self.sent;
-        self.engine.turn(now, &mut self.store, &mut |transmit| sent.push(transmit));
+        self.engine
+            .turn(now, &mut self.store, &mut |transmit| sent.push(transmit));
     }
 
     fn starts(&self) -> Vec<Picos> {
@@ -135,22 +153,31 @@ fn a_late_worker_makes_up_for_a_bounded_burst_and_records_the_rest() {
         bench.offer(Picos(wire_time().0 * n));
     }
     // The egress link is held for the time of the stall, as if the worker had slept.
-    bench.engine.with_switch(Picos::ZERO, &mut bench.store, &mut |_| (), |switch, at, store, out| {
-        switch.set_tx_enabled(at, PortId(1), false, store, out)
-    });
+    bench.engine.with_switch(
+        Picos::ZERO,
+        &mut bench.store,
+        &mut |_| (),
+        |switch, at, store, out| switch.set_tx_enabled(at, PortId(1), false, store, out),
+    );
     let filled = Picos(wire_time().0 * 100);
     bench.turn(filled);
     let sent = &mut bench.sent;
-    bench.engine.with_switch(filled, &mut bench.store, &mut |t| sent.push(t), |switch, at, store, out| {
-        switch.set_tx_enabled(at, PortId(1), true, store, out)
-    });
+    bench.engine.with_switch(
+        filled,
+        &mut bench.store,
+        &mut |t| sent.push(t),
+        |switch, at, store, out| switch.set_tx_enabled(at, PortId(1), true, store, out),
+    );
     let stalled_until = filled + Picos(wire_time().0 * 60);
     bench.turn(stalled_until);
     // One at once, CATCH_UP_FRAMES_MAX in the past, and one that starts now instead of 33 frames after the first.
     assert_eq!(bench.sent.len(), 1 + CATCH_UP_FRAMES_MAX as usize + 1);
     assert_eq!(bench.sent.last().unwrap().start, stalled_until);
     let missed = 60 - u64::from(CATCH_UP_FRAMES_MAX) - 1;
-    assert_eq!(bench.engine.switch().tx_deficit(PortId(1)), Picos(wire_time().0 * missed));
+    assert_eq!(
+        bench.engine.switch().tx_deficit(PortId(1)),
+        Picos(wire_time().0 * missed)
+    );
     assert_eq!(bench.engine.take_lateness(), Picos(wire_time().0 * 59));
 }
 

@@ -29,12 +29,18 @@ pub(super) fn start(
     let links = links(lab, options)?;
     let mut hosts = Vec::with_capacity(lab.hosts.len());
     for (index, plan) in lab.plan.hosts.iter().enumerate() {
-        let Some((at, link)) = link_of(&lab.plan, index) else { continue };
+        let Some((at, link)) = link_of(&lab.plan, index) else {
+            continue;
+        };
         let LinkFacts { speed_mbps, mtu } = links[at];
         let config = host_config(lab, index, speed_mbps);
-        let host = Host::new(&config)
-            .map_err(|error| Failure::configuration(format!("host {}: {error}", plan.name)).at(&link.source))?;
-        hosts.push(AttachedHost { host, port: open(lab, index, plan, link, mtu)? });
+        let host = Host::new(&config).map_err(|error| {
+            Failure::configuration(format!("host {}: {error}", plan.name)).at(&link.source)
+        })?;
+        hosts.push(AttachedHost {
+            host,
+            port: open(lab, index, plan, link, mtu)?,
+        });
     }
     let options = RuntimeOptions {
         name: "xoff-hosts".to_owned(),
@@ -62,10 +68,25 @@ fn links(lab: &Lab, options: &Options) -> Result<Vec<LinkFacts>, Failure> {
     let mut facts = vec![LinkFacts::default(); lab.plan.links.len()];
     for switch in 0..lab.plan.switches.len() {
         let setup = switch_setup(&lab.plan, switch, lab.options.seed, reaction_budget(options))?;
-        for (at, link) in lab.plan.links.iter().enumerate().filter(|(_, link)| link.switch == switch) {
-            let port = setup.loaded.resolved.config.ports.iter().find(|port| port.name == link.port);
+        for (at, link) in lab
+            .plan
+            .links
+            .iter()
+            .enumerate()
+            .filter(|(_, link)| link.switch == switch)
+        {
+            let port = setup
+                .loaded
+                .resolved
+                .config
+                .ports
+                .iter()
+                .find(|port| port.name == link.port);
             let mtu = port.map_or(link.mtu, |port| port.mtu.min(link.mtu));
-            facts[at] = LinkFacts { speed_mbps: setup.speeds_mbps[at], mtu };
+            facts[at] = LinkFacts {
+                speed_mbps: setup.speeds_mbps[at],
+                mtu,
+            };
         }
     }
     Ok(facts)
@@ -73,7 +94,10 @@ fn links(lab: &Lab, options: &Options) -> Result<Vec<LinkFacts>, Failure> {
 
 fn link_of(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {
     let link = plan.link_of_host(host)?;
-    plan.links.iter().position(|other| other == link).map(|at| (at, link))
+    plan.links
+        .iter()
+        .position(|other| other == link)
+        .map(|at| (at, link))
 }
 
 fn open(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan, mtu: u32) -> Result<Port, Failure> {
@@ -86,8 +110,13 @@ fn open(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan, mtu: u32) -> 
         mtu,
     };
     let failed = |why: String| Failure::environment(why).at(&link.source);
-    let opened = attachment.netns.run(|| Port::open(&spec)).map_err(|error| failed(error.to_string()))?;
-    opened.map(|opened| opened.port).map_err(|error| failed(error.to_string()))
+    let opened = attachment
+        .netns
+        .run(|| Port::open(&spec))
+        .map_err(|error| failed(error.to_string()))?;
+    opened
+        .map(|opened| opened.port)
+        .map_err(|error| failed(error.to_string()))
 }
 
 fn host_config(lab: &Lab, index: usize, speed_mbps: u32) -> HostConfig {
@@ -104,8 +133,17 @@ fn host_config(lab: &Lab, index: usize, speed_mbps: u32) -> HostConfig {
     if let Some(honoured) = plan.nic.pfc_honoured {
         config.nic.pfc_honoured = honoured;
     }
-    config.nic.receive_buffer = plan.nic.buffer_bytes.map(|buffer_bytes| receive_buffer(plan, buffer_bytes, &link));
-    let own = lab.plan.workload.flows.iter().enumerate().filter(|(_, flow)| flow.from == index);
+    config.nic.receive_buffer = plan
+        .nic
+        .buffer_bytes
+        .map(|buffer_bytes| receive_buffer(plan, buffer_bytes, &link));
+    let own = lab
+        .plan
+        .workload
+        .flows
+        .iter()
+        .enumerate()
+        .filter(|(_, flow)| flow.from == index);
     config.flows = own.map(|(id, flow)| flow_config(&lab.plan, id, flow)).collect();
     config
 }
@@ -113,10 +151,16 @@ fn host_config(lab: &Lab, index: usize, speed_mbps: u32) -> HostConfig {
 /// Half of the buffer is the room for what arrives after XOFF.
 fn receive_buffer(plan: &HostPlan, buffer_bytes: u32, link: &LinkTiming) -> ReceiveBuffer {
     let mut dscp_to_class = [0; 64];
-    dscp_to_class.iter_mut().enumerate().for_each(|(dscp, class)| *class = (dscp / 8) as u8);
+    dscp_to_class
+        .iter_mut()
+        .enumerate()
+        .for_each(|(dscp, class)| *class = (dscp / 8) as u8);
     ReceiveBuffer {
         buffer_bytes,
-        drain_bps: plan.nic.drain_bps.unwrap_or(u64::from(link.speed_mbps) * 1_000_000),
+        drain_bps: plan
+            .nic
+            .drain_bps
+            .unwrap_or(u64::from(link.speed_mbps) * 1_000_000),
         xoff_bytes: buffer_bytes / 2,
         xon_bytes: buffer_bytes / 4,
         pfc_enabled: 0xff,
@@ -150,10 +194,19 @@ pub(super) fn flow_reports(plan: &LabPlan, outcomes: &[HostOutcome]) -> Vec<Flow
     let outcome = |host: usize| outcomes.iter().find(|o| o.results.name == plan.hosts[host].name);
     let report = |(id, flow): (usize, &FlowPlan)| {
         let id = id as u32;
-        let sent = outcome(flow.from)?.results.sent.iter().find(|sent| sent.flow == id)?;
+        let sent = outcome(flow.from)?
+            .results
+            .sent
+            .iter()
+            .find(|sent| sent.flow == id)?;
         let received = outcome(flow.to).and_then(|o| o.results.received.iter().find(|r| r.flow == id));
         let (src, dst) = (&plan.hosts[flow.from].name, &plan.hosts[flow.to].name);
         Some(flow_report(src, dst, flow.lossless, sent, received))
     };
-    plan.workload.flows.iter().enumerate().filter_map(report).collect()
+    plan.workload
+        .flows
+        .iter()
+        .enumerate()
+        .filter_map(report)
+        .collect()
 }

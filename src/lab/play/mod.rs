@@ -38,24 +38,34 @@ struct Stage {
 /// Plays the lab to its end: that of its workload, or until it is told to stop.
 pub(super) fn run(lab: Lab) -> ExitCode {
     let result = raise(lab).and_then(Stage::play);
-    result.unwrap_or_else(|failure| {
-        eprintln!("{failure}");
-        failure.exit
-    })
-    .into()
+    result
+        .unwrap_or_else(|failure| {
+            eprintln!("{failure}");
+            failure.exit
+        })
+        .into()
 }
 
 fn raise(lab: Lab) -> Result<Stage, Failure> {
     let ledger = Ledger::new();
     let steal = StealMeter::start();
     let threads = usize::from(!lab.hosts.is_empty());
-    let options = Options { epoch_ns: Some(monotonic_ns()), ..lab.options.driver(threads) };
+    let options = Options {
+        epoch_ns: Some(monotonic_ns()),
+        ..lab.options.driver(threads)
+    };
     let sessions = switches::start(&lab, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
     // The hosts' thread is the last one of the first switch's allotment.
     let core = sessions.first().and_then(|s| s.cores.last().copied().flatten());
     let hosts = hosts::start(&lab, &options, clock, core, &ledger)?;
-    Ok(Stage { lab, sessions, hosts, ledger, steal })
+    Ok(Stage {
+        lab,
+        sessions,
+        hosts,
+        ledger,
+        steal,
+    })
 }
 
 impl Stage {
@@ -134,15 +144,21 @@ impl Stage {
 
     fn workload(&self) -> Result<(), Failure> {
         let plan = &self.lab.plan.workload;
-        let Some(hosts) = self.hosts.as_ref().filter(|_| plan.duration_ns > 0) else { return Ok(()) };
+        let Some(hosts) = self.hosts.as_ref().filter(|_| plan.duration_ns > 0) else {
+            return Ok(());
+        };
         let dilate = u64::from(self.lab.options.dilate.max(1));
-        self.sessions.iter().for_each(|session| session.restart_utilisation());
+        self.sessions
+            .iter()
+            .for_each(|session| session.restart_utilisation());
         hosts.start_sending();
         let begun_ns = monotonic_ns();
         while !self.stopping() {
             self.check_alive()?;
             let done_ns = (monotonic_ns() - begun_ns) / dilate;
-            self.lab.status.progress(done_ns.min(plan.duration_ns), plan.duration_ns);
+            self.lab
+                .status
+                .progress(done_ns.min(plan.duration_ns), plan.duration_ns);
             if done_ns >= plan.duration_ns {
                 break;
             }
@@ -151,7 +167,10 @@ impl Stage {
         let limit = Duration::from_nanos(plan.drain_ns.saturating_mul(dilate));
         let quiet = QUIET * self.lab.options.dilate.max(1);
         if !drain(&[hosts], quiet, limit.max(2 * quiet), &self.lab.stop) && !self.stopping() {
-            self.ledger.taint(plan.duration_ns, "frames still arrived when the time to drain was over".to_owned());
+            self.ledger.taint(
+                plan.duration_ns,
+                "frames still arrived when the time to drain was over".to_owned(),
+            );
         }
         Ok(())
     }
@@ -172,10 +191,19 @@ impl Stage {
         let snapshots: Vec<_> = self.sessions.iter().filter_map(|s| s.stop().snapshot).collect();
         let flows = hosts::flow_reports(&self.lab.plan, &outcomes);
         for outcome in &outcomes {
-            outcome.notes.iter().for_each(|note| eprintln!("note: {}: {note}", outcome.results.name));
+            outcome
+                .notes
+                .iter()
+                .for_each(|note| eprintln!("note: {}: {note}", outcome.results.name));
         }
         let mut environment = Environment::read();
         environment.steal_percent = self.steal.percent();
-        report::build(environment, self.lab.options.seed, &snapshots, flows, self.ledger.taints())
+        report::build(
+            environment,
+            self.lab.options.seed,
+            &snapshots,
+            flows,
+            self.ledger.taints(),
+        )
     }
 }

@@ -13,13 +13,20 @@ use crate::ports::{Backend, Opened, Port, PortSpec};
 use crate::session::{SwitchPort, SwitchSession, reaction_budget};
 
 /// Starts every switch of the lab.
-pub(super) fn start(lab: &Lab, options: &Options, ledger: &Ledger) -> Result<Vec<Arc<SwitchSession>>, Failure> {
+pub(super) fn start(
+    lab: &Lab,
+    options: &Options,
+    ledger: &Ledger,
+) -> Result<Vec<Arc<SwitchSession>>, Failure> {
     let outside = outside(lab)?;
     let budget = reaction_budget(options);
     let mut sessions = Vec::with_capacity(lab.plan.switches.len());
     for switch in 0..lab.plan.switches.len() {
         let setup = switch_setup(&lab.plan, switch, lab.options.seed, budget)?;
-        let own = lab.ports.iter().filter(|port| lab.plan.links[port.link].switch == switch);
+        let own = lab
+            .ports
+            .iter()
+            .filter(|port| lab.plan.links[port.link].switch == switch);
         let ports = own
             .map(|attachment| switch_port(lab, &setup, attachment, outside.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
@@ -56,24 +63,42 @@ fn switch_port(
         FarEnd::Host(host) => Some(open(lab, setup, attachment, host)?),
         FarEnd::External(_) => None,
     };
-    Ok(SwitchPort { name: link.port.clone(), device: attachment.device.clone(), backend, netns, opened })
+    Ok(SwitchPort {
+        name: link.port.clone(),
+        device: attachment.device.clone(),
+        backend,
+        netns,
+        opened,
+    })
 }
 
 /// Opens the switch's end of a cable of the lab's own. A tap is made, and its other end given to the host.
 fn open(lab: &Lab, setup: &SwitchSetup, attachment: &PortAttachment, host: usize) -> Result<Opened, Failure> {
     let link = &lab.plan.links[attachment.link];
     let ports = &setup.loaded.resolved.config.ports;
-    let mtu = ports.iter().find(|port| port.name == link.port).map_or(link.mtu, |port| port.mtu);
+    let mtu = ports
+        .iter()
+        .find(|port| port.name == link.port)
+        .map_or(link.mtu, |port| port.mtu);
     let backend = lab.options.backend;
-    let spec = PortSpec { name: link.port.clone(), device: attachment.device.clone(), backend, mtu };
+    let spec = PortSpec {
+        name: link.port.clone(),
+        device: attachment.device.clone(),
+        backend,
+        mtu,
+    };
     let mut opened =
         Port::open(&spec).map_err(|error| Failure::environment(error.to_string()).at(&link.source))?;
     // The lab made both ends and set them right; what a port can tell of its far end is for other people's cables.
     opened.notes.clear();
     if backend == Backend::Tap {
-        hand_over_tap(&attachment.device, link, &lab.plan.hosts[host], &lab.hosts[host]).map_err(|error| {
-            Failure::environment("a tap cannot be given to its host").at(&link.source).because(error)
-        })?;
+        hand_over_tap(&attachment.device, link, &lab.plan.hosts[host], &lab.hosts[host]).map_err(
+            |error| {
+                Failure::environment("a tap cannot be given to its host")
+                    .at(&link.source)
+                    .because(error)
+            },
+        )?;
     }
     Ok(opened)
 }
@@ -83,8 +108,13 @@ pub(super) fn links_down(sessions: &[Arc<SwitchSession>]) -> Vec<String> {
     use crate::control::Target;
     let mut down = Vec::new();
     for session in sessions {
-        let Some(snapshot) = session.snapshot() else { continue };
-        let without = snapshot.ports.iter().filter(|port| port.device.is_some() && !port.up);
+        let Some(snapshot) = session.snapshot() else {
+            continue;
+        };
+        let without = snapshot
+            .ports
+            .iter()
+            .filter(|port| port.device.is_some() && !port.up);
         down.extend(without.map(|port| format!("{} {}", snapshot.name, port.name)));
     }
     down

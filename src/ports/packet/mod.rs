@@ -60,7 +60,7 @@ impl Packet {
         let socket = socket::create().map_err(|error| io("open a packet socket", error))?;
         let mut notes = Vec::new();
         let guarded = guard(spec, &mut notes)?;
-        let device = Device::here(&spec.device).map_err(|error| io("find the device", error))?;
+        let mut device = Device::here(&spec.device).map_err(|error| io("find the device", error))?;
         socket::configure(&socket).map_err(|error| io("configure the packet socket", error))?;
         let ring = Ring::new(&socket, spec.mtu).map_err(|error| io("make a receive ring", error))?;
         if let Some(note) = ring.note(&spec.name) {
