@@ -277,8 +277,7 @@ fn congested(workers: &str) -> Result<(), Failed> {
     let receiver = frames::station(10, 3, 0);
     bench.fars[3].send(&frames::ip([0xff; 6], receiver, 0, 0, 60))?;
     bench.wait("the receiver is known", |switch| {
-        let known = switch.ports[..3].iter().all(|port| port.tx_packets == 1);
-        known
+        switch.ports[..3].iter().all(|port| port.tx_packets == 1)
     })?;
     for id in 0..EACH as u32 {
         let class = CLASSES[id as usize % CLASSES.len()];
