@@ -142,6 +142,26 @@ impl Remote {
             self.bell.ring();
         }
     }
+
+    /// Takes what the I/O worker, which has been told to stop, still has to say, until it is gone.
+    pub(crate) fn close(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) {
+        self.bell.ring();
+        loop {
+            // Asked first: all that it said before its end is in the ring then.
+            let gone = self.up.is_abandoned();
+            while let Ok(last) = self.up.pop() {
+                match last {
+                    Up::Received { frame, .. } => store.release(frame.frame),
+                    Up::Done(frame) => store.release(frame),
+                    Up::Event(event) => events.push(event),
+                }
+            }
+            if gone {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
 }
 
 impl IoWorker {
@@ -165,6 +185,10 @@ impl IoWorker {
             } else {
                 self.rest(now_ns);
             }
+        }
+        // Losses of the last moments count.
+        for event in self.ports.watch() {
+            self.send(Up::Event(event));
         }
     }
 
@@ -202,10 +226,10 @@ impl IoWorker {
         flushed
     }
 
-    /// Puts an entry in the ring, waiting for room: the switch's worker never waits for this one.
+    /// Puts an entry in the ring, waiting for room: the switch's worker empties it until this one is gone.
     fn send(&mut self, mut message: Up) {
         while let Err(rtrb::PushError::Full(back)) = self.up.push(message) {
-            if self.stop.load(Ordering::Relaxed) {
+            if self.up.is_abandoned() {
                 return;
             }
             message = back;

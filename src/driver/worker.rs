@@ -362,8 +362,13 @@ impl Worker {
     }
 
     fn finish(mut self) -> SwitchSnapshot {
-        if let Io::Inline(ports) = &mut self.io {
-            self.events.append(&mut ports.watch());
+        match &mut self.io {
+            Io::Inline(ports) => self.events.append(&mut ports.watch()),
+            Io::Remote(remotes) => {
+                for remote in remotes {
+                    remote.close(&mut self.store, &mut self.events);
+                }
+            }
         }
         // Losses of the last moments count; links that go down now do not.
         self.events

@@ -30,7 +30,7 @@ pub(crate) type Named = (&'static str, fn() -> Result<(), Failed>);
 /// A test: its name, what it takes, and what it does.
 pub(crate) type Needing = (&'static str, Needs, fn() -> Result<(), Failed>);
 
-/// As [`Named`], for a test that may find only on its way that this machine cannot tell.
+/// As [`Needing`], for a test that may find only on its way that this machine cannot tell.
 pub(crate) type Reporting = (&'static str, Needs, fn() -> Result<Completion, Failed>);
 
 /// Set for a copy of the test program that is to do nothing but live, see [`Holder`].
