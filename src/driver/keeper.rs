@@ -60,6 +60,8 @@ pub(crate) fn run(
     lost: Receiver<Lost>,
 ) {
     let mut missing: Vec<PortId> = Vec::new();
+    // What stood in the way of a device the last time, so that it is said once and not ten times a second.
+    let mut refused: BTreeMap<PortId, String> = BTreeMap::new();
     loop {
         let report = if missing.is_empty() {
             lost.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -69,7 +71,9 @@ pub(crate) fn run(
         match report {
             Ok(Lost { port }) if !missing.contains(&port) => missing.push(port),
             Ok(_) => {}
-            Err(RecvTimeoutError::Timeout) => missing.retain(|port| !try_open(&attached, &owners, *port)),
+            Err(RecvTimeoutError::Timeout) => {
+                missing.retain(|port| !try_open(&attached, &owners, *port, &mut refused));
+            }
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
@@ -79,17 +83,29 @@ fn try_open(
     attached: &BTreeMap<PortId, AttachedPort>,
     owners: &BTreeMap<PortId, Sender<Opening>>,
     port: PortId,
+    refused: &mut BTreeMap<PortId, String>,
 ) -> bool {
     let (Some(how), Some(owner)) = (attached.get(&port), owners.get(&port)) else {
         return true;
     };
     match how.open() {
-        Ok(opened) => owner
-            .send(Opening {
-                port,
-                opened: Box::new(opened.port),
-            })
-            .is_ok(),
-        Err(_) => false,
+        Ok(opened) => {
+            refused.remove(&port);
+            opened.notes.iter().for_each(|note| eprintln!("note: {note}"));
+            let opened = Box::new(opened.port);
+            owner.send(Opening { port, opened }).is_ok()
+        }
+        Err(error) if error.is_absent() => false,
+        Err(error) => {
+            let why = error.to_string();
+            if refused.get(&port) != Some(&why) {
+                eprintln!(
+                    "warning: the device is back, and {} stays down: {why}",
+                    how.spec.name
+                );
+                refused.insert(port, why);
+            }
+            false
+        }
     }
 }

@@ -203,20 +203,7 @@ impl PortSet {
                 events.push(PortEvent::Link { port: owned.id, up });
             }
             if let Some(port) = &mut owned.port {
-                let drops = port.drops();
-                let dropped = |&(reason, frames): &(DropReason, u64)| PortEvent::Dropped {
-                    port: owned.id,
-                    reason,
-                    frames,
-                };
-                events.extend(drops.by_reason.iter().map(dropped));
-                events.extend(drops.notes.into_iter().map(PortEvent::Note));
-                if drops.lost > 0 {
-                    events.push(PortEvent::Lost {
-                        port: owned.id,
-                        frames: drops.lost,
-                    });
-                }
+                tell_drops(owned.id, port, &mut events);
             }
             let refused = std::mem::take(&mut owned.refused);
             if refused > 0 {
@@ -237,7 +224,10 @@ impl PortSet {
             return;
         }
         let owned = &mut self.ports[index];
-        owned.port = None;
+        if let Some(mut port) = owned.port.take() {
+            // What it counted since the last look goes with it otherwise.
+            tell_drops(owned.id, &mut port, &mut self.events);
+        }
         if owned.up {
             owned.up = false;
             self.events.push(PortEvent::Link {
@@ -252,6 +242,24 @@ impl PortSet {
         // A keeper that is gone means that the run is ending.
         let _ = self.lost.send(Lost {
             port: self.ports[index].id,
+        });
+    }
+}
+
+/// What a port's backend has dropped, lost and has to say since it was last asked.
+fn tell_drops(id: PortId, port: &mut Port, events: &mut Vec<PortEvent>) {
+    let drops = port.drops();
+    let dropped = |&(reason, frames): &(DropReason, u64)| PortEvent::Dropped {
+        port: id,
+        reason,
+        frames,
+    };
+    events.extend(drops.by_reason.iter().map(dropped));
+    events.extend(drops.notes.into_iter().map(PortEvent::Note));
+    if drops.lost > 0 {
+        events.push(PortEvent::Lost {
+            port: id,
+            frames: drops.lost,
         });
     }
 }
