@@ -10,7 +10,7 @@ mod snapshot;
 mod switch;
 mod table;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -185,23 +185,16 @@ fn failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
     Some(text)
 }
 
-/// Where the switches dropped frames of a class, and why.
+/// Where the switches dropped frames of a class, and why: reason by reason.
 fn where_lost(class: u8, switches: &[SwitchReport]) -> String {
-    let mut places = BTreeSet::new();
+    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for switch in switches {
         for port in &switch.ports {
             for (reason, classes) in &port.drops_by_class {
                 let count = classes.get(usize::from(class)).copied().unwrap_or(0);
                 if count > 0 {
-                    let limit = port.drop_limits.get(reason).map(|limit| format!(" ({limit})"));
-                    let why = describe_drop(reason).unwrap_or("").trim_end_matches('.');
-                    let why = format!("{why}{}", limit.unwrap_or_default());
-                    places.insert(format!(
-                        "{} {} dropped {} of the class by {reason}: {why}",
-                        switch.name,
-                        port.name,
-                        grouped(count)
-                    ));
+                    let place = format!("{} {} ({})", switch.name, port.name, grouped(count));
+                    places.entry(reason).or_default().push(place);
                 }
             }
         }
@@ -209,10 +202,14 @@ fn where_lost(class: u8, switches: &[SwitchReport]) -> String {
     if places.is_empty() {
         return "; no switch dropped a frame of the class, so they were lost on a host or a link".to_owned();
     }
-    places
-        .into_iter()
-        .map(|place| format!("; {}", place.trim_end_matches('.')))
-        .collect()
+    let sentence = |(reason, ports): (&&str, &Vec<String>)| {
+        let why = describe_drop(reason).unwrap_or("").trim_end_matches('.');
+        format!(
+            "; the class was dropped at {} by {reason}: {why}",
+            ports.join(", ")
+        )
+    };
+    places.iter().map(sentence).collect()
 }
 
 #[cfg(test)]

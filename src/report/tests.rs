@@ -111,8 +111,8 @@ fn a_lossless_loss_fails_a_clean_run_and_names_where_and_why() {
     assert_eq!(
         report.failures,
         [
-            "h1 to h5, class 0: 200 lost of 1,000 frames; tor0 Ethernet0 dropped 200 of the class by \
-             QUEUE_DROPPED_PACKETS: The egress queue is at its limit"
+            "h1 to h5, class 0: 200 lost of 1,000 frames; the class was dropped at tor0 \
+             Ethernet0 (200) by QUEUE_DROPPED_PACKETS: The egress queue is at its limit"
         ]
     );
 }
