@@ -10,7 +10,8 @@
 //! reference; SAI names are of `saibuffer.h`.
 //!
 //! - **Regions of a group** (2.2), cell by cell in this order: *reserved*; *shared* while the group's shared use
-//!   is under its limit and the pool has a free cell; *headroom* while the group's `xoff` and, where the pool has
+//!   is under its limit and the pool has a free cell, and one cell more where others have brought the limit down
+//!   to its use since: headroom is for what comes after XOFF, and that cell is what declares it; *headroom* while the group's `xoff` and, where the pool has
 //!   one, the shared headroom pool have room. If one cell finds no place the whole frame is refused and nothing
 //!   is charged. Reserves are not carved out of the pool's size, headroom is not charged to it.
 //! - **Reserved** is `size`, or `size - xoff` in the private headroom form: no shared headroom pool, and `size`
@@ -157,7 +158,10 @@ impl Mmu {
         let group = &self.groups[pg.index()];
         let pool = &self.pools[usize::from(group.limits.pool)];
         let reserved = cells.min(group.limits.reserved.saturating_sub(group.reserved));
-        let shared = group.limits.rule.room(group.shared, pool.free, cells - reserved);
+        let mut shared = group.limits.rule.room(group.shared, pool.free, cells - reserved);
+        if shared == 0 && reserved == 0 && group.declares_xoff(pool) {
+            shared = cells.min(1);
+        }
         let headroom = cells - reserved - shared;
         if headroom > 0 {
             Self::check_headroom(group, pool, shared, headroom)?;

@@ -48,6 +48,13 @@ impl Group {
         at_limit || self.headroom > 0
     }
 
+    /// Whether a cell that finds the limit reached declares XOFF, and so is the last one charged to the pool: the
+    /// group has headroom for what follows and is not in XOFF yet.
+    #[inline]
+    pub(super) fn declares_xoff(&self, pool: &Pool) -> bool {
+        self.limits.headroom > 0 && self.place == NOT_WAITING && pool.free > 0
+    }
+
     /// The XON rule: the fewest free shared cells of the pool with which this group may resume.
     #[inline]
     pub(super) fn needed(&self) -> i64 {

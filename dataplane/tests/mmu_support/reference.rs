@@ -149,7 +149,7 @@ impl Reference {
     }
 
     /// Charges one cell to a group; false: there is no place for it.
-    fn charge_cell(&mut self, group: usize) -> bool {
+    fn charge_cell(&mut self, group: usize, declared: bool) -> bool {
         let Some(profile) = self.group_profile(group).cloned() else {
             return false;
         };
@@ -157,7 +157,9 @@ impl Reference {
         let free = self.free(&profile);
         if held.reserved < self.reserve(&profile) {
             self.groups[group].reserved += 1;
-        } else if free > 0 && held.shared < self.limit(&profile, free) {
+        } else if free > 0
+            && (held.shared < self.limit(&profile, free) || (!declared && self.whole(profile.xoff_bytes) > 0))
+        {
             self.groups[group].shared += 1;
         } else {
             let pool_room = match self.pool(&profile).xoff_bytes {
@@ -172,14 +174,26 @@ impl Reference {
         true
     }
 
+    /// Whether what a group holds is XOFF.
+    fn congested(&self, group: usize) -> bool {
+        let held = &self.groups[group];
+        self.group_profile(group).is_some_and(|profile| {
+            let at_limit = held.reserved >= self.reserve(profile)
+                && held.shared >= self.limit(profile, self.free(profile));
+            at_limit || held.headroom > 0
+        })
+    }
+
     /// Charges a frame. `None`: dropped; `Some(true)`: the group has gone to XOFF.
     pub(crate) fn arrive(&mut self, group: usize, cells: u32) -> Option<bool> {
         let before = self.groups[group];
+        let mut declared = before.xoff;
         for _ in 0..cells {
-            if !self.charge_cell(group) {
+            if !self.charge_cell(group, declared) {
                 self.groups[group] = before;
                 return None;
             }
+            declared |= self.congested(group);
         }
         let profile = self.group_profile(group).cloned();
         let held = &mut self.groups[group];
@@ -189,9 +203,7 @@ impl Reference {
             return Some(false);
         };
         self.peak_pool(usize::from(profile.pool));
-        let at_limit = held.reserved >= self.reserve(&profile)
-            && held.shared >= self.limit(&profile, self.free(&profile));
-        let enters = self.tracks_xoff(group) && !held.xoff && (at_limit || held.headroom > 0);
+        let enters = self.tracks_xoff(group) && !held.xoff && self.congested(group);
         self.groups[group].xoff |= enters;
         Some(enters)
     }
