@@ -1,4 +1,5 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
+#![deny(unsafe_code)]
 
 pub mod cli;
 pub mod config;
@@ -7,7 +8,9 @@ pub mod driver;
 pub mod failure;
 pub mod host;
 pub mod lab;
+#[allow(unsafe_code)] // ethtool's ioctls
 pub mod net;
+#[allow(unsafe_code)] // rings, sockets and the slots that threads share
 pub mod ports;
 pub mod report;
 pub mod session;
