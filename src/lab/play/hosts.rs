@@ -9,15 +9,15 @@ use crate::failure::Failure;
 use crate::host::runtime::{AttachedHost, HostOutcome, RunningHosts, RuntimeOptions, spawn};
 use crate::host::{FlowConfig, Host, HostConfig, Rate, ReceiveBuffer, flow_report};
 use crate::lab::child::Lab;
-use crate::lab::config::switch_setup;
+use crate::lab::config::SwitchSetup;
 use crate::lab::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, LinkPlan, RatePlan};
 use crate::ports::{Backend, Port, PortSpec};
 use crate::report::FlowReport;
-use crate::session::reaction_budget;
 
 /// Opens every host's device in its namespace and starts their thread.
 pub(super) fn start(
     lab: &Lab,
+    links: &[LinkFacts],
     options: &Options,
     clock: ModelClock,
     core: Option<usize>,
@@ -26,7 +26,6 @@ pub(super) fn start(
     if lab.hosts.is_empty() {
         return Ok(None);
     }
-    let links = links(lab, options)?;
     let mut hosts = Vec::with_capacity(lab.hosts.len());
     for (index, plan) in lab.plan.hosts.iter().enumerate() {
         let Some((at, link)) = link_of(&lab.plan, index) else {
@@ -56,40 +55,25 @@ pub(super) fn start(
 }
 
 /// What the configuration of its switch makes of a link.
-#[derive(Clone, Copy, Default)]
-struct LinkFacts {
+#[derive(Clone, Copy)]
+pub(super) struct LinkFacts {
     speed_mbps: u32,
     /// The longest that can come through: a receive ring with larger slots would only have fewer of them.
     mtu: u32,
 }
 
-/// Facts of every link of the plan.
-fn links(lab: &Lab, options: &Options) -> Result<Vec<LinkFacts>, Failure> {
-    let mut facts = vec![LinkFacts::default(); lab.plan.links.len()];
-    for switch in 0..lab.plan.switches.len() {
-        let setup = switch_setup(&lab.plan, switch, lab.options.seed, reaction_budget(options))?;
-        for (at, link) in lab
-            .plan
-            .links
-            .iter()
-            .enumerate()
-            .filter(|(_, link)| link.switch == switch)
-        {
-            let port = setup
-                .loaded
-                .resolved
-                .config
-                .ports
-                .iter()
-                .find(|port| port.name == link.port);
-            let mtu = port.map_or(link.mtu, |port| port.mtu.min(link.mtu));
-            facts[at] = LinkFacts {
-                speed_mbps: setup.speeds_mbps[at],
-                mtu,
-            };
+/// Facts of every link of the plan, from the configurations of its switches.
+pub(super) fn links(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<LinkFacts> {
+    let facts = |(at, link): (usize, &LinkPlan)| {
+        let setup = &setups[link.switch];
+        let ports = &setup.loaded.resolved.config.ports;
+        let port = ports.iter().find(|port| port.name == link.port);
+        LinkFacts {
+            speed_mbps: setup.speeds_mbps[at],
+            mtu: port.map_or(link.mtu, |port| port.mtu.min(link.mtu)),
         }
-    }
-    Ok(facts)
+    };
+    plan.links.iter().enumerate().map(facts).collect()
 }
 
 fn link_of(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {

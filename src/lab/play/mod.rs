@@ -54,11 +54,13 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
         epoch_ns: Some(monotonic_ns()),
         ..lab.options.driver(threads)
     };
-    let sessions = switches::start(&lab, &options, &ledger)?;
+    let setups = switches::setups(&lab, &options)?;
+    let links = hosts::links(&lab.plan, &setups);
+    let sessions = switches::start(&lab, setups, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
     // The hosts' thread is the last one of the first switch's allotment.
     let core = sessions.first().and_then(|s| s.cores.last().copied().flatten());
-    let hosts = hosts::start(&lab, &options, clock, core, &ledger)?;
+    let hosts = hosts::start(&lab, &links, &options, clock, core, &ledger)?;
     Ok(Stage {
         lab,
         sessions,

@@ -12,17 +12,24 @@ use crate::net::Netns;
 use crate::ports::{Backend, Opened, Port, PortSpec};
 use crate::session::{SwitchPort, SwitchSession, reaction_budget};
 
+/// The configuration of every switch of the lab.
+pub(super) fn setups(lab: &Lab, options: &Options) -> Result<Vec<SwitchSetup>, Failure> {
+    let budget = reaction_budget(options);
+    (0..lab.plan.switches.len())
+        .map(|switch| switch_setup(&lab.plan, switch, lab.options.seed, budget))
+        .collect()
+}
+
 /// Starts every switch of the lab.
 pub(super) fn start(
     lab: &Lab,
+    setups: Vec<SwitchSetup>,
     options: &Options,
     ledger: &Ledger,
 ) -> Result<Vec<Arc<SwitchSession>>, Failure> {
     let outside = outside(lab)?;
-    let budget = reaction_budget(options);
-    let mut sessions = Vec::with_capacity(lab.plan.switches.len());
-    for switch in 0..lab.plan.switches.len() {
-        let setup = switch_setup(&lab.plan, switch, lab.options.seed, budget)?;
+    let mut sessions = Vec::with_capacity(setups.len());
+    for (switch, setup) in setups.into_iter().enumerate() {
         let own = lab
             .ports
             .iter()
