@@ -14,7 +14,7 @@ use xoff::ports::{Backend, Opened, Port, PortError, PortSpec, is_gone};
 use xoff_dataplane::{DropReason, Store};
 
 use crate::far::Far;
-use crate::support::Needs::{Netns, Tun};
+use crate::support::Needs::{Netns, Tun, Xdp};
 use crate::support::{self, Needing, check, same, wait_for};
 use crate::testbed::{Bed, frame, receive_burst, spec, store, stored};
 
@@ -37,7 +37,12 @@ pub(crate) const TESTS: &[Needing] = &[
     (
         "unfinished_checksums_of_a_far_end_out_of_reach_are_dropped",
         Netns,
-        unfinished_checksums,
+        || unfinished_checksums(Backend::Packet),
+    ),
+    (
+        "unfinished_checksums_of_a_far_end_out_of_reach_are_dropped_by_xdp",
+        Xdp,
+        || unfinished_checksums(Backend::Xdp),
     ),
     (
         "a_far_end_within_reach_finishes_its_checksums",
@@ -57,6 +62,12 @@ pub(crate) const TESTS: &[Needing] = &[
     }),
     ("a_removed_device_is_gone_for_pnet_too", Netns, || {
         removed_device(Backend::Pnet)
+    }),
+    ("a_removed_device_is_gone_for_xdp_too", Xdp, || {
+        removed_device(Backend::Xdp)
+    }),
+    ("a_device_that_is_down_is_not_gone_for_xdp", Xdp, || {
+        down_is_not_gone(Backend::Xdp)
     }),
     ("a_device_that_is_down_is_not_gone", Netns, || {
         down_is_not_gone(Backend::Packet)
@@ -285,10 +296,10 @@ fn send_datagrams(count: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-fn unfinished_checksums() -> Result<(), Failed> {
+fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 1500)?;
-    let mut bed = Bed::on("h0", &host, Backend::Packet, 1500)?;
+    let mut bed = Bed::on("h0", &host, backend, 1500)?;
     check(
         bed.notes.iter().any(|note| note.contains("another namespace")),
         || format!("{:?}", bed.notes),

@@ -20,7 +20,7 @@ use super::device::Device;
 use super::guard::{Guarded, guard};
 use super::{
     Arena, BURST_FRAMES, Opened, Port, PortDrops, PortError, PortSpec, Received, SlotSource, is_gone,
-    longest_frame, socket,
+    judge::warning, longest_frame, socket,
 };
 use judge::Verdict;
 use ring::Ring;
@@ -199,16 +199,4 @@ impl Packet {
 
 fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ENODEV)
-}
-
-fn warning(device: &str, reason: DropReason) -> String {
-    let what = match reason {
-        DropReason::ChecksumUnfinished => "with a checksum that the sender left to hardware",
-        _ => "longer than the port's MTU allows: glued together by the sender, or its MTU is larger",
-    };
-    format!(
-        "frames arrive on '{device}' {what}; they are dropped ({}). Run `ethtool -K PEER tx off` for the far end of \
-         '{device}', in its namespace",
-        reason.name()
-    )
 }
