@@ -304,8 +304,13 @@ fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
         bed.notes.iter().any(|note| note.contains("another namespace")),
         || format!("{:?}", bed.notes),
     )?;
+    // With an XDP program at our end the kernel keeps segmentation off at the far one.
+    let on = Offloads {
+        tso: backend != Backend::Xdp,
+        ..ALL_ON
+    };
     host.run(|| -> Result<(), Failed> {
-        ethtool::set_offloads("h0", &ALL_ON)?;
+        ethtool::set_offloads("h0", &on)?;
         give_address("h0")?;
         send_datagrams(3)
     })??;
@@ -330,13 +335,7 @@ fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
     // Said once; and after the command of the note nothing is dropped.
     host.run(|| -> Result<(), Failed> {
         send_datagrams(1)?;
-        ethtool::set_offloads(
-            "h0",
-            &Offloads {
-                tx_csum: false,
-                ..ALL_ON
-            },
-        )?;
+        ethtool::set_offloads("h0", &Offloads { tx_csum: false, ..on })?;
         send_datagrams(2)
     })??;
     bed.far.send(&last)?;
