@@ -121,11 +121,14 @@ fn every_length() -> Result<(), Failed> {
                 })?;
             }
         }
-        bed.transmit(&frames)?;
-        for (got, sent) in bed.far_receive(frames.len())?.iter().zip(&frames) {
-            check(got == sent, || {
-                format!("a frame of {} octets left wrong", sent.len())
-            })?;
+        // No more at once than the far end's socket holds.
+        for burst in frames.chunks(8) {
+            bed.transmit(burst)?;
+            for (got, sent) in bed.far_receive(burst.len())?.iter().zip(burst) {
+                check(got == sent, || {
+                    format!("a frame of {} octets left wrong", sent.len())
+                })?;
+            }
         }
     }
     same(bed.port.drops().lost, 0, "lost")?;

@@ -327,12 +327,14 @@ impl Maker {
             [0x00, 0x20],
         ];
         let ethertype = types[self.below(types.len())];
-        let len = 14 + self.below(if self.below(2) == 0 { 8 } else { 46 });
+        let range = [8, 46][self.below(2)];
+        let len = 14 + self.below(range);
         self.some(from, ethertype, len)
     }
 
     fn too_long(&mut self, from: usize) -> Vec<u8> {
-        let len = self.mtu + 15 + self.below(if self.below(2) == 0 { 12 } else { 80 });
+        let range = [12, 80][self.below(2)];
+        let len = self.mtu + 15 + self.below(range);
         let ethertype = [LOCAL, [0x81, 0x00], [0x88, 0xa8]][self.below(3)];
         let mut frame = self.some(from, ethertype, len);
         if ethertype != LOCAL {
