@@ -81,7 +81,11 @@ pub(crate) const TESTS: &[Needing] = &[
 ];
 
 /// Opening is refused with this error, whose text has all of these words.
-fn refused(spec: &PortSpec, is: impl Fn(&PortError) -> bool, words: &[&str]) -> Result<(), Failed> {
+pub(crate) fn refused(
+    spec: &PortSpec,
+    is: impl Fn(&PortError) -> bool,
+    words: &[&str],
+) -> Result<(), Failed> {
     match Port::open(spec) {
         Ok(_) => Err("opened".into()),
         Err(error) => {
@@ -96,7 +100,7 @@ fn refused(spec: &PortSpec, is: impl Fn(&PortError) -> bool, words: &[&str]) -> 
 }
 
 /// Runs a netlink request.
-fn netlink(
+pub(crate) fn netlink(
     request: impl AsyncFnOnce(rtnetlink::Handle) -> Result<(), rtnetlink::Error>,
 ) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -217,7 +221,7 @@ fn missing_privilege() -> Result<(), Failed> {
     )
 }
 
-fn drop_capabilities_of_this_thread() -> Result<(), Failed> {
+pub(crate) fn drop_capabilities_of_this_thread() -> Result<(), Failed> {
     // `struct __user_cap_header_struct` of version 3 for the calling thread, and its two sets of three words.
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0u32; 6];

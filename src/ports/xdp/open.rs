@@ -25,11 +25,11 @@ impl Xdp {
         let promiscuous = packet_socket().map_err(|error| io("open a packet socket", error))?;
         let socket = socket::create().map_err(|error| no_socket(spec, error))?;
         let program = bpf::Program::load().map_err(|error| no_program(spec, error))?;
+        let driver = ethtool::driver(&spec.device).map_err(|error| PortError::net(spec, error))?;
+        one_queue(spec)?;
         let mut notes = Vec::new();
         let guarded = guard(spec, &mut notes)?;
         inline_tags(spec, &mut notes);
-        let driver = ethtool::driver(&spec.device).map_err(|error| PortError::net(spec, error))?;
-        one_queue(spec)?;
         let mut device = Device::here(&spec.device).map_err(|error| io("find the device", error))?;
         listen_to_all(&promiscuous, device.index()).map_err(|error| io("listen to all addresses", error))?;
         let link = program
