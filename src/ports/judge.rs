@@ -135,7 +135,9 @@ mod tests {
         let header = if protocol == PROTOCOL_UDP { 8 } else { 20 };
         let len = header + payload;
         let mut frame = vec![2; 12];
-        let addresses: Vec<u8> = (0..if v6 { 32 } else { 8 }).map(|n| 17 * n + 3).collect();
+        let addresses: Vec<u8> = (0..if v6 { 32 } else { 8 })
+            .map(|n: u32| (17 * n + 3) as u8)
+            .collect();
         if v6 {
             frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
             frame.extend((len as u16).to_be_bytes());

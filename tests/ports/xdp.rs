@@ -33,6 +33,7 @@ pub(crate) const TESTS: &[Needing] = &[
     ),
     ("xdp_sends_nothing_that_was_taken_back", Xdp, taken_back),
     ("xdp_gives_all_slots_back", Xdp, gives_slots_back),
+    ("xdp_loses_no_slot_while_frames_come", Xdp, while_frames_come),
     ("xdp_keeps_frames_of_two_slots_apart", Xdp, mixed_lengths),
 ];
 
@@ -269,4 +270,39 @@ fn mixed_lengths() -> Result<(), Failed> {
     same(bed.receive(frames.len())?, frames, "received")?;
     held.into_iter().for_each(|slot| bed.store.put(slot));
     bed.leaves_no_slot()
+}
+
+/// The kernel fills slots at the same time as the port empties them.
+fn while_frames_come() -> Result<(), Failed> {
+    const COUNT: usize = 30_000;
+    let Bed {
+        mut store,
+        mut port,
+        mut far,
+        ..
+    } = Bed::new(Backend::Xdp, 9216)?;
+    let frames: Vec<_> = [60, 1000, 4000, 60, 60, 1514]
+        .map(|len| frame(&[0x88, 0xb5], len))
+        .into();
+    let before = store.in_use();
+    let (mut received, mut lost) = (0, 0);
+    std::thread::scope(|scope| -> Result<(), Failed> {
+        // What its own device drops is no loss of the port.
+        let sender = scope.spawn(move || {
+            let sent = frames.iter().cycle().take(COUNT);
+            sent.filter(|frame| far.send(frame).is_ok()).count()
+        });
+        while !sender.is_finished() {
+            received += receive_burst(&mut port, &mut store)?.len();
+        }
+        let sent = sender.join().map_err(|_| "the sender died")?;
+        wait_for("every frame is received or lost", || {
+            received += receive_burst(&mut port, &mut store)?.len();
+            lost += port.drops().lost as usize;
+            Ok((received + lost == sent).then_some(()))
+        })
+    })?;
+    same(store.in_use(), before, "slots in use")?;
+    check(port.close(&mut store), || "the port keeps slots".to_owned())?;
+    same(store.in_use(), 0, "slots in use in the end")
 }

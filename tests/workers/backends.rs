@@ -297,7 +297,7 @@ impl Maker {
             0 => self.runt(from),
             1 => self.too_long(from),
             2 => self.many_tags(from, len),
-            3 => self.to_a_group(from, len),
+            3 => self.grouped(from, len),
             4 => self.mac_control(),
             5 => self.garbage(),
             6..=8 => return self.transport(from, len),
@@ -357,7 +357,7 @@ impl Maker {
         frame
     }
 
-    fn to_a_group(&mut self, from: usize, len: usize) -> Vec<u8> {
+    fn grouped(&mut self, from: usize, len: usize) -> Vec<u8> {
         let mut frame = self.some(from, LOCAL, len);
         let groups = [
             [0xff; 6],

@@ -310,7 +310,7 @@ impl Live {
     fn post(&mut self, slot: Handle) {
         self.posted.insert(slot);
         let written = self.fill.write(u64::from(slot.0) * SMALL_SLOT_BYTES as u64);
-        debug_assert!(written, "the ring has a place for every slot that is posted");
+        debug_assert!(written, "the ring has two places for every slot that is posted");
     }
 
     /// The frame that came first of those that wait.

@@ -11,6 +11,9 @@ use crate::ports::socket::{check, enlarge_send_buffer, get, set};
 
 /// Frames a port keeps while nobody looks: as many as an AF_PACKET ring of small frames.
 pub(super) const RECEIVE_ENTRIES: u32 = 4_096;
+/// Empty slots: the kernel shows what it has received a moment before it says that it has taken the slots for it, so that
+/// for this moment there are more than are posted.
+const FILL_ENTRIES: u32 = 2 * RECEIVE_ENTRIES;
 /// More than any burst puts in.
 pub(super) const TRANSMIT_ENTRIES: u32 = 1_024;
 /// Frames that may be under way between us and the far end's stack.
@@ -57,7 +60,7 @@ pub(super) fn register(socket: &OwnedFd, arena: &Arena) -> io::Result<()> {
 /// Gives the socket its four rings.
 pub(super) fn make_rings(socket: &OwnedFd) -> io::Result<Rings> {
     let sizes = [
-        (libc::XDP_UMEM_FILL_RING, RECEIVE_ENTRIES),
+        (libc::XDP_UMEM_FILL_RING, FILL_ENTRIES),
         (libc::XDP_UMEM_COMPLETION_RING, COMPLETION_ENTRIES),
         (libc::XDP_RX_RING, RECEIVE_ENTRIES),
         (libc::XDP_TX_RING, TRANSMIT_ENTRIES),
@@ -83,7 +86,7 @@ pub(super) fn make_rings(socket: &OwnedFd) -> io::Result<Rings> {
         libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64,
     );
     Ok(Rings {
-        fill: Producer::map(socket, fill, &at.fr, RECEIVE_ENTRIES)?,
+        fill: Producer::map(socket, fill, &at.fr, FILL_ENTRIES)?,
         completion: Consumer::map(socket, completion, &at.cr, COMPLETION_ENTRIES)?,
         receive: Consumer::map(socket, libc::XDP_PGOFF_RX_RING, &at.rx, RECEIVE_ENTRIES)?,
         transmit: Producer::map(socket, libc::XDP_PGOFF_TX_RING, &at.tx, TRANSMIT_ENTRIES)?,
