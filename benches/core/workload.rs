@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use xoff_dataplane::config::{
     Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    Schedule, SwitchConfig, Threshold, Trust, Wred,
+    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
 };
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
@@ -238,7 +238,9 @@ fn config() -> SwitchConfig {
             pool("egress", PoolSide::Egress, 0),
         ],
         profiles: vec![profile("ingress", 0, 100 << 10), profile("egress", 1, 0)],
+        lags: Vec::new(),
         bridging: Bridging::Transparent,
+        routing: RoutingConfig::default(),
     }
 }
 

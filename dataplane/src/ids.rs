@@ -49,6 +49,39 @@ macro_rules! per_port_of_eight {
 per_port_of_eight!(PgId, "priority group");
 per_port_of_eight!(QueueId, "queue");
 
+/// A router interface: an index into [`crate::config::RoutingConfig::interfaces`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InterfaceId(pub u16);
+
+impl InterfaceId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A next hop of a [`crate::route::Fib`]: an index into [`crate::route::Fib::next_hops`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NextHopId(pub u32);
+
+impl NextHopId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A group of equal-cost next hops of a [`crate::route::Fib`]: an index into [`crate::route::Fib::groups`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A deadline the core has asked for. It comes back to [`crate::Switch::expire`] as it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub u32);

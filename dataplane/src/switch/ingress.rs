@@ -8,7 +8,7 @@ use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId};
 use crate::mmu::{IngressPlan, Refusal};
-use crate::outputs::{Drop, Outputs, Punt, Verdict};
+use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
 use crate::parse::{Parsed, Payload, Tag};
 use crate::time::Picos;
 use crate::wire::vlan::{self, TAG_LEN};
@@ -121,7 +121,10 @@ impl Switch {
             Ok(Way::Cpu) => {
                 outputs.punts.push(Punt {
                     port,
+                    interface: None,
+                    reason: PuntReason::Protocol,
                     frame: transit.frame,
+                    l3_offset: transit.parsed.l3_offset,
                 });
                 Verdict::Punted
             }

@@ -2,7 +2,7 @@
 
 use xoff_dataplane::config::{
     Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    Schedule, SwitchConfig, Threshold, Trust, Wred,
+    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -65,7 +65,9 @@ pub fn switch(ports: usize) -> SwitchConfig {
             profile("egress_lossy", 1, Threshold::Dynamic(0)),
             profile("egress_lossless", 2, Threshold::Static(0)),
         ],
+        lags: Vec::new(),
         bridging: Bridging::Transparent,
+        routing: RoutingConfig::default(),
     }
 }
 

@@ -11,7 +11,7 @@ mod references;
 mod vlans;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+use xoff_dataplane::config::{MarkPoint, RoutingConfig, SwitchConfig};
 
 use self::buffers::Buffers;
 use self::context::Context;
@@ -140,7 +140,9 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         ports,
         pools: buffers.pools,
         profiles: buffers.profiles,
+        lags: Vec::new(),
         bridging,
+        routing: RoutingConfig::default(),
     };
     advice::advise(&mut context, &config);
     let (warnings, problems) = context.finish();

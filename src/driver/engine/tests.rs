@@ -2,7 +2,7 @@
 
 use xoff_dataplane::config::{
     Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    Schedule, SwitchConfig, Threshold, Trust,
+    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
 };
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::parse::parse;
@@ -75,7 +75,9 @@ fn config() -> SwitchConfig {
         ports: vec![port(0), port(1)],
         pools: vec![pool("in", PoolSide::Ingress), pool("out", PoolSide::Egress)],
         profiles: vec![profile("in", 0), profile("out", 1)],
+        lags: Vec::new(),
         bridging: Bridging::Transparent,
+        routing: RoutingConfig::default(),
     }
 }
 
