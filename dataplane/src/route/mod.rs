@@ -6,6 +6,7 @@ mod lpm;
 mod neighbour;
 pub(crate) mod packet;
 mod paths;
+mod rib;
 mod router;
 mod solicit;
 
@@ -16,5 +17,6 @@ pub use fib::{
 pub(crate) use neighbour::{Due, Held, NeighbourId};
 pub use neighbour::{NeighbourEntry, NeighbourState, REACHABLE, RETRANSMIT, SOLICITATIONS_MAX};
 pub use paths::{PathTable, RESILIENT_BUCKETS, seeded};
+pub use rib::{DISTANCE_CONNECTED, DISTANCE_STATIC, Rib, Source};
 pub(crate) use router::{Hop, Router};
 pub(crate) use solicit::{Talk, read_arp, read_discovery};
