@@ -1,5 +1,6 @@
 //! The router: what it forwards, what it refuses, whom it asks.
 
+mod conservation;
 mod ecmp;
 mod forwarding;
 mod lag;
