@@ -15,7 +15,9 @@ pub use fib::{
     Target, WEIGHT_SUM_MAX,
 };
 pub(crate) use neighbour::{Due, Held, NeighbourId};
-pub use neighbour::{NeighbourEntry, NeighbourState, REACHABLE, RETRANSMIT, SOLICITATIONS_MAX};
+pub use neighbour::{
+    HELD_FRAMES_MAX, NeighbourEntry, NeighbourState, REACHABLE, RETRANSMIT, SOLICITATIONS_MAX,
+};
 pub use paths::{PathTable, RESILIENT_BUCKETS, seeded};
 pub use rib::{DISTANCE_CONNECTED, DISTANCE_STATIC, Rib, Source};
 pub(crate) use router::{Hop, Router};
