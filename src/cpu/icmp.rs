@@ -168,7 +168,7 @@ fn judge_v4(punted: &Punted<'_>, l3: &[u8], addresses: &Addresses) -> Result<Ipv
     if to.is_multicast() || to.is_broadcast() || addresses.directed_broadcast(to) {
         return Err(Suppression::ToGroup);
     }
-    if punted.to_link_group() {
+    if punted.is_to_link_group() {
         return Err(Suppression::LinkGroup);
     }
     if !first {
@@ -196,7 +196,7 @@ fn judge_v6(error: IcmpError, punted: &Punted<'_>, l3: &[u8]) -> Result<Ipv6Addr
     if packet.dst_addr().is_multicast() && !too_big {
         return Err(Suppression::ToGroup);
     }
-    if punted.to_link_group() && !too_big {
+    if punted.is_to_link_group() && !too_big {
         return Err(Suppression::LinkGroup);
     }
     match packet.src_addr() {
@@ -294,7 +294,9 @@ fn quotable_v6(l3: &[u8]) -> &[u8] {
 }
 
 fn compose_v4(error: IcmpError, from: Ipv4Addr, to: Ipv4Addr, packet: &[u8]) -> Vec<u8> {
-    let quoted = packet.len().min(IPV4_ERROR_LEN_MAX - IPV4_HEADER_LEN - ICMP_HEADER_LEN);
+    let quoted = packet
+        .len()
+        .min(IPV4_ERROR_LEN_MAX - IPV4_HEADER_LEN - ICMP_HEADER_LEN);
     let ip = Ipv4Repr {
         src_addr: from,
         dst_addr: to,
@@ -314,7 +316,9 @@ fn compose_v4(error: IcmpError, from: Ipv4Addr, to: Ipv4Addr, packet: &[u8]) -> 
 }
 
 fn compose_v6(error: IcmpError, from: Ipv6Addr, to: Ipv6Addr, packet: &[u8]) -> Vec<u8> {
-    let quoted = packet.len().min(IPV6_ERROR_LEN_MAX - IPV6_HEADER_LEN - ICMP_HEADER_LEN);
+    let quoted = packet
+        .len()
+        .min(IPV6_ERROR_LEN_MAX - IPV6_HEADER_LEN - ICMP_HEADER_LEN);
     let ip = Ipv6Repr {
         src_addr: from,
         dst_addr: to,

@@ -87,7 +87,7 @@ impl Endpoint {
         let Some(stack) = self.stacks.get_mut(&mtu) else {
             return Outcome::Ignored;
         };
-        if punted.to_link_group() || !is_for(l3, punted, addresses) {
+        if punted.is_to_link_group() || !is_for(l3, punted, addresses) {
             return Outcome::Ignored;
         }
         stack.exchange(now, l3, packets);
@@ -115,9 +115,8 @@ fn is_for(l3: &[u8], punted: &Punted<'_>, addresses: &Addresses) -> bool {
             // "No next header" is no error (RFC 8200 4.7), which smoltcp takes it for.
             own(IpAddr::V6(packet.dst_addr()))
                 && is_v6_host(packet.src_addr())
-                && Upper::of(l3).is_some_and(|upper| {
-                    !upper.fragment && upper.protocol != IpProtocol::Ipv6NoNxt
-                })
+                && Upper::of(l3)
+                    .is_some_and(|upper| !upper.fragment && upper.protocol != IpProtocol::Ipv6NoNxt)
         }),
         _ => false,
     }
@@ -175,7 +174,9 @@ struct Stack {
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack").field("mtu", &self.mtu).finish_non_exhaustive()
+        f.debug_struct("Stack")
+            .field("mtu", &self.mtu)
+            .finish_non_exhaustive()
     }
 }
 
@@ -266,7 +267,10 @@ impl TxToken for Leaving<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
         let mut frame = packet_frame(ETHERTYPE_IPV4, len);
         let result = fill(&mut frame[ETHERNET_HEADER_LEN..]);
-        if frame.get(ETHERNET_HEADER_LEN).is_some_and(|octet| octet >> 4 == 6) {
+        if frame
+            .get(ETHERNET_HEADER_LEN)
+            .is_some_and(|octet| octet >> 4 == 6)
+        {
             frame[12..14].copy_from_slice(&ETHERTYPE_IPV6.to_be_bytes());
         }
         self.0.push(frame);

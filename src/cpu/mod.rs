@@ -72,7 +72,7 @@ impl<'a> Punted<'a> {
     }
 
     /// Sent to a group on the link: broadcast or multicast.
-    fn to_link_group(&self) -> bool {
+    fn is_to_link_group(&self) -> bool {
         self.bytes.first().is_some_and(|octet| octet & 1 != 0)
     }
 }
@@ -181,9 +181,7 @@ impl Cpu {
 
     fn local(&mut self, now: Picos, punted: &Punted<'_>, replies: &mut Vec<Reply>) {
         let mut packets = std::mem::take(&mut self.packets);
-        let outcome = self
-            .endpoint
-            .receive(now, punted, &self.addresses, &mut packets);
+        let outcome = self.endpoint.receive(now, punted, &self.addresses, &mut packets);
         match outcome {
             // smoltcp's own report would quote a header that it has composed anew.
             local::Outcome::Refused(error) => self.report(error, punted, replies),
