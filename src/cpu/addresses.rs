@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
-use smoltcp::wire::{Ipv4Packet, Ipv6Packet};
 use xoff_dataplane::config::{Attachment, InterfaceConfig, RoutingConfig};
 use xoff_dataplane::ids::InterfaceId;
 
@@ -100,14 +99,5 @@ impl Addresses {
             .chain(loopbacks)
             .find_map(|own| own.speaker(towards))
             .or_else(link_local)
-    }
-}
-
-/// The destination of a packet of the switch's own.
-pub(super) fn packet_to(packet: &[u8]) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
-        4 => Some(Ipv4Packet::new_checked(packet).ok()?.dst_addr().into()),
-        6 => Some(Ipv6Packet::new_checked(packet).ok()?.dst_addr().into()),
-        _ => None,
     }
 }

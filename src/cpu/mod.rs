@@ -90,6 +90,8 @@ pub enum Reply {
     /// A packet for the data plane to route: an Ethernet header whose ethertype is set and whose addresses are zero,
     /// then the packet.
     Packet {
+        /// Where the question came in, which is where a link-local destination is.
+        interface: Option<InterfaceId>,
         /// All of it.
         bytes: Vec<u8>,
     },
@@ -99,7 +101,7 @@ impl Reply {
     /// The octets to be sent.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Reply::Frame { bytes, .. } | Reply::Packet { bytes } => bytes,
+            Reply::Frame { bytes, .. } | Reply::Packet { bytes, .. } => bytes,
         }
     }
 }
@@ -187,9 +189,8 @@ impl Cpu {
             local::Outcome::Refused(error) => self.report(error, punted, replies),
             local::Outcome::Replied(kind) => {
                 *self.counters.of(kind) += 1;
-                for bytes in packets.drain(..) {
-                    self.deliver(punted, bytes, replies);
-                }
+                let interface = punted.interface;
+                replies.extend(packets.drain(..).map(|bytes| Reply::Packet { interface, bytes }));
             }
             local::Outcome::Ignored => self.counters.local_ignored += 1,
         }
@@ -201,27 +202,11 @@ impl Cpu {
         match icmp::compose(error, punted, &self.addresses) {
             Ok(bytes) => {
                 self.counters.errors[error.index()] += 1;
-                self.deliver(punted, bytes, replies);
+                let interface = punted.interface;
+                replies.push(Reply::Packet { interface, bytes });
             }
             Err(rule) => self.counters.suppressed[rule as usize] += 1,
         }
-    }
-
-    /// A packet is routed, but for link-local destinations: those are where the question came from.
-    fn deliver(&mut self, punted: &Punted<'_>, mut bytes: Vec<u8>, replies: &mut Vec<Reply>) {
-        if !addresses::packet_to(&bytes[ETHERNET_HEADER_LEN..]).is_some_and(is_link_local) {
-            return replies.push(Reply::Packet { bytes });
-        }
-        let way = punted.interface.and_then(|interface| {
-            let own = self.addresses.interface(interface)?;
-            Some((interface, own.mac, punted.source_mac()?))
-        });
-        let Some((interface, own_mac, peer_mac)) = way else {
-            return self.note_unsent();
-        };
-        bytes[..6].copy_from_slice(&peer_mac);
-        bytes[6..12].copy_from_slice(&own_mac);
-        replies.push(Reply::Frame { interface, bytes });
     }
 }
 

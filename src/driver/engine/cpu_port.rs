@@ -1,8 +1,7 @@
 //! The CPU port: punted frames go to what stands behind it, and its replies into the switch.
 
 use xoff_dataplane::config::RoutingConfig;
-use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::{Handle, Outputs, Picos, Punt, Store, Switch, Transmit};
+use xoff_dataplane::{Picos, Punt, Store, Transmit};
 
 use super::Engine;
 use crate::cpu::{Cpu, Punted, Reply};
@@ -101,34 +100,8 @@ impl Engine {
         let (switch, outputs) = (&mut self.switch, &mut self.outputs);
         let sent = match reply {
             Reply::Frame { interface, .. } => switch.send_on(self.time, *interface, frame, store, outputs),
-            Reply::Packet { .. } => switch.originate(self.time, frame, store, outputs),
+            Reply::Packet { interface, .. } => switch.originate(self.time, *interface, frame, store, outputs),
         };
         sent.map_err(|frame| store.release(frame)).is_ok()
     }
 }
-
-/// Stands in until the switch routes: its own methods of these names go before these.
-trait Routes {
-    fn send_on<S: Store>(
-        &mut self,
-        _: Picos,
-        _: InterfaceId,
-        frame: Handle,
-        _: &mut S,
-        _: &mut Outputs,
-    ) -> Result<(), Handle> {
-        Err(frame)
-    }
-
-    fn originate<S: Store>(
-        &mut self,
-        _: Picos,
-        frame: Handle,
-        _: &mut S,
-        _: &mut Outputs,
-    ) -> Result<(), Handle> {
-        Err(frame)
-    }
-}
-
-impl Routes for Switch {}
