@@ -6,6 +6,7 @@ mod lpm;
 mod neighbour;
 pub(crate) mod packet;
 mod paths;
+mod rib;
 mod router;
 mod solicit;
 
@@ -18,5 +19,6 @@ pub use neighbour::{
     HELD_FRAMES_MAX, NeighbourEntry, NeighbourState, REACHABLE, RETRANSMIT, SOLICITATIONS_MAX,
 };
 pub use paths::{PathTable, RESILIENT_BUCKETS, seeded};
+pub use rib::{DISTANCE_CONNECTED, DISTANCE_STATIC, Rib, Source};
 pub(crate) use router::{Hop, Router};
 pub(crate) use solicit::{Talk, read_arp, read_discovery};
