@@ -83,6 +83,12 @@ pub struct Fib {
 }
 
 impl Fib {
+    pub(crate) fn lookup_v4(&self, _: u32) -> Option<Entry> {
+        None
+    }
+    pub(crate) fn lookup_v6(&self, _: u128) -> Option<Entry> {
+        None
+    }
     /// Every next hop that some route has, once.
     pub fn next_hops(&self) -> &[NextHop] {
         &self.next_hops

@@ -36,6 +36,7 @@ mod v4 {
 
     pub(super) const VERSION_IHL: usize = 0;
     pub(super) const TOS: usize = 1;
+    pub(super) const TTL_PROTOCOL: Range<usize> = 8..10;
     pub(super) const CHECKSUM: Range<usize> = 10..12;
 }
 
@@ -85,6 +86,31 @@ fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
     );
     l3[v4::TOS] = new;
     l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// What a router changes of a frame it forwards: the link addresses, and one hop less to live. `l3_offset` and `payload`
+/// are those of [`Parsed`](crate::parse::Parsed); the packet must have a whole fixed header and at least one hop left. The
+/// ICRC covers none of it.
+#[inline]
+pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, destination: [u8; 6], source: [u8; 6]) {
+    let Some((ethernet, l3)) = frame.split_at_mut_checked(usize::from(l3_offset)) else {
+        return;
+    };
+    if let Some(addresses) = ethernet.first_chunk_mut::<12>() {
+        addresses[..6].copy_from_slice(&destination);
+        addresses[6..].copy_from_slice(&source);
+    }
+    match payload {
+        Payload::Ipv4 if l3.len() >= super::IPV4_LEN => {
+            let old = be16(l3, v4::TTL_PROTOCOL);
+            let new = old.wrapping_sub(0x0100);
+            let checksum = updated(be16(l3, v4::CHECKSUM), old, new);
+            l3[v4::TTL_PROTOCOL].copy_from_slice(&new.to_be_bytes());
+            l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        }
+        Payload::Ipv6 if l3.len() >= super::IPV6_LEN => l3[7] = l3[7].wrapping_sub(1),
+        _ => {}
+    }
 }
 
 /// The Internet checksum after one 16-bit word has changed: RFC 1624, equation 3, `HC' = ~(~HC + ~m + m')`.
