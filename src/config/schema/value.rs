@@ -68,9 +68,10 @@ pub(super) fn is_address(text: &str) -> bool {
 
 /// `10.0.0.1/31`: an address of a network, with the network's length.
 pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
-    let (_, length) = text.split_once('/')?;
-    let plain = length == "0" || !length.starts_with('0');
-    text.parse().ok().filter(|_| plain)
+    // Not by `IpNet` itself: it takes 010 for 10, where others take it for 8.
+    let (address, length) = text.split_once('/')?;
+    let plain = length == "0" || !length.starts_with(['0', '+']);
+    IpNet::new(address.parse().ok()?, length.parse().ok().filter(|_| plain)?).ok()
 }
 
 /// The YANG model's pattern: a prefix, then this many digits.
