@@ -69,7 +69,7 @@ impl Lags {
             None => Some(PortId(logical.0)),
             Some(group) => {
                 let active = &self.groups[group].active;
-                let choice = u64::from(seeded(flow_hash, self.seed)) * active.len() as u64 >> 32;
+                let choice = (u64::from(seeded(flow_hash, self.seed)) * active.len() as u64) >> 32;
                 active.get(choice as usize).copied()
             }
         }

@@ -3,7 +3,7 @@
 
 use core::cmp::Reverse;
 use core::hash::BuildHasherDefault;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
@@ -20,6 +20,9 @@ pub const RETRANSMIT: Picos = Picos::from_millis(1_000);
 pub const SOLICITATIONS_MAX: u8 = 3;
 /// How long a neighbour is believed to be where it was before it is asked again.
 pub const REACHABLE: Picos = Picos::from_millis(300_000);
+
+/// Frames that may wait for neighbours in all.
+pub const HELD_FRAMES_MAX: usize = 1_024;
 
 /// A place in the table of neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,11 +107,35 @@ struct Neighbour {
     heard_at: Picos,
     /// When something is to be done about it; [`Picos::NEVER`] if not.
     due: Picos,
-    held: VecDeque<Held>,
+    /// The earliest entry for it in the heap of deadlines: it is looked at then, and entered again if it is not yet due.
+    noted: Picos,
+    /// First and last of the frames that wait for it, and how many they are.
+    held_first: u32,
+    held_last: u32,
+    held: usize,
     /// A next hop of some route: its place stays.
     pinned: bool,
     /// The place is taken.
     in_use: bool,
+}
+
+/// No frame: the end of a list.
+const NO_FRAME: u32 = u32::MAX;
+
+/// A frame that waits, and the one behind it.
+#[derive(Debug)]
+struct HeldPlace {
+    held: Option<Held>,
+    next: u32,
+}
+
+fn free_place(next: u32) -> HeldPlace {
+    let next = if next < HELD_FRAMES_MAX as u32 {
+        next
+    } else {
+        NO_FRAME
+    };
+    HeldPlace { held: None, next }
 }
 
 /// What time asks for.
@@ -130,18 +157,24 @@ pub(crate) struct Neighbours {
     due: BinaryHeap<Reverse<(Picos, u32)>>,
     places_max: usize,
     hold_frames: usize,
+    /// Frames that wait, of all neighbours, and the list of free places among them.
+    waiting: Vec<HeldPlace>,
+    waiting_free: u32,
     held: usize,
 }
 
 impl Neighbours {
     pub(crate) fn new(places_max: usize, hold_frames: usize) -> Neighbours {
         Neighbours {
-            places: Vec::with_capacity(places_max.min(1_024)),
-            free: Vec::new(),
-            index: HashMap::with_capacity_and_hasher(places_max.min(1_024), BuildHasherDefault::default()),
-            due: BinaryHeap::new(),
+            places: Vec::with_capacity(places_max),
+            free: Vec::with_capacity(places_max),
+            // Twice the room: places of removed entries are then cleaned up in place, never by growing.
+            index: HashMap::with_capacity_and_hasher(2 * places_max, BuildHasherDefault::default()),
+            due: BinaryHeap::with_capacity(2 * places_max),
             places_max,
             hold_frames,
+            waiting: (1..=HELD_FRAMES_MAX as u32).map(free_place).collect(),
+            waiting_free: 0,
             held: 0,
         }
     }
@@ -177,7 +210,10 @@ impl Neighbours {
             port: None,
             heard_at: Picos::ZERO,
             due: Picos::NEVER,
-            held: VecDeque::new(),
+            noted: Picos::NEVER,
+            held_first: NO_FRAME,
+            held_last: NO_FRAME,
+            held: 0,
             pinned: false,
             in_use: true,
         };
@@ -300,34 +336,61 @@ impl Neighbours {
     /// Keeps a frame until its neighbour is found; gives it back if too many wait already.
     pub(crate) fn hold(&mut self, id: NeighbourId, frame: Held) -> Result<(), Held> {
         let neighbour = &mut self.places[id.0 as usize];
-        if neighbour.held.len() >= self.hold_frames {
+        let place = self.waiting_free;
+        if neighbour.held >= self.hold_frames || place == NO_FRAME {
             return Err(frame);
         }
-        neighbour.held.push_back(frame);
+        self.waiting_free = self.waiting[place as usize].next;
+        self.waiting[place as usize] = HeldPlace {
+            held: Some(frame),
+            next: NO_FRAME,
+        };
+        match neighbour.held_last {
+            NO_FRAME => neighbour.held_first = place,
+            last => self.waiting[last as usize].next = place,
+        }
+        neighbour.held_last = place;
+        neighbour.held += 1;
         self.held += 1;
         Ok(())
     }
 
     /// The next frame that waited for a neighbour.
     pub(crate) fn take_held(&mut self, id: NeighbourId) -> Option<Held> {
-        let frame = self.places[id.0 as usize].held.pop_front()?;
+        let neighbour = &mut self.places[id.0 as usize];
+        let first = neighbour.held_first;
+        let place = self.waiting.get_mut(first as usize)?;
+        neighbour.held_first = place.next;
+        if place.next == NO_FRAME {
+            neighbour.held_last = NO_FRAME;
+        }
+        place.next = self.waiting_free;
+        self.waiting_free = first;
+        neighbour.held -= 1;
         self.held -= 1;
-        Some(frame)
+        place.held.take()
     }
 
     /// How many frames wait for a neighbour.
     pub(crate) fn held_for(&self, id: NeighbourId) -> usize {
-        self.places[id.0 as usize].held.len()
+        self.places[id.0 as usize].held
     }
 
     /// When time asks for something next.
     pub(crate) fn next_due(&mut self) -> Picos {
         while let Some(&Reverse((at, place))) = self.due.peek() {
-            let neighbour = &self.places[place as usize];
-            if neighbour.in_use && neighbour.due == at {
+            let neighbour = &mut self.places[place as usize];
+            if neighbour.noted != at {
+                self.due.pop();
+                continue;
+            }
+            if neighbour.due == at {
                 return at;
             }
             self.due.pop();
+            neighbour.noted = Picos::NEVER;
+            let due = neighbour.due;
+            self.set_due(NeighbourId(place), due);
         }
         Picos::NEVER
     }
@@ -340,7 +403,7 @@ impl Neighbours {
         let Reverse((_, place)) = self.due.pop()?;
         let id = NeighbourId(place);
         let neighbour = &mut self.places[place as usize];
-        neighbour.due = Picos::NEVER;
+        (neighbour.due, neighbour.noted) = (Picos::NEVER, Picos::NEVER);
         if neighbour.state == NeighbourState::Reachable {
             (neighbour.state, neighbour.solicited) = (NeighbourState::Probe, 0);
         }
@@ -356,7 +419,7 @@ impl Neighbours {
     /// Frees a place, unless it is a next hop's. Nothing may wait there.
     pub(crate) fn forget(&mut self, id: NeighbourId) {
         let neighbour = &mut self.places[id.0 as usize];
-        debug_assert!(neighbour.held.is_empty());
+        debug_assert_eq!(neighbour.held, 0);
         (neighbour.state, neighbour.due) = (NeighbourState::Unknown, Picos::NEVER);
         if !neighbour.pinned {
             self.remove(id);
@@ -396,7 +459,7 @@ impl Neighbours {
                 state: neighbour.state,
                 port: neighbour.port,
                 age: now.since(neighbour.heard_at),
-                held: neighbour.held.len(),
+                held: neighbour.held,
             }
         };
         taken.into_iter().map(entry).collect()
@@ -404,13 +467,17 @@ impl Neighbours {
 
     fn remove(&mut self, id: NeighbourId) {
         let neighbour = &mut self.places[id.0 as usize];
-        neighbour.in_use = false;
+        (neighbour.in_use, neighbour.due, neighbour.noted) = (false, Picos::NEVER, Picos::NEVER);
         self.index.remove(&neighbour.key);
         self.free.push(id.0);
     }
 
     fn set_due(&mut self, id: NeighbourId, at: Picos) {
-        self.places[id.0 as usize].due = at;
-        self.due.push(Reverse((at, id.0)));
+        let neighbour = &mut self.places[id.0 as usize];
+        neighbour.due = at;
+        if at < neighbour.noted {
+            neighbour.noted = at;
+            self.due.push(Reverse((at, id.0)));
+        }
     }
 }

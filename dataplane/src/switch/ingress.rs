@@ -136,13 +136,11 @@ impl Switch {
         if arrival.parsed.payload == Payload::MacControl {
             return self.receive_control(now, port, arrival, store, outputs);
         }
-        let ingress = &mut self.ports[port.index()];
-        let mac_len = ingress.link.mac_len(arrival.frame_len);
-        let tc = ingress.traffic_class(&arrival.parsed);
-        ingress.counters.rx_packets += 1;
-        ingress.counters.rx_bytes += u64::from(mac_len);
-        ingress.counters.rx_class_packets[usize::from(tc)] += 1;
         let mut transit = self.transit(now, port, arrival.frame, arrival.frame_len, &arrival.parsed);
+        let counters = &mut self.ports[port.index()].counters;
+        counters.rx_packets += 1;
+        counters.rx_bytes += u64::from(transit.mac_len);
+        counters.rx_class_packets[usize::from(transit.tc)] += 1;
         let way = self.find_way(&mut transit, store, outputs);
         let verdict = self.send_on_its_way(&mut transit, way, store, outputs);
         if !self.found.is_empty() {

@@ -1,7 +1,7 @@
 //! Frames that wait for a neighbour, and the questions that find it.
 
 use super::Switch;
-use super::ingress::{Rewrite, Transit};
+use super::ingress::Transit;
 use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::InterfaceId;
@@ -19,12 +19,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        transit.rewrite = None::<Rewrite>;
-        let held = match self.may_hold() {
-            true => self.router.neighbours.hold(neighbour, transit.held()),
-            false => Err(transit.held()),
-        };
-        let verdict = match held {
+        let verdict = match self.router.neighbours.hold(neighbour, transit.held()) {
             Ok(()) => Verdict::Held,
             Err(_) => self.refuse(transit, DropReason::UnresolvedNextHop, store, outputs),
         };

@@ -180,7 +180,7 @@ impl Switch {
                 frame_len,
                 parsed,
             };
-            if !self.may_hold() || self.router.neighbours.hold(neighbour, held).is_err() {
+            if self.router.neighbours.hold(neighbour, held).is_err() {
                 return Err(frame);
             }
             self.look_for(now, neighbour, store, outputs);

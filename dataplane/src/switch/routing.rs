@@ -15,9 +15,6 @@ use crate::wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, v
 
 use super::ingress::FLOOD_PREFIX_BYTES;
 
-/// Frames that may wait for neighbours in all.
-const HELD_FRAMES_MAX: usize = 1_024;
-
 impl Switch {
     /// A frame on a port or LAG that is a router interface.
     #[inline]
@@ -101,7 +98,7 @@ impl Switch {
         let address = packet.destination.address();
         match self.router.hop(entry, address, transit.parsed.flow_hash) {
             Hop::Neighbour(egress, neighbour) => self.forward(transit, &packet, egress, neighbour),
-            Hop::Local => self.to_self(transit, interface, store),
+            Hop::Local => self.deliver(transit, interface, store),
             Hop::Down => Err(DropReason::L3EgressLinkDown),
             Hop::Blackhole => Err(DropReason::BlackholeRoute),
         }
@@ -195,7 +192,7 @@ impl Switch {
     ) -> Result<Way, DropReason> {
         let own = |address| self.router.interface(interface).has(address) || self.is_own(address);
         match own(packet.destination.address()) {
-            true => self.to_self(transit, interface, store),
+            true => self.deliver(transit, interface, store),
             false => Err(reason),
         }
     }
@@ -209,7 +206,7 @@ impl Switch {
 
     /// A packet to an address of the switch.
     #[cold]
-    fn to_self<S: Store>(
+    fn deliver<S: Store>(
         &mut self,
         transit: &mut Transit,
         interface: InterfaceId,
@@ -218,7 +215,7 @@ impl Switch {
         match talk(transit, store) {
             Some(talk) => self.converse(transit, interface, talk),
             None if !self.cpu_attached => Err(DropReason::DipLocal),
-            None => self.to_cpu(transit, PuntReason::Local),
+            None => self.hand_over(transit, PuntReason::Local),
         }
     }
 
@@ -230,12 +227,12 @@ impl Switch {
         talk: Talk,
     ) -> Result<Way, DropReason> {
         match self.listen(transit, interface, talk) && self.cpu_attached {
-            true => self.to_cpu(transit, PuntReason::Neighbour),
+            true => self.hand_over(transit, PuntReason::Neighbour),
             false => Ok(Way::Consumed),
         }
     }
 
-    fn to_cpu(&mut self, transit: &Transit, reason: PuntReason) -> Result<Way, DropReason> {
+    fn hand_over(&mut self, transit: &Transit, reason: PuntReason) -> Result<Way, DropReason> {
         match self.router.cpu_limit.allow(transit.now) {
             true => Ok(Way::Cpu(reason)),
             false => Err(DropReason::CpuRate),
@@ -289,11 +286,6 @@ impl Switch {
             self.found.extend(found);
         }
         asked
-    }
-
-    /// Whether one more frame may wait.
-    pub(super) fn may_hold(&self) -> bool {
-        self.router.neighbours.held() < HELD_FRAMES_MAX
     }
 }
 

@@ -1,10 +1,15 @@
 //! A configuration to start from. Tests change what they are about.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
+    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PfcConfig, PoolConfig,
+    PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
 };
-use xoff_dataplane::{LinkTiming, Picos};
+use xoff_dataplane::route::{Fib, NextHop, Path, Route, Target};
+use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 /// Indices of profiles.
 pub const LOSSY: usize = 0;
@@ -120,4 +125,89 @@ pub fn mark_above(bytes: u64) -> Wred {
         ecn: true,
         drop: false,
     }
+}
+
+/// The router's address on the link of every interface of [`routed`].
+pub const ROUTER: [u8; 6] = [2, 0xaa, 0, 0, 0, 0xff];
+
+/// As [`switch`], every port a router interface: port *n* is 10.0.*n*.1/24 and 2001:db8:*n*::1/64.
+pub fn routed(ports: usize) -> SwitchConfig {
+    let mut config = switch(ports);
+    config.bridging = Bridging::Vlans(Vec::new());
+    for n in 0..ports {
+        interface(
+            &mut config,
+            &format!("Ethernet{n}"),
+            Attachment::Port(n as u16),
+            &[
+                &format!("10.0.{n}.1/24"),
+                &format!("2001:db8:{n}::1/64"),
+                "fe80::1/64",
+            ],
+        );
+    }
+    config
+}
+
+/// Adds a router interface with its local and connected routes.
+pub fn interface(config: &mut SwitchConfig, name: &str, attachment: Attachment, addresses: &[&str]) {
+    config.routing.interfaces.push(InterfaceConfig {
+        name: name.into(),
+        attachment,
+        mac: ROUTER,
+        mtu: 9_216,
+        addresses: addresses.iter().map(|a| a.parse().expect("an address")).collect(),
+    });
+    routes(config, &[]);
+}
+
+/// Makes these the static routes, beside those of the interfaces.
+pub fn routes(config: &mut SwitchConfig, routes: &[(&str, Target)]) {
+    let of_interfaces = config
+        .routing
+        .interfaces
+        .iter()
+        .enumerate()
+        .flat_map(|(n, interface)| {
+            let addresses = interface.addresses.iter();
+            addresses.flat_map(move |own| own_routes(InterfaceId(n as u16), *own))
+        });
+    let told = routes.iter().map(|(prefix, target)| Route {
+        prefix: prefix.parse().expect("a prefix"),
+        target: target.clone(),
+    });
+    config.routing.fib = Arc::new(Fib::build(of_interfaces.chain(told)).expect("routes"));
+}
+
+/// The routes of an address: itself, its network, and what RFC 2644 does not let through.
+fn own_routes(interface: InterfaceId, own: IpNet) -> Vec<Route> {
+    let host = |address: IpAddr, target| Route {
+        prefix: IpNet::from(address),
+        target,
+    };
+    let mut routes = vec![host(own.addr(), Target::Local)];
+    if matches!(own.addr(), IpAddr::V6(address) if address.is_unicast_link_local()) {
+        return Vec::new();
+    }
+    routes.push(Route {
+        prefix: own.trunc(),
+        target: Target::Connected(interface),
+    });
+    if own.addr().is_ipv4() && own.prefix_len() < 31 {
+        routes.push(host(own.broadcast(), Target::Blackhole));
+        routes.push(host(own.network(), Target::Blackhole));
+    }
+    routes
+}
+
+/// Equal-cost routers, by interface and address.
+pub fn via(hops: &[(u16, &str)]) -> Target {
+    let path = |(interface, address): &(u16, &str)| Path {
+        next_hop: NextHop {
+            interface: InterfaceId(*interface),
+            address: address.parse().expect("an address"),
+        },
+        weight: 1,
+    };
+    Target::Via(hops.iter().map(path).collect())
 }
