@@ -18,6 +18,7 @@ mod vlans;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
 use self::context::Context;
@@ -55,7 +56,9 @@ pub struct Resolve {
 pub struct Resolved {
     /// For the data plane.
     pub config: SwitchConfig,
-    /// The static routes that are among those of [`SwitchConfig::routing`], by prefix.
+    /// What offers the routes of [`SwitchConfig::routing`]: a running switch gets them as the generation after its own.
+    pub rib: Rib,
+    /// The static routes, by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
     /// What has no effect, and what will probably not do what was meant; one line each.
     pub warnings: Vec<String>,
@@ -124,7 +127,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags: &lags,
         bridging: &bridging,
     };
-    let (routing, static_routes) = routing::resolve(&mut context, &ground, seed);
+    let routing = routing::resolve(&mut context, &ground, seed);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
         .unwrap_or_else(|| buffers.egress_cells());
@@ -161,7 +164,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         profiles: buffers.profiles,
         lags,
         bridging,
-        routing,
+        routing: routing.config,
     };
     advice::advise(&mut context, &config);
     let (warnings, problems) = context.finish();
@@ -171,7 +174,8 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     debug_assert_eq!(invariants::broken(&config), None);
     Ok(Resolved {
         config,
-        static_routes,
+        rib: routing.rib,
+        static_routes: routing.static_routes,
         warnings,
     })
 }

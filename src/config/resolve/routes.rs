@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use xoff_dataplane::config::Attachment;
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{NextHop, Path, Target};
+use xoff_dataplane::route::{DISTANCE_STATIC, NextHop, Path, Target};
 
 use super::addresses::{family, is_link_local, not_a_host, not_of_network, not_routable};
 use super::context::Context;
@@ -16,15 +16,13 @@ use crate::config::schema;
 
 const TABLE: &str = "STATIC_ROUTE";
 const WEIGHTS: &str = "XOFF_ROUTE";
-/// FRR's distance of a static route, which is what SONiC's 0 stands for.
-const DISTANCE: u8 = 1;
 
-/// A route of `STATIC_ROUTE`.
+/// A route of `STATIC_ROUTE`; one whose next hops have several distances is several routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticRoute {
     /// Destinations, without host bits.
     pub prefix: IpNet,
-    /// Preference among sources of routes; the lower is preferred.
+    /// Preference among routes to the same prefix; the lower is preferred.
     pub distance: u8,
     /// Where to.
     pub target: Target,
@@ -64,7 +62,7 @@ impl Entry<'_> {
 pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec<StaticRoute> {
     let db = context.db;
     let mut weights = weights(context);
-    let mut routes: BTreeMap<IpNet, StaticRoute> = BTreeMap::new();
+    let mut routes: BTreeMap<IpNet, Vec<StaticRoute>> = BTreeMap::new();
     for (key, _) in db.entries(TABLE) {
         let (vrf, prefix) = key.split_once('|').unwrap_or(("default", key));
         let Some(prefix) = schema::parse_prefix(prefix) else {
@@ -91,10 +89,8 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
         let Some(items) = items(context, interfaces, &entry, &weights) else {
             continue;
         };
-        let Some(route) = best(context, &entry, &items) else {
-            continue;
-        };
-        if routes.insert(prefix, route).is_some() {
+        let by_distance = by_distance(context, &entry, &items);
+        if routes.insert(prefix, by_distance).is_some() {
             let why = format!("there is a route to {prefix} already");
             context.problem(
                 entry
@@ -107,7 +103,7 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
         let why = format!("there is no route to {prefix}");
         context.problem(Problem::at(WEIGHTS, key, "", why).fix(format!("add {prefix} to {TABLE}")));
     }
-    let routes: Vec<StaticRoute> = routes.into_values().collect();
+    let routes: Vec<StaticRoute> = routes.into_values().flatten().collect();
     hidden(context, interfaces, &routes);
     routes
 }
@@ -160,7 +156,8 @@ fn items(
     let mut whole = true;
     for at in 0..count {
         let distance = match entry.item("distance", at).and_then(|text| text.parse().ok()) {
-            None | Some(0) => DISTANCE,
+            // SONiC's 0 leaves it to FRR.
+            None | Some(0) => DISTANCE_STATIC,
             Some(distance) => distance,
         };
         let weight = weights.get(at).and_then(|text| text.parse().ok()).unwrap_or(1);
@@ -344,48 +341,50 @@ fn neighbour(
     Ok(interface)
 }
 
-/// The items of the lowest distance as one target; the others are named.
-fn best(context: &mut Context<'_>, entry: &Entry<'_>, items: &[Item]) -> Option<StaticRoute> {
-    let distance = items.iter().map(|item| item.distance).min()?;
-    let ways: Vec<Way> = items
-        .iter()
-        .filter(|item| item.distance == distance)
-        .map(|item| item.way)
-        .collect();
-    if ways.len() < items.len() {
+/// One route for each distance; those behind the first are named, since nothing here makes them take over.
+fn by_distance(context: &mut Context<'_>, entry: &Entry<'_>, items: &[Item]) -> Vec<StaticRoute> {
+    let mut distances: BTreeMap<u8, Vec<Way>> = BTreeMap::new();
+    for item in items {
+        distances.entry(item.distance).or_default().push(item.way);
+    }
+    if let Some((lowest, used)) = distances.first_key_value().filter(|_| distances.len() > 1) {
         let text = format!(
-            "{} of {} next hops have no effect: only those of the lowest distance ({distance}) are used",
-            items.len() - ways.len(),
+            "{} of {} next hops have no effect: only those of the lowest distance ({lowest}) are used",
+            items.len() - used.len(),
             items.len()
         );
         context.warn_entry(TABLE, entry.key, text);
     }
-    let paths: Vec<Path> = ways
-        .iter()
-        .filter_map(|way| match way {
-            Way::Via(path) => Some(*path),
-            _ => None,
-        })
-        .collect();
-    let target = match ways.as_slice() {
-        [Way::Blackhole] => Target::Blackhole,
-        [Way::Interface(id)] => Target::Connected(*id),
-        ways if paths.len() == ways.len() => Target::Via(paths),
-        _ => {
-            let why = "a blackhole, or an interface without a next hop, cannot share a route with other ways";
-            context.problem(
-                entry
-                    .problem("", why)
-                    .fix("give it a distance of its own, or remove it"),
-            );
-            return None;
+    let mut routes = Vec::with_capacity(distances.len());
+    for (distance, ways) in distances {
+        match target(&ways) {
+            Some(target) => routes.push(StaticRoute {
+                prefix: entry.prefix,
+                distance,
+                target,
+            }),
+            None => {
+                let why =
+                    "a blackhole, or an interface without a next hop, cannot share a route with other ways";
+                let problem = entry.problem("", why);
+                context.problem(problem.fix("give it a distance of its own, or remove it"));
+            }
         }
+    }
+    routes
+}
+
+/// `None` if the ways exclude each other.
+fn target(ways: &[Way]) -> Option<Target> {
+    let path = |way: &Way| match way {
+        Way::Via(path) => Some(*path),
+        _ => None,
     };
-    Some(StaticRoute {
-        prefix: entry.prefix,
-        distance,
-        target,
-    })
+    match ways {
+        [Way::Blackhole] => Some(Target::Blackhole),
+        [Way::Interface(id)] => Some(Target::Connected(*id)),
+        ways => Some(Target::Via(ways.iter().map(path).collect::<Option<_>>()?)),
+    }
 }
 
 /// What is on the link is nearer than any route to it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{Fib, Route, Target};
+use xoff_dataplane::route::{Fib, Rib, Route, Source};
 
 use super::context::Context;
 use super::interfaces::{self, Ground, Interfaces};
@@ -15,21 +15,25 @@ use crate::config::schema;
 
 const HASH: &str = "SWITCH_HASH";
 
-/// The routing of the switch, and the static routes as they were said.
-pub(super) fn resolve(
-    context: &mut Context<'_>,
-    ground: &Ground<'_>,
-    seed: u64,
-) -> (RoutingConfig, Vec<StaticRoute>) {
+/// Layer 3, and what it was made of.
+pub(super) struct Routing {
+    pub(super) config: RoutingConfig,
+    pub(super) rib: Rib,
+    pub(super) static_routes: Vec<StaticRoute>,
+}
+
+pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>, seed: u64) -> Routing {
     hashing(context);
     let interfaces = interfaces::resolve(context, ground);
-    let routes = routes::resolve(context, &interfaces);
+    let static_routes = routes::resolve(context, &interfaces);
+    let rib = rib(&interfaces, &static_routes);
+    let fib = first_generation(context, &rib);
     let neighbours = neighbours::resolve(context, &interfaces);
     interfaces::advise(context, &interfaces);
     let default = RoutingConfig::default();
     let number = |field: &str| context.number(SWITCH, LOCALHOST, field);
     let config = RoutingConfig {
-        fib: Arc::new(fib(&interfaces, &routes)),
+        fib: Arc::new(fib),
         hash_seed: number("hash_seed").unwrap_or_else(|| hash_seed(seed, ground.mac)),
         resilient_buckets: number("resilient_buckets")
             .map(|buckets| buckets as u16)
@@ -49,7 +53,11 @@ pub(super) fn resolve(
         );
         context.problem(Problem::at(SWITCH, LOCALHOST, "neighbours", why).fix("raise neighbours"));
     }
-    (config, routes)
+    Routing {
+        config,
+        rib,
+        static_routes,
+    }
 }
 
 /// Switches of one lab have one seed and should not all choose alike: the base address tells them apart.
@@ -58,31 +66,33 @@ fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
     super::ports::fnv1a(&bytes.collect::<Vec<_>>())
 }
 
-/// All routes: the interfaces' own addresses and networks, and the static ones.
-fn fib(interfaces: &Interfaces, statics: &[StaticRoute]) -> Fib {
-    let _routes = routes_of(interfaces, statics);
-    Fib::default()
+/// Everything that offers a route: the interfaces' addresses and networks, and `STATIC_ROUTE`.
+fn rib(interfaces: &Interfaces, statics: &[StaticRoute]) -> Rib {
+    let mut rib = Rib::new();
+    for (index, interface) in interfaces.list.iter().enumerate() {
+        rib.set_interface(InterfaceId(index as u16), interface);
+    }
+    for StaticRoute {
+        prefix,
+        distance,
+        target,
+    } in statics
+    {
+        let route = Route {
+            prefix: *prefix,
+            target: target.clone(),
+        };
+        rib.set(Source::Static, *distance, route);
+    }
+    rib
 }
 
-fn routes_of(interfaces: &Interfaces, statics: &[StaticRoute]) -> Vec<Route> {
-    let mut routes = Vec::new();
-    for (index, interface) in interfaces.list.iter().enumerate() {
-        for network in &interface.addresses {
-            routes.push(Route {
-                prefix: network.addr().into(),
-                target: Target::Local,
-            });
-            routes.push(Route {
-                prefix: network.trunc(),
-                target: Target::Connected(InterfaceId(index as u16)),
-            });
-        }
-    }
-    routes.extend(statics.iter().map(|route| Route {
-        prefix: route.prefix,
-        target: route.target.clone(),
-    }));
-    routes
+/// The first generation of the routes. What is too much for it is a limit of the tables, not of one entry.
+fn first_generation(context: &mut Context<'_>, rib: &Rib) -> Fib {
+    rib.next_generation(&Fib::default()).unwrap_or_else(|error| {
+        context.problem(Problem::at("STATIC_ROUTE", "", "", error.to_string()));
+        Fib::default()
+    })
 }
 
 /// Flows are told apart by the five-tuple. Lists that say so say what is done anyway.

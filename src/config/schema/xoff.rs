@@ -14,9 +14,9 @@
 //! | `pause_quanta` | quanta in an XOFF frame, of 512 bit times each | quanta | 1 to 65535 | 65535 |
 //! | `pause_refresh` | from one XOFF frame to the next while a group stays congested | ns | 1 to 1000000000 | half the pause, or the pause less the reaction budget if that is shorter |
 //! | `hash_seed` | of the choice among equal-cost next hops and members of a LAG; switches with the same seed choose alike | - | 0 to 2^64-1 | follows from `seed` and the base MAC address |
-//! | `resilient_buckets` | buckets of a next-hop group whose flows stay where they are when other members come and go; 0: plain hashing | - | 0 to 4096 | 0 |
+//! | `resilient_buckets` | buckets of a next-hop group whose flows stay where they are when other members come and go; 0: plain hashing | - | 0 to 32768 (4096 are exact to 1 % with 32 members) | 0 |
 //! | `neighbours` | most neighbours known at once, those of `NEIGH` included | - | 1 to 65536 | 4096 |
-//! | `neighbour_hold` | most frames that wait for one neighbour's address | frames | 0 to 1024 | 16 |
+//! | `neighbour_hold` | most frames that wait for one neighbour's address; all together at most 1024 | frames | 0 to 1024 | 16 |
 //! | `icmp_rate` | most ICMP errors per second, of all kinds together; also the burst; 0: none | - | 0 to 1000000 | 100 |
 //!
 //! `XOFF_PORT|<port>`: one port. Other values than Ethernet's exist to be held against simulators that model
@@ -71,7 +71,7 @@ const SWITCH: &[Field] = &[
     Field::new("pause_quanta", QUANTA),
     Field::new("pause_refresh", Kind::number(1, SECOND_IN_NS, "ns")),
     Field::new("hash_seed", Kind::number(0, u64::MAX as i128, "")),
-    Field::new("resilient_buckets", Kind::number(0, 4_096, "")),
+    Field::new("resilient_buckets", Kind::number(0, 32_768, "")),
     Field::new("neighbours", Kind::number(1, 65_536, "")),
     Field::new("neighbour_hold", Kind::number(0, 1_024, "frames")),
     Field::new("icmp_rate", Kind::number(0, 1_000_000, "per second")),

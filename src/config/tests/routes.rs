@@ -70,7 +70,16 @@ fn one_next_hop_and_several() {
 #[test]
 fn the_lowest_distance_is_used_and_the_rest_named() {
     let more = r#""STATIC_ROUTE": {"192.0.2.0/24": {"nexthop": "10.0.0.1,10.0.0.3,", "distance": "10,1,250", "blackhole": "false,false,true"}}"#;
-    assert_eq!(routes(more), ["192.0.2.0/24 [1] 10.0.0.3 at 1 x1"]);
+    assert_eq!(
+        routes(more),
+        [
+            "192.0.2.0/24 [1] 10.0.0.3 at 1 x1",
+            "192.0.2.0/24 [10] 10.0.0.1 at 0 x1",
+            "192.0.2.0/24 [250] blackhole",
+        ]
+    );
+    let fib = good(&text(more), &PORTS).routing.fib;
+    assert_eq!(fib.next_hops().len(), 1, "only the nearest are looked up");
     let text = text(more);
     let said: Vec<String> = warnings(&text, &PORTS);
     assert!(
@@ -106,6 +115,43 @@ fn all_refused(cases: &[(&str, &str)]) {
     for (more, line) in cases {
         assert_eq!(bad(&text(more), &PORTS), [*line], "{more}");
     }
+}
+
+#[test]
+fn destinations_are_found_by_the_longest_prefix() {
+    use xoff_dataplane::ids::InterfaceId;
+    use xoff_dataplane::route::Entry;
+    let more = r#""STATIC_ROUTE": {"0.0.0.0/0": {"nexthop": "10.0.0.1,10.0.0.3"}, "10.9.0.0/16": {"nexthop": "10.0.4.7"},
+        "10.9.9.0/24": {"blackhole": "true"}}"#;
+    let fib = good(&text(more), &PORTS).routing.fib;
+    let find = |address: &str| fib.lookup(address.parse().expect("an address"));
+    assert!(matches!(find("192.0.2.1"), Some(Entry::Group(_))));
+    assert!(matches!(find("10.9.0.1"), Some(Entry::NextHop(_))));
+    assert_eq!(find("10.9.9.1"), Some(Entry::Blackhole));
+    assert_eq!(find("10.0.4.9"), Some(Entry::Connected(InterfaceId(1))));
+    assert_eq!(find("10.0.0.2"), Some(Entry::Local));
+    assert_eq!(
+        find("10.8.0.9"),
+        Some(Entry::Blackhole),
+        "nobody is behind a loopback"
+    );
+    assert_eq!(find("2001:db8:9::1"), None);
+}
+
+#[test]
+fn more_next_hops_than_a_route_can_have() {
+    let hops: Vec<String> = (2..=253)
+        .flat_map(|b| (0..3).map(move |a| format!("10.77.{a}.{b}")))
+        .collect();
+    let text = format!(
+        r#"{{"INTERFACE": {{"Ethernet0": {{}}, "Ethernet0|10.77.4.1/16": {{}}}},
+            "STATIC_ROUTE": {{"10.9.0.0/16": {{"nexthop": "{}"}}}}}}"#,
+        hops.join(",")
+    );
+    assert_eq!(
+        bad(&text, &["Ethernet0"]),
+        ["STATIC_ROUTE: 10.9.0.0/16: a route via more than 512 next hops"]
+    );
 }
 
 #[test]
