@@ -139,6 +139,51 @@ mod tests {
     }
 
     #[test]
+    fn a_hop_less_keeps_the_ipv4_checksum_right_and_touches_nothing_else() {
+        for ttl in 1..=u8::MAX {
+            for protocol in [0, 6, 17, 255] {
+                let mut frame = [0xab; 14 + 20 + 4];
+                frame[14..34].copy_from_slice(&V4);
+                (frame[14 + 8], frame[14 + 9]) = (ttl, protocol);
+                Ipv4Packet::new_unchecked(&mut frame[14..]).fill_checksum();
+                let mut expected = frame;
+                expected[..6].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+                expected[6..12].copy_from_slice(&[7, 8, 9, 10, 11, 12]);
+                expected[14 + 8] -= 1;
+                Ipv4Packet::new_unchecked(&mut expected[14..]).fill_checksum();
+                forward(
+                    &mut frame,
+                    14,
+                    Payload::Ipv4,
+                    [1, 2, 3, 4, 5, 6],
+                    [7, 8, 9, 10, 11, 12],
+                );
+                assert_eq!(frame[..24], expected[..24]);
+                assert!(Ipv4Packet::new_unchecked(&frame[14..]).verify_checksum());
+                assert_eq!(frame[26..], expected[26..]);
+            }
+        }
+        let mut wrong = [0; 34];
+        wrong[14..].copy_from_slice(&V4);
+        wrong[24] ^= 1;
+        forward(&mut wrong, 14, Payload::Ipv4, [0; 6], [0; 6]);
+        assert!(
+            !Ipv4Packet::new_unchecked(&wrong[14..]).verify_checksum(),
+            "what was wrong stays wrong"
+        );
+        let mut six = [0; 54];
+        six[14..].copy_from_slice(&v6(0));
+        let mut expected = six;
+        expected[14 + 7] -= 1;
+        expected[..12].fill(9);
+        forward(&mut six, 14, Payload::Ipv6, [9; 6], [9; 6]);
+        assert_eq!(six, expected);
+        for len in 0..34 {
+            forward(&mut [0; 34][..len], 14, Payload::Ipv4, [0; 6], [0; 6]);
+        }
+    }
+
+    #[test]
     fn every_tos_and_dscp_keeps_the_ipv4_checksum_right() {
         for tos in 0..=u8::MAX {
             let mut header = V4;

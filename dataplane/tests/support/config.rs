@@ -1,14 +1,12 @@
 //! A configuration to start from. Tests change what they are about.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use xoff_dataplane::config::{
     Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PfcConfig, PoolConfig,
     PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
 };
-use xoff_dataplane::route::{Fib, NextHop, Path, Route, Target};
+use xoff_dataplane::route::{DISTANCE_STATIC, Fib, NextHop, Path, Rib, Route, Source, Target};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 /// Indices of profiles.
@@ -163,41 +161,16 @@ pub fn interface(config: &mut SwitchConfig, name: &str, attachment: Attachment, 
 
 /// Makes these the static routes, beside those of the interfaces.
 pub fn routes(config: &mut SwitchConfig, routes: &[(&str, Target)]) {
-    let of_interfaces = config
-        .routing
-        .interfaces
-        .iter()
-        .enumerate()
-        .flat_map(|(n, interface)| {
-            let addresses = interface.addresses.iter();
-            addresses.flat_map(move |own| own_routes(InterfaceId(n as u16), *own))
-        });
-    let told = routes.iter().map(|(prefix, target)| Route {
-        prefix: prefix.parse().expect("a prefix"),
-        target: target.clone(),
-    });
-    config.routing.fib = Arc::new(Fib::build(of_interfaces.chain(told)).expect("routes"));
-}
-
-/// The routes of an address: itself, its network, and what RFC 2644 does not let through.
-fn own_routes(interface: InterfaceId, own: IpNet) -> Vec<Route> {
-    let host = |address: IpAddr, target| Route {
-        prefix: IpNet::from(address),
-        target,
-    };
-    let mut routes = vec![host(own.addr(), Target::Local)];
-    if matches!(own.addr(), IpAddr::V6(address) if address.is_unicast_link_local()) {
-        return Vec::new();
+    let mut rib = Rib::new();
+    for (n, interface) in config.routing.interfaces.iter().enumerate() {
+        rib.set_interface(InterfaceId(n as u16), interface);
     }
-    routes.push(Route {
-        prefix: own.trunc(),
-        target: Target::Connected(interface),
-    });
-    if own.addr().is_ipv4() && own.prefix_len() < 31 {
-        routes.push(host(own.broadcast(), Target::Blackhole));
-        routes.push(host(own.network(), Target::Blackhole));
+    for (prefix, target) in routes {
+        let prefix = prefix.parse().expect("a prefix");
+        let target = target.clone();
+        rib.set(Source::Static, DISTANCE_STATIC, Route { prefix, target });
     }
-    routes
+    config.routing.fib = Arc::new(rib.next_generation(&Fib::default()).expect("routes"));
 }
 
 /// Equal-cost routers, by interface and address.

@@ -99,34 +99,36 @@ impl Sets {
             by_name: HashTable::new(),
             of_route: Vec::with_capacity(routes.len()),
         };
-        let mut scratch = Vec::new();
-        // Most routes lead where the one before leads.
-        let mut before: Option<(&[Path], IpNet, u32)> = None;
+        // As routes state them. Most routes state what another one has stated.
+        let mut stated: HashTable<(u64, &[Path], u32)> = HashTable::new();
         for route in routes {
-            let set = match &route.target {
-                Target::Via(paths) => Some(match before {
-                    Some((same, prefix, set)) if same == paths && is_v4(prefix) == is_v4(route.prefix) => set,
-                    _ => {
-                        canonical(route.prefix, paths, &mut scratch)?;
-                        let set = sets.intern(&scratch);
-                        before = Some((paths, route.prefix, set));
-                        set
-                    }
-                }),
-                Target::Local | Target::Connected(_) | Target::Blackhole => None,
+            let Target::Via(paths) = &route.target else {
+                sets.of_route.push(None);
+                continue;
             };
-            sets.of_route.push(set);
+            // What an IPv6 route may state is not what an IPv4 route may.
+            let key = name_of(paths) ^ u64::from(matches!(route.prefix, IpNet::V4(_)));
+            let known = stated.find(key, |&(other, known, _)| other == key && known == paths);
+            let set = match known {
+                Some(&(_, _, set)) => set,
+                None => {
+                    let set = sets.intern(canonical(route.prefix, paths)?);
+                    stated.insert_unique(key, (key, paths, set), |&(key, ..)| key);
+                    set
+                }
+            };
+            sets.of_route.push(Some(set));
         }
         Ok(sets)
     }
 
-    fn intern(&mut self, paths: &[Path]) -> u32 {
-        let name = name_of(paths);
-        if let Some(set) = self.find(name, paths) {
+    fn intern(&mut self, paths: Vec<Path>) -> u32 {
+        let name = name_of(&paths);
+        if let Some(set) = self.find(name, &paths) {
             return set;
         }
         let set = self.list.len() as u32;
-        self.list.push(paths.to_vec());
+        self.list.push(paths);
         self.names.push(name);
         let names = &self.names;
         self.by_name.insert_unique(name, set, |&set| names[set as usize]);
@@ -141,12 +143,8 @@ impl Sets {
     }
 }
 
-fn is_v4(prefix: IpNet) -> bool {
-    matches!(prefix, IpNet::V4(_))
-}
-
-/// Puts the paths of a route into `set`: in order, no next hop twice, weights in lowest terms.
-fn canonical(prefix: IpNet, paths: &[Path], set: &mut Vec<Path>) -> Result<(), FibError> {
+/// The paths of a route in order, no next hop twice, weights in lowest terms.
+fn canonical(prefix: IpNet, paths: &[Path]) -> Result<Vec<Path>, FibError> {
     if paths.is_empty() {
         return Err(FibError::NoNextHop(prefix));
     }
@@ -181,12 +179,11 @@ fn canonical(prefix: IpNet, paths: &[Path], set: &mut Vec<Path>) -> Result<(), F
     if sum > u64::from(WEIGHT_SUM_MAX) {
         return Err(FibError::WeightSum(prefix, sum));
     }
-    set.clear();
-    set.extend(sorted.iter().map(|&(next_hop, weight)| Path {
+    let path = |&(next_hop, weight): &(NextHop, u64)| Path {
         next_hop,
         weight: (weight / divisor) as u16,
-    }));
-    Ok(())
+    };
+    Ok(sorted.iter().map(path).collect())
 }
 
 /// Greatest common divisor; of a number and 0 it is the number.

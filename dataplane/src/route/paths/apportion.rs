@@ -1,5 +1,7 @@
 //! Sharing out buckets: who is entitled to how many, and which ones stay where they are.
 
+use std::cmp::Reverse;
+
 use crate::ids::NextHopId;
 
 /// A member's part of the buckets.
@@ -82,8 +84,8 @@ pub(super) fn share_out(members: &[(NextHopId, u16)], claims: &[Claims], home_fi
         .collect()
 }
 
-/// How many of `buckets` each one is entitled to: its exact part, rounded down, and what rounding left over goes first to
-/// those that hold more than that already, then to those that lost most.
+/// How many of `buckets` each one is entitled to: its exact part, rounded down. What rounding leaves over goes to those
+/// that lost by it: first to those that hold more than that already, then to those that lost most.
 fn set_quotas(shares: &mut [Share], buckets: usize) {
     let total: u64 = shares.iter().map(|share| share.weight).sum();
     let exact = |share: &Share| share.weight * buckets as u64;
@@ -99,7 +101,7 @@ fn set_quotas(shares: &mut [Share], buckets: usize) {
         } else {
             exact(share) % total
         };
-        (share.held <= share.quota, std::cmp::Reverse(lost), index)
+        (lost == 0, share.held <= share.quota, Reverse(lost), index)
     });
     for index in order.into_iter().take(buckets.saturating_sub(sum)) {
         shares[index].quota += 1;
@@ -142,6 +144,11 @@ mod tests {
     #[test]
     fn what_rounding_leaves_goes_to_those_who_have_it() {
         assert_eq!(quotas(&[1, 1, 1], &[21, 21, 22], 64), [21, 21, 22]);
+        assert_eq!(
+            quotas(&[2, 1, 1], &[64, 0, 0], 6),
+            [3, 2, 1],
+            "but not beyond the exact share"
+        );
     }
 
     #[test]
