@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::show::ShowCommand;
 use super::values::{PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
 use crate::{driver, ports};
@@ -14,6 +15,7 @@ Examples:
   xoff doctor                                    what this machine can do, and what stands in the way
   xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --api /tmp/sw.sock
   xoff show counters --api /tmp/sw.sock          counters, watermarks and pause states of that switch
+  xoff show ip route --api /tmp/sw.sock          its routes; also arp, ndp, mac, interfaces
 
 Exit codes:
   0 ok   1 check failed   2 usage   3 this environment cannot   4 invalid configuration
@@ -47,7 +49,10 @@ pub enum Command {
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Look into a running switch
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Tables are those of SONiC's `show` commands; --json has all there is (docs/control-socket.md)."
+    )]
     Show(ShowCommand),
     /// Say what this machine can do, what stands in the way, and which command fixes it
     #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
@@ -344,33 +349,6 @@ Example:
         #[command(flatten)]
         target: TargetArguments,
     },
-}
-
-/// `xoff show`
-#[derive(Debug, Subcommand)]
-pub enum ShowCommand {
-    /// Counters, watermarks and pause states
-    #[command(after_help = "\
-Tables in SONiC's layout; with --json all of it, under SAI's names (docs/report.md).
-
-Examples:
-  xoff show counters --api /tmp/sw.sock
-  xoff show counters --lab incast --json | jq '.switch.ports[] | {name, pfc_tx, paused_ns}'")]
-    Counters(ShowCounters),
-}
-
-/// `xoff show counters`
-#[derive(Clone, Debug, Args)]
-pub struct ShowCounters {
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Start all watermarks again from the present occupancy, after reading them
-    #[arg(long)]
-    pub clear_watermarks: bool,
-    /// Which switch.
-    #[command(flatten)]
-    pub target: TargetArguments,
 }
 
 /// Which running switch a command speaks to.
