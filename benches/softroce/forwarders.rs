@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -36,13 +37,13 @@ pub(crate) struct Taps(());
 
 impl Taps {
     pub(crate) fn prepare() -> Result<Taps, Failure> {
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(20);
         for tap in TAPS {
             while ip(&format!("link show dev {tap}")).is_err() {
-                if std::time::Instant::now() > end {
+                if Instant::now() > end {
                     return Err(format!("QEMU does not make {tap}; is /dev/net/tun there?"));
                 }
-                std::thread::sleep(std::time::Duration::from_millis(50));
+                std::thread::sleep(Duration::from_millis(50));
             }
             ip(&format!("link set dev {tap} mtu {TAP_MTU} up"))?;
         }
@@ -139,6 +140,22 @@ fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Fail
 }
 
 impl Attached {
+    /// Processor time that it has taken; that of a bridge is the kernel's, and counted nowhere.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let Attached::Xoff { child, .. } = self else {
+            return Duration::ZERO;
+        };
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+        // Behind the name in parentheses: state is field 3, user and system time are 14 and 15, in hundredths.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: u64 = fields
+            .skip(11)
+            .take(2)
+            .filter_map(|field| field.parse::<u64>().ok())
+            .sum();
+        Duration::from_millis(10 * ticks)
+    }
+
     /// Takes the forwarder away, and returns what it says against its own run.
     pub(crate) fn detach(self) -> Result<Vec<String>, Failure> {
         match self {

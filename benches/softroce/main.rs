@@ -11,6 +11,7 @@ mod results;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Parser;
 use nix::sched::CloneFlags;
@@ -18,7 +19,7 @@ use xoff::net;
 
 use forwarders::{Forwarder, Taps};
 use guest::{Guest, Image};
-use measure::{Measured, PROGRAMS};
+use measure::{Measured, PROGRAMS, Program};
 use results::Results;
 
 /// Why it could not be done or did not hold.
@@ -110,19 +111,23 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
             guest.set_mtu(mtu)?;
         }
         for round in 0..arguments.rounds {
-            // Each goes first in every other round: what drifts hits both.
-            let order = match round % 2 {
-                0 => [Forwarder::Bridge, Forwarder::Xoff],
-                _ => [Forwarder::Xoff, Forwarder::Bridge],
-            };
-            for forwarder in order {
-                let turn = Turn {
-                    arguments,
-                    mtu,
-                    round,
-                    forwarder,
+            for program in PROGRAMS {
+                // One right after the other, and each first in every other round: what drifts hits both.
+                let order = match round % 2 {
+                    0 => [Forwarder::Bridge, Forwarder::Xoff],
+                    _ => [Forwarder::Xoff, Forwarder::Bridge],
                 };
-                results.add(turn.take(&taps, &mut guests, folder.path())?);
+                for forwarder in order {
+                    let turn = Turn {
+                        arguments,
+                        mtu,
+                        program,
+                        forwarder,
+                    };
+                    let measured = turn.take(&taps, &mut guests, folder.path())?;
+                    eprintln!("round {} {measured}", round + 1);
+                    results.add(measured);
+                }
             }
         }
     }
@@ -134,11 +139,11 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(results.hold(arguments.ratio))
 }
 
-/// One forwarder's turn in a round.
+/// One program through one forwarder.
 struct Turn<'a> {
     arguments: &'a Arguments,
     mtu: u32,
-    round: u32,
+    program: Program,
     forwarder: Forwarder,
 }
 
@@ -154,24 +159,22 @@ impl Turn<'_> {
         client.wait_for_peer()?;
         let taps_before = taps.dropped()?;
         let stacks_before = [server.counters()?, client.counters()?];
-        let mut measured = Measured::new(self.forwarder, self.mtu);
-        for program in PROGRAMS {
-            let result = program.run(server, client, self.mtu, self.arguments.messages)?;
-            eprintln!(
-                "round {} mtu {} {:6} {:12} {:8.2} {}",
-                self.round + 1,
-                self.mtu,
-                self.forwarder.name(),
-                program.name(),
-                result,
-                program.unit()
-            );
-            measured.values.push(result);
-        }
+        let (began, cpu_before) = (Instant::now(), attached.cpu_time());
+        let value = self
+            .program
+            .run(server, client, self.mtu, self.arguments.messages)?;
+        let cores = (attached.cpu_time() - cpu_before).as_secs_f64() / began.elapsed().as_secs_f64();
+        let mut measured = Measured::new(self.program, self.forwarder, self.mtu, value);
+        measured.cores = cores;
         for (guest, before) in [&mut *server, &mut *client].into_iter().zip(stacks_before) {
             measured.add_counters(guest.name(), &before, &guest.counters()?);
         }
-        measured.tap_drops = taps.dropped()? - taps_before;
+        let dropped = taps.dropped()? - taps_before;
+        if dropped > 0 {
+            measured
+                .problems
+                .push(format!("the taps dropped {dropped} frames"));
+        }
         measured.problems.extend(attached.detach()?);
         Ok(measured)
     }

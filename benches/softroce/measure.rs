@@ -29,7 +29,7 @@ pub(crate) const PROGRAMS: [Program; 4] = [
     Program::Rping,
 ];
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     /// A program of perftest.
     Bandwidth(&'static str),
@@ -127,14 +127,15 @@ fn rping(server: &mut Guest, client: &mut Guest) -> Result<f64, Failure> {
     }
 }
 
-/// What came of one forwarder's turn.
+/// What came of one program through one forwarder.
 #[derive(Debug)]
 pub(crate) struct Measured {
+    pub(crate) program: Program,
     pub(crate) forwarder: Forwarder,
     pub(crate) mtu: u32,
-    /// One per program, in the order of [`PROGRAMS`].
-    pub(crate) values: Vec<f64>,
-    pub(crate) tap_drops: u64,
+    pub(crate) value: f64,
+    /// Processors that xoff kept busy meanwhile, waits for the guests included.
+    pub(crate) cores: f64,
     /// What must not have happened.
     pub(crate) problems: Vec<String>,
     /// What can happen on a slow machine, and is told.
@@ -142,12 +143,13 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    pub(crate) fn new(forwarder: Forwarder, mtu: u32) -> Measured {
+    pub(crate) fn new(program: Program, forwarder: Forwarder, mtu: u32, value: f64) -> Measured {
         Measured {
+            program,
             forwarder,
             mtu,
-            values: Vec::new(),
-            tap_drops: 0,
+            value,
+            cores: 0.0,
             problems: Vec::new(),
             remarks: Vec::new(),
         }
@@ -168,5 +170,32 @@ impl Measured {
         let told = |name: &&str| Some(format!("{guest}: {name} {}", grown(name)?));
         self.problems.extend(GAPS.iter().filter_map(told));
         self.remarks.extend(IMPATIENCE.iter().filter_map(told));
+    }
+
+    /// Where it was, for messages.
+    pub(crate) fn place(&self) -> String {
+        format!(
+            "{} {} MTU {}",
+            self.forwarder.name(),
+            self.program.name(),
+            self.mtu
+        )
+    }
+}
+
+impl std::fmt::Display for Measured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, unit, through) = (self.program.name(), self.program.unit(), self.forwarder.name());
+        write!(
+            f,
+            "MTU {} {name:12} {through:6} {:8.2} {unit}",
+            self.mtu, self.value
+        )?;
+        if self.cores > 0.0 {
+            write!(f, ", {:.2} cores", self.cores)?;
+        }
+        self.problems
+            .iter()
+            .try_for_each(|problem| write!(f, "; {problem}"))
     }
 }

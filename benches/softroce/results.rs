@@ -11,12 +11,13 @@ use crate::measure::{Measured, PROGRAMS, Program};
 #[derive(Debug, Default)]
 pub(crate) struct Results(Vec<Measured>);
 
-/// One program at one MTU, through both.
+/// One program at one MTU, through both: medians.
 struct Row {
     program: Program,
     mtu: u32,
     bridge: f64,
     xoff: f64,
+    cores: f64,
 }
 
 impl Row {
@@ -40,38 +41,36 @@ impl Results {
         mtus
     }
 
-    fn values(&self, forwarder: Forwarder, mtu: u32, program: usize) -> Vec<f64> {
-        let of_both = self.0.iter().filter(|m| m.forwarder == forwarder && m.mtu == mtu);
-        of_both.map(|measured| measured.values[program]).collect()
+    fn of(&self, forwarder: Forwarder, mtu: u32, program: Program) -> impl Iterator<Item = &Measured> {
+        let same = move |m: &&Measured| m.forwarder == forwarder && m.mtu == mtu && m.program == program;
+        self.0.iter().filter(same)
+    }
+
+    fn values(&self, forwarder: Forwarder, mtu: u32, program: Program) -> Vec<f64> {
+        self.of(forwarder, mtu, program).map(|m| m.value).collect()
     }
 
     fn rows(&self) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for mtu in self.mtus() {
-            for (index, program) in PROGRAMS.into_iter().enumerate() {
-                let median = |forwarder| median(self.values(forwarder, mtu, index));
-                rows.push(Row {
-                    program,
-                    mtu,
-                    bridge: median(Forwarder::Bridge),
-                    xoff: median(Forwarder::Xoff),
-                });
-            }
-        }
-        rows
+        let row = |mtu, program| Row {
+            program,
+            mtu,
+            bridge: median(self.values(Forwarder::Bridge, mtu, program)),
+            xoff: median(self.values(Forwarder::Xoff, mtu, program)),
+            cores: median(self.of(Forwarder::Xoff, mtu, program).map(|m| m.cores).collect()),
+        };
+        let mtus = self.mtus().into_iter();
+        mtus.flat_map(|mtu| PROGRAMS.map(|program| row(mtu, program)))
+            .collect()
     }
 
-    /// What must not have happened through xoff: the bridge is not on trial, and is told of beside.
+    /// What must not have happened, with its place. The bridge is not on trial; what happens to it is told beside.
     fn problems(&self, forwarder: Forwarder) -> Vec<String> {
         let turns = self.0.iter().filter(|measured| measured.forwarder == forwarder);
         turns
             .flat_map(|m| {
-                let taps = (m.tap_drops > 0).then(|| format!("the taps dropped {} frames", m.tap_drops));
                 m.problems
                     .iter()
-                    .cloned()
-                    .chain(taps)
-                    .map(|problem| format!("MTU {}: {problem}", m.mtu))
+                    .map(|problem| format!("{}: {problem}", m.place()))
             })
             .collect()
     }
@@ -82,62 +81,54 @@ impl Results {
 
     pub(crate) fn table(&self, demanded: f64) -> String {
         let mut text = String::new();
-        let turns = self.0.len() / (2 * self.mtus().len().max(1));
+        let rounds = self.0.len() / (2 * PROGRAMS.len() * self.mtus().len().max(1));
         let _ = writeln!(
             text,
-            "medians of {turns} rounds, perftest with messages of 64 KiB"
-        );
-        let _ = writeln!(
-            text,
-            "{:12} {:>5} {:>10} {:>10}  {:8} {:>6}",
-            "program", "MTU", "bridge", "xoff", "unit", "ratio"
+            "medians of {rounds} rounds; perftest with messages of 64 KiB; cores: processors that xoff kept busy\n\
+             program        MTU     bridge       xoff  unit      cores  ratio"
         );
         for row in self.rows() {
-            let (name, unit) = (row.program.name(), row.program.unit());
             let verdict = match (row.program.is_judged(), row.holds(demanded)) {
                 (false, _) => "",
                 (true, true) => "ok",
                 (true, false) => "too low",
             };
-            let (mtu, bridge, xoff, ratio) = (row.mtu, row.bridge, row.xoff, row.ratio());
             let _ = writeln!(
                 text,
-                "{name:12} {mtu:>5} {bridge:>10.2} {xoff:>10.2}  {unit:8} {ratio:>6.3} {verdict}"
+                "{:12} {:>5} {:>10.2} {:>10.2}  {:8} {:>6.2} {:>6.3} {verdict}",
+                row.program.name(),
+                row.mtu,
+                row.bridge,
+                row.xoff,
+                row.program.unit(),
+                row.cores,
+                row.ratio(),
             );
         }
         for forwarder in [Forwarder::Bridge, Forwarder::Xoff] {
             for problem in self.problems(forwarder) {
-                let _ = writeln!(text, "{}: {problem}", forwarder.name());
+                let _ = writeln!(text, "{problem}");
             }
         }
         for measured in &self.0 {
             for remark in &measured.remarks {
-                let _ = writeln!(
-                    text,
-                    "{} (no failure): MTU {}: {remark}",
-                    measured.forwarder.name(),
-                    measured.mtu
-                );
+                let _ = writeln!(text, "{}, no failure: {remark}", measured.place());
             }
         }
         text
     }
 
     pub(crate) fn json(&self, demanded: f64) -> Value {
-        let of_row = |row: &Row, index: usize| {
+        let of_row = |row: &Row| {
             json!({
                 "program": row.program.name(), "unit": row.program.unit(), "mtu": row.mtu,
-                "bridge": row.bridge, "xoff": row.xoff, "ratio": row.ratio(), "judged": row.program.is_judged(),
-                "bridge_values": self.values(Forwarder::Bridge, row.mtu, index),
-                "xoff_values": self.values(Forwarder::Xoff, row.mtu, index),
+                "bridge": row.bridge, "xoff": row.xoff, "ratio": row.ratio(), "xoff_cores": row.cores,
+                "judged": row.program.is_judged(),
+                "bridge_values": self.values(Forwarder::Bridge, row.mtu, row.program),
+                "xoff_values": self.values(Forwarder::Xoff, row.mtu, row.program),
             })
         };
-        let rows = self.rows();
-        let rows: Vec<Value> = rows
-            .iter()
-            .enumerate()
-            .map(|(at, row)| of_row(row, at % PROGRAMS.len()))
-            .collect();
+        let rows: Vec<Value> = self.rows().iter().map(of_row).collect();
         json!({
             "schema": "xoff.softroce/1",
             "ratio_demanded": demanded,
