@@ -206,7 +206,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn index_of(name: &str) -> Result<u32> {
+pub(super) fn index_of(name: &str) -> Result<u32> {
     check_name(name)?;
     match nix::net::if_::if_nametoindex(name) {
         Ok(index) => Ok(index),
