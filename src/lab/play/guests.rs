@@ -90,7 +90,7 @@ fn arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<St
     option("-name", host.name.clone());
     match vm.accel.as_deref() {
         Some(accel) => option("-accel", accel.to_owned()),
-        None if OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok() => {
+        None if has_kvm() => {
             option("-accel", "kvm".to_owned());
             option("-accel", "tcg".to_owned());
         }
@@ -115,6 +115,21 @@ fn arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<St
     option("-serial", "chardev:console".to_owned());
     words.extend(vm.args.iter().cloned());
     words
+}
+
+/// Whether KVM can run any guest. A `/dev/kvm` on a processor without these extensions (a virtual machine's, with PVM)
+/// opens, and then runs only kernels that were made for it.
+fn has_kvm() -> bool {
+    let opens = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text
+        .lines()
+        .find(|line| line.starts_with("flags"))
+        .unwrap_or_default();
+    flags
+        .split_whitespace()
+        .any(|flag| flag == "vmx" || flag == "svm")
+        && opens()
 }
 
 impl Guest {
