@@ -4,6 +4,7 @@
 pub mod cli;
 pub mod config;
 pub mod control;
+pub mod cpu;
 pub mod driver;
 pub mod failure;
 pub mod host;

@@ -159,8 +159,10 @@ pub fn start(
     let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();
     let ports = config.ports.len() as u16;
     let (commands_in, commands_out) = unbounded();
+    let mut engine = Engine::new(Switch::new(&config), &links);
+    engine.reconfigure_cpu(&config.routing);
     let worker = Worker {
-        engine: Engine::new(Switch::new(&config), &links),
+        engine,
         store,
         io,
         clock,
