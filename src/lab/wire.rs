@@ -78,10 +78,8 @@ fn configure(host: &HostPlan) -> net::Result<()> {
         net::enable_ipv6(name)?;
         net::add_address(name, host.ipv6.into(), host.ipv6_prefix)?;
     }
-    let routes = plain.routes.iter();
-    routes
-        .map(|route| net::add_route(route.destination, route.prefix, route.gateway))
-        .collect()
+    let mut routes = plain.routes.iter();
+    routes.try_for_each(|route| net::add_route(route.destination, route.prefix, route.gateway))
 }
 
 fn host_end(host: &HostPlan) -> LinkChange {

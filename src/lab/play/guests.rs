@@ -32,6 +32,15 @@ pub(super) struct Guest {
     listener: JoinHandle<()>,
 }
 
+/// A guest that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// It switched itself off.
+    pub(super) orderly: bool,
+    /// Where it is meant to be running, this is why it is not.
+    pub(super) failure: Failure,
+}
+
 /// Whether every guest's emulator is there: better said before anything exists.
 pub(in crate::lab) fn check_programs(plan: &LabPlan) -> Result<(), Failure> {
     for host in &plan.hosts {
@@ -173,7 +182,7 @@ impl Guest {
     }
 
     /// What there is to say if it has ended since the last look.
-    pub(super) fn look(&mut self) -> Option<Failure> {
+    pub(super) fn look(&mut self) -> Option<Ended> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         self.child = None;
         let end = Instant::now() + LAST_WORDS;
@@ -191,7 +200,10 @@ impl Guest {
         );
         // After `lab up` nobody reads what the lab's processes say.
         let _ = self.file.as_mut().map(|file| writeln!(file, "xoff: {what}"));
-        Some(Failure::environment(what).at(&self.source).because(said))
+        Some(Ended {
+            orderly: status.success(),
+            failure: Failure::environment(what).at(&self.source).because(said),
+        })
     }
 }
 

@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::host::runtime::{RunningHosts, drain};
 use crate::report::{self, Environment, Report, StealMeter};
 use crate::session::SwitchSession;
-use guests::Guest;
+use guests::{Ended, Guest};
 use programs::Programs;
 
 /// How often the play is looked at.
@@ -143,8 +143,8 @@ impl Stage {
                 return Ok(());
             }
             // Later a guest may come and go; one that does not even start is a mistake.
-            if let Some(failure) = self.guests.iter_mut().find_map(Guest::look) {
-                return Err(failure);
+            if let Some(ended) = self.guests.iter_mut().find_map(Guest::look) {
+                return Err(ended.failure);
             }
             std::thread::sleep(LOOK);
         }
@@ -210,9 +210,12 @@ impl Stage {
 
     /// Says which guests have died, and fails if the lab itself has.
     fn look(&mut self) -> Result<(), Failure> {
-        for failure in self.guests.iter_mut().filter_map(Guest::look) {
+        for Ended { orderly, failure } in self.guests.iter_mut().filter_map(Guest::look) {
             // The lab goes on without it.
-            eprintln!("{failure}");
+            match orderly {
+                true => eprintln!("note: {}; {}", failure.what, failure.why.unwrap_or_default()),
+                false => eprintln!("{failure}"),
+            }
         }
         self.check_alive()
     }

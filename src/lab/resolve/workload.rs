@@ -164,8 +164,7 @@ impl Resolver<'_> {
             };
             self.wrong(at, what, fix);
         }
-        let host = host.filter(|_| is_model);
-        host
+        host.filter(|_| is_model)
     }
 
     fn frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {
