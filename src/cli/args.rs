@@ -208,6 +208,26 @@ Examples:
         /// Name of the lab, as `xoff lab ls` shows it.
         name: String,
     },
+    /// Run a command in a plain host of a running lab; ends with its exit code
+    #[command(after_help = "\
+Example:
+  xoff lab exec plain h1 -- ping -c 3 10.0.0.2")]
+    Exec {
+        /// Name of the lab
+        #[arg(value_name = "LAB")]
+        name: String,
+        /// Name of the host in the lab file
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// The command and its arguments
+        #[arg(
+            value_name = "COMMAND",
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            required = true
+        )]
+        command: Vec<std::ffi::OsString>,
+    },
     /// List the labs that run on this machine
     Ls {
         /// As JSON
