@@ -13,6 +13,8 @@ Examples:
   xoff lab run testbeds/incast.xoff.yml          four senders overload one receiver; nothing is lost
   xoff doctor                                    what this machine can do, and what stands in the way
   xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --api /tmp/sw.sock
+  xoff replay in.pcap --preset roce-lossless --out out.pcapng
+                                                 a capture through a switch, in virtual time
   xoff show counters --api /tmp/sw.sock          counters, watermarks and pause states of that switch
 
 Exit codes:
@@ -43,6 +45,9 @@ pub enum Command {
     /// Run a model RDMA host on a network device: a source and sink of RoCEv2 frames that obeys PFC
     #[command(subcommand)]
     Host(HostCommand),
+    /// Send the frames of a capture through a switch to another capture, in virtual time
+    #[command(after_help = super::replay::HELP)]
+    Replay(super::replay::ReplayArguments),
     /// Read or replace the configuration of a running switch
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -37,12 +37,7 @@ impl FromStr for PortArgument {
         let (name, rest) = text
             .split_once('=')
             .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
-        let number = name.strip_prefix("Ethernet").filter(|digits| is_number(digits));
-        if number.is_none() {
-            return Err(format!(
-                "the port's name is '{name}', but ports are named Ethernet0, Ethernet4, ...; {FORM}"
-            ));
-        }
+        check_port_name(name).map_err(|why| format!("{why}; {FORM}"))?;
         let mut fields = rest.split(',');
         let device = fields.next().unwrap_or_default();
         check_device(device).map_err(|why| format!("{why}; {FORM}"))?;
@@ -63,6 +58,16 @@ impl FromStr for PortArgument {
             device: device.to_owned(),
             backend: backend.unwrap_or_default(),
         })
+    }
+}
+
+/// Ports are named as SONiC names them.
+pub(super) fn check_port_name(name: &str) -> Result<(), String> {
+    match name.strip_prefix("Ethernet") {
+        Some(digits) if is_number(digits) => Ok(()),
+        _ => Err(format!(
+            "the port's name is '{name}', but ports are named Ethernet0, Ethernet4, ..."
+        )),
     }
 }
 
