@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use super::values::{PortArgument, SendArgument, pin, span};
+use super::values::{PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
 use crate::{driver, ports};
 
@@ -89,7 +89,7 @@ Example:
   ip link add veth0 type veth peer name veth0h && ip link set veth0 up && ip link set veth0h up
   ip link add veth1 type veth peer name veth1h && ip link set veth1 up && ip link set veth1h up
   echo '{}' > sw.json
-  xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1")]
+  xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --pcap all.pcapng")]
     Run(SwitchRun),
 }
 
@@ -116,6 +116,14 @@ pub struct SwitchRun {
     /// What a worker does when no frame is there: `adaptive` sleeps, `spin` keeps its core busy and reacts sooner
     #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
     pub idle: Idle,
+    /// Record the frames of a port, or of all ports, as pcapng; once for each file (docs/capture.md)
+    ///
+    /// Both directions, flow control included. - is standard output; everything else is printed on standard error then.
+    #[arg(long, value_name = "[Ethernet0=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
     /// Answer `xoff show` and `xoff config` on a unix socket made at this path
     #[arg(long, value_name = "PATH")]
     pub api: Option<PathBuf>,
@@ -233,6 +241,12 @@ pub struct LabRun {
     /// How frames are moved between switch and hosts: `packet` (veth), `tap`, `pnet` or `auto`
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
+    /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
+    #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
 }
 
 /// `xoff lab up`
@@ -250,6 +264,12 @@ pub struct LabUp {
     /// How frames are moved between switch and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
+    /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
+    #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
 }
 
 /// `xoff host`

@@ -19,7 +19,7 @@ use clap::Parser;
 use crate::failure::Failure;
 pub use args::*;
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
-pub use values::{PortArgument, SendArgument};
+pub use values::{PcapArgument, PortArgument, SendArgument};
 
 /// Runs the program: parses the command line, does what it asks, prints the error if there is one.
 pub fn main() -> ExitCode {
