@@ -3,6 +3,7 @@
 use std::io::Cursor;
 
 use proptest::prelude::*;
+use xoff_dataplane::PortId;
 
 use super::live::{PcapOptions, PcapRequest, record};
 use super::write::{InterfaceBlock, packet_bytes_max};
@@ -10,8 +11,20 @@ use super::*;
 
 /// A pcap file of two frames, the second stored in part.
 fn pcap(big_endian: bool, magic: u32, fraction: u32) -> Vec<u8> {
-    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
-    let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let word = |value: u32| {
+        if big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    };
+    let half = |value: u16| {
+        if big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    };
     let mut file = word(magic).to_vec();
     file.extend([half(2), half(4)].concat());
     file.extend([word(0), word(0), word(65_535), word(1)].concat());
@@ -39,19 +52,34 @@ fn pcapng() -> Vec<u8> {
         option.resize(option.len().next_multiple_of(4), 0);
         option
     };
-    file.extend(block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_be_bytes()[..], &[0, 1, 0, 0], &[0xff; 8]].concat()));
+    file.extend(block(
+        0x0a0d_0d0a,
+        &[&0x1a2b_3c4d_u32.to_be_bytes()[..], &[0, 1, 0, 0], &[0xff; 8]].concat(),
+    ));
     let interface = |options: &[u8]| [&[0, 1, 0, 0, 0, 0, 0, 0], options, &[0; 4]].concat();
     // 2^-10 of a second, and seconds with an offset.
-    file.extend(block(1, &interface(&[option(2, b"a"), option(9, &[0x8a])].concat())));
-    file.extend(block(1, &interface(&[option(9, &[0]), option(14, &100_i64.to_be_bytes())].concat())));
+    file.extend(block(
+        1,
+        &interface(&[option(2, b"a"), option(9, &[0x8a])].concat()),
+    ));
+    file.extend(block(
+        1,
+        &interface(&[option(9, &[0]), option(14, &100_i64.to_be_bytes())].concat()),
+    ));
     let packet = |interface: u32, stamp: u32, options: &[u8]| {
         let head = [interface, 0, stamp, 3, 3].map(u32::to_be_bytes).concat();
         [&head[..], &[1, 2, 3, 0], options].concat()
     };
-    file.extend(block(6, &packet(0, 512, &[option(2, &2_u32.to_be_bytes()), vec![0; 4]].concat())));
+    file.extend(block(
+        6,
+        &packet(0, 512, &[option(2, &2_u32.to_be_bytes()), vec![0; 4]].concat()),
+    ));
     file.extend(block(0x0bad, &[9; 8]));
     file.extend(block(6, &packet(1, 5, &[])));
-    file.extend(block(3, &[&7_u32.to_be_bytes()[..], &[1, 2, 3, 4, 5, 6, 7, 0]].concat()));
+    file.extend(block(
+        3,
+        &[&7_u32.to_be_bytes()[..], &[1, 2, 3, 4, 5, 6, 7, 0]].concat(),
+    ));
     file
 }
 
@@ -94,11 +122,17 @@ fn read(file: &[u8]) -> (Vec<Record>, Option<ReadError>) {
 
 #[test]
 fn every_kind_of_pcap_is_read() {
-    for (magic, fraction, ns) in [(0xa1b2_c3d4, 123_456, 123_456_000), (0xa1b2_3c4d, 123_456_789, 123_456_789)] {
+    for (magic, fraction, ns) in [
+        (0xa1b2_c3d4, 123_456, 123_456_000),
+        (0xa1b2_3c4d, 123_456_789, 123_456_789),
+    ] {
         for big_endian in [false, true] {
             let (records, error) = read(&pcap(big_endian, magic, fraction));
             assert!(error.is_none(), "{error:?}");
-            let seen: Vec<_> = records.iter().map(|r| (r.number, r.offset, r.at_ns, r.data.len(), r.len)).collect();
+            let seen: Vec<_> = records
+                .iter()
+                .map(|r| (r.number, r.offset, r.at_ns, r.data.len(), r.len))
+                .collect();
             let at_ns = Some(1_700_000_000_000_000_000 + ns);
             assert_eq!(seen, [(1, 24, at_ns, 60, 60), (2, 100, at_ns, 64, 1_082)]);
         }
@@ -109,7 +143,10 @@ fn every_kind_of_pcap_is_read() {
 fn sections_interfaces_resolutions_and_simple_packets_are_read() {
     let (records, error) = read(&pcapng());
     assert!(error.is_none(), "{error:?}");
-    let seen: Vec<_> = records.iter().map(|r| (r.interface, r.at_ns, r.direction, r.data.len(), r.len)).collect();
+    let seen: Vec<_> = records
+        .iter()
+        .map(|r| (r.interface, r.at_ns, r.direction, r.data.len(), r.len))
+        .collect();
     assert_eq!(
         seen,
         [
@@ -144,7 +181,10 @@ fn what_is_no_capture_is_refused_in_words() {
         (Vec::new(), "the capture is empty"),
         (b"\x1f\x8b\x08\x00".to_vec(), "gunzip"),
         (b"PK".to_vec(), "neither pcap nor pcapng"),
-        (pcap(false, 0xa1b2_c3d4, 0)[..20].to_vec(), "inside its file header"),
+        (
+            pcap(false, 0xa1b2_c3d4, 0)[..20].to_vec(),
+            "inside its file header",
+        ),
         (pcapng()[..20].to_vec(), "inside its file header"),
         (link_type(113), "113 (Linux cooked capture)"),
         (long, "4294967295 octets captured"),
@@ -158,7 +198,10 @@ fn what_is_no_capture_is_refused_in_words() {
 
 #[test]
 fn a_cut_capture_is_read_up_to_the_cut() {
-    for (file, ends) in [(pcap(false, 0xa1b2_c3d4, 0), vec![24, 100, 180]), (pcapng(), Vec::new())] {
+    for (file, ends) in [
+        (pcap(false, 0xa1b2_c3d4, 0), vec![24, 100, 180]),
+        (pcapng(), Vec::new()),
+    ] {
         let whole = read(&file).0;
         for end in 30..file.len() {
             let (records, error) = read(&file[..end]);
@@ -179,9 +222,12 @@ fn a_cut_capture_is_read_up_to_the_cut() {
 fn what_we_write_is_what_was_to_be_written() {
     use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
     use pcap_parser::{Block, PcapBlockOwned, PcapNGReader};
-    let mut writer = Writer::new(Vec::new(), "all of it", &[plain("Ethernet0"), plain("Ethernet4")]).unwrap();
-    writer.write(&frame(1, 1_700_000_000_000_000_001, &[5; 61])).unwrap();
-    let file = writer.out;
+    let mut file = Vec::new();
+    let mut writer = Writer::new(&mut file, "all of it", &[plain("Ethernet0"), plain("Ethernet4")]).unwrap();
+    writer
+        .write(&frame(1, 1_700_000_000_000_000_001, &[5; 61]))
+        .unwrap();
+    writer.finish().unwrap();
     let mut reader = PcapNGReader::new(1 << 16, Cursor::new(&file)).unwrap();
     let mut kinds = Vec::new();
     while let Ok((len, block)) = reader.next() {
@@ -198,11 +244,15 @@ fn what_we_write_is_what_was_to_be_written() {
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
                 assert_eq!((packet.if_id, packet.origlen), (1, 61));
                 assert_eq!(packet.packet_data(), [5; 61]);
-                let codes: Vec<(u16, usize)> = packet.options.iter().map(|o| (o.code.0, o.value().len())).collect();
+                let codes: Vec<(u16, usize)> = packet
+                    .options
+                    .iter()
+                    .map(|o| (o.code.0, o.value().len()))
+                    .collect();
                 assert_eq!(codes, [(1, 9), (2, 4), (5, 8), (6, 4), (0, 0)]);
                 kinds.push("frame".to_owned());
             }
-            other => panic!("{other:?}"),
+            _ => panic!("another block"),
         }
         reader.consume(len);
     }
@@ -215,7 +265,11 @@ fn a_frame_never_needs_more_room_than_is_said() {
         let mut out = Vec::new();
         let data = vec![1; len];
         write::packet(&mut out, &frame(0, u64::MAX, &data));
-        assert!(out.len() <= packet_bytes_max(len, "a comment".len()), "{len}: {}", out.len());
+        assert!(
+            out.len() <= packet_bytes_max(len, "a comment".len()),
+            "{len}: {}",
+            out.len()
+        );
     }
 }
 
@@ -241,12 +295,20 @@ fn a_recorder_whose_writer_is_slow_counts_and_never_waits() {
     let (mut recorder, writer) = record(&options, &config, 1, 0).unwrap();
     let (head, tail) = ([1; 90], [2; 1_000]);
     // Nobody writes yet: some 16 MiB are all there is room for.
-    for n in 0..200_000 {
-        recorder.record(PortId(n % 2), Direction::Inbound, u64::from(n), [&head, &tail]);
+    for n in 0..200_000_u32 {
+        recorder.record(
+            PortId((n % 2) as u16),
+            Direction::Inbound,
+            u64::from(n),
+            [&head, &tail],
+        );
     }
     recorder.flush();
     let missed = recorder.finish(200_000);
-    assert!(missed.iter().all(|missed| (1..100_000).contains(missed)), "{missed:?}");
+    assert!(
+        missed.iter().all(|missed| (1..100_000).contains(missed)),
+        "{missed:?}"
+    );
     assert!(writer.run().is_empty());
     let (records, error) = read(&std::fs::read(folder.path().join("all")).unwrap());
     assert!(error.is_none(), "{error:?}");
@@ -257,13 +319,15 @@ fn a_recorder_whose_writer_is_slow_counts_and_never_waits() {
     assert!(of(1).min(records.len() as u64) + missed[1] >= 100_000);
 }
 
-use xoff_dataplane::PortId;
-
 #[test]
 fn no_octets_make_the_reader_panic() {
     bolero::check!().for_each(|octets: &[u8]| {
         let (records, _) = read(octets);
-        assert!(records.iter().all(|record| record.data.len() <= record.len as usize));
+        assert!(
+            records
+                .iter()
+                .all(|record| record.data.len() <= record.len as usize)
+        );
     });
 }
 

@@ -22,23 +22,26 @@ const MTU: &str = "9216";
 const SPEED_MBPS: u32 = 1_000;
 
 pub(super) const HELP: &str = "\
-Every frame of the capture comes in on the port of its sender, at the time of its stamp, no faster than the port's link
-carries it. What leaves is written with its time of departure, its class, and a comment that says which frame it was and
-whether the switch marked it. The same input gives the same output, octet by octet.
+Every frame of the capture comes in on the port of its sender, at the time of its stamp, no faster
+than the port's link carries it. What leaves is written with its time of departure, its class, and a
+comment that says which frame it was and whether the switch marked it. The same input gives the same
+output, octet for octet.
 
-Which port: a capture of several interfaces has a port for each (frames that left by an interface are not replayed);
-otherwise each sender has a port of its own, in the order of their first frames, and so has each station that is only
-spoken to. --port and --ingress say otherwise. The switch knows from the start where the stations are, so that each frame
-comes out once; with --no-learn it finds out as a switch does, by flooding.
+Which port: a capture of several interfaces has a port for each (frames that left by an interface are
+not replayed); otherwise each sender has a port of its own, in the order of their first frames, and
+then so has each station that is only spoken to. --port and --ingress say otherwise. The switch knows
+from the start where the stations are, so that each frame comes out once; with --no-learn it finds
+out as a switch does, by flooding. More: docs/replay.md.
 
-Exit codes: 0 ok, 2 usage, 3 a file cannot be read or written, 4 invalid configuration, 5 the capture ends in the middle of
-a frame (what lies before is replayed), or frames were stuck.
+Exit codes: 0 ok, 2 usage, 3 a file cannot be read or written, 4 invalid configuration,
+5 the capture ends in the middle of a frame (what lies before is replayed), or frames were stuck.
 
 Examples:
   xoff replay in.pcap --out out.pcapng
-  xoff replay in.pcap --preset roce-lossless --speed 100g --back-to-back --out out.pcapng --drops drops.pcapng
-  xoff replay in.pcap --config sw.json --port Ethernet0=02:00:00:00:00:01 --out - | tshark -r - -O pkt_comment
-  xoff replay leaf1.pcapng --config new.json --out what-if.pcapng    (a capture of --pcap, through another configuration)";
+  xoff replay in.pcap --preset roce-lossless --speed 100g --back-to-back --out out.pcapng
+  xoff replay in.pcap --config sw.json --out out.pcapng --drops drops.pcapng --report result.json
+  xoff replay in.pcap --port Ethernet0=02:00:00:00:00:01 --out - | tshark -r - -O pkt_comment
+  xoff replay all.pcapng --config new.json --out what-if.pcapng   (all.pcapng: of --pcap)";
 
 /// `xoff replay`
 #[derive(Clone, Debug, Args)]

@@ -64,11 +64,13 @@ struct Seen {
 
 impl Sink for Seen {
     fn sent(&mut self, sent: &Sent<'_>) -> io::Result<()> {
-        self.sent.push((sent.port.0, sent.origin.map_or(0, |origin| origin.number)));
+        self.sent
+            .push((sent.port.0, sent.origin.map_or(0, |origin| origin.number)));
         Ok(())
     }
     fn lost(&mut self, lost: &Lost<'_>) -> io::Result<()> {
-        self.lost.push((lost.port.0, lost.reason.name(), lost.origin.number));
+        self.lost
+            .push((lost.port.0, lost.reason.name(), lost.origin.number));
         Ok(())
     }
 }
@@ -157,7 +159,10 @@ fn what_a_switch_sent_is_left_out_and_makes_no_station() {
     let frames = [frame(B, A), pause, of_a].map(|frame| (0, Direction::Unknown, frame));
     let (seen, report) = play(&capture(&["eth0"], &frames), &Asked::default(), "{}", true);
     assert_eq!(seen.sent, [(1, 1)]);
-    assert_eq!((report.frames.skipped["of_a_switch"], report.frames.control), (1, 1));
+    assert_eq!(
+        (report.frames.skipped["of_a_switch"], report.frames.control),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -187,13 +192,19 @@ fn what_cannot_be_mapped_says_how_it_could() {
         Mapping::plan(&survey, asked, &ports, None)
     };
     let few = plan(&Asked::default(), &["Ethernet0", "Ethernet4"]).unwrap_err();
-    assert!(few.to_string().contains("3 stations, the switch 2 ports"), "{few}");
+    assert!(
+        few.to_string().contains("3 stations, the switch 2 ports"),
+        "{few}"
+    );
     let behind = |behind| Asked {
         ports: vec![("Ethernet0".to_owned(), behind)],
         ..Asked::default()
     };
     let unknown = plan(&behind(Behind::Interface("eth9".to_owned())), &[]).unwrap_err();
-    assert!(unknown.to_string().contains("its interfaces are 0 (eth0)"), "{unknown}");
+    assert!(
+        unknown.to_string().contains("its interfaces are 0 (eth0)"),
+        "{unknown}"
+    );
     let shared = Asked {
         ports: vec![
             ("Ethernet0".to_owned(), Behind::Station(A)),
@@ -201,7 +212,12 @@ fn what_cannot_be_mapped_says_how_it_could() {
         ],
         ..Asked::default()
     };
-    assert_eq!(plan(&shared, &["Ethernet0", "Ethernet4"]).unwrap().stations_by_port(), [2, 1]);
+    assert_eq!(
+        plan(&shared, &["Ethernet0", "Ethernet4"])
+            .unwrap()
+            .stations_by_port(),
+        [2, 1]
+    );
 }
 
 proptest! {
