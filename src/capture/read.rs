@@ -501,11 +501,10 @@ impl Found {
     }
 }
 
+/// The value of an option, without its padding.
 fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
-    options
-        .iter()
-        .find(|option| option.code == code)
-        .map(PcapNGOption::value)
+    let found = options.iter().find(|option| option.code == code)?;
+    found.as_bytes().ok()
 }
 
 fn interface(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Interface {

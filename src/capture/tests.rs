@@ -247,7 +247,7 @@ fn what_we_write_is_what_was_to_be_written() {
                 let codes: Vec<(u16, usize)> = packet
                     .options
                     .iter()
-                    .map(|o| (o.code.0, o.value().len()))
+                    .map(|o| (o.code.0, usize::from(o.len)))
                     .collect();
                 assert_eq!(codes, [(1, 9), (2, 4), (5, 8), (6, 4), (0, 0)]);
                 kinds.push("frame".to_owned());

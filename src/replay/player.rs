@@ -1,6 +1,6 @@
 //! The second pass: the frames of a capture on their way through a switch.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read};
 use std::rc::Rc;
 
@@ -183,16 +183,20 @@ impl<'a, S: Sink> Player<'a, S> {
 
     /// Tells the switch where the stations are, as if each had spoken already.
     pub fn learn(&mut self, survey: &Survey) {
+        let mut learnt = BTreeSet::new();
         for sighting in &survey.sightings {
             let Some((port, seen_on)) = self.mapping.place_of(sighting) else {
                 continue;
             };
             let (station, tag) = (sighting.station, sighting.tag);
-            let learnt = self
+            let told = self
                 .switch
                 .change(|switch, now, _, _| switch.learn(now, station, port, seen_on, tag));
-            self.tally.learnt += u64::from(learnt);
+            if told {
+                learnt.insert(station);
+            }
         }
+        self.tally.learnt = learnt.len() as u64;
     }
 
     /// Plays all frames of a capture, and lets the switch finish.

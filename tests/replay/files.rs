@@ -88,7 +88,7 @@ pub(crate) fn read_pcapng(file: &Path) -> (Vec<String>, Vec<Written>) {
                     PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
                         let option = |code: u16| {
                             let option = packet.options.iter().find(|option| option.code.0 == code);
-                            option.map(|option| option.value().to_vec())
+                            option.map(|option| option.as_bytes().expect("a length").to_vec())
                         };
                         let number = |code| Some(u32::from_le_bytes(option(code)?[..4].try_into().ok()?));
                         frames.push(Written {
