@@ -5,6 +5,7 @@ pub mod capture;
 pub mod cli;
 pub mod config;
 pub mod control;
+pub mod cpu;
 pub mod driver;
 pub mod failure;
 pub mod host;

@@ -16,6 +16,17 @@ impl PortId {
     }
 }
 
+/// A port or a LAG, as bridging and routing see it (SAI: a bridge port): port *n* is *n*, LAG *n* comes after all ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogicalPort(pub u16);
+
+impl LogicalPort {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A priority group of a port (ingress buffer accounting).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgId(pub u16);

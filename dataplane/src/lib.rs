@@ -12,6 +12,7 @@ pub mod drops;
 mod egress;
 pub mod frame;
 pub mod ids;
+mod lag;
 pub mod mmu;
 mod outputs;
 pub mod parse;
@@ -24,7 +25,7 @@ pub mod wire;
 
 pub use drops::DropReason;
 pub use frame::{Arrival, Handle, Store};
-pub use ids::{GroupId, InterfaceId, NextHopId, PgId, PortId, QueueId, TimerId};
+pub use ids::{GroupId, InterfaceId, LogicalPort, NextHopId, PgId, PortId, QueueId, TimerId};
 pub use outputs::{Deadline, Drop, Outputs, Punt, PuntReason, Transmit, Verdict};
 pub use switch::{
     ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES, Switch,

@@ -100,8 +100,10 @@ pub enum Verdict {
     },
     /// A MAC control frame: obeyed or ignored, counted, gone.
     Control,
-    /// Handed to the CPU port.
+    /// For the switch itself: handed to the CPU port, or read and done with.
     Punted,
+    /// Waits until its next hop is found.
+    Held,
     /// Dropped, counted, its slot released.
     Dropped(Drop),
 }

@@ -4,13 +4,15 @@
 //! [`write`] composes the blocks of a pcapng file; [`Writer`] puts them in a file. Both are used twice: by the replay of a
 //! capture (`crate::replay`), and, from [`live`], by what records the frames of a switch that runs.
 
+mod block;
 mod error;
 pub mod live;
 mod read;
 pub mod write;
 
+pub use block::Interface;
 pub use error::{ReadError, Trouble};
-pub use read::{FRAME_BYTES_MAX, Interface, Reader, Record};
+pub use read::{FRAME_BYTES_MAX, Reader, Record};
 pub use write::{Packet, Writer};
 
 /// `LINKTYPE_ETHERNET`: the only one a switch has ports for.

@@ -82,7 +82,8 @@ pub enum SwitchCommand {
 Prints a line that begins with `ready` when it forwards. SIGINT and SIGTERM stop it: it writes the report and
 exits with 0, or with 5 if the run is tainted.
 
-With no VLAN and no INTERFACE table the ports form one bridge, so a file that holds just {} is a working switch.
+With no VLAN and no interface of a port or LAG the ports form one bridge, so a file that holds just {} is a
+working switch.
 Ports of the file that have no --port are down.
 
 Example:

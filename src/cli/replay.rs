@@ -325,6 +325,7 @@ fn configure(
         ports: mapping.ports.clone(),
         seed: arguments.seed,
         reaction_budget: Picos::ZERO,
+        ..Resolve::default()
     };
     let place = layers.last().map_or("", |(place, _)| *place);
     let loaded = load(&layers, &resolve).map_err(|problems| invalid(place, &problems))?;

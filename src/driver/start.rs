@@ -171,8 +171,10 @@ pub fn start(
     let ports = config.ports.len() as u16;
     let (recorder, pcap) = recorder(&options.pcap, &config, options.dilate)?;
     let (commands_in, commands_out) = unbounded();
+    let mut engine = Engine::new(Switch::new(&config), &links);
+    engine.reconfigure_cpu(&config.routing);
     let worker = Worker {
-        engine: Engine::new(Switch::new(&config), &links),
+        engine,
         store,
         io,
         clock,

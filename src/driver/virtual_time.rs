@@ -31,6 +31,7 @@ impl<S: Store> VirtualSwitch<S> {
             now: Picos::ZERO,
             departures: Vec::new(),
         };
+        switch.engine.reconfigure_cpu(&switch.config.routing);
         for port in 0..links.len() as u16 {
             switch.change(|s, now, store, outputs| s.set_link(now, PortId(port), true, store, outputs));
         }

@@ -319,6 +319,7 @@ impl Worker {
                     for (index, port) in config.ports.iter().enumerate() {
                         engine.set_link_timing(PortId(index as u16), port.link);
                     }
+                    engine.reconfigure_cpu(&config.routing);
                     self.config = *config;
                 }
                 let _ = reply.send(result);

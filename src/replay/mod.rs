@@ -14,6 +14,7 @@ mod report;
 mod source;
 mod store;
 mod survey;
+mod witness;
 
 pub use files::{CaptureFiles, Destination};
 pub use mapping::{Asked, Behind, Mapping, Skip, Ways};

@@ -8,13 +8,13 @@ use xoff_dataplane::config::{ClassMaps, SwitchConfig, Trust};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::mmu::Refusal;
 use xoff_dataplane::parse::{Parsed, Payload, parse_prefix};
-use xoff_dataplane::{Arrival, DropReason, Picos, PortId, Store, Switch, Transmit, Verdict};
+use xoff_dataplane::{Arrival, DropReason, Picos, PortId, Store, Transmit};
 
 use super::mapping::{Mapping, Skip};
 use super::store::{CaptureStore, Origin};
 use super::survey::{Glance, Survey};
+use super::witness::{Counts, Loss, Losses};
 use crate::capture::{ReadError, Reader, Record};
-use crate::driver::engine::Witness;
 use crate::driver::virtual_time::VirtualSwitch;
 use crate::report::SwitchSnapshot;
 
@@ -108,8 +108,14 @@ pub struct Tally {
     pub forwarded: u64,
     /// Copies of them that were queued, one for each port.
     pub copies: u64,
+    /// Copies of them that were dropped.
+    pub copies_dropped: u64,
     /// Frames that were queued nowhere.
     pub dropped: u64,
+    /// Frames that had to wait for their next hop, whatever became of them.
+    pub waited: u64,
+    /// Frames of those that waited still when the run was over.
+    pub held: u64,
     /// Frames of the switch's own that left, flow control apart.
     pub own: u64,
     /// Frames whose stamp was before that of an earlier frame; they were offered with that one.
@@ -176,7 +182,7 @@ impl<'a, S: Sink> Player<'a, S> {
             latest: Picos::ZERO,
             waiting: (0..ports).map(|_| VecDeque::new()).collect(),
             tally: Tally::default(),
-            witness: Losses::default(),
+            witness: Losses::new(),
             sink,
         }
     }
@@ -332,6 +338,7 @@ impl<'a, S: Sink> Player<'a, S> {
                 })?;
             }
         }
+        self.deliver_unresolved()?;
         let mut result = Ok(());
         let (tally, sink) = (&mut self.tally, &mut *self.sink);
         let queues = &self.queues;
@@ -350,20 +357,53 @@ impl<'a, S: Sink> Player<'a, S> {
         result
     }
 
+    /// Frames that waited for a next hop in vain: no verdict tells of those, but the switch has released them.
+    fn deliver_unresolved(&mut self) -> io::Result<()> {
+        for frame in self.witness.held.drain(..) {
+            let number = self.switch.store().origin(frame).map(|origin| origin.number);
+            self.witness.waiting.extend(number);
+        }
+        if self.witness.waiting.is_empty() {
+            return Ok(());
+        }
+        let reason = DropReason::UnresolvedNextHop;
+        let sum = self.switch.switch().dropped_for(reason);
+        let known = std::mem::replace(&mut self.witness.sums[reason as usize], sum);
+        let (at, store) = (self.switch.now(), self.switch.store());
+        let waited = store.released().filter_map(|frame| store.origin(frame));
+        for origin in waited.take((sum - known) as usize) {
+            if self.witness.waiting.remove(&origin.number) {
+                self.sink.lost(&Lost {
+                    port: origin.port,
+                    at,
+                    reason,
+                    refusal: None,
+                    origin,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     fn finish(mut self) -> Played {
         let Counts {
             control,
             punted,
             forwarded,
             copies,
+            copies_dropped,
             dropped,
+            waited,
         } = self.witness.counts;
         self.tally = Tally {
             control,
             punted,
             forwarded,
             copies,
+            copies_dropped,
             dropped,
+            waited,
+            held: self.switch.switch().frames_held() as u64,
             queued: self.switch.switch().frames_queued() as u64,
             ..self.tally
         };
@@ -411,90 +451,4 @@ fn class_of(maps: &ClassMaps, parsed: &Parsed) -> (u8, u8) {
     };
     let tc = tc % TRAFFIC_CLASSES as u8;
     (tc, maps.tc_to_pg[usize::from(tc)] % PRIORITIES as u8)
-}
-
-/// A dropped frame, before its bytes are looked up.
-#[derive(Clone, Copy, Debug)]
-struct Loss {
-    frame: xoff_dataplane::Handle,
-    at: Picos,
-    port: PortId,
-    reason: DropReason,
-    refusal: Option<Refusal>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    control: u64,
-    punted: u64,
-    forwarded: u64,
-    copies: u64,
-    dropped: u64,
-}
-
-/// Writes down what becomes of arrivals.
-#[derive(Debug, Default)]
-struct Losses {
-    losses: Vec<Loss>,
-    counts: Counts,
-    /// Drops that the switch has counted so far, by reason and port.
-    counted: BTreeMap<(DropReason, u16), u64>,
-    /// Their sum, by reason.
-    sums: [u64; DropReason::COUNT],
-    last_at: Picos,
-}
-
-impl Losses {
-    /// A flooded frame can be dropped on some ports and leave by others; the verdict does not speak of those.
-    fn find_copies(&mut self, at: Picos, arrival: &Arrival, switch: &Switch) {
-        for &reason in DropReason::ALL {
-            let sum = switch.dropped_for(reason);
-            if sum == self.sums[reason as usize] {
-                continue;
-            }
-            self.sums[reason as usize] = sum;
-            for port in 0..switch.port_count() as u16 {
-                let counters = switch.port_counters(at, PortId(port));
-                let drops: u64 = counters.drops[reason as usize].iter().sum();
-                let before = self.counted.insert((reason, port), drops).unwrap_or(0);
-                self.losses.extend((before..drops).map(|_| Loss {
-                    frame: arrival.frame,
-                    at,
-                    port: PortId(port),
-                    reason,
-                    refusal: switch.last_refusal(PortId(port), reason),
-                }));
-            }
-        }
-    }
-}
-
-impl Witness for Losses {
-    fn arrived(&mut self, at: Picos, _: PortId, arrival: &Arrival, verdict: &Verdict, switch: &Switch) {
-        self.last_at = at;
-        match *verdict {
-            Verdict::Forwarded { copies } => {
-                self.counts.forwarded += 1;
-                self.counts.copies += u64::from(copies);
-                // With two ports there is one way out, and its drop is the verdict.
-                if switch.port_count() > 2 {
-                    self.find_copies(at, arrival, switch);
-                }
-            }
-            Verdict::Control => self.counts.control += 1,
-            Verdict::Punted => self.counts.punted += 1,
-            Verdict::Dropped(drop) => {
-                self.counts.dropped += 1;
-                self.sums[drop.reason as usize] += 1;
-                *self.counted.entry((drop.reason, drop.port.0)).or_default() += 1;
-                self.losses.push(Loss {
-                    frame: arrival.frame,
-                    at,
-                    port: drop.port,
-                    reason: drop.reason,
-                    refusal: drop.refusal,
-                });
-            }
-        }
-    }
 }

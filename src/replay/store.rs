@@ -61,6 +61,11 @@ impl CaptureStore {
         self.slots[frame.0 as usize].origin.as_ref()
     }
 
+    /// Frames that were released and not reclaimed yet.
+    pub fn released(&self) -> impl Iterator<Item = Handle> {
+        self.released.iter().map(|index| Handle(*index))
+    }
+
     /// Makes the places of released frames free. Their handles mean nothing from here on.
     pub fn reclaim(&mut self) {
         for index in self.released.drain(..) {

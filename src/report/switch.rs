@@ -53,6 +53,9 @@ pub struct PortReport {
     pub rx_bytes: u64,
     /// Frames received per traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
+    /// Frames received that were for the switch itself, and went nowhere else: ARP, neighbour discovery, pings.
+    #[serde(default)]
+    pub rx_own_packets: u64,
     /// Frames sent; PAUSE and PFC not.
     pub tx_packets: u64,
     /// `SAI_PORT_STAT_IF_OUT_OCTETS`.
@@ -220,6 +223,7 @@ impl PortReport {
             tx_span_ns: span_ps / PS_PER_NS,
             tx_deficit_ns: port.tx_deficit_ns,
             rx_packets: counters.rx_packets,
+            rx_own_packets: counters.rx_own_packets,
             rx_bytes: counters.rx_bytes,
             rx_class_packets: counters.rx_class_packets,
             tx_packets: counters.tx_packets,

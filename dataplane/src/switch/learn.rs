@@ -17,6 +17,7 @@ impl Switch {
         seen_on: PortId,
         tag: Option<Tag>,
     ) -> bool {
+        let (port, seen_on) = (self.lags.logical(port), self.lags.logical(seen_on));
         let vlan = self.vlans.ingress(seen_on, tag);
         if let Some(vlan) = vlan {
             let [a, b, c, d, e, f] = station;

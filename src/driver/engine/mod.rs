@@ -1,11 +1,15 @@
 //! The switch and its event queue, in model time, without a clock: what a worker does between two readings.
 
+mod cpu_port;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use xoff_dataplane::{
     Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
 };
+
+use cpu_port::CpuPort;
 
 /// Departures of one port that may be made up for at once after the worker was late. More would be a burst that
 /// no link of this speed could have carried; what is left is recorded as the port's deficit.
@@ -44,6 +48,7 @@ impl Witness for () {
 #[derive(Debug)]
 pub struct Engine {
     switch: Switch,
+    cpu_port: CpuPort,
     outputs: Outputs,
     events: BinaryHeap<Reverse<Deadline>>,
     wires: Vec<Wire>,
@@ -65,6 +70,7 @@ impl Engine {
         };
         Engine {
             switch,
+            cpu_port: CpuPort::default(),
             outputs: Outputs::with_capacity(256),
             events: BinaryHeap::with_capacity(links.len() * 8 + 64),
             wires: links.iter().map(wire).collect(),
@@ -112,8 +118,8 @@ impl Engine {
         wire.frames.push_back((gated, arrival));
     }
 
-    /// Handles every event up to `now`, in order. Frames to transmit go to `transmit`, frames for the CPU are
-    /// released, since nothing stands behind the CPU port yet.
+    /// Handles every event up to `now`, in order. Frames to transmit go to `transmit`, frames for the CPU to what stands
+    /// behind the CPU port, if anything does.
     pub fn turn<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
         self.turn_watched(now, store, transmit, &mut ());
     }
@@ -218,6 +224,12 @@ impl Engine {
     }
 
     fn drain<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+        self.pass_on(now, transmit);
+        self.serve_cpu(now, store, transmit);
+    }
+
+    /// Empties the switch's outputs.
+    fn pass_on(&mut self, now: Picos, transmit: &mut impl FnMut(Transmit)) {
         for deadline in self.outputs.deadlines.drain(..) {
             self.events.push(Reverse(deadline));
         }
@@ -225,9 +237,7 @@ impl Engine {
             self.caught_up[departure.port.index()] += u32::from(departure.start < now);
             transmit(departure);
         }
-        for punt in self.outputs.punts.drain(..) {
-            store.release(punt.frame);
-        }
+        self.cpu_port.take(self.outputs.punts.drain(..));
     }
 }
 

@@ -1,5 +1,7 @@
 //! The engine without a clock: late workers, fast senders.
 
+mod cpu;
+
 use xoff_dataplane::config::{
     Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
     RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
@@ -99,8 +101,12 @@ impl Bench {
             .iter_mut()
             .zip(links)
             .for_each(|(port, link)| port.link = link);
+        Bench::of(&config, links)
+    }
+
+    fn of(config: &SwitchConfig, links: [LinkTiming; 2]) -> Bench {
         let mut bench = Bench {
-            engine: Engine::new(Switch::new(&config), &links),
+            engine: Engine::new(Switch::new(config), &links),
             store: VecStore::new(8_192),
             sent: Vec::new(),
         };
