@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::show::ShowCommand;
-use super::values::{PortArgument, SendArgument, pin, span};
+use super::values::{PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
 use crate::{driver, ports};
 
@@ -14,6 +14,8 @@ Examples:
   xoff lab run testbeds/incast.xoff.yml          four senders overload one receiver; nothing is lost
   xoff doctor                                    what this machine can do, and what stands in the way
   xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --api /tmp/sw.sock
+  xoff replay in.pcap --preset roce-lossless --out out.pcapng
+                                                 a capture through a switch, in virtual time
   xoff show counters --api /tmp/sw.sock          counters, watermarks and pause states of that switch
   xoff show ip route --api /tmp/sw.sock          its routes; also arp, ndp, mac, interfaces
 
@@ -45,6 +47,9 @@ pub enum Command {
     /// Run a model RDMA host on a network device: a source and sink of RoCEv2 frames that obeys PFC
     #[command(subcommand)]
     Host(HostCommand),
+    /// Send the frames of a capture through a switch to another capture, in virtual time
+    #[command(after_help = super::replay::HELP)]
+    Replay(super::replay::ReplayArguments),
     /// Read or replace the configuration of a running switch
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -90,7 +95,7 @@ Example:
   ip link add veth0 type veth peer name veth0h && ip link set veth0 up && ip link set veth0h up
   ip link add veth1 type veth peer name veth1h && ip link set veth1 up && ip link set veth1h up
   echo '{}' > sw.json
-  xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1")]
+  xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --pcap all.pcapng")]
     Run(SwitchRun),
 }
 
@@ -117,6 +122,14 @@ pub struct SwitchRun {
     /// What a worker does when no frame is there: `adaptive` sleeps, `spin` keeps its core busy and reacts sooner
     #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
     pub idle: Idle,
+    /// Record the frames of a port, or of all ports, as pcapng; once for each file (docs/capture.md)
+    ///
+    /// Both directions, flow control included. - is standard output; everything else is printed on standard error then.
+    #[arg(long, value_name = "[Ethernet0=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
     /// Answer `xoff show` and `xoff config` on a unix socket made at this path
     #[arg(long, value_name = "PATH")]
     pub api: Option<PathBuf>,
@@ -254,6 +267,12 @@ pub struct LabRun {
     /// How frames are moved between switch and hosts: `packet` (veth), `tap`, `pnet` or `auto`
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
+    /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
+    #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
 }
 
 /// `xoff lab up`
@@ -271,6 +290,12 @@ pub struct LabUp {
     /// How frames are moved between switch and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
+    /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
+    #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
 }
 
 /// `xoff host`

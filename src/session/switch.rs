@@ -105,6 +105,7 @@ impl SwitchSession {
             None => Finished {
                 snapshot: None,
                 taints: self.ledger.taints(),
+                notes: Vec::new(),
             },
         }
     }
@@ -169,6 +170,12 @@ fn attach(
 }
 
 fn start_failure(error: StartError) -> Failure {
+    if let StartError::Pcap(error) = &error {
+        return Failure::environment("the recording cannot be begun")
+            .at(format!("--pcap {}", error.file.display()))
+            .because(&error.source)
+            .fix("give a file in a folder that exists and that you may write to");
+    }
     Failure::environment(error.to_string())
 }
 
