@@ -2,22 +2,27 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
+mod routing;
 mod workload;
 
-use workload::{BURST, Workload};
+use workload::{BURST, Way, Workload};
 
 fn core(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("core");
     group.throughput(Throughput::Elements(BURST as u64));
-    let mut load = Workload::new();
-    group.bench_function("burst of 32, 4 ports to 1", |bencher| {
-        bencher.iter(|| load.burst())
-    });
-    group.finish();
-    // Not with `--list`, nor when a filter leaves the bench out.
-    if load.bursts() > 1_000 {
-        load.check();
+    for (name, way) in [
+        ("burst of 32, 4 ports to 1", Way::Bridged),
+        ("routed, 1000 routes", Way::Routed { routes: 1_000 }),
+        ("routed, 100000 routes", Way::Routed { routes: 100_000 }),
+    ] {
+        let mut load = Workload::new(way);
+        group.bench_function(name, |bencher| bencher.iter(|| load.burst()));
+        // Not with `--list`, nor when a filter leaves the bench out.
+        if load.bursts() > 1_000 {
+            load.check();
+        }
     }
+    group.finish();
 }
 
 criterion_group!(benches, core);

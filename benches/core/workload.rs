@@ -1,10 +1,12 @@
-//! The core's path in steady state: four ports send 1082-octet RoCEv2 frames to a fifth, in bursts of 32.
+//! The core's path in steady state: four ports send 1082-octet RoCEv2 frames to a fifth, in bursts of 32; 64 flows, bridged
+//! or routed.
 
 use std::net::Ipv4Addr;
 
+use super::routing;
 use xoff_dataplane::config::{
     Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    Schedule, SwitchConfig, Threshold, Trust, Wred,
+    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
 };
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
@@ -17,8 +19,10 @@ pub(crate) const BURST: usize = 32;
 const PAYLOAD: usize = 1_008;
 const SENDERS: u16 = 4;
 const RECEIVER: u16 = 4;
-/// Addresses behind each of four senders; and the receiver has as many: 64 entries and a few.
-const STATIONS: u8 = 13;
+/// Addresses behind each of four senders, each a flow: 64. The receiver has as many as one sender.
+const STATIONS: u8 = 16;
+/// Octets that forwarding may change: addresses, hops, checksum.
+const REWRITTEN: usize = 26;
 /// Frames that wait when a burst arrives, over both queues: deep enough for WRED to draw for each one.
 const STANDING: usize = 256;
 
@@ -33,14 +37,31 @@ pub(crate) struct Workload {
     due: Option<Deadline>,
     /// Frames out of the switch, to arrive again: used in the order of their departure, as slots of a ring are.
     idle: std::collections::VecDeque<Handle>,
-    /// The port that a frame, by its handle, comes in by.
-    ingress: Vec<PortId>,
+    /// The port that a frame, by its handle, comes in by, and how it begins.
+    ingress: Vec<(PortId, [u8; REWRITTEN])>,
+    path: Way,
+}
+
+/// How frames get from the senders to the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By their MAC addresses.
+    Bridged,
+    /// By as many routes, half of them over four equal-cost next hops.
+    Routed {
+        /// Number of routes beside those of the interfaces.
+        routes: u32,
+    },
 }
 
 impl Workload {
     /// Learns all addresses and fills the receiver's queues.
-    pub(crate) fn new() -> Workload {
-        let config = config();
+    pub(crate) fn new(path: Way) -> Workload {
+        let mut config = config();
+        if let Way::Routed { routes } = path {
+            config.bridging = Bridging::Vlans(Vec::new());
+            config.routing = routing::config(routes);
+        }
         let mut new = Workload {
             switch: Switch::new(&config),
             store: VecStore::new(STANDING + 2 * BURST),
@@ -50,18 +71,23 @@ impl Workload {
             due: None,
             idle: std::collections::VecDeque::with_capacity(STANDING + 2 * BURST),
             ingress: Vec::new(),
+            path,
         };
         for port in 0..=RECEIVER {
             new.switch
                 .set_link(new.now, PortId(port), true, &mut new.store, &mut new.outputs);
         }
-        new.learn();
+        match path {
+            Way::Bridged => new.learn(),
+            Way::Routed { .. } => new.flush(), // the questions about next hops
+        }
         for n in 0..(STANDING + BURST) as u32 {
             let port = n as u16 % SENDERS;
-            let frame = frame(port, n);
+            let frame = frame(port, n, path);
             let handle = new.store.insert(&frame).expect("a slot for each frame");
-            new.ingress.resize(handle.0 as usize + 1, PortId(0));
-            new.ingress[handle.0 as usize] = PortId(port);
+            let begin = *frame.first_chunk().expect("long enough");
+            new.ingress.resize(handle.0 as usize + 1, (PortId(0), begin));
+            new.ingress[handle.0 as usize] = (PortId(port), begin);
             new.idle.push_back(handle);
         }
         new.arrive(STANDING);
@@ -87,7 +113,11 @@ impl Workload {
         let counters = |port| self.switch.port_counters(self.now, PortId(port));
         assert!((0..=RECEIVER).all(|port| counters(port).dropped() == 0), "drops");
         assert!(counters(RECEIVER).ecn_marked > 0, "no marks");
-        assert_eq!(self.switch.fdb_entries(self.now).len(), 5 * usize::from(STATIONS));
+        let learnt = match self.path {
+            Way::Bridged => 5 * usize::from(STATIONS),
+            Way::Routed { .. } => 0,
+        };
+        assert_eq!(self.switch.fdb_entries(self.now).len(), learnt);
     }
 
     fn arrive(&mut self, frames: usize) {
@@ -102,7 +132,7 @@ impl Workload {
                 parsed: parse(bytes),
                 received_at: self.now,
             };
-            let port = self.ingress[frame.0 as usize];
+            let (port, _) = self.ingress[frame.0 as usize];
             let verdict = self
                 .switch
                 .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
@@ -124,6 +154,10 @@ impl Workload {
     fn drain(&mut self) {
         // At most one frame leaves per call, so the order of the list does not matter.
         while let Some(transmit) = self.outputs.transmits.pop() {
+            // It goes round as it was: one hop less each time would end it. Not just before it arrives again, when what was
+            // written would still lie in the store buffer.
+            let (_, begin) = self.ingress[transmit.frame.0 as usize];
+            self.store.prefix_mut(transmit.frame)[..REWRITTEN].copy_from_slice(&begin);
             self.idle.push_back(transmit.frame);
         }
         if let Some(due) = self.outputs.deadlines.pop() {
@@ -179,13 +213,20 @@ fn mac(port: u16, station: u8) -> [u8; 6] {
 }
 
 /// Frame `n` from `port`: stations take turns, and so do the two classes.
-fn frame(port: u16, n: u32) -> Vec<u8> {
+fn frame(port: u16, n: u32, way: Way) -> Vec<u8> {
     let station = (n / u32::from(SENDERS)) as u8 % STATIONS;
+    let (to, dst) = match way {
+        Way::Bridged => (
+            mac(RECEIVER, station),
+            Ipv4Addr::new(10, 0, RECEIVER as u8, station),
+        ),
+        Way::Routed { routes } => (routing::MAC, routing::destination(routes, port, station)),
+    };
     let addresses = Addresses::V4 {
         src: Ipv4Addr::new(10, 0, port as u8, station),
-        dst: Ipv4Addr::new(10, 0, RECEIVER as u8, station),
+        dst,
     };
-    let mut path = Path::new(mac(port, station), mac(RECEIVER, station), addresses);
+    let mut path = Path::new(mac(port, station), to, addresses);
     path.dscp = 3 + (n / u32::from(SENDERS)) as u8 % 2;
     let reth = Reth {
         virtual_address: 0x1000,
@@ -238,7 +279,9 @@ fn config() -> SwitchConfig {
             pool("egress", PoolSide::Egress, 0),
         ],
         profiles: vec![profile("ingress", 0, 100 << 10), profile("egress", 1, 0)],
+        lags: Vec::new(),
         bridging: Bridging::Transparent,
+        routing: RoutingConfig::default(),
     }
 }
 

@@ -3,6 +3,10 @@
 //! This is the core's side of a configuration. The `xoff` program reads SONiC's `config_db.json`, checks it
 //! against ranges and references, and builds this; the core relies on that and panics on none of it.
 
+mod routing;
+
+pub use routing::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
+
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use crate::time::{LinkTiming, Picos};
 
@@ -33,8 +37,25 @@ pub struct SwitchConfig {
     pub pools: Vec<PoolConfig>,
     /// Buffer profiles, each of one pool.
     pub profiles: Vec<BufferProfile>,
+    /// Link aggregation groups.
+    pub lags: Vec<LagConfig>,
     /// What connects the ports.
     pub bridging: Bridging,
+    /// What connects the networks.
+    pub routing: RoutingConfig,
+}
+
+/// A link aggregation group with static members (`PORTCHANNEL`, `PORTCHANNEL_MEMBER`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LagConfig {
+    /// Name, such as `PortChannel1`.
+    pub name: String,
+    /// `PORTCHANNEL.admin_status`.
+    pub admin_up: bool,
+    /// Fewest members that must be up for the group to be up (`min_links`), at least 1.
+    pub min_links: u16,
+    /// Indices of its ports; a port is in one group at most.
+    pub members: Vec<u16>,
 }
 
 /// Where the queue length that decides on marking is read.
@@ -68,7 +89,7 @@ pub struct VlanConfig {
 /// A port's place in a VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanMember {
-    /// Index of the port.
+    /// Index of the port; `ports.len() + n` is group *n* of [`SwitchConfig::lags`].
     pub port: u16,
     /// How its frames are tagged.
     pub tagging: Tagging,

@@ -44,6 +44,8 @@ pub struct PortCounters {
     pub rx_bytes: u64,
     /// Frames received, per traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
+    /// Frames received that went to the switch's own protocols and nowhere else.
+    pub rx_own_packets: u64,
     /// Frames sent.
     pub tx_packets: u64,
     /// Bytes sent (`mac_len`).
@@ -90,6 +92,7 @@ impl Default for PortCounters {
             rx_packets: 0,
             rx_bytes: 0,
             rx_class_packets: [0; TRAFFIC_CLASSES],
+            rx_own_packets: 0,
             tx_packets: 0,
             tx_bytes: 0,
             tx_class_packets: [0; TRAFFIC_CLASSES],

@@ -16,6 +16,17 @@ impl PortId {
     }
 }
 
+/// A port or a LAG, as bridging and routing see it (SAI: a bridge port): port *n* is *n*, LAG *n* comes after all ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogicalPort(pub u16);
+
+impl LogicalPort {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A priority group of a port (ingress buffer accounting).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgId(pub u16);
@@ -48,6 +59,39 @@ macro_rules! per_port_of_eight {
 }
 per_port_of_eight!(PgId, "priority group");
 per_port_of_eight!(QueueId, "queue");
+
+/// A router interface: an index into [`crate::config::RoutingConfig::interfaces`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InterfaceId(pub u16);
+
+impl InterfaceId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A next hop of a [`crate::route::Fib`]: an index into [`crate::route::Fib::next_hops`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NextHopId(pub u32);
+
+impl NextHopId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A group of equal-cost next hops of a [`crate::route::Fib`]: an index into [`crate::route::Fib::groups`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A deadline the core has asked for. It comes back to [`crate::Switch::expire`] as it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

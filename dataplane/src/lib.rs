@@ -12,10 +12,12 @@ pub mod drops;
 mod egress;
 pub mod frame;
 pub mod ids;
+mod lag;
 pub mod mmu;
 mod outputs;
 pub mod parse;
 pub mod pfc;
+pub mod route;
 pub mod store;
 mod switch;
 pub mod time;
@@ -23,8 +25,8 @@ pub mod wire;
 
 pub use drops::DropReason;
 pub use frame::{Arrival, Handle, Store};
-pub use ids::{PgId, PortId, QueueId, TimerId};
-pub use outputs::{Deadline, Drop, Outputs, Punt, Transmit, Verdict};
+pub use ids::{GroupId, InterfaceId, LogicalPort, NextHopId, PgId, PortId, QueueId, TimerId};
+pub use outputs::{Deadline, Drop, Outputs, Punt, PuntReason, Transmit, Verdict};
 pub use switch::{
     ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES, Switch,
 };

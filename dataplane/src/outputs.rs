@@ -2,7 +2,7 @@
 
 use crate::drops::DropReason;
 use crate::frame::Handle;
-use crate::ids::{PortId, TimerId};
+use crate::ids::{InterfaceId, PortId, TimerId};
 use crate::mmu::Refusal;
 use crate::time::Picos;
 
@@ -52,13 +52,42 @@ pub struct Deadline {
     pub timer: TimerId,
 }
 
-/// A frame for the switch's own protocols (LLDP, LACP and their like).
+/// A frame for what stands behind the CPU port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punt {
     /// The port it came in on.
     pub port: PortId,
-    /// Its bytes.
+    /// The router interface it came in on, if it did.
+    pub interface: Option<InterfaceId>,
+    /// What is wanted of the CPU.
+    pub reason: PuntReason,
+    /// Its bytes, as they came in.
     pub frame: Handle,
+    /// Where its layer-3 header begins.
+    pub l3_offset: u8,
+}
+
+/// Why the CPU gets a frame. The last four are copies of frames that were dropped and counted; their senders are to be
+/// told, by the rules of RFC 1812 and RFC 4443.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PuntReason {
+    /// To a reserved group address: LLDP, LACP and their like.
+    Protocol,
+    /// ARP or neighbour discovery that concerns an address of the switch.
+    Neighbour,
+    /// An IP packet to an address of the switch.
+    Local,
+    /// Its time to live or hop limit would have reached zero.
+    TimeExceeded,
+    /// No route, or one that says so.
+    NetUnreachable,
+    /// The neighbour did not answer.
+    HostUnreachable,
+    /// Too long for the interface it would have left by.
+    TooBig {
+        /// That interface's MTU in octets.
+        mtu: u32,
+    },
 }
 
 /// What became of an arrival.
@@ -71,8 +100,10 @@ pub enum Verdict {
     },
     /// A MAC control frame: obeyed or ignored, counted, gone.
     Control,
-    /// Handed to the CPU port.
+    /// For the switch itself: handed to the CPU port, or read and done with.
     Punted,
+    /// Waits until its next hop is found.
+    Held,
     /// Dropped, counted, its slot released.
     Dropped(Drop),
 }

@@ -7,13 +7,14 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::wire::{Ecn, MacControl, Pfc};
-use xoff_dataplane::{Arrival, Deadline, Outputs, Picos, PortId, Store, Switch};
+use xoff_dataplane::{Arrival, Deadline, DropReason, Outputs, Picos, PortId, Store, Switch};
 
 #[path = "support/mod.rs"]
 mod support;
 
 use support::config;
 use support::frames::{mac, tagged, udp};
+use support::packets::{arp, frame, to_router, udp4, udp6};
 
 thread_local! {
     /// Allocations of this thread; those of the test harness's own threads do not count.
@@ -57,7 +58,7 @@ impl Run {
         let mut run = Run {
             switch: Switch::new(config),
             store: VecStore::new(8_192),
-            outputs: Outputs::with_capacity(64),
+            outputs: Outputs::with_capacity(256),
             deadlines: Vec::with_capacity(TIMERS),
             now: Picos::ZERO,
         };
@@ -117,6 +118,9 @@ impl Run {
     fn drain(&mut self) {
         for transmit in self.outputs.transmits.drain(..) {
             self.store.release(transmit.frame);
+        }
+        for punt in self.outputs.punts.drain(..) {
+            self.store.release(punt.frame);
         }
         assert!(self.deadlines.len() + self.outputs.deadlines.len() <= TIMERS);
         self.deadlines.append(&mut self.outputs.deadlines);
@@ -185,4 +189,43 @@ fn no_frame_allocates_after_start_up() {
         "allocations in {} frames",
         5 * (frames.len() + 2_200)
     );
+}
+
+/// Routes, refusals, neighbours found and given up, frames that wait and overflow, errors told.
+#[test]
+fn no_packet_that_is_routed_allocates_after_start_up() {
+    let mut config = config::routed(usize::from(PORTS));
+    config.routing.neighbours_max = 32;
+    let hops = [(1, "10.0.1.9"), (2, "10.0.2.9")];
+    config::routes(&mut config, &[("198.51.100.0/24", config::via(&hops))]);
+    let mut run = Run::new(&config);
+    run.switch.attach_cpu(true);
+    let mut frames: Vec<(u16, Vec<u8>)> = Vec::new();
+    for port in 1..3 {
+        let (own, router) = (format!("10.0.{port}.9"), format!("10.0.{port}.1"));
+        let request = arp(1, (mac(port as u8), &own), ([0; 6], &router));
+        frames.push((port, frame([0xff; 6], mac(port as u8), 0x0806, &request)));
+    }
+    for n in 0..200_u16 {
+        let far = format!("198.51.100.{n}");
+        let near = format!("10.0.1.{}", 2 + n % 50); // most of them never answer
+        let near6 = format!("2001:db8:2::{n}");
+        let ttl = 1 + (n % 3) as u8;
+        frames.push((0, to_router(0, 0x0800, &udp4("10.0.0.9", &far, ttl, 100))));
+        frames.push((0, to_router(0, 0x0800, &udp4("10.0.0.9", &near, 64, 100))));
+        frames.push((0, to_router(0, 0x86dd, &udp6("2001:db8::9", &near6, 64, 100))));
+        frames.push((0, to_router(0, 0x0800, &udp4("10.0.0.9", "203.0.113.1", 64, 100))));
+    }
+    let round = |run: &mut Run| {
+        frames.iter().for_each(|(port, bytes)| run.receive(*port, bytes));
+        run.run_for(Picos::from_millis(5_000));
+    };
+    let before = ALLOCATIONS.get();
+    (0..5).for_each(|_| round(&mut run));
+    let allocated = ALLOCATIONS.get() - before;
+    let counters = run.switch.port_counters(run.now, PortId(0));
+    let dropped = |reason: DropReason| counters.drops[reason as usize].iter().sum::<u64>();
+    assert!(dropped(DropReason::UnresolvedNextHop) > 100 && dropped(DropReason::Ttl) > 100);
+    assert!(run.switch.port_counters(run.now, PortId(1)).tx_packets > 100);
+    assert_eq!(allocated, 0, "allocations in {} frames", 5 * frames.len());
 }

@@ -28,6 +28,14 @@ impl Value {
             Value::List(items) => items.join(","),
         }
     }
+
+    /// A text as the value of a field of this kind.
+    pub(crate) fn of(kind: schema::Kind, text: &str) -> Value {
+        match kind {
+            schema::Kind::Words(_) => Value::List(schema::items(text).map(str::to_owned).collect()),
+            _ => Value::Text(text.to_owned()),
+        }
+    }
 }
 
 /// A `config_db.json` whose tables, keys, fields and single values are known to be allowed. References and
@@ -71,7 +79,8 @@ impl ConfigDb {
     }
 
     fn try_set(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Box<Problem>> {
-        let known = schema::table(table).ok_or_else(|| Problem::at(table, key, field, "no such table"))?;
+        let known = schema::table_with_key(table, key)
+            .ok_or_else(|| Problem::at(table, key, field, "no such table"))?;
         known
             .check_key(key)
             .map_err(|why| Problem::at(table, key, "", why))?;
@@ -93,7 +102,9 @@ impl ConfigDb {
             .entry(key.into())
             .or_default();
         if !field.is_empty() {
-            entry.insert(field.into(), Value::Text(value.to_owned()));
+            let known = schema::table_with_key(table, key).and_then(|table| table.field(field));
+            let kind = known.map_or(schema::Kind::Any, |field| field.kind);
+            entry.insert(field.into(), Value::of(kind, value));
         }
     }
 

@@ -1,6 +1,10 @@
 //! What the data plane relies on in a [`SwitchConfig`] and does not check again.
 
-use xoff_dataplane::config::{Bridging, PoolSide, PortConfig, Schedule, SwitchConfig, Threshold};
+use std::collections::BTreeSet;
+
+use xoff_dataplane::config::{
+    Attachment, Bridging, InterfaceConfig, PoolSide, PortConfig, Schedule, SwitchConfig, Threshold,
+};
 use xoff_dataplane::ids::PRIORITIES;
 
 use super::resolve::PORTS_MAX;
@@ -38,7 +42,10 @@ pub(crate) fn broken(config: &SwitchConfig) -> Option<String> {
     whole
         .or_else(profiles)
         .or_else(ports)
+        .or_else(|| broken_lags(config))
         .or_else(|| broken_vlans(config))
+        .or_else(|| broken_interfaces(config))
+        .or_else(|| broken_routes(config))
 }
 
 fn side_of(config: &SwitchConfig, profile: u16) -> Option<PoolSide> {
@@ -114,11 +121,84 @@ fn broken_vlans(config: &SwitchConfig) -> Option<String> {
         let members = vlan
             .members
             .iter()
-            .all(|member| usize::from(member.port) < config.ports.len());
+            .all(|member| usize::from(member.port) < config.ports.len() + config.lags.len());
         if !members || vlan.id <= last || vlan.id > 4_094 {
             return Some(format!("VLAN {}", vlan.id));
         }
         last = vlan.id;
+    }
+    None
+}
+
+/// A port is in one LAG at most.
+fn broken_lags(config: &SwitchConfig) -> Option<String> {
+    let mut used = BTreeSet::new();
+    let fits = |port: &u16| usize::from(*port) < config.ports.len();
+    let mut members = config.lags.iter().map(|lag| {
+        let sound = lag.min_links > 0 && lag.members.iter().all(|port| fits(port) && used.insert(*port));
+        (sound, &lag.name)
+    });
+    let (_, name) = members.find(|(sound, _)| !sound)?;
+    Some(format!("LAG {name}"))
+}
+
+/// An interface stands on something that exists, alone there; what it stands on bridges nothing unless it is a VLAN.
+fn broken_interfaces(config: &SwitchConfig) -> Option<String> {
+    let vlans = match &config.bridging {
+        Bridging::Transparent => &[][..],
+        Bridging::Vlans(vlans) => vlans,
+    };
+    let bridged: BTreeSet<u16> = vlans
+        .iter()
+        .flat_map(|vlan| vlan.members.iter().map(|member| member.port))
+        .collect();
+    let in_lags: BTreeSet<u16> = config.lags.iter().flat_map(|lag| lag.members.clone()).collect();
+    if let Some(port) = in_lags.iter().find(|port| bridged.contains(port)) {
+        return Some(format!("port {port} is in a LAG and a VLAN"));
+    }
+    let ports = config.ports.len();
+    let stands = |interface: &InterfaceConfig| match interface.attachment {
+        Attachment::Port(port) => {
+            usize::from(port) < ports && !in_lags.contains(&port) && !bridged.contains(&port)
+        }
+        Attachment::Lag(lag) => {
+            usize::from(lag) < config.lags.len() && !bridged.contains(&(ports as u16 + lag))
+        }
+        Attachment::Vlan(id) => vlans.iter().any(|vlan| vlan.id == id),
+        Attachment::Loopback => true,
+    };
+    let mut occupied: Vec<Attachment> = Vec::new();
+    config.routing.interfaces.iter().find_map(|interface| {
+        let alone = interface.attachment == Attachment::Loopback || !occupied.contains(&interface.attachment);
+        occupied.push(interface.attachment);
+        let sound = stands(interface)
+            && alone
+            && interface.mac[0] & 1 == 0
+            && (68..=9_216).contains(&interface.mtu)
+            && matches!(config.bridging, Bridging::Vlans(_)) | (interface.attachment == Attachment::Loopback);
+        if sound {
+            None
+        } else {
+            Some(format!("interface {}", interface.name))
+        }
+    })
+}
+
+fn broken_routes(config: &SwitchConfig) -> Option<String> {
+    let routing = &config.routing;
+    let known = |id: xoff_dataplane::ids::InterfaceId| id.index() < routing.interfaces.len();
+    if let Some(hop) = routing.fib.next_hops().iter().find(|hop| !known(hop.interface)) {
+        return Some(format!("next hop {}", hop.address));
+    }
+    if let Some(neighbour) = routing
+        .neighbours
+        .iter()
+        .find(|n| !known(n.interface) || n.mac[0] & 1 != 0)
+    {
+        return Some(format!("neighbour {}", neighbour.address));
+    }
+    if routing.neighbours.len() > routing.neighbours_max || routing.resilient_buckets == Some(0) {
+        return Some("limits of routing".to_owned());
     }
     None
 }

@@ -25,7 +25,11 @@
 //! | an entry missing in a map | 0; PFC maps identity | SAI |
 //! | no `BUFFER_PG`, `BUFFER_QUEUE` entry | lossy profile of a built-in pool of 16 MiB | - |
 //! | no `QUEUE` entry | DWRR, weight 1 | SAI |
-//! | no VLAN, no INTERFACE | one bridge that does not look at tags | - |
+//! | no VLAN, no INTERFACE, no PORTCHANNEL_INTERFACE | one bridge that does not look at tags | - |
+//! | MTU of an interface | of its port; of the smallest member of its LAG or VLAN | SONiC: 9100 |
+//! | MAC address of an interface | `DEVICE_METADATA.mac` | SONiC |
+//! | IPv6 on an interface | with a link-local address that follows from the MAC address | RFC 4291 |
+//! | `STATIC_ROUTE.distance` | 1, also for 0 | FRR |
 
 mod db;
 mod diff;
@@ -47,4 +51,4 @@ pub use natural::compare as natural_order;
 pub use preset::{PRESETS, UnknownPreset, preset};
 pub use problem::{Problem, Problems};
 pub use read::parse;
-pub use resolve::{Loaded, PORTS_MAX, Resolve, Resolved, load, resolve};
+pub use resolve::{Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, load, resolve};

@@ -90,7 +90,7 @@ impl Reader<'_> {
             }
             self.db.tables.entry(name.into()).or_default();
             match entries {
-                Json::Object(entries) => self.entries(name, schema::table(name), entries),
+                Json::Object(entries) => self.entries(name, entries),
                 other => {
                     let why = format!("expected an object of entries, found {}", other.kind());
                     self.problem(Problem::at(name, "", "", why));
@@ -99,8 +99,9 @@ impl Reader<'_> {
         }
     }
 
-    fn entries(&mut self, table: &str, known: Option<&'static Table>, entries: Vec<(String, Json)>) {
+    fn entries(&mut self, table: &str, entries: Vec<(String, Json)>) {
         for (key, fields) in entries {
+            let known = schema::table_with_key(table, &key);
             let Json::Object(fields) = fields else {
                 let why = format!("expected an object of fields, found {}", fields.kind());
                 self.problem(Problem::at(table, &key, "", why));
@@ -178,7 +179,8 @@ impl Reader<'_> {
                     items.into_iter().map(|item| self.scalar(place, item)).collect();
                 match kind {
                     Some(Kind::Any) => items.map(Value::List),
-                    Some(Kind::Priorities) => items.map(|items| Value::Text(items.join(","))),
+                    Some(Kind::Words(_)) => items.map(Value::List),
+                    Some(Kind::Priorities | Kind::Each(_)) => items.map(|items| Value::Text(items.join(","))),
                     // The unknown field is reported by its name.
                     None => items.map(|items| Value::Text(items.join(","))),
                     Some(_) => {
@@ -193,6 +195,7 @@ impl Reader<'_> {
                     Some(Kind::Reference(target) | Kind::ReferenceOrNull(target)) => {
                         self.reference(place, target, text).map(Value::Text)
                     }
+                    Some(kind @ Kind::Words(_)) => Some(Value::of(kind, &text)),
                     _ => Some(Value::Text(text)),
                 }
             }

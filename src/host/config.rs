@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+
 use thiserror::Error;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::wire::bth::{self, MASK_24};
@@ -27,6 +29,8 @@ pub struct HostConfig {
     pub ipv4: Option<Ipv4Addr>,
     /// IPv6 address, which it answers neighbour solicitations and echo requests for.
     pub ipv6: Option<Ipv6Addr>,
+    /// Routers, per address family: what is not in the host's own network goes there.
+    pub gateways: Vec<Gateway>,
     /// 802.1Q tag of its own ARP and neighbour discovery; that of flows is theirs.
     pub vlan: Option<Tag>,
     /// The NIC.
@@ -54,6 +58,7 @@ impl HostConfig {
             mac,
             ipv4: None,
             ipv6: None,
+            gateways: Vec::new(),
             vlan: None,
             nic: NicConfig::new(link),
             flows: Vec::new(),
@@ -61,6 +66,26 @@ impl HostConfig {
             accept_any_token: false,
             dilate: 1,
             announce_interval: Picos::from_millis(10_000),
+        }
+    }
+}
+
+/// A router of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// The host's own network: what is in it is asked for directly.
+    pub network: IpNet,
+    /// The router's address in it.
+    pub address: IpAddr,
+}
+
+impl HostConfig {
+    /// Who is to be asked for on the way to `destination`: a router, or the destination itself.
+    pub fn next_hop(&self, destination: IpAddr) -> IpAddr {
+        let of_family = |gateway: &&Gateway| gateway.address.is_ipv4() == destination.is_ipv4();
+        match self.gateways.iter().find(of_family) {
+            Some(gateway) if !gateway.network.contains(&destination) => gateway.address,
+            _ => destination,
         }
     }
 }
@@ -368,6 +393,19 @@ impl HostConfig {
                 "receive buffer dscp_to_class".into(),
                 "8 or more".into(),
                 "0 to 7",
+            )?;
+        }
+        for gateway in &self.gateways {
+            let own = match gateway.address {
+                IpAddr::V4(_) => self.ipv4.map(IpAddr::V4),
+                IpAddr::V6(_) => self.ipv6.map(IpAddr::V6),
+            };
+            let near = own.is_some_and(|own| gateway.network.contains(&own) && own != gateway.address);
+            rule(
+                near && gateway.network.contains(&gateway.address),
+                "gateway".into(),
+                gateway.address.to_string(),
+                "another address of the host's own network",
             )?;
         }
         self.flows

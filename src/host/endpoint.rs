@@ -86,7 +86,7 @@ impl Host {
         let token = (!config.accept_any_token).then_some(config.token);
         let mut neighbours = Neighbours::new(config);
         for flow in config.flows.iter().filter(|flow| flow.dst_mac.is_none()) {
-            neighbours.resolve(flow.dst_ip);
+            neighbours.resolve(config.next_hop(flow.dst_ip));
         }
         Ok(Host {
             name: config.name.clone(),
@@ -191,7 +191,7 @@ impl Host {
         if let Some(resolved) = self.neighbours.receive(now, frame, parsed) {
             for index in 0..self.flows.len() {
                 let flow = &mut self.flows[index];
-                if flow.config().dst_ip == resolved.ip && !flow.is_resolved() {
+                if flow.next_hop() == resolved.ip && !flow.is_resolved() {
                     flow.resolve(resolved.mac);
                     self.enqueue_first(index, now);
                 }

@@ -27,7 +27,7 @@ pub mod standalone;
 mod tests;
 
 pub use config::{
-    FLOWS_MAX, FlowConfig, HostConfig, HostConfigError, NicConfig, PATH_MTU_MAX, Rate, ReceiveBuffer,
+    FLOWS_MAX, FlowConfig, Gateway, HostConfig, HostConfigError, NicConfig, PATH_MTU_MAX, Rate, ReceiveBuffer,
 };
 pub use endpoint::{Host, HostResults, SentFlow, flow_report};
 pub use nic::{CATCH_UP_FRAMES, NicCounters};

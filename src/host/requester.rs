@@ -1,5 +1,7 @@
 //! The sending end of a reliable connection: RDMA WRITE messages, cut into frames.
 
+use std::net::IpAddr;
+
 use xoff_dataplane::wire::bth::MASK_24;
 use xoff_dataplane::wire::{Addresses, BthFields, Extension, Opcode, Path, Reth, RocePacket};
 
@@ -34,6 +36,8 @@ pub(super) struct Requester {
     config: FlowConfig,
     token: u64,
     path: Path,
+    /// Whose link address it needs.
+    next_hop: IpAddr,
     resolved: bool,
     pub(super) pacer: Pacer,
     psn: u32,
@@ -63,6 +67,7 @@ impl Requester {
             config: config.clone(),
             token: host.token,
             path,
+            next_hop: host.next_hop(config.dst_ip),
             resolved: config.dst_mac.is_some(),
             pacer: Pacer::new(config.rate.bits_per_second(&host.nic.link)),
             psn: config.first_psn,
@@ -74,6 +79,11 @@ impl Requester {
 
     pub(super) fn config(&self) -> &FlowConfig {
         &self.config
+    }
+
+    /// Whose link address it needs: a router's, or the receiver's own.
+    pub(super) fn next_hop(&self) -> IpAddr {
+        self.next_hop
     }
 
     pub(super) fn sent_frames(&self) -> u64 {

@@ -34,15 +34,25 @@ pub(super) fn harm(found: Found, longest: u32, is_unfinished: impl FnOnce() -> b
     }
 }
 
-/// What to tell a person, once, of frames that are dropped for a reason of [`harm`].
-pub(super) fn warning(device: &str, reason: DropReason) -> String {
+/// What to tell a person, once, of frames of `device` that are dropped for a reason of [`harm`], with what to do about
+/// it. `is_tap`: behind the device is a program, most likely a guest.
+pub(super) fn warning(device: &str, is_tap: bool, longest: u32, reason: DropReason) -> String {
     let what = match reason {
-        DropReason::ChecksumUnfinished => "with a checksum that the sender left to hardware",
-        _ => "longer than the port's MTU allows: glued together by the sender, or its MTU is larger",
+        DropReason::ChecksumUnfinished => "with a checksum that the sender left to hardware".to_owned(),
+        _ => format!(
+            "of more than {longest} octets, the most that the port's MTU allows: glued together by the sender, or its MTU is \
+             larger"
+        ),
+    };
+    let fix = match is_tap {
+        true => format!(
+            "`ethtool -K DEV tx off` in the guest behind '{device}', or start QEMU with `vnet_hdr=off` in its \
+             `-netdev tap`"
+        ),
+        false => format!("`ethtool -K PEER tx off` for the far end of '{device}', in its namespace"),
     };
     format!(
-        "frames arrive on '{device}' {what}; they are dropped ({}). Run `ethtool -K PEER tx off` for the far end of \
-         '{device}', in its namespace",
+        "frames arrive on '{device}' {what}; they are dropped ({}). Run {fix}",
         reason.name()
     )
 }

@@ -53,6 +53,9 @@ pub struct PortReport {
     pub rx_bytes: u64,
     /// Frames received per traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
+    /// Frames received that were for the switch itself, and went nowhere else: ARP, neighbour discovery, pings.
+    #[serde(default)]
+    pub rx_own_packets: u64,
     /// Frames sent; PAUSE and PFC not.
     pub tx_packets: u64,
     /// `SAI_PORT_STAT_IF_OUT_OCTETS`.
@@ -95,6 +98,10 @@ pub struct PortReport {
     pub host_lost: u64,
     /// Frames that came faster than the link carries and waited for their turn on the wire.
     pub wire_waits: u64,
+    /// Frames that passed the port and are missing in its recording (`--pcap`), because it could not be written as fast;
+    /// known at the end of a run, and no taint: the switch has them.
+    #[serde(default)]
+    pub pcap_missed: u64,
     /// Ingress priority groups 0 to 7.
     pub priority_groups: Vec<PriorityGroupReport>,
     /// Egress queues 0 to 7.
@@ -216,6 +223,7 @@ impl PortReport {
             tx_span_ns: span_ps / PS_PER_NS,
             tx_deficit_ns: port.tx_deficit_ns,
             rx_packets: counters.rx_packets,
+            rx_own_packets: counters.rx_own_packets,
             rx_bytes: counters.rx_bytes,
             rx_class_packets: counters.rx_class_packets,
             tx_packets: counters.tx_packets,
@@ -240,6 +248,7 @@ impl PortReport {
             drop_limits: limits(port),
             host_lost: port.host_lost,
             wire_waits: port.wire_waits,
+            pcap_missed: port.pcap_missed,
             priority_groups: pgs
                 .map(|(c, b)| PriorityGroupReport::new(c, b, cell_bytes))
                 .collect(),

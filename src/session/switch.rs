@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{Picos, PortId};
+use xoff_dataplane::{Picos, PortId, Switch};
 
-use crate::config::{ConfigDb, Loaded, Resolve, diff, parse, resolve};
-use crate::control::{Applied, MacControlFrame, Target};
+use super::generation::Generation;
+use super::tables::{self, Links};
+use crate::config::{Loaded, Resolve, diff, parse, resolve};
+use crate::control::{Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, RouteEntry, Target};
 use crate::driver::{AttachedPort, Finished, Ledger, Options, Running, StartError, start};
 use crate::failure::{Exit, Failure};
 use crate::net::Netns;
@@ -34,7 +36,7 @@ pub struct SwitchPort {
 pub struct SwitchSession {
     /// `None` once it is being stopped.
     running: Mutex<Option<Running>>,
-    config: Mutex<ConfigDb>,
+    current: Mutex<Generation>,
     resolve: Resolve,
     ledger: Ledger,
     ports: Vec<String>,
@@ -67,6 +69,7 @@ impl SwitchSession {
         let config = resolved.config;
         let names = config.ports.iter().map(|p| p.name.clone()).collect();
         let attached = attach(&config, ports)?;
+        let current = Generation::first(db, config.clone(), resolved.static_routes);
         let running = start(config, attached, options, ledger.clone()).map_err(start_failure)?;
         notes.extend(running.notes.iter().cloned());
         // MAC control frames are rare, and who asks for them asks afterwards.
@@ -74,7 +77,7 @@ impl SwitchSession {
         Ok(SwitchSession {
             cores: running.cores.clone(),
             running: Mutex::new(Some(running)),
-            config: Mutex::new(db),
+            current: Mutex::new(current),
             resolve,
             ledger,
             ports: names,
@@ -102,6 +105,7 @@ impl SwitchSession {
             None => Finished {
                 snapshot: None,
                 taints: self.ledger.taints(),
+                notes: Vec::new(),
             },
         }
     }
@@ -112,6 +116,13 @@ impl SwitchSession {
             None => Err(Failure::usage(format!("the switch has no port {name:?}"))
                 .fix(format!("its ports are {}", self.ports.join(", ")))),
         }
+    }
+
+    /// What is up, of what `current` has.
+    fn links(&self, current: &Generation) -> Result<Links, Failure> {
+        let lags = current.config.lags.len();
+        let interfaces = current.config.routing.interfaces.len();
+        self.with_running(|running| running.look(move |switch, _| Links::of(switch, lags, interfaces)))
     }
 
     fn with_running<R>(&self, ask: impl FnOnce(&Running) -> Option<R>) -> Result<R, Failure> {
@@ -159,6 +170,12 @@ fn attach(
 }
 
 fn start_failure(error: StartError) -> Failure {
+    if let StartError::Pcap(error) = &error {
+        return Failure::environment("the recording cannot be begun")
+            .at(format!("--pcap {}", error.file.display()))
+            .because(&error.source)
+            .fix("give a file in a folder that exists and that you may write to");
+    }
     Failure::environment(error.to_string())
 }
 
@@ -177,33 +194,63 @@ impl Target for SwitchSession {
     }
 
     fn config(&self) -> Value {
-        lock(&self.config).to_value()
+        lock(&self.current).db.to_value()
     }
 
     fn apply(&self, config: Value, dry_run: bool) -> Result<Applied, Failure> {
         let text = config.to_string();
         let new = parse(&text, "the configuration sent").map_err(problems)?;
-        let resolved = resolve(&new, &self.resolve).map_err(problems)?;
-        // One change at a time: the difference printed is against what it replaces.
-        let mut current = lock(&self.config);
-        let changes = diff(&current, &new).iter().map(ToString::to_string).collect();
-        let names: Vec<&String> = resolved.config.ports.iter().map(|p| &p.name).collect();
-        if !names.iter().copied().eq(&self.ports) {
+        // One change at a time: what is new is so against what it replaces.
+        let mut current = lock(&self.current);
+        let how = Resolve {
+            interfaces: current.interfaces(),
+            ..self.resolve.clone()
+        };
+        let resolved = resolve(&new, &how).map_err(problems)?;
+        let changes = diff(&current.db, &new).iter().map(ToString::to_string).collect();
+        let mut config = resolved.config;
+        if !config.ports.iter().map(|port| &port.name).eq(&self.ports) {
             return Err(
                 Failure::configuration("ports cannot be added or removed while the switch runs")
                     .because(format!("it has {}", self.ports.join(", ")))
                     .fix("restart the switch with the new ports"),
             );
         }
+        // The routes follow those in force, so that groups of next hops know whose flows they take over. This is done
+        // here: the worker gets a finished table.
+        let fib = resolved.rib.next_generation(&current.config.routing.fib);
+        config.routing.fib = Arc::new(fib.map_err(|error| Failure::configuration(error.to_string()))?);
         if !dry_run {
-            let applied = self.with_running(|running| running.apply(resolved.config))?;
+            let applied = self.with_running(|running| running.apply(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
-            *current = new;
+            *current = current.followed_by(new, config, resolved.static_routes);
         }
         Ok(Applied {
             changes,
             warnings: resolved.warnings,
         })
+    }
+
+    fn mac_table(&self) -> Result<Vec<MacEntry>, Failure> {
+        let current = lock(&self.current);
+        let entries = self.with_running(|running| running.look(Switch::fdb_entries))?;
+        Ok(tables::mac_table(&current.config, entries))
+    }
+
+    fn neighbours(&self) -> Result<Vec<Neighbour>, Failure> {
+        let current = lock(&self.current);
+        let entries = self.with_running(|running| running.look(Switch::neighbour_entries))?;
+        Ok(tables::neighbours(&current.config, entries))
+    }
+
+    fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
+        let current = lock(&self.current);
+        Ok(tables::routes(&current, &self.links(&current)?, family))
+    }
+
+    fn interfaces(&self) -> Result<Interfaces, Failure> {
+        let current = lock(&self.current);
+        Ok(tables::interfaces(&current, &self.links(&current)?))
     }
 
     fn clear_watermarks(&self) {

@@ -5,7 +5,7 @@ use core::hash::{BuildHasherDefault, Hasher};
 use hashbrown::HashMap;
 
 use super::Mac;
-use crate::ids::PortId;
+use crate::ids::LogicalPort;
 use crate::time::Picos;
 
 /// Hashes a 64-bit key the same way on every machine and in every run.
@@ -31,7 +31,7 @@ impl Hasher for FixedHasher {
 
 #[derive(Clone, Copy, Debug)]
 struct Learnt {
-    port: PortId,
+    port: LogicalPort,
     seen_at: Picos,
 }
 
@@ -63,7 +63,7 @@ impl Fdb {
 
     /// Notes that `mac` was seen behind `port`; a full table learns nothing.
     #[inline]
-    pub(crate) fn learn(&mut self, now: Picos, vlan: u16, mac: Mac, port: PortId) {
+    pub(crate) fn learn(&mut self, now: Picos, vlan: u16, mac: Mac, port: LogicalPort) {
         let key = key(vlan, mac);
         let learnt = Learnt { port, seen_at: now };
         if let Some(entry) = self.entries.get_mut(&key) {
@@ -88,13 +88,13 @@ impl Fdb {
 
     /// The port behind `mac`, if it was seen recently enough.
     #[inline]
-    pub(crate) fn lookup(&self, now: Picos, vlan: u16, mac: Mac) -> Option<PortId> {
+    pub(crate) fn lookup(&self, now: Picos, vlan: u16, mac: Mac) -> Option<LogicalPort> {
         let entry = self.entries.get(&key(vlan, mac))?;
         (now.since(entry.seen_at) < self.ageing).then_some(entry.port)
     }
 
-    /// Forgets everything behind a port that went down.
-    pub(crate) fn flush_port(&mut self, port: PortId) {
+    /// Forgets everything behind a port or LAG that went down.
+    pub(crate) fn flush_port(&mut self, port: LogicalPort) {
         self.entries.retain(|_, entry| entry.port != port);
     }
 
@@ -104,7 +104,7 @@ impl Fdb {
     }
 
     /// Live entries as (VLAN, address, port, age), sorted.
-    pub(crate) fn entries(&self, now: Picos) -> Vec<(u16, [u8; 6], PortId, Picos)> {
+    pub(crate) fn entries(&self, now: Picos) -> Vec<(u16, [u8; 6], LogicalPort, Picos)> {
         let mut all: Vec<_> = self
             .entries
             .iter()
@@ -144,9 +144,9 @@ mod tests {
     fn learns_moves_and_ages() {
         let mut fdb = Fdb::new(4, Picos::from_millis(100));
         assert_eq!(fdb.lookup(Picos::ZERO, 0, MAC), None);
-        fdb.learn(Picos::ZERO, 0, MAC, PortId(1));
-        fdb.learn(Picos::from_millis(50), 0, MAC, PortId(2));
-        assert_eq!(fdb.lookup(Picos::from_millis(149), 0, MAC), Some(PortId(2)));
+        fdb.learn(Picos::ZERO, 0, MAC, LogicalPort(1));
+        fdb.learn(Picos::from_millis(50), 0, MAC, LogicalPort(2));
+        assert_eq!(fdb.lookup(Picos::from_millis(149), 0, MAC), Some(LogicalPort(2)));
         assert_eq!(fdb.lookup(Picos::from_millis(150), 0, MAC), None);
         assert_eq!(fdb.lookup(Picos::from_millis(149), 7, MAC), None);
     }
@@ -154,10 +154,13 @@ mod tests {
     #[test]
     fn a_full_table_makes_room_only_by_age() {
         let mut fdb = Fdb::new(1, Picos::from_millis(100));
-        fdb.learn(Picos::ZERO, 0, MAC, PortId(1));
-        fdb.learn(Picos::from_millis(50), 0, OTHER, PortId(2));
+        fdb.learn(Picos::ZERO, 0, MAC, LogicalPort(1));
+        fdb.learn(Picos::from_millis(50), 0, OTHER, LogicalPort(2));
         assert_eq!(fdb.lookup(Picos::from_millis(50), 0, OTHER), None);
-        fdb.learn(Picos::from_millis(200), 0, OTHER, PortId(2));
-        assert_eq!(fdb.lookup(Picos::from_millis(200), 0, OTHER), Some(PortId(2)));
+        fdb.learn(Picos::from_millis(200), 0, OTHER, LogicalPort(2));
+        assert_eq!(
+            fdb.lookup(Picos::from_millis(200), 0, OTHER),
+            Some(LogicalPort(2))
+        );
     }
 }

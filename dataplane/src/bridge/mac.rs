@@ -17,6 +17,10 @@ impl Mac {
         ))
     }
 
+    pub(crate) fn of_octets([a, b, c, d, e, f]: [u8; 6]) -> Mac {
+        Mac(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
     /// Multicast or broadcast.
     #[inline]
     pub(crate) const fn is_group(self) -> bool {

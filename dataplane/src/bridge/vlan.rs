@@ -1,8 +1,9 @@
 //! VLAN membership: which VLAN a frame arrives in, which ports it may leave by, and with which tag.
 
-use crate::config::{Bridging, SwitchConfig, Tagging, VlanConfig};
-use crate::ids::PortId;
+use crate::config::{Attachment, Bridging, SwitchConfig, Tagging, VlanConfig};
+use crate::ids::LogicalPort;
 use crate::parse::Tag;
+use crate::wire::vlan::TPID_CTAG;
 
 /// What happens to a frame's outer tag on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,72 +27,81 @@ struct PortVlans {
     member_of: Vec<(u16, Tagging)>,
 }
 
-/// Membership of all ports, or none where no VLAN is configured.
+/// Membership of all ports and LAGs, or none where no VLAN is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VlanTable {
-    /// `None`: one transparent bridge.
-    ports: Option<Vec<PortVlans>>,
+    /// No VLAN is configured: all that is not routed is one bridge, blind to tags.
+    transparent: bool,
+    ports: Vec<PortVlans>,
     /// Ports of each VLAN, sorted by VLAN id; with id 0 all ports of the transparent bridge.
-    members: Vec<(u16, Vec<PortId>)>,
+    members: Vec<(u16, Vec<LogicalPort>)>,
 }
 
 impl VlanTable {
     pub(crate) fn new(config: &SwitchConfig) -> VlanTable {
+        let tpids = config.ports.iter().map(|port| port.tpid);
+        let lag_tpids = config.lags.iter().map(|lag| match lag.members.first() {
+            Some(&member) => config.ports[usize::from(member)].tpid,
+            None => TPID_CTAG,
+        });
+        let ports = tpids.chain(lag_tpids).map(|tpid| PortVlans {
+            tpid,
+            ..PortVlans::default()
+        });
+        let mut table = VlanTable {
+            transparent: config.bridging == Bridging::Transparent,
+            ports: ports.collect(),
+            members: Vec::new(),
+        };
         match &config.bridging {
-            Bridging::Transparent => {
-                let all = (0..config.ports.len() as u16).map(PortId).collect();
-                VlanTable {
-                    ports: None,
-                    members: vec![(0, all)],
-                }
-            }
-            Bridging::Vlans(vlans) => VlanTable::aware(config, vlans),
+            Bridging::Transparent => table.members.push((0, bridged(config))),
+            Bridging::Vlans(vlans) => table.enter(vlans),
         }
+        table
     }
 
-    fn aware(config: &SwitchConfig, vlans: &[VlanConfig]) -> VlanTable {
-        let mut ports: Vec<PortVlans> = config
-            .ports
-            .iter()
-            .map(|p| PortVlans {
-                tpid: p.tpid,
-                ..PortVlans::default()
-            })
-            .collect();
-        let mut members = Vec::with_capacity(vlans.len());
+    fn enter(&mut self, vlans: &[VlanConfig]) {
         for vlan in vlans {
             for member in &vlan.members {
-                let port = &mut ports[usize::from(member.port)];
+                let port = &mut self.ports[usize::from(member.port)];
                 port.member_of.push((vlan.id, member.tagging));
                 if member.tagging != Tagging::Tagged {
                     port.untagged = Some(vlan.id);
                 }
             }
-            let mut list: Vec<PortId> = vlan.members.iter().map(|m| PortId(m.port)).collect();
+            let mut list: Vec<LogicalPort> = vlan.members.iter().map(|m| LogicalPort(m.port)).collect();
             list.sort_unstable();
-            members.push((vlan.id, list));
+            self.members.push((vlan.id, list));
         }
-        ports
+        self.ports
             .iter_mut()
             .for_each(|p| p.member_of.sort_unstable_by_key(|(id, _)| *id));
-        members.sort_unstable_by_key(|(id, _)| *id);
-        VlanTable {
-            ports: Some(ports),
-            members,
-        }
+        self.members.sort_unstable_by_key(|(id, _)| *id);
     }
 
     /// The VLAN of a frame that arrives on `port`, 0 in the transparent bridge; `None` if the port is not in it.
     #[inline]
-    pub(crate) fn ingress(&self, port: PortId, tag: Option<Tag>) -> Option<u16> {
-        match &self.ports {
-            None => Some(0),
-            Some(ports) => ports[port.index()].ingress(tag),
+    pub(crate) fn ingress(&self, port: LogicalPort, tag: Option<Tag>) -> Option<u16> {
+        if self.transparent {
+            return Some(0);
         }
+        self.ports[port.index()].ingress(tag)
+    }
+
+    /// Whether a tag is one to this port: of its TPID.
+    #[inline]
+    pub(crate) fn recognises(&self, port: LogicalPort, tag: Option<Tag>) -> bool {
+        tag.is_some_and(|tag| tag.tpid == self.ports[port.index()].tpid)
+    }
+
+    /// Whether a frame on a port without VLANs is welcome: untagged, or with a tag that has only a priority.
+    #[inline]
+    pub(crate) fn untagged(&self, port: LogicalPort, tag: Option<Tag>) -> bool {
+        tag.is_none_or(|tag| tag.tpid == self.ports[port.index()].tpid && tag.vid() == 0)
     }
 
     /// The ports of a VLAN.
-    pub(crate) fn members(&self, vlan: u16) -> &[PortId] {
+    pub(crate) fn members(&self, vlan: u16) -> &[LogicalPort] {
         match self.members.binary_search_by_key(&vlan, |(id, _)| *id) {
             Ok(found) => &self.members[found].1,
             Err(_) => &[],
@@ -100,12 +110,51 @@ impl VlanTable {
 
     /// How a frame of `vlan` that came in on `from` with `tag` leaves `to`; `None` if `to` is not in the VLAN.
     #[inline]
-    pub(crate) fn egress(&self, from: PortId, to: PortId, vlan: u16, tag: Option<Tag>) -> Option<TagEdit> {
-        match &self.ports {
-            None => Some(TagEdit::Keep),
-            Some(ports) => ports[from.index()].edit_towards(&ports[to.index()], vlan, tag),
+    pub(crate) fn egress(
+        &self,
+        from: LogicalPort,
+        to: LogicalPort,
+        vlan: u16,
+        tag: Option<Tag>,
+    ) -> Option<TagEdit> {
+        if self.transparent {
+            return Some(TagEdit::Keep);
+        }
+        self.ports[from.index()].edit_towards(&self.ports[to.index()], vlan, tag)
+    }
+
+    /// How a packet that came in on `from` with `tag` and is routed out of a port of its own, without any VLAN, leaves.
+    #[inline]
+    pub(crate) fn untagged_egress(&self, from: LogicalPort, tag: Option<Tag>) -> TagEdit {
+        match tag.filter(|tag| tag.tpid == self.ports[from.index()].tpid) {
+            Some(_) => TagEdit::Pop,
+            None => TagEdit::Keep,
         }
     }
+
+    /// How a frame of the switch's own, untagged so far, leaves `to` in `vlan`; `None` if `to` is not in the VLAN.
+    pub(crate) fn own_egress(&self, to: LogicalPort, vlan: u16) -> Option<TagEdit> {
+        self.egress(to, to, vlan, None)
+    }
+}
+
+/// What the transparent bridge connects: ports and LAGs that are not routed, and no members of LAGs.
+fn bridged(config: &SwitchConfig) -> Vec<LogicalPort> {
+    let ports = config.ports.len();
+    let logical = |attachment: &Attachment| match *attachment {
+        Attachment::Port(port) => Some(usize::from(port)),
+        Attachment::Lag(lag) => Some(ports + usize::from(lag)),
+        Attachment::Vlan(_) | Attachment::Loopback => None,
+    };
+    let mut taken = vec![false; ports + config.lags.len()];
+    let routed = config.routing.interfaces.iter();
+    let aggregated = config.lags.iter().flat_map(|lag| &lag.members);
+    routed
+        .filter_map(|interface| logical(&interface.attachment))
+        .chain(aggregated.map(|&port| usize::from(port)))
+        .for_each(|index| taken[index] = true);
+    let free = (0..taken.len()).filter(|&index| !taken[index]);
+    free.map(|index| LogicalPort(index as u16)).collect()
 }
 
 impl PortVlans {

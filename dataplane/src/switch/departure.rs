@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::port::Port;
-use super::timers::{TimerKind, Timers};
+use super::timers::{Fired, TimerKind, Timers};
 use crate::egress::{Choice, FrameTable, QueuedFrame};
 use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
@@ -20,8 +20,10 @@ impl Switch {
     /// A deadline has come back. `now` may be later than it asked for; the difference counts as the port's
     /// deficit if a frame could have left meanwhile.
     pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
-        let Some((port, kind, due)) = self.timers.fire(now, timer) else {
-            return;
+        let (port, kind, due) = match self.timers.fire(now, timer) {
+            Some(Fired::Port(port, kind, due)) => (port, kind, due),
+            Some(Fired::Neighbours) => return self.ask_neighbours(now, store, outputs),
+            None => return,
         };
         let state = &mut self.ports[port.index()];
         match kind {

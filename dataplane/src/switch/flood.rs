@@ -16,7 +16,8 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        let members = self.vlans.members(transit.vlan).len();
+        let vlan = transit.vlan.unwrap_or_default();
+        let members = self.vlans.members(vlan).len();
         let plan = match self.plan_ingress(transit, members) {
             Ok(plan) => plan,
             Err(drop) => return self.discard(drop, transit.frame, store),
@@ -61,9 +62,17 @@ impl Switch {
         store: &mut S,
     ) -> Option<Drop> {
         let mut refused: Option<Drop> = None;
-        for index in 0..self.vlans.members(transit.vlan).len() {
-            let to = self.vlans.members(transit.vlan)[index];
-            if to == transit.from || !self.ports[to.index()].up {
+        let vlan = transit.vlan.unwrap_or_default();
+        for index in 0..self.vlans.members(vlan).len() {
+            let member = self.vlans.members(vlan)[index];
+            // A packet that was routed into the VLAN may have come from any of its ports.
+            if member == transit.logical && transit.rewrite.is_none() {
+                continue;
+            }
+            let Some(to) = self.lags.select(member, transit.parsed.flow_hash) else {
+                continue;
+            };
+            if !self.ports[to.index()].up {
                 continue;
             }
             let leg = self

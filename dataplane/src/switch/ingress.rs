@@ -6,11 +6,13 @@ use crate::config::MarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Arrival, Handle, Store};
-use crate::ids::{PRIORITIES, PgId, PortId, QueueId};
+use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PgId, PortId, QueueId};
 use crate::mmu::{IngressPlan, Refusal};
-use crate::outputs::{Drop, Outputs, Punt, Verdict};
+use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
 use crate::parse::{Parsed, Payload, Tag};
+use crate::route::{Held, NeighbourId};
 use crate::time::Picos;
+use crate::wire::rewrite;
 use crate::wire::vlan::{self, TAG_LEN};
 
 /// Octets that a flooded copy stores for itself: all headers the switch may edit, tags included.
@@ -33,8 +35,17 @@ pub(super) struct Leg {
 pub(super) struct Transit<'a> {
     pub(super) now: Picos,
     pub(super) from: PortId,
+    /// The port or LAG it came in on.
+    pub(super) logical: LogicalPort,
     pub(super) pg: PgId,
-    pub(super) vlan: u16,
+    /// The VLAN it is forwarded in; `None`: it is routed out of a port of its own.
+    pub(super) vlan: Option<u16>,
+    /// The router interface it came in on, if it was for the router.
+    pub(super) interface: Option<InterfaceId>,
+    /// What becomes of its header if it is routed.
+    pub(super) rewrite: Option<Rewrite>,
+    /// What its sender is to be told if it is dropped.
+    pub(super) tell: Option<PuntReason>,
     pub(super) tc: u8,
     pub(super) lossless: bool,
     pub(super) parsed: &'a Parsed,
@@ -57,6 +68,28 @@ impl Transit<'_> {
         }
     }
 
+    /// The frame as the CPU port hands it on.
+    pub(super) fn punt(&self, reason: PuntReason) -> Punt {
+        Punt {
+            port: self.from,
+            interface: self.interface,
+            reason,
+            frame: self.frame,
+            l3_offset: self.parsed.l3_offset,
+        }
+    }
+
+    /// The frame as it waits for a neighbour.
+    pub(super) fn held(&self) -> Held {
+        Held {
+            from: Some(self.from),
+            interface: self.interface,
+            frame: self.frame,
+            frame_len: self.frame_len,
+            parsed: *self.parsed,
+        }
+    }
+
     /// The frame is dropped on its way out.
     #[cold]
     pub(super) fn drop_at(&self, port: PortId, reason: DropReason) -> Drop {
@@ -67,15 +100,26 @@ impl Transit<'_> {
     }
 }
 
+/// New link addresses of a routed packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rewrite {
+    pub(super) destination: [u8; 6],
+    pub(super) source: [u8; 6],
+}
+
 /// Where a frame goes.
-#[derive(Clone, Copy)]
-enum Way {
-    /// Out of one port.
-    Unicast(PortId),
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// Out of one port or LAG.
+    Unicast(LogicalPort),
     /// Out of every other port of its VLAN.
     Flood,
-    /// To the switch's own protocols.
-    Cpu,
+    /// To what stands behind the CPU port.
+    Cpu(PuntReason),
+    /// Nowhere: the switch itself has read it.
+    Consumed,
+    /// It waits for a neighbour.
+    Hold(NeighbourId),
 }
 
 impl Switch {
@@ -92,40 +136,79 @@ impl Switch {
         if arrival.parsed.payload == Payload::MacControl {
             return self.receive_control(now, port, arrival, store, outputs);
         }
-        let ingress = &mut self.ports[port.index()];
-        let mac_len = ingress.link.mac_len(arrival.frame_len);
-        let tc = ingress.traffic_class(&arrival.parsed);
-        ingress.counters.rx_packets += 1;
-        ingress.counters.rx_bytes += u64::from(mac_len);
-        ingress.counters.rx_class_packets[usize::from(tc)] += 1;
-        let pg = PgId::new(port, ingress.priority_group(tc));
-        let mut transit = Transit {
+        let mut transit = self.transit(now, port, arrival.frame, arrival.frame_len, &arrival.parsed);
+        let counters = &mut self.ports[port.index()].counters;
+        counters.rx_packets += 1;
+        counters.rx_bytes += u64::from(transit.mac_len);
+        counters.rx_class_packets[usize::from(transit.tc)] += 1;
+        let way = self.find_way(&mut transit, store, outputs);
+        let verdict = self.send_on_its_way(&mut transit, way, store, outputs);
+        if !self.found.is_empty() {
+            self.let_go(now, store, outputs);
+        }
+        verdict
+    }
+
+    /// What is known of a frame before anything is decided.
+    #[inline]
+    pub(super) fn transit<'a>(
+        &self,
+        now: Picos,
+        from: PortId,
+        frame: Handle,
+        frame_len: u32,
+        parsed: &'a Parsed,
+    ) -> Transit<'a> {
+        let ingress = &self.ports[from.index()];
+        let mac_len = ingress.link.mac_len(frame_len);
+        let tc = ingress.traffic_class(parsed);
+        let pg = PgId::new(from, ingress.priority_group(tc));
+        Transit {
             now,
-            from: port,
+            from,
+            logical: self.lags.logical(from),
             pg,
-            vlan: 0,
+            vlan: None,
+            interface: None,
+            rewrite: None,
+            tell: None,
             tc,
             lossless: self.mmu.lossless(pg),
-            parsed: &arrival.parsed,
-            frame: arrival.frame,
-            frame_len: arrival.frame_len,
+            parsed,
+            frame,
+            frame_len,
             mac_len,
             cells: self.mmu.cells(mac_len),
-        };
-        match self.find_way(&mut transit, store) {
-            Ok(Way::Unicast(to)) => match self.unicast(&transit, to, store, outputs) {
+        }
+    }
+
+    /// Carries out what was decided on a frame.
+    #[inline]
+    pub(super) fn send_on_its_way<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        way: Result<Way, DropReason>,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        match way {
+            Ok(Way::Unicast(to)) => match self.unicast(transit, to, store, outputs) {
                 Ok(()) => Verdict::Forwarded { copies: 1 },
                 Err(drop) => self.discard(drop, transit.frame, store),
             },
-            Ok(Way::Flood) => self.flood(&transit, store, outputs),
-            Ok(Way::Cpu) => {
-                outputs.punts.push(Punt {
-                    port,
-                    frame: transit.frame,
-                });
+            Ok(Way::Flood) => self.flood(transit, store, outputs),
+            Ok(Way::Hold(neighbour)) => self.hold(transit, neighbour, store, outputs),
+            Ok(Way::Consumed) => {
+                self.ports[transit.from.index()].counters.rx_own_packets += 1;
+                store.release(transit.frame);
                 Verdict::Punted
             }
-            Err(reason) => self.discard(transit.drop(reason), transit.frame, store),
+            Ok(Way::Cpu(reason)) => {
+                self.ports[transit.from.index()].counters.rx_own_packets += 1;
+                outputs.punts.push(transit.punt(reason));
+                Verdict::Punted
+            }
+            Err(reason) => self.refuse(transit, reason, store, outputs),
         }
     }
 
@@ -136,12 +219,38 @@ impl Switch {
         Verdict::Dropped(drop)
     }
 
+    /// Drops a frame where it came in. If its sender is to be told, the CPU gets it: as often as the limit lets it.
+    #[cold]
+    pub(super) fn refuse<S: Store>(
+        &mut self,
+        transit: &Transit,
+        reason: DropReason,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let drop = transit.drop(reason);
+        if let Some(tell) = transit.tell
+            && self.cpu_attached
+            && self.router.icmp_limit.allow(transit.now)
+        {
+            self.ports[drop.port.index()].count_drop(&drop);
+            outputs.punts.push(transit.punt(tell));
+            return Verdict::Dropped(drop);
+        }
+        self.discard(drop, transit.frame, store)
+    }
+
     /// Where the frame goes, by its addresses and its VLAN; the sender is learnt on the way.
     #[inline]
-    fn find_way<S: Store>(&mut self, transit: &mut Transit, store: &S) -> Result<Way, DropReason> {
-        let (now, from) = (transit.now, transit.from);
-        let ingress = &self.ports[from.index()];
-        if !ingress.up {
+    fn find_way<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<Way, DropReason> {
+        let (now, from) = (transit.now, transit.logical);
+        let ingress = &self.ports[transit.from.index()];
+        if !ingress.forwards() {
             return Err(DropReason::PortDown);
         }
         let Some((destination, source)) = Mac::of_frame(store.prefix(transit.frame)) else {
@@ -157,16 +266,27 @@ impl Switch {
             return Err(DropReason::SmacEqualsDmac);
         }
         if destination.is_reserved() {
-            return match self.cpu_attached {
-                true => Ok(Way::Cpu),
+            return match self.protocols_attached {
+                true => Ok(Way::Cpu(PuntReason::Protocol)),
                 false => Err(DropReason::DmacReserved),
             };
+        }
+        if let Some(interface) = self.router.of_logical(from) {
+            return self.arrive_at_router(transit, interface, destination, store);
         }
         let Some(vlan) = self.vlans.ingress(from, transit.parsed.tag) else {
             return Err(DropReason::IngressVlanFilter);
         };
-        transit.vlan = vlan;
+        transit.vlan = Some(vlan);
         self.fdb.learn(now, vlan, source, from);
+        if let Some(interface) = self.router.of_vlan(vlan) {
+            if destination == self.router.interface(interface).mac {
+                return self.route(transit, interface, store);
+            }
+            if destination.is_group() {
+                self.overhear(transit, interface, store, &mut outputs.punts);
+            }
+        }
         if destination.is_group() {
             return Ok(Way::Flood);
         }
@@ -181,10 +301,14 @@ impl Switch {
     fn unicast<S: Store>(
         &mut self,
         transit: &Transit,
-        to: PortId,
+        to: LogicalPort,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Drop> {
+        let to = self
+            .lags
+            .select(to, transit.parsed.flow_hash)
+            .ok_or_else(|| transit.drop(DropReason::L3EgressLinkDown))?;
         let leg = self
             .leg(transit, to)
             .map_err(|reason| transit.drop_at(to, reason))?;
@@ -254,11 +378,14 @@ impl Switch {
         if !egress.up {
             return Err(DropReason::L3EgressLinkDown);
         }
-        let Some(edit) = self
-            .vlans
-            .egress(transit.from, to, transit.vlan, transit.parsed.tag)
-        else {
-            return Err(DropReason::EgressVlanFilter);
+        let edit = match transit.vlan {
+            Some(vlan) => {
+                let behind = self.lags.logical(to);
+                self.vlans
+                    .egress(transit.logical, behind, vlan, transit.parsed.tag)
+                    .ok_or(DropReason::EgressVlanFilter)?
+            }
+            None => self.vlans.untagged_egress(transit.logical, transit.parsed.tag),
         };
         // Tags do not count against the MTU, so that their edit does not matter.
         if transit.frame_len > egress.mtu + u32::from(transit.parsed.l3_offset) {
@@ -310,6 +437,10 @@ impl Switch {
     #[inline]
     pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
         let mut l3_offset = transit.parsed.l3_offset;
+        if let Some(Rewrite { destination, source }) = transit.rewrite {
+            let frame = store.prefix_mut(leg.frame);
+            rewrite::forward(frame, l3_offset, transit.parsed.payload, destination, source);
+        }
         if leg.edit != TagEdit::Keep {
             l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
         }
@@ -341,7 +472,7 @@ pub(super) fn queue_drop(transit: &Transit, leg: &Leg, refusal: Refusal) -> Drop
 
 /// Edits the outer tag of a frame; returns where its layer-3 header lies then.
 #[inline(never)]
-fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
+pub(super) fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
     match edit {
         TagEdit::Keep => l3_offset,
         TagEdit::Rewrite { tpid, tci } => {

@@ -5,10 +5,16 @@ mod control_log;
 mod departure;
 mod flood;
 mod ingress;
+mod learn;
+mod links;
+mod neighbours;
+mod own;
 mod port;
+mod routing;
 mod timers;
 
 use std::fmt;
+use std::sync::Arc;
 
 pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
@@ -17,13 +23,14 @@ use crate::bridge::{Fdb, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
 use crate::drops::DropReason;
-use crate::egress::{Charge, FrameTable, QueuedFrame};
+use crate::egress::FrameTable;
 use crate::frame::{Handle, Store};
-use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
+use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PgId, PortId, QueueId, TimerId};
+use crate::lag::Lags;
 use crate::mmu::{Mmu, Refusal};
-use crate::outputs::{Drop, Outputs};
-use crate::parse::Payload;
+use crate::outputs::Outputs;
 use crate::pfc::bits;
+use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
 use crate::time::Picos;
 use control_log::ControlLog;
 use ingress::Leg;
@@ -45,13 +52,21 @@ pub struct Switch {
     timers: Timers,
     mark_point: MarkPoint,
     pipeline_latency: Picos,
-    /// Frames to reserved group addresses go to the CPU instead of being dropped.
+    lags: Lags,
+    /// Which ports and LAGs were up when links were last looked at.
+    were_up: Vec<bool>,
+    router: Router,
+    /// Something answers behind the CPU port.
     cpu_attached: bool,
+    /// Frames to reserved group addresses go to the CPU instead of being dropped.
+    protocols_attached: bool,
     control_log: ControlLog,
     /// Scratch: groups to resume after a release.
     resumed: Vec<PgId>,
     /// Scratch: ways out of a flooded frame.
     legs: Vec<Leg>,
+    /// Scratch: neighbours that have just been heard.
+    found: Vec<NeighbourId>,
 }
 
 /// Why a configuration cannot be applied to a running switch.
@@ -80,7 +95,7 @@ impl Switch {
     /// A switch with all links down.
     pub fn new(config: &SwitchConfig) -> Switch {
         let ports = config.ports.len();
-        Switch {
+        let mut switch = Switch {
             name: config.name.clone(),
             ports: (0..ports).map(|index| Port::new(config, index)).collect(),
             port_names: config.ports.iter().map(|p| p.name.clone()).collect(),
@@ -92,11 +107,18 @@ impl Switch {
             timers: Timers::new(ports),
             mark_point: config.mark_point,
             pipeline_latency: config.pipeline_latency,
+            lags: Lags::new(config),
+            were_up: vec![false; ports + config.lags.len()],
+            router: Router::new(config),
             cpu_attached: false,
+            protocols_attached: false,
             control_log: ControlLog::new(ports),
             resumed: Vec::with_capacity(ports * PRIORITIES),
-            legs: Vec::with_capacity(ports),
-        }
+            legs: Vec::with_capacity(ports + config.lags.len()),
+            found: Vec::with_capacity(4),
+        };
+        switch.router.set_fib(Arc::clone(&config.routing.fib));
+        switch
     }
 
     /// Makes `config` the current generation. Frames in queues stay, buffer use is kept and weighed by the new limits,
@@ -119,7 +141,7 @@ impl Switch {
         self.pipeline_latency = config.pipeline_latency;
         self.fdb.set_ageing(config.fdb_ageing);
         let vlans = VlanTable::new(config);
-        if vlans != self.vlans {
+        if vlans != self.vlans || !self.lags.same_groups(config) {
             self.vlans = vlans;
             self.fdb.flush();
         }
@@ -128,6 +150,7 @@ impl Switch {
         for (state, port) in self.ports.iter_mut().zip(&config.ports) {
             state.configure(port, config.mark_point);
         }
+        self.lags = Lags::new(config);
         self.resume_groups(now, store, outputs);
         for (index, was_up) in was_up.into_iter().enumerate() {
             let port = PortId(index as u16);
@@ -139,6 +162,12 @@ impl Switch {
             }
             self.kick(now, port, store, outputs);
         }
+        for interface in self.router.changed_by(&config.routing) {
+            self.lose_neighbours(now, interface, store, outputs);
+        }
+        self.router.configure(config);
+        self.router.set_fib(Arc::clone(&config.routing.fib));
+        self.links_changed(now, store, outputs);
         Ok(())
     }
 
@@ -156,56 +185,6 @@ impl Switch {
         state.refresh_paused_queues();
     }
 
-    /// The link of a port came up or went down. Frames that wait on a port that goes down are dropped.
-    pub fn set_link<S: Store>(
-        &mut self,
-        now: Picos,
-        port: PortId,
-        up: bool,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) {
-        let state = &mut self.ports[port.index()];
-        if state.link_up == up {
-            return;
-        }
-        state.link_up = up;
-        state.up = state.admin_up && up;
-        if up {
-            state.generator.announce();
-            self.kick(now, port, store, outputs);
-        } else {
-            self.bring_down(now, port, store, outputs);
-        }
-    }
-
-    fn bring_down<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
-        self.fdb.flush_port(port);
-        let state = &mut self.ports[port.index()];
-        state.receiver.release(now, 0);
-        state.refresh_paused_queues();
-        state.generator.forget_peer();
-        state.scheduler.forget_deficits();
-        state.backlog = 0;
-        while let Some(frame) = state.control.pop_front() {
-            store.release(frame);
-        }
-        for queue in 0..PRIORITIES {
-            while let Some(&frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
-                self.release(&frame, QueueId::new(port, queue as u8));
-                store.release(frame.frame);
-                self.ports[port.index()].count_drop(&Drop {
-                    reason: DropReason::PortFlushed,
-                    port,
-                    tc: frame.tc,
-                    mac_len: frame.mac_len,
-                    refusal: None,
-                });
-            }
-        }
-        self.resume_groups(now, store, outputs);
-    }
-
     /// Holds a port's queues back, or lets them go on. MAC control frames still leave.
     pub fn set_tx_enabled<S: Store>(
         &mut self,
@@ -217,46 +196,6 @@ impl Switch {
     ) {
         self.ports[port.index()].tx_enabled = on;
         self.kick(now, port, store, outputs);
-    }
-
-    /// Sends a frame of the switch's own by `queue` of `port`; it is charged to no priority group. Gives the frame
-    /// back if the port is down or the frame table full.
-    pub fn inject<S: Store>(
-        &mut self,
-        now: Picos,
-        port: PortId,
-        queue: u8,
-        frame: Handle,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) -> Result<(), Handle> {
-        if !self.ports[port.index()].up || self.frames.room() == 0 {
-            return Err(frame);
-        }
-        let queue = usize::from(queue) % PRIORITIES;
-        let id = QueueId::new(port, queue as u8);
-        let mac_len = self.ports[port.index()].link.mac_len(store.frame_len(frame));
-        let cells = self.mmu.cells(mac_len);
-        let Ok(plan) = self.mmu.plan_egress(id, cells, true) else {
-            return Err(frame);
-        };
-        self.mmu.commit_egress(id, plan);
-        let queued = QueuedFrame {
-            frame,
-            mac_len,
-            cells,
-            charge: Charge::None,
-            ready_at: now,
-            tc: 0,
-            l3_offset: 14,
-            payload: Payload::Other,
-            ecn_capable: false,
-            mark: false,
-        };
-        self.frames.push(port.index() * PRIORITIES + queue, queued);
-        self.ports[port.index()].backlog |= 1 << queue;
-        self.kick(now, port, store, outputs);
-        Ok(())
     }
 
     /// Sends a raw MAC control frame ahead of all queues, as it is. Gives it back if the port is down or too many wait.
@@ -306,9 +245,29 @@ impl Switch {
         self.control_log.records()
     }
 
-    /// Whether frames for the switch's own protocols are punted (there is something behind the CPU port) or dropped.
+    /// Whether something behind the CPU port answers for the switch's own addresses, and tells senders what became of
+    /// their packets; without, such frames are dropped.
     pub fn attach_cpu(&mut self, attached: bool) {
         self.cpu_attached = attached;
+    }
+
+    /// Whether something behind the CPU port listens to reserved group addresses (LLDP, LACP); without, frames to them are
+    /// dropped.
+    pub fn attach_protocols(&mut self, attached: bool) {
+        self.protocols_attached = attached;
+    }
+
+    /// Makes `fib` the current generation of routes; returns the one before, so that its memory is freed elsewhere.
+    pub fn set_fib<S: Store>(
+        &mut self,
+        now: Picos,
+        fib: Arc<Fib>,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Arc<Fib> {
+        let old = self.router.set_fib(fib);
+        self.look_for_hops(now, store, outputs);
+        old
     }
 }
 
@@ -394,9 +353,34 @@ impl Switch {
         self.mmu.clear_watermarks();
     }
 
-    /// Learnt addresses as (VLAN, address, port, age), sorted; VLAN 0 is the transparent bridge.
-    pub fn fdb_entries(&self, now: Picos) -> Vec<(u16, [u8; 6], PortId, Picos)> {
+    /// Learnt addresses as (VLAN, address, port or LAG, age), sorted; VLAN 0 is the transparent bridge.
+    pub fn fdb_entries(&self, now: Picos) -> Vec<(u16, [u8; 6], LogicalPort, Picos)> {
         self.fdb.entries(now)
+    }
+
+    /// Neighbours, sorted by interface and address.
+    pub fn neighbour_entries(&self, now: Picos) -> Vec<NeighbourEntry> {
+        self.router.neighbours.entries(now)
+    }
+
+    /// The current generation of routes.
+    pub fn fib(&self) -> &Arc<Fib> {
+        &self.router.fib
+    }
+
+    /// Whether something that a router interface stands on is up.
+    pub fn interface_up(&self, interface: InterfaceId) -> bool {
+        self.router.interface(interface).up
+    }
+
+    /// Whether enough members of a LAG are up, by its index in the configuration.
+    pub fn lag_up(&self, lag: usize) -> bool {
+        self.lags.group_up(lag)
+    }
+
+    /// Frames that wait for a neighbour.
+    pub fn frames_held(&self) -> usize {
+        self.router.neighbours.held()
     }
 
     /// The port whose departures a deadline drives; `None` for other deadlines. A driver that is late uses it to limit

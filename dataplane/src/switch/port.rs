@@ -26,6 +26,8 @@ pub(crate) struct Port {
     pub(crate) link_up: bool,
     /// Both of them.
     pub(crate) up: bool,
+    /// The LAG it belongs to is down, though the port may be up.
+    pub(crate) lag_down: bool,
     /// Cleared to hold data back while control frames still leave (SAI tests block egress this way).
     pub(crate) tx_enabled: bool,
     pub(crate) classify: ClassMaps,
@@ -66,6 +68,7 @@ impl Port {
             admin_up: port.admin_up,
             link_up: false,
             up: false,
+            lag_down: false,
             tx_enabled: true,
             classify: port.classify,
             pfc: port.pfc,
@@ -114,6 +117,12 @@ impl Port {
         self.early_wred = bits(0xff)
             .filter(|&n| self.wred[n].is_some_and(early))
             .fold(0, |mask, n| mask | 1 << n);
+    }
+
+    /// Whether frames that arrive here go on.
+    #[inline]
+    pub(crate) fn forwards(&self) -> bool {
+        self.up && !self.lag_down
     }
 
     /// The traffic class of a frame that arrives here.

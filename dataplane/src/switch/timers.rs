@@ -15,6 +15,15 @@ pub(crate) enum TimerKind {
     PauseRefresh = 2,
 }
 
+/// What has come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// A port's deadline, and when it was due.
+    Port(PortId, TimerKind, Picos),
+    /// The switch's one deadline about neighbours.
+    Neighbours,
+}
+
 /// Ids per port: a power of two, so that an id is taken apart without a division.
 const IDS_PER_PORT: u32 = 4;
 
@@ -22,20 +31,34 @@ const IDS_PER_PORT: u32 = 4;
 /// events fires, finds nothing due and asks again.
 #[derive(Debug)]
 pub(crate) struct Timers {
+    /// Those of the ports, then the one about neighbours.
     out_at: Vec<Picos>,
 }
 
 impl Timers {
     pub(crate) fn new(ports: usize) -> Timers {
         Timers {
-            out_at: vec![Picos::NEVER; ports * IDS_PER_PORT as usize],
+            out_at: vec![Picos::NEVER; ports * IDS_PER_PORT as usize + 1],
         }
     }
 
     /// Asks for a call at `at`, unless one at or before `at` is already out.
     #[inline]
     pub(crate) fn arm(&mut self, port: PortId, kind: TimerKind, at: Picos, outputs: &mut Outputs) {
-        let id = u32::from(port.0) * IDS_PER_PORT + kind as u32;
+        self.arm_id(u32::from(port.0) * IDS_PER_PORT + kind as u32, at, outputs);
+    }
+
+    /// As [`Timers::arm`], for the deadline about neighbours.
+    pub(crate) fn arm_neighbours(&mut self, at: Picos, outputs: &mut Outputs) {
+        self.arm_id(self.neighbours(), at, outputs);
+    }
+
+    fn neighbours(&self) -> u32 {
+        self.out_at.len() as u32 - 1
+    }
+
+    #[inline]
+    fn arm_id(&mut self, id: u32, at: Picos, outputs: &mut Outputs) {
         let out_at = &mut self.out_at[id as usize];
         if at < *out_at {
             *out_at = at;
@@ -49,7 +72,8 @@ impl Timers {
     /// The port of a [`TimerKind::Transmit`] deadline.
     pub(crate) fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
         let is_transmit = timer.0 % IDS_PER_PORT == TimerKind::Transmit as u32;
-        is_transmit.then_some(PortId((timer.0 / IDS_PER_PORT) as u16))
+        let of_port = timer.0 != self.neighbours();
+        (is_transmit && of_port).then_some(PortId((timer.0 / IDS_PER_PORT) as u16))
     }
 
     /// When a port's deadline is due; [`Picos::NEVER`] if none is out.
@@ -59,17 +83,20 @@ impl Timers {
 
     /// A deadline has come back: what it is about and when it was due; `None` if it was overtaken.
     #[inline]
-    pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<(PortId, TimerKind, Picos)> {
+    pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<Fired> {
         let out_at = self.out_at.get_mut(timer.0 as usize)?;
         if *out_at > now {
             return None;
         }
         let due = core::mem::replace(out_at, Picos::NEVER);
+        if timer.0 == self.neighbours() {
+            return Some(Fired::Neighbours);
+        }
         let kind = match timer.0 % IDS_PER_PORT {
             0 => TimerKind::Transmit,
             1 => TimerKind::PauseExpiry,
             _ => TimerKind::PauseRefresh,
         };
-        Some((PortId((timer.0 / IDS_PER_PORT) as u16), kind, due))
+        Some(Fired::Port(PortId((timer.0 / IDS_PER_PORT) as u16), kind, due))
     }
 }

@@ -53,6 +53,8 @@ pub const MIN_FRAME_LEN: usize = 60;
 
 /// Ethertype of IPv4.
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
+/// Ethertype of ARP.
+pub const ETHERTYPE_ARP: u16 = 0x0806;
 /// Ethertype of IPv6.
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// Ethertype of MAC control: PAUSE and PFC.

@@ -36,6 +36,7 @@ mod v4 {
 
     pub(super) const VERSION_IHL: usize = 0;
     pub(super) const TOS: usize = 1;
+    pub(super) const TTL_PROTOCOL: Range<usize> = 8..10;
     pub(super) const CHECKSUM: Range<usize> = 10..12;
 }
 
@@ -87,6 +88,31 @@ fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
     l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
+/// What a router changes of a frame it forwards: the link addresses, and one hop less to live. `l3_offset` and `payload`
+/// are those of [`Parsed`](crate::parse::Parsed); the packet must have a whole fixed header and at least one hop left. The
+/// ICRC covers none of it.
+#[inline]
+pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, destination: [u8; 6], source: [u8; 6]) {
+    let Some((ethernet, l3)) = frame.split_at_mut_checked(usize::from(l3_offset)) else {
+        return;
+    };
+    if let Some(addresses) = ethernet.first_chunk_mut::<12>() {
+        addresses[..6].copy_from_slice(&destination);
+        addresses[6..].copy_from_slice(&source);
+    }
+    match payload {
+        Payload::Ipv4 if l3.len() >= super::IPV4_LEN => {
+            let old = be16(l3, v4::TTL_PROTOCOL);
+            let new = old.wrapping_sub(0x0100);
+            let checksum = updated(be16(l3, v4::CHECKSUM), old, new);
+            l3[v4::TTL_PROTOCOL].copy_from_slice(&new.to_be_bytes());
+            l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        }
+        Payload::Ipv6 if l3.len() >= super::IPV6_LEN => l3[7] = l3[7].wrapping_sub(1),
+        _ => {}
+    }
+}
+
 /// The Internet checksum after one 16-bit word has changed: RFC 1624, equation 3, `HC' = ~(~HC + ~m + m')`.
 pub const fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = !checksum as u32 + !old as u32 + new as u32;
@@ -110,6 +136,51 @@ mod tests {
         header[0] = 0x60 | tos >> 4;
         header[1] = tos << 4 | 0x0a;
         header
+    }
+
+    #[test]
+    fn a_hop_less_keeps_the_ipv4_checksum_right_and_touches_nothing_else() {
+        for ttl in 1..=u8::MAX {
+            for protocol in [0, 6, 17, 255] {
+                let mut frame = [0xab; 14 + 20 + 4];
+                frame[14..34].copy_from_slice(&V4);
+                (frame[14 + 8], frame[14 + 9]) = (ttl, protocol);
+                Ipv4Packet::new_unchecked(&mut frame[14..]).fill_checksum();
+                let mut expected = frame;
+                expected[..6].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+                expected[6..12].copy_from_slice(&[7, 8, 9, 10, 11, 12]);
+                expected[14 + 8] -= 1;
+                Ipv4Packet::new_unchecked(&mut expected[14..]).fill_checksum();
+                forward(
+                    &mut frame,
+                    14,
+                    Payload::Ipv4,
+                    [1, 2, 3, 4, 5, 6],
+                    [7, 8, 9, 10, 11, 12],
+                );
+                assert_eq!(frame[..24], expected[..24]);
+                assert!(Ipv4Packet::new_unchecked(&frame[14..]).verify_checksum());
+                assert_eq!(frame[26..], expected[26..]);
+            }
+        }
+        let mut wrong = [0; 34];
+        wrong[14..].copy_from_slice(&V4);
+        wrong[24] ^= 1;
+        forward(&mut wrong, 14, Payload::Ipv4, [0; 6], [0; 6]);
+        assert!(
+            !Ipv4Packet::new_unchecked(&wrong[14..]).verify_checksum(),
+            "what was wrong stays wrong"
+        );
+        let mut six = [0; 54];
+        six[14..].copy_from_slice(&v6(0));
+        let mut expected = six;
+        expected[14 + 7] -= 1;
+        expected[..12].fill(9);
+        forward(&mut six, 14, Payload::Ipv6, [9; 6], [9; 6]);
+        assert_eq!(six, expected);
+        for len in 0..34 {
+            forward(&mut [0; 34][..len], 14, Payload::Ipv4, [0; 6], [0; 6]);
+        }
     }
 
     #[test]

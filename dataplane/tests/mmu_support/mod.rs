@@ -5,7 +5,7 @@ pub(crate) mod reference;
 
 use xoff_dataplane::config::{
     Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    Schedule, SwitchConfig, Threshold, Trust,
+    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -24,7 +24,9 @@ pub(crate) fn switch(ports: usize) -> SwitchConfig {
         ports: (0..ports).map(port).collect(),
         pools: Vec::new(),
         profiles: Vec::new(),
+        lags: Vec::new(),
         bridging: Bridging::Transparent,
+        routing: RoutingConfig::default(),
     }
 }
 

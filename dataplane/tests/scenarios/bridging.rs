@@ -1,6 +1,6 @@
 //! Learning, forwarding, ageing.
 
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::{LogicalPort, Picos, Verdict};
 
 use crate::support::frames::{ethernet, mac, small};
 use crate::support::{Harness, config};
@@ -51,13 +51,13 @@ fn addresses_age_unless_they_are_seen() {
     harness.run_for(Picos::from_millis(200_000));
     assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [1], "seen again");
     assert_eq!(ways_out(&mut harness, 0, &small(0, 2, 0)), [1, 2, 3], "too old");
-    let known: Vec<PortId> = harness
+    let known: Vec<LogicalPort> = harness
         .switch
         .fdb_entries(harness.now)
         .iter()
         .map(|e| e.2)
         .collect();
-    assert_eq!(known, [PortId(0), PortId(1)]);
+    assert_eq!(known, [LogicalPort(0), LogicalPort(1)]);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn reserved_group_addresses_are_dropped_or_punted_and_never_forwarded() {
     assert_eq!(harness.receive(0, &beyond), Verdict::Forwarded { copies: 2 });
     harness.run();
     harness.clear_sent();
-    harness.switch.attach_cpu(true);
+    harness.switch.attach_protocols(true);
     let lldp = ethernet([0x01, 0x80, 0xc2, 0, 0, 0x0e], mac(0), 60);
     assert_eq!(harness.receive(0, &lldp), Verdict::Punted);
     let punt = harness.punts.pop().unwrap();
@@ -194,7 +194,7 @@ fn nothing_that_arrives_makes_the_switch_panic() {
     for bridging in [config.bridging.clone(), Bridging::Vlans(Vec::new())] {
         config.bridging = bridging;
         let mut harness = Harness::new(&config);
-        harness.switch.attach_cpu(true);
+        harness.switch.attach_protocols(true);
         for ethertype in [0x0800_u16, 0x86dd, 0x8100, 0x88a8, 0x8808, 0x9100, 0] {
             for len in 0..80 {
                 let mut frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 1], mac(0), 80);

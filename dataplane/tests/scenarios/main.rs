@@ -8,6 +8,7 @@ mod flooding;
 mod incast;
 mod pause_reception;
 mod reconfiguration;
+mod routing;
 mod sai_qos;
 mod scheduling;
 #[path = "../support/mod.rs"]

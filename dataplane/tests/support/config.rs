@@ -1,10 +1,13 @@
 //! A configuration to start from. Tests change what they are about.
 
+use std::sync::Arc;
+
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    Schedule, SwitchConfig, Threshold, Trust, Wred,
+    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PfcConfig, PoolConfig,
+    PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
 };
-use xoff_dataplane::{LinkTiming, Picos};
+use xoff_dataplane::route::{DISTANCE_STATIC, Fib, NextHop, Path, Rib, Route, Source, Target};
+use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 /// Indices of profiles.
 pub const LOSSY: usize = 0;
@@ -65,7 +68,9 @@ pub fn switch(ports: usize) -> SwitchConfig {
             profile("egress_lossy", 1, Threshold::Dynamic(0)),
             profile("egress_lossless", 2, Threshold::Static(0)),
         ],
+        lags: Vec::new(),
         bridging: Bridging::Transparent,
+        routing: RoutingConfig::default(),
     }
 }
 
@@ -118,4 +123,64 @@ pub fn mark_above(bytes: u64) -> Wred {
         ecn: true,
         drop: false,
     }
+}
+
+/// The router's address on the link of every interface of [`routed`].
+pub const ROUTER: [u8; 6] = [2, 0xaa, 0, 0, 0, 0xff];
+
+/// As [`switch`], every port a router interface: port *n* is 10.0.*n*.1/24 and 2001:db8:*n*::1/64.
+pub fn routed(ports: usize) -> SwitchConfig {
+    let mut config = switch(ports);
+    config.bridging = Bridging::Vlans(Vec::new());
+    for n in 0..ports {
+        interface(
+            &mut config,
+            &format!("Ethernet{n}"),
+            Attachment::Port(n as u16),
+            &[
+                &format!("10.0.{n}.1/24"),
+                &format!("2001:db8:{n}::1/64"),
+                "fe80::1/64",
+            ],
+        );
+    }
+    config
+}
+
+/// Adds a router interface with its local and connected routes.
+pub fn interface(config: &mut SwitchConfig, name: &str, attachment: Attachment, addresses: &[&str]) {
+    config.routing.interfaces.push(InterfaceConfig {
+        name: name.into(),
+        attachment,
+        mac: ROUTER,
+        mtu: 9_216,
+        addresses: addresses.iter().map(|a| a.parse().expect("an address")).collect(),
+    });
+    routes(config, &[]);
+}
+
+/// Makes these the static routes, beside those of the interfaces.
+pub fn routes(config: &mut SwitchConfig, routes: &[(&str, Target)]) {
+    let mut rib = Rib::new();
+    for (n, interface) in config.routing.interfaces.iter().enumerate() {
+        rib.set_interface(InterfaceId(n as u16), interface);
+    }
+    for (prefix, target) in routes {
+        let prefix = prefix.parse().expect("a prefix");
+        let target = target.clone();
+        rib.set(Source::Static, DISTANCE_STATIC, Route { prefix, target });
+    }
+    config.routing.fib = Arc::new(rib.next_generation(&Fib::default()).expect("routes"));
+}
+
+/// Equal-cost routers, by interface and address.
+pub fn via(hops: &[(u16, &str)]) -> Target {
+    let path = |(interface, address): &(u16, &str)| Path {
+        next_hop: NextHop {
+            interface: InterfaceId(*interface),
+            address: address.parse().expect("an address"),
+        },
+        weight: 1,
+    };
+    Target::Via(hops.iter().map(path).collect())
 }

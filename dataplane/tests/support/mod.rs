@@ -4,6 +4,7 @@
 
 pub mod config;
 pub mod frames;
+pub mod packets;
 pub mod sender;
 
 use std::cmp::Reverse;

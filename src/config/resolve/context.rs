@@ -15,6 +15,8 @@ pub(super) struct Context<'a> {
     pub(super) how: &'a Resolve,
     /// Every port, in natural order: the index is the port's number.
     pub(super) ports: Vec<String>,
+    /// Every LAG, in natural order: the index is the LAG's number.
+    pub(super) lags: Vec<&'a str>,
     problems: Vec<Problem>,
     /// Warnings by table and text, with the places they hold for: a file repeats itself port by port.
     warnings: BTreeMap<(String, String), Vec<String>>,
@@ -26,6 +28,7 @@ impl<'a> Context<'a> {
             db,
             how,
             ports: Vec::new(),
+            lags: db.keys("PORTCHANNEL").collect(),
             problems: Vec::new(),
             warnings: BTreeMap::new(),
         };
@@ -50,6 +53,10 @@ impl<'a> Context<'a> {
         self.ports
             .binary_search_by(|port| natural::compare(port, name))
             .ok()
+    }
+
+    pub(super) fn lag(&self, name: &str) -> Option<usize> {
+        self.lags.binary_search_by(|lag| natural::compare(lag, name)).ok()
     }
 
     /// Whether a port is named on the command line: frames pass it in real time.

@@ -1,25 +1,34 @@
 //! From a [`ConfigDb`] to the data plane's [`SwitchConfig`]: references, rules between fields, defaults, advice.
 
+mod addresses;
 mod advice;
 mod buffers;
 mod classes;
 mod context;
 mod flow_control;
+mod interfaces;
+mod lags;
+mod neighbours;
 mod ports;
 mod queues;
 mod references;
+mod routes;
+mod routing;
 mod vlans;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
 use self::context::Context;
+use self::interfaces::Ground;
 use super::db::{ConfigDb, merge};
 use super::problem::{Problem, Problems};
 use super::{invariants, read};
 
 pub use ports::PORTS_MAX;
+pub use routes::StaticRoute;
 
 const SWITCH: &str = "XOFF_SWITCH";
 const LOCALHOST: &str = "localhost";
@@ -40,6 +49,8 @@ pub struct Resolve {
     /// What the host may stall, in model time; zero in virtual time. PFC is refreshed early enough to bridge
     /// it, and headroom is compared with it.
     pub reaction_budget: Picos,
+    /// Names of the router interfaces that a running switch has, by number: those that remain keep their numbers.
+    pub interfaces: Vec<String>,
 }
 
 /// A configuration that can run.
@@ -47,6 +58,10 @@ pub struct Resolve {
 pub struct Resolved {
     /// For the data plane.
     pub config: SwitchConfig,
+    /// What offers the routes of [`SwitchConfig::routing`]: a running switch gets them as the generation after its own.
+    pub rib: Rib,
+    /// The static routes, by prefix and distance.
+    pub static_routes: Vec<StaticRoute>,
     /// What has no effect, and what will probably not do what was meant; one line each.
     pub warnings: Vec<String>,
 }
@@ -105,7 +120,16 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     let mut ports = ports::resolve(&mut context, &mut buffers);
     queues::resolve(&mut context, &mut ports);
     flow_control::resolve(&mut context, &mut ports);
-    let bridging = vlans::resolve(&mut context, &ports);
+    let lags = lags::resolve(&mut context, &mut ports);
+    let bridging = vlans::resolve(&mut context, &ports, &lags);
+    let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(how.seed);
+    let ground = Ground {
+        mac: ports::base_mac(&context),
+        ports: &ports,
+        lags: &lags,
+        bridging: &bridging,
+    };
+    let routing = routing::resolve(&mut context, &ground, seed);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
         .unwrap_or_else(|| buffers.egress_cells());
@@ -115,7 +139,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
             .unwrap_or("xoff")
             .to_owned(),
         mac: ports::base_mac(&context),
-        seed: context.number(SWITCH, LOCALHOST, "seed").unwrap_or(how.seed),
+        seed,
         cell_bytes: context
             .number(SWITCH, LOCALHOST, "cell_size")
             .unwrap_or(CELL_BYTES) as u32,
@@ -140,7 +164,9 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         ports,
         pools: buffers.pools,
         profiles: buffers.profiles,
+        lags,
         bridging,
+        routing: routing.config,
     };
     advice::advise(&mut context, &config);
     let (warnings, problems) = context.finish();
@@ -148,6 +174,11 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         return Err(problems);
     }
     debug_assert_eq!(invariants::broken(&config), None);
-    Ok(Resolved { config, warnings })
+    Ok(Resolved {
+        config,
+        rib: routing.rib,
+        static_routes: routing.static_routes,
+        warnings,
+    })
 }
 pub(super) use advice::bytes_during;

@@ -33,6 +33,10 @@ pub(super) fn names(context: &mut Context<'_>) -> Vec<String> {
             names.push(name.clone());
         }
     }
+    for name in names.iter().filter(|name| schema::is_reserved_for_others(name)) {
+        let why = "a port cannot be called like a VLAN, a LAG or a loopback interface";
+        context.problem(Problem::at("PORT", name, "", why).fix("rename it, EthernetN is usual"));
+    }
     names.sort_by(|a, b| natural::compare(a, b));
     names.dedup();
     if names.len() > PORTS_MAX {
@@ -58,7 +62,7 @@ pub(super) fn base_mac(context: &Context<'_>) -> [u8; 6] {
 }
 
 /// FNV-1a, 64 bits: the address must be the same wherever and whenever it is derived.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

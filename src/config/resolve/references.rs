@@ -11,7 +11,7 @@ pub(super) fn check(context: &mut Context<'_>) {
     for (name, entries) in &db.tables {
         let name = name.as_str();
         for (key, entry) in entries {
-            match schema::table(name) {
+            match schema::table_with_key(name, key.as_str()) {
                 Some(table) => entry_of(context, table, key.as_str(), entry),
                 None => foreign_entry(context, name, key.as_str(), entry),
             }
@@ -42,17 +42,19 @@ fn key_part(context: &mut Context<'_>, table: &str, key: &str, part: Part, text:
     match part {
         Part::PortOrGlobal if text == "global" => {}
         Part::Port | Part::PortOrGlobal if context.port(text).is_none() => {
-            // A member that is a LAG exists in SONiC; here it is without effect, not wrong.
-            if context.db.entry("PORTCHANNEL", text).is_some() {
-                context.warn_entry(table, key, "no effect: link aggregation is not implemented");
+            if context.lag(text).is_some() {
+                let why = format!("{text} is a LAG, and this concerns ports");
+                context.problem(Problem::at(table, key, "", why).fix("name its members instead"));
                 return;
             }
-            let nearest = schema::nearest(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
-            let problem = Problem::at(table, key, "", format!("there is no port {text}"));
-            context.problem(problem.fix(match nearest {
-                Some(port) => format!("did you mean {port}? Otherwise add it to PORT"),
-                None => "add it to PORT, or name it on the command line (--port)".to_owned(),
-            }));
+            no_port(context, table, key, text);
+        }
+        Part::PortOrLag if context.port(text).is_none() && context.lag(text).is_none() => {
+            no_port(context, table, key, text);
+        }
+        Part::LagReference if context.lag(text).is_none() => {
+            let problem = Problem::at(table, key, "", format!("there is no LAG {text}"));
+            context.problem(problem.fix(format!("add {text} to PORTCHANNEL")));
         }
         Part::VlanReference if context.db.entry("VLAN", text).is_none() => {
             let problem = Problem::at(table, key, "", format!("there is no VLAN {text}"));
@@ -60,6 +62,15 @@ fn key_part(context: &mut Context<'_>, table: &str, key: &str, part: Part, text:
         }
         _ => {}
     }
+}
+
+fn no_port(context: &mut Context<'_>, table: &str, key: &str, text: &str) {
+    let nearest = schema::nearest(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
+    let problem = Problem::at(table, key, "", format!("there is no port {text}"));
+    context.problem(problem.fix(match nearest {
+        Some(port) => format!("did you mean {port}? Otherwise add it to PORT"),
+        None => "add it to PORT, or name it on the command line (--port)".to_owned(),
+    }));
 }
 
 fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, value: &str) {
@@ -85,7 +96,7 @@ fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, 
     }
     match field.effect {
         Effect::Full | Effect::Label => {}
-        Effect::OnlyAs(same, _) if value == same => {}
+        Effect::OnlyAs(same, _) if says_only(field.kind, value, same) => {}
         Effect::None(why) => {
             context.warn_entry(table.name, key, format!("{} has no effect: {why}", field.name))
         }
@@ -93,6 +104,14 @@ fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, 
             let text = format!("{} {value:?} has no effect: {why}", field.name);
             context.warn_entry(table.name, key, text);
         }
+    }
+}
+
+/// Whether a value, or every item of a list, is this one.
+fn says_only(kind: Kind, value: &str, same: &str) -> bool {
+    match kind {
+        Kind::Each(_) => schema::items(value).all(|item| item == same || item.is_empty()),
+        _ => value == same,
     }
 }
 

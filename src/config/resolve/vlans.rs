@@ -1,6 +1,6 @@
 //! What connects the ports.
 
-use xoff_dataplane::config::{Bridging, PortConfig, Tagging, VlanConfig, VlanMember};
+use xoff_dataplane::config::{Bridging, LagConfig, PortConfig, Tagging, VlanConfig, VlanMember};
 
 use super::context::Context;
 use crate::config::problem::Problem;
@@ -8,10 +8,10 @@ use crate::config::schema;
 
 const MEMBER: &str = "VLAN_MEMBER";
 
-pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig]) -> Bridging {
+pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig]) -> Bridging {
     let db = context.db;
     let has = |table: &str| db.entries(table).next().is_some();
-    if !has("VLAN") && !has("INTERFACE") {
+    if !has("VLAN") && !has("INTERFACE") && !has("PORTCHANNEL_INTERFACE") {
         return Bridging::Transparent;
     }
     let mut vlans = Vec::new();
@@ -27,38 +27,64 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig]) -> Bridgi
         }
         vlans.push(VlanConfig {
             id,
-            members: members(context, key),
+            members: members(context, key, lags),
         });
     }
-    at_most_one_untagged(context, ports, &vlans);
-    let mut used = vec![false; ports.len()];
-    for member in vlans.iter().flat_map(|vlan| &vlan.members) {
-        used[usize::from(member.port)] = true;
-    }
-    for (port, used) in ports.iter().zip(used) {
-        if port.admin_up && !used {
-            context.warn_port(
-                &port.name,
-                "in no VLAN: it forwards nothing (routing is not implemented)",
-            );
-        }
-    }
+    let names: Vec<&str> = ports
+        .iter()
+        .map(|port| port.name.as_str())
+        .chain(lags.iter().map(|lag| lag.name.as_str()))
+        .collect();
+    at_most_one_untagged(context, &names, &vlans);
+    unused(context, ports, lags, &vlans);
     Bridging::Vlans(vlans)
 }
 
-fn members(context: &mut Context<'_>, vlan: &str) -> Vec<VlanMember> {
+/// What is up and has nothing to forward to is probably not what was meant.
+fn unused(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig], vlans: &[VlanConfig]) {
+    let mut used = vec![false; ports.len() + lags.len()];
+    for member in vlans.iter().flat_map(|vlan| &vlan.members) {
+        used[usize::from(member.port)] = true;
+    }
+    for member in lags.iter().flat_map(|lag| &lag.members) {
+        used[usize::from(*member)] = true;
+    }
+    for (port, used) in ports.iter().zip(&used) {
+        if port.admin_up && !used && context.db.entry("INTERFACE", &port.name).is_none() {
+            context.warn_port(&port.name, "in no VLAN, LAG or INTERFACE: it forwards nothing");
+        }
+    }
+    for (lag, used) in lags.iter().zip(&used[ports.len()..]) {
+        if lag.admin_up && !used && context.db.entry("PORTCHANNEL_INTERFACE", &lag.name).is_none() {
+            let text = "in no VLAN or PORTCHANNEL_INTERFACE: it forwards nothing";
+            context.warn_entry("PORTCHANNEL", &lag.name, text);
+        }
+    }
+}
+
+fn members(context: &mut Context<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<VlanMember> {
     let db = context.db;
     let mut members = Vec::new();
     for (key, _) in db.entries(MEMBER) {
-        let Some((_, port_name)) = key.split_once('|').filter(|(of, _)| *of == vlan) else {
+        let Some((_, name)) = key.split_once('|').filter(|(of, _)| *of == vlan) else {
             continue;
         };
-        let Some(port) = context.port(port_name) else {
+        let port = context.port(name);
+        let lag = context.lag(name).map(|lag| context.ports.len() + lag);
+        let Some(index) = port.or(lag) else {
             continue;
         };
-        if db.entry("INTERFACE", port_name).is_some() {
-            let why = format!("{port_name} is a routed port, INTERFACE has it");
+        if db.entry("INTERFACE", name).is_some() {
+            let why = format!("{name} is a routed port, INTERFACE has it");
             context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
+        }
+        if db.entry("PORTCHANNEL_INTERFACE", name).is_some() {
+            let why = format!("{name} is a routed LAG, PORTCHANNEL_INTERFACE has it");
+            context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
+        }
+        if let Some(lag) = lags.iter().find(|lag| lag.members.contains(&(index as u16))) {
+            let why = format!("{name} is a member of {}", lag.name);
+            context.problem(Problem::at(MEMBER, key, "", why).fix("let the LAG be the member"));
         }
         let tagging = match context.text(MEMBER, key, "tagging_mode") {
             Some("untagged") => Tagging::Untagged,
@@ -66,7 +92,7 @@ fn members(context: &mut Context<'_>, vlan: &str) -> Vec<VlanMember> {
             _ => Tagging::Tagged,
         };
         members.push(VlanMember {
-            port: port as u16,
+            port: index as u16,
             tagging,
         });
     }
@@ -74,8 +100,8 @@ fn members(context: &mut Context<'_>, vlan: &str) -> Vec<VlanMember> {
 }
 
 /// An untagged frame belongs to one VLAN: more than one claim to it is a contradiction.
-fn at_most_one_untagged(context: &mut Context<'_>, ports: &[PortConfig], vlans: &[VlanConfig]) {
-    let mut first: Vec<Option<u16>> = vec![None; ports.len()];
+fn at_most_one_untagged(context: &mut Context<'_>, names: &[&str], vlans: &[VlanConfig]) {
+    let mut first: Vec<Option<u16>> = vec![None; names.len()];
     for vlan in vlans {
         for member in vlan
             .members
@@ -83,7 +109,7 @@ fn at_most_one_untagged(context: &mut Context<'_>, ports: &[PortConfig], vlans: 
             .filter(|member| member.tagging != Tagging::Tagged)
         {
             let (port, claimed) = (
-                &ports[usize::from(member.port)].name,
+                names[usize::from(member.port)],
                 &mut first[usize::from(member.port)],
             );
             match *claimed {

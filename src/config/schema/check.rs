@@ -1,13 +1,17 @@
 //! Whether a key, and a field with its value, are what their table may hold.
 
-use super::{Fields, Part, Table, nearest, value};
+use super::{Fields, Part, Table, nearest, tables, value};
 
 impl Table {
     /// Whether every part of a key is well-formed; `Err` says what is expected.
     pub(crate) fn check_key(&self, key: &str) -> Result<(), String> {
         let parts: Vec<&str> = key.split('|').collect();
         if parts.len() != self.key.len() {
-            return Err(format!("expected a key of the form {}", self.key_form()));
+            let forms: Vec<String> = tables()
+                .filter(|table| table.name == self.name)
+                .map(Table::key_form)
+                .collect();
+            return Err(format!("expected a key of the form {}", forms.join(", or ")));
         }
         for (part, text) in self.key.iter().zip(parts) {
             part.check(text)
@@ -23,7 +27,14 @@ impl Table {
             Part::Only(word) => word,
             Part::Object => "NAME",
             Part::Numbers => "NUMBER or FIRST-LAST",
+            Part::PortOrLag => "PORT or PortChannelNUMBER",
             Part::Vlan | Part::VlanReference => "VlanNUMBER",
+            Part::Lag | Part::LagReference => "PortChannelNUMBER",
+            Part::Loopback => "LoopbackNUMBER",
+            Part::Interface => "INTERFACE",
+            Part::Address => "ADDRESS",
+            Part::Prefix => "ADDRESS/LENGTH",
+            Part::Vrf => "VRF",
         };
         self.key.iter().map(part).collect::<Vec<_>>().join("|")
     }
@@ -79,6 +90,33 @@ impl Part {
             Part::Vlan | Part::VlanReference => {
                 (value::parse_vlan(text).is_some(), "a VLAN from Vlan2 to Vlan4094")
             }
+            Part::PortOrLag => (
+                value::is_object_name(text),
+                "a port or LAG such as Ethernet0 or PortChannel1",
+            ),
+            Part::Lag | Part::LagReference => {
+                (value::is_lag(text), "a LAG from PortChannel0 to PortChannel9999")
+            }
+            Part::Loopback => (
+                value::is_loopback(text),
+                "a loopback interface from Loopback0 to Loopback999",
+            ),
+            Part::Interface => (
+                value::is_object_name(text),
+                "an interface such as Ethernet0 or Vlan10",
+            ),
+            Part::Address => (
+                value::is_address(text),
+                "an IP address such as 10.0.0.1 or 2001:db8::1",
+            ),
+            Part::Prefix => (
+                value::parse_prefix(text).is_some(),
+                "an IP address and the length of its network, such as 10.0.0.1/31 or 2001:db8::1/64",
+            ),
+            Part::Vrf => (
+                value::is_vrf(text),
+                "default, mgmt or a name that begins with Vrf",
+            ),
         };
         if fits { Ok(()) } else { Err(expected.to_owned()) }
     }

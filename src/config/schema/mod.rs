@@ -7,18 +7,22 @@ mod buffer;
 mod check;
 mod device;
 mod foreign;
+mod lag;
 mod port;
 mod qos;
+mod routing;
 mod value;
 mod vlan;
 mod xoff;
 
 pub(crate) use foreign::why_no_effect;
+pub(crate) use routing::{ALL_HASHED, FIVE_TUPLE};
 pub(crate) use value::{
-    is_object_name, old_reference, parse_mac, parse_numbers, parse_priorities, parse_vlan,
+    is_object_name, is_reserved_for_others, items, old_reference, parse_mac, parse_numbers, parse_prefix,
+    parse_priorities, parse_vlan,
 };
 
-/// A table of `config_db.json`.
+/// A table of `config_db.json`. One whose keys have two forms is described twice, once for each.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
@@ -34,6 +38,8 @@ pub(crate) enum Part {
     Port,
     /// A port that exists, or the word `global`: the whole switch.
     PortOrGlobal,
+    /// A port or a LAG that exists.
+    PortOrLag,
     /// Exactly this word.
     Only(&'static str),
     /// The name of an object: a map, a pool, a profile.
@@ -44,6 +50,20 @@ pub(crate) enum Part {
     Vlan,
     /// A VLAN that exists.
     VlanReference,
+    /// `PortChannel0` to `PortChannel9999`, not necessarily existing.
+    Lag,
+    /// A LAG that exists.
+    LagReference,
+    /// `Loopback0` to `Loopback999`.
+    Loopback,
+    /// An interface, by whatever it stands on.
+    Interface,
+    /// An IP address.
+    Address,
+    /// An IP address, and the length of its network.
+    Prefix,
+    /// The word `default`, or the name of a VRF.
+    Vrf,
 }
 
 /// The fields of an entry.
@@ -101,6 +121,16 @@ pub(crate) enum Kind {
     ReferenceOrNull(&'static str),
     /// Numbers from 0 to 7 separated by commas; empty for none.
     Priorities,
+    /// An IP address.
+    Address,
+    /// The name of an interface.
+    Interface,
+    /// The word `default`, or the name of a VRF.
+    Vrf,
+    /// Values of this kind separated by commas, in one string; one may be empty.
+    Each(&'static Kind),
+    /// Some of these words, as a list.
+    Words(&'static [&'static str]),
     /// Anything: it is not looked at.
     Any,
 }
@@ -196,15 +226,25 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
         buffer::TABLES,
         qos::TABLES,
         vlan::TABLES,
+        lag::TABLES,
+        routing::TABLES,
         xoff::TABLES,
     ]
     .into_iter()
     .flatten()
 }
 
-/// The table of this name, if the switch acts on it.
+/// The table of this name, if the switch acts on it; the first of its forms.
 pub(crate) fn table(name: &str) -> Option<&'static Table> {
     tables().find(|table| table.name == name)
+}
+
+/// The table of this name in the form that has keys like this one, or in the first if none does.
+pub(crate) fn table_with_key(name: &str, key: &str) -> Option<&'static Table> {
+    let parts = key.split('|').count();
+    tables()
+        .find(|table| table.name == name && table.key.len() == parts)
+        .or_else(|| table(name))
 }
 
 /// The names of all tables, those without effect too.

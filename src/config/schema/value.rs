@@ -1,5 +1,9 @@
 //! Whether a value is what its field may hold.
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
 use super::Kind;
 
 impl Kind {
@@ -15,6 +19,11 @@ impl Kind {
             Kind::Reference(_) => is_object_name(value),
             Kind::ReferenceOrNull(_) => value == "NULL" || is_object_name(value),
             Kind::Priorities => parse_priorities(value).is_some(),
+            Kind::Address => is_address(value),
+            Kind::Interface => is_object_name(value),
+            Kind::Vrf => is_vrf(value),
+            Kind::Each(kind) => items(value).all(|item| item.is_empty() || kind.check(item).is_ok()),
+            Kind::Words(words) => items(value).all(|item| words.contains(&item)),
             Kind::Any => true,
         };
         if fits {
@@ -38,9 +47,55 @@ impl Kind {
             Kind::Reference(table) => format!("the name of an entry of {table}"),
             Kind::ReferenceOrNull(table) => format!("the name of an entry of {table}, or NULL"),
             Kind::Priorities => "priorities from 0 to 7 separated by commas, or \"\" for none".to_owned(),
+            Kind::Address => "an IP address such as 10.0.0.1 or 2001:db8::1".to_owned(),
+            Kind::Interface => "an interface such as Ethernet0 or Vlan10".to_owned(),
+            Kind::Vrf => "default, mgmt or a name that begins with Vrf".to_owned(),
+            Kind::Each(kind) => format!("{}; several separated by commas", kind.expected()),
+            Kind::Words(words) => format!("a list of {}", words.join(", ")),
             Kind::Any => "anything".to_owned(),
         }
     }
+}
+
+/// The items of a list in one string; an empty string is an empty list.
+pub(crate) fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|_| !text.trim().is_empty())
+}
+
+pub(super) fn is_address(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok()
+}
+
+/// `10.0.0.1/31`: an address of a network, with the network's length.
+pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
+    // Not by `IpNet` itself: it takes 010 for 10, where others take it for 8.
+    let (address, length) = text.split_once('/')?;
+    let plain = length == "0" || !length.starts_with(['0', '+']);
+    IpNet::new(address.parse().ok()?, length.parse().ok().filter(|_| plain)?).ok()
+}
+
+/// The YANG model's pattern: a prefix, then this many digits.
+fn is_numbered(text: &str, prefix: &str, digits: std::ops::RangeInclusive<usize>) -> bool {
+    let is_number = |rest: &str| digits.contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_digit());
+    text.strip_prefix(prefix).is_some_and(is_number)
+}
+
+pub(super) fn is_lag(text: &str) -> bool {
+    is_numbered(text, "PortChannel", 1..=4)
+}
+
+pub(super) fn is_loopback(text: &str) -> bool {
+    is_numbered(text, "Loopback", 1..=3)
+}
+
+/// Whether a name means something that is not a port, wherever it stands.
+pub(crate) fn is_reserved_for_others(port: &str) -> bool {
+    is_lag(port) || is_loopback(port) || parse_vlan(port).is_some()
+}
+
+pub(super) fn is_vrf(text: &str) -> bool {
+    let named = text.strip_prefix("Vrf").is_some_and(|rest| !rest.is_empty());
+    matches!(text, "default" | "mgmt") || (named && is_object_name(text))
 }
 
 /// A decimal number without sign, blanks or fraction, except for a leading minus.

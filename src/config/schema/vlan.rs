@@ -2,7 +2,7 @@
 
 use super::{Field, Fields, Kind, Part, Table};
 
-const NO_ROUTING: &str = "routing and its helpers are not implemented";
+const NO_DHCP: &str = "DHCP is not relayed";
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -12,7 +12,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "VLAN_MEMBER",
-        key: &[Part::VlanReference, Part::Port],
+        key: &[Part::VlanReference, Part::PortOrLag],
         fields: Fields::Named(MEMBER),
     },
 ];
@@ -27,16 +27,12 @@ const VLAN: &[Field] = &[
         "up",
         "a VLAN is always up",
     ),
-    Field::without_effect(
-        "mtu",
-        Kind::number(1, 9216, "bytes"),
-        "the MTU of the ports decides",
-    ),
+    Field::new("mtu", Kind::number(1, 9216, "bytes")),
     Field::without_effect("members", Kind::Any, "VLAN_MEMBER decides"),
-    Field::without_effect("mac", Kind::Any, NO_ROUTING),
-    Field::without_effect("host_ifname", Kind::Any, NO_ROUTING),
-    Field::without_effect("dhcp_servers", Kind::Any, NO_ROUTING),
-    Field::without_effect("dhcpv6_servers", Kind::Any, NO_ROUTING),
+    Field::without_effect("mac", Kind::Any, "VLAN_INTERFACE mac_addr decides"),
+    Field::without_effect("host_ifname", Kind::Any, "a VLAN has no device of the host"),
+    Field::without_effect("dhcp_servers", Kind::Any, NO_DHCP),
+    Field::without_effect("dhcpv6_servers", Kind::Any, NO_DHCP),
 ];
 
 const MEMBER: &[Field] = &[Field::required(

@@ -13,6 +13,11 @@
 //! | `frames` | most frames in the switch at once | - | 64 to 1048576 | one per egress cell, 1024 to 131072 |
 //! | `pause_quanta` | quanta in an XOFF frame, of 512 bit times each | quanta | 1 to 65535 | 65535 |
 //! | `pause_refresh` | from one XOFF frame to the next while a group stays congested | ns | 1 to 1000000000 | half the pause, or the pause less the reaction budget if that is shorter |
+//! | `hash_seed` | of the choice among equal-cost next hops and members of a LAG; switches with the same seed choose alike | - | 0 to 2^64-1 | follows from `seed` and the base MAC address |
+//! | `resilient_buckets` | buckets of a next-hop group whose flows stay where they are when other members come and go; 0: plain hashing | - | 0 to 32768 (4096 are exact to 1 % with 32 members) | 0 |
+//! | `neighbours` | most neighbours known at once, those of `NEIGH` included | - | 1 to 65536 | 4096 |
+//! | `neighbour_hold` | most frames that wait for one neighbour's address; all together at most 1024 | frames | 0 to 1024 | 16 |
+//! | `icmp_rate` | most ICMP errors per second, of all kinds together; also the burst; 0: none | - | 0 to 1000000 | 100 |
 //!
 //! `XOFF_PORT|<port>`: one port. Other values than Ethernet's exist to be held against simulators that model
 //! links otherwise.
@@ -25,6 +30,12 @@
 //! | `rounding_ps` | serialisation times are cut off to a multiple of this | ps | 1 to 1000000 | 1 |
 //! | `pause_quanta` | as above, for this port | quanta | 1 to 65535 | the switch's |
 //! | `pause_refresh` | as above, for this port | ns | 1 to 1000000000 | the switch's |
+//!
+//! `XOFF_ROUTE|<prefix>`: what `STATIC_ROUTE` cannot say of the route to this prefix.
+//!
+//! | field | meaning | unit | range | default |
+//! |---|---|---|---|---|
+//! | `weight` | share of each next hop relative to the others: a list in step with those of `STATIC_ROUTE`; an empty item is 1 | - | 1 to 255 | 1 |
 
 use super::{Field, Fields, Kind, Part, Table};
 
@@ -38,6 +49,11 @@ pub(super) const TABLES: &[Table] = &[
         name: "XOFF_PORT",
         key: &[Part::Port],
         fields: Fields::Named(PORT),
+    },
+    Table {
+        name: "XOFF_ROUTE",
+        key: &[Part::Prefix],
+        fields: Fields::Named(ROUTE),
     },
 ];
 
@@ -54,7 +70,14 @@ const SWITCH: &[Field] = &[
     Field::new("frames", Kind::number(64, 1 << 20, "")),
     Field::new("pause_quanta", QUANTA),
     Field::new("pause_refresh", Kind::number(1, SECOND_IN_NS, "ns")),
+    Field::new("hash_seed", Kind::number(0, u64::MAX as i128, "")),
+    Field::new("resilient_buckets", Kind::number(0, 32_768, "")),
+    Field::new("neighbours", Kind::number(1, 65_536, "")),
+    Field::new("neighbour_hold", Kind::number(0, 1_024, "frames")),
+    Field::new("icmp_rate", Kind::number(0, 1_000_000, "per second")),
 ];
+
+const ROUTE: &[Field] = &[Field::required("weight", Kind::Each(&Kind::number(1, 255, "")))];
 
 const PORT: &[Field] = &[
     Field::new("overhead_bytes", Kind::number(0, 1_000, "bytes")),

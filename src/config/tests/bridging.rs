@@ -67,25 +67,16 @@ fn bad_vlans_and_members() {
 }
 
 #[test]
-fn routed_ports_and_lags_have_no_effect_and_that_is_said() {
-    let text = r#"{"VLAN": {"Vlan10": {"mtu": "9100"}}, "PORTCHANNEL": {"PortChannel1": {"admin_status": "up"}},
-        "VLAN_MEMBER": {"Vlan10|PortChannel1": {"tagging_mode": "tagged"}},
-        "INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.1/31": {}}}"#;
+fn ports_without_a_bridge_or_an_interface_are_named() {
+    let text = r#"{"VLAN": {"Vlan10": {"mtu": "9100"}}, "PORTCHANNEL": {"PortChannel1": {"admin_status": "up", "static": "true"}},
+        "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "tagged"}},
+        "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet8": {}}}"#;
     assert_eq!(
-        good(text, &["Ethernet0"]).bridging,
-        Bridging::Vlans(vec![VlanConfig {
-            id: 10,
-            members: vec![]
-        }])
-    );
-    assert_eq!(
-        warnings(text, &["Ethernet0"]),
+        warnings(text, &["Ethernet0", "Ethernet4", "Ethernet8"]),
         [
-            "Ethernet0: in no VLAN: it forwards nothing (routing is not implemented)",
-            "INTERFACE|Ethernet0, Ethernet0|10.0.0.1/31: no effect: routing is not implemented",
-            "PORTCHANNEL|PortChannel1: admin_status has no effect: link aggregation is not implemented",
-            "VLAN|Vlan10: mtu has no effect: the MTU of the ports decides",
-            "VLAN_MEMBER|Vlan10|PortChannel1: no effect: link aggregation is not implemented",
+            "Ethernet4: in no VLAN, LAG or INTERFACE: it forwards nothing",
+            "PORTCHANNEL|PortChannel1: in no VLAN or PORTCHANNEL_INTERFACE: it forwards nothing",
+            "VLAN|Vlan10: mtu has no effect: the MTU of the ports decides what is bridged",
         ]
     );
 }

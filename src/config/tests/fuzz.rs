@@ -7,7 +7,7 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Picos, Switch};
 
 use crate::config::invariants::broken;
-use crate::config::schema::{Fields, Kind, tables};
+use crate::config::schema::{Fields, Kind, Part, tables};
 use crate::config::{ConfigDb, Resolve, diff, load, merge, parse};
 
 /// Whether the text was accepted.
@@ -16,6 +16,7 @@ fn check(text: &str) -> bool {
         ports: vec!["Ethernet0".to_owned(), "Ethernet4".to_owned()],
         seed: 1,
         reaction_budget: Picos::from_millis(20),
+        ..Resolve::default()
     };
     match load(&[("fuzz", text)], &how) {
         Ok(loaded) => {
@@ -58,8 +59,42 @@ const WORDS: &[&str] = &[
     "Ethernet0", "Ethernet4", "Ethernet0,Ethernet4", "global", "localhost", "Vlan10", "Vlan4094", "a",
     "b", "NULL", "", "0", "1", "3", "7", "8", "3-4", "0-7", "9", "15", "63", "100", "1500", "65535",
     "-8", "1000000", "1600000", "4294967295", "18446744073709551615", "3,4", "\\n", "[BUFFER_POOL|a]",
-    "[BUFFER_PROFILE|a]", "02:00:00:00:00:01",
+    "[BUFFER_PROFILE|a]", "02:00:00:00:00:01", "PortChannel1", "Loopback0", "default", "GLOBAL", "Vrf1", "10.0.0.1",
+    "10.0.0.1/31", "10.0.0.0/31", "10.9.0.0/16", "0.0.0.0/0", "10.0.0.0,10.0.0.1", "2001:db8::1/64", "2001:db8::2",
+    "fe80::1", "::/0", "enable", "true,false", "1,2", ",", "IPv4",
 ];
+
+/// For a part of a key, words that are plausible there.
+fn key_words(part: Part) -> &'static [&'static str] {
+    match part {
+        Part::Port | Part::PortOrGlobal => &["Ethernet0", "Ethernet4"],
+        Part::PortOrLag | Part::Interface => {
+            &["Ethernet0", "Ethernet4", "PortChannel1", "Vlan10", "Loopback0"]
+        }
+        Part::Only(word) => match word {
+            "GLOBAL" => &["GLOBAL"],
+            _ => &["localhost"],
+        },
+        Part::Object => &["a", "b", "Ethernet0"],
+        Part::Numbers => &["0", "3", "3-4"],
+        Part::Vlan | Part::VlanReference => &["Vlan10", "Vlan20"],
+        Part::Lag | Part::LagReference => &["PortChannel1", "PortChannel02"],
+        Part::Loopback => &["Loopback0"],
+        Part::Address => &["10.0.0.0", "10.0.0.2", "2001:db8::2", "fe80::1"],
+        Part::Prefix => &[
+            "10.0.0.1/31",
+            "10.0.0.1/24",
+            "10.0.1.1/24",
+            "2001:db8::1/64",
+            "10.9.0.0/16",
+            "0.0.0.0/0",
+            "::/0",
+            "2001:db8:9::/48",
+            "10.1.0.1/32",
+        ],
+        Part::Vrf => &["default", "Vrf1"],
+    }
+}
 
 /// A configuration drawn from the schema by a stream of choices: mostly plausible, sometimes not.
 fn plausible(choices: &[u8]) -> String {
@@ -71,11 +106,16 @@ fn plausible(choices: &[u8]) -> String {
         let table = all[next(all.len())];
         let _ = write!(text, "{}\"{}\": {{", if t > 0 { ", " } else { "" }, table.name);
         for e in 0..next(3) {
-            let key: Vec<&str> = table.key.iter().map(|_| WORDS[next(WORDS.len())]).collect();
+            let word = |part: &Part| {
+                let words = if next(8) > 0 { key_words(*part) } else { WORDS };
+                words[next(words.len())]
+            };
+            let key: Vec<&str> = table.key.iter().map(word).collect();
             let _ = write!(text, "{}\"{}\": {{", if e > 0 { ", " } else { "" }, key.join("|"));
             for f in 0..next(6) {
                 let (field, value) = match table.fields {
                     Fields::Map { .. } => (WORDS[next(WORDS.len())], WORDS[next(WORDS.len())]),
+                    Fields::Named([]) => ("a", "b"),
                     Fields::Named(fields) => {
                         let field = &fields[next(fields.len())];
                         let value = match field.kind {

@@ -4,10 +4,13 @@ mod bridging;
 mod buffers;
 mod flow_control;
 mod fuzz;
+mod interfaces;
+mod lags;
 mod layers;
 mod nasty;
 mod presets;
 mod reading;
+mod routes;
 mod scheduling;
 mod sonic;
 mod switch;
@@ -24,6 +27,7 @@ fn how(ports: &[&str]) -> Resolve {
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
         seed: 7,
         reaction_budget: Picos::from_millis(20),
+        ..Resolve::default()
     }
 }
 

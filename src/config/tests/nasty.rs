@@ -14,6 +14,8 @@ const NASTY: &str = r#"{
 "WRED_PROFILE": {"w": {"ecn": "on"}},
 "VLAN": {"Vlan5000": {}},
 "VLAN_MEMBER": {"Vlan6|Ethernet4": {"tagging_mode": "tagged"}},
+"INTERFACE": {"Ethernet4": {}, "Ethernet4|10.0.0.0/24": {}, "Ethernet12": {}},
+"STATIC_ROUTE": {"10.9.0.1/24": {"nexthop": "10.0.0.1"}, "10.8.0.0/24": {"nexthop": "10.0.0.1", "ifname": "Ethernet4,Ethernet4"}},
 "XOFF_SWITCH": {"localhost": {"cellsize": "256"}}
 }"#;
 
@@ -28,6 +30,8 @@ fn every_problem_of_a_nasty_file() {
         r#"BUFFER_PROFILE|p dynamic_th "9": expected a whole number from -8 to 7"#,
         r#"BUFFER_PROFILE|q: dynamic_th and static_th exclude each other; remove one of them"#,
         r#"BUFFER_PROFILE|q pool "inn": BUFFER_POOL has no entry inn; did you mean in?"#,
+        r#"INTERFACE|Ethernet4|10.0.0.0/24: 10.0.0.0 cannot be an interface's: it is the network 10.0.0.0/24 itself; write an address of a single host"#,
+        r#"INTERFACE|Ethernet12: there is no port Ethernet12; did you mean Ethernet0? Otherwise add it to PORT"#,
         r#"PORT|Ether\nnet: "Ether\nnet" in the key: expected a name of letters, digits and . _ - / :"#,
         r#"PORT|Ethernet0 admin_status "maybe": expected up or down"#,
         r#"PORT|Ethernet0 mtu "67": expected a whole number of bytes from 68 to 9216"#,
@@ -37,6 +41,8 @@ fn every_problem_of_a_nasty_file() {
         r#"PORT|Ethernet8: expected an object of fields, found a list"#,
         r#"PORT_QOS_MAP|Ethernet4 pfc_enable "8": expected priorities from 0 to 7 separated by commas, or "" for none"#,
         r#"PORT_QOS_MAP|Ethernet4 tc_to_pg_map "nope": TC_TO_PRIORITY_GROUP_MAP has no entry nope; add nope to TC_TO_PRIORITY_GROUP_MAP"#,
+        r#"STATIC_ROUTE|10.8.0.0/24 ifname: the lists must be in step, and nexthop has 1 items, ifname 2; one item for each next hop; an empty one is the default"#,
+        r#"STATIC_ROUTE|10.9.0.1/24: 10.9.0.1/24 has bits set beyond its length of 24; write 10.9.0.0/24"#,
         r#"VLAN|Vlan5000: "Vlan5000" in the key: expected a VLAN from Vlan2 to Vlan4094"#,
         r#"VLAN_MEMBER|Vlan6|Ethernet4: there is no VLAN Vlan6; add Vlan6 to VLAN"#,
         r#"WRED_PROFILE|w ecn "on": expected ecn_none, ecn_green, ecn_yellow, ecn_red, ecn_green_yellow, ecn_green_red, ecn_yellow_red or ecn_all"#,

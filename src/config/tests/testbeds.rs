@@ -2,12 +2,14 @@
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::config::{Bridging, Schedule, Threshold, Trust};
+use xoff_dataplane::route::Target;
 
 use super::how;
 use crate::config::{load, merge, parse, resolve};
 
 const INCAST: &str = include_str!("../../../testbeds/incast.config_db.json");
 const NO_PFC: &str = include_str!("../../../testbeds/no-pfc.config_db.json");
+const ROUTED: &str = include_str!("../../../testbeds/routed/config_db.json");
 const PORTS: [&str; 5] = ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12", "Ethernet16"];
 
 #[test]
@@ -78,4 +80,40 @@ fn the_layer_without_pfc_switches_it_off_and_nothing_else() {
 fn the_testbeds_are_in_canonical_form() {
     assert_eq!(parse(INCAST, "").unwrap().to_json(), INCAST);
     assert_eq!(parse(NO_PFC, "").unwrap().to_json(), NO_PFC);
+    assert_eq!(parse(ROUTED, "").unwrap().to_json(), ROUTED);
+}
+
+#[test]
+fn the_routed_switch_resolves_without_a_warning() {
+    let loaded = load(&[("routed", ROUTED)], &how(&PORTS[..4])).expect("a valid configuration");
+    assert_eq!(loaded.resolved.warnings, Vec::<String>::new());
+    let config = loaded.resolved.config;
+    let names: Vec<&str> = config
+        .routing
+        .interfaces
+        .iter()
+        .map(|i| i.name.as_str())
+        .collect();
+    assert_eq!(names, ["Ethernet0", "Ethernet4", "Loopback0", "Vlan100"]);
+    assert!(
+        config
+            .routing
+            .interfaces
+            .iter()
+            .all(|interface| interface.mtu >= 9_100)
+    );
+    let prefixes: Vec<String> = loaded
+        .resolved
+        .static_routes
+        .iter()
+        .map(|route| route.prefix.to_string())
+        .collect();
+    assert_eq!(
+        prefixes,
+        ["0.0.0.0/0", "10.2.0.0/16", "198.18.0.0/15", "2001:db8:2::/48"]
+    );
+    let Target::Via(paths) = &loaded.resolved.static_routes[1].target else {
+        panic!("{:?}", loaded.resolved.static_routes[1])
+    };
+    assert_eq!(paths.iter().map(|path| path.weight).collect::<Vec<_>>(), [2, 1]);
 }

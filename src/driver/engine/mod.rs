@@ -1,11 +1,15 @@
 //! The switch and its event queue, in model time, without a clock: what a worker does between two readings.
 
+mod cpu_port;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use xoff_dataplane::{
-    Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit,
+    Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
 };
+
+use cpu_port::CpuPort;
 
 /// Departures of one port that may be made up for at once after the worker was late. More would be a burst that
 /// no link of this speed could have carried; what is left is recorded as the port's deficit.
@@ -28,10 +32,23 @@ struct Wire {
     waits: u64,
 }
 
+/// Hears what becomes of each arrival, in the moment it is decided. The frame may be gone by then.
+pub trait Witness {
+    /// `arrival` reached the switch on `port` at `at`.
+    fn arrived(&mut self, at: Picos, port: PortId, arrival: &Arrival, verdict: &Verdict, switch: &Switch);
+}
+
+/// Nobody asks.
+impl Witness for () {
+    #[inline]
+    fn arrived(&mut self, _: Picos, _: PortId, _: &Arrival, _: &Verdict, _: &Switch) {}
+}
+
 /// A switch with its pending events.
 #[derive(Debug)]
 pub struct Engine {
     switch: Switch,
+    cpu_port: CpuPort,
     outputs: Outputs,
     events: BinaryHeap<Reverse<Deadline>>,
     wires: Vec<Wire>,
@@ -53,6 +70,7 @@ impl Engine {
         };
         Engine {
             switch,
+            cpu_port: CpuPort::default(),
             outputs: Outputs::with_capacity(256),
             events: BinaryHeap::with_capacity(links.len() * 8 + 64),
             wires: links.iter().map(wire).collect(),
@@ -100,9 +118,20 @@ impl Engine {
         wire.frames.push_back((gated, arrival));
     }
 
-    /// Handles every event up to `now`, in order. Frames to transmit go to `transmit`, frames for the CPU are
-    /// released, since nothing stands behind the CPU port yet.
+    /// Handles every event up to `now`, in order. Frames to transmit go to `transmit`, frames for the CPU to what stands
+    /// behind the CPU port, if anything does.
     pub fn turn<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+        self.turn_watched(now, store, transmit, &mut ());
+    }
+
+    /// As [`Engine::turn`], with a witness of the arrivals.
+    pub fn turn_watched<S: Store>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        transmit: &mut impl FnMut(Transmit),
+        witness: &mut impl Witness,
+    ) {
         self.caught_up.fill(0);
         while let Some(&Reverse(event)) = self.events.peek() {
             if event.at > now {
@@ -111,7 +140,7 @@ impl Engine {
             self.events.pop();
             if event.timer.0 & WIRE_TIMER != 0 {
                 let port = PortId((event.timer.0 & !WIRE_TIMER) as u16);
-                self.arrive(now, port, store, transmit);
+                self.arrive(now, port, store, transmit, witness);
             } else {
                 self.expire(now, event, store, transmit);
             }
@@ -149,6 +178,7 @@ impl Engine {
         port: PortId,
         store: &mut S,
         transmit: &mut impl FnMut(Transmit),
+        witness: &mut impl Witness,
     ) {
         while let Some(&(at, arrival)) = self.wires[port.index()].frames.front() {
             let timer = TimerId(WIRE_TIMER | u32::from(port.0));
@@ -159,8 +189,10 @@ impl Engine {
             }
             self.wires[port.index()].frames.pop_front();
             self.time = self.time.max(at);
-            self.switch
+            let verdict = self
+                .switch
                 .receive(self.time, port, &arrival, store, &mut self.outputs);
+            witness.arrived(self.time, port, &arrival, &verdict, &self.switch);
             self.drain(now, store, transmit);
         }
     }
@@ -192,6 +224,12 @@ impl Engine {
     }
 
     fn drain<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+        self.pass_on(now, transmit);
+        self.serve_cpu(now, store, transmit);
+    }
+
+    /// Empties the switch's outputs.
+    fn pass_on(&mut self, now: Picos, transmit: &mut impl FnMut(Transmit)) {
         for deadline in self.outputs.deadlines.drain(..) {
             self.events.push(Reverse(deadline));
         }
@@ -199,9 +237,7 @@ impl Engine {
             self.caught_up[departure.port.index()] += u32::from(departure.start < now);
             transmit(departure);
         }
-        for punt in self.outputs.punts.drain(..) {
-            store.release(punt.frame);
-        }
+        self.cpu_port.take(self.outputs.punts.drain(..));
     }
 }
 

@@ -1,8 +1,10 @@
 //! The engine without a clock: late workers, fast senders.
 
+mod cpu;
+
 use xoff_dataplane::config::{
     Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    Schedule, SwitchConfig, Threshold, Trust,
+    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
 };
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::parse::parse;
@@ -75,7 +77,9 @@ fn config() -> SwitchConfig {
         ports: vec![port(0), port(1)],
         pools: vec![pool("in", PoolSide::Ingress), pool("out", PoolSide::Egress)],
         profiles: vec![profile("in", 0), profile("out", 1)],
+        lags: Vec::new(),
         bridging: Bridging::Transparent,
+        routing: RoutingConfig::default(),
     }
 }
 
@@ -97,8 +101,12 @@ impl Bench {
             .iter_mut()
             .zip(links)
             .for_each(|(port, link)| port.link = link);
+        Bench::of(&config, links)
+    }
+
+    fn of(config: &SwitchConfig, links: [LinkTiming; 2]) -> Bench {
         let mut bench = Bench {
-            engine: Engine::new(Switch::new(&config), &links),
+            engine: Engine::new(Switch::new(config), &links),
             store: VecStore::new(8_192),
             sent: Vec::new(),
         };

@@ -4,6 +4,7 @@ use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, Icmpv6Pac
 use xoff_dataplane::wire::Tag;
 
 use super::*;
+use crate::host::config::Gateway;
 
 /// Everything a host sends of itself until `end`.
 fn own_frames(host: &mut Host, end: Picos) -> Vec<Sent> {
@@ -70,6 +71,36 @@ fn flows_without_a_mac_address_ask_for_it_then_send() {
         );
         assert_eq!(cable.hosts[1].received_frames(), sent.sent[0].sent_frames);
     }
+}
+
+#[test]
+fn what_is_in_another_network_goes_to_the_router() {
+    let mut far = flow(3, 3);
+    (far.dst_mac, far.dst_ip) = (None, [192, 0, 2, 1].into());
+    let mut near = flow(4, 3);
+    (near.dst_mac, near.dst_ip) = (None, ipv4(2).into());
+    let mut config = host_config(1);
+    config.flows = vec![far, near];
+    let network = "10.0.0.0/24".parse().unwrap();
+    config.gateways = vec![Gateway {
+        network,
+        address: ipv4(2).into(),
+    }];
+    let mut cable = Cable::new([Host::new(&config).unwrap(), receiver()], |_, f| vec![f]);
+    assert_eq!(
+        cable.hosts[0].unresolved().count(),
+        1,
+        "both need the same address"
+    );
+    cable.hosts[0].start(Picos::ZERO);
+    cable.run_and_drain(Picos::from_millis(5));
+    let sent = cable.hosts[0].results(cable.now).sent;
+    assert!(
+        sent.iter().all(|flow| flow.resolved && flow.sent_frames > 100),
+        "{sent:?}"
+    );
+    config.gateways[0].address = [10, 0, 1, 1].into();
+    assert!(Host::new(&config).is_err(), "a router that is not in the network");
 }
 
 #[test]

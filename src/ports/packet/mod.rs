@@ -18,9 +18,10 @@ use super::clock::StampClock;
 use super::count::{DropCounts, Growing};
 use super::device::Device;
 use super::guard::{Guarded, guard};
+use super::judge::warning;
 use super::{
     Arena, BURST_FRAMES, Opened, Port, PortDrops, PortError, PortSpec, Received, SlotSource, is_gone,
-    judge::warning, longest_frame, socket,
+    longest_frame, socket,
 };
 use judge::Verdict;
 use ring::Ring;
@@ -119,7 +120,8 @@ impl Packet {
                     self.drops.add(reason);
                     if !self.warned {
                         self.warned = true;
-                        self.notes.push(warning(&self.opened_as, reason));
+                        self.notes
+                            .push(warning(&self.opened_as, self.guarded.tap, self.longest, reason));
                     }
                 }
             }

@@ -154,7 +154,8 @@ impl Xdp {
                 Outcome::Dropped(reason) => {
                     self.drops.add(reason);
                     if !std::mem::replace(&mut self.warned, true) {
-                        self.notes.push(warning(&self.spec.device, reason));
+                        self.notes
+                            .push(warning(&self.spec.device, self.guarded.tap, self.longest, reason));
                     }
                 }
                 Outcome::Ignored => {

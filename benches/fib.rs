@@ -1,0 +1,152 @@
+//! `cargo bench --bench fib`: nanoseconds per route look-up, and milliseconds per generation. See `benches/README.md`.
+
+use std::hint::black_box;
+use std::net::IpAddr;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use ipnet::IpNet;
+use xoff_dataplane::route::{Entry, Fib, NextHop, Path, PathTable, Route, Target, seeded};
+use xoff_dataplane::{InterfaceId, NextHopId};
+
+/// Destinations that are looked up in turn.
+const FLOWS: usize = 64;
+
+/// Numbers from a seed: xorshift64.
+fn draw(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// A default route and `count` networks, /24 in 10/8 or, beyond 50 000, in all of IPv4 unicast; /64 in one /48 or, beyond,
+/// /48 in 2000::/3. Each leads to four of 64 next hops.
+fn routes(v4: bool, count: usize) -> Vec<Route> {
+    let path = |number: u64| Path {
+        next_hop: NextHop {
+            interface: InterfaceId(number as u16),
+            address: IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, number as u16]),
+        },
+        weight: 1,
+    };
+    let mut state = 0x2545_f491_4f6c_dd1d;
+    let mut prefixes = vec![if v4 { "0.0.0.0/0" } else { "::/0" }.parse::<IpNet>().unwrap()];
+    while prefixes.len() <= count {
+        let missing = count + 1 - prefixes.len();
+        prefixes.extend((0..missing).map(|_| prefix(v4, count > 50_000, draw(&mut state))));
+        prefixes.sort();
+        prefixes.dedup();
+    }
+    let target = |state: &mut u64| {
+        let first = draw(state) >> 20;
+        Target::Via((0..4).map(|n| path((first + n) % 64)).collect())
+    };
+    prefixes
+        .into_iter()
+        .map(|prefix| Route {
+            prefix,
+            target: target(&mut state),
+        })
+        .collect()
+}
+
+fn prefix(v4: bool, wide: bool, drawn: u64) -> IpNet {
+    let (address, len): (IpAddr, u8) = match (v4, wide) {
+        (true, false) => (
+            IpAddr::from((0x0a00_0000 | (drawn as u32) >> 8).to_be_bytes()),
+            24,
+        ),
+        (true, true) => (IpAddr::from((drawn as u32 % 0xdf00_0000).to_be_bytes()), 24),
+        (false, false) => {
+            let address = 0xfd00_0001_0002_u128 << 80 | u128::from(drawn as u16) << 64;
+            (IpAddr::from(address.to_be_bytes()), 64)
+        }
+        (false, true) => (
+            IpAddr::from((1_u128 << 125 | u128::from(drawn >> 3) << 64).to_be_bytes()),
+            48,
+        ),
+    };
+    IpNet::new_assert(address, len).trunc()
+}
+
+/// Addresses in 64 of the routes, not the default one.
+fn destinations(routes: &[Route]) -> Vec<u128> {
+    let mut state = 0x9e37_79b9_7f4a_7c15;
+    let of = |_| match routes[1 + draw(&mut state) as usize % (routes.len() - 1)].prefix {
+        IpNet::V4(net) => u128::from(net.network().to_bits() | draw(&mut state) as u32 >> net.prefix_len()),
+        IpNet::V6(net) => net.network().to_bits() | u128::from(draw(&mut state)) >> 1,
+    };
+    (0..FLOWS).map(of).collect()
+}
+
+fn look_up(fib: &Fib, v4: bool, destinations: &[u128]) -> usize {
+    let found = |address: &&u128| match v4 {
+        true => fib.lookup_v4(black_box(**address as u32)).is_some(),
+        false => fib.lookup_v6(black_box(**address)).is_some(),
+    };
+    destinations.iter().filter(found).count()
+}
+
+/// As a packet does it: what is found, then the member of the group.
+fn choose(fib: &Fib, table: &PathTable, destinations: &[u128]) -> u32 {
+    let next_hop = |address: &u128| match fib.lookup_v4(black_box(*address as u32)) {
+        Some(Entry::Group(group)) => table.select(group, seeded(black_box(*address as u32), 7)),
+        Some(Entry::NextHop(id)) => Some(id),
+        _ => None,
+    };
+    destinations
+        .iter()
+        .filter_map(next_hop)
+        .fold(0, |sum, NextHopId(id)| sum ^ id)
+}
+
+fn lookup(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("lookup");
+    group.throughput(Throughput::Elements(FLOWS as u64));
+    for (v4, family) in [(true, "v4"), (false, "v6")] {
+        for count in [1_000, 100_000] {
+            let routes = routes(v4, count);
+            let destinations = destinations(&routes);
+            let fib = Fib::build(routes).unwrap();
+            println!("{family}, {count} routes: {} octets", fib.lookup_bytes());
+            assert_eq!(look_up(&fib, v4, &destinations), FLOWS);
+            group.bench_function(format!("{family}, {count} routes"), |bencher| {
+                bencher.iter(|| look_up(&fib, v4, &destinations))
+            });
+            if v4 && count == 1_000 {
+                let table = PathTable::new(&fib, None, |_| true);
+                group.bench_function("v4, 1000 routes, and a member of the group", |bencher| {
+                    bencher.iter(|| choose(&fib, &table, &destinations))
+                });
+            }
+        }
+    }
+    group.finish();
+}
+
+fn build(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("generation");
+    group.sample_size(20);
+    for (v4, family) in [(true, "v4"), (false, "v6")] {
+        let routes = routes(v4, 100_000);
+        let fib = Fib::build(routes.iter().cloned()).unwrap();
+        group.bench_function(format!("first, {family}, 100000 routes"), |bencher| {
+            bencher.iter_batched(
+                || routes.clone(),
+                |routes| Fib::build(routes).unwrap(),
+                BatchSize::LargeInput,
+            )
+        });
+        group.bench_function(format!("next, {family}, 100000 routes"), |bencher| {
+            bencher.iter_batched(
+                || routes.clone(),
+                |routes| fib.succeed(routes).unwrap(),
+                BatchSize::LargeInput,
+            )
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, lookup, build);
+criterion_main!(benches);

@@ -1,0 +1,61 @@
+//! Why routes cannot be built into a [`super::Fib`].
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::{GROUPS_MAX, MEMBERS_MAX, NEXT_HOPS_MAX, ROUTES_MAX, WEIGHT_SUM_MAX};
+
+/// Why routes cannot be built into a [`super::Fib`], and the first prefix, in the order of prefixes, that is to blame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FibError {
+    /// Two routes to the same destinations.
+    DuplicatePrefix(IpNet),
+    /// A route via no next hop.
+    NoNextHop(IpNet),
+    /// A next hop with weight 0.
+    ZeroWeight(IpNet, IpAddr),
+    /// The weights of a route's next hops, in lowest terms, add up to more than [`WEIGHT_SUM_MAX`].
+    WeightSum(IpNet, u64),
+    /// An IPv6 prefix via an IPv4 next hop.
+    Family(IpNet, IpAddr),
+    /// More than [`ROUTES_MAX`] routes, or a table that is too large to index.
+    TooManyRoutes(IpNet),
+    /// More than [`NEXT_HOPS_MAX`] next hops.
+    TooManyNextHops(IpNet),
+    /// A route via more than [`MEMBERS_MAX`] next hops.
+    TooManyMembers(IpNet),
+    /// More than [`GROUPS_MAX`] sets of next hops.
+    TooManyGroups(IpNet),
+}
+
+impl fmt::Display for FibError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FibError::DuplicatePrefix(prefix) => write!(f, "{prefix}: there are two routes to it"),
+            FibError::NoNextHop(prefix) => write!(f, "{prefix}: a route via no next hop"),
+            FibError::ZeroWeight(prefix, address) => write!(f, "{prefix}: next hop {address} has weight 0"),
+            FibError::WeightSum(prefix, sum) => write!(
+                f,
+                "{prefix}: the weights of its next hops, in lowest terms, add up to {sum}; at most {WEIGHT_SUM_MAX}"
+            ),
+            FibError::Family(prefix, address) => {
+                write!(
+                    f,
+                    "{prefix}: an IPv6 route cannot lead to the IPv4 next hop {address}"
+                )
+            }
+            FibError::TooManyRoutes(prefix) => write!(f, "{prefix}: more than {ROUTES_MAX} routes"),
+            FibError::TooManyNextHops(prefix) => write!(f, "{prefix}: more than {NEXT_HOPS_MAX} next hops"),
+            FibError::TooManyMembers(prefix) => {
+                write!(f, "{prefix}: a route via more than {MEMBERS_MAX} next hops")
+            }
+            FibError::TooManyGroups(prefix) => {
+                write!(f, "{prefix}: more than {GROUPS_MAX} sets of next hops")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FibError {}

@@ -1,0 +1,317 @@
+//! What a router must know of a packet, and what it must not forward: RFC 1812 4.2.2 and 5.2, RFC 4291, RFC 6890.
+
+use std::net::IpAddr;
+
+use crate::drops::DropReason;
+use crate::wire::{IPV4_LEN, IPV6_LEN};
+
+/// The fields of a packet that decide about its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packet {
+    pub(crate) destination: Destination,
+    /// Source or destination is link-local: good for the switch itself, not for forwarding.
+    pub(crate) scope: Scope,
+    /// Time to live or hop limit.
+    pub(crate) ttl: u8,
+    /// Length of the packet by its own header, in octets.
+    pub(crate) len: u32,
+    /// A packet that is too long is to be told so: the sender asked not to have it cut (always, for IPv6).
+    pub(crate) tell_too_big: bool,
+}
+
+/// Where a packet wants to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    V4(u32),
+    V6(u128),
+}
+
+impl Destination {
+    pub(crate) fn address(self) -> IpAddr {
+        match self {
+            Destination::V4(address) => IpAddr::V4(address.into()),
+            Destination::V6(address) => IpAddr::V6(address.into()),
+        }
+    }
+}
+
+/// How far the addresses of a packet may carry it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Anywhere.
+    Global,
+    /// Not beyond its link: why.
+    Link(DropReason),
+}
+
+/// First octets of IPv4 addresses that need a second look, as source or destination.
+const UNUSUAL: [bool; 256] = {
+    let mut table = [false; 256];
+    (table[0], table[127], table[169]) = (true, true, true);
+    let mut octet = 224;
+    while octet < 256 {
+        table[octet] = true;
+        octet += 1;
+    }
+    table
+};
+
+/// Reads and checks an IPv4 packet whose header the parser found well formed ([`crate::parse::Payload::Ipv4`]).
+#[inline]
+pub(crate) fn ipv4(l3: &[u8]) -> Result<Packet, DropReason> {
+    let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
+        return Err(DropReason::IpHeaderError);
+    };
+    let header_len = usize::from(header[0] & 15) * 4;
+    let sum = match header_len {
+        IPV4_LEN => sum20(header),
+        // Options that are not stored cannot be checked; a whole frame always has them.
+        _ => l3.get(..header_len).map_or(0xffff, sum),
+    };
+    if sum != 0xffff {
+        return Err(DropReason::IpHeaderError);
+    }
+    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let (source, destination) = (word(12), word(16));
+    let mut scope = Scope::Global;
+    if UNUSUAL[(source >> 24) as usize] || UNUSUAL[(destination >> 24) as usize] {
+        scope = unusual_ipv4(source, destination)?;
+    }
+    if source == destination {
+        return Err(DropReason::SipEqualsDip);
+    }
+    Ok(Packet {
+        destination: Destination::V4(destination),
+        scope,
+        ttl: header[8],
+        len: u32::from(u16::from_be_bytes([header[2], header[3]])),
+        tell_too_big: header[6] & 0x40 != 0,
+    })
+}
+
+#[cold]
+fn unusual_ipv4(source: u32, destination: u32) -> Result<Scope, DropReason> {
+    match source >> 24 {
+        0 => return Err(DropReason::SipUnspecified),
+        127 => return Err(DropReason::SipLoopback),
+        224..=239 => return Err(DropReason::SipMulticast),
+        240.. if source == u32::MAX => return Err(DropReason::SipBroadcast),
+        240.. => return Err(DropReason::SipClassE),
+        _ => {}
+    }
+    match destination >> 24 {
+        127 => return Err(DropReason::DipLoopback),
+        0 | 240.. => return Err(DropReason::NonRoutable),
+        224..=239 => return Err(DropReason::McDmacMismatch),
+        _ => {}
+    }
+    const LINK_LOCAL: u32 = 0xa9fe; // 169.254/16, RFC 3927
+    Ok(match (source >> 16, destination >> 16) {
+        (LINK_LOCAL, _) => Scope::Link(DropReason::SipLinkLocal),
+        (_, LINK_LOCAL) => Scope::Link(DropReason::DipLinkLocal),
+        _ => Scope::Global,
+    })
+}
+
+/// Reads and checks an IPv6 packet whose fixed header is whole ([`crate::parse::Payload::Ipv6`]). `available`: octets from
+/// the header to the end of the frame.
+#[inline]
+pub(crate) fn ipv6(l3: &[u8], available: u32) -> Result<Packet, DropReason> {
+    let Some(header) = l3.first_chunk::<IPV6_LEN>() else {
+        return Err(DropReason::IpHeaderError);
+    };
+    let len = IPV6_LEN as u32 + u32::from(u16::from_be_bytes([header[4], header[5]]));
+    if len > available {
+        return Err(DropReason::IpHeaderError);
+    }
+    let address = |at: usize| {
+        header[at..]
+            .first_chunk()
+            .map_or(0, |octets| u128::from_be_bytes(*octets))
+    };
+    let (source, destination) = (address(8), address(24));
+    let mut scope = Scope::Global;
+    // Global unicast is 2000::/3, and fc00::/7 is routed too.
+    if source >> 125 != 1 || destination >> 125 != 1 {
+        scope = unusual_ipv6(source, destination)?;
+    }
+    if source == destination {
+        return Err(DropReason::SipEqualsDip);
+    }
+    Ok(Packet {
+        destination: Destination::V6(destination),
+        scope,
+        ttl: header[7],
+        len,
+        tell_too_big: true,
+    })
+}
+
+#[cold]
+fn unusual_ipv6(source: u128, destination: u128) -> Result<Scope, DropReason> {
+    let multicast = |address: u128| address >> 120 == 0xff;
+    let link_local = |address: u128| address >> 118 == 0xfe80 >> 6;
+    let mapped_ipv4 = |address: u128| address >> 32 == 0xffff;
+    if multicast(source) {
+        return Err(DropReason::SipMulticast);
+    }
+    match source {
+        0 => return Err(DropReason::SipUnspecified),
+        1 => return Err(DropReason::SipLoopback),
+        _ => {}
+    }
+    match destination {
+        0 => return Err(DropReason::NonRoutable),
+        1 => return Err(DropReason::DipLoopback),
+        _ if multicast(destination) => return Err(DropReason::McDmacMismatch),
+        _ if mapped_ipv4(source) || mapped_ipv4(destination) => return Err(DropReason::NonRoutable),
+        _ => {}
+    }
+    Ok(if link_local(source) {
+        Scope::Link(DropReason::SipLinkLocal)
+    } else if link_local(destination) {
+        Scope::Link(DropReason::DipLinkLocal)
+    } else {
+        Scope::Global
+    })
+}
+
+/// The one's complement sum of a header without options: 0xffff if its checksum is right.
+#[inline]
+fn sum20(header: &[u8; IPV4_LEN]) -> u16 {
+    let mut sum = 0_u64;
+    for word in header.as_chunks::<4>().0 {
+        sum += u64::from(u32::from_ne_bytes(*word));
+    }
+    fold(sum)
+}
+
+fn sum(header: &[u8]) -> u16 {
+    let words = header.as_chunks::<2>().0.iter();
+    fold(words.map(|word| u64::from(u16::from_ne_bytes(*word))).sum())
+}
+
+/// Byte order does not matter to whether all ones come out (RFC 1071 2 B).
+fn fold(mut sum: u64) -> u16 {
+    sum = (sum & 0xffff_ffff) + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Ipv4Packet;
+
+    fn v4(source: [u8; 4], destination: [u8; 4]) -> [u8; 20] {
+        let mut header = [
+            0x45, 0, 0, 20, 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        header[12..16].copy_from_slice(&source);
+        header[16..].copy_from_slice(&destination);
+        Ipv4Packet::new_unchecked(&mut header).fill_checksum();
+        header
+    }
+
+    #[test]
+    fn every_single_bit_error_in_a_header_is_found() {
+        let mut good = [0; 60]; // whole whatever length a flipped bit claims
+        good[..20].copy_from_slice(&v4([10, 0, 0, 1], [10, 0, 1, 1]));
+        assert!(ipv4(&good).is_ok());
+        for bit in 0..160 {
+            let mut bad = good;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(ipv4(&bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn martians_have_names() {
+        use DropReason::*;
+        let host = [10, 0, 0, 1];
+        for (source, destination, reason) in [
+            ([0, 0, 0, 0], host, SipUnspecified),
+            ([0, 1, 2, 3], host, SipUnspecified),
+            ([127, 0, 0, 1], host, SipLoopback),
+            ([224, 0, 0, 1], host, SipMulticast),
+            ([239, 255, 255, 255], host, SipMulticast),
+            ([240, 0, 0, 1], host, SipClassE),
+            ([255, 255, 255, 255], host, SipBroadcast),
+            (host, host, SipEqualsDip),
+            (host, [127, 1, 1, 1], DipLoopback),
+            (host, [0, 0, 0, 0], NonRoutable),
+            (host, [255, 255, 255, 255], NonRoutable),
+            (host, [241, 0, 0, 1], NonRoutable),
+            (host, [225, 0, 0, 1], McDmacMismatch),
+        ] {
+            assert_eq!(
+                ipv4(&v4(source, destination)),
+                Err(reason),
+                "{source:?} {destination:?}"
+            );
+        }
+        for (source, destination, reason) in [
+            ([169, 254, 1, 1], host, SipLinkLocal),
+            (host, [169, 254, 1, 1], DipLinkLocal),
+        ] {
+            let packet = ipv4(&v4(source, destination)).unwrap();
+            assert_eq!(packet.scope, Scope::Link(reason));
+        }
+        assert_eq!(ipv4(&v4([169, 1, 1, 1], host)).unwrap().scope, Scope::Global);
+    }
+
+    #[test]
+    fn martians_of_ipv6_have_names() {
+        use DropReason::*;
+        let host = 0x2001_0db8_u128 << 96 | 1;
+        let local = 0xfd00_u128 << 112 | 1;
+        let header = |source: u128, destination: u128| {
+            let mut header = [0; 40];
+            (header[0], header[7]) = (0x60, 64);
+            header[8..24].copy_from_slice(&source.to_be_bytes());
+            header[24..].copy_from_slice(&destination.to_be_bytes());
+            header
+        };
+        for (source, destination, reason) in [
+            (0, host, SipUnspecified),
+            (1, host, SipLoopback),
+            (0xff02 << 112 | 1, host, SipMulticast),
+            (host, host, SipEqualsDip),
+            (host, 0, NonRoutable),
+            (host, 1, DipLoopback),
+            (host, 0xff05 << 112 | 1, McDmacMismatch),
+            (0xffff_0a00_0001, host, NonRoutable),
+            (host, 0xffff_0a00_0001, NonRoutable),
+        ] {
+            assert_eq!(
+                ipv6(&header(source, destination), 40),
+                Err(reason),
+                "{source:x} {destination:x}"
+            );
+        }
+        let scope = |source, destination| ipv6(&header(source, destination), 40).unwrap().scope;
+        assert_eq!(scope(0xfe80 << 112 | 1, host), Scope::Link(SipLinkLocal));
+        assert_eq!(scope(host, 0xfebf << 112 | 1), Scope::Link(DipLinkLocal));
+        assert_eq!(scope(local, host), Scope::Global);
+        assert_eq!(
+            ipv6(&header(host, local), 39),
+            Err(IpHeaderError),
+            "longer than its frame"
+        );
+    }
+
+    #[test]
+    fn options_are_part_of_the_checksum() {
+        let mut header = [0; 24];
+        header[..20].copy_from_slice(&v4([10, 0, 0, 1], [10, 0, 1, 1]));
+        (header[0], header[3], header[20]) = (0x46, 24, 0x94);
+        header[10..12].fill(0);
+        let right = !sum(&header);
+        header[10..12].copy_from_slice(&right.to_ne_bytes());
+        assert!(ipv4(&header).is_ok());
+        header[23] ^= 1;
+        assert_eq!(ipv4(&header), Err(DropReason::IpHeaderError));
+    }
+}

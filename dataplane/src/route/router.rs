@@ -1,0 +1,250 @@
+//! Layer 3 of a switch: interfaces, the current generation of routes, the neighbours.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::limit::RateLimit;
+use super::neighbour::{NeighbourId, Neighbours};
+use super::paths::{PathTable, seeded};
+use super::solicit::Question;
+use super::{Entry, Fib};
+use crate::bridge::Mac;
+use crate::config::{Attachment, InterfaceConfig, RoutingConfig, SwitchConfig};
+use crate::ids::{InterfaceId, LogicalPort, NextHopId};
+
+/// Frames for the switch itself that it takes per second, and at once.
+const CPU_FRAMES_PER_SECOND: u32 = 10_000;
+
+/// A router interface at work.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    pub(crate) mac: Mac,
+    pub(crate) mtu: u32,
+    pub(crate) attachment: Attachment,
+    pub(crate) addresses: Vec<IpNet>,
+    /// Something it stands on is up.
+    pub(crate) up: bool,
+}
+
+impl Interface {
+    fn new(config: &InterfaceConfig) -> Interface {
+        Interface {
+            mac: Mac::of_octets(config.mac),
+            mtu: config.mtu,
+            attachment: config.attachment,
+            addresses: config.addresses.clone(),
+            up: false,
+        }
+    }
+
+    /// Whether an address is its own.
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        self.addresses.iter().any(|own| own.addr() == address)
+    }
+
+    /// Whether another station's address belongs to one of its networks.
+    pub(crate) fn on_link(&self, address: IpAddr) -> bool {
+        let near = is_link_local(address) || self.addresses.iter().any(|own| own.contains(&address));
+        near && !self.has(address)
+    }
+
+    /// How to ask for a station: from the address of its own network, or else from any of its family.
+    pub(crate) fn question(&self, target: IpAddr) -> Option<Question> {
+        let family = |own: &&IpNet| own.addr().is_ipv4() == target.is_ipv4();
+        let near = self
+            .addresses
+            .iter()
+            .filter(family)
+            .find(|own| own.contains(&target));
+        let source = near.or_else(|| self.addresses.iter().find(family))?.addr();
+        match (source, target) {
+            (IpAddr::V4(source), IpAddr::V4(target)) => Some(Question::Arp { source, target }),
+            (IpAddr::V6(source), IpAddr::V6(target)) => Some(Question::Solicitation { source, target }),
+            _ => None,
+        }
+    }
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if Ipv6Addr::is_unicast_link_local(&v6))
+}
+
+/// What is found for a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hop {
+    /// The switch itself.
+    Local,
+    /// A neighbour; `None`: the table of neighbours is full.
+    Neighbour(InterfaceId, Option<NeighbourId>),
+    /// Routers, and none can be reached now.
+    Down,
+    /// Nowhere.
+    Blackhole,
+}
+
+#[derive(Debug)]
+pub(crate) struct Router {
+    pub(crate) interfaces: Vec<Interface>,
+    by_logical: Vec<Option<InterfaceId>>,
+    by_vlan: Vec<(u16, InterfaceId)>,
+    pub(crate) fib: Arc<Fib>,
+    paths: PathTable,
+    resilient_buckets: Option<u16>,
+    /// For each next hop of the FIB.
+    hops: Vec<(InterfaceId, Option<NeighbourId>)>,
+    pub(crate) neighbours: Neighbours,
+    hash_seed: u64,
+    pub(crate) icmp_limit: RateLimit,
+    pub(crate) cpu_limit: RateLimit,
+}
+
+impl Router {
+    /// All interfaces down.
+    pub(crate) fn new(config: &SwitchConfig) -> Router {
+        let routing = &config.routing;
+        let mut router = Router {
+            interfaces: Vec::new(),
+            by_logical: Vec::new(),
+            by_vlan: Vec::new(),
+            fib: Arc::new(Fib::default()),
+            paths: PathTable::new(&Fib::default(), None, |_| false),
+            resilient_buckets: None,
+            hops: Vec::new(),
+            neighbours: Neighbours::new(routing.neighbours_max, routing.hold_frames),
+            hash_seed: 0,
+            icmp_limit: RateLimit::new(0),
+            cpu_limit: RateLimit::new(CPU_FRAMES_PER_SECOND),
+        };
+        router.configure(config);
+        router
+    }
+
+    /// Interfaces that `config` changes, or that only the current configuration has: what is known behind them is void.
+    pub(crate) fn changed_by(&self, config: &RoutingConfig) -> Vec<InterfaceId> {
+        let same = |(index, old): &(usize, &Interface)| {
+            let new = config.interfaces.get(*index);
+            new.is_some_and(|new| new.attachment == old.attachment && new.addresses == old.addresses)
+        };
+        let all = self.interfaces.iter().enumerate();
+        all.filter(|place| !same(place))
+            .map(|(index, _)| InterfaceId(index as u16))
+            .collect()
+    }
+
+    /// Takes a new configuration; routes are taken by [`Router::set_fib`].
+    pub(crate) fn configure(&mut self, config: &SwitchConfig) {
+        let routing = &config.routing;
+        let was_up: Vec<bool> = self.interfaces.iter().map(|interface| interface.up).collect();
+        self.interfaces = routing.interfaces.iter().map(Interface::new).collect();
+        for (interface, up) in self.interfaces.iter_mut().zip(was_up) {
+            interface.up = up;
+        }
+        self.by_logical = vec![None; config.ports.len() + config.lags.len()];
+        self.by_vlan.clear();
+        for (index, interface) in routing.interfaces.iter().enumerate() {
+            let id = InterfaceId(index as u16);
+            match interface.attachment {
+                Attachment::Port(port) => self.by_logical[usize::from(port)] = Some(id),
+                Attachment::Lag(lag) => self.by_logical[config.ports.len() + usize::from(lag)] = Some(id),
+                Attachment::Vlan(vlan) => self.by_vlan.push((vlan, id)),
+                Attachment::Loopback => {}
+            }
+        }
+        self.by_vlan.sort_unstable();
+        self.hash_seed = routing.hash_seed;
+        self.icmp_limit = RateLimit::new(routing.icmp_errors_per_second);
+        self.resilient_buckets = routing.resilient_buckets;
+        self.neighbours
+            .set_limits(routing.neighbours_max, routing.hold_frames);
+        self.neighbours.untell_all();
+        for told in &routing.neighbours {
+            self.neighbours.tell(told.interface, told.address, told.mac);
+        }
+        self.neighbours.sweep();
+    }
+
+    /// Makes `fib` the current generation; returns the one before.
+    pub(crate) fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
+        let old = core::mem::replace(&mut self.fib, fib);
+        let (fib, interfaces) = (&self.fib, &self.interfaces);
+        let live = |hop: NextHopId| up(interfaces, fib.next_hops()[hop.index()].interface);
+        self.paths.succeed(&old, fib, self.resilient_buckets, live);
+        self.neighbours.unpin_all();
+        self.hops.clear();
+        for hop in fib.next_hops() {
+            let neighbour = self.neighbours.enter(hop.interface, hop.address);
+            if let Some(id) = neighbour {
+                self.neighbours.pin(id);
+            }
+            self.hops.push((hop.interface, neighbour));
+        }
+        self.neighbours.sweep();
+        old
+    }
+
+    /// Some interface went up or down: chooses anew among the next hops that live.
+    pub(crate) fn refresh_paths(&mut self) {
+        let (fib, interfaces) = (&self.fib, &self.interfaces);
+        let live = |hop: NextHopId| up(interfaces, fib.next_hops()[hop.index()].interface);
+        self.paths.set_live(fib, live);
+    }
+
+    /// The next hops behind an interface.
+    pub(crate) fn hops_behind(&self, interface: InterfaceId) -> Vec<NeighbourId> {
+        let behind = self.hops.iter().filter(|(of, _)| *of == interface);
+        behind.filter_map(|(_, neighbour)| *neighbour).collect()
+    }
+
+    /// The interface that a port or LAG is.
+    #[inline]
+    pub(crate) fn of_logical(&self, logical: LogicalPort) -> Option<InterfaceId> {
+        self.by_logical[logical.index()]
+    }
+
+    /// The interface of a VLAN.
+    #[inline]
+    pub(crate) fn of_vlan(&self, vlan: u16) -> Option<InterfaceId> {
+        if self.by_vlan.is_empty() {
+            return None;
+        }
+        let found = self.by_vlan.binary_search_by_key(&vlan, |(id, _)| *id).ok()?;
+        Some(self.by_vlan[found].1)
+    }
+
+    #[inline]
+    pub(crate) fn interface(&self, id: InterfaceId) -> &Interface {
+        &self.interfaces[id.index()]
+    }
+
+    /// Who is next on the way that `entry` says.
+    #[inline]
+    pub(crate) fn hop(&mut self, entry: Entry, destination: IpAddr, flow_hash: u32) -> Hop {
+        match entry {
+            Entry::NextHop(id) => self.via(id),
+            Entry::Group(group) => match self.paths.select(group, seeded(flow_hash, self.hash_seed)) {
+                Some(id) => self.via(id),
+                None => Hop::Down,
+            },
+            Entry::Connected(interface) => Hop::Neighbour(
+                interface,
+                self.neighbours
+                    .find(interface, destination)
+                    .or_else(|| self.neighbours.enter(interface, destination)),
+            ),
+            Entry::Local => Hop::Local,
+            Entry::Blackhole => Hop::Blackhole,
+        }
+    }
+
+    #[inline]
+    fn via(&self, id: NextHopId) -> Hop {
+        let (interface, neighbour) = self.hops[id.index()];
+        Hop::Neighbour(interface, neighbour)
+    }
+}
+
+fn up(interfaces: &[Interface], id: InterfaceId) -> bool {
+    interfaces.get(id.index()).is_some_and(|interface| interface.up)
+}

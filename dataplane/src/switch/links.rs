@@ -1,0 +1,131 @@
+//! Links that come up and go down, and what stands on them: LAGs, router interfaces, next hops.
+
+use super::Switch;
+use crate::config::Attachment;
+use crate::drops::DropReason;
+use crate::frame::Store;
+use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
+use crate::outputs::{Drop, Outputs};
+use crate::time::Picos;
+
+impl Switch {
+    /// The link of a port came up or went down. Frames that wait on a port that goes down are dropped.
+    pub fn set_link<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        up: bool,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let state = &mut self.ports[port.index()];
+        if state.link_up == up {
+            return;
+        }
+        state.link_up = up;
+        state.up = state.admin_up && up;
+        if up {
+            state.generator.announce();
+            self.kick(now, port, store, outputs);
+        } else {
+            self.bring_down(now, port, store, outputs);
+        }
+        self.links_changed(now, store, outputs);
+    }
+
+    pub(super) fn bring_down<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let state = &mut self.ports[port.index()];
+        state.receiver.release(now, 0);
+        state.refresh_paused_queues();
+        state.generator.forget_peer();
+        state.scheduler.forget_deficits();
+        state.backlog = 0;
+        while let Some(frame) = state.control.pop_front() {
+            store.release(frame);
+        }
+        for queue in 0..PRIORITIES {
+            while let Some(&frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
+                self.release(&frame, QueueId::new(port, queue as u8));
+                store.release(frame.frame);
+                self.ports[port.index()].count_drop(&Drop {
+                    reason: DropReason::PortFlushed,
+                    port,
+                    tc: frame.tc,
+                    mac_len: frame.mac_len,
+                    refusal: None,
+                });
+            }
+        }
+        self.resume_groups(now, store, outputs);
+    }
+
+    /// Some link, LAG or interface may have changed: what stands on them follows.
+    pub(super) fn links_changed<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+        self.lags.refresh(|port| self.ports[port.index()].up);
+        for index in 0..self.ports.len() {
+            let port = PortId(index as u16);
+            let logical = self.lags.logical(port);
+            self.ports[index].lag_down = logical != LogicalPort(port.0) && !self.logical_up(logical);
+        }
+        self.were_up.resize(self.ports.len() + self.lags.count(), false);
+        for index in 0..self.were_up.len() {
+            let logical = LogicalPort(index as u16);
+            let up = self.logical_up(logical);
+            if core::mem::replace(&mut self.were_up[index], up) && !up {
+                self.fdb.flush_port(logical);
+            }
+        }
+        let mut changed = false;
+        for index in 0..self.router.interfaces.len() {
+            let up = self.stands(self.router.interfaces[index].attachment);
+            if core::mem::replace(&mut self.router.interfaces[index].up, up) == up {
+                continue;
+            }
+            changed = true;
+            if !up {
+                self.lose_neighbours(now, InterfaceId(index as u16), store, outputs);
+            }
+        }
+        if changed {
+            self.router.refresh_paths();
+        }
+        self.look_for_hops(now, store, outputs);
+    }
+
+    /// Has the next hops of routes looked for before the first packet wants them.
+    pub(super) fn look_for_hops<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+        for index in 0..self.router.interfaces.len() {
+            if self.router.interfaces[index].up {
+                for hop in self.router.hops_behind(InterfaceId(index as u16)) {
+                    self.router.neighbours.look_for(now, hop);
+                }
+            }
+        }
+        self.ask_neighbours(now, store, outputs);
+    }
+
+    fn logical_up(&self, logical: LogicalPort) -> bool {
+        match logical.index().checked_sub(self.ports.len()) {
+            None => self.ports[logical.index()].up,
+            Some(group) => self.lags.group_up(group),
+        }
+    }
+
+    fn stands(&self, attachment: Attachment) -> bool {
+        match attachment {
+            Attachment::Port(port) => self.logical_up(LogicalPort(port)),
+            Attachment::Lag(lag) => self.lags.group_up(usize::from(lag)),
+            Attachment::Vlan(vlan) => {
+                let mut members = self.vlans.members(vlan).iter();
+                members.any(|&member| self.logical_up(member))
+            }
+            Attachment::Loopback => true,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Frames that wait for a neighbour, and the questions that find it.
+
+use super::Switch;
+use super::ingress::Transit;
+use crate::drops::DropReason;
+use crate::frame::Store;
+use crate::ids::InterfaceId;
+use crate::outputs::{Outputs, PuntReason, Verdict};
+use crate::route::{Due, Held, NeighbourId};
+use crate::time::Picos;
+
+impl Switch {
+    /// Keeps a frame until its neighbour is found, and has it looked for.
+    #[cold]
+    pub(super) fn hold<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        neighbour: NeighbourId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let verdict = match self.router.neighbours.hold(neighbour, transit.held()) {
+            Ok(()) => Verdict::Held,
+            Err(_) => self.refuse(transit, DropReason::UnresolvedNextHop, store, outputs),
+        };
+        self.look_for(transit.now, neighbour, store, outputs);
+        verdict
+    }
+
+    /// Has a neighbour looked for from now on.
+    pub(super) fn look_for<S: Store>(
+        &mut self,
+        now: Picos,
+        neighbour: NeighbourId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        self.router.neighbours.look_for(now, neighbour);
+        self.ask_neighbours(now, store, outputs);
+    }
+
+    /// Does what is due about neighbours, and asks to be called when more is.
+    pub(super) fn ask_neighbours<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+        while let Some(due) = self.router.neighbours.take_due(now) {
+            match due {
+                Due::Solicit(id) => self.solicit(now, id, store, outputs),
+                Due::Failed(id) => {
+                    self.give_up(now, id, DropReason::UnresolvedNextHop, store, outputs);
+                    self.router.neighbours.forget(id);
+                }
+            }
+        }
+        let next = self.router.neighbours.next_due();
+        self.timers.arm_neighbours(next, outputs);
+    }
+
+    /// Asks for a neighbour once. Where there is no way or no slot for the question, the next one may have more luck.
+    fn solicit<S: Store>(&mut self, now: Picos, id: NeighbourId, store: &mut S, outputs: &mut Outputs) {
+        let (interface, target) = (
+            self.router.neighbours.interface(id),
+            self.router.neighbours.address(id),
+        );
+        let out = self.router.interface(interface);
+        let known = self.router.neighbours.resolved(id).map(|(mac, _)| mac);
+        let Some(question) = out.question(target).filter(|_| out.up) else {
+            return;
+        };
+        let mac = out.mac.octets();
+        let Some(frame) = store.allocate(question.frame_len()) else {
+            return;
+        };
+        question.emit(mac, known, store.prefix_mut(frame));
+        if let Err(frame) = self.send_on(now, interface, frame, store, outputs) {
+            store.release(frame);
+        }
+    }
+
+    /// Forwards the frames of neighbours that have just been heard.
+    #[cold]
+    pub(super) fn let_go<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+        while let Some(id) = self.found.pop() {
+            for _ in 0..self.router.neighbours.held_for(id) {
+                let Some(held) = self.router.neighbours.take_held(id) else {
+                    break;
+                };
+                self.resume(now, &held, store, outputs);
+            }
+        }
+        let next = self.router.neighbours.next_due();
+        self.timers.arm_neighbours(next, outputs);
+    }
+
+    /// Takes a held frame up again where it was left: routes may have changed meanwhile.
+    fn resume<S: Store>(&mut self, now: Picos, held: &Held, store: &mut S, outputs: &mut Outputs) {
+        match (held.from, held.interface) {
+            (Some(from), Some(interface)) => {
+                let mut transit = self.transit(now, from, held.frame, held.frame_len, &held.parsed);
+                let way = self.route(&mut transit, interface, store);
+                self.send_on_its_way(&mut transit, way, store, outputs);
+            }
+            _ => {
+                if let Err(frame) = self.originate(now, held.interface, held.frame, store, outputs) {
+                    store.release(frame);
+                }
+            }
+        }
+    }
+
+    /// Drops the frames that wait for a neighbour.
+    fn give_up<S: Store>(
+        &mut self,
+        now: Picos,
+        id: NeighbourId,
+        reason: DropReason,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        while let Some(held) = self.router.neighbours.take_held(id) {
+            let Some(from) = held.from else {
+                store.release(held.frame);
+                continue;
+            };
+            let mut transit = self.transit(now, from, held.frame, held.frame_len, &held.parsed);
+            transit.interface = held.interface;
+            transit.tell = Some(PuntReason::HostUnreachable);
+            self.refuse(&transit, reason, store, outputs);
+        }
+    }
+
+    /// Forgets the neighbours behind an interface that is gone or down, with the frames that wait for them.
+    pub(super) fn lose_neighbours<S: Store>(
+        &mut self,
+        now: Picos,
+        interface: InterfaceId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        for id in self.router.neighbours.dynamic_behind(interface) {
+            self.give_up(now, id, DropReason::L3EgressLinkDown, store, outputs);
+            self.router.neighbours.forget(id);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Frames of the switch's own: what stands behind the CPU port sends, and what the router asks.
+
+use super::Switch;
+use super::ingress::{FLOOD_PREFIX_BYTES, edit_tag};
+use crate::bridge::Mac;
+use crate::config::Attachment;
+use crate::egress::{Charge, QueuedFrame};
+use crate::frame::{Handle, Store};
+use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
+use crate::outputs::Outputs;
+use crate::parse::{self, Payload};
+use crate::route::packet::{self, Destination};
+use crate::route::{Held, Hop};
+use crate::time::Picos;
+use crate::wire::ETHERNET_LEN;
+
+/// The queue of the switch's own frames: SONiC's network control.
+const OWN_QUEUE: u8 = 7;
+
+impl Switch {
+    /// Sends a frame of the switch's own by `queue` of `port`; it is charged to no priority group. Gives the frame
+    /// back if the port is down or the frame table full.
+    pub fn inject<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        queue: u8,
+        frame: Handle,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), Handle> {
+        if !self.ports[port.index()].up || self.frames.room() == 0 {
+            return Err(frame);
+        }
+        let queue = usize::from(queue) % PRIORITIES;
+        let id = QueueId::new(port, queue as u8);
+        let mac_len = self.ports[port.index()].link.mac_len(store.frame_len(frame));
+        let cells = self.mmu.cells(mac_len);
+        let Ok(plan) = self.mmu.plan_egress(id, cells, true) else {
+            return Err(frame);
+        };
+        self.mmu.commit_egress(id, plan);
+        let queued = QueuedFrame {
+            frame,
+            mac_len,
+            cells,
+            charge: Charge::None,
+            ready_at: now,
+            tc: 0,
+            l3_offset: 14,
+            payload: Payload::Other,
+            ecn_capable: false,
+            mark: false,
+        };
+        self.frames.push(port.index() * PRIORITIES + queue, queued);
+        self.ports[port.index()].backlog |= 1 << queue;
+        self.kick(now, port, store, outputs);
+        Ok(())
+    }
+
+    /// Sends an untagged Ethernet frame of the switch's own by a router interface: out of its port, a member of its LAG, or
+    /// the ports of its VLAN behind which the destination may be. Gives the frame back if there is no such port.
+    pub fn send_on<S: Store>(
+        &mut self,
+        now: Picos,
+        interface: InterfaceId,
+        frame: Handle,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), Handle> {
+        let Some(out) = self.router.interfaces.get(interface.index()) else {
+            return Err(frame);
+        };
+        match out.attachment {
+            Attachment::Port(port) => self.send_own(now, LogicalPort(port), None, frame, store, outputs),
+            Attachment::Lag(lag) => self.send_own(now, self.lags.group(lag), None, frame, store, outputs),
+            Attachment::Vlan(vlan) => self.send_in_vlan(now, vlan, frame, store, outputs),
+            Attachment::Loopback => Err(frame),
+        }
+    }
+
+    fn send_in_vlan<S: Store>(
+        &mut self,
+        now: Picos,
+        vlan: u16,
+        frame: Handle,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), Handle> {
+        let Some((destination, _)) = Mac::of_frame(store.prefix(frame)) else {
+            return Err(frame);
+        };
+        if let Some(to) = self.fdb.lookup(now, vlan, destination) {
+            return self.send_own(now, to, Some(vlan), frame, store, outputs);
+        }
+        for index in 0..self.vlans.members(vlan).len() {
+            let to = self.vlans.members(vlan)[index];
+            // A copy that finds no slot or no port is one station less that hears it, as with any flooded frame.
+            if let Some(copy) = store.copy(frame, FLOOD_PREFIX_BYTES)
+                && let Err(copy) = self.send_own(now, to, Some(vlan), copy, store, outputs)
+            {
+                store.release(copy);
+            }
+        }
+        store.release(frame);
+        Ok(())
+    }
+
+    fn send_own<S: Store>(
+        &mut self,
+        now: Picos,
+        to: LogicalPort,
+        vlan: Option<u16>,
+        frame: Handle,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), Handle> {
+        let flow_hash = parse::parse_prefix(store.prefix(frame), store.frame_len(frame) as usize).flow_hash;
+        let Some(port) = self.lags.select(to, flow_hash) else {
+            return Err(frame);
+        };
+        if let Some(vlan) = vlan {
+            let Some(edit) = self.vlans.own_egress(to, vlan) else {
+                return Err(frame);
+            };
+            edit_tag(edit, frame, ETHERNET_LEN as u8, store);
+        }
+        self.inject(now, port, OWN_QUEUE, frame, store, outputs)
+    }
+
+    /// Routes a packet of the switch's own. `frame` begins with an untagged Ethernet header whose ethertype is set; its
+    /// addresses are filled in here. A link-local destination is behind `interface`. Gives the frame back if there is no
+    /// way, the packet is too long, or it is for the switch itself.
+    pub fn originate<S: Store>(
+        &mut self,
+        now: Picos,
+        interface: Option<InterfaceId>,
+        frame: Handle,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), Handle> {
+        let frame_len = store.frame_len(frame);
+        let prefix = store.prefix(frame);
+        let parsed = parse::parse_prefix(prefix, frame_len as usize);
+        let l3 = prefix.get(ETHERNET_LEN..).unwrap_or(&[]);
+        let packet = match parsed.payload {
+            Payload::Ipv4 => packet::ipv4(l3),
+            Payload::Ipv6 => packet::ipv6(l3, frame_len - ETHERNET_LEN as u32),
+            _ => return Err(frame),
+        };
+        let Ok(packet) = packet else { return Err(frame) };
+        let address = packet.destination.address();
+        let hop = match (packet.scope, interface) {
+            (packet::Scope::Link(_), Some(interface))
+                if self.router.interface(interface).on_link(address) =>
+            {
+                Hop::Neighbour(interface, self.router.neighbours.enter(interface, address))
+            }
+            _ => {
+                let entry = match packet.destination {
+                    Destination::V4(address) => self.router.fib.lookup_v4(address),
+                    Destination::V6(address) => self.router.fib.lookup_v6(address),
+                };
+                let Some(entry) = entry else { return Err(frame) };
+                self.router.hop(entry, address, parsed.flow_hash)
+            }
+        };
+        let Hop::Neighbour(egress, Some(neighbour)) = hop else {
+            return Err(frame);
+        };
+        let out = self.router.interface(egress);
+        if !out.up || packet.len > out.mtu {
+            return Err(frame);
+        }
+        let Some((mac, _)) = self.router.neighbours.resolved(neighbour) else {
+            let held = Held {
+                from: None,
+                interface,
+                frame,
+                frame_len,
+                parsed,
+            };
+            if self.router.neighbours.hold(neighbour, held).is_err() {
+                return Err(frame);
+            }
+            self.look_for(now, neighbour, store, outputs);
+            return Ok(());
+        };
+        let source = out.mac.octets();
+        if let Some(addresses) = store.prefix_mut(frame).first_chunk_mut::<12>() {
+            addresses[..6].copy_from_slice(&mac);
+            addresses[6..].copy_from_slice(&source);
+        }
+        self.send_on(now, egress, frame, store, outputs)
+    }
+}

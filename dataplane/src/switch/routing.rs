@@ -1,0 +1,312 @@
+//! The way of a packet through the router: from its ingress interface to its next hop, or into the CPU port.
+
+use super::Switch;
+use super::ingress::{Rewrite, Transit, Way};
+use crate::bridge::Mac;
+use crate::config::Attachment;
+use crate::drops::DropReason;
+use crate::frame::Store;
+use crate::ids::{InterfaceId, LogicalPort};
+use crate::outputs::{Punt, PuntReason};
+use crate::parse::Payload;
+use crate::route::packet::{self, Destination, Packet, Scope};
+use crate::route::{Hop, NeighbourId, Talk, read_arp, read_discovery};
+use crate::wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
+
+use super::ingress::FLOOD_PREFIX_BYTES;
+
+impl Switch {
+    /// A frame on a port or LAG that is a router interface.
+    #[inline]
+    pub(super) fn arrive_at_router<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        destination: Mac,
+        store: &S,
+    ) -> Result<Way, DropReason> {
+        if !self.vlans.untagged(transit.logical, transit.parsed.tag) {
+            return Err(DropReason::IngressVlanFilter);
+        }
+        if destination == self.router.interface(interface).mac {
+            return self.route(transit, interface, store);
+        }
+        self.not_addressed(transit, interface, destination, store)
+    }
+
+    /// A frame on a routed port that is not addressed to the router alone.
+    #[cold]
+    fn not_addressed<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        destination: Mac,
+        store: &S,
+    ) -> Result<Way, DropReason> {
+        if !destination.is_group() {
+            return Err(DropReason::NotToRouter);
+        }
+        transit.interface = Some(interface);
+        let l3 = layer3(transit, store);
+        if let Some(talk) = talk(transit, store) {
+            return self.converse(transit, interface, talk);
+        }
+        let unicast = match transit.parsed.payload {
+            Payload::Ipv4 => l3.get(16).is_some_and(|first| (1..224).contains(first)),
+            Payload::Ipv6 => l3.get(24).is_some_and(|first| *first != 0xff),
+            _ => false,
+        };
+        Err(if unicast {
+            DropReason::UcDipMcDmac
+        } else {
+            DropReason::NonRoutable
+        })
+    }
+
+    /// The way of a frame addressed to the router.
+    #[inline]
+    pub(super) fn route<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        store: &S,
+    ) -> Result<Way, DropReason> {
+        transit.interface = Some(interface);
+        let l3 = layer3(transit, store);
+        let l3_offset = u32::from(transit.parsed.l3_offset);
+        // A tag behind the outer one, or one of another TPID, would travel on as if it belonged to the packet.
+        let tagged = self.vlans.recognises(transit.logical, transit.parsed.tag);
+        if l3_offset != (ETHERNET_LEN + if tagged { TAG_LEN } else { 0 }) as u32 {
+            return Err(DropReason::NoL3Header);
+        }
+        let packet = match transit.parsed.payload {
+            Payload::Ipv4 => packet::ipv4(l3)?,
+            Payload::Ipv6 => packet::ipv6(l3, transit.frame_len - l3_offset)?,
+            _ => return self.no_ip(transit, interface, store),
+        };
+        if let Scope::Link(reason) = packet.scope {
+            return self.link_scope(transit, interface, &packet, reason, store);
+        }
+        let (entry, missing) = match packet.destination {
+            Destination::V4(address) => (self.router.fib.lookup_v4(address), DropReason::Lpm4Miss),
+            Destination::V6(address) => (self.router.fib.lookup_v6(address), DropReason::Lpm6Miss),
+        };
+        let Some(entry) = entry else {
+            transit.tell = Some(PuntReason::NetUnreachable);
+            return Err(missing);
+        };
+        let address = packet.destination.address();
+        match self.router.hop(entry, address, transit.parsed.flow_hash) {
+            Hop::Neighbour(egress, neighbour) => self.forward(transit, &packet, egress, neighbour),
+            Hop::Local => self.deliver(transit, interface, store),
+            Hop::Down => Err(DropReason::L3EgressLinkDown),
+            Hop::Blackhole => Err(DropReason::BlackholeRoute),
+        }
+    }
+
+    #[inline]
+    fn forward(
+        &mut self,
+        transit: &mut Transit,
+        packet: &Packet,
+        egress: InterfaceId,
+        neighbour: Option<NeighbourId>,
+    ) -> Result<Way, DropReason> {
+        if packet.ttl <= 1 {
+            transit.tell = Some(PuntReason::TimeExceeded);
+            return Err(DropReason::Ttl);
+        }
+        let out = self.router.interface(egress);
+        if !out.up {
+            return Err(DropReason::L3EgressLinkDown);
+        }
+        if packet.len > out.mtu {
+            transit.tell = packet.tell_too_big.then_some(PuntReason::TooBig { mtu: out.mtu });
+            return Err(DropReason::ExceedsL3Mtu);
+        }
+        let Some(neighbour) = neighbour else {
+            return Err(DropReason::UnresolvedNextHop);
+        };
+        let Some((mac, heard_behind)) = self.router.neighbours.resolved(neighbour) else {
+            return Ok(Way::Hold(neighbour));
+        };
+        transit.rewrite = Some(Rewrite {
+            destination: mac,
+            source: out.mac.octets(),
+        });
+        self.towards(transit, out.attachment, Mac::of_octets(mac), heard_behind)
+    }
+
+    /// The port, LAG or VLAN by which a neighbour is reached.
+    #[inline]
+    fn towards(
+        &self,
+        transit: &mut Transit,
+        attachment: Attachment,
+        mac: Mac,
+        heard_behind: Option<LogicalPort>,
+    ) -> Result<Way, DropReason> {
+        transit.vlan = None;
+        match attachment {
+            Attachment::Port(port) => Ok(Way::Unicast(LogicalPort(port))),
+            Attachment::Lag(lag) => Ok(Way::Unicast(self.lags.group(lag))),
+            Attachment::Vlan(vlan) => {
+                transit.vlan = Some(vlan);
+                let behind = self.fdb.lookup(transit.now, vlan, mac);
+                let member = |port: &LogicalPort| self.vlans.members(vlan).contains(port);
+                match behind.or(heard_behind.filter(member)) {
+                    Some(to) => Ok(Way::Unicast(to)),
+                    None => Ok(Way::Flood),
+                }
+            }
+            Attachment::Loopback => Err(DropReason::NonRoutable),
+        }
+    }
+
+    /// What the router gets beside IP: ARP, and frames that only look like IP.
+    #[cold]
+    fn no_ip<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        store: &S,
+    ) -> Result<Way, DropReason> {
+        if let Some(talk) = talk(transit, store) {
+            return self.converse(transit, interface, talk);
+        }
+        Err(match ethertype(transit, store) {
+            Some(ETHERTYPE_IPV4 | ETHERTYPE_IPV6) => DropReason::IpHeaderError,
+            _ => DropReason::NoL3Header,
+        })
+    }
+
+    /// A packet with a link-local address: for the router itself, or it ends here.
+    #[cold]
+    fn link_scope<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        packet: &Packet,
+        reason: DropReason,
+        store: &S,
+    ) -> Result<Way, DropReason> {
+        let own = |address| self.router.interface(interface).has(address) || self.is_own(address);
+        match own(packet.destination.address()) {
+            true => self.deliver(transit, interface, store),
+            false => Err(reason),
+        }
+    }
+
+    fn is_own(&self, address: std::net::IpAddr) -> bool {
+        self.router
+            .interfaces
+            .iter()
+            .any(|interface| interface.has(address))
+    }
+
+    /// A packet to an address of the switch.
+    #[cold]
+    fn deliver<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        store: &S,
+    ) -> Result<Way, DropReason> {
+        match talk(transit, store) {
+            Some(talk) => self.converse(transit, interface, talk),
+            None if !self.cpu_attached => Err(DropReason::DipLocal),
+            None => self.hand_over(transit, PuntReason::Local),
+        }
+    }
+
+    /// ARP or neighbour discovery on a routed port, or to the router alone: learnt from, then answered or done with.
+    fn converse(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        talk: Talk,
+    ) -> Result<Way, DropReason> {
+        match self.listen(transit, interface, talk) && self.cpu_attached {
+            true => self.hand_over(transit, PuntReason::Neighbour),
+            false => Ok(Way::Consumed),
+        }
+    }
+
+    fn hand_over(&mut self, transit: &Transit, reason: PuntReason) -> Result<Way, DropReason> {
+        match self.router.cpu_limit.allow(transit.now) {
+            true => Ok(Way::Cpu(reason)),
+            false => Err(DropReason::CpuRate),
+        }
+    }
+
+    /// A group frame in a VLAN that has a router interface: it is flooded like any other, and the router listens. What asks
+    /// for an address of the router goes to the CPU as a copy.
+    #[cold]
+    pub(super) fn overhear<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        store: &mut S,
+        punts: &mut Vec<Punt>,
+    ) {
+        let Some(talk) = talk(transit, store) else {
+            return;
+        };
+        let asked = self.listen(transit, interface, talk) && self.cpu_attached;
+        if asked
+            && self.router.cpu_limit.allow(transit.now)
+            && let Some(copy) = store.copy(transit.frame, FLOOD_PREFIX_BYTES)
+        {
+            punts.push(Punt {
+                port: transit.from,
+                interface: Some(interface),
+                reason: PuntReason::Neighbour,
+                frame: copy,
+                l3_offset: transit.parsed.l3_offset,
+            });
+        }
+    }
+
+    /// Learns from ARP and neighbour discovery; whether the router is asked for an address of its own.
+    fn listen(&mut self, transit: &Transit, interface: InterfaceId, talk: Talk) -> bool {
+        let heard_on = self.router.interface(interface);
+        let asked = talk.question && heard_on.has(talk.target);
+        if let Some((address, mac)) = talk.sender
+            && heard_on.on_link(address)
+        {
+            let found = self.router.neighbours.heard(
+                transit.now,
+                interface,
+                address,
+                mac,
+                transit.logical,
+                // Who asks for us will be answered, and who answers was asked.
+                !asked,
+            );
+            self.found.extend(found);
+        }
+        asked
+    }
+}
+
+/// From the layer-3 header on.
+fn layer3<'a, S: Store>(transit: &Transit, store: &'a S) -> &'a [u8] {
+    let prefix = store.prefix(transit.frame);
+    prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[])
+}
+
+fn ethertype<S: Store>(transit: &Transit, store: &S) -> Option<u16> {
+    let at = usize::from(transit.parsed.l3_offset).checked_sub(2)?;
+    let octets = store.prefix(transit.frame).get(at..)?.first_chunk()?;
+    Some(u16::from_be_bytes(*octets))
+}
+
+/// What a frame says about who is where, if it does.
+fn talk<S: Store>(transit: &Transit, store: &S) -> Option<Talk> {
+    let l3 = layer3(transit, store);
+    match (transit.parsed.payload, ethertype(transit, store)) {
+        (Payload::Ipv6, _) => read_discovery(l3),
+        (Payload::Other, Some(ETHERTYPE_ARP)) => read_arp(l3),
+        _ => None,
+    }
+}

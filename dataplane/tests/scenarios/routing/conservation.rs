@@ -1,0 +1,241 @@
+//! A router under everything at once: what comes in goes out, is dropped and counted, waits, or was for the switch.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use xoff_dataplane::config::{
+    Attachment, Bridging, LagConfig, SwitchConfig, Tagging, VlanConfig, VlanMember,
+};
+use xoff_dataplane::{DropReason, Picos, PortId, Store, Verdict};
+
+use crate::support::Harness;
+use crate::support::config::{self, ROUTER, interface};
+use crate::support::frames::{mac, tagged};
+use crate::support::packets::{arp, discovery, frame, refresh_checksum, udp4, udp6};
+
+const PORTS: u16 = 6;
+
+/// Ports 0 and 1 routed, 2 and 3 in VLAN 100 with an interface, 4 and 5 a routed LAG; a default route over two.
+fn mixed(resilient: Option<u16>, hops: &[(u16, &str)]) -> SwitchConfig {
+    let mut config = config::switch(usize::from(PORTS));
+    config.lags = vec![LagConfig {
+        name: "PortChannel1".into(),
+        admin_up: true,
+        min_links: 1,
+        members: vec![4, 5],
+    }];
+    let member = |port, tagging| VlanMember { port, tagging };
+    config.bridging = Bridging::Vlans(vec![VlanConfig {
+        id: 100,
+        members: vec![member(2, Tagging::Untagged), member(3, Tagging::Tagged)],
+    }]);
+    let attachments = [
+        ("Ethernet0", Attachment::Port(0)),
+        ("Ethernet1", Attachment::Port(1)),
+        ("Vlan100", Attachment::Vlan(100)),
+        ("PortChannel1", Attachment::Lag(0)),
+    ];
+    for (n, (name, attachment)) in attachments.into_iter().enumerate() {
+        let addresses = [
+            format!("10.0.{n}.1/24"),
+            format!("2001:db8:{n}::1/64"),
+            "fe80::1/64".to_owned(),
+        ];
+        interface(
+            &mut config,
+            name,
+            attachment,
+            &addresses.each_ref().map(String::as_str),
+        );
+    }
+    config.routing.neighbours_max = 40;
+    config.routing.hold_frames = 4;
+    config.routing.resilient_buckets = resilient;
+    config.routing.interfaces[1].mtu = 600;
+    config::routes(
+        &mut config,
+        &[
+            ("0.0.0.0/0", config::via(hops)),
+            ("198.51.100.0/24", xoff_dataplane::route::Target::Blackhole),
+        ],
+    );
+    config
+}
+
+struct Dice(Xoshiro256PlusPlus);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0.next_u64() % n
+    }
+
+    fn address(&mut self) -> (u64, u64) {
+        (self.below(5), 1 + self.below(12))
+    }
+}
+
+fn any_frame(dice: &mut Dice, port: u16) -> Vec<u8> {
+    let from = mac(port as u8);
+    let ((net, host), (own, me)) = (dice.address(), dice.address());
+    let dst4 = if net == 4 {
+        format!("198.51.{}.7", 98 + host % 4)
+    } else {
+        format!("10.0.{net}.{host}")
+    };
+    let (src4, payload) = (format!("10.0.{}.{me}", own % 4), dice.below(900) as usize);
+    let ttl = [0, 1, 2, 64][dice.below(4) as usize];
+    let to = if dice.below(8) == 0 {
+        mac(dice.below(6) as u8)
+    } else {
+        ROUTER
+    };
+    let mut bytes = match dice.below(10) {
+        0 => frame(
+            [0xff; 6],
+            from,
+            0x0806,
+            &arp(1 + dice.below(2) as u8, (from, &src4), (from, &dst4)),
+        ),
+        1 => {
+            let (own, target) = (
+                format!("2001:db8:{}::{me}", own % 4),
+                format!("2001:db8:{net}::{host}"),
+            );
+            let kind = 135 + dice.below(2) as u8;
+            frame(
+                [0x33, 0x33, 0xff, 0, 0, host as u8],
+                from,
+                0x86dd,
+                &discovery(kind, &own, &target, &target, from),
+            )
+        }
+        2 | 3 => {
+            let (own, target) = (
+                format!("2001:db8:{}::{me}", own % 4),
+                format!("2001:db8:{net}::{host}"),
+            );
+            frame(to, from, 0x86dd, &udp6(&own, &target, ttl, payload))
+        }
+        4 => frame([0xff; 6], from, 0x0800, &udp4(&src4, &dst4, 64, payload)),
+        _ => {
+            let mut packet = udp4(&src4, &dst4, ttl, payload);
+            packet[1] = (dice.below(8) as u8) << 2 | dice.below(4) as u8;
+            refresh_checksum(&mut packet);
+            frame(to, from, 0x0800, &packet)
+        }
+    };
+    match dice.below(20) {
+        0 => bytes.truncate(dice.below(60) as usize),
+        1 => {
+            let at = dice.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << dice.below(8);
+        }
+        2 | 3 => bytes = tagged(&bytes, 0x8100, [0, 100, 7][dice.below(3) as usize]),
+        _ if port == 3 => bytes = tagged(&bytes, 0x8100, 100),
+        _ => {}
+    }
+    bytes
+}
+
+struct Totals {
+    received: u64,
+    verdicts_dropped: u64,
+    own: u64,
+    control: u64,
+}
+
+fn run(seed: u64, steps: usize) -> (Harness, Totals) {
+    let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(seed));
+    let both = [(0, "10.0.0.9"), (3, "10.0.3.9")];
+    let configs = [
+        mixed(None, &both),
+        mixed(Some(64), &both),
+        mixed(Some(64), &both[..1]),
+    ];
+    let mut harness = Harness::new(&configs[0]);
+    harness.switch.attach_cpu(true);
+    harness.record = false;
+    let mut totals = Totals {
+        received: 0,
+        verdicts_dropped: 0,
+        own: 0,
+        control: 0,
+    };
+    for step in 0..steps {
+        match dice.below(600) {
+            0 => harness.set_link(dice.below(6) as u16, false),
+            1..4 => harness.set_link(dice.below(6) as u16, true),
+            4 => harness.apply(&configs[dice.below(3) as usize]),
+            5 => harness.run_for(Picos::from_millis(1_000)),
+            _ => {}
+        }
+        let port = dice.below(u64::from(PORTS)) as u16;
+        let bytes = any_frame(&mut dice, port);
+        totals.received += 1;
+        match harness.receive(port, &bytes) {
+            Verdict::Dropped(_) => totals.verdicts_dropped += 1,
+            Verdict::Punted => totals.own += 1,
+            Verdict::Control => totals.control += 1,
+            Verdict::Forwarded { .. } | Verdict::Held => {}
+        }
+        for punt in std::mem::take(&mut harness.punts) {
+            harness.store.release(punt.frame);
+        }
+        harness.run_for(Picos::from_nanos(dice.below(20_000)));
+        if step % 64 == 0 {
+            harness.switch.check();
+        }
+    }
+    (0..PORTS).for_each(|port| harness.set_link(port, true));
+    harness.run_for(Picos::from_millis(10_000)); // who has not answered by then never will
+    for punt in std::mem::take(&mut harness.punts) {
+        harness.store.release(punt.frame);
+    }
+    (harness, totals)
+}
+
+#[test]
+fn every_frame_is_accounted_for_and_nothing_is_left() {
+    let mut reasons = std::collections::BTreeSet::new();
+    for seed in 0..6 {
+        let (harness, totals) = run(seed, 8_000);
+        assert_eq!(harness.switch.frames_held(), 0);
+        harness.assert_empty();
+        let sum = |of: &dyn Fn(u16) -> u64| -> u64 { (0..PORTS).map(of).sum() };
+        assert_eq!(
+            sum(&|port| harness.counters(port).rx_packets),
+            totals.received - totals.control
+        );
+        assert_eq!(sum(&|port| harness.counters(port).rx_own_packets), totals.own);
+        assert!(sum(&|port| harness.counters(port).dropped()) >= totals.verdicts_dropped);
+        for reason in DropReason::ALL {
+            let count = sum(&|port| harness.drops(port, *reason));
+            if count > 0 {
+                reasons.insert(reason.name());
+            }
+            let last = (0..PORTS)
+                .filter_map(|port| harness.switch.last_refusal(PortId(port), *reason))
+                .count();
+            assert!(last == 0 || count > 0);
+        }
+    }
+    for reason in [
+        "TTL",
+        "UNRESOLVED_NEXT_HOP",
+        "BLACKHOLE_ROUTE",
+        "EXCEEDS_L3_MTU",
+        "IP_HEADER_ERROR",
+        "L3_EGRESS_LINK_DOWN",
+        "LPM6_MISS",
+        "XOFF_NOT_TO_ROUTER",
+    ] {
+        assert!(reasons.contains(reason), "{reason} never happened: {reasons:?}");
+    }
+}
+
+#[test]
+fn two_runs_are_the_same_to_the_octet_and_the_picosecond() {
+    let runs = [7, 7, 8].map(|seed| run(seed, 6_000).0);
+    assert_eq!(runs[0].digest(), runs[1].digest());
+    (0..PORTS).for_each(|port| assert_eq!(runs[0].counters(port), runs[1].counters(port)));
+    assert_ne!(runs[0].digest(), runs[2].digest(), "the digest tells runs apart");
+}

@@ -1,0 +1,165 @@
+//! Equal-cost routes under traffic.
+
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::{DropReason, Picos, Verdict};
+
+use super::introduce;
+use crate::support::Harness;
+use crate::support::config::{self, GIGABIT};
+use crate::support::packets::{refresh_checksum, to_router, udp4};
+
+const HOPS: [(u16, &str); 4] = [(1, "10.0.1.9"), (2, "10.0.2.9"), (3, "10.0.3.9"), (4, "10.0.4.9")];
+
+fn spread_over(hops: &[(u16, &str)], resilient: Option<u16>) -> SwitchConfig {
+    let mut config = config::routed(5);
+    config.routing.resilient_buckets = resilient;
+    config::routes(&mut config, &[("198.51.100.0/24", config::via(hops))]);
+    config
+}
+
+fn up(config: &SwitchConfig) -> Harness {
+    let mut harness = Harness::new(config);
+    (0..5).for_each(|port| introduce(&mut harness, port));
+    harness.run_for(Picos::from_millis(10));
+    harness.clear_sent();
+    harness
+}
+
+fn flow(n: u16) -> Vec<u8> {
+    let mut packet = udp4("10.0.0.9", "198.51.100.7", 64, 22);
+    packet[20..22].copy_from_slice(&n.to_be_bytes());
+    packet[48..50].copy_from_slice(&n.to_be_bytes()); // not padding
+    refresh_checksum(&mut packet);
+    to_router(0, 0x0800, &packet)
+}
+
+/// Which port each of `flows` flows leaves by.
+fn ways(harness: &mut Harness, flows: u16) -> Vec<u16> {
+    (0..flows)
+        .map(|n| {
+            harness.clear_sent();
+            assert_eq!(harness.receive(0, &flow(n)), Verdict::Forwarded { copies: 1 });
+            harness.run_for(Picos::from_micros(10));
+            (1..5)
+                .find(|&port| !harness.sent(port).is_empty())
+                .expect("it left")
+        })
+        .collect()
+}
+
+#[test]
+fn a_flow_keeps_its_way_and_all_ways_are_used() {
+    let mut harness = up(&spread_over(&HOPS, None));
+    let first = ways(&mut harness, 400);
+    assert_eq!(ways(&mut harness, 400), first);
+    for port in 1..5 {
+        let share = first.iter().filter(|&&way| way == port).count();
+        assert!(
+            (61..=139).contains(&share),
+            "4.5 standard deviations of 100: port {port} has {share}"
+        );
+    }
+}
+
+#[test]
+fn switches_with_other_seeds_choose_otherwise_and_with_the_same_alike() {
+    let mut config = spread_over(&HOPS, None);
+    let first = ways(&mut up(&config), 200);
+    assert_eq!(ways(&mut up(&config), 200), first);
+    config.routing.hash_seed = 77;
+    let other = ways(&mut up(&config), 200);
+    let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
+    assert!((20..=80).contains(&same), "a quarter by chance: {same}");
+}
+
+#[test]
+fn a_dead_link_moves_its_flows_and_with_resilient_hashing_no_others() {
+    let mut harness = up(&spread_over(&HOPS, Some(1_024)));
+    let before = ways(&mut harness, 300);
+    harness.set_link(2, false);
+    let without = ways(&mut harness, 300);
+    for (old, new) in before.iter().zip(&without) {
+        assert!(if *old == 2 { *new != 2 } else { new == old }, "{old} -> {new}");
+    }
+    harness.set_link(2, true);
+    introduce(&mut harness, 2);
+    harness.run_for(Picos::from_millis(1));
+    assert_eq!(ways(&mut harness, 300), before, "back as it was");
+}
+
+#[test]
+fn a_route_change_with_resilient_hashing_moves_only_the_flows_it_must() {
+    let mut harness = up(&spread_over(&HOPS[..3], Some(1_024)));
+    let before = ways(&mut harness, 300);
+    let more = spread_over(&HOPS, Some(1_024));
+    let mut next = more.clone();
+    next.routing.fib = std::sync::Arc::new(
+        harness
+            .switch
+            .fib()
+            .succeed(more.routing.fib.routes().map(|(route, _)| route.clone()))
+            .expect("routes"),
+    );
+    harness.apply(&next);
+    harness.run_for(Picos::from_millis(1));
+    let after = ways(&mut harness, 300);
+    let moved: Vec<_> = before
+        .iter()
+        .zip(&after)
+        .filter(|(old, new)| old != new)
+        .collect();
+    assert!(
+        moved.iter().all(|(_, new)| **new == 4),
+        "only towards the new member"
+    );
+    assert!((45..=105).contains(&moved.len()), "a quarter: {}", moved.len());
+}
+
+/// Frames per flow are numbered; what does not come out is counted by the switch where it was queued.
+#[test]
+fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
+    for by_route in [false, true] {
+        let mut harness = up(&spread_over(&HOPS, Some(1_024)));
+        let length = GIGABIT.duration(GIGABIT.wire_len(68));
+        let began = harness.now;
+        let total = 1_500_u64;
+        for n in 0..total {
+            // Faster than one link: queues build up.
+            harness.receive_at(began + Picos(length.0 * n / 8), 0, flow(n as u16 % 300));
+        }
+        harness.run_until(began + Picos(length.0 * total / 16));
+        let queued_at_2 = harness
+            .switch
+            .queue_buffers(xoff_dataplane::QueueId::new(xoff_dataplane::PortId(2), 0));
+        assert!(queued_at_2.total.current_cells > 0, "something waits there");
+        if by_route {
+            let fewer = spread_over(&[HOPS[0], HOPS[2], HOPS[3]], Some(1_024));
+            let mut next = fewer.clone();
+            next.routing.fib = std::sync::Arc::new(
+                harness
+                    .switch
+                    .fib()
+                    .succeed(fewer.routing.fib.routes().map(|(route, _)| route.clone()))
+                    .expect("routes"),
+            );
+            harness.apply(&next);
+        } else {
+            harness.set_link(2, false);
+        }
+        harness.run_for(Picos::from_millis(100));
+        let sent: u64 = (1..5)
+            .map(|port| {
+                harness
+                    .data_sent(port)
+                    .iter()
+                    .filter(|s| s.bytes[12..14] == [8, 0])
+                    .count() as u64
+            })
+            .sum();
+        let flushed = harness.drops(2, DropReason::PortFlushed);
+        let cells = u64::from(queued_at_2.total.current_cells);
+        assert_eq!(flushed, if by_route { 0 } else { cells }, "one cell a frame");
+        assert_eq!(harness.dropped.len(), 0, "{:?}", harness.dropped.first());
+        assert_eq!(sent + flushed, total);
+    }
+}

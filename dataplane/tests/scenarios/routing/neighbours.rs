@@ -1,0 +1,332 @@
+//! How next hops are found, and what happens to packets meanwhile.
+
+use xoff_dataplane::config::StaticNeighbour;
+use xoff_dataplane::route::{NeighbourState, REACHABLE, RETRANSMIT, SOLICITATIONS_MAX};
+use xoff_dataplane::{DropReason, InterfaceId, Picos, PuntReason, Verdict};
+
+use crate::support::Harness;
+use crate::support::config::{self, ROUTER};
+use crate::support::frames::mac;
+use crate::support::packets::{arp, arp_reply, discovery, frame, to_router, udp4, udp6};
+
+const MILLISECOND: Picos = Picos::from_millis(1);
+
+fn fresh(ports: usize) -> Harness {
+    let mut harness = Harness::new(&config::routed(ports));
+    harness.switch.attach_cpu(true);
+    harness
+}
+
+fn numbered(n: u8) -> Vec<u8> {
+    let mut packet = udp4("10.0.0.9", "10.0.1.9", 64, 100);
+    packet[40] = n;
+    to_router(0, 0x0800, &packet)
+}
+
+fn leaving(harness: &Harness, port: u16) -> Vec<Vec<u8>> {
+    harness.sent(port).iter().map(|sent| sent.bytes.clone()).collect()
+}
+
+#[test]
+fn packets_wait_for_an_answer_and_leave_in_order() {
+    let mut harness = fresh(2);
+    for n in 0..5 {
+        assert_eq!(harness.receive(0, &numbered(n)), Verdict::Held);
+    }
+    assert_eq!(harness.switch.frames_held(), 5);
+    harness.run_for(MILLISECOND);
+    let mut request = frame(
+        [0xff; 6],
+        ROUTER,
+        0x0806,
+        &arp(1, (ROUTER, "10.0.1.1"), ([0; 6], "10.0.1.9")),
+    );
+    request.resize(60, 0);
+    assert_eq!(leaving(&harness, 1), [request], "one question, however many wait");
+    harness.clear_sent();
+    assert_eq!(
+        harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1")),
+        Verdict::Punted
+    );
+    harness.run_for(MILLISECOND);
+    let order: Vec<_> = leaving(&harness, 1).iter().map(|bytes| bytes[54]).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4]);
+    assert!(
+        leaving(&harness, 1)
+            .iter()
+            .all(|bytes| bytes[..6] == mac(1) && bytes[22] == 63)
+    );
+    assert_eq!(harness.receive(0, &numbered(9)), Verdict::Forwarded { copies: 1 });
+    harness.run_for(MILLISECOND);
+    harness.assert_empty();
+}
+
+#[test]
+fn ipv6_asks_the_solicited_node_group() {
+    let mut harness = fresh(2);
+    let packet = to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::1:2:3", 64, 10));
+    assert_eq!(harness.receive(0, &packet), Verdict::Held);
+    let expected = discovery(
+        135,
+        "2001:db8:1::1",
+        "ff02::1:ff02:3",
+        "2001:db8:1::1:2:3",
+        ROUTER,
+    );
+    let group = [0x33, 0x33, 0xff, 2, 0, 3];
+    harness.run_for(MILLISECOND);
+    assert_eq!(leaving(&harness, 1), [frame(group, ROUTER, 0x86dd, &expected)]);
+    let answer = discovery(
+        136,
+        "2001:db8:1::1:2:3",
+        "2001:db8:1::1",
+        "2001:db8:1::1:2:3",
+        mac(7),
+    );
+    harness.clear_sent();
+    harness.receive(1, &to_router(1, 0x86dd, &answer));
+    harness.run_for(MILLISECOND);
+    assert_eq!(leaving(&harness, 1)[0][..6], mac(7));
+}
+
+#[test]
+fn what_waits_is_bounded_and_who_never_answers_is_reported() {
+    let mut harness = fresh(2);
+    let held = config::routed(2).routing.hold_frames;
+    for n in 0..held + 10 {
+        let verdict = harness.receive(0, &numbered(n as u8));
+        match n < held {
+            true => assert_eq!(verdict, Verdict::Held),
+            false => assert!(
+                matches!(verdict, Verdict::Dropped(drop) if drop.reason == DropReason::UnresolvedNextHop)
+            ),
+        }
+    }
+    assert_eq!(harness.drops(0, DropReason::UnresolvedNextHop), 10);
+    assert!(
+        harness.punts.is_empty(),
+        "too many waiting is no proof that nobody is there"
+    );
+    let gives_up = Picos(RETRANSMIT.0 * u64::from(SOLICITATIONS_MAX));
+    harness.run_for(Picos(gives_up.0 - 1));
+    assert_eq!(harness.switch.frames_held(), held);
+    assert_eq!(harness.sent(1).len(), usize::from(SOLICITATIONS_MAX));
+    harness.run_for(Picos(1));
+    assert_eq!(harness.switch.frames_held(), 0);
+    assert_eq!(harness.drops(0, DropReason::UnresolvedNextHop), 10 + held as u64);
+    assert_eq!(harness.punts.len(), held);
+    assert!(
+        harness
+            .punts
+            .iter()
+            .all(|punt| punt.reason == PuntReason::HostUnreachable)
+    );
+    assert!(
+        harness.switch.neighbour_entries(harness.now).is_empty(),
+        "and forgotten"
+    );
+    assert_eq!(
+        harness.receive(0, &numbered(0)),
+        Verdict::Held,
+        "the next packet asks again"
+    );
+}
+
+#[test]
+fn a_sweep_over_a_network_fills_no_more_than_the_table() {
+    let mut config = config::routed(2);
+    config.routing.neighbours_max = 20;
+    let mut harness = Harness::new(&config);
+    for host in 2..102 {
+        let packet = udp4("10.0.0.9", &format!("10.0.1.{host}"), 64, 10);
+        harness.receive(0, &to_router(0, 0x0800, &packet));
+    }
+    assert_eq!(harness.switch.neighbour_entries(harness.now).len(), 20);
+    assert_eq!(harness.switch.frames_held(), 20);
+    assert_eq!(harness.drops(0, DropReason::UnresolvedNextHop), 80);
+    harness.run();
+    assert!(harness.switch.neighbour_entries(harness.now).is_empty());
+    harness.assert_empty();
+}
+
+#[test]
+fn who_asks_for_the_router_is_known_and_who_only_talks_is_not() {
+    let mut harness = fresh(3);
+    let request = |target: &str| {
+        frame(
+            [0xff; 6],
+            mac(1),
+            0x0806,
+            &arp(1, (mac(1), "10.0.1.9"), ([0; 6], target)),
+        )
+    };
+    let known = |harness: &Harness| harness.switch.neighbour_entries(harness.now).len();
+    harness.receive(1, &request("10.0.1.77"));
+    assert_eq!(known(&harness), 0, "a question to somebody else");
+    harness.receive(
+        1,
+        &frame(
+            [0xff; 6],
+            mac(1),
+            0x0806,
+            &arp(2, (mac(1), "10.0.1.9"), (mac(1), "10.0.1.9")),
+        ),
+    );
+    assert_eq!(known(&harness), 0, "an announcement nobody asked for");
+    harness.receive(
+        1,
+        &frame(
+            [0xff; 6],
+            mac(1),
+            0x0806,
+            &arp(1, (mac(1), "192.0.2.1"), ([0; 6], "10.0.1.1")),
+        ),
+    );
+    assert_eq!(known(&harness), 0, "a station of another network");
+    harness.receive(
+        1,
+        &frame(
+            [0xff; 6],
+            mac(1),
+            0x0806,
+            &arp(1, (mac(1), "10.0.1.1"), ([0; 6], "10.0.1.1")),
+        ),
+    );
+    assert_eq!(known(&harness), 0, "who claims the router's own address");
+    harness.punts.clear();
+    assert_eq!(harness.receive(1, &request("10.0.1.1")), Verdict::Punted);
+    assert_eq!(known(&harness), 1);
+    assert_eq!(
+        harness.punts.pop().map(|punt| punt.reason),
+        Some(PuntReason::Neighbour)
+    );
+    harness.receive(
+        1,
+        &frame(
+            [0xff; 6],
+            mac(5),
+            0x0806,
+            &arp(2, (mac(5), "10.0.1.9"), (mac(5), "10.0.1.9")),
+        ),
+    );
+    let entry = harness.switch.neighbour_entries(harness.now)[0];
+    assert_eq!(
+        (entry.interface, entry.mac),
+        (InterfaceId(1), Some(mac(5))),
+        "a known station that moved"
+    );
+}
+
+#[test]
+fn a_neighbour_is_asked_again_before_it_is_forgotten() {
+    let mut harness = fresh(2);
+    super::introduce(&mut harness, 1);
+    harness.clear_sent();
+    harness.run_for(Picos(REACHABLE.0 - 1));
+    assert!(harness.sent(1).is_empty());
+    harness.run_for(MILLISECOND);
+    assert_eq!(harness.sent(1).len(), 2, "IPv4 and IPv6");
+    assert!(
+        harness.sent(1).iter().all(|sent| sent.bytes[..6] == mac(1)),
+        "itself, not everybody"
+    );
+    let state = |harness: &Harness| harness.switch.neighbour_entries(harness.now)[0].state;
+    assert_eq!(state(&harness), NeighbourState::Probe);
+    assert_eq!(
+        harness.receive(0, &numbered(0)),
+        Verdict::Forwarded { copies: 1 },
+        "meanwhile it is believed in"
+    );
+    harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
+    assert_eq!(state(&harness), NeighbourState::Reachable);
+    harness.run_for(Picos::from_millis(10_000));
+    let left = harness.switch.neighbour_entries(harness.now);
+    assert_eq!(left.len(), 1, "the one that did not answer is gone: {left:?}");
+}
+
+#[test]
+fn told_neighbours_are_not_asked() {
+    let mut config = config::routed(2);
+    config.routing.neighbours = vec![StaticNeighbour {
+        interface: InterfaceId(1),
+        address: "10.0.1.9".parse().expect("an address"),
+        mac: mac(8),
+    }];
+    let mut harness = Harness::new(&config);
+    assert_eq!(harness.receive(0, &numbered(0)), Verdict::Forwarded { copies: 1 });
+    harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
+    assert_eq!(harness.receive(0, &numbered(1)), Verdict::Forwarded { copies: 1 });
+    harness.run();
+    assert_eq!(harness.sent(1).len(), 2);
+    assert!(
+        harness.sent(1).iter().all(|sent| sent.bytes[..6] == mac(8)),
+        "what was told stands"
+    );
+}
+
+#[test]
+fn next_hops_of_routes_are_found_before_the_first_packet() {
+    let mut config = config::routed(2);
+    config::routes(&mut config, &[("0.0.0.0/0", config::via(&[(1, "10.0.1.9")]))]);
+    let mut harness = Harness::new(&config);
+    harness.run_for(MILLISECOND);
+    assert_eq!(harness.sent(1).len(), 1, "asked when the link came up");
+    harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
+    let far = to_router(0, 0x0800, &udp4("10.0.0.9", "198.51.100.1", 64, 10));
+    assert_eq!(harness.receive(0, &far), Verdict::Forwarded { copies: 1 });
+    // The station behind a link that went down may be another when it comes back.
+    harness.set_link(1, false);
+    harness.run();
+    harness.clear_sent();
+    harness.set_link(1, true);
+    harness.run_for(MILLISECOND);
+    assert_eq!(harness.sent(1).len(), 1, "asked anew");
+    assert_eq!(harness.receive(0, &far), Verdict::Held);
+}
+
+#[test]
+fn a_link_that_goes_down_takes_what_waits_with_it() {
+    let mut harness = fresh(2);
+    (0..3).for_each(|n| assert_eq!(harness.receive(0, &numbered(n)), Verdict::Held));
+    harness.set_link(1, false);
+    assert_eq!(harness.switch.frames_held(), 0);
+    assert_eq!(harness.drops(0, DropReason::L3EgressLinkDown), 3);
+    harness.run();
+    harness
+        .punts
+        .drain(..)
+        .for_each(|punt| xoff_dataplane::Store::release(&mut harness.store, punt.frame));
+    harness.assert_empty();
+}
+
+#[test]
+fn a_packet_of_the_switch_waits_too() {
+    let mut harness = fresh(2);
+    let bytes = [&[0; 12][..], &[8, 0], &udp4("10.0.1.1", "10.0.1.9", 64, 20)].concat();
+    let frame = harness.store.insert(&bytes).expect("room");
+    let taken =
+        harness.with(|now, switch, store, outputs| switch.originate(now, None, frame, store, outputs));
+    assert_eq!((taken, harness.switch.frames_held()), (Ok(()), 1));
+    harness.run_for(MILLISECOND);
+    harness.clear_sent();
+    harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
+    harness.run_for(MILLISECOND);
+    let mut expected = bytes.clone();
+    expected[..6].copy_from_slice(&mac(1));
+    expected[6..12].copy_from_slice(&ROUTER);
+    assert_eq!(
+        leaving(&harness, 1),
+        [expected],
+        "and loses no hop: it starts here"
+    );
+    let own = harness
+        .store
+        .insert(&[&bytes[..14], &udp4("10.0.1.1", "10.0.0.1", 64, 20)[..]].concat());
+    let own = own.expect("room");
+    let refused =
+        harness.with(|now, switch, store, outputs| switch.originate(now, None, own, store, outputs));
+    assert_eq!(refused, Err(own), "to itself");
+    xoff_dataplane::Store::release(&mut harness.store, own);
+    harness.run();
+    harness.assert_empty();
+}

@@ -1,0 +1,158 @@
+//! What an IP address may be: an interface's, a neighbour's.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+/// Why an address cannot be one host's, whatever network it is in.
+pub(super) fn not_a_host(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(address) => match address.octets() {
+            [0, ..] => Some("addresses that begin with 0 name no host"),
+            [127, ..] => Some("it is a loopback address, which never leaves a host"),
+            [224..=239, ..] => Some("it is a multicast address"),
+            [240..=255, ..] => Some("it is reserved (class E)"),
+            _ => None,
+        },
+        IpAddr::V6(address) if address.is_unspecified() => Some("it names no host"),
+        IpAddr::V6(address) if address.is_loopback() => {
+            Some("it is the loopback address, which never leaves a host")
+        }
+        IpAddr::V6(address) if address.is_multicast() => Some("it is a multicast address"),
+        IpAddr::V6(address) if address.to_ipv4_mapped().is_some() => {
+            Some("it is an IPv4 address in IPv6 form, which no link carries")
+        }
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// Why an address cannot be a host of a network it is in: an IPv4 network's first and last mean the network itself
+/// and all its hosts, unless it is a link of two (RFC 3021) or one address.
+pub(super) fn not_of_network(address: IpAddr, network: IpNet) -> Option<String> {
+    let (IpNet::V4(network), IpAddr::V4(address)) = (network, address) else {
+        return None;
+    };
+    if network.prefix_len() > 30 {
+        return None;
+    }
+    if address == network.network() {
+        Some(format!("it is the network {} itself", network.trunc()))
+    } else if address == network.broadcast() {
+        Some(format!("it is the broadcast address of {}", network.trunc()))
+    } else {
+        None
+    }
+}
+
+/// Why packets to a prefix are never routed.
+pub(super) fn not_routable(prefix: IpNet) -> Option<&'static str> {
+    let within = |network: &str| {
+        network
+            .parse::<IpNet>()
+            .is_ok_and(|network| network.contains(&prefix))
+    };
+    if within("224.0.0.0/4") || within("ff00::/8") {
+        Some("multicast is not routed")
+    } else if within("127.0.0.0/8") || within("::1/128") {
+        Some("loopback addresses never leave a host")
+    } else if within("fe80::/10") {
+        Some("link-local addresses never leave their link")
+    } else if within("::ffff:0:0/96") {
+        Some("IPv4 addresses in IPv6 form are on no link")
+    } else {
+        None
+    }
+}
+
+pub(super) fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+/// The link-local address that follows from a MAC address (RFC 4291, appendix A), with its network.
+pub(super) fn link_local(mac: [u8; 6]) -> IpNet {
+    let [a, b, c, d, e, f] = mac;
+    let address = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+    IpNet::new_assert(IpAddr::from(address), 64)
+}
+
+/// `IPv4` or `IPv6`.
+pub(super) fn family(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "IPv4" } else { "IPv6" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect(text)
+    }
+
+    fn net(text: &str) -> IpNet {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn hosts_and_what_is_none() {
+        for host in [
+            "10.0.0.1",
+            "1.0.0.0",
+            "169.254.1.1",
+            "223.255.255.255",
+            "fe80::1",
+            "2001:db8::",
+        ] {
+            assert_eq!(not_a_host(ip(host)), None, "{host}");
+        }
+        let no_host = [
+            "0.0.0.0",
+            "0.1.2.3",
+            "127.0.0.1",
+            "224.0.0.5",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "ff02::1",
+            "::ffff:10.0.0.1",
+        ];
+        for address in no_host {
+            assert!(not_a_host(ip(address)).is_some(), "{address}");
+        }
+    }
+
+    #[test]
+    fn the_first_and_last_address_of_a_network() {
+        let cases = [
+            ("10.0.0.0", "10.0.0.0/24", true),
+            ("10.0.0.255", "10.0.0.0/24", true),
+            ("10.0.0.1", "10.0.0.0/24", false),
+            ("10.0.0.3", "10.0.0.1/30", true),
+            ("10.0.0.0", "10.0.0.0/31", false),
+            ("10.0.0.1", "10.0.0.0/31", false),
+            ("10.0.0.1", "10.0.0.1/32", false),
+            ("2001:db8::", "2001:db8::/64", false),
+            ("2001:db8::", "2001:db8::/127", false),
+        ];
+        for (address, network, refused) in cases {
+            assert_eq!(
+                not_of_network(ip(address), net(network)).is_some(),
+                refused,
+                "{address} of {network}"
+            );
+        }
+    }
+
+    #[test]
+    fn link_local_addresses_turn_the_universal_bit() {
+        assert_eq!(
+            link_local([0x02, 0, 0, 0, 0x10, 0x01]),
+            net("fe80::ff:fe00:1001/64")
+        );
+        assert_eq!(
+            link_local([0x00, 0x1b, 0x21, 0x01, 0x02, 0x03]),
+            net("fe80::21b:21ff:fe01:203/64")
+        );
+    }
+}
