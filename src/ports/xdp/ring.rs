@@ -241,7 +241,7 @@ mod tests {
             Ring {
                 producer: NonNull::from(&self.words[0]),
                 consumer: NonNull::from(&self.words[1]),
-                entries: NonNull::from(&self.entries[0]).cast(),
+                entries: NonNull::from(&*self.entries).cast(),
                 size: self.entries.len() as u32,
                 _memory: Memory::Borrowed,
             }
