@@ -75,7 +75,13 @@ pub(crate) fn undisturbed(
             .collect::<Result<Vec<_>, _>>()?;
         hosts.into_iter().try_for_each(Host::stop)?;
         let taint = ended.iter().find_map(|switch| switch.taint.clone());
-        Ok((taint, found.and_then(|()| look(&ended))))
+        let found = found.and_then(|()| look(&ended)).map_err(|failed| {
+            let drops = ended.iter().flat_map(|switch| &switch.report.ports);
+            let drops: Vec<_> = drops.map(|port| (&port.name, &port.drops)).collect();
+            let message = failed.message().unwrap_or_default();
+            format!("{message}; the switches dropped {drops:?}").into()
+        });
+        Ok((taint, found))
     };
     let mut causes = Vec::new();
     for _ in 0..ATTEMPTS {

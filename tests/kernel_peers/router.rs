@@ -107,6 +107,8 @@ fn narrow() -> [Plan; 2] {
         let (here, there) = (&ROUTER[n], [10, 20][1 - n]);
         let (id, peer) = (1 + n, 2 - n);
         let config = json!({
+            // Neighbours on a link are told apart by it.
+            "DEVICE_METADATA": {"localhost": {"mac": format!("02:00:00:00:{id:02}:00")}},
             "PORT": {
                 "Ethernet0": {"mtu": "9000", "speed": "1000"},
                 "Ethernet4": {"mtu": "1500", "speed": "1000"},

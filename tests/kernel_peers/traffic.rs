@@ -193,8 +193,16 @@ fn together(
 pub(crate) fn tcp(client: &Netns, server: &Netns, to: IpAddr, len: usize) -> Result<(), Failed> {
     let listen = |ready: mpsc::Sender<()>| -> Result<(), Failed> {
         let listener = TcpListener::bind(any(to, PORT))?;
+        // An accept that waits no longer than a read.
+        setsockopt(
+            &listener,
+            sockopt::ReceiveTimeout,
+            &TimeVal::new(ANSWER.as_secs() as i64, 0),
+        )?;
         ready.send(())?;
-        let (stream, _) = listener.accept()?;
+        let (stream, _) = listener
+            .accept()
+            .map_err(|error| format!("nobody connects: {error}"))?;
         expect(&stream, 1, len)?;
         say(&stream, 2, len)
     };
