@@ -29,6 +29,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
         seed: arguments.seed,
         reaction_budget: reaction_budget(&options),
+        ..Resolve::default()
     };
     let loaded = read(&arguments.config, &resolve)?;
     let name = loaded.resolved.config.name.clone();

@@ -55,6 +55,7 @@ pub fn switch_setup(
         ports: ports.into_iter().map(|(port, _)| port).collect(),
         seed,
         reaction_budget,
+        ..Resolve::default()
     };
     let loaded = config::load(&layers, &resolve)
         .map_err(|problems| Failure::configuration(problems.to_string()).at(format!("switch {name}")))?;

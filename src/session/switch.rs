@@ -34,7 +34,7 @@ pub struct SwitchPort {
 pub struct SwitchSession {
     /// `None` once it is being stopped.
     running: Mutex<Option<Running>>,
-    config: Mutex<ConfigDb>,
+    current: Mutex<Generation>,
     resolve: Resolve,
     ledger: Ledger,
     ports: Vec<String>,
@@ -42,6 +42,21 @@ pub struct SwitchSession {
     pub notes: Vec<String>,
     /// Cores of the switch's worker, the I/O workers and the other threads of [`Options::other_threads`].
     pub cores: Vec<Option<usize>>,
+}
+
+/// The configuration in force: as it was said, and what it means.
+#[derive(Debug)]
+struct Generation {
+    db: ConfigDb,
+    config: SwitchConfig,
+}
+
+impl Generation {
+    /// The names of the router interfaces, by number.
+    fn interfaces(&self) -> Vec<String> {
+        let interfaces = self.config.routing.interfaces.iter();
+        interfaces.map(|interface| interface.name.clone()).collect()
+    }
 }
 
 /// What a host may stall, in model time: the driver's budget at this dilation.
@@ -67,6 +82,10 @@ impl SwitchSession {
         let config = resolved.config;
         let names = config.ports.iter().map(|p| p.name.clone()).collect();
         let attached = attach(&config, ports)?;
+        let current = Generation {
+            db,
+            config: config.clone(),
+        };
         let running = start(config, attached, options, ledger.clone()).map_err(start_failure)?;
         notes.extend(running.notes.iter().cloned());
         // MAC control frames are rare, and who asks for them asks afterwards.
@@ -74,7 +93,7 @@ impl SwitchSession {
         Ok(SwitchSession {
             cores: running.cores.clone(),
             running: Mutex::new(Some(running)),
-            config: Mutex::new(db),
+            current: Mutex::new(current),
             resolve,
             ledger,
             ports: names,
@@ -177,28 +196,36 @@ impl Target for SwitchSession {
     }
 
     fn config(&self) -> Value {
-        lock(&self.config).to_value()
+        lock(&self.current).db.to_value()
     }
 
     fn apply(&self, config: Value, dry_run: bool) -> Result<Applied, Failure> {
         let text = config.to_string();
         let new = parse(&text, "the configuration sent").map_err(problems)?;
-        let resolved = resolve(&new, &self.resolve).map_err(problems)?;
-        // One change at a time: the difference printed is against what it replaces.
-        let mut current = lock(&self.config);
-        let changes = diff(&current, &new).iter().map(ToString::to_string).collect();
-        let names: Vec<&String> = resolved.config.ports.iter().map(|p| &p.name).collect();
-        if !names.iter().copied().eq(&self.ports) {
+        // One change at a time: what is new is so against what it replaces.
+        let mut current = lock(&self.current);
+        let how = Resolve {
+            interfaces: current.interfaces(),
+            ..self.resolve.clone()
+        };
+        let resolved = resolve(&new, &how).map_err(problems)?;
+        let changes = diff(&current.db, &new).iter().map(ToString::to_string).collect();
+        let mut config = resolved.config;
+        if !config.ports.iter().map(|port| &port.name).eq(&self.ports) {
             return Err(
                 Failure::configuration("ports cannot be added or removed while the switch runs")
                     .because(format!("it has {}", self.ports.join(", ")))
                     .fix("restart the switch with the new ports"),
             );
         }
+        // The routes follow those in force, so that groups of next hops know whose flows they take over. This is done
+        // here: the worker gets a finished table.
+        let fib = resolved.rib.next_generation(&current.config.routing.fib);
+        config.routing.fib = Arc::new(fib.map_err(|error| Failure::configuration(error.to_string()))?);
         if !dry_run {
-            let applied = self.with_running(|running| running.apply(resolved.config))?;
+            let applied = self.with_running(|running| running.apply(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
-            *current = new;
+            *current = Generation { db: new, config };
         }
         Ok(Applied {
             changes,

@@ -73,9 +73,11 @@ impl Switch {
             let logical = self.lags.logical(port);
             self.ports[index].lag_down = logical != LogicalPort(port.0) && !self.logical_up(logical);
         }
-        for index in 0..self.ports.len() + self.lags.count() {
+        self.were_up.resize(self.ports.len() + self.lags.count(), false);
+        for index in 0..self.were_up.len() {
             let logical = LogicalPort(index as u16);
-            if !self.logical_up(logical) {
+            let up = self.logical_up(logical);
+            if core::mem::replace(&mut self.were_up[index], up) && !up {
                 self.fdb.flush_port(logical);
             }
         }

@@ -52,6 +52,8 @@ pub struct Switch {
     mark_point: MarkPoint,
     pipeline_latency: Picos,
     lags: Lags,
+    /// Which ports and LAGs were up when links were last looked at.
+    were_up: Vec<bool>,
     router: Router,
     /// Something answers behind the CPU port.
     cpu_attached: bool,
@@ -105,6 +107,7 @@ impl Switch {
             mark_point: config.mark_point,
             pipeline_latency: config.pipeline_latency,
             lags: Lags::new(config),
+            were_up: vec![false; ports + config.lags.len()],
             router: Router::new(config),
             cpu_attached: false,
             protocols_attached: false,

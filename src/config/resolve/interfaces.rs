@@ -10,7 +10,7 @@ use xoff_dataplane::ids::InterfaceId;
 use super::addresses::{family, link_local, not_a_host, not_of_network};
 use super::context::Context;
 use super::lags;
-use crate::config::natural::{self, Name};
+use crate::config::natural::Name;
 use crate::config::problem::Problem;
 use crate::config::schema;
 
@@ -36,18 +36,16 @@ struct Draft<'a> {
     keys: Vec<&'a str>,
 }
 
-/// All router interfaces, sorted by name: the index is the interface's number.
+/// All router interfaces: the index is the interface's number.
 pub(super) struct Interfaces {
     pub(super) list: Vec<InterfaceConfig>,
+    by_name: BTreeMap<Name, InterfaceId>,
 }
 
 impl Interfaces {
     pub(super) fn find(&self, name: &str) -> Option<(InterfaceId, &InterfaceConfig)> {
-        let found = self
-            .list
-            .binary_search_by(|interface| natural::compare(&interface.name, name));
-        let index = found.ok()?;
-        Some((InterfaceId(index as u16), &self.list[index]))
+        let id = *self.by_name.get(&Name::from(name))?;
+        Some((id, &self.list[id.index()]))
     }
 
     /// The interface that has a network with this address in it: the longest such network.
@@ -112,9 +110,38 @@ pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfa
     for draft in &mut drafts {
         link_local_too(context, draft);
     }
-    Interfaces {
-        list: drafts.into_iter().map(|draft| draft.config).collect(),
-    }
+    let list = numbered(
+        drafts.into_iter().map(|draft| draft.config),
+        &context.how.interfaces,
+    );
+    let by_name = list
+        .iter()
+        .enumerate()
+        .map(|(index, interface)| (Name::from(interface.name.as_str()), InterfaceId(index as u16)))
+        .collect();
+    Interfaces { list, by_name }
+}
+
+/// Gives interfaces their numbers: by name, but those that a running switch has keep theirs, or neighbours would be
+/// forgotten and flows change their ways for nothing. Where numbers became free the last ones take them.
+fn numbered(sorted: impl Iterator<Item = InterfaceConfig>, running: &[String]) -> Vec<InterfaceConfig> {
+    let (mut kept, new): (Vec<_>, Vec<_>) = sorted
+        .map(|config| (running.iter().position(|name| *name == config.name), config))
+        .partition(|(number, _)| number.is_some());
+    kept.sort_by_key(|(number, _)| *number);
+    let count = kept.len() + new.len();
+    let stays = kept.partition_point(|(number, _)| number.is_some_and(|number| number < count));
+    let mut moved = new
+        .into_iter()
+        .chain(kept.split_off(stays))
+        .map(|(_, config)| config);
+    let mut kept = kept.into_iter().peekable();
+    (0..count)
+        .filter_map(|number| match kept.next_if(|(at, _)| *at == Some(number)) {
+            Some((_, config)) => Some(config),
+            None => moved.next(),
+        })
+        .collect()
 }
 
 /// `None` if there is nothing to stand on, which is said elsewhere.
@@ -334,5 +361,38 @@ pub(super) fn advise(context: &mut Context<'_>, interfaces: &Interfaces) {
             let why = "mtu has no effect: the MTU of the ports decides what is bridged";
             context.warn_entry("VLAN", name, why);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names in the order of their numbers.
+    fn order(sorted: &[&str], running: &[&str]) -> Vec<String> {
+        let config = |name: &&str| InterfaceConfig {
+            name: (*name).to_owned(),
+            attachment: Attachment::Loopback,
+            mac: [0; 6],
+            mtu: MTU_MAX,
+            addresses: Vec::new(),
+        };
+        let running: Vec<String> = running.iter().map(|name| (*name).to_owned()).collect();
+        let all = numbered(sorted.iter().map(config), &running);
+        all.into_iter().map(|interface| interface.name).collect()
+    }
+
+    #[test]
+    fn interfaces_that_remain_keep_their_numbers() {
+        assert_eq!(order(&["a", "b", "c"], &[]), ["a", "b", "c"]);
+        assert_eq!(order(&["a", "b", "c"], &["b", "c"]), ["b", "c", "a"]);
+        assert_eq!(order(&["a", "c", "d"], &["a", "b", "c"]), ["a", "d", "c"]);
+        assert_eq!(
+            order(&["a", "c"], &["a", "b", "c"]),
+            ["a", "c"],
+            "the last one moves"
+        );
+        assert_eq!(order(&["c"], &["a", "b", "c"]), ["c"]);
+        assert_eq!(order(&[], &["a"]), [""; 0]);
     }
 }

@@ -49,6 +49,8 @@ pub struct Resolve {
     /// What the host may stall, in model time; zero in virtual time. PFC is refreshed early enough to bridge
     /// it, and headroom is compared with it.
     pub reaction_budget: Picos,
+    /// Names of the router interfaces that a running switch has, by number: those that remain keep their numbers.
+    pub interfaces: Vec<String>,
 }
 
 /// A configuration that can run.

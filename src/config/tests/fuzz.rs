@@ -16,6 +16,7 @@ fn check(text: &str) -> bool {
         ports: vec!["Ethernet0".to_owned(), "Ethernet4".to_owned()],
         seed: 1,
         reaction_budget: Picos::from_millis(20),
+        ..Resolve::default()
     };
     match load(&[("fuzz", text)], &how) {
         Ok(loaded) => {

@@ -27,6 +27,7 @@ fn how(ports: &[&str]) -> Resolve {
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
         seed: 7,
         reaction_budget: Picos::from_millis(20),
+        ..Resolve::default()
     }
 }
 

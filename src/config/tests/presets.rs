@@ -14,6 +14,7 @@ fn how(ports: &[(String, u32)], reaction_budget: Picos) -> Resolve {
         ports: ports.iter().map(|(name, _)| name.clone()).collect(),
         seed: 0,
         reaction_budget,
+        ..Resolve::default()
     }
 }
 
