@@ -1,7 +1,7 @@
 //! What hosts send each other, by plain sockets. Sockets belong to the namespace of the thread that opens them.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc;
 use std::thread;
@@ -16,6 +16,7 @@ use nix::sys::time::TimeVal;
 use pnet::util::checksum;
 use xoff::net::Netns;
 
+use crate::host::DEVICE;
 use crate::support::{check, same};
 
 /// A tenth of a gigabit per second, in octets.
@@ -97,7 +98,7 @@ pub(crate) fn ping(from: &Netns, to: IpAddr, len: usize, count: u16) -> Result<(
                 let sum = checksum(&message, 1);
                 message[2..4].copy_from_slice(&sum.to_be_bytes());
             }
-            let address = SockaddrStorage::from(SocketAddr::new(to, 0));
+            let address = SockaddrStorage::from(scoped(to)?);
             sendto(icmp.as_raw_fd(), &message, &address, MsgFlags::empty())?;
             hear(
                 &icmp,
@@ -161,6 +162,16 @@ pub(crate) fn refused(from: &Netns, by: IpAddr) -> Result<(), Failed> {
         udp.send(b"anybody?")?;
         refusal(udp.recv(&mut [0]).map(drop), "UDP")
     })?
+}
+
+/// An address of the host's only link, or any other.
+fn scoped(address: IpAddr) -> Result<SocketAddr, Failed> {
+    Ok(match address {
+        IpAddr::V6(address) if address.is_unicast_link_local() => {
+            SocketAddrV6::new(address, 0, 0, nix::net::if_::if_nametoindex(DEVICE)?).into()
+        }
+        other => SocketAddr::new(other, 0),
+    })
 }
 
 fn any(like: IpAddr, port: u16) -> SocketAddr {
