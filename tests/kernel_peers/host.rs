@@ -9,9 +9,9 @@ use ipnet::IpNet;
 use libtest_mimic::Failed;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
-use xoff::net::{LinkChange, Netns, disable_ipv6, set_link};
+use xoff::net::{LinkChange, Netns, disable_ipv6, ethtool, set_link};
 
-use crate::support::Holder;
+use crate::support::{Holder, check};
 
 /// The host's end of its cable.
 pub(crate) const DEVICE: &str = "eth0";
@@ -81,6 +81,10 @@ impl Host {
         cable(name, far, DEVICE, mtu)?;
         up(name)?;
         let holder = netns.run(|| -> Result<_, Failed> {
+            let offloads = ethtool::offloads(DEVICE)?;
+            check(offloads.tx_csum && offloads.tso, || {
+                format!("this kernel makes veths without offloads: {offloads:?}")
+            })?;
             sysctl(DEVICE, "router_solicitations", "0")?;
             up(DEVICE)?;
             up("lo")?;

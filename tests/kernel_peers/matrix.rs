@@ -4,10 +4,11 @@ use std::net::IpAddr;
 
 use libtest_mimic::{Completion, Failed};
 use xoff::net::Netns;
+use xoff::net::ethtool::{self, Offloads};
 
-use crate::host::Host;
+use crate::host::{DEVICE, Host};
 use crate::layout::{Edge, Layout, Way};
-use crate::support::{Needs, Reporting, check};
+use crate::support::{Needs, Reporting, check, same};
 use crate::switch::{Ended, Plan, Switch};
 use crate::traffic;
 
@@ -98,6 +99,14 @@ pub(crate) fn undisturbed(
 }
 
 fn exchange(layout: &Layout, [near, far]: &[Host; 2]) -> Result<(), Failed> {
+    for host in [near, far] {
+        let offloads = host.netns.run(|| ethtool::offloads(DEVICE))??;
+        same(
+            offloads,
+            Offloads::OFF,
+            "what the switch left of the far end's offloads",
+        )?;
+    }
     for place in layout.places(1)? {
         let to: IpAddr = place.address.addr();
         let len = layout.mtu as usize;
@@ -115,7 +124,7 @@ fn healthy(host: &Host) -> Result<(), Failed> {
     let counters = host.counters()?;
     let count = |name: &str| counters.get(name).copied().unwrap_or_default();
     for (name, &value) in &counters {
-        let damage = ["InCsumErrors", "InHdrErrors", "InErrs"]
+        let damage = ["InCsumErrors", "InHdrErrors", "InErrors", "InErrs"]
             .iter()
             .any(|kind| name.ends_with(kind));
         check(!damage || value == 0, || {
