@@ -1,6 +1,7 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
 #![deny(unsafe_code)]
 
+pub mod capture;
 pub mod cli;
 pub mod config;
 pub mod control;
@@ -13,5 +14,6 @@ pub mod lab;
 pub mod net;
 #[allow(unsafe_code)] // rings, sockets and the slots that threads share
 pub mod ports;
+pub mod replay;
 pub mod report;
 pub mod session;

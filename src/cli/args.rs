@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use super::values::{PortArgument, SendArgument, pin, span};
+use super::show::ShowCommand;
+use super::values::{PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
 use crate::{driver, ports};
 
@@ -13,7 +14,10 @@ Examples:
   xoff lab run testbeds/incast.xoff.yml          four senders overload one receiver; nothing is lost
   xoff doctor                                    what this machine can do, and what stands in the way
   xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --api /tmp/sw.sock
+  xoff replay in.pcap --preset roce-lossless --out out.pcapng
+                                                 a capture through a switch, in virtual time
   xoff show counters --api /tmp/sw.sock          counters, watermarks and pause states of that switch
+  xoff show ip route --api /tmp/sw.sock          its routes; also arp, ndp, mac, interfaces
 
 Exit codes:
   0 ok   1 check failed   2 usage   3 this environment cannot   4 invalid configuration
@@ -43,11 +47,17 @@ pub enum Command {
     /// Run a model RDMA host on a network device: a source and sink of RoCEv2 frames that obeys PFC
     #[command(subcommand)]
     Host(HostCommand),
+    /// Send the frames of a capture through a switch to another capture, in virtual time
+    #[command(after_help = super::replay::HELP)]
+    Replay(super::replay::ReplayArguments),
     /// Read or replace the configuration of a running switch
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Look into a running switch
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Tables are those of SONiC's `show` commands; --json has all there is (docs/control-socket.md)."
+    )]
     Show(ShowCommand),
     /// Say what this machine can do, what stands in the way, and which command fixes it
     #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
@@ -85,7 +95,7 @@ Example:
   ip link add veth0 type veth peer name veth0h && ip link set veth0 up && ip link set veth0h up
   ip link add veth1 type veth peer name veth1h && ip link set veth1 up && ip link set veth1h up
   echo '{}' > sw.json
-  xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1")]
+  xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --pcap all.pcapng")]
     Run(SwitchRun),
 }
 
@@ -112,6 +122,14 @@ pub struct SwitchRun {
     /// What a worker does when no frame is there: `adaptive` sleeps, `spin` keeps its core busy and reacts sooner
     #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
     pub idle: Idle,
+    /// Record the frames of a port, or of all ports, as pcapng; once for each file (docs/capture.md)
+    ///
+    /// Both directions, flow control included. - is standard output; everything else is printed on standard error then.
+    #[arg(long, value_name = "[Ethernet0=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
     /// Answer `xoff show` and `xoff config` on a unix socket made at this path
     #[arg(long, value_name = "PATH")]
     pub api: Option<PathBuf>,
@@ -249,6 +267,12 @@ pub struct LabRun {
     /// How frames are moved between switch and hosts: `packet` (veth), `tap`, `pnet` or `auto`
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
+    /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
+    #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
 }
 
 /// `xoff lab up`
@@ -266,6 +290,12 @@ pub struct LabUp {
     /// How frames are moved between switch and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
+    /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
+    #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
+    pub pcap: Vec<PcapArgument>,
+    /// Record only the first N bytes of each frame [default: all]
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
+    pub pcap_snaplen: Option<u32>,
 }
 
 /// `xoff host`
@@ -364,33 +394,6 @@ Example:
         #[command(flatten)]
         target: TargetArguments,
     },
-}
-
-/// `xoff show`
-#[derive(Debug, Subcommand)]
-pub enum ShowCommand {
-    /// Counters, watermarks and pause states
-    #[command(after_help = "\
-Tables in SONiC's layout; with --json all of it, under SAI's names (docs/report.md).
-
-Examples:
-  xoff show counters --api /tmp/sw.sock
-  xoff show counters --lab incast --json | jq '.switch.ports[] | {name, pfc_tx, paused_ns}'")]
-    Counters(ShowCounters),
-}
-
-/// `xoff show counters`
-#[derive(Clone, Debug, Args)]
-pub struct ShowCounters {
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Start all watermarks again from the present occupancy, after reading them
-    #[arg(long)]
-    pub clear_watermarks: bool,
-    /// Which switch.
-    #[command(flatten)]
-    pub target: TargetArguments,
 }
 
 /// Which running switch a command speaks to.

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::{BackendChoice, LabCommand, RunningArguments, output};
+use super::{BackendChoice, LabCommand, PcapArgument, RunningArguments, output, values};
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
-use crate::lab::{self, LabOptions, LabRunArgs, LabUpArgs, RunningLab};
+use crate::lab::{self, LabOptions, LabPcap, LabRunArgs, LabUpArgs, RunningLab};
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -16,6 +16,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             if let Some(path) = &arguments.report {
                 output::check_report_path(path)?;
             }
+            let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let report = arguments.report;
             let options = LabOptions {
                 report,
@@ -24,13 +25,16 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             Ok(lab::run(&LabRunArgs {
                 file: arguments.file,
                 options,
+                pcap,
             }))
         }
         LabCommand::Up(arguments) => {
+            let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = options(&arguments.running, arguments.seed, arguments.backend);
             Ok(lab::up(&LabUpArgs {
                 file: arguments.file,
                 options,
+                pcap,
             }))
         }
         LabCommand::Down { name } => Ok(lab::down(&name)),
@@ -76,6 +80,15 @@ fn options(running: &RunningArguments, seed: u64, backend: BackendChoice) -> Lab
         backend: backend.into(),
         ..LabOptions::default()
     }
+}
+
+fn pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabPcap, Failure> {
+    values::check_pcap_files(recordings)?;
+    let file = |recording: &PcapArgument| (recording.place.clone(), recording.file.clone());
+    Ok(LabPcap {
+        files: recordings.iter().map(file).collect(),
+        snaplen: snaplen.unwrap_or(0),
+    })
 }
 
 fn running() -> Result<Vec<RunningLab>, Failure> {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{SwitchRun, output, values};
+use crate::capture::live::{PcapOptions, PcapRequest};
 use crate::config::{Loaded, Resolve, load};
 use crate::control::{Address, Endpoint, ServerHandle, Target, serve};
 use crate::driver::{Finished, Ledger, Options};
@@ -20,6 +21,7 @@ const WORKERS_CHOSEN_MAX: usize = 4;
 
 pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     values::check_ports(&arguments.ports)?;
+    check_pcap(&arguments)?;
     if let Some(path) = &arguments.report {
         output::check_report_path(path)?;
     }
@@ -56,17 +58,60 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         session.stop();
         return Ok(Exit::Interrupted);
     }
-    output::print(&ready(&name, &arguments, &session))?;
+    // Where frames go to standard output, nothing else does.
+    let taken = arguments
+        .pcap
+        .iter()
+        .any(|recording| recording.file == Path::new("-"));
+    let print = |text: &str| match taken {
+        true => {
+            output::note(text.trim_end());
+            Ok(())
+        }
+        false => output::print(text),
+    };
+    print(&ready(&name, &arguments, &session))?;
     while !stop.load(Ordering::Relaxed) && !session.is_dead() {
         std::thread::sleep(LOOK);
     }
     drop(server);
-    let report = report(session.stop(), &steal, arguments.seed);
+    let finished = session.stop();
+    for note in &finished.notes {
+        output::note(&format!("note: {note}"));
+    }
+    let report = report(finished, &steal, arguments.seed);
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
-    output::print(&render(&report))?;
+    print(&render(&report))?;
     Ok(report.exit())
+}
+
+/// Refuses recordings of ports that no frame passes.
+fn check_pcap(arguments: &SwitchRun) -> Result<(), Failure> {
+    values::check_pcap_files(&arguments.pcap)?;
+    let ports: Vec<&str> = arguments.ports.iter().map(|port| port.name.as_str()).collect();
+    for recording in &arguments.pcap {
+        let Some(place) = &recording.place else { continue };
+        if !ports.contains(&place.as_str()) {
+            return Err(Failure::usage(format!("no frame passes {place:?}"))
+                .at(format!("--pcap {place}={}", recording.file.display()))
+                .because(format!("the ports with a device are {}", ports.join(", ")))
+                .fix("give one of them, or no port for all of them; a file with '=' in its name as ./FILE"));
+        }
+    }
+    Ok(())
+}
+
+fn pcap(arguments: &SwitchRun) -> PcapOptions {
+    let request = |recording: &super::PcapArgument| PcapRequest {
+        port: recording.place.clone(),
+        file: recording.file.clone(),
+    };
+    PcapOptions {
+        requests: arguments.pcap.iter().map(request).collect(),
+        snaplen: arguments.pcap_snaplen.unwrap_or(0),
+    }
 }
 
 fn options(arguments: &SwitchRun) -> Options {
@@ -79,6 +124,7 @@ fn options(arguments: &SwitchRun) -> Options {
         pin: running.pin.clone(),
         idle: arguments.idle.into(),
         dilate: running.dilate,
+        pcap: pcap(arguments),
         ..Options::default()
     }
 }
@@ -142,7 +188,9 @@ fn ready(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> String {
 }
 
 fn report(finished: Finished, steal: &StealMeter, seed: u64) -> Report {
-    let Finished { snapshot, mut taints } = finished;
+    let Finished {
+        snapshot, mut taints, ..
+    } = finished;
     if snapshot.is_none() {
         taints.push(Taint {
             since_ns: 0,
@@ -172,6 +220,7 @@ mod tests {
         let finished = Finished {
             snapshot: None,
             taints: Vec::new(),
+            notes: Vec::new(),
         };
         assert_eq!(
             report(finished, &StealMeter::start(), 0).exit(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -37,12 +38,7 @@ impl FromStr for PortArgument {
         let (name, rest) = text
             .split_once('=')
             .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
-        let number = name.strip_prefix("Ethernet").filter(|digits| is_number(digits));
-        if number.is_none() {
-            return Err(format!(
-                "the port's name is '{name}', but ports are named Ethernet0, Ethernet4, ...; {FORM}"
-            ));
-        }
+        check_port_name(name).map_err(|why| format!("{why}; {FORM}"))?;
         let mut fields = rest.split(',');
         let device = fields.next().unwrap_or_default();
         check_device(device).map_err(|why| format!("{why}; {FORM}"))?;
@@ -63,6 +59,60 @@ impl FromStr for PortArgument {
             device: device.to_owned(),
             backend: backend.unwrap_or_default(),
         })
+    }
+}
+
+/// `--pcap [PORT=]FILE`, in labs `--pcap [SWITCH[:PORT]=]FILE`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PcapArgument {
+    /// Port, switch, or switch and port, as written; none: every port.
+    pub place: Option<String>,
+    /// Where to; `-` is standard output.
+    pub file: PathBuf,
+}
+
+impl FromStr for PcapArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PcapArgument, String> {
+        // What is before the first '=' is a place if it can be one; `./a=b.pcapng` is a file.
+        let (place, file) = match text.split_once('=') {
+            Some((place, file)) if !place.contains(['/', '.']) => (Some(place), file),
+            _ => (None, text),
+        };
+        if place == Some("") || file.is_empty() {
+            return Err("write FILE or PORT=FILE, such as all.pcapng or Ethernet0=e0.pcapng".to_owned());
+        }
+        Ok(PcapArgument {
+            place: place.map(str::to_owned),
+            file: PathBuf::from(file),
+        })
+    }
+}
+
+/// Refuses two recordings in one file.
+///
+/// # Errors
+/// The file, in words.
+pub(super) fn check_pcap_files(recordings: &[PcapArgument]) -> Result<(), Failure> {
+    for (at, recording) in recordings.iter().enumerate() {
+        let same = |other: &&PcapArgument| other.file == recording.file;
+        if recordings[..at].iter().any(|other| same(&other)) {
+            return Err(Failure::usage("two recordings in one file")
+                .at(format!("--pcap {}", recording.file.display()))
+                .fix("give each a file of its own; without a port, one file holds all ports"));
+        }
+    }
+    Ok(())
+}
+
+/// Ports are named as SONiC names them.
+pub(super) fn check_port_name(name: &str) -> Result<(), String> {
+    match name.strip_prefix("Ethernet") {
+        Some(digits) if is_number(digits) => Ok(()),
+        _ => Err(format!(
+            "the port's name is '{name}', but ports are named Ethernet0, Ethernet4, ..."
+        )),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod pin;
 mod portset;
 mod snapshot;
 mod start;
+pub mod virtual_time;
 mod wake;
 mod worker;
 

@@ -14,6 +14,8 @@ pub(crate) struct PortFacts {
     pub(crate) backend: Option<String>,
     /// Frames the kernel lost.
     pub(crate) lost: u64,
+    /// Frames that are missing in a recording.
+    pub(crate) pcap_missed: u64,
 }
 
 /// Copies a switch's state at `now`.
@@ -46,6 +48,7 @@ pub(crate) fn snapshot(
                     xoff: switch.xoff(id),
                     host_lost: facts.lost,
                     wire_waits: engine.wire_waits(id),
+                    pcap_missed: facts.pcap_missed,
                     drop_limits: DropReason::ALL
                         .iter()
                         .filter_map(|&reason| Some((reason, switch.last_refusal(id, reason)?.to_string())))

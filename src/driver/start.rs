@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, ControlRecord, PortId, Switch};
+use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Switch};
 
-use super::clock::{ModelClock, monotonic_ns};
+use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::{Engine, WIRE_FRAMES_MAX};
 use super::idle::{Idle, IdlePolicy};
 use super::io::{Io, pair};
@@ -21,7 +21,8 @@ use super::pin::{Pin, assign, bind, exact_timers};
 use super::portset::PortSet;
 use super::snapshot::PortFacts;
 use super::wake::Bell;
-use super::worker::{Command, Worker};
+use super::worker::{Command, Look, Worker};
+use crate::capture::live::{PcapError, PcapOptions, Recorder, record};
 use crate::ports::{Arena, ArenaStore, Opened, Port, PortError};
 use crate::report::{SwitchSnapshot, Taint, allowed_cpus};
 
@@ -47,6 +48,8 @@ pub struct Options {
     pub reaction_budget: Duration,
     /// Cores left free for others, such as lab hosts: counted when `Pin::Auto` decides whether there is a core each.
     pub other_threads: usize,
+    /// What is recorded of the frames that pass.
+    pub pcap: PcapOptions,
     /// Where model time begins (CLOCK_MONOTONIC); `None`: at the start. Hosts that share it speak of the same time.
     pub epoch_ns: Option<u64>,
 }
@@ -60,6 +63,7 @@ impl Default for Options {
             dilate: 1,
             reaction_budget: Duration::from_millis(20),
             other_threads: 0,
+            pcap: PcapOptions::default(),
             epoch_ns: None,
         }
     }
@@ -71,6 +75,9 @@ pub enum StartError {
     /// A device cannot be used.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// A recording cannot be begun.
+    #[error(transparent)]
+    Pcap(#[from] PcapError),
     /// The kernel refused a resource.
     #[error("cannot start the switch: {what}: {source}")]
     System {
@@ -90,6 +97,8 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     switch: Option<JoinHandle<SwitchSnapshot>>,
     others: Vec<JoinHandle<()>>,
+    /// Writes recordings; ends with what it has to say about them.
+    pcap: Option<JoinHandle<Vec<String>>>,
     ports: u16,
     /// What was repaired or should be known.
     pub notes: Vec<String>,
@@ -106,6 +115,8 @@ pub struct Finished {
     pub snapshot: Option<SwitchSnapshot>,
     /// Why the run is tainted; empty if it is clean.
     pub taints: Vec<Taint>,
+    /// What should be known of its recordings.
+    pub notes: Vec<String>,
 }
 
 /// Opens the ports and starts the threads. Ports without a device start down, and come up when it appears.
@@ -158,6 +169,7 @@ pub fn start(
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_else(monotonic_ns), options.dilate);
     let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();
     let ports = config.ports.len() as u16;
+    let (recorder, pcap) = recorder(&options.pcap, &config, options.dilate)?;
     let (commands_in, commands_out) = unbounded();
     let mut engine = Engine::new(Switch::new(&config), &links);
     engine.reconfigure_cpu(&config.routing);
@@ -178,6 +190,7 @@ pub fn start(
         leaving: VecDeque::with_capacity(4_096),
         done: Vec::with_capacity(4_096),
         events: Vec::new(),
+        recorder,
     };
     let switch = spawn("xoff-switch", cores[0], || worker.run())?;
     Ok(Running {
@@ -187,12 +200,27 @@ pub fn start(
         stop,
         switch: Some(switch),
         others,
+        pcap,
         ports,
         notes,
         cores,
         clock,
     })
 }
+
+/// The worker's end of the recordings, and the thread that writes them, if there are any.
+fn recorder(options: &PcapOptions, config: &SwitchConfig, dilate: u32) -> Result<Recording, StartError> {
+    if options.requests.is_empty() {
+        return Ok((None, None));
+    }
+    let real_less_monotonic_ns = realtime_ns().wrapping_sub(monotonic_ns()) as i64;
+    let (recorder, writer) = record(options, config, dilate, real_less_monotonic_ns)?;
+    let thread = spawn("xoff-pcap", None, || writer.run())?;
+    Ok((Some(recorder), Some(thread)))
+}
+
+/// Both ends of the recordings.
+type Recording = (Option<Recorder>, Option<JoinHandle<Vec<String>>>);
 
 /// Devices, and the ports behind which they were opened.
 type OpenPorts = (Vec<AttachedPort>, Vec<(PortId, Option<Port>)>);
@@ -316,6 +344,20 @@ impl Running {
         answer.recv_timeout(ANSWER).ok()
     }
 
+    /// What `look` finds in the switch; `None` if its worker is gone. No frame moves meanwhile: it must be short, and
+    /// what it finds is put into words elsewhere.
+    pub fn look<R: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Switch, Picos) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (reply, answer) = bounded(1);
+        self.ask(Command::Look(Look(Box::new(move |switch, now| {
+            // An asker that has gone away does not want the answer.
+            let _ = reply.send(look(switch, now));
+        }))));
+        answer.recv_timeout(ANSWER).ok()
+    }
+
     /// Makes `config` the current generation; `None` if the worker is gone.
     pub fn apply(&self, config: SwitchConfig) -> Option<Result<(), ApplyError>> {
         let (reply, answer) = bounded(1);
@@ -369,17 +411,25 @@ impl Running {
 
     /// Stops all threads and takes the last state.
     pub fn stop(mut self) -> Finished {
-        let snapshot = self.halt();
+        let (snapshot, mut notes) = self.halt();
         if snapshot.is_none() {
             self.ledger.taint(0, "the switch's worker died".to_owned());
+        }
+        let ports = snapshot.iter().flat_map(|snapshot| &snapshot.ports);
+        for port in ports.filter(|port| port.pcap_missed > 0) {
+            notes.push(format!(
+                "{} frames of {} are missing in its recording, which could not be written as fast as they came",
+                port.pcap_missed, port.name
+            ));
         }
         Finished {
             snapshot,
             taints: self.ledger.taints(),
+            notes,
         }
     }
 
-    fn halt(&mut self) -> Option<SwitchSnapshot> {
+    fn halt(&mut self) -> (Option<SwitchSnapshot>, Vec<String>) {
         self.stop.store(true, Ordering::SeqCst);
         self.bell.ring();
         let snapshot = self.switch.take().and_then(|thread| thread.join().ok());
@@ -387,7 +437,9 @@ impl Running {
             // A thread that panicked has said so on standard error.
             let _ = thread.join();
         }
-        snapshot
+        // It has all frames now that the worker is gone, and ends when it has written them.
+        let notes = self.pcap.take().and_then(|thread| thread.join().ok());
+        (snapshot, notes.unwrap_or_default())
     }
 
     fn ask(&self, command: Command) {

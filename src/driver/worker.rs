@@ -1,12 +1,15 @@
 //! A switch's worker: one thread that owns the switch and drives it with the wall clock.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, Arrival, ControlRecord, DropReason, Handle, PortId, Store, Transmit};
+use xoff_dataplane::{
+    ApplyError, Arrival, ControlRecord, DropReason, Handle, Picos, PortId, Store, Switch, Transmit,
+};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::Engine;
@@ -16,13 +19,27 @@ use super::ledger::Ledger;
 use super::portset::{Intake, PortEvent};
 use super::snapshot::{PortFacts, snapshot};
 use super::wake::Bell;
-use crate::ports::{ArenaStore, Received, SlotSource};
+use crate::capture::Direction;
+use crate::capture::live::Recorder;
+use crate::ports::{Arena, ArenaStore, Received, SlotSource};
 use crate::report::SwitchSnapshot;
+
+/// A look at the switch, at a moment of model time. It must be short: meanwhile no frame moves.
+pub(crate) struct Look(pub(crate) Box<Looking>);
+
+type Looking = dyn FnOnce(&Switch, Picos) + Send;
+
+impl fmt::Debug for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Look")
+    }
+}
 
 /// What can be asked of a running switch; answered at a burst's edge.
 #[derive(Debug)]
 pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),
+    Look(Look),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
     ClearWatermarks,
     RestartUtilisation,
@@ -68,6 +85,8 @@ pub(crate) struct Worker {
     /// Frames the devices are done with, before their slots are freed; empty between bursts.
     pub(crate) done: Vec<Handle>,
     pub(crate) events: Vec<PortEvent>,
+    /// Records what passes, if that is asked for.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 /// The engine as a place for received frames.
@@ -105,6 +124,56 @@ impl Intake for Wires<'_> {
     }
 }
 
+/// The wires, with every frame recorded on its way to them.
+struct Recorded<'a, 'b> {
+    wires: &'a mut Wires<'b>,
+    recorder: &'a mut Recorder,
+    arena: Arc<Arena>,
+}
+
+impl Intake for Recorded<'_, '_> {
+    fn room(&self, port: PortId) -> usize {
+        self.wires.room(port)
+    }
+
+    fn take(&mut self, port: PortId, received: Received) {
+        let (head, tail) = self.arena.segments(received.frame);
+        self.recorder
+            .record(port, Direction::Inbound, received.received_ns, [head, tail]);
+        self.wires.take(port, received);
+    }
+}
+
+/// Takes what has arrived from ports and I/O workers. How much it was.
+fn take_in(
+    io: &mut Io,
+    store: &mut ArenaStore,
+    events: &mut Vec<PortEvent>,
+    intake: &mut impl Intake,
+) -> usize {
+    let mut work = 0;
+    match io {
+        Io::Inline(ports) => work += ports.receive(store, intake),
+        Io::Remote(remotes) => {
+            for remote in remotes {
+                while let Some(next) = remote.peek() {
+                    if matches!(next, Up::Received { port, .. } if intake.room(*port) == 0) {
+                        break;
+                    }
+                    work += 1;
+                    match remote.take(SlotSource::arena(store)) {
+                        Some(Up::Received { port, frame }) => intake.take(port, frame),
+                        Some(Up::Done(frame)) => store.release(frame),
+                        Some(Up::Event(event)) => events.push(event),
+                        None => break,
+                    }
+                }
+            }
+        }
+    }
+    work
+}
+
 impl Worker {
     /// Runs until told to stop; what the switch had counted by then, and slots that did not come back.
     pub(crate) fn run(mut self) -> SwitchSnapshot {
@@ -116,6 +185,7 @@ impl Worker {
                 watched_ns = began_ns;
                 self.watch_clocks(&mut clocks_apart);
                 self.watch_slots();
+                self.recorder.iter_mut().for_each(Recorder::flush);
                 if let Io::Inline(ports) = &mut self.io {
                     self.events.append(&mut ports.watch());
                 }
@@ -145,26 +215,19 @@ impl Worker {
             now_ns,
             oldest_ns: now_ns,
         };
-        let mut work = 0;
-        match &mut self.io {
-            Io::Inline(ports) => work += ports.receive(&mut self.store, &mut wires),
-            Io::Remote(remotes) => {
-                for remote in remotes {
-                    while let Some(next) = remote.peek() {
-                        if matches!(next, Up::Received { port, .. } if wires.room(*port) == 0) {
-                            break;
-                        }
-                        work += 1;
-                        match remote.take(SlotSource::arena(&self.store)) {
-                            Some(Up::Received { port, frame }) => wires.take(port, frame),
-                            Some(Up::Done(frame)) => self.store.release(frame),
-                            Some(Up::Event(event)) => self.events.push(event),
-                            None => break,
-                        }
-                    }
-                }
+        let (io, store, events) = (&mut self.io, &mut self.store, &mut self.events);
+        let work = match &mut self.recorder {
+            None => take_in(io, store, events, &mut wires),
+            Some(recorder) => {
+                let arena = store.shared_arena();
+                let mut recorded = Recorded {
+                    wires: &mut wires,
+                    recorder,
+                    arena,
+                };
+                take_in(io, store, events, &mut recorded)
             }
-        }
+        };
         let age_ns = now_ns - wires.oldest_ns;
         self.note_stall(now_ns, age_ns, "a frame");
         work
@@ -210,8 +273,9 @@ impl Worker {
         let late_ns = self
             .clock
             .wall_ns(self.engine.take_lateness())
-            .saturating_sub(self.clock.wall_ns(xoff_dataplane::Picos::ZERO));
+            .saturating_sub(self.clock.wall_ns(Picos::ZERO));
         self.note_stall(now_ns, late_ns, "a deadline");
+        self.record_departures(before);
         self.leaving.len() - before
     }
 
@@ -253,6 +317,7 @@ impl Worker {
 
     fn obey(&mut self, command: Command) {
         let now = self.clock.at(monotonic_ns());
+        let before = self.leaving.len();
         let leaving = &mut self.leaving;
         let mut transmit = |transmit| leaving.push_back(transmit);
         let Worker { engine, store, .. } = self;
@@ -261,6 +326,7 @@ impl Worker {
             Command::Snapshot(reply) => {
                 let _ = reply.send(snapshot(engine, &self.config, &self.facts, now));
             }
+            Command::Look(look) => (look.0)(engine.switch(), now),
             Command::Apply(config, reply) => {
                 let result = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
                     s.apply(at, &config, store, out)
@@ -302,6 +368,20 @@ impl Worker {
             Command::MacControlRecords(reply) => {
                 let _ = reply.send(engine.switch().mac_control_records().copied().collect());
             }
+        }
+        self.record_departures(before);
+    }
+
+    /// Records the frames that have begun to leave since there were `before` of them waiting.
+    fn record_departures(&mut self, before: usize) {
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
+        let arena = SlotSource::arena(&self.store);
+        for departure in self.leaving.range(before..) {
+            let (head, tail) = arena.segments(departure.frame);
+            let at_ns = self.clock.wall_ns(departure.start);
+            recorder.record(departure.port, Direction::Outbound, at_ns, [head, tail]);
         }
     }
 
@@ -377,6 +457,12 @@ impl Worker {
         self.turn();
         self.send();
         self.watch_slots();
+        if let Some(recorder) = self.recorder.take() {
+            let missed = recorder.finish(monotonic_ns());
+            for (facts, missed) in self.facts.iter_mut().zip(missed) {
+                facts.pcap_missed = missed;
+            }
+        }
         let now = self.clock.at(monotonic_ns());
         snapshot(&self.engine, &self.config, &self.facts, now)
     }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::pcap::LabPcap;
+use crate::capture::live::PcapOptions;
 use crate::driver::{Idle, Options, Pin};
 use crate::ports::Backend;
 
@@ -14,6 +16,8 @@ pub struct LabRunArgs {
     pub file: PathBuf,
     /// How to run it.
     pub options: LabOptions,
+    /// What to record.
+    pub pcap: LabPcap,
 }
 
 /// `xoff lab up`.
@@ -23,6 +27,8 @@ pub struct LabUpArgs {
     pub file: PathBuf,
     /// How to run it.
     pub options: LabOptions,
+    /// What to record.
+    pub pcap: LabPcap,
 }
 
 /// How a lab is run. Handed to the switch as it is.
@@ -43,6 +49,8 @@ pub struct LabOptions {
     /// Backend of the ports towards hosts. With taps the switch owns a tap
     /// per host instead of a veth pair. External devices are always opened as what they are.
     pub backend: Backend,
+    /// What is recorded of each switch, by its index in the plan. Files are absolute before anything is started.
+    pub pcap: Vec<PcapOptions>,
 }
 
 impl Default for LabOptions {
@@ -55,6 +63,7 @@ impl Default for LabOptions {
             idle: Idle::Adaptive,
             seed: 0,
             backend: Backend::Auto,
+            pcap: Vec::new(),
         }
     }
 }

@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use super::config::switch_setup;
 use super::external::{self, BorrowedDevice};
 use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
+use super::pcap::{self, LabPcap};
 use super::play::guests;
 use super::registry::{self, RunningLab, running};
 use super::resolve::load;
@@ -31,12 +32,14 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// `xoff lab run FILE`: brings the lab up, runs its workload, shows how it goes, and takes it down.
 pub fn run(arguments: &LabRunArgs) -> ExitCode {
-    told(start(&arguments.file, &arguments.options, Mode::Run).and_then(Running::until_the_end))
+    let LabRunArgs { file, options, pcap } = arguments;
+    told(start(file, options, pcap, Mode::Run).and_then(Running::until_the_end))
 }
 
 /// `xoff lab up FILE`: brings the lab up and leaves it there.
 pub fn up(arguments: &LabUpArgs) -> ExitCode {
-    told(start(&arguments.file, &arguments.options, Mode::Up).and_then(Running::until_ready))
+    let LabUpArgs { file, options, pcap } = arguments;
+    told(start(file, options, pcap, Mode::Up).and_then(Running::until_ready))
 }
 
 /// `xoff lab down NAME`: stops a lab that runs, and waits until nothing is left of it.
@@ -87,11 +90,12 @@ struct Running {
     log: Option<File>,
 }
 
-fn start(file: &Path, options: &LabOptions, mode: Mode) -> Result<Running, Failure> {
+fn start(file: &Path, options: &LabOptions, pcap: &LabPcap, mode: Mode) -> Result<Running, Failure> {
     let plan = load(file).map_err(|problems| Failure::configuration(problems.to_string()))?;
     let mut options = options.clone();
     options.report = options.report.as_deref().map(usable_path).transpose()?;
     guests::check_programs(&plan)?;
+    options.pcap = pcap::resolve(&plan, pcap)?;
     // The switch resolves its configuration for itself; what is wrong with it is better said before anything exists.
     for switch in 0..plan.switches.len() {
         switch_setup(

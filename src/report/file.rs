@@ -13,18 +13,25 @@ impl Report {
     /// # Errors
     /// The folder cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        let text = self.to_json();
-        let written = match path.symlink_metadata() {
-            Ok(there) if !there.is_file() => std::fs::write(path, text),
-            _ => replace(path, &text),
-        };
-        written.map_err(|error| {
-            Failure::environment("the report cannot be written")
-                .at(format!("--report {}", path.display()))
-                .because(error)
-                .fix("choose a folder that exists and that you may write to")
-        })
+        write_file(path, &self.to_json())
     }
+}
+
+/// Writes the text of a report, as [`Report::write`] does.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    let written = match path.symlink_metadata() {
+        Ok(there) if !there.is_file() => std::fs::write(path, text),
+        _ => replace(path, text),
+    };
+    written.map_err(|error| {
+        Failure::environment("the report cannot be written")
+            .at(format!("--report {}", path.display()))
+            .because(error)
+            .fix("choose a folder that exists and that you may write to")
+    })
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {

@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use environment::{Environment, StealMeter, allowed_cpus};
+pub use file::write_file;
 pub use flow::{FlowReport, LatencyReport};
 pub use number::{grouped, nanos, percent, rate};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
-pub use table::{numbers, render, simple_table};
+pub use table::{drops_table, numbers, render, simple_table};
 
 use crate::failure::Exit;
 

@@ -48,6 +48,8 @@ pub struct PortSnapshot {
     pub host_lost: u64,
     /// Frames that came faster than the link and waited on "the wire".
     pub wire_waits: u64,
+    /// Frames that passed and are missing in a recording of the port (`--pcap`).
+    pub pcap_missed: u64,
     /// For each reason with a buffer limit behind it: the limit that decided the latest drop, in words.
     pub drop_limits: Vec<(DropReason, String)>,
 }

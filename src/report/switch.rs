@@ -98,6 +98,10 @@ pub struct PortReport {
     pub host_lost: u64,
     /// Frames that came faster than the link carries and waited for their turn on the wire.
     pub wire_waits: u64,
+    /// Frames that passed the port and are missing in its recording (`--pcap`), because it could not be written as fast;
+    /// known at the end of a run, and no taint: the switch has them.
+    #[serde(default)]
+    pub pcap_missed: u64,
     /// Ingress priority groups 0 to 7.
     pub priority_groups: Vec<PriorityGroupReport>,
     /// Egress queues 0 to 7.
@@ -244,6 +248,7 @@ impl PortReport {
             drop_limits: limits(port),
             host_lost: port.host_lost,
             wire_waits: port.wire_waits,
+            pcap_missed: port.pcap_missed,
             priority_groups: pgs
                 .map(|(c, b)| PriorityGroupReport::new(c, b, cell_bytes))
                 .collect(),

@@ -62,7 +62,7 @@ pub fn render(report: &Report) -> String {
         text.push_str(&ports(&switch.ports));
         text.push('\n');
     }
-    if let Some(table) = drops(&report.switches) {
+    if let Some(table) = drops_table(&report.switches) {
         text.push_str(&table);
         text.push('\n');
     }
@@ -135,7 +135,7 @@ fn device(port: &PortReport) -> String {
 }
 
 /// Every reason on every port; nothing if no switch dropped a frame.
-fn drops(switches: &[SwitchReport]) -> Option<String> {
+pub fn drops_table(switches: &[SwitchReport]) -> Option<String> {
     let mut rows = Vec::new();
     for switch in switches {
         for port in &switch.ports {

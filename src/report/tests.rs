@@ -41,6 +41,7 @@ pub(crate) fn snapshot() -> SwitchSnapshot {
         xoff: 0,
         host_lost: 0,
         wire_waits: 3,
+        pcap_missed: 0,
         drop_limits: Vec::new(),
     };
     let unused = PortSnapshot {

@@ -5,6 +5,7 @@ mod control_log;
 mod departure;
 mod flood;
 mod ingress;
+mod learn;
 mod links;
 mod neighbours;
 mod own;

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use xoff_dataplane::{
-    Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit,
+    Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
 };
 
 use cpu_port::CpuPort;
@@ -30,6 +30,18 @@ struct Wire {
     next_free: Picos,
     link: LinkTiming,
     waits: u64,
+}
+
+/// Hears what becomes of each arrival, in the moment it is decided. The frame may be gone by then.
+pub trait Witness {
+    /// `arrival` reached the switch on `port` at `at`.
+    fn arrived(&mut self, at: Picos, port: PortId, arrival: &Arrival, verdict: &Verdict, switch: &Switch);
+}
+
+/// Nobody asks.
+impl Witness for () {
+    #[inline]
+    fn arrived(&mut self, _: Picos, _: PortId, _: &Arrival, _: &Verdict, _: &Switch) {}
 }
 
 /// A switch with its pending events.
@@ -109,6 +121,17 @@ impl Engine {
     /// Handles every event up to `now`, in order. Frames to transmit go to `transmit`, frames for the CPU to what stands
     /// behind the CPU port, if anything does.
     pub fn turn<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+        self.turn_watched(now, store, transmit, &mut ());
+    }
+
+    /// As [`Engine::turn`], with a witness of the arrivals.
+    pub fn turn_watched<S: Store>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        transmit: &mut impl FnMut(Transmit),
+        witness: &mut impl Witness,
+    ) {
         self.caught_up.fill(0);
         while let Some(&Reverse(event)) = self.events.peek() {
             if event.at > now {
@@ -117,7 +140,7 @@ impl Engine {
             self.events.pop();
             if event.timer.0 & WIRE_TIMER != 0 {
                 let port = PortId((event.timer.0 & !WIRE_TIMER) as u16);
-                self.arrive(now, port, store, transmit);
+                self.arrive(now, port, store, transmit, witness);
             } else {
                 self.expire(now, event, store, transmit);
             }
@@ -155,6 +178,7 @@ impl Engine {
         port: PortId,
         store: &mut S,
         transmit: &mut impl FnMut(Transmit),
+        witness: &mut impl Witness,
     ) {
         while let Some(&(at, arrival)) = self.wires[port.index()].frames.front() {
             let timer = TimerId(WIRE_TIMER | u32::from(port.0));
@@ -165,8 +189,10 @@ impl Engine {
             }
             self.wires[port.index()].frames.pop_front();
             self.time = self.time.max(at);
-            self.switch
+            let verdict = self
+                .switch
                 .receive(self.time, port, &arrival, store, &mut self.outputs);
+            witness.arrived(self.time, port, &arrival, &verdict, &self.switch);
             self.drain(now, store, transmit);
         }
     }

@@ -16,7 +16,7 @@ use super::options::Mode;
 use super::plan::HostPlan;
 use crate::control::{Endpoint, Target, serve};
 use crate::driver::clock::{ModelClock, monotonic_ns};
-use crate::driver::{Ledger, Options};
+use crate::driver::{Finished, Ledger, Options};
 use crate::failure::{Exit, Failure};
 use crate::host::runtime::{RunningHosts, drain};
 use crate::report::{self, Environment, Report, StealMeter};
@@ -233,7 +233,11 @@ impl Stage {
 
     fn finish(&mut self) -> Report {
         let outcomes = self.hosts.take().and_then(RunningHosts::stop).unwrap_or_default();
-        let snapshots: Vec<_> = self.sessions.iter().filter_map(|s| s.stop().snapshot).collect();
+        let finished: Vec<Finished> = self.sessions.iter().map(|session| session.stop()).collect();
+        for note in finished.iter().flat_map(|finished| &finished.notes) {
+            eprintln!("note: {note}");
+        }
+        let snapshots: Vec<_> = finished.into_iter().filter_map(|f| f.snapshot).collect();
         let flows = hosts::flow_reports(&self.lab.plan, &outcomes);
         for outcome in &outcomes {
             outcome

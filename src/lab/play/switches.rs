@@ -37,7 +37,11 @@ pub(super) fn start(
         let ports = own
             .map(|attachment| switch_port(lab, &setup, attachment, outside.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        let session = SwitchSession::start(setup.loaded, setup.resolve, ports, options, ledger.clone())?;
+        let options = Options {
+            pcap: lab.options.pcap.get(switch).cloned().unwrap_or_default(),
+            ..options.clone()
+        };
+        let session = SwitchSession::start(setup.loaded, setup.resolve, ports, &options, ledger.clone())?;
         sessions.push(Arc::new(session));
     }
     Ok(sessions)

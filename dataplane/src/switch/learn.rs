@@ -1,0 +1,29 @@
+//! Learning by being told.
+
+use super::Switch;
+use crate::bridge::Mac;
+use crate::ids::PortId;
+use crate::parse::Tag;
+use crate::time::Picos;
+
+impl Switch {
+    /// Learns that `station` is behind `port`, as if a frame of it had come in there, in the VLAN that a frame with this
+    /// tag has on port `seen_on`. Whether there is such a VLAN.
+    pub fn learn(
+        &mut self,
+        now: Picos,
+        station: [u8; 6],
+        port: PortId,
+        seen_on: PortId,
+        tag: Option<Tag>,
+    ) -> bool {
+        let (port, seen_on) = (self.lags.logical(port), self.lags.logical(seen_on));
+        let vlan = self.vlans.ingress(seen_on, tag);
+        if let Some(vlan) = vlan {
+            let [a, b, c, d, e, f] = station;
+            let station = Mac(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+            self.fdb.learn(now, vlan, station, port);
+        }
+        vlan.is_some()
+    }
+}

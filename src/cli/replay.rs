@@ -1,0 +1,417 @@
+//! `xoff replay`: a capture through a switch to a capture.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use xoff_dataplane::Picos;
+
+use super::{output, values};
+use crate::capture::{ReadError, Reader};
+use crate::config::{Loaded, Resolve, load, parse, preset};
+use crate::failure::{Exit, Failure};
+use crate::replay::{
+    Asked, Behind, CaptureFiles, Destination, Mac, Mapping, Pace, PlayError, Player, ReplayReport, Source,
+    Survey, Ways,
+};
+
+/// MTU of ports where the configuration has none: what was captured shall pass.
+const MTU: &str = "9216";
+/// Speed of ports where neither the command line nor the configuration has one, in Mb/s.
+const SPEED_MBPS: u32 = 1_000;
+
+pub(super) const HELP: &str = "\
+Every frame of the capture comes in on the port of its sender, at the time of its stamp, no faster
+than the port's link carries it. What leaves is written with its time of departure, its class, and a
+comment that says which frame it was and whether the switch marked it. The same input gives the same
+output, octet for octet.
+
+Which port: a capture of several interfaces has a port for each (frames that left by an interface are
+not replayed); otherwise each sender has a port of its own, in the order of their first frames, and
+then so has each station that is only spoken to. --port and --ingress say otherwise. The switch knows
+from the start where the stations are, so that each frame comes out once; with --no-learn it finds
+out as a switch does, by flooding. More: docs/replay.md.
+
+Exit codes: 0 ok, 2 usage, 3 a file cannot be read or written, 4 invalid configuration,
+5 the capture ends in the middle of a frame (what lies before is replayed), or frames were stuck.
+
+Examples:
+  xoff replay in.pcap --out out.pcapng
+  xoff replay in.pcap --preset roce-lossless --speed 100g --back-to-back --out out.pcapng
+  xoff replay in.pcap --config sw.json --out out.pcapng --drops drops.pcapng --report result.json
+  xoff replay in.pcap --port Ethernet0=02:00:00:00:00:01 --out - | tshark -r - -O pkt_comment
+  xoff replay all.pcapng --config new.json --out what-if.pcapng   (all.pcapng: of --pcap)";
+
+/// `xoff replay`
+#[derive(Clone, Debug, Args)]
+pub struct ReplayArguments {
+    /// The capture: pcap or pcapng of Ethernet frames; - is standard input
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// Write what leaves the switch here, as pcapng; - is standard output
+    #[arg(long, short = 'w', value_name = "FILE")]
+    pub out: PathBuf,
+    /// Write what the switch drops here, as pcapng, each frame with reason, place and limit
+    #[arg(long, value_name = "FILE")]
+    pub drops: Option<PathBuf>,
+    /// Configuration in the form of SONiC's config_db.json, over the preset if there is one
+    /// [default: all ports form one bridge]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// A built-in configuration: roce-lossless or roce-lossy
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+    /// Who is behind a port: hardware addresses, or interfaces of the capture by name or number; once for each port
+    #[arg(long = "port", value_name = "Ethernet0=MAC|INTERFACE[,...]")]
+    pub ports: Vec<BehindArgument>,
+    /// Let everything come in on this port that no --port speaks of
+    #[arg(long, value_name = "PORT")]
+    pub ingress: Option<String>,
+    /// What decides on the port of a frame that no --port speaks of
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = MapChoice::Auto, conflicts_with = "ingress")]
+    pub map: MapChoice,
+    /// Speed of ports for which the configuration has none, such as 100g [default: 1g]
+    #[arg(long, value_name = "SPEED", value_parser = values::speed_mbps)]
+    pub speed: Option<u32>,
+    /// Offer the frames N times as fast as they were captured, such as 10 or 0.5
+    #[arg(long, value_name = "N", value_parser = factor, default_value = "1", conflicts_with = "back_to_back")]
+    pub multiplier: (u64, u64),
+    /// Offer the frames as fast as the link of their port carries them, whatever their stamps (holds the capture in memory)
+    #[arg(long)]
+    pub back_to_back: bool,
+    /// Do not tell the switch where the stations are: it floods until it has heard of them
+    #[arg(long)]
+    pub no_learn: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write the result here, as JSON (docs/replay.md)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Seed of every random decision
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// `--map`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MapChoice {
+    /// The interface if the capture has frames of several, else the sender.
+    #[default]
+    Auto,
+    /// The sender's hardware address.
+    Mac,
+    /// The interface of the capture.
+    Interface,
+}
+
+impl From<MapChoice> for Ways {
+    fn from(choice: MapChoice) -> Ways {
+        match choice {
+            MapChoice::Auto => Ways::Auto,
+            MapChoice::Mac => Ways::Sender,
+            MapChoice::Interface => Ways::Interface,
+        }
+    }
+}
+
+/// `--port Ethernet0=02:00:00:00:00:01,eth1`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BehindArgument {
+    /// The port.
+    pub port: String,
+    /// What is behind it.
+    pub behind: Vec<Behind>,
+}
+
+impl FromStr for BehindArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BehindArgument, String> {
+        const FORM: &str =
+            "write PORT=MAC or PORT=INTERFACE, such as Ethernet0=02:00:00:00:00:01 or Ethernet0=eth1";
+        let (port, rest) = text
+            .split_once('=')
+            .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
+        values::check_port_name(port).map_err(|why| format!("{why}; {FORM}"))?;
+        let behind = |word: &str| match values::mac(word) {
+            Ok(mac) => Ok(Behind::Station(mac)),
+            Err(_) if word.is_empty() => Err(format!("nothing behind '='; {FORM}")),
+            Err(why) if word.matches(':').count() == 5 => Err(why),
+            Err(_) => Ok(Behind::Interface(word.to_owned())),
+        };
+        Ok(BehindArgument {
+            port: port.to_owned(),
+            behind: rest.split(',').map(behind).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// A positive decimal number as numerator and denominator, up to six places either side.
+fn factor(text: &str) -> Result<(u64, u64), String> {
+    let wrong =
+        || format!("'{text}' is no factor; write a number above 0 and up to 1000000, such as 10 or 0.5");
+    let (whole, places) = text.split_once('.').unwrap_or((text, ""));
+    let digits =
+        |text: &str, most: usize| text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole, 7) || !digits(places, 6) || whole.is_empty() {
+        return Err(wrong());
+    }
+    let by = 10_u64.pow(places.len() as u32);
+    let number = format!("{whole}{places}").parse::<u64>().map_err(|_| wrong())?;
+    match number {
+        1.. if number <= 1_000_000 * by => Ok((number, by)),
+        _ => Err(wrong()),
+    }
+}
+
+pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
+    check_places(arguments)?;
+    let file = arguments.input.display().to_string();
+    let unreadable = |error: ReadError| error.failure(&file);
+    let source = Source::open(&arguments.input).map_err(unreadable)?;
+    let survey = source.read().and_then(Survey::of).map_err(unreadable)?;
+    let layers = written_layers(arguments)?;
+    let (configured, router) = said(&layers)?;
+    let mapping = Mapping::plan(&survey, &asked(arguments), &configured, router)?;
+    let loaded = configure(arguments, layers, &mapping)?;
+    for warning in &loaded.resolved.warnings {
+        output::note(&format!("note: {warning}"));
+    }
+    let config = loaded.resolved.config;
+    let to = Destination::of(&arguments.out);
+    let drops = arguments.drops.as_deref().map(Destination::of);
+    let mut files = CaptureFiles::create(&config, survey.first_ns, &file, &to, drops.as_ref())
+        .map_err(|(place, error)| unwritable(&place, &error))?;
+    let pace = match arguments.back_to_back {
+        true => Pace::BackToBack,
+        false => Pace::Captured(arguments.multiplier.0, arguments.multiplier.1),
+    };
+    let seed = config.seed;
+    let mut player = Player::new(config, &mapping, &survey, pace, &mut files);
+    if !arguments.no_learn {
+        player.learn(&survey);
+    }
+    let mut reader = source.read().and_then(Reader::new).map_err(unreadable)?;
+    let played = player
+        .play(&mut reader)
+        .map_err(|error| play_failure(error, &file, &to))?;
+    files.finish().map_err(|error| unwritable(&to, &error))?;
+    let report = ReplayReport::new(&file, seed, &survey, &mapping, &played);
+    warn(&report, arguments);
+    tell(&report, arguments, &to)?;
+    Ok(report.exit())
+}
+
+/// Refuses to write over what is read, and over what is written.
+fn check_places(arguments: &ReplayArguments) -> Result<(), Failure> {
+    let written = [
+        ("--out", Some(&arguments.out)),
+        ("--drops", arguments.drops.as_ref()),
+        ("--report", arguments.report.as_ref()),
+    ];
+    let mut seen = vec![("the capture", &arguments.input)];
+    for (option, path) in written {
+        let Some(path) = path else { continue };
+        let same = |(_, other): &&(&str, &PathBuf)| same_file(path, other);
+        if let Some((other, _)) = seen.iter().find(same) {
+            return Err(Failure::usage(format!("{option} is the same file as {other}"))
+                .at(format!("{option} {}", path.display()))
+                .fix("give it a name of its own"));
+        }
+        seen.push((option, path));
+    }
+    match &arguments.report {
+        Some(path) => output::check_report_path(path),
+        None => Ok(()),
+    }
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let dash = Path::new("-");
+    if a == dash || b == dash {
+        // Standard input is not standard output.
+        return false;
+    }
+    let id = |path: &Path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        // Devices such as /dev/null are not spoilt by writing.
+        metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+    };
+    match (id(a), id(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => std::path::absolute(a).ok() == std::path::absolute(b).ok() && !a.starts_with("/dev"),
+    }
+}
+
+/// The layer that the command line names, with its place.
+fn written_layers(arguments: &ReplayArguments) -> Result<Vec<(String, String)>, Failure> {
+    let Some(path) = &arguments.config else {
+        return Ok(Vec::new());
+    };
+    let place = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::configuration("the configuration cannot be read")
+            .at(format!("--config {place}"))
+            .because(error)
+            .fix("give a readable file; {} in it is a working switch")
+    })?;
+    Ok(vec![(place, text)])
+}
+
+/// The ports that a configuration names, and the address of its router.
+fn said(layers: &[(String, String)]) -> Result<(Vec<String>, Option<Mac>), Failure> {
+    let Some((place, text)) = layers.first() else {
+        return Ok((Vec::new(), None));
+    };
+    let db = parse(text, place).map_err(|problems| invalid(place, &problems))?;
+    let router = db.get("DEVICE_METADATA", "localhost", "mac");
+    let router = router.and_then(|mac| values::mac(&mac).ok());
+    Ok((db.keys("PORT").map(str::to_owned).collect(), router))
+}
+
+fn asked(arguments: &ReplayArguments) -> Asked {
+    let each = |argument: &BehindArgument| {
+        let port = argument.port.clone();
+        argument
+            .behind
+            .clone()
+            .into_iter()
+            .map(move |behind| (port.clone(), behind))
+    };
+    Asked {
+        ports: arguments.ports.iter().flat_map(each).collect(),
+        ingress: arguments.ingress.clone(),
+        ways: arguments.map.into(),
+    }
+}
+
+/// Resolves the configuration for the ports of the mapping.
+fn configure(
+    arguments: &ReplayArguments,
+    written: Vec<(String, String)>,
+    mapping: &Mapping,
+) -> Result<Loaded, Failure> {
+    let speed_mbps = arguments.speed.unwrap_or(SPEED_MBPS);
+    let mut ports = serde_json::Map::new();
+    for port in &mapping.ports {
+        ports.insert(
+            port.clone(),
+            json!({ "speed": speed_mbps.to_string(), "mtu": MTU }),
+        );
+    }
+    let mut layers = vec![(
+        "the command line".to_owned(),
+        json!({ "PORT": ports }).to_string(),
+    )];
+    if let Some(name) = &arguments.preset {
+        let ports: Vec<(String, u32)> = mapping
+            .ports
+            .iter()
+            .map(|port| (port.clone(), speed_mbps))
+            .collect();
+        let preset = preset(name, &ports, Picos::ZERO)
+            .map_err(|unknown| Failure::usage(unknown.to_string()).at(format!("--preset {name}")))?;
+        layers.push((format!("preset {name}"), preset.to_json()));
+    }
+    layers.extend(written);
+    let layers: Vec<(&str, &str)> = layers
+        .iter()
+        .map(|(place, text)| (place.as_str(), text.as_str()))
+        .collect();
+    let resolve = Resolve {
+        ports: mapping.ports.clone(),
+        seed: arguments.seed,
+        reaction_budget: Picos::ZERO,
+        ..Resolve::default()
+    };
+    let place = layers.last().map_or("", |(place, _)| *place);
+    let loaded = load(&layers, &resolve).map_err(|problems| invalid(place, &problems))?;
+    let names = loaded.resolved.config.ports.iter().map(|port| &port.name);
+    if !names.eq(&mapping.ports) {
+        return Err(
+            Failure::configuration("the ports of the configuration are not those of the mapping").at(place),
+        );
+    }
+    Ok(loaded)
+}
+
+fn invalid(place: &str, problems: &crate::config::Problems) -> Failure {
+    Failure::configuration("the configuration is invalid")
+        .at(place)
+        .because(problems)
+}
+
+fn play_failure(error: PlayError, file: &str, to: &Destination) -> Failure {
+    match error {
+        PlayError::Read(error) => error.failure(file),
+        PlayError::Write(error) => unwritable(to, &error),
+        PlayError::TooLate(frame, days) => Failure::environment(format!(
+            "frame {frame} is stamped {days} days after the first one"
+        ))
+        .at(file)
+        .because("model time ends after 106 days")
+        .fix("offer the frames faster with --multiplier, or regardless of their stamps with --back-to-back"),
+    }
+}
+
+fn unwritable(place: &Destination, error: &std::io::Error) -> Failure {
+    let place = match place {
+        Destination::File(path) => path.display().to_string(),
+        Destination::Output => "standard output".to_owned(),
+    };
+    Failure::environment("the capture cannot be written")
+        .at(place)
+        .because(error)
+        .fix("choose a folder that exists, that you may write to, and that has room")
+}
+
+/// What a user would wonder about.
+fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
+    let name = report.capture.file.as_str();
+    if report.capture.frames == 0 && report.taints.is_empty() {
+        output::note(&format!("note: no frame is in {name}"));
+    }
+    for taint in &report.taints {
+        output::note(&format!("warning: {name}: {taint}"));
+    }
+    if report.frames.disordered > 0 && !arguments.back_to_back {
+        output::note(&format!(
+            "note: {} frames of {name} are stamped before an earlier one and were offered together with that; \
+             `reordercap` of Wireshark sorts a capture",
+            report.frames.disordered
+        ));
+    }
+    let too_long: u64 = report
+        .switch
+        .ports
+        .iter()
+        .filter_map(|port| port.drops.get("EXCEEDS_L2_MTU"))
+        .sum();
+    if too_long > 0 {
+        output::note(
+            "note: frames longer than the MTU were captured before a NIC cut them up, if the MTU is right; capture on the \
+             wire, or with `ethtool -K DEV tso off gso off gro off`",
+        );
+    }
+}
+
+/// The result, where the capture does not go.
+fn tell(report: &ReplayReport, arguments: &ReplayArguments, to: &Destination) -> Result<(), Failure> {
+    if let Some(path) = &arguments.report {
+        crate::report::write_file(path, &report.to_json())?;
+    }
+    let text = match arguments.json {
+        true => report.to_json(),
+        false => report.render(),
+    };
+    match to {
+        Destination::File(_) => output::print(&text),
+        Destination::Output => {
+            output::note(text.trim_end());
+            Ok(())
+        }
+    }
+}

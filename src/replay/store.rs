@@ -1,0 +1,171 @@
+//! Frames of a capture while they are in the switch: what was stored of each, and where it came from.
+
+use std::rc::Rc;
+
+use xoff_dataplane::{Handle, Picos, PortId, Store};
+
+/// Where a frame of the switch comes from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// Its number in the capture, from 1.
+    pub number: u64,
+    /// The port it came in on.
+    pub port: PortId,
+    /// When it came in.
+    pub at: Picos,
+    /// Its traffic class there.
+    pub tc: u8,
+    /// Its priority group there.
+    pub pg: u8,
+    /// Its ECN bits then; 0 if it is not IP.
+    pub ecn: u8,
+    /// What was captured of it, as it came in.
+    pub data: Rc<[u8]>,
+    /// Its length then.
+    pub len: u32,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// What is stored of the frame as it is now: a frame that was captured in part has a rest that is only a length.
+    stored: Vec<u8>,
+    beyond: u32,
+    /// `None`: the switch made it.
+    origin: Option<Origin>,
+    used: bool,
+}
+
+/// A store that remembers origins. It has no limit of its own: the switch's frame table and the wires have theirs.
+///
+/// A frame that is released can still be read until [`CaptureStore::reclaim`], so that what was dropped can be looked at.
+#[derive(Debug, Default)]
+pub struct CaptureStore {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    released: Vec<u32>,
+}
+
+impl CaptureStore {
+    /// Stores a frame as it came in.
+    pub fn insert(&mut self, origin: Origin) -> Handle {
+        let handle = self.take();
+        let slot = &mut self.slots[handle.0 as usize];
+        slot.stored.extend_from_slice(&origin.data);
+        slot.beyond = origin.len.saturating_sub(origin.data.len() as u32);
+        slot.origin = Some(origin);
+        handle
+    }
+
+    /// Where a frame comes from; `None` if the switch made it. May be asked of a frame that was just released.
+    pub fn origin(&self, frame: Handle) -> Option<&Origin> {
+        self.slots[frame.0 as usize].origin.as_ref()
+    }
+
+    /// Frames that were released and not reclaimed yet.
+    pub fn released(&self) -> impl Iterator<Item = Handle> {
+        self.released.iter().map(|index| Handle(*index))
+    }
+
+    /// Makes the places of released frames free. Their handles mean nothing from here on.
+    pub fn reclaim(&mut self) {
+        for index in self.released.drain(..) {
+            self.slots[index as usize].origin = None;
+            self.free.push(index);
+        }
+    }
+
+    /// Frames that have not been released.
+    pub fn in_use(&self) -> usize {
+        self.slots.len() - self.free.len() - self.released.len()
+    }
+
+    fn take(&mut self) -> Handle {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.stored.clear();
+        (slot.beyond, slot.used) = (0, true);
+        Handle(index)
+    }
+}
+
+impl Store for CaptureStore {
+    fn prefix(&self, frame: Handle) -> &[u8] {
+        &self.slots[frame.0 as usize].stored
+    }
+
+    fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
+        &mut self.slots[frame.0 as usize].stored
+    }
+
+    fn frame_len(&self, frame: Handle) -> u32 {
+        let slot = &self.slots[frame.0 as usize];
+        slot.stored.len() as u32 + slot.beyond
+    }
+
+    fn allocate(&mut self, len: usize) -> Option<Handle> {
+        let handle = self.take();
+        self.slots[handle.0 as usize].stored.resize(len, 0);
+        Some(handle)
+    }
+
+    fn copy(&mut self, frame: Handle, _: usize) -> Option<Handle> {
+        let copy = self.take();
+        let Ok([from, to]) = self.slots.get_disjoint_mut([frame.0 as usize, copy.0 as usize]) else {
+            unreachable!("a slot in use was taken");
+        };
+        to.stored.extend_from_slice(&from.stored);
+        to.beyond = from.beyond;
+        to.origin.clone_from(&from.origin);
+        Some(copy)
+    }
+
+    fn push_front(&mut self, frame: Handle, len: usize) {
+        let stored = &mut self.slots[frame.0 as usize].stored;
+        stored.splice(..0, std::iter::repeat_n(0, len));
+    }
+
+    fn pull_front(&mut self, frame: Handle, len: usize) {
+        self.slots[frame.0 as usize].stored.drain(..len);
+    }
+
+    fn release(&mut self, frame: Handle) {
+        let slot = &mut self.slots[frame.0 as usize];
+        assert!(slot.used, "frame {} released twice", frame.0);
+        slot.used = false;
+        self.released.push(frame.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_released_frame_can_be_looked_at_until_its_place_is_reclaimed() {
+        let mut store = CaptureStore::default();
+        let data: Rc<[u8]> = (0..100).collect();
+        let frame = store.insert(Origin {
+            number: 7,
+            port: PortId(1),
+            at: Picos::ZERO,
+            tc: 3,
+            pg: 3,
+            ecn: 0,
+            data: Rc::clone(&data),
+            len: 1_000,
+        });
+        assert_eq!(store.frame_len(frame), 1_000);
+        let copy = store.copy(frame, 16).unwrap();
+        store.push_front(copy, 4);
+        store.release(frame);
+        assert_eq!(store.allocate(60).map(|other| other == frame), Some(false));
+        assert_eq!(store.origin(frame).map(|origin| origin.number), Some(7));
+        store.reclaim();
+        assert!(store.origin(frame).is_none());
+        assert_eq!((store.frame_len(copy), store.in_use()), (1_004, 2));
+        assert_eq!(store.prefix(copy)[4..], data[..]);
+    }
+}

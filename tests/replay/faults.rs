@@ -1,0 +1,178 @@
+//! What cannot be read or written, and captures that lack something.
+
+use crate::compare::{Rewrites, assert_same};
+use crate::files::{Folder, read_pcap, read_pcapng, softroce};
+
+/// Refused with this code and these words, without a panic and without an output.
+fn refused(folder: &Folder, arguments: &[&str], code: i32, words: &[&str]) {
+    let output = folder.replay(arguments);
+    let told = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+    for word in words {
+        assert!(told.contains(word), "{arguments:?}: no {word:?} in {told}");
+    }
+    assert!(!told.contains("panicked"), "{told}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_cut_capture_is_replayed_up_to_the_cut_and_said_to_be_cut() {
+    let folder = Folder::new();
+    let whole = std::fs::read(softroce()).expect("a file of the repository");
+    folder.write("in.pcap", &whole[..whole.len() - 10]);
+    let output = folder.replay(&["in.pcap", "--out", "out.pcapng"]);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let told = String::from_utf8(output.stderr).expect("text");
+    for word in ["in the middle of a frame", "frame 262", "at octet ", "10 octets"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert!(String::from_utf8_lossy(&output.stdout).contains("verdict: inconclusive"));
+    let before = read_pcap(&softroce());
+    assert_same(
+        &before[..261],
+        &read_pcapng(&folder.path("out.pcapng")).1,
+        Rewrites::default(),
+    );
+}
+
+#[test]
+fn what_is_no_capture_is_refused() {
+    let folder = Folder::new();
+    let whole = std::fs::read(softroce()).expect("a file of the repository");
+    let mut cooked = whole.clone();
+    cooked[20] = 113;
+    for (name, bytes, words) in [
+        ("empty", &b""[..], &["the capture is empty"][..]),
+        (
+            "text",
+            b"no capture at all",
+            &["neither pcap nor pcapng", "6e 6f 20 63"],
+        ),
+        ("gz", b"\x1f\x8b\x08\x00\x00", &["gunzip"]),
+        ("cooked", &cooked, &["Linux cooked capture", "-i any"]),
+        ("header", &whole[..12], &["inside its file header"]),
+    ] {
+        folder.write(name, bytes);
+        refused(
+            &folder,
+            &[name, "--out", "out.pcapng"],
+            3,
+            &[words, &["error:", "fix:"]].concat(),
+        );
+        assert!(!folder.path("out.pcapng").exists(), "{name}");
+    }
+    refused(
+        &folder,
+        &["missing", "--out", "out.pcapng"],
+        3,
+        &["cannot be read", "missing"],
+    );
+    refused(&folder, &[".", "--out", "out.pcapng"], 3, &["cannot be read"]);
+}
+
+#[test]
+fn a_capture_without_frames_is_none_the_less_a_capture() {
+    let folder = Folder::new();
+    folder.write(
+        "in.pcap",
+        &std::fs::read(softroce()).expect("a file of the repository")[..24],
+    );
+    let output = folder.replay(&["in.pcap", "--out", "out.pcapng"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no frame is in in.pcap"));
+    let (interfaces, frames) = read_pcapng(&folder.path("out.pcapng"));
+    assert_eq!((interfaces.len(), frames.len()), (2, 0));
+}
+
+#[test]
+fn places_configurations_and_words_are_checked() {
+    let folder = Folder::new();
+    folder.write(
+        "in.pcap",
+        std::fs::read(softroce()).expect("a file of the repository"),
+    );
+    folder.write("bad.json", r#"{"PORT": {"Ethernet0": {"speed": "fast"}}}"#);
+    folder.write("one.json", r#"{"PORT": {"Ethernet0": {}}}"#);
+    let out = ["--out", "out.pcapng"];
+    let with = |more: &[&'static str]| [&["in.pcap"], &out[..], more].concat();
+    refused(
+        &folder,
+        &["in.pcap", "--out", "in.pcap"],
+        2,
+        &["the same file as the capture"],
+    );
+    refused(
+        &folder,
+        &with(&["--drops", "./out.pcapng"]),
+        2,
+        &["the same file as --out"],
+    );
+    refused(
+        &folder,
+        &["in.pcap", "--out", "no/out.pcapng"],
+        3,
+        &["cannot be written", "no/out.pcapng"],
+    );
+    refused(
+        &folder,
+        &with(&["--config", "bad.json"]),
+        4,
+        &["bad.json", "speed"],
+    );
+    refused(&folder, &with(&["--config", "none.json"]), 4, &["cannot be read"]);
+    refused(
+        &folder,
+        &with(&["--config", "one.json"]),
+        2,
+        &["2 stations, the switch 1 ports", "--ingress"],
+    );
+    refused(&folder, &with(&["--preset", "roce"]), 2, &["roce-lossless"]);
+    refused(
+        &folder,
+        &with(&["--port", "Ethernet0=eth7"]),
+        2,
+        &["no interface \"eth7\""],
+    );
+    refused(
+        &folder,
+        &with(&["--port", "swp1=02:00:00:00:00:01"]),
+        2,
+        &["Ethernet0"],
+    );
+    refused(&folder, &with(&["--multiplier", "0"]), 2, &["above 0"]);
+    assert_eq!(
+        std::fs::read(folder.path("in.pcap")).unwrap(),
+        std::fs::read(softroce()).unwrap(),
+        "what is read is never written"
+    );
+}
+
+#[test]
+fn standard_input_and_output_are_files_too() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_xoff"))
+        .args(["replay", "-", "--out", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let whole = std::fs::read(softroce()).expect("a file of the repository");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(&whole)
+        .expect("it is read to its end");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let folder = Folder::new();
+    folder.write("out.pcapng", &output.stdout);
+    assert_same(
+        &read_pcap(&softroce()),
+        &read_pcapng(&folder.path("out.pcapng")).1,
+        Rewrites::default(),
+    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("262 received = 262 sent"));
+}
