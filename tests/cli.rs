@@ -108,7 +108,10 @@ fn a_wrong_port_is_exit_2_and_says_how_to_write_it() {
     run("Ethernet0", &["no '='", "Ethernet0=veth0"]);
     run("swp1=veth0", &["ports are named Ethernet0"]);
     run("Ethernet0=", &["1 to 15 bytes"]);
-    run("Ethernet0=veth0,backend=dpdk", &["auto, packet, tap and pnet"]);
+    run(
+        "Ethernet0=veth0,backend=dpdk",
+        &["auto, packet, tap, pnet and xdp"],
+    );
 }
 
 #[test]

@@ -108,11 +108,11 @@ pub struct SwitchRun {
     /// A port and the network device behind it; once for each port
     ///
     /// Ports named here are up, at 1 Gb/s unless the file says otherwise. The backend is how frames are moved:
-    /// `packet` (an AF_PACKET ring, for any device), `tap` (a tap device that xoff makes and owns), `pnet` (slow and
-    /// simple, to compare with), or `auto`, which chooses.
+    /// `packet` (an AF_PACKET ring, for any device), `xdp` (AF_XDP in native mode, as root), `tap` (a tap device that xoff
+    /// makes and owns), `pnet` (slow and simple, to compare with), or `auto`, which chooses.
     #[arg(
         long = "port",
-        value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet]",
+        value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet|xdp]",
         required = true
     )]
     pub ports: Vec<PortArgument>,
@@ -178,6 +178,8 @@ pub enum BackendChoice {
     Tap,
     /// The simple reference.
     Pnet,
+    /// AF_XDP in native mode.
+    Xdp,
 }
 
 impl From<Idle> for driver::Idle {
@@ -196,6 +198,7 @@ impl From<BackendChoice> for ports::Backend {
             BackendChoice::Packet => ports::Backend::Packet,
             BackendChoice::Tap => ports::Backend::Tap,
             BackendChoice::Pnet => ports::Backend::Pnet,
+            BackendChoice::Xdp => ports::Backend::Xdp,
         }
     }
 }
@@ -264,7 +267,7 @@ pub struct LabRun {
     /// Seed of every random decision
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How frames are moved between switch and hosts: `packet` (veth), `tap`, `pnet` or `auto`
+    /// How frames are moved between switch and hosts: `packet` (veth), `tap`, `pnet`, `xdp` or `auto`
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
     /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)

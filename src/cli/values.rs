@@ -51,7 +51,7 @@ impl FromStr for PortArgument {
                 return Err("backend= is given twice".to_owned());
             }
             let choice = BackendChoice::from_str(value, false)
-                .map_err(|_| format!("no backend '{value}'; there are auto, packet, tap and pnet"))?;
+                .map_err(|_| format!("no backend '{value}'; there are auto, packet, tap, pnet and xdp"))?;
             backend = Some(choice);
         }
         Ok(PortArgument {
@@ -342,7 +342,7 @@ mod tests {
             ("Ethernet0=a b", "blanks"),
             ("Ethernet0=../x", "'/'"),
             ("Ethernet0=veth0,mtu=9000", "the only field is backend="),
-            ("Ethernet0=veth0,backend=dpdk", "auto, packet, tap and pnet"),
+            ("Ethernet0=veth0,backend=dpdk", "auto, packet, tap, pnet and xdp"),
             ("Ethernet0=veth0,backend=tap,backend=tap", "twice"),
         ] {
             let message = text.parse::<PortArgument>().unwrap_err();

@@ -60,10 +60,12 @@ pub(crate) struct IoWorker {
     stop: Arc<AtomicBool>,
 }
 
-/// Joins an I/O worker for `ports` to a switch's worker.
+/// Joins an I/O worker for `ports` to a switch's worker. Its ports hold up to `held` small slots, which it gets at once
+/// and beside its stock.
 pub(crate) fn pair(
     ports: PortSet,
-    arena: Arc<Arena>,
+    store: &mut ArenaStore,
+    held: usize,
     switch_bell: Bell,
     idle: Idle,
     stop: Arc<AtomicBool>,
@@ -78,7 +80,12 @@ pub(crate) fn pair(
         supplied: [0; 2],
         rang: false,
     };
-    let slots = SlotCache::new(arena, 2 * STOCK, 2 * STOCK);
+    let mut slots = SlotCache::new(store.shared_arena(), 2 * STOCK + held, 2 * STOCK);
+    for _ in 0..held {
+        if let Some(slot) = store.take_class(SlotClass::Small) {
+            slots.put(slot);
+        }
+    }
     let idle = IdlePolicy::new(idle);
     Ok((
         remote,

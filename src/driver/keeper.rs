@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use xoff_dataplane::PortId;
 
 use crate::net::Netns;
-use crate::ports::{Opened, Port, PortError, PortSpec};
+use crate::ports::{Arena, Opened, Port, PortError, PortSpec};
 
 /// How often a missing device is looked for.
 const RETRY: Duration = Duration::from_millis(100);
@@ -53,11 +53,12 @@ pub(crate) struct Opening {
     pub(crate) opened: Box<Port>,
 }
 
-/// Runs until every [`PortSet`](super::portset::PortSet) is gone.
+/// Runs until every [`PortSet`](super::portset::PortSet) is gone. Frames lie in `arena`.
 pub(crate) fn run(
     attached: BTreeMap<PortId, AttachedPort>,
     owners: BTreeMap<PortId, Sender<Opening>>,
     lost: Receiver<Lost>,
+    arena: &Arc<Arena>,
 ) {
     let mut missing: Vec<PortId> = Vec::new();
     // What stood in the way of a device the last time, so that it is said once and not ten times a second.
@@ -72,7 +73,7 @@ pub(crate) fn run(
             Ok(Lost { port }) if !missing.contains(&port) => missing.push(port),
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => {
-                missing.retain(|port| !try_open(&attached, &owners, *port, &mut refused));
+                missing.retain(|port| !try_open(&attached, &owners, *port, &mut refused, arena));
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -84,11 +85,16 @@ fn try_open(
     owners: &BTreeMap<PortId, Sender<Opening>>,
     port: PortId,
     refused: &mut BTreeMap<PortId, String>,
+    arena: &Arc<Arena>,
 ) -> bool {
     let (Some(how), Some(owner)) = (attached.get(&port), owners.get(&port)) else {
         return true;
     };
-    match how.open() {
+    let opened = how.open().and_then(|mut opened| {
+        opened.port.attach(arena)?;
+        Ok(opened)
+    });
+    match opened {
         Ok(opened) => {
             refused.remove(&port);
             opened.notes.iter().for_each(|note| eprintln!("note: {note}"));

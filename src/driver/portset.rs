@@ -61,6 +61,8 @@ pub(crate) struct PortSet {
     lost: Sender<Lost>,
     opened: Receiver<Opening>,
     events: Vec<PortEvent>,
+    /// Ports whose device is gone, until their slots are back.
+    closing: Vec<Port>,
 }
 
 impl PortSet {
@@ -83,6 +85,7 @@ impl PortSet {
             lost,
             opened,
             events: Vec::new(),
+            closing: Vec::new(),
         };
         for index in 0..set.ports.len() {
             if set.ports[index].port.is_none() {
@@ -111,6 +114,7 @@ impl PortSet {
 
     /// Takes up to a burst from each port, as far as the intake has room. How many frames came.
     pub(crate) fn receive(&mut self, slots: &mut impl SlotSource, intake: &mut impl Intake) -> usize {
+        self.closing.retain_mut(|port| !port.close(slots));
         let mut total = 0;
         for index in 0..self.ports.len() {
             let owned = &mut self.ports[index];
@@ -227,6 +231,7 @@ impl PortSet {
         if let Some(mut port) = owned.port.take() {
             // What it counted since the last look goes with it otherwise.
             tell_drops(owned.id, &mut port, &mut self.events);
+            self.closing.push(port);
         }
         if owned.up {
             owned.up = false;

@@ -131,9 +131,13 @@ pub fn start(
 ) -> Result<Running, StartError> {
     let mut notes = Vec::new();
     let mut facts = vec![PortFacts::default(); config.ports.len()];
-    let (attached, opened) = open_all(attached, &mut facts, &mut notes)?;
+    let (attached, mut opened) = open_all(attached, &mut facts, &mut notes)?;
     let system = |what| move |source| StartError::System { what, source };
-    let store = ArenaStore::new(arena_for(&config).map_err(system("memory for frames"))?);
+    let held = attached.iter().map(|port| port.spec.slots_held()).sum();
+    let mut store = ArenaStore::new(arena_for(&config, held).map_err(system("memory for frames"))?);
+    for port in opened.iter_mut().filter_map(|(_, port)| port.as_mut()) {
+        port.attach(&store.shared_arena())?;
+    }
     let bell = Bell::new().map_err(system("an eventfd"))?;
     let stop = Arc::new(AtomicBool::new(false));
     let io_workers = (options.workers.max(1) - 1).min(opened.len());
@@ -141,21 +145,27 @@ pub fn start(
     let (cores, note) = assign(&options.pin, threads, &allowed_cpus());
     notes.extend(note);
     let (lost_in, lost_out) = unbounded();
-    let mut spread = Spread::new(opened, io_workers, lost_in, config.ports.len());
+    let held = attached
+        .iter()
+        .map(|port| (port.id, port.spec.slots_held()))
+        .collect();
+    let mut spread = Spread::new(opened, &held, io_workers, lost_in, config.ports.len());
     let mut others = Vec::new();
     let owners = std::mem::take(&mut spread.owners);
     let by_port: BTreeMap<PortId, AttachedPort> = attached.into_iter().map(|a| (a.id, a)).collect();
+    let arena = store.shared_arena();
     others.push(spawn("xoff-keeper", None, move || {
-        keeper::run(by_port, owners, lost_out)
+        keeper::run(by_port, owners, lost_out, &arena)
     })?);
     let io = if io_workers == 0 {
         Io::Inline(spread.sets.remove(0))
     } else {
         let mut remotes = Vec::new();
-        for (n, set) in spread.sets.into_iter().enumerate() {
+        for (n, (set, held)) in spread.sets.into_iter().zip(spread.held).enumerate() {
             let (remote, worker) = pair(
                 set,
-                store.shared_arena(),
+                &mut store,
+                held,
                 bell.clone(),
                 options.idle,
                 Arc::clone(&stop),
@@ -258,7 +268,8 @@ fn open_all(
     }
 }
 
-fn arena_for(config: &SwitchConfig) -> io::Result<Arc<Arena>> {
+/// `held`: small slots that ports keep for themselves.
+fn arena_for(config: &SwitchConfig, held: usize) -> io::Result<Arc<Arena>> {
     let spare = config.ports.len() * SPARE_SLOTS_PER_PORT;
     let cells: u64 = config.pools.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
     let jumbo = config
@@ -274,12 +285,14 @@ fn arena_for(config: &SwitchConfig) -> io::Result<Arc<Arena>> {
         }
         false => 0,
     };
-    Arena::new(config.frames_max + spare, large)
+    Arena::new(config.frames_max + spare + held, large)
 }
 
 /// Ports over threads, neighbours apart.
 struct Spread {
     sets: Vec<PortSet>,
+    /// Small slots that the ports of each set keep for themselves.
+    held: Vec<usize>,
     owners: BTreeMap<PortId, Sender<Opening>>,
     place: Vec<Option<(usize, u16)>>,
 }
@@ -287,6 +300,7 @@ struct Spread {
 impl Spread {
     fn new(
         opened: Vec<(PortId, Option<Port>)>,
+        held_by_port: &BTreeMap<PortId, usize>,
         io_workers: usize,
         lost: Sender<Lost>,
         ports: usize,
@@ -294,10 +308,12 @@ impl Spread {
         let groups = io_workers.max(1);
         let mut parts: Vec<Vec<(PortId, Option<Port>)>> = (0..groups).map(|_| Vec::new()).collect();
         let mut place = vec![None; ports];
+        let mut held = vec![0; groups];
         for (n, (id, port)) in opened.into_iter().enumerate() {
             let group = n % groups;
             place[id.index()] = Some((group, parts[group].len() as u16));
             parts[group].push((id, port));
+            held[group] += held_by_port.get(&id).copied().unwrap_or_default();
         }
         let mut owners = BTreeMap::new();
         let sets = parts
@@ -308,7 +324,12 @@ impl Spread {
                 PortSet::new(part, lost.clone(), opened_out)
             })
             .collect();
-        Spread { sets, owners, place }
+        Spread {
+            sets,
+            held,
+            owners,
+            place,
+        }
     }
 }
 

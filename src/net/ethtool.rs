@@ -1,4 +1,4 @@
-//! Offloads, pause parameters and drivers, by the `SIOCETHTOOL` ioctls (`linux/ethtool.h`).
+//! Offloads, queues, pause parameters and drivers, by the `SIOCETHTOOL` ioctls (`linux/ethtool.h`).
 //!
 //! The ioctls rather than ethtool's generic netlink family: they exist on every kernel, and the family is
 //! absent from kernels built small.
@@ -19,6 +19,11 @@ const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_SFLAGS: u32 = 0x26;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+/// The names of the features, in the order of their bits.
+const ETH_SS_FEATURES: u32 = 4;
 /// Large receive offload in the word of `ETHTOOL_GFLAGS`.
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
@@ -220,6 +225,123 @@ pub fn restore_features(name: &str, features: &Features) -> Result<()> {
         *word = [*changeable, *requested & *changeable];
     }
     ioctl(name, &mut set, "restore the features")
+}
+
+/// The features by which a device is given VLAN tags beside the frame instead of in it.
+const TAG_INSERTION: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
+
+/// Makes the kernel write VLAN tags into the frames that leave by this link, instead of beside them. Whether anything
+/// had to be changed.
+///
+/// # Errors
+/// [`Error::NoSuchLink`], [`Error::NotPermitted`], [`Error::Refused`] where they cannot be changed.
+pub fn insert_tags(name: &str) -> Result<bool> {
+    let names = feature_names(name)?;
+    let before = features(name)?;
+    let mut wanted = before.clone();
+    for bit in (0..names.len()).filter(|bit| TAG_INSERTION.contains(&names[*bit].as_str())) {
+        if let Some((_, requested)) = wanted.words.get_mut(bit / 32) {
+            *requested &= !(1 << (bit % 32));
+        }
+    }
+    if wanted == before {
+        return Ok(false);
+    }
+    restore_features(name, &wanted)?;
+    Ok(true)
+}
+
+/// The names of a link's features, in the order of their bits.
+fn feature_names(name: &str) -> Result<Vec<String>> {
+    const TEXT_BYTES: usize = 32;
+    /// `struct ethtool_sset_info` for one set.
+    #[repr(C)]
+    struct Count {
+        command: u32,
+        reserved: u32,
+        sets: u64,
+        counts: [u32; 2],
+    }
+    /// `struct ethtool_gstrings` with room for as many as [`features`] has bits for.
+    #[repr(C)]
+    struct Get {
+        command: u32,
+        set: u32,
+        count: u32,
+        texts: [[u8; TEXT_BYTES]; 32 * FEATURE_WORDS_MAX],
+    }
+    let mut count = Count {
+        command: ETHTOOL_GSSET_INFO,
+        reserved: 0,
+        sets: 1 << ETH_SS_FEATURES,
+        counts: [0; 2],
+    };
+    ioctl(name, &mut count, "count the features")?;
+    let count = count.counts[0] as usize;
+    if count > 32 * FEATURE_WORDS_MAX {
+        let action = format!("read the features' names of '{name}'");
+        return Err(Error::Protocol {
+            action,
+            detail: format!("there are {count}"),
+        });
+    }
+    let mut get = Box::new(Get {
+        command: ETHTOOL_GSTRINGS,
+        set: ETH_SS_FEATURES,
+        count: count as u32,
+        texts: [[0; TEXT_BYTES]; 32 * FEATURE_WORDS_MAX],
+    });
+    ioctl(name, &mut *get, "read the features' names")?;
+    let text = |text: &[u8; TEXT_BYTES]| {
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    };
+    Ok(get.texts[..count].iter().map(text).collect())
+}
+
+/// How many queues a link has for each direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channels {
+    /// Queues to receive.
+    pub rx: u32,
+    /// Queues to transmit.
+    pub tx: u32,
+    /// Of both, those that belong together as pairs (`combined`).
+    pub combined: u32,
+}
+
+/// The queues of a link; `None` where its driver does not say (a tap).
+///
+/// # Errors
+/// [`Error::NoSuchLink`].
+pub fn channels(name: &str) -> Result<Option<Channels>> {
+    /// `struct ethtool_channels`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Get {
+        command: u32,
+        max: [u32; 4],
+        rx: u32,
+        tx: u32,
+        other: u32,
+        combined: u32,
+    }
+    let mut get = Get {
+        command: ETHTOOL_GCHANNELS,
+        ..Get::default()
+    };
+    match ioctl(name, &mut get, "read the channels") {
+        Ok(()) => Ok(Some(Channels {
+            rx: get.rx + get.combined,
+            tx: get.tx + get.combined,
+            combined: get.combined,
+        })),
+        Err(Error::Refused {
+            errno: libc::EOPNOTSUPP,
+            ..
+        }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Words of 32 features that fit: kernels of 2026 have 2 or 3.

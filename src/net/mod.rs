@@ -21,4 +21,4 @@ pub use link::{LinkChange, LinkFacts, delete_link, disable_ipv6, link, links, mo
 pub use netns::{Netns, NetnsId};
 pub use reach::peer_namespace;
 pub use userns::enter_user_namespace;
-pub use veth::{PeerOffloads, add_veth, clear_peer_offloads};
+pub use veth::{PeerOffloads, add_veth, clear_peer_offloads, inline_peer_tags};

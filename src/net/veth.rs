@@ -7,7 +7,7 @@ use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth};
 
 use super::link::check_name;
 use super::netlink::talk;
-use super::{LinkChange, LinkFacts, Netns, Result, disable_ipv6, ethtool, link, links, set_link};
+use super::{LinkChange, Netns, Result, disable_ipv6, ethtool, link, links, set_link};
 
 /// Makes a veth pair: `name`, the switch's end, in the calling thread's namespace, and `peer`, the host's
 /// end, in `peer_ns` (or here as well). Both come up without addresses, with IPv6 and all offloads off: a
@@ -85,35 +85,55 @@ pub enum PeerOffloads {
 /// # Errors
 /// [`super::Error::NoSuchLink`], or a refusal by the kernel.
 pub fn clear_peer_offloads(name: &str, others: &[&Netns]) -> Result<PeerOffloads> {
+    at_peer(name, others, |far| {
+        let changed = ethtool::offloads(far)? != ethtool::Offloads::OFF;
+        if changed {
+            ethtool::set_offloads(far, &ethtool::Offloads::OFF)?;
+        }
+        Ok(changed)
+    })
+}
+
+/// As [`clear_peer_offloads`], for VLAN tags: the far end writes them into its frames, where a receiver that looks at the
+/// bytes alone finds them.
+///
+/// # Errors
+/// As there.
+pub fn inline_peer_tags(name: &str, others: &[&Netns]) -> Result<PeerOffloads> {
+    at_peer(name, others, ethtool::insert_tags)
+}
+
+/// Does something to the far end of a veth; it is told the name, and says whether it changed anything.
+fn at_peer(
+    name: &str,
+    others: &[&Netns],
+    change: impl Fn(&str) -> Result<bool> + Send + Sync,
+) -> Result<PeerOffloads> {
     let near = link(name)?;
     let (Some("veth"), Some(peer_index)) = (near.kind.as_deref(), near.peer_index) else {
         return Ok(PeerOffloads::NotVeth);
     };
+    let here = || -> Result<Option<PeerOffloads>> {
+        // Indices repeat across namespaces: the two ends must point at each other.
+        let far = links()?.into_iter().find(|far| {
+            far.kind.as_deref() == Some("veth")
+                && Some(far.index) == near.peer_index
+                && far.peer_index == Some(near.index)
+        });
+        let Some(far) = far else { return Ok(None) };
+        let changed = change(&far.name)?;
+        Ok(Some(PeerOffloads::Off {
+            peer: far.name,
+            changed,
+        }))
+    };
     if near.peer_netns.is_none() {
-        return Ok(clear_in_this_namespace(&near)?.unwrap_or(PeerOffloads::OutOfReach { peer_index }));
+        return Ok(here()?.unwrap_or(PeerOffloads::OutOfReach { peer_index }));
     }
     for ns in others {
-        if let Some(done) = ns.run(|| clear_in_this_namespace(&near))?? {
+        if let Some(done) = ns.run(here)?? {
             return Ok(done);
         }
     }
     Ok(PeerOffloads::OutOfReach { peer_index })
-}
-
-fn clear_in_this_namespace(near: &LinkFacts) -> Result<Option<PeerOffloads>> {
-    // Indices repeat across namespaces: the two ends must point at each other.
-    let far = links()?.into_iter().find(|far| {
-        far.kind.as_deref() == Some("veth")
-            && Some(far.index) == near.peer_index
-            && far.peer_index == Some(near.index)
-    });
-    let Some(far) = far else { return Ok(None) };
-    let changed = ethtool::offloads(&far.name)? != ethtool::Offloads::OFF;
-    if changed {
-        ethtool::set_offloads(&far.name, &ethtool::Offloads::OFF)?;
-    }
-    Ok(Some(PeerOffloads::Off {
-        peer: far.name,
-        changed,
-    }))
 }

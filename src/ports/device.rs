@@ -7,6 +7,13 @@ use std::os::unix::fs::FileExt;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
+/// Frames that a device has dropped, by direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dropped {
+    pub(super) rx: u64,
+    pub(super) tx: u64,
+}
+
 /// A device of one namespace. Socket and file stay in the namespace they were opened in, so every thread may ask.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -76,6 +83,11 @@ impl Device {
 
     /// Frames the device dropped instead of sending them, since it was made.
     pub(super) fn tx_dropped(&mut self) -> Option<u64> {
+        self.dropped().map(|dropped| dropped.tx)
+    }
+
+    /// Frames the device dropped, since it was made.
+    pub(super) fn dropped(&mut self) -> Option<Dropped> {
         let file = self.statistics.as_ref()?;
         let mut len = 0;
         loop {
@@ -87,10 +99,25 @@ impl Device {
                 self.text.resize(2 * len, 0);
             }
         }
-        tx_dropped_of(std::str::from_utf8(&self.text[..len]).ok()?, &self.name)
+        dropped_of(std::str::from_utf8(&self.text[..len]).ok()?, &self.name)
+    }
+
+    /// The largest packet the device sends, without Ethernet header.
+    pub(super) fn mtu(&self) -> io::Result<u32> {
+        let mut request = self.named_request();
+        self.ask(libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: SIOCGIFMTU has written this member, and any bits are a valid `c_int`.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
 
     fn flags(&self) -> io::Result<i32> {
+        let mut request = self.named_request();
+        self.ask(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS has written this member, and any bits are a valid `c_short`.
+        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }) & 0xffff)
+    }
+
+    fn named_request(&self) -> libc::ifreq {
         let mut request = empty_request();
         // A name the kernel gave or accepted, so it leaves room for the terminating zero.
         for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1]
@@ -99,13 +126,11 @@ impl Device {
         {
             *to = from as libc::c_char;
         }
-        self.ask(libc::SIOCGIFFLAGS, &mut request)?;
-        // SAFETY: SIOCGIFFLAGS has written this member, and any bits are a valid `c_short`.
-        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }) & 0xffff)
+        request
     }
 
     fn ask(&self, question: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: both questions asked here read and write an `ifreq`, which is borrowed exclusively.
+        // SAFETY: all questions asked here read and write an `ifreq`, which is borrowed exclusively.
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), question as _, request) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -120,12 +145,16 @@ fn empty_request() -> libc::ifreq {
     }
 }
 
-/// The column `drop` of `Transmit` in `/proc/net/dev`.
-fn tx_dropped_of(text: &str, name: &str) -> Option<u64> {
+/// The columns `drop` of `Receive` and `Transmit` in `/proc/net/dev`.
+fn dropped_of(text: &str, name: &str) -> Option<Dropped> {
     let line = text
         .lines()
         .find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    line.split_ascii_whitespace().nth(11)?.parse().ok()
+    let mut columns = line.split_ascii_whitespace();
+    Some(Dropped {
+        rx: columns.nth(3)?.parse().ok()?,
+        tx: columns.nth(7)?.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -141,11 +170,11 @@ Inter-|   Receive                                                |  Transmit
 ";
 
     #[test]
-    fn the_drop_column_of_the_right_device_is_read() {
-        assert_eq!(tx_dropped_of(TEXT, "tap1"), Some(12));
-        assert_eq!(tx_dropped_of(TEXT, "tap10"), Some(99));
-        assert_eq!(tx_dropped_of(TEXT, "tap"), None);
-        assert_eq!(tx_dropped_of("tap:1 2", "tap"), None);
+    fn the_drop_columns_of_the_right_device_are_read() {
+        assert_eq!(dropped_of(TEXT, "tap1"), Some(Dropped { rx: 4, tx: 12 }));
+        assert_eq!(dropped_of(TEXT, "tap10"), Some(Dropped { rx: 4, tx: 99 }));
+        assert_eq!(dropped_of(TEXT, "tap"), None);
+        assert_eq!(dropped_of("tap:1 2", "tap"), None);
     }
 
     #[test]

@@ -88,6 +88,18 @@ pub enum PortError {
         /// The device.
         device: String,
     },
+    /// The device or the kernel cannot do what backend `xdp` takes.
+    #[error("port {port}: backend xdp cannot drive '{device}': {why}; {fix}, or use backend=packet")]
+    NoXdp {
+        /// The port.
+        port: String,
+        /// The device.
+        device: String,
+        /// What stands in the way.
+        why: String,
+        /// What removes it.
+        fix: String,
+    },
     /// The kernel's network configuration refused something.
     #[error("port {port}: {source}")]
     Net {

@@ -21,6 +21,8 @@ pub(super) struct Guarded {
     /// The device has no queue: "no buffer" (ENOBUFS) then means that it dropped the frame and counted it, not that it
     /// would take it later.
     pub(super) noqueue: bool,
+    /// Frames come with finished checksums: the far end is known to do so, or is a wire.
+    pub(super) checksums_finished: bool,
     /// The device is a tap: its far end is a program, most likely a guest.
     pub(super) tap: bool,
     tx_queue_len: Option<u32>,
@@ -37,6 +39,7 @@ pub(super) fn guard(spec: &PortSpec, notes: &mut Vec<String>) -> Result<Guarded,
             .map_err(|error| PortError::io(spec, "find the device", "cap_net_raw", error))?,
         netns: Netns::current().ok(),
         noqueue: link.qdisc.as_deref() == Some("noqueue"),
+        checksums_finished: false,
         tap: link.kind.as_deref() == Some("tun"),
         tx_queue_len: None,
         features: None,
@@ -46,7 +49,7 @@ pub(super) fn guard(spec: &PortSpec, notes: &mut Vec<String>) -> Result<Guarded,
     // Before the device comes up, or the kernel would already have sent its own frames.
     silence_kernel(spec, &link, &mut guarded, notes);
     clear_own_offloads(spec, &mut guarded, notes);
-    clear_peer(spec, &link, notes);
+    guarded.checksums_finished = clear_peer(spec, &link, notes);
     if guarded.tap {
         prepare_tap(spec, &link, &mut guarded, notes);
     }
@@ -162,21 +165,58 @@ fn clear_own_offloads(spec: &PortSpec, guarded: &mut Guarded, notes: &mut Vec<St
     }
 }
 
-/// Offloads of a veth's other end, whose kernel leaves checksums unfinished and hands over superframes.
-fn clear_peer(spec: &PortSpec, link: &LinkFacts, notes: &mut Vec<String>) {
+/// Offloads of a veth's other end, whose kernel leaves checksums unfinished and hands over superframes. Whether checksums
+/// are finished now.
+fn clear_peer(spec: &PortSpec, link: &LinkFacts, notes: &mut Vec<String>) -> bool {
     let (port, device) = (&spec.name, &spec.device);
     let elsewhere = net::peer_namespace(link);
     match net::clear_peer_offloads(device, elsewhere.as_ref().as_slice()) {
+        Ok(PeerOffloads::Off { peer, changed }) => {
+            if changed {
+                notes.push(format!(
+                    "{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"
+                ));
+            }
+            true
+        }
+        Ok(PeerOffloads::OutOfReach { peer_index }) => {
+            notes.push(format!(
+                "{port}: the far end of '{device}' (index {peer_index}) is in another namespace; if frames are dropped \
+                 for unfinished checksums, run `ethtool -K DEV tx off` there"
+            ));
+            false
+        }
+        // Behind a tap is a machine that may leave them to us, behind anything else a wire.
+        Ok(PeerOffloads::NotVeth) => link.kind.as_deref() != Some("tun"),
+        Err(error) => {
+            notes.push(format!(
+                "{port}: offloads of the far end of '{device}' could not be switched off: {error}"
+            ));
+            false
+        }
+    }
+}
+
+/// For a backend that sees the bytes of a frame alone: the far end of a veth is to write VLAN tags into its frames.
+pub(super) fn inline_tags(spec: &PortSpec, notes: &mut Vec<String>) {
+    let (port, device) = (&spec.name, &spec.device);
+    let inline = || -> net::Result<PeerOffloads> {
+        let elsewhere = net::peer_namespace(&net::link(device)?);
+        net::inline_peer_tags(device, elsewhere.as_ref().as_slice())
+    };
+    let command = "txvlan off tx-vlan-stag-hw-insert off";
+    match inline() {
         Ok(PeerOffloads::Off { peer, changed: true }) => notes.push(format!(
-            "{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"
+            "{port}: '{peer}', the far end of '{device}', writes VLAN tags into its frames now (`ethtool -K {peer} {command}`)"
         )),
+        Ok(PeerOffloads::Off { .. } | PeerOffloads::NotVeth) => {}
         Ok(PeerOffloads::OutOfReach { peer_index }) => notes.push(format!(
-            "{port}: the far end of '{device}' (index {peer_index}) is in another namespace; if frames are dropped \
-             for unfinished checksums, run `ethtool -K DEV tx off` there"
+            "{port}: the far end of '{device}' (index {peer_index}) is in another namespace; frames that its kernel tags, or \
+             forwards with a tag, would arrive without: run `ethtool -K DEV {command}` there"
         )),
-        Ok(_) => {}
         Err(error) => notes.push(format!(
-            "{port}: offloads of the far end of '{device}' could not be switched off: {error}"
+            "{port}: VLAN tags that the far end's kernel puts on frames of '{device}' may be lost: {error}; run \
+             `ethtool -K DEV {command}` there"
         )),
     }
 }

@@ -11,11 +11,13 @@ mod count;
 mod device;
 mod error;
 mod guard;
+mod judge;
 mod link;
 mod packet;
 mod pnet;
 mod socket;
 mod tap;
+mod xdp;
 
 use std::fmt;
 use std::io;
@@ -35,6 +37,7 @@ pub use link::Link;
 pub use packet::Packet;
 pub use pnet::Pnet;
 pub use tap::{Tap, make_persistent_tap};
+pub use xdp::Xdp;
 
 /// Frames that are moved at once, at most: one system call's worth.
 pub const BURST_FRAMES: usize = 64;
@@ -57,6 +60,8 @@ pub enum Backend {
     Tap,
     /// `pnet::datalink`: the simple reference. Loses VLAN tags.
     Pnet,
+    /// AF_XDP in native mode: veth, hardware, a tap that another process owns. Takes root.
+    Xdp,
 }
 
 impl fmt::Display for Backend {
@@ -66,13 +71,14 @@ impl fmt::Display for Backend {
             Backend::Packet => "packet",
             Backend::Tap => "tap",
             Backend::Pnet => "pnet",
+            Backend::Xdp => "xdp",
         })
     }
 }
 
 /// A word that is no backend.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no backend: use auto, packet, tap or pnet")]
+#[error("'{0}' is no backend: use auto, packet, tap, pnet or xdp")]
 pub struct UnknownBackend(pub String);
 
 impl FromStr for Backend {
@@ -84,6 +90,7 @@ impl FromStr for Backend {
             "packet" => Ok(Backend::Packet),
             "tap" => Ok(Backend::Tap),
             "pnet" => Ok(Backend::Pnet),
+            "xdp" => Ok(Backend::Xdp),
             _ => Err(UnknownBackend(word.to_owned())),
         }
     }
@@ -100,6 +107,16 @@ pub struct PortSpec {
     pub backend: Backend,
     /// Largest layer-3 packet in octets (SONiC `PORT.mtu`), 68 to [`MTU_MAX`].
     pub mtu: u32,
+}
+
+impl PortSpec {
+    /// Small slots that the port keeps for itself, besides those of frames that it has delivered.
+    pub fn slots_held(&self) -> usize {
+        match self.backend {
+            Backend::Xdp => xdp::slots_held(self.mtu),
+            Backend::Auto | Backend::Packet | Backend::Tap | Backend::Pnet => 0,
+        }
+    }
 }
 
 /// A port that is open, and what was found on the way.
@@ -136,6 +153,8 @@ pub enum Port {
     Link(Box<Link>),
     /// `pnet::datalink`.
     Pnet(Box<Pnet>),
+    /// AF_XDP.
+    Xdp(Box<Xdp>),
 }
 
 /// Calls the backend, whichever it is.
@@ -146,6 +165,7 @@ macro_rules! each {
             Port::Tap($backend) => $call,
             Port::Link($backend) => $call,
             Port::Pnet($backend) => $call,
+            Port::Xdp($backend) => $call,
         }
     };
 }
@@ -164,6 +184,19 @@ impl Port {
             Backend::Auto | Backend::Packet => Packet::open(spec),
             Backend::Tap => Tap::open(spec),
             Backend::Pnet => Pnet::open(spec),
+            Backend::Xdp => Xdp::open(spec),
+        }
+    }
+
+    /// Tells the port in which arena its frames are to lie; to be called once, before it is used. Until then, and until
+    /// the first [`receive`](Port::receive) after it, a port that the kernel writes into slots for is down.
+    ///
+    /// # Errors
+    /// The kernel refuses to work on the arena's memory.
+    pub fn attach(&mut self, arena: &Arc<Arena>) -> Result<(), PortError> {
+        match self {
+            Port::Xdp(xdp) => xdp.attach(arena),
+            Port::Packet(_) | Port::Tap(_) | Port::Link(_) | Port::Pnet(_) => Ok(()),
         }
     }
 
@@ -203,6 +236,15 @@ impl Port {
             Port::Tap(tap) => Some(tap.fd()),
             Port::Link(_) => None,
             Port::Pnet(pnet) => Some(pnet.fd()),
+            Port::Xdp(xdp) => Some(xdp.fd()),
+        }
+    }
+
+    /// Small slots that the port keeps for itself, besides those of frames that it has delivered.
+    pub fn slots_held(&self) -> usize {
+        match self {
+            Port::Xdp(xdp) => xdp.slots_held(),
+            Port::Packet(_) | Port::Tap(_) | Port::Link(_) | Port::Pnet(_) => 0,
         }
     }
 
@@ -216,11 +258,12 @@ impl Port {
         each!(self, backend => backend.drops())
     }
 
-    /// Ends the work of this port and puts the slots back that the backend holds; true when it holds none any more. Only
-    /// links hold any: those that the other end has are back only after that end was closed or dropped too.
+    /// Ends the work of this port and puts the slots back that the backend holds; true when it holds none any more. Those
+    /// that the other end of a link has are back only after that end was closed or dropped too.
     pub fn close(&mut self, slots: &mut impl SlotSource) -> bool {
         match self {
             Port::Link(link) => link.close(slots),
+            Port::Xdp(xdp) => xdp.close(slots),
             Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) => true,
         }
     }
@@ -232,6 +275,7 @@ impl Port {
             Port::Tap(_) => "tap",
             Port::Link(_) => "link",
             Port::Pnet(_) => "pnet",
+            Port::Xdp(_) => "xdp",
         }
     }
 
@@ -242,6 +286,7 @@ impl Port {
             Port::Tap(tap) => tap.device(),
             Port::Link(link) => link.name(),
             Port::Pnet(pnet) => pnet.device(),
+            Port::Xdp(xdp) => xdp.device(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The packet socket and its options.
+//! The packet socket and its options; setting and reading options of any socket.
 
 use std::io;
 use std::mem::size_of;
@@ -27,6 +27,11 @@ pub(super) fn configure(socket: &OwnedFd) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     // What we send is not to come back as received.
     set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+    enlarge_send_buffer(socket)
+}
+
+/// Lets much be under way.
+pub(super) fn enlarge_send_buffer(socket: &OwnedFd) -> io::Result<()> {
     // The first takes CAP_NET_ADMIN, the second is cut off at net.core.wmem_max: then bursts are shorter.
     set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES)
         .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES))
@@ -62,19 +67,7 @@ pub(super) fn set_ring(
 
 /// Lets the socket hear one device, all of its frames.
 pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
-    // A membership, not the device's flag: it ends with the socket, however the process ends.
-    let promiscuous = libc::packet_mreq {
-        mr_ifindex: index as i32,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    set(
-        socket,
-        libc::SOL_PACKET,
-        libc::PACKET_ADD_MEMBERSHIP,
-        &promiscuous,
-    )?;
+    listen_to_all(socket, index)?;
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
@@ -87,6 +80,23 @@ pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: `address` is a live `sockaddr_ll` of that length.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
+}
+
+/// Makes a device take frames to whatever address, as long as the socket lives.
+pub(super) fn listen_to_all(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    // A membership, not the device's flag: it ends with the socket, however the process ends.
+    let promiscuous = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(
+        socket,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &promiscuous,
+    )
 }
 
 /// Frames that found the ring full since the last call.
@@ -104,8 +114,8 @@ pub(super) fn take_error(socket: &OwnedFd) -> io::Result<Option<io::Error>> {
     Ok((errno != 0).then(|| io::Error::from_raw_os_error(errno)))
 }
 
-/// Sets an option to a value of the type the kernel has for it.
-fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+/// Sets an option to a value of the type that the kernel has for it.
+pub(super) fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel reads at most `len` octets of `value`, which is borrowed for the call.
     check(unsafe {
@@ -120,7 +130,12 @@ fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) 
 }
 
 /// Reads an option that is a plain C value of type `T`: every caller's is made of integers.
-fn get<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, mut value: T) -> io::Result<T> {
+pub(super) fn get<T>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    mut value: T,
+) -> io::Result<T> {
     let mut len = size_of::<T>() as libc::socklen_t;
     let at = (&raw mut value).cast();
     // SAFETY: the kernel writes at most `len` octets of `value`, which is ours, and any octets are valid integers.
@@ -128,7 +143,7 @@ fn get<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, mut value: 
     Ok(value)
 }
 
-fn check(result: libc::c_int) -> io::Result<()> {
+pub(super) fn check(result: libc::c_int) -> io::Result<()> {
     match result {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

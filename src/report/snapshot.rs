@@ -26,7 +26,7 @@ pub struct PortSnapshot {
     pub name: String,
     /// The network device behind it; none for a port without one.
     pub device: Option<String>,
-    /// How frames are moved: `packet`, `tap`, `link` or `pnet`.
+    /// How frames are moved: `packet`, `tap`, `link`, `pnet` or `xdp`.
     pub backend: Option<String>,
     /// Configured up, and its device has a carrier.
     pub up: bool,

@@ -34,7 +34,7 @@ pub struct PortReport {
     pub name: String,
     /// The network device behind it; null for a port without one.
     pub device: Option<String>,
-    /// How frames are moved: `packet`, `tap`, `link`, `pnet`; null without a device.
+    /// How frames are moved: `packet`, `tap`, `link`, `pnet`, `xdp`; null without a device.
     pub backend: Option<String>,
     /// Configured up, and its device has a carrier.
     pub up: bool,

@@ -5,9 +5,9 @@ use xoff::net;
 use xoff::ports::{Backend, Port, SlotSource};
 use xoff_dataplane::Store;
 
-use crate::support::Needs::{Netns, Tun};
+use crate::support::Needs::{Netns, Tun, Xdp, XdpOnTun};
 use crate::support::{Needing, check, same, wait_for};
-use crate::testbed::{Bed, frame, receive_burst, spec, store, stored, tagged, untagged};
+use crate::testbed::{Bed, attach, frame, receive_burst, spec, store, stored, tagged, untagged};
 
 pub(crate) const TESTS: &[Needing] = &[
     ("packet_delivers_octet_for_octet", Netns, || {
@@ -16,6 +16,13 @@ pub(crate) const TESTS: &[Needing] = &[
     ("packet_delivers_jumbo_frames", Netns, || {
         delivers(Backend::Packet, 9216, true)
     }),
+    ("xdp_delivers_octet_for_octet", Xdp, || {
+        delivers(Backend::Xdp, 1500, true)
+    }),
+    ("xdp_delivers_jumbo_frames", Xdp, || {
+        delivers(Backend::Xdp, 9216, true)
+    }),
+    ("xdp_delivers_frames_of_every_length", Xdp, every_length),
     ("tap_delivers_octet_for_octet", Tun, || {
         delivers(Backend::Tap, 1500, true)
     }),
@@ -31,6 +38,9 @@ pub(crate) const TESTS: &[Needing] = &[
     ("packet_keeps_the_order_of_bursts", Netns, || {
         keeps_order(Backend::Packet, 500)
     }),
+    ("xdp_keeps_the_order_of_bursts", Xdp, || {
+        keeps_order(Backend::Xdp, 500)
+    }),
     ("tap_keeps_the_order_of_bursts", Tun, || {
         keeps_order(Backend::Tap, 500)
     }),
@@ -38,17 +48,36 @@ pub(crate) const TESTS: &[Needing] = &[
     ("pnet_keeps_the_order_of_bursts", Netns, || {
         keeps_order(Backend::Pnet, 50)
     }),
-    ("copies_with_shared_octets_leave_whole", Tun, copies_leave_whole),
-    ("own_frames_are_not_heard", Tun, own_frames_are_not_heard),
+    ("copies_with_shared_octets_leave_whole", Tun, || {
+        copies_leave_whole(&[Backend::Packet, Backend::Tap, Backend::Pnet])
+    }),
+    ("copies_with_shared_octets_leave_xdp_whole", Xdp, || {
+        copies_leave_whole(&[Backend::Xdp])
+    }),
+    ("own_frames_are_not_heard", Tun, || {
+        own_frames_are_not_heard(&[Backend::Packet, Backend::Tap, Backend::Pnet])
+    }),
+    ("own_frames_are_not_heard_by_xdp", Xdp, || {
+        own_frames_are_not_heard(&[Backend::Xdp])
+    }),
+    ("a_tap_of_another_owner_is_driven_as_a_netdev", Tun, || {
+        tap_of_another_owner(Backend::Packet, 1500)
+    }),
+    ("a_tap_of_another_owner_is_driven_by_xdp", XdpOnTun, || {
+        tap_of_another_owner(Backend::Xdp, 1500)
+    }),
     (
-        "a_tap_of_another_owner_is_driven_as_a_netdev",
-        Tun,
-        tap_of_another_owner,
+        "a_tap_of_another_owner_is_driven_by_xdp_with_jumbo_frames",
+        XdpOnTun,
+        || tap_of_another_owner(Backend::Xdp, 9216),
     ),
+    ("frames_wait_in_the_device_while_slots_are_short", Tun, || {
+        frames_wait_for_slots(&[Backend::Packet, Backend::Tap])
+    }),
     (
-        "frames_wait_in_the_device_while_slots_are_short",
-        Tun,
-        frames_wait_for_slots,
+        "frames_wait_in_the_device_while_slots_are_short_for_xdp",
+        Xdp,
+        || frames_wait_for_slots(&[Backend::Xdp]),
     ),
     ("receive_time_is_that_of_the_kernel", Netns, receive_time),
 ];
@@ -72,7 +101,38 @@ fn delivers(backend: Backend, mtu: u32, tags: bool) -> Result<(), Failed> {
     let drops = bed.port.drops();
     same(drops.by_reason, vec![], "drops")?;
     same(drops.lost, 0, "lost")?;
-    same(bed.store.in_use(), 0, "slots in use")
+    bed.leaves_no_slot()
+}
+
+/// Around the lengths at which a frame takes one slot more, in both directions.
+fn every_length() -> Result<(), Failed> {
+    let mut bed = Bed::new(Backend::Xdp, 9216)?;
+    let chunks = [1792, 2 * 1792, 3 * 1792, 4 * 1792, 5 * 1792, 2048, 4096, 8192];
+    let lengths = chunks.into_iter().flat_map(|len| len - 2..=len + 2);
+    let frames: Vec<Vec<u8>> = lengths.map(|len| frame(&[0x88, 0xb5], len)).collect();
+    for _ in 0..20 {
+        for burst in frames.chunks(8) {
+            for frame in burst {
+                bed.far.send(frame)?;
+            }
+            for (got, sent) in bed.receive(burst.len())?.iter().zip(burst) {
+                check(got == sent, || {
+                    format!("a frame of {} octets came wrong", sent.len())
+                })?;
+            }
+        }
+        // No more at once than the far end's socket holds.
+        for burst in frames.chunks(8) {
+            bed.transmit(burst)?;
+            for (got, sent) in bed.far_receive(burst.len())?.iter().zip(burst) {
+                check(got == sent, || {
+                    format!("a frame of {} octets left wrong", sent.len())
+                })?;
+            }
+        }
+    }
+    same(bed.port.drops().lost, 0, "lost")?;
+    bed.leaves_no_slot()
 }
 
 /// The reference cannot do better: why it is a reference only.
@@ -179,8 +239,8 @@ fn keeps_order(backend: Backend, burst: usize) -> Result<(), Failed> {
     same(bed.port.drops().lost, 0, "lost")
 }
 
-fn copies_leave_whole() -> Result<(), Failed> {
-    for backend in [Backend::Packet, Backend::Tap, Backend::Pnet] {
+fn copies_leave_whole(backends: &[Backend]) -> Result<(), Failed> {
+    for &backend in backends {
         net::Netns::create()?.run(|| -> Result<(), Failed> {
             let mut bed = Bed::new(backend, 1500)?;
             let sent = frame(&[0x88, 0xb5], 1400);
@@ -202,14 +262,14 @@ fn copies_leave_whole() -> Result<(), Failed> {
             )?;
             bed.store.release(original);
             bed.store.release(copy);
-            same(bed.store.in_use(), 0, "slots in use")
+            bed.leaves_no_slot()
         })??;
     }
     Ok(())
 }
 
-fn own_frames_are_not_heard() -> Result<(), Failed> {
-    for backend in [Backend::Packet, Backend::Tap, Backend::Pnet] {
+fn own_frames_are_not_heard(backends: &[Backend]) -> Result<(), Failed> {
+    for &backend in backends {
         net::Netns::create()?.run(|| -> Result<(), Failed> {
             let mut bed = Bed::new(backend, 1500)?;
             let own = vec![frame(&[0x88, 0xb5, 1], 60); 10];
@@ -225,14 +285,15 @@ fn own_frames_are_not_heard() -> Result<(), Failed> {
 }
 
 /// A machine's tap, as a virtual machine would own it, and the switch on its netdev.
-fn tap_of_another_owner() -> Result<(), Failed> {
+fn tap_of_another_owner(backend: Backend, mtu: u32) -> Result<(), Failed> {
     let mut store = store()?;
-    let mut machine = Port::open(&spec("vm0", Backend::Tap, 1500))?.port;
-    let mut switch = Port::open(&spec("vm0", Backend::Packet, 1500))?.port;
-    same(switch.backend(), "packet", "backend")?;
-    let frames = [untagged(1500), tagged(1500)].concat();
+    let mut machine = Port::open(&spec("vm0", Backend::Tap, mtu))?.port;
+    let mut switch = Port::open(&spec("vm0", backend, mtu))?.port;
+    attach(&mut switch, &mut store)?;
+    same(switch.backend(), backend.to_string().as_str(), "backend")?;
+    let frames = [untagged(mtu), tagged(mtu)].concat();
     for (from, to) in [(&mut machine, &mut switch)] {
-        for _ in 0..2 {
+        for _ in 0..4 {
             let handles: Vec<_> = frames.iter().map(|frame| stored(&mut store, frame)).collect();
             same(
                 from.transmit(&store.shared_arena(), &handles)?,
@@ -252,8 +313,8 @@ fn tap_of_another_owner() -> Result<(), Failed> {
     Ok(())
 }
 
-fn frames_wait_for_slots() -> Result<(), Failed> {
-    for backend in [Backend::Packet, Backend::Tap] {
+fn frames_wait_for_slots(backends: &[Backend]) -> Result<(), Failed> {
+    for &backend in backends {
         net::Netns::create()?.run(|| -> Result<(), Failed> {
             let mut bed = Bed::new(backend, 1500)?;
             let (small, large) = bed.store.free_slots();

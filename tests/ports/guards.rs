@@ -14,7 +14,7 @@ use xoff::ports::{Backend, Opened, Port, PortError, PortSpec, is_gone};
 use xoff_dataplane::{DropReason, Store};
 
 use crate::far::Far;
-use crate::support::Needs::{Netns, Tun};
+use crate::support::Needs::{Netns, Tun, Xdp};
 use crate::support::{self, Needing, check, same, wait_for};
 use crate::testbed::{Bed, frame, receive_burst, spec, store, stored};
 
@@ -37,7 +37,12 @@ pub(crate) const TESTS: &[Needing] = &[
     (
         "unfinished_checksums_of_a_far_end_out_of_reach_are_dropped",
         Netns,
-        unfinished_checksums,
+        || unfinished_checksums(Backend::Packet),
+    ),
+    (
+        "unfinished_checksums_of_a_far_end_out_of_reach_are_dropped_by_xdp",
+        Xdp,
+        || unfinished_checksums(Backend::Xdp),
     ),
     (
         "a_far_end_within_reach_finishes_its_checksums",
@@ -58,6 +63,12 @@ pub(crate) const TESTS: &[Needing] = &[
     ("a_removed_device_is_gone_for_pnet_too", Netns, || {
         removed_device(Backend::Pnet)
     }),
+    ("a_removed_device_is_gone_for_xdp_too", Xdp, || {
+        removed_device(Backend::Xdp)
+    }),
+    ("a_device_that_is_down_is_not_gone_for_xdp", Xdp, || {
+        down_is_not_gone(Backend::Xdp)
+    }),
     ("a_device_that_is_down_is_not_gone", Netns, || {
         down_is_not_gone(Backend::Packet)
     }),
@@ -70,7 +81,11 @@ pub(crate) const TESTS: &[Needing] = &[
 ];
 
 /// Opening is refused with this error, whose text has all of these words.
-fn refused(spec: &PortSpec, is: impl Fn(&PortError) -> bool, words: &[&str]) -> Result<(), Failed> {
+pub(crate) fn refused(
+    spec: &PortSpec,
+    is: impl Fn(&PortError) -> bool,
+    words: &[&str],
+) -> Result<(), Failed> {
     match Port::open(spec) {
         Ok(_) => Err("opened".into()),
         Err(error) => {
@@ -85,7 +100,7 @@ fn refused(spec: &PortSpec, is: impl Fn(&PortError) -> bool, words: &[&str]) -> 
 }
 
 /// Runs a netlink request.
-fn netlink(
+pub(crate) fn netlink(
     request: impl AsyncFnOnce(rtnetlink::Handle) -> Result<(), rtnetlink::Error>,
 ) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -206,7 +221,7 @@ fn missing_privilege() -> Result<(), Failed> {
     )
 }
 
-fn drop_capabilities_of_this_thread() -> Result<(), Failed> {
+pub(crate) fn drop_capabilities_of_this_thread() -> Result<(), Failed> {
     // `struct __user_cap_header_struct` of version 3 for the calling thread, and its two sets of three words.
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0u32; 6];
@@ -285,16 +300,21 @@ fn send_datagrams(count: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-fn unfinished_checksums() -> Result<(), Failed> {
+fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 1500)?;
-    let mut bed = Bed::on("h0", &host, Backend::Packet, 1500)?;
+    let mut bed = Bed::on("h0", &host, backend, 1500)?;
     check(
         bed.notes.iter().any(|note| note.contains("another namespace")),
         || format!("{:?}", bed.notes),
     )?;
+    // With an XDP program at our end the kernel keeps segmentation off at the far one.
+    let on = Offloads {
+        tso: backend != Backend::Xdp,
+        ..ALL_ON
+    };
     host.run(|| -> Result<(), Failed> {
-        ethtool::set_offloads("h0", &ALL_ON)?;
+        ethtool::set_offloads("h0", &on)?;
         give_address("h0")?;
         send_datagrams(3)
     })??;
@@ -319,13 +339,7 @@ fn unfinished_checksums() -> Result<(), Failed> {
     // Said once; and after the command of the note nothing is dropped.
     host.run(|| -> Result<(), Failed> {
         send_datagrams(1)?;
-        ethtool::set_offloads(
-            "h0",
-            &Offloads {
-                tx_csum: false,
-                ..ALL_ON
-            },
-        )?;
+        ethtool::set_offloads("h0", &Offloads { tx_csum: false, ..on })?;
         send_datagrams(2)
     })??;
     bed.far.send(&last)?;

@@ -6,13 +6,16 @@ use xoff::ports::Backend;
 use xoff_dataplane::DropReason;
 
 use crate::far::Far;
-use crate::support::Needs::{Netns, Tun};
+use crate::support::Needs::{Netns, Tun, Xdp};
 use crate::support::{Needing, check, same, wait_for};
 use crate::testbed::{Bed, frame, receive_burst};
 
 pub(crate) const TESTS: &[Needing] = &[
     ("a_full_ring_is_counted", Netns, || {
         overflow(Backend::Packet, 60, 5_000)
+    }),
+    ("a_full_ring_of_xdp_is_counted", Xdp, || {
+        overflow(Backend::Xdp, 60, 5_000)
     }),
     ("a_full_socket_of_pnet_is_counted", Netns, || {
         overflow(Backend::Pnet, 1514, 40_000)
@@ -23,20 +26,27 @@ pub(crate) const TESTS: &[Needing] = &[
         Tun,
         full_tap_elsewhere,
     ),
-    (
-        "frames_the_far_end_cannot_take_are_counted",
-        Netns,
-        far_mtu_too_small,
-    ),
-    (
-        "frames_longer_than_the_ports_mtu_are_dropped",
-        Netns,
-        too_long_for_the_port,
-    ),
+    ("frames_the_far_end_cannot_take_are_counted", Netns, || {
+        far_mtu_too_small(Backend::Packet)
+    }),
+    ("frames_the_far_end_of_xdp_cannot_take_are_counted", Xdp, || {
+        far_mtu_too_small(Backend::Xdp)
+    }),
+    ("frames_longer_than_the_ports_mtu_are_dropped", Netns, || {
+        too_long_for_the_port(&[Backend::Packet, Backend::Pnet])
+    }),
+    ("frames_longer_than_the_mtu_of_xdp_are_dropped", Xdp, || {
+        too_long_for_the_port(&[Backend::Xdp])
+    }),
     (
         "frames_the_device_refuses_are_counted_and_passed_over",
         Netns,
-        device_refuses,
+        || device_refuses(&[Backend::Packet, Backend::Pnet]),
+    ),
+    (
+        "frames_the_device_refuses_are_counted_and_passed_over_by_xdp",
+        Xdp,
+        || device_refuses(&[Backend::Xdp]),
     ),
 ];
 
@@ -110,10 +120,10 @@ fn full_tap_elsewhere() -> Result<(), Failed> {
     same(bed.far_receive(3)?, back, "received by the far end")
 }
 
-fn far_mtu_too_small() -> Result<(), Failed> {
+fn far_mtu_too_small(backend: Backend) -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 9100)?;
-    let mut bed = Bed::on("h0", &host, Backend::Packet, 9100)?;
+    let mut bed = Bed::on("h0", &host, backend, 9100)?;
     host.run(|| {
         net::set_link(
             "h0",
@@ -129,10 +139,10 @@ fn far_mtu_too_small() -> Result<(), Failed> {
     same(bed.port.drops().lost, 1, "lost")
 }
 
-fn too_long_for_the_port() -> Result<(), Failed> {
+fn too_long_for_the_port(backends: &[Backend]) -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 9216)?;
-    for backend in [Backend::Packet, Backend::Pnet] {
+    for &backend in backends {
         let mut bed = Bed::on("h0", &host, backend, 1500)?;
         // With two tags a frame of this MTU has 1522 octets.
         let longest = frame(&[0x88, 0xb5], 1522);
@@ -146,13 +156,13 @@ fn too_long_for_the_port() -> Result<(), Failed> {
             vec![(DropReason::Oversized, 5)],
             "drops",
         )?;
-        same(bed.store.in_use(), 0, "slots in use")?;
+        bed.leaves_no_slot()?;
     }
     Ok(())
 }
 
-fn device_refuses() -> Result<(), Failed> {
-    for backend in [Backend::Packet, Backend::Pnet] {
+fn device_refuses(backends: &[Backend]) -> Result<(), Failed> {
+    for &backend in backends {
         net::Netns::create()?.run(|| -> Result<(), Failed> {
             let mut bed = Bed::new(backend, 1500)?;
             let good: Vec<Vec<u8>> = (0..4).map(|i| frame(&[0x88, 0xb5, i], 100)).collect();

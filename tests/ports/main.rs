@@ -10,10 +10,11 @@ mod losses;
 #[path = "../support/mod.rs"]
 mod support;
 mod testbed;
+mod xdp;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests = [delivery::TESTS, guards::TESTS, losses::TESTS].concat();
+    let tests = [delivery::TESTS, guards::TESTS, losses::TESTS, xdp::TESTS].concat();
     support::run(&tests)
 }

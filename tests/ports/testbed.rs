@@ -6,7 +6,7 @@ use xoff::ports::{Arena, ArenaStore, Backend, Opened, Port, PortSpec, Received};
 use xoff_dataplane::{Handle, Store};
 
 use crate::far::Far;
-use crate::support::wait_for;
+use crate::support::{check, same, wait_for};
 
 /// The source address of all test frames: what the kernel sends by itself has another.
 pub(crate) const SOURCE: [u8; 6] = [0x02, 0x78, 0x6f, 0x66, 0x66, 0x01];
@@ -47,8 +47,9 @@ impl Bed {
 
     /// A port on `sw0`, and its far end on a device that exists then.
     pub(crate) fn on(far: &str, netns: &Netns, backend: Backend, mtu: u32) -> Result<Bed, Failed> {
-        let store = store()?;
-        let Opened { port, notes } = Port::open(&spec("sw0", backend, mtu))?;
+        let mut store = store()?;
+        let Opened { mut port, notes } = Port::open(&spec("sw0", backend, mtu))?;
+        attach(&mut port, &mut store)?;
         let far = Far::open(netns, far)?;
         Ok(Bed {
             store,
@@ -56,6 +57,14 @@ impl Bed {
             far,
             notes,
         })
+    }
+
+    /// Ends the port; then no slot is in use.
+    pub(crate) fn leaves_no_slot(mut self) -> Result<(), Failed> {
+        check(self.port.close(&mut self.store), || {
+            "the port keeps slots".to_owned()
+        })?;
+        same(self.store.in_use(), 0, "slots in use")
     }
 
     /// Receives until `count` test frames have come and returns them in order.
@@ -104,6 +113,12 @@ impl Bed {
         })?;
         Ok(frames)
     }
+}
+
+/// Makes a port ready: from here on it loses nothing.
+pub(crate) fn attach(port: &mut Port, store: &mut ArenaStore) -> Result<(), Failed> {
+    port.attach(&store.shared_arena())?;
+    receive_burst(port, store).map(drop)
 }
 
 /// One burst of test frames; their slots are free again.

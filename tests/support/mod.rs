@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use nix::sched::CloneFlags;
 use xoff::net::{self, Netns};
+use xoff::ports::{Backend, Port, PortError, PortSpec};
 
 /// How long a test waits for something that is to happen; it ends earlier when it does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,6 +23,10 @@ pub(crate) enum Needs {
     Netns,
     /// A tap, so `/dev/net/tun`.
     Tun,
+    /// XDP programs and AF_XDP sockets.
+    Xdp,
+    /// Both.
+    XdpOnTun,
 }
 
 /// A test, and its name.
@@ -90,10 +95,13 @@ where
     }
     let no_netns = no_netns();
     let no_tun = no_netns.clone().or_else(no_tun);
+    let no_xdp = no_netns.clone().or_else(no_xdp);
     let trials = tests.map(|(name, needs, test)| {
         let refusal = match needs {
             Needs::Netns => no_netns.clone(),
             Needs::Tun => no_tun.clone(),
+            Needs::Xdp => no_xdp.clone(),
+            Needs::XdpOnTun => no_xdp.clone().or_else(|| no_tun.clone()),
         };
         Trial::ignorable_test(name, move || match refusal {
             Some(reason) => Ok(Completion::ignored_with(reason)),
@@ -122,6 +130,25 @@ fn no_tun() -> Option<String> {
     opened
         .err()
         .map(|error| format!("cannot open /dev/net/tun: {error}"))
+}
+
+/// Why there is no AF_XDP for this process, if there is none. What else can go wrong is for the tests to find.
+fn no_xdp() -> Option<String> {
+    let open = || -> Result<Option<String>, net::Error> {
+        net::add_veth("try0", "try1", None, 1500)?;
+        let spec = PortSpec {
+            name: "Ethernet0".to_owned(),
+            device: "try0".to_owned(),
+            backend: Backend::Xdp,
+            mtu: 1500,
+        };
+        Ok(match Port::open(&spec) {
+            Err(error @ PortError::NoXdp { .. }) => Some(error.to_string()),
+            _ => None,
+        })
+    };
+    let tried = Netns::create().and_then(|netns| netns.run(open)?);
+    tried.unwrap_or_else(|error| Some(error.to_string()))
 }
 
 /// Fails a test with a sentence.

@@ -63,6 +63,18 @@ impl Bench {
         ports: usize,
         options: &[&str],
     ) -> Result<Bench, Failed> {
+        Bench::driven_by("auto", folder, fars, config, ports, options)
+    }
+
+    /// As [`Bench::with`], its ports with this backend.
+    pub(crate) fn driven_by(
+        backend: &str,
+        folder: tempfile::TempDir,
+        fars: Vec<Far>,
+        config: &Value,
+        ports: usize,
+        options: &[&str],
+    ) -> Result<Bench, Failed> {
         fs::write(folder.path().join("config.json"), config.to_string())?;
         let mut command = xoff();
         command
@@ -71,7 +83,7 @@ impl Bench {
             .args(["--report", "report.json"])
             .args(options);
         for n in 0..ports {
-            command.args(["--port", &format!("{}=v{n}", port(n))]);
+            command.args(["--port", &format!("{}=v{n},backend={backend}", port(n))]);
         }
         let mut child = command
             .stdout(Stdio::piped())

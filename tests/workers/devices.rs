@@ -9,18 +9,28 @@ use serde_json::{Value, json};
 use xoff::net::add_veth;
 
 use crate::bench::{Bench, plug, port, xoff};
+use crate::far::Far;
 use crate::frames::{ip, pfc, qos, station};
 use crate::support::{Needs, Reporting, check, same, wait_for};
 
 pub(crate) const TESTS: &[Reporting] = &[
     ("a_device_disappears_and_comes_back", Needs::Netns, || {
-        disappears("1").map(|()| Completion::Completed)
+        disappears("auto", "1").map(|()| Completion::Completed)
     }),
     (
         "a_device_disappears_and_comes_back_with_three_workers",
         Needs::Netns,
-        || disappears("3").map(|()| Completion::Completed),
+        || disappears("auto", "3").map(|()| Completion::Completed),
     ),
+    ("a_device_of_xdp_disappears_and_comes_back", Needs::Xdp, || {
+        disappears("xdp", "1").map(|()| Completion::Completed)
+    }),
+    (
+        "a_device_of_xdp_disappears_and_comes_back_with_three_workers",
+        Needs::Xdp,
+        || disappears("xdp", "3").map(|()| Completion::Completed),
+    ),
+    ("a_killed_switch_leaves_no_program", Needs::Xdp, killed),
     ("a_device_appears_after_the_start", Needs::Netns, || {
         appears("1").map(|()| Completion::Completed)
     }),
@@ -55,8 +65,26 @@ fn slow() -> Value {
     config
 }
 
-fn disappears(workers: &str) -> Result<(), Failed> {
-    let mut bench = Bench::start(&slow(), 4, &["--workers", workers])?;
+/// A switch of four ports with this backend.
+fn driven_by(backend: &str, fars: Vec<Far>, config: &Value, workers: &str) -> Result<Bench, Failed> {
+    let folder = tempfile::tempdir()?;
+    Bench::driven_by(backend, folder, fars, config, 4, &["--workers", workers])
+}
+
+/// Where a program is attached, no other can be.
+fn killed() -> Result<Completion, Failed> {
+    let mut fars: Vec<Far> = (0..4).map(plug).collect::<Result<_, _>>()?;
+    for _ in 0..3 {
+        let mut bench = driven_by("xdp", fars, &json!({}), "1")?;
+        reaches(&mut bench, 0, 1)?;
+        (_, fars) = bench.kill()?;
+    }
+    Ok(Completion::Completed)
+}
+
+fn disappears(backend: &str, workers: &str) -> Result<(), Failed> {
+    let fars = (0..4).map(plug).collect::<Result<_, _>>()?;
+    let mut bench = driven_by(backend, fars, &slow(), workers)?;
     let gone = station(10, 1, 0);
     bench.fars[1].send(&ip([0xff; 6], gone, 0, 0, 60))?;
     bench.wait("the station is known", |switch| switch.ports[2].tx_packets == 1)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use xoff::net::Netns;
 use xoff::report::{PortReport, SwitchReport};
 
-use crate::bench::{Bench, drops, port};
+use crate::bench::{Bench, drops, plug, port};
 use crate::frames::{self, Fate, PORTS, Sent, bare};
 use crate::support::{Needs, Reporting, check, same, wait_for};
 
@@ -17,6 +17,16 @@ pub(crate) const TESTS: &[Reporting] = &[
         "one_worker_and_three_send_the_same_below_congestion",
         Needs::Netns,
         one_worker_and_three_send_the_same_below_congestion,
+    ),
+    (
+        "packet_and_xdp_send_the_same_below_congestion",
+        Needs::Xdp,
+        || packet_and_xdp_send_the_same_below_congestion("1"),
+    ),
+    (
+        "packet_and_xdp_with_three_workers_send_the_same_below_congestion",
+        Needs::Xdp,
+        || packet_and_xdp_send_the_same_below_congestion("3"),
     ),
     (
         "nothing_is_unaccounted_for_above_congestion",
@@ -34,23 +44,36 @@ pub(crate) const TESTS: &[Reporting] = &[
 const BURSTS: usize = 50;
 
 /// By the sender's address: its frames in order.
-type Flows = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
+pub(crate) type Flows = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
 fn one_worker_and_three_send_the_same_below_congestion() -> Result<Completion, Failed> {
-    let one = Netns::create()?.run(|| below_congestion("1"))??;
-    let three = Netns::create()?.run(|| below_congestion("3"))??;
+    let one = Netns::create()?.run(|| below_congestion("packet", "1"))??;
+    let three = Netns::create()?.run(|| below_congestion("packet", "3"))??;
+    are_equal(&one, &three)
+}
+
+fn packet_and_xdp_send_the_same_below_congestion(workers: &str) -> Result<Completion, Failed> {
+    let packet = Netns::create()?.run(|| below_congestion("packet", "1"))??;
+    let xdp = Netns::create()?.run(|| below_congestion("xdp", workers))??;
+    are_equal(&packet, &xdp)
+}
+
+/// What left each port, and what each port counted.
+type Outcome = (Vec<Flows>, Vec<Value>);
+
+fn are_equal(one: &Outcome, other: &Outcome) -> Result<Completion, Failed> {
     for n in 0..PORTS {
-        check(one.0[n] == three.0[n], || {
-            format!("port {n}: the frames of one worker and three differ")
-        })?;
-        same(&one.1[n], &three.1[n], &port(n))?;
+        check(one.0[n] == other.0[n], || format!("port {n}: the frames differ"))?;
+        same(&one.1[n], &other.1[n], &port(n))?;
     }
     Ok(Completion::Completed)
 }
 
-/// What leaves each port, and what each port counts.
-fn below_congestion(workers: &str) -> Result<(Vec<Flows>, Vec<Value>), Failed> {
-    let mut bench = Bench::start(&frames::config(), PORTS, &["--workers", workers])?;
+fn below_congestion(backend: &str, workers: &str) -> Result<Outcome, Failed> {
+    let fars = (0..PORTS).map(plug).collect::<Result<_, _>>()?;
+    let options = ["--workers", workers];
+    let folder = tempfile::tempdir()?;
+    let mut bench = Bench::driven_by(backend, folder, fars, &frames::config(), PORTS, &options)?;
     let input = frames::input(BURSTS);
     let mut received: Vec<Vec<Vec<u8>>> = vec![Vec::new(); PORTS];
     let mut expected = [0; PORTS];
@@ -109,7 +132,7 @@ fn arrived(switch: &SwitchReport) -> u64 {
     switch.ports.iter().map(of).sum()
 }
 
-fn by_sender(frames: Vec<Vec<u8>>) -> Flows {
+pub(crate) fn by_sender(frames: Vec<Vec<u8>>) -> Flows {
     let mut flows = Flows::new();
     for frame in frames {
         flows.entry(frame[6..12].to_vec()).or_default().push(frame);
@@ -186,7 +209,7 @@ fn what_was_to_be_counted(n: usize, sent: &[&Sent], port: &PortReport) -> Result
 }
 
 /// The counters of a port that do not depend on time.
-fn counts(port: &PortReport) -> Result<Value, Failed> {
+pub(crate) fn counts(port: &PortReport) -> Result<Value, Failed> {
     let all = serde_json::to_value(port)?;
     let pick = |from: &Value, fields: &[&str]| -> Value {
         fields

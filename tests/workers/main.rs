@@ -1,5 +1,6 @@
 //! A running switch as a whole: its workers, its devices, its control socket, and the lab that it is for.
 
+mod backends;
 mod bench;
 mod control;
 mod devices;
@@ -9,6 +10,7 @@ mod far;
 mod frames;
 mod incast;
 mod pinning;
+mod raw;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -17,6 +19,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let groups = [
         equality::TESTS,
+        backends::TESTS,
         pinning::TESTS,
         devices::TESTS,
         control::TESTS,

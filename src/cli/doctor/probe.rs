@@ -11,6 +11,7 @@ use super::Check;
 use crate::cli::{ProbeKind, output};
 use crate::failure::Exit;
 use crate::net;
+use crate::ports::{Backend, Port, PortError, PortSpec};
 
 /// What worked; each is empty, or the reason why not.
 #[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
@@ -19,6 +20,7 @@ struct Findings {
     veth: Option<String>,
     packet: Option<String>,
     tap: Option<String>,
+    xdp: Option<String>,
 }
 
 /// The child: tries everything in namespaces of its own and prints what it found.
@@ -44,14 +46,15 @@ fn attempt(kind: ProbeKind) -> Findings {
             veth: unreached(),
             packet: unreached(),
             tap: unreached(),
+            xdp: unreached(),
         };
     }
     let packet = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None);
+    let veth = net::add_veth("xoff-try0", "xoff-try1", None, 9216);
     Findings {
         namespaces: None,
-        veth: net::add_veth("xoff-try0", "xoff-try1", None, 9216)
-            .err()
-            .map(|error| error.to_string()),
+        veth: veth.err().map(|error| error.to_string()),
+        xdp: no_xdp("xoff-try0"),
         packet: packet.err().map(|errno| errno.desc().to_owned()),
         tap: std::fs::File::options()
             .read(true)
@@ -59,6 +62,21 @@ fn attempt(kind: ProbeKind) -> Findings {
             .open("/dev/net/tun")
             .err()
             .map(|e| e.to_string()),
+    }
+}
+
+/// Why backend `xdp` cannot drive this device, if it cannot.
+fn no_xdp(device: &str) -> Option<String> {
+    let spec = PortSpec {
+        name: "try".to_owned(),
+        device: device.to_owned(),
+        backend: Backend::Xdp,
+        mtu: 9216,
+    };
+    match Port::open(&spec) {
+        Ok(_) => None,
+        Err(PortError::NoXdp { why, .. }) => Some(why),
+        Err(error) => Some(error.to_string()),
     }
 }
 
@@ -110,6 +128,11 @@ fn judge(privileged: &Findings, user: &Findings) -> Vec<Check> {
             &findings.packet,
             "modprobe af_packet (as root)",
         ));
+        checks.push(match &findings.xdp {
+            None => Check::ok("AF_XDP", format!("drives a veth {way}")),
+            // Only ports with backend=xdp need it.
+            Some(why) => Check::warning("AF_XDP", why.as_str(), "run as root, or leave backend=xdp out"),
+        });
         checks.push(match &findings.tap {
             None => Check::ok("tap", format!("/dev/net/tun opens {way}")),
             // Only labs over taps need it.
@@ -174,6 +197,7 @@ mod tests {
             veth: why(),
             packet: why(),
             tap: why(),
+            xdp: why(),
         }
     }
 
@@ -191,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn veth_and_packet_sockets_are_needed_and_taps_are_not() {
+    fn veth_and_packet_sockets_are_needed_and_taps_and_xdp_are_not() {
         let lacking = |findings: Findings| worst(&judge(&findings, &refused()));
         let why = || Some("no".to_owned());
         assert!(lacking(Findings {
@@ -204,6 +228,7 @@ mod tests {
         }));
         assert!(!lacking(Findings {
             tap: why(),
+            xdp: why(),
             ..Findings::default()
         }));
     }

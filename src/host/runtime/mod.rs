@@ -119,7 +119,7 @@ pub struct RunningHosts {
 ///
 /// # Errors
 /// The kernel refuses memory or a thread.
-pub fn spawn(hosts: Vec<AttachedHost>, options: RuntimeOptions) -> io::Result<RunningHosts> {
+pub fn spawn(mut hosts: Vec<AttachedHost>, options: RuntimeOptions) -> io::Result<RunningHosts> {
     let longest = hosts
         .iter()
         .map(|attached| attached.host.frame_len_max())
@@ -132,7 +132,14 @@ pub fn spawn(hosts: Vec<AttachedHost>, options: RuntimeOptions) -> io::Result<Ru
     } else {
         SLOTS_PER_HOST
     };
-    let store = ArenaStore::new(Arena::new(slots, large)?);
+    let held: usize = hosts.iter().map(|attached| attached.port.slots_held()).sum();
+    let store = ArenaStore::new(Arena::new(slots + held, large)?);
+    for attached in &mut hosts {
+        attached
+            .port
+            .attach(&store.shared_arena())
+            .map_err(io::Error::other)?;
+    }
     let shared = Arc::new(Shared::default());
     let attachments = hosts.into_iter().map(Attachment::new).collect();
     let worker = Worker::new(attachments, store, Arc::clone(&shared), options.clone());

@@ -196,6 +196,23 @@ impl Arena {
         Some(to)
     }
 
+    /// The memory of the small slots: the slot of number n is the n-th piece of [`SMALL_SLOT_BYTES`].
+    pub(super) fn small_region(&self) -> *mut [u8] {
+        self.mapping
+            .slice(0, self.small_slots as usize * SMALL_SLOT_BYTES)
+    }
+
+    /// Where in [`small_region`](Arena::small_region) a frame lies, if all of it lies there in one piece: offset, length.
+    /// Only for the holder of the handle.
+    pub(super) fn place_in_small_region(&self, frame: Handle) -> Option<(u64, u32)> {
+        let (bytes, rest) = self.segments(frame);
+        if self.class(frame) == SlotClass::Large || !rest.is_empty() {
+            return None;
+        }
+        let offset = bytes.as_ptr().addr() - self.small_region().addr();
+        Some((offset as u64, bytes.len() as u32))
+    }
+
     /// Copies a frame into a slot that holds none.
     ///
     /// # Safety
@@ -244,7 +261,7 @@ impl Arena {
         clippy::mut_from_ref,
         reason = "the handle, not the arena, is what is borrowed: the contract above"
     )]
-    unsafe fn room(&self, slot: Handle) -> &mut [u8] {
+    pub(super) unsafe fn room(&self, slot: Handle) -> &mut [u8] {
         debug_assert_eq!(
             self.layout(slot).rest_slot,
             NO_SLOT,

@@ -2,8 +2,8 @@
 
 use xoff_dataplane::DropReason;
 
-/// Octets of the two addresses, behind which a tag goes.
-const ADDRESSES_BYTES: usize = 12;
+use crate::ports::judge::{ADDRESSES_BYTES, Found, harm};
+
 const TAG_BYTES: usize = 4;
 /// The tag protocol of a kernel that does not say which.
 const DOT1Q: u16 = 0x8100;
@@ -23,21 +23,18 @@ pub(super) enum Verdict {
 /// Judges a frame of which the ring holds `stored` octets; frames of more than `longest` octets are none of this link.
 pub(super) fn judge(header: &libc::tpacket2_hdr, stored: usize, longest: u32) -> Verdict {
     let tag = tag(header);
-    let frame_len = u64::from(header.tp_len) + if tag.is_some() { TAG_BYTES as u64 } else { 0 };
-    // A superframe has an unfinished checksum too; its length says more.
-    if frame_len > u64::from(longest) || stored < header.tp_len as usize {
-        return Verdict::Drop(DropReason::Oversized);
-    }
-    if header.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-        return Verdict::Drop(DropReason::ChecksumUnfinished);
-    }
-    // A packet socket cannot get less than an Ethernet header; the kernel would be wrong, and there is no place for a tag.
-    if stored < ADDRESSES_BYTES {
-        return Verdict::Drop(DropReason::Truncated);
-    }
-    Verdict::Deliver {
-        tag,
-        frame_len: frame_len as usize,
+    let found = Found {
+        len: u64::from(header.tp_len),
+        tag_bytes: tag.map_or(0, |tag| tag.len() as u64),
+        stored,
+    };
+    let is_unfinished = || header.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
+    match harm(found, longest, is_unfinished) {
+        Some(reason) => Verdict::Drop(reason),
+        None => Verdict::Deliver {
+            tag,
+            frame_len: (found.len + found.tag_bytes) as usize,
+        },
     }
 }
 

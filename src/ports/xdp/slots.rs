@@ -1,0 +1,80 @@
+//! Which slots the socket holds.
+
+use xoff_dataplane::Handle;
+
+/// A set of slots of an arena.
+#[derive(Debug)]
+pub(super) struct SlotSet {
+    words: Box<[u64]>,
+    count: usize,
+}
+
+impl SlotSet {
+    /// An empty set for slots of number 0 to `slots` - 1.
+    pub(super) fn new(slots: usize) -> SlotSet {
+        SlotSet {
+            words: vec![0; slots.div_ceil(64)].into(),
+            count: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn insert(&mut self, slot: Handle) {
+        let (word, bit) = place(slot);
+        debug_assert_eq!(self.words[word] & bit, 0, "slot {} is in the set", slot.0);
+        self.words[word] |= bit;
+        self.count += 1;
+    }
+
+    /// Whether it was in the set; it is no more. The number may be anything: it comes from the kernel.
+    pub(super) fn remove(&mut self, slot: Handle) -> bool {
+        let (word, bit) = place(slot);
+        match self.words.get_mut(word) {
+            Some(word) if *word & bit != 0 => {
+                *word &= !bit;
+                self.count -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Empties the set.
+    pub(super) fn take_all(&mut self) -> Vec<Handle> {
+        let words = self.words.iter_mut().enumerate();
+        let slots = words.flat_map(|(index, word)| {
+            let bits = std::mem::take(word);
+            let set = (0..64).filter(move |bit| bits & 1 << bit != 0);
+            set.map(move |bit| Handle(64 * index as u32 + bit))
+        });
+        self.count = 0;
+        slots.collect()
+    }
+}
+
+fn place(slot: Handle) -> (usize, u64) {
+    (slot.0 as usize / 64, 1 << (slot.0 % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_in_it_once_and_comes_out_once() {
+        let mut set = SlotSet::new(130);
+        for slot in [0, 63, 64, 129] {
+            set.insert(Handle(slot));
+        }
+        assert!(set.remove(Handle(63)));
+        assert!(!set.remove(Handle(63)));
+        assert!(!set.remove(Handle(1)));
+        assert!(!set.remove(Handle(u32::MAX)), "no slot at all");
+        assert_eq!(set.len(), 3);
+        assert_eq!(set.take_all(), [Handle(0), Handle(64), Handle(129)]);
+        assert_eq!((set.len(), set.take_all()), (0, vec![]));
+    }
+}
