@@ -271,10 +271,12 @@ topology:
     h1: {{kind: model}}
     h2: {{kind: model}}
     h3: {{kind: model}}
+    h4: {{kind: plain, exec: [\"sleep 1000 &\", \"sleep 1000\"]}}
   links:
     - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]
     - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]
     - endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"]
+    - endpoints: [\"h4:eth0\", \"sw1:Ethernet16\"]
 {more_links}
 workload:
   duration: {duration}

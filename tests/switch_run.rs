@@ -31,6 +31,10 @@ const TESTS: &[Named] = &[
         "hosts_on_both_sides_exchange_frames",
         hosts_on_both_sides_exchange_frames,
     ),
+    (
+        "a_routers_tables_are_shown_and_follow_its_configuration",
+        a_routers_tables_are_shown_and_follow_its_configuration,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -45,10 +49,14 @@ struct Switch {
 
 impl Switch {
     fn start() -> Result<Switch, Failed> {
+        Switch::start_with("{}")
+    }
+
+    fn start_with(config: &str) -> Result<Switch, Failed> {
         let folder = tempfile::tempdir()?;
         add_veth("v0", "h0", None, 1500)?;
         add_veth("v1", "h1", None, 1500)?;
-        fs::write(folder.path().join("config.json"), "{}")?;
+        fs::write(folder.path().join("config.json"), config)?;
         let mut child = xoff()
             .current_dir(folder.path())
             .args([
@@ -262,5 +270,79 @@ fn hosts_on_both_sides_exchange_frames() -> Result<(), Failed> {
         Ok(port["tx_packets"].as_u64().filter(|&count| count > 0))
     })?;
     check(sent > 0, || "nothing was forwarded".to_owned())?;
+    switch.end().map(|_| ())
+}
+
+const ROUTER: &str = r#"{
+    "INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.0/31": {}, "Ethernet4": {}, "Ethernet4|10.0.0.2/31": {},
+                  "Ethernet4|2001:db8::1/64": {}},
+    "NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "02:00:00:00:00:01"}, "Ethernet4|2001:db8::2": {"neigh": "02:00:00:00:00:02"}},
+    "STATIC_ROUTE": {"0.0.0.0/0": {"nexthop": "10.0.0.1,10.0.0.3"}}}"#;
+
+fn a_routers_tables_are_shown_and_follow_its_configuration() -> Result<(), Failed> {
+    let switch = Switch::start_with(ROUTER)?;
+    let shown = |words: &[&str]| -> Result<String, Failed> {
+        let output = switch.ask(words)?;
+        same(output.status.code(), Some(0), "exit code")?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let has = |text: &str, line: &str| check(text.contains(line), || format!("no {line:?} in:\n{text}"));
+    wait_for("both interfaces up", || {
+        let up = shown(&["show", "ip", "interfaces"])?.matches("up/up").count();
+        Ok((up == 2).then_some(()))
+    })?;
+    has(
+        &shown(&["show", "ip", "interfaces"])?,
+        "Ethernet4              10.0.0.2/31          up/up",
+    )?;
+    has(&shown(&["show", "ipv6", "interfaces"])?, "2001:db8::1/64")?;
+    has(
+        &shown(&["show", "arp"])?,
+        "10.0.0.1   02:00:00:00:00:01  Ethernet0  -\nTotal number of entries 1",
+    )?;
+    has(&shown(&["show", "ndp"])?, "PERMANENT")?;
+    has(&shown(&["show", "mac"])?, "Total number of entries 0")?;
+    let routes = shown(&["show", "ip", "route"])?;
+    has(
+        &routes,
+        "\nS>* 0.0.0.0/0 [1/0] via 10.0.0.1, Ethernet0, weight 1, 00:00:",
+    )?;
+    has(
+        &routes,
+        "\n  *                 via 10.0.0.3, Ethernet4, weight 1, 00:00:",
+    )?;
+    has(
+        &routes,
+        "\nC>* 10.0.0.2/31 is directly connected, Ethernet4, weight 1, 00:00:",
+    )?;
+    has(
+        &shown(&["show", "interfaces", "status"])?,
+        "Ethernet0      N/A       1G   1500    N/A      N/A  routed      up       up",
+    )?;
+    has(&shown(&["show", "interfaces", "portchannel"])?, "Team Dev")?;
+    let counters = switch.ask_json(&["show", "interfaces", "counters", "--json"])?;
+    same(counters[1]["state"].as_str(), Some("U"), "state")?;
+
+    fs::write(switch.path("less.json"), ROUTER.replace(",10.0.0.3", ""))?;
+    same(
+        switch.ask(&["config", "apply", "less.json"])?.status.code(),
+        Some(0),
+        "exit code",
+    )?;
+    let routes = switch.ask_json(&["show", "ip", "route", "--json"])?;
+    same(routes[0]["prefix"].as_str(), Some("0.0.0.0/0"), "prefix")?;
+    same(
+        routes[0]["next_hops"].as_array().map(Vec::len),
+        Some(1),
+        "next hops",
+    )?;
+
+    fs::write(switch.path("bad.json"), ROUTER.replace("10.0.0.3", "10.0.5.3"))?;
+    let refused = switch.ask(&["config", "apply", "bad.json"])?;
+    same(refused.status.code(), Some(4), "exit code")?;
+    has(
+        &String::from_utf8(refused.stderr)?,
+        "STATIC_ROUTE|0.0.0.0/0 nexthop \"10.0.5.3\": off-link",
+    )?;
     switch.end().map(|_| ())
 }

@@ -125,9 +125,6 @@ impl Workload {
             let Some(frame) = self.idle.pop_front() else {
                 return;
             };
-            // A frame that went round is as it was: one hop less each time would end it.
-            let (port, begin) = self.ingress[frame.0 as usize];
-            self.store.prefix_mut(frame)[..REWRITTEN].copy_from_slice(&begin);
             let bytes = self.store.prefix(frame);
             let arrival = Arrival {
                 frame,
@@ -135,6 +132,7 @@ impl Workload {
                 parsed: parse(bytes),
                 received_at: self.now,
             };
+            let (port, _) = self.ingress[frame.0 as usize];
             let verdict = self
                 .switch
                 .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
@@ -156,6 +154,10 @@ impl Workload {
     fn drain(&mut self) {
         // At most one frame leaves per call, so the order of the list does not matter.
         while let Some(transmit) = self.outputs.transmits.pop() {
+            // It goes round as it was: one hop less each time would end it. Not just before it arrives again, when what was
+            // written would still lie in the store buffer.
+            let (_, begin) = self.ingress[transmit.frame.0 as usize];
+            self.store.prefix_mut(transmit.frame)[..REWRITTEN].copy_from_slice(&begin);
             self.idle.push_back(transmit.frame);
         }
         if let Some(due) = self.outputs.deadlines.pop() {

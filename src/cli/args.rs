@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::show::ShowCommand;
 use super::values::{PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
 use crate::{driver, ports};
@@ -16,6 +17,7 @@ Examples:
   xoff replay in.pcap --preset roce-lossless --out out.pcapng
                                                  a capture through a switch, in virtual time
   xoff show counters --api /tmp/sw.sock          counters, watermarks and pause states of that switch
+  xoff show ip route --api /tmp/sw.sock          its routes; also arp, ndp, mac, interfaces
 
 Exit codes:
   0 ok   1 check failed   2 usage   3 this environment cannot   4 invalid configuration
@@ -52,7 +54,10 @@ pub enum Command {
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Look into a running switch
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Tables are those of SONiC's `show` commands; --json has all there is (docs/control-socket.md)."
+    )]
     Show(ShowCommand),
     /// Say what this machine can do, what stands in the way, and which command fixes it
     #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
@@ -216,6 +221,26 @@ Examples:
         /// Name of the lab, as `xoff lab ls` shows it.
         name: String,
     },
+    /// Run a command in a plain host of a running lab; ends with its exit code
+    #[command(after_help = "\
+Example:
+  xoff lab exec plain h1 -- ping -c 3 10.0.0.2")]
+    Exec {
+        /// Name of the lab
+        #[arg(value_name = "LAB")]
+        name: String,
+        /// Name of the host in the lab file
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// The command and its arguments
+        #[arg(
+            value_name = "COMMAND",
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            required = true
+        )]
+        command: Vec<std::ffi::OsString>,
+    },
     /// List the labs that run on this machine
     Ls {
         /// As JSON
@@ -369,33 +394,6 @@ Example:
         #[command(flatten)]
         target: TargetArguments,
     },
-}
-
-/// `xoff show`
-#[derive(Debug, Subcommand)]
-pub enum ShowCommand {
-    /// Counters, watermarks and pause states
-    #[command(after_help = "\
-Tables in SONiC's layout; with --json all of it, under SAI's names (docs/report.md).
-
-Examples:
-  xoff show counters --api /tmp/sw.sock
-  xoff show counters --lab incast --json | jq '.switch.ports[] | {name, pfc_tx, paused_ns}'")]
-    Counters(ShowCounters),
-}
-
-/// `xoff show counters`
-#[derive(Clone, Debug, Args)]
-pub struct ShowCounters {
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Start all watermarks again from the present occupancy, after reading them
-    #[arg(long)]
-    pub clear_watermarks: bool,
-    /// Which switch.
-    #[command(flatten)]
-    pub target: TargetArguments,
 }
 
 /// Which running switch a command speaks to.

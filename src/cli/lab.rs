@@ -38,6 +38,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             }))
         }
         LabCommand::Down { name } => Ok(lab::down(&name)),
+        LabCommand::Exec { name, node, command } => lab::exec(&name, &node, &command),
         LabCommand::Ls { json: false } => Ok(lab::ls()),
         LabCommand::Ls { json: true } => {
             let labs = running()?

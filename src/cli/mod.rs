@@ -19,6 +19,9 @@ use clap::Parser;
 use crate::failure::Failure;
 pub use args::*;
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
+pub use show::{
+    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowTable,
+};
 pub use values::{PcapArgument, PortArgument, SendArgument};
 
 /// Runs the program: parses the command line, does what it asks, prints the error if there is one.
@@ -36,7 +39,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Host(HostCommand::Run(options)) => host::run(options)?.into(),
         Command::Replay(options) => replay::run(&options)?.into(),
         Command::Config(command) => config::run(command)?.into(),
-        Command::Show(ShowCommand::Counters(options)) => show::counters(&options)?.into(),
+        Command::Show(command) => show::run(&command)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),
         Command::Probe { probe } => doctor::probe(probe).into(),
     })

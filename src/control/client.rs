@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::address::Address;
 use super::protocol::{Applied, Counters, ErrorReply, Hello, MacControlFrame, Op, VERSION, to_value};
+use super::tables::{Family, Interfaces, MacEntry, Neighbour, RouteEntry};
 use crate::failure::Failure;
 use crate::report::Taint;
 
@@ -119,6 +120,38 @@ impl Client {
         self.request(&Op::MacControl {
             port: port.to_owned(),
         })
+    }
+
+    /// The MAC addresses learnt.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn mac_table(&mut self) -> Result<Vec<MacEntry>, Failure> {
+        self.request(&Op::MacTable {})
+    }
+
+    /// The router's neighbours.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn neighbours(&mut self) -> Result<Vec<Neighbour>, Failure> {
+        self.request(&Op::Neighbours {})
+    }
+
+    /// The routes of a family.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn routes(&mut self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
+        self.request(&Op::Routes { family })
+    }
+
+    /// Ports, LAGs and router interfaces.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn interfaces(&mut self) -> Result<Interfaces, Failure> {
+        self.request(&Op::Interfaces {})
     }
 
     fn request<T: DeserializeOwned>(&mut self, op: &Op) -> Result<T, Failure> {

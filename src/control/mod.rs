@@ -9,6 +9,7 @@ mod client;
 mod connection;
 mod protocol;
 mod server;
+mod tables;
 
 use serde_json::Value;
 
@@ -19,6 +20,10 @@ pub use protocol::{
     VERSION,
 };
 pub use server::{CLIENTS_MAX, ServerHandle, serve};
+pub use tables::{
+    Family, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
+    RouterInterface,
+};
 
 use crate::failure::Failure;
 use crate::report::{SwitchSnapshot, Taint};
@@ -58,6 +63,39 @@ pub trait Target: Send + Sync {
     /// The port is unknown, or this switch does not record.
     fn mac_control(&self, port: &str) -> Result<Vec<MacControlFrame>, Failure> {
         Err(unsupported("record MAC control frames").at(port))
+    }
+
+    /// The MAC addresses learnt.
+    ///
+    /// # Errors
+    /// The switch is stopping, or has no such table.
+    fn mac_table(&self) -> Result<Vec<MacEntry>, Failure> {
+        Err(unsupported("show its MAC addresses"))
+    }
+
+    /// The router's neighbours, by interface and address.
+    ///
+    /// # Errors
+    /// As [`Target::mac_table`].
+    fn neighbours(&self) -> Result<Vec<Neighbour>, Failure> {
+        Err(unsupported("show its neighbours"))
+    }
+
+    /// The routes of a family, by prefix.
+    ///
+    /// # Errors
+    /// As [`Target::mac_table`].
+    fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
+        let _ = family;
+        Err(unsupported("show its routes"))
+    }
+
+    /// Ports, LAGs and router interfaces.
+    ///
+    /// # Errors
+    /// As [`Target::mac_table`].
+    fn interfaces(&self) -> Result<Interfaces, Failure> {
+        Err(unsupported("show its interfaces"))
     }
 }
 

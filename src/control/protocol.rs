@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::tables::Family;
 use crate::failure::{Exit, Failure};
 use crate::report::SwitchReport;
 
@@ -47,6 +48,17 @@ pub enum Op {
         /// Name of the port.
         port: String,
     },
+    /// The MAC addresses learnt. Result: an array of [`super::MacEntry`].
+    MacTable {},
+    /// The router's neighbours. Result: an array of [`super::Neighbour`].
+    Neighbours {},
+    /// The routes of a family. Result: an array of [`super::RouteEntry`].
+    Routes {
+        /// Which.
+        family: Family,
+    },
+    /// Ports, LAGs and router interfaces. Result: [`super::Interfaces`].
+    Interfaces {},
 }
 
 /// Who answers on a control socket.

@@ -231,5 +231,9 @@ fn perform(target: &dyn Target, op: Op) -> Result<Value, ErrorReply> {
             Ok(Value::Null)
         }
         Op::MacControl { port } => Ok(to_value(&target.mac_control(&port)?)),
+        Op::MacTable {} => Ok(to_value(&target.mac_table()?)),
+        Op::Neighbours {} => Ok(to_value(&target.neighbours()?)),
+        Op::Routes { family } => Ok(to_value(&target.routes(family)?)),
+        Op::Interfaces {} => Ok(to_value(&target.interfaces()?)),
     }
 }

@@ -35,6 +35,26 @@ impl Target for Fake {
             warnings: vec![],
         })
     }
+    fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
+        let hop = RouteHop {
+            address: Some([10, 0, 0, 1].into()),
+            interface: "Ethernet0".to_owned(),
+            weight: 2,
+            active: true,
+        };
+        Ok(match family {
+            Family::Ipv4 => vec![RouteEntry {
+                prefix: "0.0.0.0/0".to_owned(),
+                protocol: "static".to_owned(),
+                distance: 1,
+                selected: true,
+                blackhole: false,
+                next_hops: vec![hop],
+                age_s: 12,
+            }],
+            Family::Ipv6 => vec![],
+        })
+    }
     fn clear_watermarks(&self) {
         self.cleared.fetch_add(1, Ordering::Relaxed);
     }
@@ -288,4 +308,25 @@ fn an_inherited_abstract_listener_is_served_too() {
     let endpoint = Endpoint::bind(&address).unwrap();
     let _server = serve(endpoint, Arc::new(Fake::default())).unwrap();
     Client::connect(&address).unwrap().ping().unwrap();
+}
+
+#[test]
+fn tables_are_asked_for_by_name() {
+    let running = Running::start();
+    let mut client = running.client();
+    let routes = client.routes(Family::Ipv4).unwrap();
+    assert_eq!(
+        (routes[0].prefix.as_str(), routes[0].next_hops[0].weight),
+        ("0.0.0.0/0", 2)
+    );
+    assert_eq!(client.routes(Family::Ipv6).unwrap(), []);
+    let refused = client.mac_table().unwrap_err();
+    assert_eq!(refused.what, "this switch cannot show its MAC addresses");
+    let mut raw = running.raw();
+    raw.write_all(b"{\"version\":1,\"op\":\"routes\",\"family\":\"ipx\"}\n")
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(raw).read_line(&mut line).unwrap();
+    let answer: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(answer["error"]["code"], "bad_request");
 }

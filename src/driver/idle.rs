@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeSpec;
 use serde::{Deserialize, Serialize};
 
@@ -27,11 +28,22 @@ const EARLY_NS: u64 = 40_000;
 /// Longest sleep: links and losses are looked at ten times a second.
 const SLEEP_NS_MAX: u64 = 100_000_000;
 
-/// Remembers when there was work last.
+/// How often an adaptive worker looks whether others want its core.
+const LOOK_NS: u64 = 10_000_000;
+/// Taken off its core so often since the last look, and at least once per [`LOOK_NS`], a worker is not alone on it.
+const PREEMPTIONS_MIN: u64 = 2;
+/// So long it then leaves the core at once when there is nothing to do: while it looked again, frames of those whom it
+/// keeps from their work would only come later.
+const CROWDED_NS: u64 = 1_000_000_000;
+
+/// Remembers when there was work last, and whether others wait for the core.
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     idle: Idle,
     worked_at_ns: u64,
+    looked_at_ns: u64,
+    preemptions: u64,
+    crowded_until_ns: u64,
 }
 
 impl IdlePolicy {
@@ -39,6 +51,9 @@ impl IdlePolicy {
         IdlePolicy {
             idle,
             worked_at_ns: 0,
+            looked_at_ns: 0,
+            preemptions: 0,
+            crowded_until_ns: 0,
         }
     }
 
@@ -48,8 +63,15 @@ impl IdlePolicy {
     }
 
     /// How long to sleep, given the wall time of the next deadline; `None`: look again at once.
-    pub(crate) fn sleep_for(&self, now_ns: u64, deadline_ns: Option<u64>) -> Option<Duration> {
-        if self.idle == Idle::Spin || now_ns.saturating_sub(self.worked_at_ns) < AWAKE_NS {
+    pub(crate) fn sleep_for(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Option<Duration> {
+        if self.idle == Idle::Spin {
+            return None;
+        }
+        if now_ns.saturating_sub(self.looked_at_ns) >= LOOK_NS {
+            self.look(now_ns, preemptions());
+        }
+        let crowded = now_ns < self.crowded_until_ns;
+        if !crowded && now_ns.saturating_sub(self.worked_at_ns) < AWAKE_NS {
             return None;
         }
         let Some(deadline_ns) = deadline_ns else {
@@ -61,6 +83,22 @@ impl IdlePolicy {
         }
         Some(Duration::from_nanos((ahead_ns - EARLY_NS).min(SLEEP_NS_MAX)))
     }
+
+    /// Takes in how often the thread was taken off its core, since it began.
+    fn look(&mut self, now_ns: u64, preemptions: u64) {
+        let since_ns = now_ns.saturating_sub(self.looked_at_ns);
+        let more = preemptions.saturating_sub(self.preemptions);
+        if more >= PREEMPTIONS_MIN && more.saturating_mul(LOOK_NS) >= since_ns {
+            self.crowded_until_ns = now_ns + CROWDED_NS;
+        }
+        self.looked_at_ns = now_ns;
+        self.preemptions = preemptions;
+    }
+}
+
+/// How often the calling thread was taken off its core by another one. Without an answer it is alone.
+fn preemptions() -> u64 {
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches().unsigned_abs())
 }
 
 /// Sleeps until one of `fds` can be read or the time is over.
@@ -89,5 +127,22 @@ mod tests {
             Some(Duration::from_millis(1))
         );
         assert_eq!(IdlePolicy::new(Idle::Spin).sleep_for(1 << 40, None), None);
+    }
+
+    #[test]
+    fn leaves_a_crowded_core_at_once() {
+        let at = |ms: u64| ms * 1_000_000;
+        let mut policy = IdlePolicy::new(Idle::Adaptive);
+        policy.look(at(1000), 100);
+        // A few in a long time are the kernel's own threads.
+        policy.look(at(1500), 110);
+        policy.worked(at(1500));
+        assert_eq!(policy.crowded_until_ns, 0);
+        policy.look(at(1510), 111);
+        assert_eq!(policy.crowded_until_ns, 0, "one is none");
+        policy.look(at(1520), 113);
+        assert_eq!(policy.crowded_until_ns, at(2520));
+        policy.worked(at(1525));
+        assert_eq!(policy.sleep_for(at(1525), None), Some(Duration::from_millis(100)));
     }
 }

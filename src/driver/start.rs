@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, ControlRecord, PortId, Switch};
+use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Switch};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::{Engine, WIRE_FRAMES_MAX};
@@ -21,7 +21,7 @@ use super::pin::{Pin, assign, bind, exact_timers};
 use super::portset::PortSet;
 use super::snapshot::PortFacts;
 use super::wake::Bell;
-use super::worker::{Command, Worker};
+use super::worker::{Command, Look, Worker};
 use crate::capture::live::{PcapError, PcapOptions, Recorder, record};
 use crate::ports::{Arena, ArenaStore, Opened, Port, PortError};
 use crate::report::{SwitchSnapshot, Taint, allowed_cpus};
@@ -341,6 +341,20 @@ impl Running {
     pub fn snapshot(&self) -> Option<SwitchSnapshot> {
         let (reply, answer) = bounded(1);
         self.ask(Command::Snapshot(reply));
+        answer.recv_timeout(ANSWER).ok()
+    }
+
+    /// What `look` finds in the switch; `None` if its worker is gone. No frame moves meanwhile: it must be short, and
+    /// what it finds is put into words elsewhere.
+    pub fn look<R: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Switch, Picos) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (reply, answer) = bounded(1);
+        self.ask(Command::Look(Look(Box::new(move |switch, now| {
+            // An asker that has gone away does not want the answer.
+            let _ = reply.send(look(switch, now));
+        }))));
         answer.recv_timeout(ANSWER).ok()
     }
 

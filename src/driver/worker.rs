@@ -1,12 +1,15 @@
 //! A switch's worker: one thread that owns the switch and drives it with the wall clock.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, Arrival, ControlRecord, DropReason, Handle, PortId, Store, Transmit};
+use xoff_dataplane::{
+    ApplyError, Arrival, ControlRecord, DropReason, Handle, Picos, PortId, Store, Switch, Transmit,
+};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::Engine;
@@ -21,10 +24,22 @@ use crate::capture::live::Recorder;
 use crate::ports::{Arena, ArenaStore, Received, SlotSource};
 use crate::report::SwitchSnapshot;
 
+/// A look at the switch, at a moment of model time. It must be short: meanwhile no frame moves.
+pub(crate) struct Look(pub(crate) Box<Looking>);
+
+type Looking = dyn FnOnce(&Switch, Picos) + Send;
+
+impl fmt::Debug for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Look")
+    }
+}
+
 /// What can be asked of a running switch; answered at a burst's edge.
 #[derive(Debug)]
 pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),
+    Look(Look),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
     ClearWatermarks,
     RestartUtilisation,
@@ -258,7 +273,7 @@ impl Worker {
         let late_ns = self
             .clock
             .wall_ns(self.engine.take_lateness())
-            .saturating_sub(self.clock.wall_ns(xoff_dataplane::Picos::ZERO));
+            .saturating_sub(self.clock.wall_ns(Picos::ZERO));
         self.note_stall(now_ns, late_ns, "a deadline");
         self.record_departures(before);
         self.leaving.len() - before
@@ -311,6 +326,7 @@ impl Worker {
             Command::Snapshot(reply) => {
                 let _ = reply.send(snapshot(engine, &self.config, &self.facts, now));
             }
+            Command::Look(look) => (look.0)(engine.switch(), now),
             Command::Apply(config, reply) => {
                 let result = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
                     s.apply(at, &config, store, out)

@@ -37,6 +37,18 @@ pub(super) struct Node {
     pub(super) ipv4: Option<Spanned<String>>,
     pub(super) ipv6: Option<Spanned<String>>,
     pub(super) nic: Option<Spanned<Nic>>,
+    pub(super) gateway: Option<Spanned<OneOrMore>>,
+    pub(super) routes: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) exec: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) kernel: Option<Spanned<String>>,
+    pub(super) initrd: Option<Spanned<String>>,
+    pub(super) append: Option<Spanned<String>>,
+    pub(super) memory: Option<Spanned<String>>,
+    pub(super) cpus: Option<Spanned<u32>>,
+    pub(super) accel: Option<Spanned<String>>,
+    pub(super) qemu: Option<Spanned<String>>,
+    pub(super) args: Option<Spanned<Vec<String>>>,
+    pub(super) console: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Deserialize)]

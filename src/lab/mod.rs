@@ -7,6 +7,7 @@
 //!   └ launcher    enters new user, network and PID namespaces, gives borrowed devices back at the end
 //!       └ init    PID 1 of the PID namespace: makes namespaces and cables, then only waits
 //!           └ switch   the switch, the model hosts, the control socket
+//!               └ host, sh, qemu   a process per plain host, the commands of plain hosts, guests
 //! ```
 //!
 //! Nothing has a name in the file system: namespaces live by descriptors, sockets are abstract. Each process
@@ -15,6 +16,7 @@
 
 pub mod child;
 mod config;
+mod exec;
 mod external;
 mod file;
 mod launch;
@@ -34,6 +36,7 @@ mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
 pub use config::{SwitchSetup, switch_setup};
+pub use exec::exec;
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 pub use pcap::LabPcap;
 pub use problem::{Problem, Problems};
@@ -60,6 +63,10 @@ pub fn internal(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
         stage::Stage::Launch => launch::main(&inherited),
         stage::Stage::Init => supervisor::main(&inherited),
         stage::Stage::Switch => child::main(&inherited),
+        stage::Stage::Host => loop {
+            // It dies with the lab's init.
+            nix::unistd::pause();
+        },
     };
     Some(result.unwrap_or_else(|failure| {
         eprintln!("{failure}");

@@ -3,6 +3,7 @@
 //! The plan is what the command line hands to the processes of the lab, so it can be written and read.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +55,7 @@ pub enum ConfigLayer {
     },
 }
 
-/// An RDMA host of ours, in a namespace of its own.
+/// A host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostPlan {
     /// Its name.
@@ -67,8 +68,70 @@ pub struct HostPlan {
     pub ipv4: Ipv4Addr,
     /// Its IPv6 address.
     pub ipv6: Ipv6Addr,
-    /// What is special about its NIC.
+    /// Length of the prefix that its IPv4 link shares. A model host has everything on its link.
+    pub ipv4_prefix: u8,
+    /// The same of IPv6.
+    pub ipv6_prefix: u8,
+    /// What it is.
+    pub kind: HostKind,
+    /// What is special about the NIC of a model host.
     pub nic: NicPlan,
+}
+
+/// What a host is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostKind {
+    /// An RDMA host of ours, in a namespace of its own.
+    Model,
+    /// The kernel's own end of the cable, in a namespace of its own.
+    Plain(PlainPlan),
+    /// A guest in QEMU, on a tap in the lab's namespace.
+    Vm(VmPlan),
+}
+
+/// A plain host: what its kernel is told, and what runs there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlainPlan {
+    /// Routes beside those of its own link.
+    pub routes: Vec<RoutePlan>,
+    /// Commands for `sh -c`, run one after the other once the lab is up.
+    pub exec: Vec<String>,
+}
+
+/// A route of a plain host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutePlan {
+    /// Where it leads: an address of the prefix.
+    pub destination: IpAddr,
+    /// Length of the prefix; 0 is the default route.
+    pub prefix: u8,
+    /// The next hop, of the same family.
+    pub gateway: IpAddr,
+}
+
+/// A guest in QEMU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VmPlan {
+    /// The emulator: a path, or a name in `PATH`.
+    pub qemu: String,
+    /// The kernel's file.
+    pub kernel: PathBuf,
+    /// The initial file system, if there is one.
+    pub initrd: Option<PathBuf>,
+    /// The kernel's command line, behind what the lab puts there.
+    pub append: String,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Processors.
+    pub cpus: u32,
+    /// `kvm` or `tcg`; `None`: the former where it can be opened.
+    pub accel: Option<String>,
+    /// Further arguments of QEMU.
+    pub args: Vec<String>,
+    /// Where its console is written to.
+    pub console: Option<PathBuf>,
+    /// Where it is in the lab file, `FILE:LINE`, for messages.
+    pub source: String,
 }
 
 /// The NIC of a host; `None` is the model's default.
@@ -170,6 +233,27 @@ pub enum IpVersion {
 }
 
 impl HostPlan {
+    /// Whether it is an RDMA host of ours.
+    pub fn is_model(&self) -> bool {
+        self.kind == HostKind::Model
+    }
+
+    /// What it is told, if it is a plain host.
+    pub fn plain(&self) -> Option<&PlainPlan> {
+        match &self.kind {
+            HostKind::Plain(plain) => Some(plain),
+            _ => None,
+        }
+    }
+
+    /// What it is made of, if it is a guest.
+    pub fn vm(&self) -> Option<&VmPlan> {
+        match &self.kind {
+            HostKind::Vm(vm) => Some(vm),
+            _ => None,
+        }
+    }
+
     /// The host's address of a version.
     pub fn address(&self, version: IpVersion) -> IpAddr {
         match version {
@@ -183,6 +267,11 @@ impl LabPlan {
     /// The cable of a host.
     pub fn link_of_host(&self, host: usize) -> Option<&LinkPlan> {
         self.links.iter().find(|link| link.far == FarEnd::Host(host))
+    }
+
+    /// How many hosts are RDMA hosts of ours.
+    pub fn model_hosts(&self) -> usize {
+        self.hosts.iter().filter(|host| host.is_model()).count()
     }
 
     /// The devices of this machine that the lab borrows.

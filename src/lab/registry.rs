@@ -72,6 +72,33 @@ pub fn running() -> io::Result<Vec<RunningLab>> {
     Ok(labs.into_iter().collect())
 }
 
+/// The lab of this name that the user may reach: one's own before those of others, which are root's alone.
+pub(super) fn find(name: &str) -> Result<RunningLab, Failure> {
+    let own = geteuid().as_raw();
+    let labs = running().map_err(unreadable)?;
+    let of_name = |lab: &&RunningLab| lab.name == name && (lab.uid == own || own == 0);
+    let found = labs.iter().filter(of_name).min_by_key(|lab| lab.uid != own);
+    found.cloned().ok_or_else(|| {
+        let mut names: Vec<&str> = labs.iter().map(|lab| lab.name.as_str()).collect();
+        names.dedup();
+        let known = if names.is_empty() {
+            "no lab runs".to_owned()
+        } else {
+            format!("running: {}", names.join(", "))
+        };
+        Failure::environment(format!("no lab of yours called \"{name}\" runs"))
+            .because(known)
+            .fix("`xoff lab ls` lists them")
+    })
+}
+
+/// Nobody can tell which labs run.
+pub(super) fn unreadable(error: io::Error) -> Failure {
+    Failure::environment("cannot tell which labs run")
+        .at("/proc/net/unix")
+        .because(error)
+}
+
 /// A line of `/proc/net/unix`: number, references, protocol, flags, type, state, inode, name.
 fn parse_line(line: &str) -> Option<RunningLab> {
     /// `__SO_ACCEPTCON`: a connection carries the name of its listener too.

@@ -1,5 +1,6 @@
 //! From a lab file to a plan: names resolved, defaults filled in, everything wrong told at once.
 
+mod kinds;
 mod nodes;
 mod workload;
 
@@ -53,6 +54,7 @@ pub fn parse(text: &str, file: &str, folder: &Path) -> Result<LabPlan, Problems>
         folder,
         problems: Problems::default(),
         hosts: Vec::new(),
+        models: Vec::new(),
         switches: Vec::new(),
     };
     let lab: LabFile = match serde_saphyr::from_str(text) {
@@ -88,6 +90,8 @@ struct Resolver<'a> {
     /// Names of nodes, by their index in the plan.
     hosts: Vec<String>,
     switches: Vec<String>,
+    /// Names of those hosts that send and receive flows.
+    models: Vec<String>,
 }
 
 impl Resolver<'_> {
@@ -191,7 +195,7 @@ impl Resolver<'_> {
                 self.wrong(
                     at,
                     format!("host {name} has a second link"),
-                    "a model host has one NIC: add another host",
+                    "a host has one link: add another host",
                 );
             }
         }

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, Uid, geteuid};
+use nix::unistd::{Pid, Uid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::config::switch_setup;
 use super::external::{self, BorrowedDevice};
 use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 use super::pcap::{self, LabPcap};
+use super::play::guests;
 use super::registry::{self, RunningLab, running};
 use super::resolve::load;
 use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
@@ -56,7 +57,7 @@ pub fn ls() -> ExitCode {
         table
             .load_style(comfy_table::TableStyle::new())
             .set_header(["NAME", "USER", "PROCESS"]);
-        for lab in running().map_err(unreadable)? {
+        for lab in running().map_err(registry::unreadable)? {
             let process = registry::launcher(&lab).map_or_else(|_| "?".to_owned(), |pid| pid.to_string());
             let user = nix::unistd::User::from_uid(Uid::from_raw(lab.uid)).ok().flatten();
             let user = user.map_or_else(|| lab.uid.to_string(), |user| user.name);
@@ -73,12 +74,6 @@ fn told(result: Result<ExitCode, Failure>) -> ExitCode {
         eprintln!("{failure}");
         failure.exit.into()
     })
-}
-
-fn unreadable(error: std::io::Error) -> Failure {
-    Failure::environment("cannot tell which labs run")
-        .at("/proc/net/unix")
-        .because(error)
 }
 
 /// A lab seen from the command line that started it.
@@ -99,6 +94,7 @@ fn start(file: &Path, options: &LabOptions, pcap: &LabPcap, mode: Mode) -> Resul
     let plan = load(file).map_err(|problems| Failure::configuration(problems.to_string()))?;
     let mut options = options.clone();
     options.report = options.report.as_deref().map(usable_path).transpose()?;
+    guests::check_programs(&plan)?;
     options.pcap = pcap::resolve(&plan, pcap)?;
     // The switch resolves its configuration for itself; what is wrong with it is better said before anything exists.
     for switch in 0..plan.switches.len() {
@@ -106,7 +102,7 @@ fn start(file: &Path, options: &LabOptions, pcap: &LabPcap, mode: Mode) -> Resul
             &plan,
             switch,
             options.seed,
-            reaction_budget(&options.driver(plan.hosts.len())),
+            reaction_budget(&options.driver(plan.model_hosts())),
         )?;
     }
     // First of all the name: it keeps two labs apart, and says that there is one from the first moment.
@@ -335,26 +331,7 @@ fn usable_path(path: &Path) -> Result<std::path::PathBuf, Failure> {
 }
 
 fn take_down(name: &str) -> Result<(), Failure> {
-    let own = geteuid().as_raw();
-    let labs = running().map_err(unreadable)?;
-    let of_name = |lab: &&RunningLab| lab.name == name && (lab.uid == own || own == 0);
-    // One's own before those of others, which only root may stop.
-    let lab = labs
-        .iter()
-        .filter(of_name)
-        .min_by_key(|lab| lab.uid != own)
-        .ok_or_else(|| {
-            let mut names: Vec<&str> = labs.iter().map(|lab| lab.name.as_str()).collect();
-            names.dedup();
-            let known = if names.is_empty() {
-                "no lab runs".to_owned()
-            } else {
-                format!("running: {}", names.join(", "))
-            };
-            Failure::environment(format!("no lab of yours called \"{name}\" runs"))
-                .because(known)
-                .fix("`xoff lab ls` lists them")
-        })?;
+    let lab = &registry::find(name)?;
     let launcher = Pid::from_raw(registry::launcher(lab)?);
     signal(launcher, Signal::SIGTERM, name)?;
     if !gone(lab, DOWN_PATIENCE)? {
@@ -379,7 +356,7 @@ fn signal(process: Pid, signal: Signal, name: &str) -> Result<(), Failure> {
 fn gone(lab: &RunningLab, patience: Duration) -> Result<bool, Failure> {
     let deadline = Instant::now() + patience;
     while Instant::now() < deadline {
-        if !running().map_err(unreadable)?.contains(lab) {
+        if !running().map_err(registry::unreadable)?.contains(lab) {
             return Ok(true);
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -36,19 +36,22 @@ pub(super) enum Stage {
     Init,
     /// The switch and its hosts.
     Switch,
+    /// A plain host: nothing but the process by which its namespaces are found.
+    Host,
 }
 
 impl Stage {
-    fn argument(self) -> &'static str {
+    pub(super) fn argument(self) -> &'static str {
         match self {
             Stage::Launch => "__lab-launch",
             Stage::Init => "__lab-init",
             Stage::Switch => "__lab-switch",
+            Stage::Host => "__lab-host",
         }
     }
 
     pub(super) fn from_argument(argument: &str) -> Option<Stage> {
-        [Stage::Launch, Stage::Init, Stage::Switch]
+        [Stage::Launch, Stage::Init, Stage::Switch, Stage::Host]
             .into_iter()
             .find(|stage| stage.argument() == argument)
     }
@@ -59,6 +62,7 @@ impl Stage {
             Stage::Launch => c"xoff-lab",
             Stage::Init => c"xoff-lab-init",
             Stage::Switch => c"xoff-lab-switch",
+            Stage::Host => c"xoff-lab-host",
         }
     }
 }
@@ -146,7 +150,7 @@ pub(super) fn spawn(
 ) -> Result<Child, Failure> {
     let [input, output, error] = stdio;
     let mut command = Command::new("/proc/self/exe");
-    command.arg0(format!("xoff lab {lab}")).arg(stage.argument());
+    command.arg0(process_title(lab)).arg(stage.argument());
     command.stdin(input).stdout(output).stderr(error);
     for (name, fd) in fds {
         command.arg(format!("{name}={}", fd.as_raw_fd()));
@@ -167,6 +171,11 @@ pub(super) fn spawn(
     let child = child.map_err(failure)?;
     restored.map_err(|errno| failure(errno.into()))?;
     Ok(child)
+}
+
+/// The first word of the command line of a lab's process.
+pub(super) fn process_title(lab: &str) -> String {
+    format!("xoff lab {lab}")
 }
 
 /// A pipe, closed on exec: read end, write end.

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 /// The switch's end.
-#[derive(Debug)]
-pub struct StatusPipe(Mutex<File>);
+#[derive(Clone, Debug)]
+pub struct StatusPipe(Arc<Mutex<File>>);
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Status {
@@ -22,7 +22,7 @@ pub(super) enum Status {
 
 impl StatusPipe {
     pub(super) fn new(file: File) -> StatusPipe {
-        StatusPipe(Mutex::new(file))
+        StatusPipe(Arc::new(Mutex::new(file)))
     }
 
     /// The switch forwards, and the hosts are there. `lab up` is done with this.

@@ -9,6 +9,8 @@ pub(crate) const RATE: &str =
     "a share of the link from above 0 to 100 %, such as 40%, or bits per second, such as 250m or 1g";
 /// The same of a hardware address.
 pub(crate) const MAC: &str = "a unicast address of six bytes, such as 02:00:00:00:00:01";
+/// The same of a guest's memory.
+pub(crate) const MEMORY: &str = "an amount of memory from 16M to 1T, such as 384M or 2G";
 
 /// Splits `20.5ms` into the number and its unit, in lower case.
 fn number_and_unit(text: &str) -> Option<(f64, String)> {
@@ -75,6 +77,19 @@ pub(crate) fn rate(text: &str) -> Option<super::plan::RatePlan> {
     (1.0..=1.6e12)
         .contains(&bps)
         .then_some(RatePlan::WireBitsPerSecond(bps as u64))
+}
+
+/// Memory in MiB, which is the unit where there is none, as for QEMU's `-m`.
+pub(crate) fn memory_mib(text: &str) -> Option<u32> {
+    let (number, unit) = number_and_unit(text)?;
+    let scale = match unit.trim_end_matches('b').trim_end_matches('i') {
+        "" | "m" => 1.0,
+        "g" => 1024.0,
+        "t" => 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let mib = number * scale;
+    ((16.0..=1_048_576.0).contains(&mib) && mib.fract() == 0.0).then_some(mib as u32)
 }
 
 /// A unicast hardware address.

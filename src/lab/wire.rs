@@ -1,5 +1,7 @@
 //! The hosts' namespaces, and the cables between them and the switch.
 
+use std::path::Path;
+
 use super::child::HostAttachment;
 use super::options::LabOptions;
 use super::plan::{FarEnd, HostPlan, LabPlan, LinkPlan};
@@ -20,8 +22,13 @@ pub(super) fn build(plan: &LabPlan, options: &LabOptions) -> Result<Vec<Netns>, 
     for (index, link) in plan.links.iter().enumerate() {
         let FarEnd::Host(number) = link.far else { continue };
         let (host, netns) = (&plan.hosts[number], &namespaces[number]);
+        // A guest hangs on a tap, which is made with its port.
+        if host.vm().is_some() {
+            continue;
+        }
         let made = net::add_veth(&device_name(plan, index), &host.interface, Some(netns), link.mtu)
-            .and_then(|()| netns.run(|| net::set_link(&host.interface, &host_end(host)))?);
+            .and_then(|()| netns.run(|| net::set_link(&host.interface, &host_end(host)))?)
+            .and_then(|()| netns.run(|| configure(host))?);
         made.map_err(|error| failure(&link.source, &error))?;
     }
     Ok(namespaces)
@@ -50,8 +57,29 @@ pub fn hand_over_tap(device: &str, link: &LinkPlan, host: &HostPlan, to: &HostAt
                 up: Some(true),
                 ..LinkChange::default()
             },
-        )
+        )?;
+        configure(host)
     })?
+}
+
+/// What a plain host is, in its namespace: addresses and routes, usable at once. Its interface is up, without offloads:
+/// each frame leaves it with its checksum finished and no longer than its MTU.
+fn configure(host: &HostPlan) -> net::Result<()> {
+    let Some(plain) = host.plain() else { return Ok(()) };
+    let up = LinkChange {
+        up: Some(true),
+        ..LinkChange::default()
+    };
+    net::set_link("lo", &up)?;
+    let name = &host.interface;
+    net::add_address(name, host.ipv4.into(), host.ipv4_prefix)?;
+    // A kernel without IPv6 has IPv4 hosts.
+    if Path::new("/proc/sys/net/ipv6").exists() {
+        net::enable_ipv6(name)?;
+        net::add_address(name, host.ipv6.into(), host.ipv6_prefix)?;
+    }
+    let mut routes = plain.routes.iter();
+    routes.try_for_each(|route| net::add_route(route.destination, route.prefix, route.gateway))
 }
 
 fn host_end(host: &HostPlan) -> LinkChange {

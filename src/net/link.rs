@@ -7,10 +7,16 @@ use std::os::fd::AsRawFd;
 use futures_util::TryStreamExt;
 use nix::errno::Errno;
 use rtnetlink::LinkUnspec;
-use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State};
+use rtnetlink::packet_core::Nla;
+use rtnetlink::packet_route::link::{
+    InfoData, InfoTun, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+};
 
 use super::netlink::talk;
 use super::{Error, Netns, Result};
+
+/// The attribute of a tap that says whether its owner gets and gives a vnet header (`linux/if_link.h`).
+const IFLA_TUN_VNET_HDR: u16 = 5;
 
 /// What the kernel says about a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +49,8 @@ pub struct LinkFacts {
     pub peer_index: Option<u32>,
     /// Set where that other end is in another namespace: its number as seen from here.
     pub peer_netns: Option<i32>,
+    /// For a tap whether its owner may leave checksums and segments to us (IFF_VNET_HDR), where the kernel says.
+    pub vnet_hdr: Option<bool>,
 }
 
 /// What [`set_link`] is to change; `None` leaves as it is.
@@ -206,7 +214,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn index_of(name: &str) -> Result<u32> {
+pub(super) fn index_of(name: &str) -> Result<u32> {
     check_name(name)?;
     match nix::net::if_::if_nametoindex(name) {
         Ok(index) => Ok(index),
@@ -245,6 +253,7 @@ fn facts(message: &LinkMessage) -> (LinkFacts, Option<u32>) {
         master: None,
         peer_index: None,
         peer_netns: None,
+        vnet_hdr: None,
     };
     for attribute in &message.attributes {
         match attribute {
@@ -264,8 +273,19 @@ fn facts(message: &LinkMessage) -> (LinkFacts, Option<u32>) {
             }
             LinkAttribute::LinkInfo(infos) => {
                 for info in infos {
-                    if let LinkInfo::Kind(kind) = info {
-                        link.kind = Some(kind.to_string());
+                    match info {
+                        LinkInfo::Kind(kind) => link.kind = Some(kind.to_string()),
+                        LinkInfo::Data(InfoData::Tun(facts)) => {
+                            let vnet_hdr = |fact: &InfoTun| {
+                                let mut value = [0; 1];
+                                let told =
+                                    fact.kind() == IFLA_TUN_VNET_HDR && fact.value_len() == value.len();
+                                told.then(|| fact.emit_value(&mut value))?;
+                                Some(value != [0])
+                            };
+                            link.vnet_hdr = facts.iter().find_map(vnet_hdr);
+                        }
+                        _ => {}
                     }
                 }
             }

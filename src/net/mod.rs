@@ -4,6 +4,7 @@
 //! netlink socket per call: set-up is rare, and a socket kept open would belong to the namespace it was
 //! opened in rather than to the one the caller is in now. To act elsewhere, use [`Netns::run`].
 
+mod address;
 mod error;
 pub mod ethtool;
 mod link;
@@ -13,6 +14,7 @@ mod reach;
 mod userns;
 mod veth;
 
+pub use address::{add_address, add_route, enable_ipv6};
 pub use error::{Error, Result};
 pub(crate) use link::check_name;
 pub use link::{LinkChange, LinkFacts, delete_link, disable_ipv6, link, links, move_link, set_link};

@@ -10,6 +10,9 @@ use crate::net::{self, LinkChange, LinkFacts, Netns, PeerOffloads, ethtool};
 use super::device::Device;
 use super::{PortError, PortSpec};
 
+/// Frames that a tap of another program is to hold for it. The default is 500 or 1000.
+const TAP_QUEUE_FRAMES: u32 = 10_000;
+
 /// What has to be put back on a device; done when it is dropped.
 #[derive(Debug)]
 pub(super) struct Guarded {
@@ -18,6 +21,9 @@ pub(super) struct Guarded {
     /// The device has no queue: "no buffer" (ENOBUFS) then means that it dropped the frame and counted it, not that it
     /// would take it later.
     pub(super) noqueue: bool,
+    /// The device is a tap: its far end is a program, most likely a guest.
+    pub(super) tap: bool,
+    tx_queue_len: Option<u32>,
     features: Option<ethtool::Features>,
     arp_was_on: bool,
     ipv6_was_on: bool,
@@ -31,6 +37,8 @@ pub(super) fn guard(spec: &PortSpec, notes: &mut Vec<String>) -> Result<Guarded,
             .map_err(|error| PortError::io(spec, "find the device", "cap_net_raw", error))?,
         netns: Netns::current().ok(),
         noqueue: link.qdisc.as_deref() == Some("noqueue"),
+        tap: link.kind.as_deref() == Some("tun"),
+        tx_queue_len: None,
         features: None,
         arp_was_on: false,
         ipv6_was_on: false,
@@ -39,6 +47,9 @@ pub(super) fn guard(spec: &PortSpec, notes: &mut Vec<String>) -> Result<Guarded,
     silence_kernel(spec, &link, &mut guarded, notes);
     clear_own_offloads(spec, &mut guarded, notes);
     clear_peer(spec, &link, notes);
+    if guarded.tap {
+        prepare_tap(spec, &link, &mut guarded, notes);
+    }
     if !link.up {
         let up = LinkChange {
             up: Some(true),
@@ -170,11 +181,47 @@ fn clear_peer(spec: &PortSpec, link: &LinkFacts, notes: &mut Vec<String>) {
     }
 }
 
+/// A tap of another program: that one decides what its frames are like, so it can only be told of; but how many frames
+/// wait for it is ours to say, and what does not find room is lost in silence.
+fn prepare_tap(spec: &PortSpec, link: &LinkFacts, guarded: &mut Guarded, notes: &mut Vec<String>) {
+    let (port, device) = (&spec.name, &spec.device);
+    if link.vnet_hdr == Some(true) {
+        notes.push(format!(
+            "{port}: the program behind the tap '{device}' may send frames with unfinished checksums, or of several \
+             segments (vnet_hdr): those are dropped. For a guest in QEMU add `vnet_hdr=off` to its `-netdev tap`, or run \
+             `ethtool -K DEV tx off` in the guest; `ethtool -K {device}` here does not change what the guest sends"
+        ));
+    }
+    if link.tx_queue_len >= TAP_QUEUE_FRAMES {
+        return;
+    }
+    let longer = LinkChange {
+        tx_queue_len: Some(TAP_QUEUE_FRAMES),
+        ..LinkChange::default()
+    };
+    match net::set_link(device, &longer) {
+        Ok(()) => {
+            guarded.tx_queue_len = Some(link.tx_queue_len);
+            notes.push(format!(
+                "{port}: the tap '{device}' holds {TAP_QUEUE_FRAMES} frames now instead of {} (`ip link set dev {device} \
+                 txqueuelen {TAP_QUEUE_FRAMES}`)",
+                link.tx_queue_len
+            ));
+        }
+        Err(error) => notes.push(format!(
+            "{port}: the tap '{device}' drops what comes when {} frames wait: {error}; run `ip link set dev {device} \
+             txqueuelen {TAP_QUEUE_FRAMES}`",
+            link.tx_queue_len
+        )),
+    }
+}
+
 impl Drop for Guarded {
     /// Best effort. A device that is gone costs one system call: the thread that drops a port has frames to move.
     fn drop(&mut self) {
         let Some(netns) = self.netns.take() else { return };
-        let untouched = self.features.is_none() && !self.arp_was_on && !self.ipv6_was_on;
+        let untouched =
+            self.features.is_none() && !self.arp_was_on && !self.ipv6_was_on && self.tx_queue_len.is_none();
         if untouched || !self.device.exists() {
             return;
         }
@@ -183,12 +230,13 @@ impl Drop for Guarded {
             if let Some(features) = &self.features {
                 let _ = ethtool::restore_features(name, features);
             }
-            if self.arp_was_on {
-                let on = LinkChange {
-                    arp: Some(true),
+            if self.arp_was_on || self.tx_queue_len.is_some() {
+                let before = LinkChange {
+                    arp: self.arp_was_on.then_some(true),
+                    tx_queue_len: self.tx_queue_len,
                     ..LinkChange::default()
                 };
-                let _ = net::set_link(name, &on);
+                let _ = net::set_link(name, &before);
             }
             if self.ipv6_was_on {
                 let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "0");

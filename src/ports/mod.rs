@@ -34,7 +34,7 @@ pub use error::PortError;
 pub use link::Link;
 pub use packet::Packet;
 pub use pnet::Pnet;
-pub use tap::Tap;
+pub use tap::{Tap, make_persistent_tap};
 
 /// Frames that are moved at once, at most: one system call's worth.
 pub const BURST_FRAMES: usize = 64;

@@ -50,12 +50,7 @@ impl Tap {
             let (port, device) = (spec.name.clone(), spec.device.clone());
             return Err(PortError::InBridge { port, device, master });
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/net/tun")
-            .map_err(|error| no_tun(spec, error))?;
+        let file = open_tun(spec)?;
         attach(&file, spec)?;
         let mut notes = Vec::new();
         match &before {
@@ -227,6 +222,40 @@ impl Tap {
     pub(super) fn device(&self) -> &str {
         &self.opened_as
     }
+}
+
+/// Makes a tap that stays when nobody holds it, for another program to be the far end of: up, and with this MTU, which a
+/// tap that QEMU made itself would not have. It goes with its namespace.
+///
+/// # Errors
+/// Without `/dev/net/tun` or the privilege, or where the name is taken by a link that is no tap.
+pub fn make_persistent_tap(spec: &PortSpec) -> Result<(), PortError> {
+    let io = |error| PortError::io(spec, "make a persistent tap", "cap_net_admin", error);
+    let file = open_tun(spec)?;
+    attach(&file, spec)?;
+    // SAFETY: the argument is a number.
+    match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETPERSIST as _, 1) } {
+        0 => {}
+        _ => return Err(io(io::Error::last_os_error())),
+    }
+    let change = LinkChange {
+        up: Some(true),
+        mtu: Some(spec.mtu),
+        tx_queue_len: Some(QUEUE_FRAMES),
+        ..LinkChange::default()
+    };
+    net::disable_ipv6(&spec.device)
+        .and_then(|()| net::set_link(&spec.device, &change))
+        .map_err(|error| PortError::net(spec, error))
+}
+
+fn open_tun(spec: &PortSpec) -> Result<File, PortError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")
+        .map_err(|error| no_tun(spec, error))
 }
 
 /// Makes `file` the one queue of the tap, which is created if it does not exist.

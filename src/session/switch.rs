@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{Picos, PortId};
+use xoff_dataplane::{Picos, PortId, Switch};
 
-use crate::config::{ConfigDb, Loaded, Resolve, diff, parse, resolve};
-use crate::control::{Applied, MacControlFrame, Target};
+use super::generation::Generation;
+use super::tables::{self, Links};
+use crate::config::{Loaded, Resolve, diff, parse, resolve};
+use crate::control::{Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, RouteEntry, Target};
 use crate::driver::{AttachedPort, Finished, Ledger, Options, Running, StartError, start};
 use crate::failure::{Exit, Failure};
 use crate::net::Netns;
@@ -44,21 +46,6 @@ pub struct SwitchSession {
     pub cores: Vec<Option<usize>>,
 }
 
-/// The configuration in force: as it was said, and what it means.
-#[derive(Debug)]
-struct Generation {
-    db: ConfigDb,
-    config: SwitchConfig,
-}
-
-impl Generation {
-    /// The names of the router interfaces, by number.
-    fn interfaces(&self) -> Vec<String> {
-        let interfaces = self.config.routing.interfaces.iter();
-        interfaces.map(|interface| interface.name.clone()).collect()
-    }
-}
-
 /// What a host may stall, in model time: the driver's budget at this dilation.
 pub fn reaction_budget(options: &Options) -> Picos {
     let ps = options.reaction_budget.as_nanos() as u64 * 1_000;
@@ -82,10 +69,7 @@ impl SwitchSession {
         let config = resolved.config;
         let names = config.ports.iter().map(|p| p.name.clone()).collect();
         let attached = attach(&config, ports)?;
-        let current = Generation {
-            db,
-            config: config.clone(),
-        };
+        let current = Generation::first(db, config.clone(), resolved.static_routes);
         let running = start(config, attached, options, ledger.clone()).map_err(start_failure)?;
         notes.extend(running.notes.iter().cloned());
         // MAC control frames are rare, and who asks for them asks afterwards.
@@ -132,6 +116,13 @@ impl SwitchSession {
             None => Err(Failure::usage(format!("the switch has no port {name:?}"))
                 .fix(format!("its ports are {}", self.ports.join(", ")))),
         }
+    }
+
+    /// What is up, of what `current` has.
+    fn links(&self, current: &Generation) -> Result<Links, Failure> {
+        let lags = current.config.lags.len();
+        let interfaces = current.config.routing.interfaces.len();
+        self.with_running(|running| running.look(move |switch, _| Links::of(switch, lags, interfaces)))
     }
 
     fn with_running<R>(&self, ask: impl FnOnce(&Running) -> Option<R>) -> Result<R, Failure> {
@@ -232,12 +223,34 @@ impl Target for SwitchSession {
         if !dry_run {
             let applied = self.with_running(|running| running.apply(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
-            *current = Generation { db: new, config };
+            *current = current.followed_by(new, config, resolved.static_routes);
         }
         Ok(Applied {
             changes,
             warnings: resolved.warnings,
         })
+    }
+
+    fn mac_table(&self) -> Result<Vec<MacEntry>, Failure> {
+        let current = lock(&self.current);
+        let entries = self.with_running(|running| running.look(Switch::fdb_entries))?;
+        Ok(tables::mac_table(&current.config, entries))
+    }
+
+    fn neighbours(&self) -> Result<Vec<Neighbour>, Failure> {
+        let current = lock(&self.current);
+        let entries = self.with_running(|running| running.look(Switch::neighbour_entries))?;
+        Ok(tables::neighbours(&current.config, entries))
+    }
+
+    fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
+        let current = lock(&self.current);
+        Ok(tables::routes(&current, &self.links(&current)?, family))
+    }
+
+    fn interfaces(&self) -> Result<Interfaces, Failure> {
+        let current = lock(&self.current);
+        Ok(tables::interfaces(&current, &self.links(&current)?))
     }
 
     fn clear_watermarks(&self) {

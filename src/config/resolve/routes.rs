@@ -99,7 +99,7 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
             );
         }
     }
-    for (prefix, (key, _)) in weights.into_iter().map(|(prefix, weights)| (prefix, weights)) {
+    for (prefix, (key, _)) in weights {
         let why = format!("there is no route to {prefix}");
         context.problem(Problem::at(WEIGHTS, key, "", why).fix(format!("add {prefix} to {TABLE}")));
     }

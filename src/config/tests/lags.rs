@@ -109,6 +109,15 @@ fn bad_lags_and_members() {
             "PORTCHANNEL_MEMBER|PortChannel1|Ethernet4: Ethernet4 has 25000 Mb/s and Ethernet0 of the same LAG 1000; \
              give all members one speed",
         ),
+    ];
+    all_refused(&cases);
+}
+
+#[test]
+fn lags_that_contradict_other_tables() {
+    let up = r#"{"admin_status": "up"}"#;
+    let lag = format!(r#""PORTCHANNEL": {{"PortChannel1": {up}, "PortChannel2": {up}}}"#);
+    let cases = [
         (
             lag.clone()
                 + r#", "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet0": {}}, "INTERFACE": {"Ethernet0": {}}"#,
@@ -145,10 +154,16 @@ fn bad_lags_and_members() {
              EthernetN is usual",
         ),
     ];
+    all_refused(&cases);
+}
+
+/// Each of these tables alone is refused with exactly this line.
+#[track_caller]
+fn all_refused(cases: &[(String, &str)]) {
     for (text, line) in cases {
         assert_eq!(
             bad(&format!("{{{text}}}"), &["Ethernet0", "Ethernet4"]),
-            [line],
+            [*line],
             "{text}"
         );
     }

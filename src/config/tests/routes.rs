@@ -295,6 +295,10 @@ fn bad_next_hops() {
         "Vlan10",
         "ifname \"Vlan10\": there is no such interface; add Vlan10 to the table of its kind, such as INTERFACE",
     );
+}
+
+#[test]
+fn next_hops_that_say_too_little_or_too_much() {
     all_refused(&[
         (
             r#""STATIC_ROUTE": {"2001:db8:9::/48": {"nexthop": "fe80::2"}}"#,

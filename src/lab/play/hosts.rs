@@ -23,11 +23,17 @@ pub(super) fn start(
     core: Option<usize>,
     ledger: &Ledger,
 ) -> Result<Option<RunningHosts>, Failure> {
-    if lab.hosts.is_empty() {
+    if lab.plan.model_hosts() == 0 {
         return Ok(None);
     }
-    let mut hosts = Vec::with_capacity(lab.hosts.len());
-    for (index, plan) in lab.plan.hosts.iter().enumerate() {
+    let mut hosts = Vec::with_capacity(lab.plan.model_hosts());
+    for (index, plan) in lab
+        .plan
+        .hosts
+        .iter()
+        .enumerate()
+        .filter(|(_, plan)| plan.is_model())
+    {
         let Some((at, link)) = link_of(&lab.plan, index) else {
             continue;
         };

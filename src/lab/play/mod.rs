@@ -1,7 +1,9 @@
 //! Playing a lab: the switches forward, the hosts send, the result is reported. All of it in one process,
-//! whose namespaces and cables exist already.
+//! whose namespaces and cables exist already; plain hosts and guests have processes of their own below it.
 
+pub(in crate::lab) mod guests;
 mod hosts;
+mod programs;
 mod switches;
 
 use std::process::ExitCode;
@@ -11,6 +13,7 @@ use std::time::Duration;
 
 use super::child::Lab;
 use super::options::Mode;
+use super::plan::HostPlan;
 use crate::control::{Endpoint, Target, serve};
 use crate::driver::clock::{ModelClock, monotonic_ns};
 use crate::driver::{Finished, Ledger, Options};
@@ -18,6 +21,8 @@ use crate::failure::{Exit, Failure};
 use crate::host::runtime::{RunningHosts, drain};
 use crate::report::{self, Environment, Report, StealMeter};
 use crate::session::SwitchSession;
+use guests::{Ended, Guest};
+use programs::Programs;
 
 /// How often the play is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -31,6 +36,8 @@ struct Stage {
     lab: Lab,
     sessions: Vec<Arc<SwitchSession>>,
     hosts: Option<RunningHosts>,
+    guests: Vec<Guest>,
+    programs: Programs,
     ledger: Ledger,
     steal: StealMeter,
 }
@@ -49,7 +56,14 @@ pub(super) fn run(lab: Lab) -> ExitCode {
 fn raise(lab: Lab) -> Result<Stage, Failure> {
     let ledger = Ledger::new();
     let steal = StealMeter::start();
-    let threads = usize::from(!lab.hosts.is_empty());
+    let guest_threads: usize = lab
+        .plan
+        .hosts
+        .iter()
+        .filter_map(HostPlan::vm)
+        .map(|vm| vm.cpus as usize)
+        .sum();
+    let threads = usize::from(lab.plan.model_hosts() > 0) + guest_threads;
     let options = Options {
         epoch_ns: Some(monotonic_ns()),
         ..lab.options.driver(threads)
@@ -58,13 +72,18 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
     let links = hosts::links(&lab.plan, &setups);
     let sessions = switches::start(&lab, setups, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
-    // The hosts' thread is the last one of the first switch's allotment.
-    let core = sessions.first().and_then(|s| s.cores.last().copied().flatten());
+    // The model hosts' thread comes behind the first switch's workers, and the guests' behind it.
+    let cores = sessions.first().map_or(&[][..], |session| &session.cores);
+    let core = cores.iter().rev().nth(guest_threads).copied().flatten();
     let hosts = hosts::start(&lab, &links, &options, clock, core, &ledger)?;
+    programs::hold(&lab)?;
+    let guests = guests::start(&lab)?;
     Ok(Stage {
         lab,
         sessions,
         hosts,
+        guests,
+        programs: Programs::default(),
         ledger,
         steal,
     })
@@ -87,6 +106,7 @@ impl Stage {
         };
         self.wait_until_ready()?;
         self.lab.status.ready();
+        self.programs = Programs::start(&self.lab)?;
         let finished = match self.lab.mode {
             Mode::Up => self.hold(),
             Mode::Run => self.workload(),
@@ -113,7 +133,7 @@ impl Stage {
     }
 
     /// Waits until every link of a host is up and every host knows the way to those it sends to.
-    fn wait_until_ready(&self) -> Result<(), Failure> {
+    fn wait_until_ready(&mut self) -> Result<(), Failure> {
         let begun_ns = monotonic_ns();
         let patience_ns = READY_PATIENCE.as_nanos() as u64;
         while monotonic_ns() - begun_ns < patience_ns && !self.stopping() {
@@ -121,6 +141,10 @@ impl Stage {
             let unresolved = self.hosts.as_ref().map_or(0, |hosts| hosts.progress().unresolved);
             if down.is_empty() && unresolved == 0 {
                 return Ok(());
+            }
+            // Later a guest may come and go; one that does not even start is a mistake.
+            if let Some(ended) = self.guests.iter_mut().find_map(Guest::look) {
+                return Err(ended.failure);
             }
             std::thread::sleep(LOOK);
         }
@@ -136,45 +160,64 @@ impl Stage {
         })
     }
 
-    fn hold(&self) -> Result<(), Failure> {
+    fn hold(&mut self) -> Result<(), Failure> {
         while !self.stopping() {
-            self.check_alive()?;
+            self.look()?;
             std::thread::sleep(LOOK);
         }
         Ok(())
     }
 
-    fn workload(&self) -> Result<(), Failure> {
-        let plan = &self.lab.plan.workload;
-        let Some(hosts) = self.hosts.as_ref().filter(|_| plan.duration_ns > 0) else {
-            return Ok(());
-        };
+    /// Until the workload is over; without one, until nothing runs on plain hosts and guests any more.
+    fn workload(&mut self) -> Result<(), Failure> {
+        let (duration_ns, drain_ns) = (
+            self.lab.plan.workload.duration_ns,
+            self.lab.plan.workload.drain_ns,
+        );
         let dilate = u64::from(self.lab.options.dilate.max(1));
         self.sessions
             .iter()
             .for_each(|session| session.restart_utilisation());
-        hosts.start_sending();
+        if let Some(hosts) = self.hosts.as_ref().filter(|_| duration_ns > 0) {
+            hosts.start_sending();
+        }
         let begun_ns = monotonic_ns();
         while !self.stopping() {
-            self.check_alive()?;
+            self.look()?;
             let done_ns = (monotonic_ns() - begun_ns) / dilate;
-            self.lab
-                .status
-                .progress(done_ns.min(plan.duration_ns), plan.duration_ns);
-            if done_ns >= plan.duration_ns {
+            let busy = self.programs.are_busy() || self.guests.iter().any(Guest::is_up);
+            if duration_ns > 0 {
+                self.lab.status.progress(done_ns.min(duration_ns), duration_ns);
+            }
+            if done_ns >= duration_ns && (duration_ns > 0 || !busy) {
                 break;
             }
             std::thread::sleep(LOOK);
         }
-        let limit = Duration::from_nanos(plan.drain_ns.saturating_mul(dilate));
+        let Some(hosts) = self.hosts.as_ref().filter(|_| duration_ns > 0) else {
+            return Ok(());
+        };
+        let limit = Duration::from_nanos(drain_ns.saturating_mul(dilate));
         let quiet = QUIET * self.lab.options.dilate.max(1);
         if !drain(&[hosts], quiet, limit.max(2 * quiet), &self.lab.stop) && !self.stopping() {
             self.ledger.taint(
-                plan.duration_ns,
+                duration_ns,
                 "frames still arrived when the time to drain was over".to_owned(),
             );
         }
         Ok(())
+    }
+
+    /// Says which guests have died, and fails if the lab itself has.
+    fn look(&mut self) -> Result<(), Failure> {
+        for Ended { orderly, failure } in self.guests.iter_mut().filter_map(Guest::look) {
+            // The lab goes on without it.
+            match orderly {
+                true => eprintln!("note: {}; {}", failure.what, failure.why.unwrap_or_default()),
+                false => eprintln!("{failure}"),
+            }
+        }
+        self.check_alive()
     }
 
     fn check_alive(&self) -> Result<(), Failure> {

@@ -6,10 +6,10 @@ use crate::driver::{Ledger, Options};
 use crate::failure::Failure;
 use crate::lab::child::{Lab, PortAttachment, PortPlace};
 use crate::lab::config::{SwitchSetup, switch_setup};
-use crate::lab::plan::FarEnd;
+use crate::lab::plan::{FarEnd, LinkPlan};
 use crate::lab::wire::hand_over_tap;
 use crate::net::Netns;
-use crate::ports::{Backend, Opened, Port, PortSpec};
+use crate::ports::{Backend, Opened, Port, PortError, PortSpec, make_persistent_tap};
 use crate::session::{SwitchPort, SwitchSession, reaction_budget};
 
 /// The configuration of every switch of the lab.
@@ -65,10 +65,9 @@ fn switch_port(
     outside: Option<&Arc<Netns>>,
 ) -> Result<SwitchPort, Failure> {
     let link = &lab.plan.links[attachment.link];
-    let (backend, netns) = match attachment.place {
-        PortPlace::Lab => (lab.options.backend, None),
-        // What a borrowed device is, is not for --backend to say.
-        PortPlace::Outside => (Backend::Auto, outside.cloned()),
+    let netns = match attachment.place {
+        PortPlace::Lab => None,
+        PortPlace::Outside => outside.cloned(),
     };
     let opened = match link.far {
         FarEnd::Host(host) => Some(open(lab, setup, attachment, host)?),
@@ -77,10 +76,19 @@ fn switch_port(
     Ok(SwitchPort {
         name: link.port.clone(),
         device: attachment.device.clone(),
-        backend,
+        backend: backend_to(lab, link),
         netns,
         opened,
     })
+}
+
+/// What `--backend` says of cables between namespaces. What a borrowed device is, it does not say, and a guest is always
+/// on a tap whose other end is QEMU's.
+fn backend_to(lab: &Lab, link: &LinkPlan) -> Backend {
+    match link.far {
+        FarEnd::Host(host) if lab.plan.hosts[host].vm().is_none() => lab.options.backend,
+        _ => Backend::Auto,
+    }
 }
 
 /// Opens the switch's end of a cable of the lab's own. A tap is made, and its other end given to the host.
@@ -91,15 +99,23 @@ fn open(lab: &Lab, setup: &SwitchSetup, attachment: &PortAttachment, host: usize
         .iter()
         .find(|port| port.name == link.port)
         .map_or(link.mtu, |port| port.mtu);
-    let backend = lab.options.backend;
+    let to_guest = lab.plan.hosts[host].vm().is_some();
+    let backend = backend_to(lab, link);
     let spec = PortSpec {
         name: link.port.clone(),
         device: attachment.device.clone(),
         backend,
         mtu,
     };
-    let mut opened =
-        Port::open(&spec).map_err(|error| Failure::environment(error.to_string()).at(&link.source))?;
+    let failed = |error: PortError| Failure::environment(error.to_string()).at(&link.source);
+    if to_guest {
+        let tap = PortSpec {
+            mtu: link.mtu,
+            ..spec.clone()
+        };
+        make_persistent_tap(&tap).map_err(failed)?;
+    }
+    let mut opened = Port::open(&spec).map_err(failed)?;
     // The lab made both ends and set them right; what a port can tell of its far end is for other people's cables.
     opened.notes.clear();
     if backend == Backend::Tap {

@@ -7,16 +7,20 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_saphyr::{Location, Spanned};
 
 use super::super::file::{ConfigSource, Nic, Node, Ordered};
-use super::super::plan::{ConfigLayer, HostPlan, NicPlan, SwitchPlan};
+use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, SwitchPlan};
 use super::super::units;
 use super::Resolver;
 
 /// Most hosts of one lab: their addresses count up in 16 bits.
 const HOSTS_MAX: usize = 4096;
 /// Kinds of nodes that there are.
-const KINDS: &str = "switch (a switch of xoff) and model (an RDMA host of xoff)";
+const KINDS: &str = "switch (a switch of xoff), model (an RDMA host of xoff), plain (a host of this machine's kernel) \
+                     and vm (a guest in QEMU)";
 /// Kinds of nodes that are planned.
-const KINDS_LATER: [&str; 3] = ["plain", "shim", "vm"];
+const KINDS_LATER: [&str; 1] = ["shim"];
+/// Prefix of addresses that have none in the file: the default ones count up in 16 bits.
+const IPV4_PREFIX: u8 = 16;
+const IPV6_PREFIX: u8 = 64;
 
 impl Resolver<'_> {
     pub(super) fn nodes(&mut self, nodes: &Ordered<Node>) -> (Vec<SwitchPlan>, Vec<HostPlan>) {
@@ -32,8 +36,8 @@ impl Resolver<'_> {
                 );
             }
             match node.kind.value.as_str() {
-                "switch" => {
-                    self.only_for_hosts(node);
+                kind @ "switch" => {
+                    self.only_fields_of(kind, node);
                     self.switches.push(name.value.clone());
                     switches.push(SwitchPlan {
                         name: name.value.clone(),
@@ -44,16 +48,13 @@ impl Resolver<'_> {
                         self.wrong(name.referenced, format!("{} is a second switch", name.value), fix);
                     }
                 }
-                "model" => {
-                    if let Some(config) = &node.config {
-                        self.wrong(
-                            config.referenced,
-                            "a host has no `config`",
-                            "only nodes of kind switch have one",
-                        );
-                    }
+                kind @ ("model" | "plain" | "vm") => {
+                    self.only_fields_of(kind, node);
                     self.hosts.push(name.value.clone());
-                    let host = self.host(&name.value, node, self.hosts.len());
+                    let host = self.host(name, node, self.hosts.len());
+                    if host.is_model() {
+                        self.models.push(name.value.clone());
+                    }
                     hosts.push(host);
                 }
                 other => {
@@ -92,44 +93,67 @@ impl Resolver<'_> {
         (switches, hosts)
     }
 
-    fn only_for_hosts(&mut self, node: &Node) {
-        let fields = [("mac", &node.mac), ("ipv4", &node.ipv4), ("ipv6", &node.ipv6)];
-        let texts = fields
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_ref()?.referenced)));
-        let nic = node.nic.as_ref().map(|nic| ("nic", nic.referenced));
-        for (field, at) in texts.chain(nic).collect::<Vec<_>>() {
-            self.wrong(at, format!("a switch has no `{field}`"), "only hosts have one");
-        }
-    }
-
     /// A host; `number` counts from 1 and makes the default addresses, so that they stay the same as long as
     /// the order of the file does.
-    fn host(&mut self, name: &str, node: &Node, number: usize) -> HostPlan {
+    fn host(&mut self, name: &Spanned<String>, node: &Node, number: usize) -> HostPlan {
         let number = number.min(usize::from(u16::MAX)) as u16;
         let [high, low] = number.to_be_bytes();
         // Locally administered, and "XOF" in the middle.
         let mac = [0x02, 0x58, 0x4f, 0x46, high, low];
         let ipv4 = Ipv4Addr::from(0x0a00_0000 + u32::from(number));
         let ipv6 = Ipv6Addr::new(0xfd58, 0x4f46, 0, 0, 0, 0, 0, number);
-        HostPlan {
-            name: name.to_owned(),
+        let on_all = node.kind.value == "model";
+        let (ipv4, ipv4_prefix) = match on_all {
+            true => (
+                self.quantity(
+                    node.ipv4.as_ref(),
+                    ipv4,
+                    unicast_v4,
+                    "a unicast IPv4 address such as 10.0.0.1",
+                ),
+                0,
+            ),
+            false => self.quantity(
+                node.ipv4.as_ref(),
+                (ipv4, IPV4_PREFIX),
+                |text| with_prefix(text, 32, IPV4_PREFIX, unicast_v4),
+                "a unicast IPv4 address and the length of its prefix, such as 10.0.0.1/16",
+            ),
+        };
+        let (ipv6, ipv6_prefix) = match on_all {
+            true => (
+                self.quantity(
+                    node.ipv6.as_ref(),
+                    ipv6,
+                    unicast_v6,
+                    "a unicast IPv6 address such as fd00::1",
+                ),
+                0,
+            ),
+            false => self.quantity(
+                node.ipv6.as_ref(),
+                (ipv6, IPV6_PREFIX),
+                |text| with_prefix(text, 128, IPV6_PREFIX, unicast_v6),
+                "a unicast IPv6 address and the length of its prefix, such as fd00::1/64",
+            ),
+        };
+        let mut host = HostPlan {
+            name: name.value.clone(),
             interface: "eth0".to_owned(),
             mac: self.quantity(node.mac.as_ref(), mac, units::mac, units::MAC),
-            ipv4: self.quantity(
-                node.ipv4.as_ref(),
-                ipv4,
-                unicast_v4,
-                "a unicast IPv4 address such as 10.0.0.1",
-            ),
-            ipv6: self.quantity(
-                node.ipv6.as_ref(),
-                ipv6,
-                unicast_v6,
-                "a unicast IPv6 address such as fd00::1",
-            ),
+            ipv4,
+            ipv6,
+            ipv4_prefix,
+            ipv6_prefix,
+            kind: HostKind::Model,
             nic: node.nic.as_ref().map(|nic| self.nic(nic)).unwrap_or_default(),
+        };
+        match node.kind.value.as_str() {
+            "plain" => host.kind = HostKind::Plain(self.plain(&host, node)),
+            "vm" => host.kind = HostKind::Vm(self.vm(name, node)),
+            _ => {}
         }
+        host
     }
 
     fn nic(&mut self, nic: &Spanned<Nic>) -> NicPlan {
@@ -225,6 +249,18 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// An address with or without the length of a prefix.
+fn with_prefix<T>(text: &str, longest: u8, default: u8, address: fn(&str) -> Option<T>) -> Option<(T, u8)> {
+    let Some((text, prefix)) = text.split_once('/') else {
+        return Some((address(text)?, default));
+    };
+    let prefix = prefix
+        .parse()
+        .ok()
+        .filter(|prefix| (1..=longest).contains(prefix))?;
+    Some((address(text)?, prefix))
 }
 
 fn unicast_v4(text: &str) -> Option<Ipv4Addr> {

@@ -113,7 +113,11 @@ fn what_is_wrong_is_named_with_its_place() {
             "kind: swich",
             &["a.xoff.yml:6", "\"swich\"", "switch (", "model ("],
         ),
-        ("kind: switch", "kind: vm", &["this version has no kind \"vm\""]),
+        (
+            "kind: switch",
+            "kind: shim",
+            &["this version has no kind \"shim\"", "plain (", "vm ("],
+        ),
         ("    h2: {kind", "    sw1: {kind", &["a.xoff.yml:10", "sw1"]),
         (
             "mac: \"02:00:00:00:00:22\"",
@@ -133,7 +137,7 @@ fn what_is_wrong_is_named_with_its_place() {
         (
             "mac: \"02:00:00:00:00:22\"",
             "config: {}",
-            &["a host has no `config`"],
+            &["a.xoff.yml:10", "a node of kind model has no `config`", "switch"],
         ),
         ("pfc: [3, 4]", "pfc: [8]", &["a.xoff.yml:11", "8", "0 to 7"]),
         (
@@ -190,6 +194,141 @@ fn what_is_wrong_is_named_with_its_place() {
         let text = INCAST.replacen(from, to, 1);
         assert_ne!(text, INCAST, "{from} is in the file");
         let problems = plan(&text).expect_err(to).to_string();
+        for part in expected {
+            assert!(problems.contains(part), "{to}: {part:?} is not in:\n{problems}");
+        }
+    }
+}
+
+const KINDS: &str = r#"
+name: kinds
+topology:
+  nodes:
+    sw1: {kind: switch}
+    p1: {kind: plain, ipv4: 10.0.0.1/24, gateway: [10.0.0.9, "fd58:4f46::9"], routes: [10.1.0.0/16 via 10.0.0.8], exec: [ls]}
+    g1: {kind: vm, kernel: Cargo.toml, append: quiet, memory: 2G, cpus: 2, accel: tcg, args: [-snapshot], console: c}
+    m1: {kind: model}
+  links:
+    - endpoints: ["p1:eth0", "sw1:Ethernet0"]
+    - endpoints: ["g1:eth0", "sw1:Ethernet4"]
+    - endpoints: ["m1:eth0", "sw1:Ethernet8"]
+workload: {duration: 1s}
+"#;
+
+fn kinds(text: &str) -> Result<LabPlan, Problems> {
+    parse(text, "k.xoff.yml", Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+#[test]
+fn hosts_of_all_kinds_become_a_plan() {
+    let plan = kinds(KINDS).unwrap_or_else(|problems| panic!("{problems}"));
+    let [p1, g1, m1] = plan.hosts.as_slice() else {
+        panic!("three hosts")
+    };
+    let plain = p1.plain().expect("a plain host");
+    let routes: Vec<String> = plain
+        .routes
+        .iter()
+        .map(|route| format!("{}/{} via {}", route.destination, route.prefix, route.gateway))
+        .collect();
+    assert_eq!(
+        routes,
+        [
+            "0.0.0.0/0 via 10.0.0.9",
+            "::/0 via fd58:4f46::9",
+            "10.1.0.0/16 via 10.0.0.8"
+        ]
+    );
+    assert_eq!(
+        (p1.ipv4_prefix, p1.ipv6_prefix, plain.exec.as_slice()),
+        (24, 64, ["ls".to_owned()].as_slice())
+    );
+    let vm = g1.vm().expect("a guest");
+    assert_eq!((g1.ipv4.to_string().as_str(), g1.ipv4_prefix), ("10.0.0.2", 16));
+    assert_eq!(
+        (vm.memory_mib, vm.cpus, vm.append.as_str(), vm.qemu.as_str()),
+        (2048, 2, "quiet", "qemu-system-x86_64")
+    );
+    assert_eq!(vm.source, "k.xoff.yml:7");
+    assert!(
+        vm.kernel.is_absolute() && vm.console.as_ref().is_some_and(|path| path.is_absolute()),
+        "{vm:?}"
+    );
+    assert!(m1.is_model() && plan.model_hosts() == 1);
+}
+
+#[test]
+fn what_is_wrong_with_a_plain_host_or_a_guest_is_named() {
+    let cases: [(&str, &str, &[&str]); 16] = [
+        (
+            "10.0.0.1/24",
+            "10.0.0.1/33",
+            &["k.xoff.yml:6", "10.0.0.1/33", "length of its prefix"],
+        ),
+        (
+            "[10.0.0.9,",
+            "[10.0.1.9,",
+            &[
+                "k.xoff.yml:6",
+                "p1 cannot reach the gateway 10.0.1.9",
+                "10.0.0.1/24",
+            ],
+        ),
+        ("[10.0.0.9,", "[10.0.0.8, 10.0.0.9,", &["two routes to 0.0.0.0/0"]),
+        ("[10.0.0.9,", "[there,", &["\"there\" is no gateway"]),
+        (
+            "10.1.0.0/16 via",
+            "10.1.0.1/16 via",
+            &["\"10.1.0.1/16 via 10.0.0.8\" is no route", "PREFIX via GATEWAY"],
+        ),
+        (
+            "exec: [ls]",
+            "memory: 1G",
+            &["a node of kind plain has no `memory`", "vm"],
+        ),
+        (
+            "exec: [ls]",
+            "nic: {}",
+            &["a node of kind plain has no `nic`", "model"],
+        ),
+        (
+            "kernel: Cargo.toml, ",
+            "",
+            &[
+                "k.xoff.yml:7",
+                "the guest g1 has no `kernel`",
+                "testbeds/softroce/build",
+            ],
+        ),
+        (
+            "kernel: Cargo.toml",
+            "kernel: none",
+            &["k.xoff.yml:7", "cannot read the kernel", "/none", "relative"],
+        ),
+        ("kernel: Cargo.toml", "kernel: src", &["it is no file"]),
+        ("memory: 2G", "memory: 2x", &["\"2x\"", "384M"]),
+        ("cpus: 2", "cpus: 0", &["0 is out of range", "1 to 255"]),
+        ("accel: tcg", "accel: hvf", &["\"hvf\"", "kvm", "tcg"]),
+        (
+            "console: c",
+            "console: no/c",
+            &["cannot write a console to", "no/c"],
+        ),
+        (
+            "append: quiet",
+            "exec: [ls]",
+            &["a node of kind vm has no `exec`", "plain"],
+        ),
+        (
+            "duration: 1s",
+            "duration: 1s, flows: [{name: f, from: m1, to: p1}]",
+            &["\"p1\" is no model host", "the model hosts are m1"],
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let text = KINDS.replacen(from, to, 1);
+        assert_ne!(text, KINDS, "{from} is in the file");
+        let problems = kinds(&text).expect_err(to).to_string();
         for part in expected {
             assert!(problems.contains(part), "{to}: {part:?} is not in:\n{problems}");
         }

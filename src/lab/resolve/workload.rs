@@ -150,15 +150,21 @@ impl Resolver<'_> {
 
     fn flow_end(&mut self, name: &str, at: Location) -> Option<usize> {
         let host = self.hosts.iter().position(|host| host == name);
-        if host.is_none() {
-            let what = format!("no host is called \"{name}\"");
-            let fix = match self.hosts.as_slice() {
+        let is_model = self.models.iter().any(|model| model == name);
+        if !is_model {
+            let what = match host {
+                None => format!("no host is called \"{name}\""),
+                Some(_) => {
+                    format!("\"{name}\" is no model host: it sends and receives what its own programs do")
+                }
+            };
+            let fix = match self.models.as_slice() {
                 [] => "add nodes of kind model".to_owned(),
-                hosts => format!("the hosts are {}", hosts.join(", ")),
+                models => format!("the model hosts are {}", models.join(", ")),
             };
             self.wrong(at, what, fix);
         }
-        host
+        host.filter(|_| is_model)
     }
 
     fn frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {

@@ -119,7 +119,8 @@ impl Packet {
                     self.drops.add(reason);
                     if !self.warned {
                         self.warned = true;
-                        self.notes.push(warning(&self.opened_as, reason));
+                        let warning = self.warning(reason);
+                        self.notes.push(warning);
                     }
                 }
             }
@@ -201,14 +202,28 @@ fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ENODEV)
 }
 
-fn warning(device: &str, reason: DropReason) -> String {
-    let what = match reason {
-        DropReason::ChecksumUnfinished => "with a checksum that the sender left to hardware",
-        _ => "longer than the port's MTU allows: glued together by the sender, or its MTU is larger",
-    };
-    format!(
-        "frames arrive on '{device}' {what}; they are dropped ({}). Run `ethtool -K PEER tx off` for the far end of \
-         '{device}', in its namespace",
-        reason.name()
-    )
+impl Packet {
+    /// What is said of the first frame that is dropped here, with what to do about it.
+    fn warning(&self, reason: DropReason) -> String {
+        let device = &self.opened_as;
+        let what = match reason {
+            DropReason::ChecksumUnfinished => "with a checksum that the sender left to hardware".to_owned(),
+            _ => format!(
+                "of more than {} octets, the most that the port's MTU allows: glued together by the sender, or its MTU is \
+                 larger",
+                self.longest
+            ),
+        };
+        let fix = match self.guarded.tap {
+            true => format!(
+                "`ethtool -K DEV tx off` in the guest behind '{device}', or start QEMU with `vnet_hdr=off` in its \
+                 `-netdev tap`"
+            ),
+            false => format!("`ethtool -K PEER tx off` for the far end of '{device}', in its namespace"),
+        };
+        format!(
+            "frames arrive on '{device}' {what}; they are dropped ({}). Run {fix}",
+            reason.name()
+        )
+    }
 }

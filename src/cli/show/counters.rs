@@ -1,23 +1,15 @@
-//! `xoff show`: a running switch in tables of SONiC's layout.
+//! `show counters`: everything that is counted, in tables of SONiC's layout.
 
 use std::fmt::Write as _;
 
-use super::{ShowCounters, TargetArguments, output};
-use crate::control::{Address, Client, Counters};
+use super::super::output;
+use super::{ShowCounters, connect};
+use crate::control::Counters;
 use crate::failure::{Exit, Failure};
 use crate::report::{
     PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, grouped, nanos,
     numbers, percent, simple_table,
 };
-
-/// Connects to the switch that the options name.
-pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
-    match (&target.api, &target.lab) {
-        (Some(path), _) => Client::connect(&Address::Path(path.clone())),
-        (None, Some(name)) => Client::connect(&super::lab::address(name)?),
-        (None, None) => Err(Failure::usage("which switch?").fix("give --api PATH or --lab NAME")),
-    }
-}
 
 pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {
     let mut client = connect(&options.target)?;
@@ -277,10 +269,10 @@ mod tests {
                 cause: "a stall of 31.0 ms".to_owned(),
             }],
         );
-        let expected = include_str!("show.txt");
+        let expected = include_str!("counters.txt");
         assert!(
             text == expected,
-            "the tables changed; if that is wanted, this is src/cli/show.txt:\n{text}"
+            "the tables changed; if that is wanted, this is src/cli/show/counters.txt:\n{text}"
         );
     }
 }

@@ -1,0 +1,196 @@
+//! What carries the frames between the taps: a Linux bridge, or xoff.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::guest::mortal;
+
+const TAPS: [&str; 2] = ["tap1", "tap2"];
+/// Larger than what any guest here uses; the same for both forwarders.
+const TAP_MTU: &str = "9216";
+
+/// Runs `ip`.
+fn ip(arguments: &str) -> Result<String, Failure> {
+    let output = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .output()
+        .map_err(|error| format!("cannot run ip: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!(
+            "`ip {arguments}`: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+/// The guests' taps, which QEMU has made.
+#[derive(Debug)]
+pub(crate) struct Taps(());
+
+impl Taps {
+    pub(crate) fn prepare() -> Result<Taps, Failure> {
+        let end = Instant::now() + Duration::from_secs(20);
+        for tap in TAPS {
+            while ip(&format!("link show dev {tap}")).is_err() {
+                if Instant::now() > end {
+                    return Err(format!("QEMU does not make {tap}; is /dev/net/tun there?"));
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            ip(&format!("link set dev {tap} mtu {TAP_MTU} up"))?;
+        }
+        // The bridge at its best: no detour through netfilter.
+        for file in ["iptables", "ip6tables", "arptables"] {
+            let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{file}"), "0");
+        }
+        Ok(Taps(()))
+    }
+
+    /// Frames that the kernel dropped on both taps, in both directions.
+    pub(crate) fn dropped(&self) -> Result<u64, Failure> {
+        let mut sum = 0;
+        for tap in TAPS {
+            let text = ip(&format!("-json -statistics link show dev {tap}"))?;
+            let link: Value = serde_json::from_str(&text).map_err(|error| format!("ip's JSON: {error}"))?;
+            for direction in ["rx", "tx"] {
+                sum += link[0]["stats64"][direction]["dropped"]
+                    .as_u64()
+                    .ok_or_else(|| format!("ip tells no drops of {tap}: {text}"))?;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// A way between the taps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Forwarder {
+    Bridge,
+    Xoff,
+}
+
+/// A forwarder that forwards.
+#[derive(Debug)]
+pub(crate) enum Attached {
+    Bridge,
+    Xoff { child: Child, report: PathBuf },
+}
+
+impl Forwarder {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Forwarder::Bridge => "bridge",
+            Forwarder::Xoff => "xoff",
+        }
+    }
+
+    pub(crate) fn attach(self, folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Failure> {
+        match self {
+            Forwarder::Bridge => {
+                ip("link add br0 type bridge")?;
+                for tap in TAPS {
+                    ip(&format!("link set dev {tap} master br0"))?;
+                }
+                ip("link set dev br0 up")?;
+                Ok(Attached::Bridge)
+            }
+            Forwarder::Xoff => start_xoff(folder, mtu, more),
+        }
+    }
+}
+
+fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Failure> {
+    // Model speed beyond what an emulated guest can send: the bridge has none.
+    let port = json!({ "mtu": mtu.to_string(), "speed": "10000" });
+    let config = folder.join("config_db.json");
+    let text = json!({ "PORT": { "Ethernet0": port, "Ethernet4": port } }).to_string();
+    std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
+    let report = folder.join("report.json");
+    let _ = std::fs::remove_file(&report);
+    let mut command = mortal(env!("CARGO_BIN_EXE_xoff"));
+    command
+        .args(["switch", "run", "--config"])
+        .arg(&config)
+        .args(["--port", "Ethernet0=tap1", "--port", "Ethernet4=tap2", "--report"])
+        .arg(&report)
+        .args(more)
+        .stdout(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("cannot start xoff: {error}"))?;
+    let mut first = String::new();
+    if let Some(output) = child.stdout.take() {
+        let mut output = BufReader::new(output);
+        let _ = output.read_line(&mut first);
+        // What it prints at its end is in its report, too.
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    }
+    match first.starts_with("ready:") {
+        true => Ok(Attached::Xoff { child, report }),
+        false => Err(format!("xoff does not start: {first}")),
+    }
+}
+
+impl Attached {
+    /// Processor time that it has taken; that of a bridge is the kernel's, and counted nowhere.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let Attached::Xoff { child, .. } = self else {
+            return Duration::ZERO;
+        };
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+        // Behind the name in parentheses: state is field 3, user and system time are 14 and 15, in hundredths.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: u64 = fields
+            .skip(11)
+            .take(2)
+            .filter_map(|field| field.parse::<u64>().ok())
+            .sum();
+        Duration::from_millis(10 * ticks)
+    }
+
+    /// Takes the forwarder away, and returns what it says against its own run.
+    pub(crate) fn detach(self) -> Result<Vec<String>, Failure> {
+        match self {
+            Attached::Bridge => ip("link del dev br0").map(|_| Vec::new()),
+            Attached::Xoff { mut child, report } => {
+                let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
+                child
+                    .wait()
+                    .map_err(|error| format!("cannot wait for xoff: {error}"))?;
+                let text = std::fs::read_to_string(&report)
+                    .map_err(|error| format!("xoff left no report: {error}"))?;
+                serde_json::from_str(&text)
+                    .map(|report| complaints(&report))
+                    .map_err(|error| format!("xoff's report: {error}"))
+            }
+        }
+    }
+}
+
+fn complaints(report: &Value) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if report["verdict"] != "clean" {
+        complaints.push(format!("verdict {}: {}", report["verdict"], report["taints"]));
+    }
+    for port in report["switches"][0]["ports"].as_array().into_iter().flatten() {
+        let drops = &port["drops"];
+        if drops.as_object().is_none_or(|drops| !drops.is_empty()) {
+            complaints.push(format!("{} dropped {drops}", port["name"]));
+        }
+        if port["host_lost"] != 0 {
+            complaints.push(format!(
+                "the kernel lost {} frames of {}",
+                port["host_lost"], port["name"]
+            ));
+        }
+    }
+    complaints
+}

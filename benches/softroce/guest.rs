@@ -1,0 +1,238 @@
+//! A guest in QEMU, and the serial port through which it takes commands.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+
+/// From the start of QEMU to a guest that answers; an emulated processor on a busy machine takes its time.
+const BOOT_PATIENCE: Duration = Duration::from_secs(120);
+/// What a command may take that measures nothing.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What guests are made of.
+#[derive(Debug)]
+pub(crate) struct Image {
+    qemu: PathBuf,
+    kernel: PathBuf,
+    initrd: PathBuf,
+}
+
+impl Image {
+    pub(crate) fn find(qemu: &Path, kernel: &Path, initrd: &Path) -> Result<Image, Failure> {
+        let program = find_program(&qemu.to_string_lossy());
+        let qemu = program
+            .ok_or_else(|| format!("{} is missing; `apt-get install qemu-system-x86`", qemu.display()))?;
+        for file in [kernel, initrd] {
+            if !file.is_file() {
+                return Err(format!(
+                    "there is no {}; make it with `testbeds/softroce/build`",
+                    file.display()
+                ));
+            }
+        }
+        Ok(Image {
+            qemu,
+            kernel: kernel.to_owned(),
+            initrd: initrd.to_owned(),
+        })
+    }
+}
+
+/// A program by its path, or by its name in `PATH`.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// A process that does not outlive this one, however this one ends.
+pub(crate) fn mortal(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL"])
+        .arg(program)
+        .stdin(Stdio::null());
+    command
+}
+
+/// A guest that runs.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    number: u8,
+    child: Child,
+    socket: PathBuf,
+    console: PathBuf,
+    commands: Option<BufReader<UnixStream>>,
+}
+
+impl Guest {
+    /// Starts guest `number`, on a tap of its own: `tap1`, 10.0.0.1.
+    pub(crate) fn start(image: &Image, folder: &Path, number: u8) -> Result<Guest, Failure> {
+        let socket = folder.join(format!("guest{number}.socket"));
+        let console = folder.join(format!("guest{number}.console"));
+        let tap = format!("tap,id=n,ifname=tap{number},script=no,downscript=no,vhost=off");
+        let words = format!(
+            "console=ttyS0 quiet panic=-1 xoff.name=guest{number} xoff.ip=10.0.0.{number}/24 xoff.ip6=fd00::{number}/64"
+        );
+        let mut command = mortal(&image.qemu);
+        command
+            .args([
+                "-accel",
+                "tcg",
+                "-m",
+                "384",
+                "-nodefaults",
+                "-no-user-config",
+                "-display",
+                "none",
+                "-no-reboot",
+            ])
+            .args(["-netdev", &tap])
+            .args([
+                "-device",
+                &format!("virtio-net-pci,netdev=n,mac=02:58:4f:46:00:0{number},romfile="),
+            ])
+            .args(["-append", &words])
+            .arg("-kernel")
+            .arg(&image.kernel)
+            .arg("-initrd")
+            .arg(&image.initrd)
+            .args(["-serial", &format!("file:{}", console.display())])
+            .args([
+                "-serial",
+                &format!("unix:{},server=on,wait=off", socket.display()),
+            ]);
+        let child = command
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", image.qemu.display()))?;
+        Ok(Guest {
+            number,
+            child,
+            socket,
+            console,
+            commands: None,
+        })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("guest{}", self.number)
+    }
+
+    fn console(&self) -> String {
+        let text = std::fs::read(&self.console).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Something went wrong: said with the last that the guest has said.
+    fn failure(&self, what: impl std::fmt::Display) -> Failure {
+        let console = self.console();
+        let lines: Vec<&str> = console.lines().collect();
+        let last = lines[lines.len().saturating_sub(10)..].join("\n  ");
+        format!("{}: {what}; the end of its console:\n  {last}", self.name())
+    }
+
+    pub(crate) fn wait_until_ready(&mut self) -> Result<(), Failure> {
+        let end = Instant::now() + BOOT_PATIENCE;
+        while !self.console().contains("xoff: ready") {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(self.failure(format!("QEMU ended with {status}")));
+            }
+            if Instant::now() > end {
+                return Err(self.failure(format!("not ready within {BOOT_PATIENCE:?}")));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let stream = UnixStream::connect(&self.socket)
+            .map_err(|error| self.failure(format!("its commands' socket refuses: {error}")))?;
+        self.commands = Some(BufReader::new(stream));
+        // What comes before the guest listens is lost.
+        while self.run_for(":", Duration::from_secs(1)).is_err() {
+            if Instant::now() > end {
+                return Err(self.failure("takes no commands"));
+            }
+        }
+        // Late answers to attempts that were given up.
+        std::thread::sleep(Duration::from_millis(300));
+        self.run("echo in step").map(drop)
+    }
+
+    /// Runs a command that does not take long, and returns what it printed.
+    pub(crate) fn run(&mut self, command: &str) -> Result<String, Failure> {
+        self.run_for(command, COMMAND_PATIENCE)
+    }
+
+    pub(crate) fn run_for(&mut self, command: &str, limit: Duration) -> Result<String, Failure> {
+        let (code, output) = self
+            .exchange(command, limit)
+            .map_err(|error| self.failure(format!("`{command}`: {error}")))?;
+        match code {
+            0 => Ok(output),
+            code => Err(self.failure(format!("`{command}` ended with {code} and said:\n{output}"))),
+        }
+    }
+
+    fn exchange(&mut self, command: &str, limit: Duration) -> std::io::Result<(i32, String)> {
+        let Some(commands) = &mut self.commands else {
+            return Err(ErrorKind::NotConnected.into());
+        };
+        let end = Instant::now() + limit;
+        commands.get_mut().write_all(format!("{command}\n").as_bytes())?;
+        let (mut output, mut line) = (String::new(), Vec::new());
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            commands.get_ref().set_read_timeout(Some(left))?;
+            if commands.read_until(b'\n', &mut line)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            let text = String::from_utf8_lossy(&line).into_owned();
+            match text.trim_end().strip_prefix("xoff:exit ") {
+                Some(code) => return Ok((code.parse().unwrap_or(-1), output)),
+                None => output.push_str(&text),
+            }
+            line.clear();
+        }
+    }
+
+    pub(crate) fn set_mtu(&mut self, mtu: u32) -> Result<(), Failure> {
+        self.run(&format!("ip link set eth0 mtu {mtu}")).map(drop)
+    }
+
+    /// Waits until the other guest can be reached: addresses learned, links up.
+    pub(crate) fn wait_for_peer(&mut self) -> Result<(), Failure> {
+        let peer = 3 - self.number;
+        self.run(&format!(
+            "i=0; until ping -c 1 -W 1 10.0.0.{peer} >/dev/null; do i=$((i+1)); [ $i -lt 20 ] || exit 1; done"
+        ))
+        .map(drop)
+    }
+
+    /// What its RDMA stack has counted.
+    pub(crate) fn counters(&mut self) -> Result<BTreeMap<String, u64>, Failure> {
+        let text = self.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *")?;
+        let pairs = text.lines().filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_owned(), value.trim().parse().ok()?))
+        });
+        Ok(pairs.collect())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // It has nothing to lose.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

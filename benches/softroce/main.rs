@@ -1,0 +1,181 @@
+//! Soft-RoCE guests through xoff and through a Linux bridge, in turns: same guests, same taps, same programs.
+//!
+//!     testbeds/softroce/build && cargo bench --bench softroce
+//!
+//! Passes where nothing was dropped, no RDMA stack saw a gap, and xoff carries at least 0.9 of what the bridge carries.
+
+mod forwarders;
+mod guest;
+mod measure;
+mod results;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use nix::sched::CloneFlags;
+use xoff::net;
+
+use forwarders::{Forwarder, Taps};
+use guest::{Guest, Image};
+use measure::{Measured, PROGRAMS, Program};
+use results::Results;
+
+/// Why it could not be done or did not hold.
+pub(crate) type Failure = String;
+
+/// RoCEv2 between two QEMU guests, through xoff and through a Linux bridge.
+#[derive(Debug, Parser)]
+#[command(name = "softroce")]
+struct Arguments {
+    /// Rounds: in each both forwarders carry everything once.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// MTUs of the guests' interfaces.
+    #[arg(long, value_delimiter = ',', default_value = "1500,4200")]
+    mtus: Vec<u32>,
+    /// Messages of 64 KiB per perftest program.
+    #[arg(long, default_value_t = 1000)]
+    messages: u32,
+    /// What xoff has to carry of what the bridge carries, medians.
+    #[arg(long, default_value_t = 0.9)]
+    ratio: f64,
+    /// The guests' kernel.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/out/softroce/vmlinuz"))]
+    kernel: PathBuf,
+    /// The guests' initramfs.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/out/softroce/initramfs.cpio"))]
+    initrd: PathBuf,
+    /// The emulator.
+    #[arg(long, default_value = "qemu-system-x86_64")]
+    qemu: PathBuf,
+    /// Where results go as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// More arguments for `xoff switch run`, such as `--xoff=--workers --xoff=2`.
+    #[arg(long, allow_hyphen_values = true)]
+    xoff: Vec<String>,
+    /// What cargo adds for `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if !arguments.bench {
+        println!("softroce: skipped: it takes minutes; run it with `cargo bench --bench softroce`");
+        return ExitCode::SUCCESS;
+    }
+    match run(&arguments) {
+        Ok(true) => {
+            println!("PASS");
+            ExitCode::SUCCESS
+        }
+        Ok(false) => {
+            println!("FAIL");
+            ExitCode::from(1)
+        }
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let image = Image::find(&arguments.qemu, &arguments.kernel, &arguments.initrd)?;
+    for (tool, package) in [("ip", "iproute2"), ("setpriv", "util-linux")] {
+        guest::find_program(tool).ok_or_else(|| format!("{tool} is missing; `apt-get install {package}`"))?;
+    }
+    // Everything lives in a namespace of its own and goes with this process.
+    let entered = if nix::unistd::geteuid().is_root() {
+        nix::sched::unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| errno.to_string())
+    } else {
+        net::enter_user_namespace(CloneFlags::CLONE_NEWNET).map_err(|error| error.to_string())
+    };
+    entered.map_err(|why| format!("cannot make a network namespace: {why}; `xoff doctor` says more"))?;
+    let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
+    eprintln!("guests boot");
+    let mut guests = [
+        Guest::start(&image, folder.path(), 1)?,
+        Guest::start(&image, folder.path(), 2)?,
+    ];
+    let taps = Taps::prepare()?;
+    for guest in &mut guests {
+        guest.wait_until_ready()?;
+    }
+    let mut results = Results::default();
+    for &mtu in &arguments.mtus {
+        for guest in &mut guests {
+            guest.set_mtu(mtu)?;
+        }
+        for round in 0..arguments.rounds {
+            for program in PROGRAMS {
+                // One right after the other, and each first in every other round: what drifts hits both.
+                let order = match round % 2 {
+                    0 => [Forwarder::Bridge, Forwarder::Xoff],
+                    _ => [Forwarder::Xoff, Forwarder::Bridge],
+                };
+                for forwarder in order {
+                    let turn = Turn {
+                        arguments,
+                        mtu,
+                        program,
+                        forwarder,
+                    };
+                    let measured = turn.take(&taps, &mut guests, folder.path())?;
+                    eprintln!("round {} {measured}", round + 1);
+                    results.add(measured);
+                }
+            }
+        }
+    }
+    print!("{}", results.table(arguments.ratio));
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, results.json(arguments.ratio).to_string())
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    Ok(results.hold(arguments.ratio))
+}
+
+/// One program through one forwarder.
+struct Turn<'a> {
+    arguments: &'a Arguments,
+    mtu: u32,
+    program: Program,
+    forwarder: Forwarder,
+}
+
+impl Turn<'_> {
+    fn take(
+        &self,
+        taps: &Taps,
+        guests: &mut [Guest; 2],
+        folder: &std::path::Path,
+    ) -> Result<Measured, Failure> {
+        let attached = self.forwarder.attach(folder, self.mtu, &self.arguments.xoff)?;
+        let [server, client] = guests;
+        client.wait_for_peer()?;
+        let taps_before = taps.dropped()?;
+        let stacks_before = [server.counters()?, client.counters()?];
+        let (began, cpu_before) = (Instant::now(), attached.cpu_time());
+        let value = self
+            .program
+            .run(server, client, self.mtu, self.arguments.messages)?;
+        let cores = (attached.cpu_time() - cpu_before).as_secs_f64() / began.elapsed().as_secs_f64();
+        let mut measured = Measured::new(self.program, self.forwarder, self.mtu, value);
+        measured.cores = cores;
+        for (guest, before) in [&mut *server, &mut *client].into_iter().zip(stacks_before) {
+            measured.add_counters(guest.name(), &before, &guest.counters()?);
+        }
+        let dropped = taps.dropped()? - taps_before;
+        if dropped > 0 {
+            measured
+                .problems
+                .push(format!("the taps dropped {dropped} frames"));
+        }
+        measured.problems.extend(attached.detach()?);
+        Ok(measured)
+    }
+}

@@ -1,0 +1,201 @@
+//! The programs that the guests run, and what is made of their words.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::forwarders::Forwarder;
+use crate::guest::Guest;
+
+/// What one run of a program may take.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Round trips of one run of rping.
+const PINGS: u32 = 100;
+/// Counters that say that a frame was missing or out of turn.
+const GAPS: [&str; 5] = [
+    "out_of_seq_request",
+    "rcvd_seq_err",
+    "packet_seq_err",
+    "retry_exceeded_err",
+    "send_err",
+];
+/// Counters that say that a stack was impatient: on an emulated processor it can be, with nothing lost.
+const IMPATIENCE: [&str; 2] = ["completer_retry_err", "duplicate_request"];
+
+pub(crate) const PROGRAMS: [Program; 4] = [
+    Program::Bandwidth("ib_send_bw"),
+    Program::Bandwidth("ib_write_bw"),
+    Program::Bandwidth("ib_read_bw"),
+    Program::Rping,
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// A program of perftest.
+    Bandwidth(&'static str),
+    Rping,
+}
+
+impl Program {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Program::Bandwidth(name) => name,
+            Program::Rping => "rping",
+        }
+    }
+
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Program::Bandwidth(_) => "MB/s",
+            Program::Rping => "rounds/s",
+        }
+    }
+
+    /// Whether the ratio of forwarders is judged: rping tells how long a round takes, not how much goes through.
+    pub(crate) fn is_judged(self) -> bool {
+        matches!(self, Program::Bandwidth(_))
+    }
+
+    pub(crate) fn run(
+        self,
+        server: &mut Guest,
+        client: &mut Guest,
+        mtu: u32,
+        messages: u32,
+    ) -> Result<f64, Failure> {
+        match self {
+            Program::Bandwidth(name) => bandwidth(name, server, client, mtu, messages),
+            Program::Rping => rping(server, client),
+        }
+    }
+}
+
+fn bandwidth(
+    name: &str,
+    server: &mut Guest,
+    client: &mut Guest,
+    mtu: u32,
+    messages: u32,
+) -> Result<f64, Failure> {
+    const PORT: u32 = 18515;
+    let path_mtu = path_mtu(mtu);
+    let command = format!("roce {name} -m {path_mtu} -s 65536 -n {messages} -p {PORT}");
+    server.run(&format!("{command} >/tmp/server 2>&1 &"))?;
+    server.run(&format!(
+        "i=0; until netstat -ltn | grep -q :{PORT}; do i=$((i+1)); [ $i -lt 100 ] || exit 1; sleep 0.1; done"
+    ))?;
+    let text = client.run_for(
+        &format!("timeout {} {command} 10.0.0.1", PATIENCE.as_secs()),
+        2 * PATIENCE,
+    )?;
+    // The server has its own end of the last exchange still to do.
+    server.run(&format!(
+        "i=0; while pidof {name} >/dev/null; do i=$((i+1)); [ $i -lt 100 ] || exit 1; sleep 0.1; done"
+    ))?;
+    // Bytes, iterations, peak, average, messages per second.
+    text.lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .find(|fields| fields.len() >= 4 && fields[0] == "65536")
+        .and_then(|fields| fields[3].parse().ok())
+        .ok_or_else(|| format!("{name} printed no result:\n{text}"))
+}
+
+/// What rxe makes of an interface's MTU: 80 octets are headers.
+fn path_mtu(mtu: u32) -> u32 {
+    [4096, 2048, 1024, 512]
+        .into_iter()
+        .find(|path| path + 80 <= mtu)
+        .unwrap_or(256)
+}
+
+fn rping(server: &mut Guest, client: &mut Guest) -> Result<f64, Failure> {
+    server.run(&format!("rping -s -C {PINGS} -S 4096 >/tmp/server 2>&1 &"))?;
+    let command = format!(
+        "sleep 0.5; t() {{ cut -d ' ' -f 1 /proc/uptime; }}; a=$(t); rping -c -a 10.0.0.1 -C {PINGS} -S 4096; r=$?; \
+         echo times $a $(t); exit $r"
+    );
+    let text = client.run_for(&command, PATIENCE)?;
+    server.run("i=0; while pidof rping >/dev/null; do i=$((i+1)); [ $i -lt 50 ] || { killall rping; exit 0; }; sleep 0.1; done")?;
+    let seconds = text.lines().find_map(|line| {
+        let mut times = line.strip_prefix("times ")?.split(' ').map(str::parse::<f64>);
+        let (begin, end) = (times.next()?.ok()?, times.next()?.ok()?);
+        Some(end - begin)
+    });
+    match seconds {
+        Some(seconds) if seconds > 0.0 => Ok(f64::from(PINGS) / seconds),
+        _ => Err(format!("rping told no times:\n{text}")),
+    }
+}
+
+/// What came of one program through one forwarder.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) program: Program,
+    pub(crate) forwarder: Forwarder,
+    pub(crate) mtu: u32,
+    pub(crate) value: f64,
+    /// Processors that xoff kept busy meanwhile, waits for the guests included.
+    pub(crate) cores: f64,
+    /// What must not have happened.
+    pub(crate) problems: Vec<String>,
+    /// What can happen on a slow machine, and is told.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Measured {
+    pub(crate) fn new(program: Program, forwarder: Forwarder, mtu: u32, value: f64) -> Measured {
+        Measured {
+            program,
+            forwarder,
+            mtu,
+            value,
+            cores: 0.0,
+            problems: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add_counters(
+        &mut self,
+        guest: String,
+        before: &BTreeMap<String, u64>,
+        after: &BTreeMap<String, u64>,
+    ) {
+        let grown = |name: &str| {
+            after
+                .get(name)?
+                .checked_sub(*before.get(name)?)
+                .filter(|more| *more > 0)
+        };
+        let told = |name: &&str| Some(format!("{guest}: {name} {}", grown(name)?));
+        self.problems.extend(GAPS.iter().filter_map(told));
+        self.remarks.extend(IMPATIENCE.iter().filter_map(told));
+    }
+
+    /// Where it was, for messages.
+    pub(crate) fn place(&self) -> String {
+        format!(
+            "{} {} MTU {}",
+            self.forwarder.name(),
+            self.program.name(),
+            self.mtu
+        )
+    }
+}
+
+impl std::fmt::Display for Measured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, unit, through) = (self.program.name(), self.program.unit(), self.forwarder.name());
+        write!(
+            f,
+            "MTU {} {name:12} {through:6} {:8.2} {unit}",
+            self.mtu, self.value
+        )?;
+        if self.cores > 0.0 {
+            write!(f, ", {:.2} cores", self.cores)?;
+        }
+        self.problems
+            .iter()
+            .try_for_each(|problem| write!(f, "; {problem}"))
+    }
+}

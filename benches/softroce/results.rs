@@ -1,0 +1,150 @@
+//! Medians, the table, the JSON, and whether it holds.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::forwarders::Forwarder;
+use crate::measure::{Measured, PROGRAMS, Program};
+
+/// Everything measured.
+#[derive(Debug, Default)]
+pub(crate) struct Results(Vec<Measured>);
+
+/// One program at one MTU, through both: medians.
+struct Row {
+    program: Program,
+    mtu: u32,
+    bridge: f64,
+    xoff: f64,
+    cores: f64,
+}
+
+impl Row {
+    fn ratio(&self) -> f64 {
+        self.xoff / self.bridge
+    }
+
+    fn holds(&self, demanded: f64) -> bool {
+        !self.program.is_judged() || self.ratio() >= demanded
+    }
+}
+
+impl Results {
+    pub(crate) fn add(&mut self, measured: Measured) {
+        self.0.push(measured);
+    }
+
+    fn mtus(&self) -> Vec<u32> {
+        let mut mtus: Vec<u32> = self.0.iter().map(|measured| measured.mtu).collect();
+        mtus.dedup();
+        mtus
+    }
+
+    fn of(&self, forwarder: Forwarder, mtu: u32, program: Program) -> impl Iterator<Item = &Measured> {
+        let same = move |m: &&Measured| m.forwarder == forwarder && m.mtu == mtu && m.program == program;
+        self.0.iter().filter(same)
+    }
+
+    fn values(&self, forwarder: Forwarder, mtu: u32, program: Program) -> Vec<f64> {
+        self.of(forwarder, mtu, program).map(|m| m.value).collect()
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |mtu, program| Row {
+            program,
+            mtu,
+            bridge: median(self.values(Forwarder::Bridge, mtu, program)),
+            xoff: median(self.values(Forwarder::Xoff, mtu, program)),
+            cores: median(self.of(Forwarder::Xoff, mtu, program).map(|m| m.cores).collect()),
+        };
+        let mtus = self.mtus().into_iter();
+        mtus.flat_map(|mtu| PROGRAMS.map(|program| row(mtu, program)))
+            .collect()
+    }
+
+    /// What must not have happened, with its place. The bridge is not on trial; what happens to it is told beside.
+    fn problems(&self, forwarder: Forwarder) -> Vec<String> {
+        let turns = self.0.iter().filter(|measured| measured.forwarder == forwarder);
+        turns
+            .flat_map(|m| {
+                m.problems
+                    .iter()
+                    .map(|problem| format!("{}: {problem}", m.place()))
+            })
+            .collect()
+    }
+
+    pub(crate) fn hold(&self, demanded: f64) -> bool {
+        self.problems(Forwarder::Xoff).is_empty() && self.rows().iter().all(|row| row.holds(demanded))
+    }
+
+    pub(crate) fn table(&self, demanded: f64) -> String {
+        let mut text = String::new();
+        let rounds = self.0.len() / (2 * PROGRAMS.len() * self.mtus().len().max(1));
+        let _ = writeln!(
+            text,
+            "medians of {rounds} rounds; perftest with messages of 64 KiB; cores: processors that xoff kept busy\n\
+             program        MTU     bridge       xoff  unit      cores  ratio"
+        );
+        for row in self.rows() {
+            let verdict = match (row.program.is_judged(), row.holds(demanded)) {
+                (false, _) => "",
+                (true, true) => "ok",
+                (true, false) => "too low",
+            };
+            let _ = writeln!(
+                text,
+                "{:12} {:>5} {:>10.2} {:>10.2}  {:8} {:>6.2} {:>6.3} {verdict}",
+                row.program.name(),
+                row.mtu,
+                row.bridge,
+                row.xoff,
+                row.program.unit(),
+                row.cores,
+                row.ratio(),
+            );
+        }
+        for forwarder in [Forwarder::Bridge, Forwarder::Xoff] {
+            for problem in self.problems(forwarder) {
+                let _ = writeln!(text, "{problem}");
+            }
+        }
+        for measured in &self.0 {
+            for remark in &measured.remarks {
+                let _ = writeln!(text, "{}, no failure: {remark}", measured.place());
+            }
+        }
+        text
+    }
+
+    pub(crate) fn json(&self, demanded: f64) -> Value {
+        let of_row = |row: &Row| {
+            json!({
+                "program": row.program.name(), "unit": row.program.unit(), "mtu": row.mtu,
+                "bridge": row.bridge, "xoff": row.xoff, "ratio": row.ratio(), "xoff_cores": row.cores,
+                "judged": row.program.is_judged(),
+                "bridge_values": self.values(Forwarder::Bridge, row.mtu, row.program),
+                "xoff_values": self.values(Forwarder::Xoff, row.mtu, row.program),
+            })
+        };
+        let rows: Vec<Value> = self.rows().iter().map(of_row).collect();
+        json!({
+            "schema": "xoff.softroce/1",
+            "ratio_demanded": demanded,
+            "holds": self.hold(demanded),
+            "results": rows,
+            "problems": { "bridge": self.problems(Forwarder::Bridge), "xoff": self.problems(Forwarder::Xoff) },
+        })
+    }
+}
+
+/// The middle one, or between the middle two.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}

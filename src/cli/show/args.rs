@@ -1,0 +1,103 @@
+//! What can be typed after `xoff show`.
+
+use clap::{Args, Subcommand};
+
+use super::super::TargetArguments;
+
+/// `xoff show`
+#[derive(Debug, Subcommand)]
+pub enum ShowCommand {
+    /// Counters, watermarks and pause states
+    #[command(after_help = "\
+Tables in SONiC's layout; with --json all of it, under SAI's names (docs/report.md).
+
+Examples:
+  xoff show counters --api /tmp/sw.sock
+  xoff show counters --lab incast --json | jq '.switch.ports[] | {name, pfc_tx, paused_ns}'")]
+    Counters(ShowCounters),
+    /// MAC addresses learnt, by VLAN
+    Mac(ShowMac),
+    /// IPv4 neighbours
+    Arp(ShowTable),
+    /// IPv6 neighbours
+    Ndp(ShowTable),
+    /// IPv4: routes and interfaces
+    #[command(subcommand)]
+    Ip(ShowIp),
+    /// IPv6: routes and interfaces
+    #[command(subcommand)]
+    Ipv6(ShowIp),
+    /// Ports and LAGs
+    #[command(subcommand)]
+    Interfaces(ShowInterfaces),
+}
+
+/// `xoff show ip`, `xoff show ipv6`
+#[derive(Debug, Subcommand)]
+pub enum ShowIp {
+    /// Routes, in FRR's form
+    Route(ShowTable),
+    /// Router interfaces with their addresses
+    Interfaces(ShowTable),
+}
+
+/// `xoff show interfaces`
+#[derive(Debug, Subcommand)]
+pub enum ShowInterfaces {
+    /// Ports and LAGs as configured, and whether they are up
+    Status(ShowTable),
+    /// Frames, rates and drops of each port
+    Counters(ShowInterfaceCounters),
+    /// LAGs and their members
+    Portchannel(ShowTable),
+}
+
+/// `xoff show counters`
+#[derive(Clone, Debug, Args)]
+pub struct ShowCounters {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Start all watermarks again from the present occupancy, after reading them
+    #[arg(long)]
+    pub clear_watermarks: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+/// Options of a table.
+#[derive(Clone, Debug, Args)]
+pub struct ShowTable {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which switch.
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+/// `xoff show mac`
+#[derive(Clone, Debug, Args)]
+pub struct ShowMac {
+    /// Only those behind this port or LAG
+    #[arg(short, long, value_name = "PORT")]
+    pub port: Option<String>,
+    /// Only those of this VLAN
+    #[arg(short, long, value_name = "ID")]
+    pub vlan: Option<u16>,
+    /// How it is shown.
+    #[command(flatten)]
+    pub table: ShowTable,
+}
+
+/// `xoff show interfaces counters`
+#[derive(Clone, Debug, Args)]
+pub struct ShowInterfaceCounters {
+    /// Seconds over which rates are measured, 1 to 3600
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub period: u64,
+    /// How it is shown.
+    #[command(flatten)]
+    pub table: ShowTable,
+}

@@ -1,0 +1,312 @@
+//! `show interfaces status | counters | portchannel`, `show ip interfaces`, `show ipv6 interfaces`.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::tabulate::{Text, tabulate};
+use super::{ShowInterfaceCounters, ShowTable, connect, print};
+use crate::control::{Counters, Family, Interfaces, LagStatus};
+use crate::failure::{Exit, Failure};
+use crate::report::{PortReport, grouped};
+
+const NOTHING: &str = "N/A";
+
+pub(super) fn status(options: &ShowTable) -> Result<Exit, Failure> {
+    let interfaces = connect(&options.target)?.interfaces()?;
+    print(options.json, &interfaces, status_table)
+}
+
+pub(super) fn portchannel(options: &ShowTable) -> Result<Exit, Failure> {
+    let interfaces = connect(&options.target)?.interfaces()?;
+    print(options.json, &interfaces.lags, |lags| portchannel_table(lags))
+}
+
+pub(super) fn addresses(family: Family, options: &ShowTable) -> Result<Exit, Failure> {
+    let mut interfaces = connect(&options.target)?.interfaces()?.router_interfaces;
+    let of_family = |address: &String| {
+        let address = address
+            .split('/')
+            .next()
+            .and_then(|text| text.parse::<IpAddr>().ok());
+        address.is_some_and(|address| family.has(address))
+    };
+    for interface in &mut interfaces {
+        interface.addresses.retain(of_family);
+    }
+    interfaces.retain(|interface| !interface.addresses.is_empty());
+    print(options.json, &interfaces, |interfaces| {
+        address_table(family, interfaces)
+    })
+}
+
+pub(super) fn counters(options: &ShowInterfaceCounters) -> Result<Exit, Failure> {
+    let mut client = connect(&options.table.target)?;
+    let interfaces = client.interfaces()?;
+    let before = client.counters()?;
+    std::thread::sleep(Duration::from_secs(options.period));
+    let after = client.counters()?;
+    let lines = port_lines(&interfaces, &before, &after);
+    print(options.table.json, &lines, |lines| counters_table(lines))
+}
+
+fn up(up: bool) -> String {
+    if up { "up" } else { "down" }.to_owned()
+}
+
+/// `100M`, `1G`, `2.5G`, as `intfutil` writes them.
+fn speed(mbps: u32) -> String {
+    match mbps {
+        ..1_000 => format!("{mbps}M"),
+        _ if mbps % 1_000 >= 100 => format!("{:.1}G", f64::from(mbps) / 1_000.0),
+        _ => format!("{}G", mbps / 1_000),
+    }
+}
+
+/// As `intfutil -c status`.
+fn status_table(interfaces: &Interfaces) -> String {
+    let nothing = || NOTHING.to_owned();
+    let ports = interfaces.ports.iter().map(|port| {
+        vec![
+            port.name.clone(),
+            port.lanes.clone().unwrap_or_else(nothing),
+            speed(port.speed_mbps),
+            port.mtu.to_string(),
+            nothing(),
+            port.alias.clone().unwrap_or_else(nothing),
+            port.vlan.clone(),
+            up(port.oper_up),
+            up(port.admin_up),
+            nothing(),
+            if port.pfc_asym { "on" } else { "off" }.to_owned(),
+        ]
+    });
+    let lags = interfaces.lags.iter().map(|lag| {
+        vec![
+            lag.name.clone(),
+            nothing(),
+            speed(lag.speed_mbps),
+            lag.mtu.map_or_else(nothing, |mtu| mtu.to_string()),
+            nothing(),
+            nothing(),
+            lag.vlan.clone(),
+            up(lag.oper_up),
+            up(lag.admin_up),
+            nothing(),
+            nothing(),
+        ]
+    });
+    let header = [
+        "Interface",
+        "Lanes",
+        "Speed",
+        "MTU",
+        "FEC",
+        "Alias",
+        "Vlan",
+        "Oper",
+        "Admin",
+        "Type",
+        "Asym PFC",
+    ];
+    tabulate(&header, &ports.chain(lags).collect::<Vec<_>>(), Text::Right)
+}
+
+/// As `teamshow`, without LACP: the members are static.
+fn portchannel_table(lags: &[LagStatus]) -> String {
+    let row = |lag: &LagStatus| {
+        let state = if lag.oper_up { "Up" } else { "Dw" };
+        let members: Vec<String> = lag
+            .members
+            .iter()
+            .map(|member| {
+                let selected = if member.up && lag.admin_up { "S" } else { "D" };
+                format!("{}({selected})", member.name)
+            })
+            .collect();
+        vec![
+            lag.name.trim_start_matches("PortChannel").to_owned(),
+            lag.name.clone(),
+            format!("Static(A)({state})"),
+            if members.is_empty() {
+                NOTHING.to_owned()
+            } else {
+                members.join(" ")
+            },
+        ]
+    };
+    let rows: Vec<Vec<String>> = lags.iter().map(row).collect();
+    let table = tabulate(&["No.", "Team Dev", "Protocol", "Ports"], &rows, Text::Left);
+    format!(
+        "Flags: A - active, I - inactive, Up - up, Dw - Down, N/A - not available,
+       S - selected, D - deselected, * - not synced
+{table}"
+    )
+}
+
+/// As `ipintutil`: an interface's further addresses stand under the first.
+fn address_table(family: Family, interfaces: &[crate::control::RouterInterface]) -> String {
+    let mut rows = Vec::new();
+    for interface in interfaces {
+        for (at, address) in interface.addresses.iter().enumerate() {
+            let (name, state) = match at {
+                0 => (
+                    interface.name.clone(),
+                    format!("{}/{}", up(interface.admin_up), up(interface.oper_up)),
+                ),
+                _ => (String::new(), String::new()),
+            };
+            let nothing = || NOTHING.to_owned();
+            rows.push(vec![
+                name,
+                String::new(),
+                address.clone(),
+                state,
+                nothing(),
+                nothing(),
+            ]);
+        }
+    }
+    let column = match family {
+        Family::Ipv4 => "IPv4 address/mask",
+        Family::Ipv6 => "IPv6 address/mask",
+    };
+    let header = [
+        "Interface",
+        "Master",
+        column,
+        "Admin/Oper",
+        "BGP Neighbor",
+        "Neighbor IP",
+    ];
+    tabulate(&header, &rows, Text::Left)
+}
+
+/// A port's line in `show interfaces counters`. Rates are of model time.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+struct PortLine {
+    name: String,
+    /// `U`, `D`, or `X` for administratively down.
+    state: &'static str,
+    rx_ok: u64,
+    rx_bytes_per_second: f64,
+    rx_utilisation: f64,
+    rx_err: u64,
+    rx_drp: u64,
+    rx_ovr: u64,
+    tx_ok: u64,
+    tx_bytes_per_second: f64,
+    tx_utilisation: f64,
+    tx_err: u64,
+    tx_drp: u64,
+    tx_ovr: u64,
+}
+
+/// Frames that were damaged when they came.
+const RX_ERR: &[&str] = &[
+    "XOFF_TRUNCATED",
+    "XOFF_CHECKSUM_UNFINISHED",
+    "XOFF_MAC_CONTROL_UNKNOWN",
+];
+/// Frames longer than the port takes.
+const RX_OVR: &[&str] = &["XOFF_OVERSIZED", "EXCEEDS_L2_MTU"];
+/// Frames that a queue of the port dropped.
+const TX_DRP: &[&str] = &[
+    "QUEUE_DROPPED_PACKETS",
+    "QUEUE_WRED_DROPPED_PACKETS",
+    "L3_EGRESS_LINK_DOWN",
+    "EGRESS_VLAN_FILTER",
+    "XOFF_QUEUE_FLUSHED",
+];
+/// Frames that the device did not take.
+const TX_ERR: &[&str] = &["XOFF_BACKEND_REFUSED"];
+
+fn port_lines(interfaces: &Interfaces, before: &Counters, after: &Counters) -> Vec<PortLine> {
+    let span_ns = after
+        .switch
+        .model_time_ns
+        .saturating_sub(before.switch.model_time_ns);
+    let line = |port: &PortReport| {
+        let earlier = before.switch.ports.iter().find(|other| other.name == port.name);
+        let configured = interfaces.ports.iter().find(|other| other.name == port.name);
+        let per_second = |bytes: u64, earlier: Option<u64>| match span_ns {
+            0 => 0.0,
+            span_ns => bytes.saturating_sub(earlier.unwrap_or(bytes)) as f64 * 1e9 / span_ns as f64,
+        };
+        let rx = per_second(port.rx_bytes, earlier.map(|port| port.rx_bytes));
+        let tx = per_second(port.tx_bytes, earlier.map(|port| port.tx_bytes));
+        let capacity = f64::from(port.speed_mbps) * 125_000.0;
+        let of = |reasons: &[&str]| -> u64 {
+            let counts = port
+                .drops
+                .iter()
+                .filter(|(name, _)| reasons.contains(&name.as_str()));
+            counts.map(|(_, frames)| frames).sum()
+        };
+        let elsewhere = of(RX_ERR) + of(RX_OVR) + of(TX_DRP) + of(TX_ERR);
+        PortLine {
+            name: port.name.clone(),
+            state: match (port.up, configured.is_some_and(|port| !port.admin_up)) {
+                (true, _) => "U",
+                (false, false) => "D",
+                (false, true) => "X",
+            },
+            rx_ok: port.rx_packets,
+            rx_bytes_per_second: rx,
+            rx_utilisation: rx / capacity,
+            rx_err: of(RX_ERR),
+            rx_drp: port.dropped().saturating_sub(elsewhere),
+            rx_ovr: of(RX_OVR),
+            tx_ok: port.tx_packets,
+            tx_bytes_per_second: tx,
+            tx_utilisation: tx / capacity,
+            tx_err: of(TX_ERR),
+            tx_drp: of(TX_DRP),
+            tx_ovr: 0,
+        }
+    };
+    after.switch.ports.iter().map(line).collect()
+}
+
+/// Bytes per second, as `portstat` writes them.
+fn byte_rate(rate: f64) -> String {
+    if rate > 10_000_000.0 {
+        format!("{:.2} MB/s", rate / 1e6)
+    } else if rate > 10_000.0 {
+        format!("{:.2} KB/s", rate / 1e3)
+    } else {
+        format!("{rate:.2} B/s")
+    }
+}
+
+/// As `portstat`.
+fn counters_table(lines: &[PortLine]) -> String {
+    let percent = |ratio: f64| format!("{:.2}%", ratio * 100.0);
+    let row = |line: &PortLine| {
+        vec![
+            line.name.clone(),
+            line.state.to_owned(),
+            grouped(line.rx_ok),
+            byte_rate(line.rx_bytes_per_second),
+            percent(line.rx_utilisation),
+            grouped(line.rx_err),
+            grouped(line.rx_drp),
+            grouped(line.rx_ovr),
+            grouped(line.tx_ok),
+            byte_rate(line.tx_bytes_per_second),
+            percent(line.tx_utilisation),
+            grouped(line.tx_err),
+            grouped(line.tx_drp),
+            grouped(line.tx_ovr),
+        ]
+    };
+    let header = [
+        "IFACE", "STATE", "RX_OK", "RX_BPS", "RX_UTIL", "RX_ERR", "RX_DRP", "RX_OVR", "TX_OK", "TX_BPS",
+        "TX_UTIL", "TX_ERR", "TX_DRP", "TX_OVR",
+    ];
+    tabulate(&header, &lines.iter().map(row).collect::<Vec<_>>(), Text::Right)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! `xoff show`: a running switch in tables of SONiC's layout.
+
+mod args;
+mod counters;
+mod interfaces;
+mod neighbours;
+mod routes;
+mod tabulate;
+
+pub use args::{
+    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowTable,
+};
+
+use super::{TargetArguments, output};
+use crate::control::{Address, Client, Family};
+use crate::failure::{Exit, Failure};
+
+/// Connects to the switch that the options name.
+pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
+    match (&target.api, &target.lab) {
+        (Some(path), _) => Client::connect(&Address::Path(path.clone())),
+        (None, Some(name)) => Client::connect(&super::lab::address(name)?),
+        (None, None) => Err(Failure::usage("which switch?").fix("give --api PATH or --lab NAME")),
+    }
+}
+
+pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
+    match command {
+        ShowCommand::Counters(options) => counters::counters(options),
+        ShowCommand::Mac(options) => neighbours::mac(options),
+        ShowCommand::Arp(options) => neighbours::arp(options),
+        ShowCommand::Ndp(options) => neighbours::ndp(options),
+        ShowCommand::Ip(command) => ip(Family::Ipv4, command),
+        ShowCommand::Ipv6(command) => ip(Family::Ipv6, command),
+        ShowCommand::Interfaces(command) => match command {
+            ShowInterfaces::Status(options) => interfaces::status(options),
+            ShowInterfaces::Counters(options) => interfaces::counters(options),
+            ShowInterfaces::Portchannel(options) => interfaces::portchannel(options),
+        },
+    }
+}
+
+fn ip(family: Family, command: &ShowIp) -> Result<Exit, Failure> {
+    match command {
+        ShowIp::Route(options) => routes::routes(family, options),
+        ShowIp::Interfaces(options) => interfaces::addresses(family, options),
+    }
+}
+
+/// Prints what was asked for, as JSON or as `table` puts it.
+fn print<T: serde::Serialize>(
+    json: bool,
+    what: &T,
+    table: impl FnOnce(&T) -> String,
+) -> Result<Exit, Failure> {
+    if json {
+        output::print_json(what)?;
+    } else {
+        output::print(&table(what))?;
+    }
+    Ok(Exit::Ok)
+}

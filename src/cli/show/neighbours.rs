@@ -1,0 +1,156 @@
+//! `show mac`, `show arp`, `show ndp`.
+
+use super::tabulate::{Text, tabulate};
+use super::{ShowMac, ShowTable, connect, print};
+use crate::config::natural_order;
+use crate::control::{Family, MacEntry, Neighbour};
+use crate::failure::{Exit, Failure};
+
+pub(super) fn mac(options: &ShowMac) -> Result<Exit, Failure> {
+    let mut entries = connect(&options.table.target)?.mac_table()?;
+    let wanted = |entry: &MacEntry| {
+        options.port.as_ref().is_none_or(|port| *port == entry.port)
+            && options.vlan.is_none_or(|vlan| vlan == entry.vlan)
+    };
+    entries.retain(wanted);
+    print(options.table.json, &entries, |entries| mac_table(entries))
+}
+
+pub(super) fn arp(options: &ShowTable) -> Result<Exit, Failure> {
+    let entries = neighbours(options, Family::Ipv4)?;
+    print(options.json, &entries, |entries| neighbour_table(entries, false))
+}
+
+pub(super) fn ndp(options: &ShowTable) -> Result<Exit, Failure> {
+    let entries = neighbours(options, Family::Ipv6)?;
+    print(options.json, &entries, |entries| neighbour_table(entries, true))
+}
+
+fn neighbours(options: &ShowTable, family: Family) -> Result<Vec<Neighbour>, Failure> {
+    let mut entries = connect(&options.target)?.neighbours()?;
+    entries.retain(|entry| family.has(entry.address));
+    Ok(entries)
+}
+
+/// As `fdbshow`. The bridge without VLANs has no number to show.
+fn mac_table(entries: &[MacEntry]) -> String {
+    let row = |(at, entry): (usize, &MacEntry)| {
+        vec![
+            (at + 1).to_string(),
+            match entry.vlan {
+                0 => "-".to_owned(),
+                vlan => vlan.to_string(),
+            },
+            entry.mac.to_uppercase(),
+            entry.port.clone(),
+            if entry.kind == "static" {
+                "Static"
+            } else {
+                "Dynamic"
+            }
+            .to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = entries.iter().enumerate().map(row).collect();
+    let table = tabulate(&["No.", "Vlan", "MacAddress", "Port", "Type"], &rows, Text::Left);
+    format!("{table}Total number of entries {}\n", rows.len())
+}
+
+/// As `nbrshow`, the blank at the end included: neighbours whose MAC address is known.
+fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
+    let row = |entry: &Neighbour| {
+        let mac = entry.mac.clone()?;
+        let (place, vlan) = match entry.vlan {
+            None => (entry.interface.clone(), "-".to_owned()),
+            Some(id) => (
+                entry.port.clone().unwrap_or_else(|| "-".to_owned()),
+                id.to_string(),
+            ),
+        };
+        let mut row = vec![entry.address.to_string(), mac, place, vlan];
+        if with_status {
+            row.push(status(&entry.state));
+        }
+        Some(row)
+    };
+    let mut rows: Vec<Vec<String>> = entries.iter().filter_map(row).collect();
+    rows.sort_by(|a, b| natural_order(&a[0], &b[0]));
+    let header = ["Address", "MacAddress", "Iface", "Vlan", "Status"];
+    let header = if with_status { &header[..] } else { &header[..4] };
+    let table = tabulate(header, &rows, Text::Left);
+    format!("{table}Total number of entries {} \n", rows.len())
+}
+
+/// Linux' word for it.
+fn status(state: &str) -> String {
+    match state {
+        "static" => "PERMANENT".to_owned(),
+        state => state.to_uppercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn neighbour(address: &str, mac: Option<&str>, interface: &str, vlan: Option<u16>) -> Neighbour {
+        Neighbour {
+            address: address.parse().expect("an address"),
+            mac: mac.map(str::to_owned),
+            interface: interface.to_owned(),
+            vlan,
+            port: vlan.map(|_| "Ethernet20".to_owned()),
+            state: "reachable".to_owned(),
+            age_ns: 0,
+            held_frames: 0,
+        }
+    }
+
+    #[test]
+    fn macs() {
+        let entry = |vlan, mac: &str, port: &str| MacEntry {
+            vlan,
+            mac: mac.to_owned(),
+            port: port.to_owned(),
+            kind: "dynamic".to_owned(),
+            age_ns: 1,
+        };
+        let entries = [
+            entry(0, "02:00:00:00:00:0a", "Ethernet0"),
+            entry(100, "02:00:00:00:00:0b", "PortChannel0001"),
+        ];
+        let expected = "  No.  Vlan    MacAddress         Port             Type
+-----  ------  -----------------  ---------------  -------
+    1  -       02:00:00:00:00:0A  Ethernet0        Dynamic
+    2  100     02:00:00:00:00:0B  PortChannel0001  Dynamic
+Total number of entries 2
+";
+        assert_eq!(mac_table(&entries), expected);
+    }
+
+    #[test]
+    fn arp_and_ndp() {
+        let entries = [
+            neighbour("192.168.0.2", Some("24:8a:07:4c:f5:0a"), "Vlan1000", Some(1000)),
+            neighbour("10.0.0.57", Some("52:54:00:87:8f:2c"), "PortChannel0001", None),
+            neighbour("10.0.0.59", None, "PortChannel0002", None),
+        ];
+        let expected = "Address      MacAddress         Iface            Vlan
+-----------  -----------------  ---------------  ------
+10.0.0.57    52:54:00:87:8f:2c  PortChannel0001  -
+192.168.0.2  24:8a:07:4c:f5:0a  Ethernet20       1000
+Total number of entries 2 \n";
+        assert_eq!(neighbour_table(&entries, false), expected);
+        let entries = [neighbour(
+            "fc00::72",
+            Some("52:54:00:87:8f:2c"),
+            "PortChannel0001",
+            None,
+        )];
+        let expected = "Address    MacAddress         Iface            Vlan    Status
+---------  -----------------  ---------------  ------  ---------
+fc00::72   52:54:00:87:8f:2c  PortChannel0001  -       REACHABLE
+Total number of entries 1 \n";
+        assert_eq!(neighbour_table(&entries, true), expected);
+    }
+}

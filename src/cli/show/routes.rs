@@ -1,0 +1,176 @@
+//! `show ip route`, `show ipv6 route`, as FRR prints them.
+
+use std::fmt::Write as _;
+
+use super::{ShowTable, connect, print};
+use crate::control::{Family, RouteEntry, RouteHop};
+use crate::failure::{Exit, Failure};
+
+const LEGEND_IPV4: &str = "\
+Codes: K - kernel route, C - connected, L - local, S - static,
+       R - RIP, O - OSPF, I - IS-IS, B - BGP, E - EIGRP, N - NHRP,
+       T - Table, v - VNC, V - VNC-Direct, A - Babel, F - PBR,
+       f - OpenFabric, t - Table-Direct,
+       > - selected route, * - FIB route, q - queued, r - rejected, b - backup
+       t - trapped, o - offload failure
+
+IPv4 unicast VRF default:
+";
+const LEGEND_IPV6: &str = "\
+Codes: K - kernel route, C - connected, L - local, S - static,
+       R - RIPng, O - OSPFv3, I - IS-IS, B - BGP, N - NHRP,
+       T - Table, v - VNC, V - VNC-Direct, A - Babel, F - PBR,
+       f - OpenFabric, t - Table-Direct,
+       > - selected route, * - FIB route, q - queued, r - rejected, b - backup
+       t - trapped, o - offload failure
+
+IPv6 unicast VRF default:
+";
+
+pub(super) fn routes(family: Family, options: &ShowTable) -> Result<Exit, Failure> {
+    let routes = connect(&options.target)?.routes(family)?;
+    print(options.json, &routes, |routes| listing(family, routes))
+}
+
+fn listing(family: Family, routes: &[RouteEntry]) -> String {
+    let mut text = match family {
+        Family::Ipv4 => LEGEND_IPV4,
+        Family::Ipv6 => LEGEND_IPV6,
+    }
+    .to_owned();
+    for route in routes {
+        lines(&mut text, route);
+    }
+    text
+}
+
+/// A line for each way of a route. What a router derives from an address without anybody asking, such as the drop
+/// of its network's broadcasts, is not shown.
+fn lines(text: &mut String, route: &RouteEntry) {
+    let (code, distance) = match route.protocol.as_str() {
+        "local" => ('L', String::new()),
+        "connected" => ('C', String::new()),
+        _ => ('S', format!(" [{}/0]", route.distance)),
+    };
+    let selected = if route.selected { '>' } else { ' ' };
+    let start = format!("{code}{selected}{{}} {}{distance}", route.prefix);
+    let age = age(route.age_s);
+    if route.blackhole && code == 'S' {
+        let star = if route.selected { "*" } else { " " };
+        let start = start.replace("{}", star);
+        let _ = writeln!(text, "{start} unreachable (blackhole), weight 1, {age}");
+    }
+    for (at, hop) in route.next_hops.iter().enumerate() {
+        let star = if route.selected && hop.active { "*" } else { " " };
+        let start = match at {
+            0 => start.replace("{}", star),
+            // Under the first way, whose start is one character shorter than its pattern.
+            _ => format!("  {star}{:width$}", "", width = start.chars().count() - 4),
+        };
+        let _ = writeln!(text, "{start} {}, weight {}, {age}", way(hop), hop.weight);
+    }
+}
+
+fn way(hop: &RouteHop) -> String {
+    let inactive = if hop.active { "" } else { " inactive" };
+    match hop.address {
+        Some(address) => format!("via {address}, {}{inactive}", hop.interface),
+        None => format!("is directly connected, {}{inactive}", hop.interface),
+    }
+}
+
+/// `00:12:34`, `1d02h03m`, `01w2d03h`.
+fn age(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match days {
+        0 => format!("{hours:02}:{:02}:{:02}", minutes % 60, seconds % 60),
+        1..7 => format!("{days}d{:02}h{:02}m", hours % 24, minutes % 60),
+        _ => format!("{:02}w{}d{:02}h", days / 7, days % 7, hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(address: Option<&str>, interface: &str) -> RouteHop {
+        RouteHop {
+            address: address.map(|address| address.parse().expect("an address")),
+            interface: interface.to_owned(),
+            weight: 1,
+            active: true,
+        }
+    }
+
+    fn route(prefix: &str, protocol: &str, distance: u8, next_hops: Vec<RouteHop>) -> RouteEntry {
+        RouteEntry {
+            prefix: prefix.to_owned(),
+            protocol: protocol.to_owned(),
+            distance,
+            selected: true,
+            blackhole: next_hops.is_empty(),
+            next_hops,
+            age_s: 12,
+        }
+    }
+
+    #[test]
+    fn as_frr_prints_it() {
+        let weighted = RouteHop {
+            weight: 3,
+            ..hop(Some("10.0.0.3"), "Ethernet4")
+        };
+        let down = RouteHop {
+            active: false,
+            ..hop(Some("10.0.0.5"), "Ethernet8")
+        };
+        let behind = RouteEntry {
+            selected: false,
+            ..route(
+                "10.3.0.0/16",
+                "static",
+                10,
+                vec![hop(Some("10.0.0.1"), "Ethernet0")],
+            )
+        };
+        let routes = [
+            route("0.0.0.0/0", "static", 1, vec![hop(Some("10.0.0.1"), "Ethernet0")]),
+            route("10.0.0.0/31", "connected", 0, vec![hop(None, "Ethernet0")]),
+            route("10.0.0.0/32", "local", 0, vec![hop(None, "Ethernet0")]),
+            route(
+                "10.2.0.0/16",
+                "static",
+                1,
+                vec![hop(Some("10.0.0.1"), "Ethernet0"), weighted, down],
+            ),
+            behind,
+            route("192.168.0.255/32", "connected", 0, vec![]),
+            route("198.18.0.0/15", "static", 1, vec![]),
+        ];
+        let expected = format!(
+            "{LEGEND_IPV4}\
+S>* 0.0.0.0/0 [1/0] via 10.0.0.1, Ethernet0, weight 1, 00:00:12
+C>* 10.0.0.0/31 is directly connected, Ethernet0, weight 1, 00:00:12
+L>* 10.0.0.0/32 is directly connected, Ethernet0, weight 1, 00:00:12
+S>* 10.2.0.0/16 [1/0] via 10.0.0.1, Ethernet0, weight 1, 00:00:12
+  *                   via 10.0.0.3, Ethernet4, weight 3, 00:00:12
+                      via 10.0.0.5, Ethernet8 inactive, weight 1, 00:00:12
+S   10.3.0.0/16 [10/0] via 10.0.0.1, Ethernet0, weight 1, 00:00:12
+S>* 198.18.0.0/15 [1/0] unreachable (blackhole), weight 1, 00:00:12
+"
+        );
+        assert_eq!(listing(Family::Ipv4, &routes), expected);
+    }
+
+    #[test]
+    fn ages() {
+        for (seconds, text) in [
+            (0, "00:00:00"),
+            (86_399, "23:59:59"),
+            (86_400 + 7_380, "1d02h03m"),
+            (9 * 86_400 + 10_800, "01w2d03h"),
+        ] {
+            assert_eq!(age(seconds), text);
+        }
+    }
+}

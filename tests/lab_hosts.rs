@@ -1,0 +1,408 @@
+//! Labs of plain hosts and of guests: that they are what the lab file says, reach each other, and that one which dies
+//! takes nothing along. Guests are played by this program, which QEMU's arguments make one.
+
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Completion, Failed};
+use support::{Needs, Reporting, check, run_one_by_one, same, wait_for};
+use xoff::net::ethtool::{self, Offloads};
+use xoff::net::{delete_link, link};
+use xoff::ports::{Backend, Port, PortSpec};
+
+const TESTS: &[Reporting] = &[
+    (
+        "plain_hosts_are_what_the_file_says_and_reach_each_other",
+        Needs::Netns,
+        plain_hosts_are_what_the_file_says,
+    ),
+    (
+        "commands_of_a_lab_file_are_run_and_heard",
+        Needs::Netns,
+        commands_of_a_lab_file,
+    ),
+    (
+        "a_guest_that_dies_is_told_and_the_lab_goes_on",
+        Needs::Tun,
+        a_guest_that_dies,
+    ),
+    (
+        "a_guest_that_cannot_start_is_an_error",
+        Needs::Tun,
+        a_guest_that_cannot_start,
+    ),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if words.contains(&"-netdev") {
+        return guest(&words);
+    }
+    match words.get(1..) {
+        Some(["__serve", address]) => told(serve(address)),
+        Some(["__ask", address]) => told(ask(address)),
+        Some(["__neighbour", address]) => told(neighbour(address)),
+        Some(["__facts"]) => told(facts()),
+        _ => run_one_by_one(TESTS),
+    }
+}
+
+fn told(result: std::io::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Answers one client.
+fn serve(address: &str) -> std::io::Result<()> {
+    let (mut client, _) = TcpListener::bind(address)?.accept()?;
+    let mut question = [0; 4];
+    client.read_exact(&mut question)?;
+    client.write_all(b"pong")
+}
+
+/// Asks a server, which may still be on its way.
+fn ask(address: &str) -> std::io::Result<()> {
+    let end = Instant::now() + support::PATIENCE;
+    let mut server = loop {
+        match TcpStream::connect(address) {
+            Ok(server) => break server,
+            Err(error) if Instant::now() > end => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    server.write_all(b"ping")?;
+    let mut answer = String::new();
+    server.read_to_string(&mut answer)?;
+    println!("{answer}");
+    Ok(())
+}
+
+/// Makes the kernel ask for an address, and prints what it learns.
+fn neighbour(address: &str) -> std::io::Result<()> {
+    let end = Instant::now() + support::PATIENCE;
+    while Instant::now() < end {
+        UdpSocket::bind("0.0.0.0:0")?.send_to(b"?", (address, 9))?;
+        let table = fs::read_to_string("/proc/self/net/arp")?;
+        // Flag 2: complete.
+        if let Some(line) = table
+            .lines()
+            .find(|line| line.starts_with(address) && line.contains(" 0x2 "))
+        {
+            println!("{line}");
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err(std::io::ErrorKind::TimedOut.into())
+}
+
+/// What the host's interface is like.
+fn facts() -> std::io::Result<()> {
+    let facts = link("eth0").map_err(std::io::Error::other)?;
+    let offloads = ethtool::offloads("eth0").map_err(std::io::Error::other)?;
+    println!("mtu {} mac {:02x?} up {}", facts.mtu, facts.mac, facts.up);
+    println!("offloads off: {}", offloads == Offloads::OFF);
+    for interface in nix::ifaddrs::getifaddrs()?.filter(|entry| entry.interface_name == "eth0") {
+        let address = interface.address.as_ref();
+        let v4 = address
+            .and_then(|address| address.as_sockaddr_in())
+            .map(|v4| v4.ip().to_string());
+        let v6 = address
+            .and_then(|address| address.as_sockaddr_in6())
+            .map(|v6| v6.ip().to_string());
+        let mask = interface.netmask.map(|mask| mask.to_string()).unwrap_or_default();
+        if let Some(ip) = v4.or(v6) {
+            println!("address {ip} mask {mask}");
+        }
+    }
+    print!("{}", fs::read_to_string("/proc/self/net/route")?);
+    Ok(())
+}
+
+/// A lab in a folder of its own; its processes die with this one's namespace at the latest.
+struct Lab {
+    folder: tempfile::TempDir,
+    name: &'static str,
+}
+
+impl Lab {
+    fn new(name: &'static str, nodes: &str, links: &str) -> Result<Lab, Failed> {
+        let folder = tempfile::tempdir()?;
+        let text =
+            format!("name: {name}\ntopology:\n  nodes:\n    sw1: {{kind: switch}}\n{nodes}  links:\n{links}");
+        fs::write(folder.path().join("lab.xoff.yml"), text)?;
+        Ok(Lab { folder, name })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+        command
+            .arg("lab")
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn up(&self) -> Result<(), Failed> {
+        let output = self.command(&["up", "lab.xoff.yml"]).output()?;
+        check(output.status.success(), || format!("lab up: {}", all(&output)))
+    }
+
+    fn down(&self) -> Result<(), Failed> {
+        let output = self.command(&["down", self.name]).output()?;
+        check(output.status.success(), || format!("lab down: {}", all(&output)))?;
+        let title = format!("xoff lab {}", self.name);
+        wait_for("the processes to go", || {
+            Ok(processes(&title).is_empty().then_some(()))
+        })
+    }
+
+    /// This program in a host, as something else than a test.
+    fn exec(&self, host: &str, words: &[&str]) -> Result<String, Failed> {
+        let output = self.host_command(host, words)?.output()?;
+        check(output.status.success(), || {
+            format!("{words:?} in {host}: {}", all(&output))
+        })?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn start(&self, host: &str, words: &[&str]) -> Result<Child, Failed> {
+        Ok(self.host_command(host, words)?.spawn()?)
+    }
+
+    fn host_command(&self, host: &str, words: &[&str]) -> Result<Command, Failed> {
+        let mut command = self.command(&["exec", self.name, host, "--"]);
+        command.arg(std::env::current_exe()?).args(words);
+        Ok(command)
+    }
+}
+
+fn all(output: &Output) -> String {
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    format!("{}\n{out}{err}", output.status)
+}
+
+/// Processes whose command lines begin so.
+fn processes(title: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.starts_with(title))
+        .collect()
+}
+
+fn plain_hosts_are_what_the_file_says() -> Result<Completion, Failed> {
+    let lab = Lab::new(
+        "plain-test",
+        "    h1: {kind: plain}\n    h2: {kind: plain, ipv4: 10.0.0.2/24, ipv6: \"fd00::2/80\", mac: \"02:00:00:00:00:22\", \
+         gateway: 10.0.0.1, routes: [10.9.0.0/16 via 10.0.0.3]}\n    h3: {kind: model}\n",
+        "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - {endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], mtu: 1500}\n    \
+         - endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"]\n",
+    )?;
+    lab.up()?;
+    let (h1, h2) = (lab.exec("h1", &["__facts"])?, lab.exec("h2", &["__facts"])?);
+    for (facts, expected) in [
+        (&h1, "mtu 9216 mac [02, 58, 4f, 46, 00, 01] up true"),
+        (&h1, "offloads off: true"),
+        (&h1, "address 10.0.0.1 mask 255.255.0.0"),
+        (&h1, "address fd58:4f46::1 "),
+        (&h2, "mtu 1500 mac [02, 00, 00, 00, 00, 22] up true"),
+        (&h2, "offloads off: true"),
+        (&h2, "address 10.0.0.2 mask 255.255.255.0"),
+        (&h2, "address fd00::2 "),
+        // Destination, gateway, as the kernel prints them: the lowest byte first in hexadecimal.
+        (&h2, "eth0\t00000000\t0100000A"),
+        (&h2, "eth0\t0000090A\t0300000A"),
+    ] {
+        check(facts.contains(expected), || {
+            format!("{expected:?} is not in:\n{facts}")
+        })?;
+    }
+    let mut server = lab.start("h2", &["__serve", "10.0.0.2:7000"])?;
+    same(
+        lab.exec("h1", &["__ask", "10.0.0.2:7000"])?.trim(),
+        "pong",
+        "TCP from h1 to h2",
+    )?;
+    check(server.wait()?.success(), || "the server failed".to_owned())?;
+    let model = lab.exec("h1", &["__neighbour", "10.0.0.3"])?;
+    check(model.contains("02:58:4f:46:00:03"), || {
+        format!("the model host answers: {model}")
+    })?;
+    let unknown = lab.host_command("h3", &["__facts"])?.output()?;
+    same(unknown.status.code(), Some(3), "the exit code for a model host")?;
+    check(all(&unknown).contains("h1, h2"), || all(&unknown))?;
+    // Whatever runs in a host ends with the lab.
+    let mut left = lab.start("h1", &["__serve", "10.0.0.1:7001"])?;
+    lab.down()?;
+    check(!left.wait()?.success(), || {
+        "the command outlived its host".to_owned()
+    })?;
+    Ok(Completion::Completed)
+}
+
+fn commands_of_a_lab_file() -> Result<Completion, Failed> {
+    let exe = std::env::current_exe()?.display().to_string();
+    let nodes = format!(
+        "    h1: {{kind: plain, exec: [\"'{exe}' __serve 10.0.0.1:7000\"]}}\n    \
+         h2: {{kind: plain, exec: [\"'{exe}' __ask 10.0.0.1:7000\", \"sleep 1000 &\", \"echo last; exit 3\"]}}\n"
+    );
+    let links = "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n";
+    let lab = Lab::new("exec-test", &nodes, links)?;
+    // Without a workload it ends when they have.
+    let output = lab.command(&["run", "lab.xoff.yml"]).output()?;
+    let text = all(&output);
+    check(matches!(output.status.code(), Some(0 | 5)), || text.clone())?;
+    for expected in [
+        "h2: pong\n",
+        "h2: last\n",
+        "h2: `echo last; exit 3` ended with exit status: 3",
+    ] {
+        check(text.contains(expected), || {
+            format!("{expected:?} is not in:\n{text}")
+        })?;
+    }
+    Ok(Completion::Completed)
+}
+
+/// Plays a guest: takes the tap that it is given, and does what files beside its kernel ask for.
+fn guest(words: &[&str]) -> ExitCode {
+    let value = |name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1).copied()
+    };
+    let tap = value("-netdev").and_then(|text| text.split(',').find_map(|part| part.strip_prefix("ifname=")));
+    let (Some(tap), Some(kernel)) = (tap, value("-kernel")) else {
+        return ExitCode::FAILURE;
+    };
+    println!("words: {}", value("-append").unwrap_or_default());
+    let spec = PortSpec {
+        name: tap.to_owned(),
+        device: tap.to_owned(),
+        backend: Backend::Tap,
+        mtu: 1500,
+    };
+    let opened = match Port::open(&spec) {
+        Ok(opened) => opened,
+        Err(error) => {
+            println!("no tap: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let asked = |what: &str| Path::new(&format!("{kernel}.{what}")).exists();
+    for _ in 0..2000 {
+        if asked("die") {
+            println!("last words");
+            return ExitCode::from(3);
+        }
+        if asked("vanish") {
+            let gone = delete_link(tap).is_ok();
+            println!("the tap is gone: {gone}");
+            std::thread::sleep(Duration::from_millis(500));
+            drop(opened);
+            return ExitCode::SUCCESS;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    ExitCode::FAILURE
+}
+
+fn a_guest_that_dies() -> Result<Completion, Failed> {
+    let exe = std::env::current_exe()?.display().to_string();
+    let guest = |name: &str| {
+        format!(
+            "    {name}: {{kind: vm, qemu: '{exe}', kernel: k{name}, append: mine, console: {name}.console}}\n"
+        )
+    };
+    let lab = Lab::new(
+        "guest-test",
+        &[guest("g1"), guest("g2")].concat(),
+        "    - {endpoints: [\"g1:eth0\", \"sw1:Ethernet0\"], mtu: 4200}\n    - endpoints: [\"g2:eth0\", \"sw1:Ethernet4\"]\n",
+    )?;
+    let file = |name: &str| lab.folder.path().join(name);
+    for kernel in ["kg1", "kg2"] {
+        fs::write(file(kernel), "no kernel")?;
+    }
+    let mut running = lab
+        .command(&["run", "lab.xoff.yml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let console = |name: &str| fs::read_to_string(file(&format!("{name}.console"))).unwrap_or_default();
+    wait_for("both guests to speak", || {
+        Ok(["g1", "g2"]
+            .iter()
+            .all(|name| console(name).contains("words:"))
+            .then_some(()))
+    })?;
+    let words = console("g1");
+    for expected in ["xoff.name=g1", "xoff.ip=10.0.0.1/16", "xoff.mtu=4200", "mine"] {
+        check(words.contains(expected), || {
+            format!("{expected:?} is not in {words}")
+        })?;
+    }
+    // Up, and not only started: a guest that ends before that is a mistake.
+    std::thread::sleep(Duration::from_millis(500));
+    fs::write(file("kg1.die"), "")?;
+    wait_for("the end of g1", || {
+        Ok(console("g1")
+            .contains("its emulator ended with exit status: 3")
+            .then_some(()))
+    })?;
+    check(running.try_wait()?.is_none(), || {
+        "the lab ended with its guest".to_owned()
+    })?;
+    fs::write(file("kg2.vanish"), "")?;
+    let output = running.wait_with_output()?;
+    let text = all(&output);
+    check(matches!(output.status.code(), Some(0 | 5)), || text.clone())?;
+    for expected in [
+        "error: the guest g1 is down: its emulator ended with exit status: 3",
+        "last words",
+        "note: the guest g2 is down",
+        "the tap is gone: true",
+        "Ethernet4",
+    ] {
+        check(text.contains(expected), || {
+            format!("{expected:?} is not in:\n{text}")
+        })?;
+    }
+    Ok(Completion::Completed)
+}
+
+fn a_guest_that_cannot_start() -> Result<Completion, Failed> {
+    let links = "    - endpoints: [\"g1:eth0\", \"sw1:Ethernet0\"]\n";
+    for (qemu, expected) in [
+        ("no-such-emulator", "apt-get install qemu-system-x86"),
+        (
+            "/bin/false",
+            "the guest g1 is down: its emulator ended with exit status: 1",
+        ),
+    ] {
+        let nodes = format!("    g1: {{kind: vm, qemu: {qemu}, kernel: lab.xoff.yml}}\n");
+        let lab = Lab::new("no-guest-test", &nodes, links)?;
+        let output = lab.command(&["run", "lab.xoff.yml"]).output()?;
+        same(output.status.code(), Some(3), qemu)?;
+        check(all(&output).contains(expected), || {
+            format!("{expected:?} is not in:\n{}", all(&output))
+        })?;
+    }
+    Ok(Completion::Completed)
+}
