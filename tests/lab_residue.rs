@@ -472,7 +472,7 @@ fn refusals_leave_nothing(bench: &Bench) -> Result<(), Failed> {
     let file = bench.file().display().to_string();
     refused(&["run", "missing.xoff.yml"], 4, &["missing.xoff.yml"])?;
     bench.write("60", "")?;
-    refused(&["run", &file], 4, &[":14:", "\"60\"", "20s"])?;
+    refused(&["run", &file], 4, &[":16:", "\"60\"", "20s"])?;
     bench.write("60s", "    - endpoints: [\"sw1:Ethernet12\", external: nothere]")?;
     refused(&["run", &file], 3, &["nothere", "ip link"])?;
     refused(&["up", &file], 3, &["nothere", "ip link"])

@@ -99,7 +99,8 @@ pub fn record(
     real_less_monotonic_ns: i64,
 ) -> Result<(Recorder, RecordWriter), PcapError> {
     let count = options.requests.len();
-    let (to_writer, chunks) = bounded(CHUNKS + count);
+    // Room for every chunk, and for the last words of each file.
+    let (to_writer, chunks) = bounded(CHUNKS + 2 * count);
     let (back, written) = bounded(CHUNKS + count);
     for _ in 0..CHUNKS + count {
         // The channel has room for all of them.
@@ -216,16 +217,19 @@ impl Recorder {
     /// The end: the counts go into the files. Frames of each port that were missed.
     pub fn finish(mut self, monotonic_ns: u64) -> Vec<u64> {
         let at_ns = monotonic_ns.saturating_add_signed(self.real_less_monotonic_ns);
+        let mut last_words = vec![Vec::new(); self.in_hand.len()];
         for port in 0..self.taps.len() {
             let (passed, missed) = (self.passed[port], self.missed[port]);
             for tap in 0..self.taps[port].len() {
                 let (file, interface) = self.taps[port][tap];
-                if let Some(blocks) = self.chunk(file, 64) {
-                    write::statistics(blocks, interface, at_ns, passed, missed);
-                }
+                // Not a chunk: there may be none left, and these are to be in the file all the same.
+                write::statistics(&mut last_words[file], interface, at_ns, passed, missed);
             }
         }
         self.flush();
+        for (file, blocks) in last_words.into_iter().enumerate() {
+            let _ = self.to_writer.try_send(Chunk { file, blocks });
+        }
         self.missed
     }
 

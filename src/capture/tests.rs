@@ -315,6 +315,10 @@ fn a_recorder_whose_writer_is_slow_counts_and_never_waits() {
     assert!(records.iter().all(|r| (r.data.len(), r.len) == (100, 1_090)));
     let of = |port: usize| records.iter().filter(|record| record.interface == port).count() as u64;
     assert_eq!(of(0), 100_000 - missed[0]);
+    let file = std::fs::read(folder.path().join("all")).unwrap();
+    let last = file.last_chunk::<52>().unwrap();
+    assert_eq!(last[..4], [5, 0, 0, 0], "what was missed is in the file");
+    assert_eq!(last[36..44], missed[1].to_le_bytes());
     let (records, _) = read(&std::fs::read(folder.path().join("one")).unwrap());
     assert!(of(1).min(records.len() as u64) + missed[1] >= 100_000);
 }

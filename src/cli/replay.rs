@@ -379,7 +379,7 @@ fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
     }
     if report.frames.disordered > 0 && !arguments.back_to_back {
         output::note(&format!(
-            "note: {} frames of {name} are stamped before an earlier one and were offered together with that; \
+            "note: {} frames of {name} are stamped before an earlier one and arrived as soon as they could; \
              `reordercap` of Wireshark sorts a capture",
             report.frames.disordered
         ));

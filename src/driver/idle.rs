@@ -133,7 +133,7 @@ mod tests {
     fn leaves_a_crowded_core_at_once() {
         let at = |ms: u64| ms * 1_000_000;
         let mut policy = IdlePolicy::new(Idle::Adaptive);
-        policy.look(at(1000), 100);
+        policy.look(at(1000), 90);
         // A few in a long time are the kernel's own threads.
         policy.look(at(1500), 110);
         policy.worked(at(1500));

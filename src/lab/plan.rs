@@ -68,10 +68,12 @@ pub struct HostPlan {
     pub ipv4: Ipv4Addr,
     /// Its IPv6 address.
     pub ipv6: Ipv6Addr,
-    /// Length of the prefix that its IPv4 link shares. A model host has everything on its link.
+    /// Length of the prefix that its IPv4 link shares. A model host without a gateway has everything on its link.
     pub ipv4_prefix: u8,
     /// The same of IPv6.
     pub ipv6_prefix: u8,
+    /// Routers of a model host, at most one for each family; those of a plain one are among its routes.
+    pub gateways: Vec<IpAddr>,
     /// What it is.
     pub kind: HostKind,
     /// What is special about the NIC of a model host.

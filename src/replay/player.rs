@@ -118,7 +118,7 @@ pub struct Tally {
     pub held: u64,
     /// Frames of the switch's own that left, flow control apart.
     pub own: u64,
-    /// Frames whose stamp was before that of an earlier frame; they were offered with that one.
+    /// Frames whose stamp was before that of an earlier frame; they arrived as soon as they could.
     pub disordered: u64,
     /// Frames that were still queued when the run was given up.
     pub queued: u64,
@@ -268,7 +268,7 @@ impl<'a, S: Sink> Player<'a, S> {
         }
     }
 
-    /// When a frame is offered; never before an earlier one.
+    /// When a frame is offered. One that was stamped before an earlier one arrives as soon as it can.
     fn arrival_time(&mut self, record: &Record) -> Result<Picos, PlayError> {
         let Pace::Captured(faster, by) = self.pace else {
             return Ok(Picos::ZERO);
@@ -290,7 +290,7 @@ impl<'a, S: Sink> Player<'a, S> {
         };
         self.tally.disordered += u64::from(since_ns < 0 || at < self.latest);
         self.latest = self.latest.max(at);
-        Ok(self.latest)
+        Ok(at)
     }
 
     /// Whether nothing arrives any more, and what is left does not leave either.

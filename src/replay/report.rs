@@ -81,7 +81,7 @@ pub struct FrameSums {
     pub marked: u64,
     /// PFC frames that the switch sent.
     pub pfc_sent: u64,
-    /// Frames stamped before an earlier frame, and offered with that one.
+    /// Frames stamped before an earlier frame: they arrived as soon as they could.
     pub disordered: u64,
     /// Stations that the switch was told of before the first frame.
     pub learnt: u64,
@@ -173,7 +173,11 @@ impl ReplayReport {
         let row = |(at, port): (usize, &crate::report::PortReport)| {
             vec![
                 port.name.clone(),
-                grouped(self.capture.stations_by_port.get(at).copied().unwrap_or(0) as u64),
+                match self.capture.stations_by_port.get(at) {
+                    // Nobody asked who is behind an interface.
+                    None | Some(0) => "-".to_owned(),
+                    Some(stations) => grouped(*stations as u64),
+                },
                 grouped(port.rx_packets),
                 grouped(port.tx_packets),
                 grouped(port.ecn_marked),

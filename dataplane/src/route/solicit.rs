@@ -20,6 +20,8 @@ pub(crate) struct Talk {
     pub(crate) target: IpAddr,
     /// A question, rather than an answer.
     pub(crate) question: bool,
+    /// Nobody asked: the sender says by itself where it is (gratuitous ARP, RFC 5227; unsolicited advertisement, RFC 9131).
+    pub(crate) announcement: bool,
 }
 
 /// Reads an ARP packet; `None` if it is none for Ethernet and IPv4, or malformed.
@@ -41,6 +43,7 @@ pub(crate) fn read_arp(l3: &[u8]) -> Option<Talk> {
         sender: says.then_some((source_protocol_addr.into(), source_hardware_addr.0)),
         target: target_protocol_addr.into(),
         question: operation == ArpOperation::Request,
+        announcement: source_protocol_addr == target_protocol_addr,
     })
 }
 
@@ -68,6 +71,7 @@ pub(crate) fn read_discovery(l3: &[u8]) -> Option<Talk> {
                 .map(|mac| (source.into(), mac)),
             target: target_addr.into(),
             question: true,
+            announcement: false,
         }),
         NdiscRepr::NeighborAdvert {
             target_addr, lladdr, ..
@@ -75,6 +79,7 @@ pub(crate) fn read_discovery(l3: &[u8]) -> Option<Talk> {
             sender: lladdr.and_then(mac).map(|mac| (target_addr.into(), mac)),
             target: destination.into(),
             question: false,
+            announcement: destination.is_multicast(),
         }),
         _ => None,
     }

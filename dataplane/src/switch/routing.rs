@@ -280,8 +280,9 @@ impl Switch {
                 address,
                 mac,
                 transit.logical,
-                // Who asks for us will be answered, and who answers was asked.
-                !asked,
+                // Who asks for us will be answered, who announces itself will be sent to, and who answers was asked. The
+                // first frame of a lossless class is then not the one that finds out that nobody knows its receiver.
+                !(asked || talk.announcement),
             );
             self.found.extend(found);
         }

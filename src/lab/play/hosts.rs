@@ -1,5 +1,8 @@
 //! The model hosts of a lab: from the plan to running NICs, and from their counts to flow reports.
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
 use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -7,7 +10,7 @@ use crate::driver::clock::ModelClock;
 use crate::driver::{Ledger, Options};
 use crate::failure::Failure;
 use crate::host::runtime::{AttachedHost, HostOutcome, RunningHosts, RuntimeOptions, spawn};
-use crate::host::{FlowConfig, Host, HostConfig, Rate, ReceiveBuffer, flow_report};
+use crate::host::{FlowConfig, Gateway, Host, HostConfig, Rate, ReceiveBuffer, flow_report};
 use crate::lab::child::Lab;
 use crate::lab::config::SwitchSetup;
 use crate::lab::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, LinkPlan, RatePlan};
@@ -115,6 +118,11 @@ fn host_config(lab: &Lab, index: usize, speed_mbps: u32) -> HostConfig {
     let mut config = HostConfig::new(plan.name.clone(), plan.mac, link);
     config.ipv4 = Some(plan.ipv4);
     config.ipv6 = Some(plan.ipv6);
+    config.gateways = plan
+        .gateways
+        .iter()
+        .filter_map(|&address| gateway(plan, address))
+        .collect();
     config.token = lab.options.seed;
     config.dilate = lab.options.dilate;
     if let Some(response_ns) = plan.nic.response_ns {
@@ -136,6 +144,15 @@ fn host_config(lab: &Lab, index: usize, speed_mbps: u32) -> HostConfig {
         .filter(|(_, flow)| flow.from == index);
     config.flows = own.map(|(id, flow)| flow_config(&lab.plan, id, flow)).collect();
     config
+}
+
+fn gateway(plan: &HostPlan, address: IpAddr) -> Option<Gateway> {
+    let network = match address {
+        IpAddr::V4(_) => IpNet::new(plan.ipv4.into(), plan.ipv4_prefix),
+        IpAddr::V6(_) => IpNet::new(plan.ipv6.into(), plan.ipv6_prefix),
+    };
+    let network = network.ok()?.trunc();
+    Some(Gateway { network, address })
 }
 
 /// Half of the buffer is the room for what arrives after XOFF.

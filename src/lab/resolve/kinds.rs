@@ -31,7 +31,7 @@ impl Resolver<'_> {
             ("ipv4", at(&node.ipv4), HOSTS),
             ("ipv6", at(&node.ipv6), HOSTS),
             ("nic", at(&node.nic), &["model"]),
-            ("gateway", at(&node.gateway), PLAIN),
+            ("gateway", at(&node.gateway), &["model", "plain"]),
             ("routes", at(&node.routes), PLAIN),
             ("exec", at(&node.exec), PLAIN),
             ("kernel", at(&node.kernel), VM),
@@ -53,7 +53,8 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn plain(&mut self, host: &HostPlan, node: &Node) -> PlainPlan {
+    /// The routes to everything that a node's gateways are, one for each family.
+    pub(super) fn default_routes(&mut self, host: &HostPlan, node: &Node) -> Vec<RoutePlan> {
         let mut routes = Vec::new();
         if let Some(gateways) = &node.gateway {
             for gateway in &gateways.value.0 {
@@ -79,6 +80,11 @@ impl Resolver<'_> {
                 }
             }
         }
+        routes
+    }
+
+    pub(super) fn plain(&mut self, host: &HostPlan, node: &Node) -> PlainPlan {
+        let mut routes = self.default_routes(host, node);
         for text in node.routes.iter().flat_map(|routes| &routes.value) {
             match route(&text.value) {
                 Some(route) => self.route(host, route, text.referenced, &mut routes),

@@ -102,41 +102,18 @@ impl Resolver<'_> {
         let mac = [0x02, 0x58, 0x4f, 0x46, high, low];
         let ipv4 = Ipv4Addr::from(0x0a00_0000 + u32::from(number));
         let ipv6 = Ipv6Addr::new(0xfd58, 0x4f46, 0, 0, 0, 0, 0, number);
-        let on_all = node.kind.value == "model";
-        let (ipv4, ipv4_prefix) = match on_all {
-            true => (
-                self.quantity(
-                    node.ipv4.as_ref(),
-                    ipv4,
-                    unicast_v4,
-                    "a unicast IPv4 address such as 10.0.0.1",
-                ),
-                0,
-            ),
-            false => self.quantity(
-                node.ipv4.as_ref(),
-                (ipv4, IPV4_PREFIX),
-                |text| with_prefix(text, 32, IPV4_PREFIX, unicast_v4),
-                "a unicast IPv4 address and the length of its prefix, such as 10.0.0.1/16",
-            ),
-        };
-        let (ipv6, ipv6_prefix) = match on_all {
-            true => (
-                self.quantity(
-                    node.ipv6.as_ref(),
-                    ipv6,
-                    unicast_v6,
-                    "a unicast IPv6 address such as fd00::1",
-                ),
-                0,
-            ),
-            false => self.quantity(
-                node.ipv6.as_ref(),
-                (ipv6, IPV6_PREFIX),
-                |text| with_prefix(text, 128, IPV6_PREFIX, unicast_v6),
-                "a unicast IPv6 address and the length of its prefix, such as fd00::1/64",
-            ),
-        };
+        let (ipv4, ipv4_prefix) = self.quantity(
+            node.ipv4.as_ref(),
+            (ipv4, IPV4_PREFIX),
+            |text| with_prefix(text, 32, IPV4_PREFIX, unicast_v4),
+            "a unicast IPv4 address and the length of its prefix, such as 10.0.0.1/16",
+        );
+        let (ipv6, ipv6_prefix) = self.quantity(
+            node.ipv6.as_ref(),
+            (ipv6, IPV6_PREFIX),
+            |text| with_prefix(text, 128, IPV6_PREFIX, unicast_v6),
+            "a unicast IPv6 address and the length of its prefix, such as fd00::1/64",
+        );
         let mut host = HostPlan {
             name: name.value.clone(),
             interface: "eth0".to_owned(),
@@ -146,12 +123,16 @@ impl Resolver<'_> {
             ipv4_prefix,
             ipv6_prefix,
             kind: HostKind::Model,
+            gateways: Vec::new(),
             nic: node.nic.as_ref().map(|nic| self.nic(nic)).unwrap_or_default(),
         };
         match node.kind.value.as_str() {
             "plain" => host.kind = HostKind::Plain(self.plain(&host, node)),
             "vm" => host.kind = HostKind::Vm(self.vm(name, node)),
-            _ => {}
+            _ => {
+                let defaults = self.default_routes(&host, node);
+                host.gateways = defaults.iter().map(|route| route.gateway).collect();
+            }
         }
         host
     }

@@ -163,16 +163,8 @@ fn who_asks_for_the_router_is_known_and_who_only_talks_is_not() {
     let known = |harness: &Harness| harness.switch.neighbour_entries(harness.now).len();
     harness.receive(1, &request("10.0.1.77"));
     assert_eq!(known(&harness), 0, "a question to somebody else");
-    harness.receive(
-        1,
-        &frame(
-            [0xff; 6],
-            mac(1),
-            0x0806,
-            &arp(2, (mac(1), "10.0.1.9"), (mac(1), "10.0.1.9")),
-        ),
-    );
-    assert_eq!(known(&harness), 0, "an announcement nobody asked for");
+    harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
+    assert_eq!(known(&harness), 0, "an answer to a question nobody asked");
     harness.receive(
         1,
         &frame(
@@ -215,6 +207,19 @@ fn who_asks_for_the_router_is_known_and_who_only_talks_is_not() {
         (InterfaceId(1), Some(mac(5))),
         "a known station that moved"
     );
+}
+
+#[test]
+fn who_announces_itself_is_known_before_the_first_packet() {
+    let mut harness = fresh(2);
+    let own = "10.0.1.9";
+    let gratuitous = frame([0xff; 6], mac(1), 0x0806, &arp(1, (mac(1), own), ([0; 6], own)));
+    harness.receive(1, &gratuitous);
+    assert_eq!(harness.receive(0, &numbered(0)), Verdict::Forwarded { copies: 1 });
+    let advert = discovery(136, "2001:db8:1::9", "ff02::1", "2001:db8:1::9", mac(1));
+    harness.receive(1, &frame([0x33, 0x33, 0, 0, 0, 1], mac(1), 0x86dd, &advert));
+    let packet = to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::9", 64, 10));
+    assert_eq!(harness.receive(0, &packet), Verdict::Forwarded { copies: 1 });
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! A switch in a process of its own.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use libtest_mimic::Failed;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use xoff::control::{Address, Client};
+use xoff::report::SwitchReport;
+
+use crate::support::{check, wait_for};
+
+/// A configuration, and the device behind each port.
+pub(crate) struct Plan {
+    pub(crate) config: Value,
+    pub(crate) ports: Vec<(&'static str, &'static str)>,
+}
+
+pub(crate) struct Switch {
+    folder: tempfile::TempDir,
+    child: Child,
+    client: Client,
+}
+
+/// What a switch leaves.
+pub(crate) struct Ended {
+    /// Why its run proves nothing, if so.
+    pub(crate) taint: Option<String>,
+    pub(crate) report: SwitchReport,
+    /// What it said on standard error.
+    pub(crate) said: String,
+}
+
+impl Switch {
+    /// Starts it in the namespace of the calling thread, and waits until its links are up.
+    pub(crate) fn start(plan: &Plan) -> Result<Switch, Failed> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("config.json"), plan.config.to_string())?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+        command
+            .current_dir(folder.path())
+            .args(["switch", "run", "--config", "config.json", "--api", "api"])
+            // One thread per switch: two of them and two hosts are enough for two cores.
+            .args(["--report", "report.json", "--workers", "1", "--pin", "none"]);
+        for (port, device) in &plan.ports {
+            command.args(["--port", &format!("{port}={device}")]);
+        }
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(File::create(folder.path().join("stderr"))?)
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().ok_or("no standard output")?).read_line(&mut line)?;
+        if !line.starts_with("ready") {
+            let _ = child.kill();
+            let _ = child.wait();
+            let said = fs::read_to_string(folder.path().join("stderr"))?;
+            return Err(format!("not ready: {line:?}, {said}").into());
+        }
+        let client = Client::connect(&Address::Path(folder.path().join("api")))
+            .map_err(|failure| failure.to_string())?;
+        let mut switch = Switch {
+            folder,
+            child,
+            client,
+        };
+        wait_for("the links are up", || {
+            let up = switch.report()?.ports.iter().filter(|port| port.up).count();
+            Ok((up == plan.ports.len()).then_some(()))
+        })?;
+        Ok(switch)
+    }
+
+    /// Its counters so far.
+    pub(crate) fn report(&mut self) -> Result<SwitchReport, Failed> {
+        let counters = self.client.counters().map_err(|failure| failure.to_string())?;
+        Ok(counters.switch)
+    }
+
+    pub(crate) fn end(mut self) -> Result<Ended, Failed> {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM)?;
+        let code = self.child.wait()?.code();
+        let said = fs::read_to_string(self.folder.path().join("stderr"))?;
+        check(matches!(code, Some(0 | 5)), || {
+            format!("exit code {code:?}: {said}")
+        })?;
+        let report: Value = serde_json::from_slice(&fs::read(self.folder.path().join("report.json"))?)?;
+        let tainted = report["verdict"] != "clean";
+        Ok(Ended {
+            taint: tainted.then(|| report["taints"][0]["cause"].to_string()),
+            report: serde_json::from_value(report["switches"][0].clone())?,
+            said,
+        })
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // After a failed check; a process that has ended already is no error.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
