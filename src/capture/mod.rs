@@ -1,7 +1,7 @@
 //! Capture files: pcap and pcapng in, pcapng out.
 //!
 //! [`Reader`] walks through a file frame by frame and says of what it cannot read which frame it is and where it lies.
-//! [`write`] composes the blocks of a pcapng file; [`Writer`] puts them in a file. Both are used twice: by the replay of a
+//! [`mod@write`] composes the blocks of a pcapng file; [`Writer`] puts them in a file. Both are used twice: by the replay of a
 //! capture (`crate::replay`), and, from [`live`], by what records the frames of a switch that runs.
 
 mod block;

@@ -289,13 +289,15 @@ fn while_frames_come() -> Result<(), Failed> {
     std::thread::scope(|scope| -> Result<(), Failed> {
         // What its own device drops is no loss of the port.
         let sender = scope.spawn(move || {
-            let sent = frames.iter().cycle().take(COUNT);
-            sent.filter(|frame| far.send(frame).is_ok()).count()
+            let frames = frames.iter().cycle().take(COUNT);
+            let sent = frames.filter(|frame| far.send(frame).is_ok()).count();
+            // With the far end its namespace would go, and the device with that.
+            (sent, far)
         });
         while !sender.is_finished() {
             received += receive_burst(&mut port, &mut store)?.len();
         }
-        let sent = sender.join().map_err(|_| "the sender died")?;
+        let (sent, _far) = sender.join().map_err(|_| "the sender died")?;
         wait_for("every frame is received or lost", || {
             received += receive_burst(&mut port, &mut store)?.len();
             lost += port.drops().lost as usize;
