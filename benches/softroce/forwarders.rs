@@ -108,8 +108,9 @@ impl Forwarder {
 }
 
 fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Failure> {
-    // Model speed beyond what an emulated guest can send: the bridge has none.
-    let port = json!({ "mtu": mtu.to_string(), "speed": "10000" });
+    // Model speed so far beyond a guest's that a message's burst of frames waits for nothing: the bridge has none. At 10 Gb/s
+    // 64 KiB wait 53 us on the way in and again on the way out.
+    let port = json!({ "mtu": mtu.to_string(), "speed": "400000" });
     let config = folder.join("config_db.json");
     let text = json!({ "PORT": { "Ethernet0": port, "Ethernet4": port } }).to_string();
     std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
