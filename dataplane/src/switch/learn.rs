@@ -20,9 +20,7 @@ impl Switch {
         let (port, seen_on) = (self.lags.logical(port), self.lags.logical(seen_on));
         let vlan = self.vlans.ingress(seen_on, tag);
         if let Some(vlan) = vlan {
-            let [a, b, c, d, e, f] = station;
-            let station = Mac(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
-            self.fdb.learn(now, vlan, station, port);
+            self.fdb.learn(now, vlan, Mac::of_octets(station), port);
         }
         vlan.is_some()
     }

@@ -1,7 +1,7 @@
 //! The way of a packet through the router: from its ingress interface to its next hop, or into the CPU port.
 
 use super::Switch;
-use super::ingress::{Rewrite, Transit, Way};
+use super::ingress::{FLOOD_PREFIX_BYTES, Rewrite, Transit, Way};
 use crate::bridge::Mac;
 use crate::config::Attachment;
 use crate::drops::DropReason;
@@ -12,8 +12,6 @@ use crate::parse::Payload;
 use crate::route::packet::{self, Destination, Packet, Scope};
 use crate::route::{Hop, NeighbourId, Talk, read_arp, read_discovery};
 use crate::wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
-
-use super::ingress::FLOOD_PREFIX_BYTES;
 
 impl Switch {
     /// A frame on a port or LAG that is a router interface.
