@@ -14,6 +14,7 @@ pub mod lab;
 pub mod net;
 #[allow(unsafe_code)] // rings, sockets and the slots that threads share
 pub mod ports;
+pub mod rdma;
 pub mod replay;
 pub mod report;
 pub mod session;

@@ -1,0 +1,137 @@
+//! Congestion control of a queue pair: how fast it may send, and how much may be under way.
+
+use std::fmt;
+use std::sync::Arc;
+
+use xoff_dataplane::Picos;
+
+use super::telemetry::Telemetry;
+
+/// What the far end tells the sender of congestion marks (CE) on its packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Feedback {
+    /// Nothing.
+    #[default]
+    None,
+    /// A congestion notification packet, at most one per queue pair and interval (DCQCN's notification point); an interval of
+    /// zero sends one per marked packet.
+    Cnp {
+        /// Shortest time between two.
+        interval: Picos,
+    },
+    /// The mark is echoed in the BECN bit of the acknowledgement that covers the marked packet.
+    AckEcho,
+}
+
+/// Where a controller finds itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// Speed of the host's link, bits per second.
+    pub line_rate_bps: u64,
+    /// Round trip of an empty network, as far as it is known; a few microseconds otherwise.
+    pub base_rtt: Picos,
+    /// Bytes of a full data packet, headers included.
+    pub packet_bytes: u32,
+    /// A seed of the queue pair's own, for controllers that draw.
+    pub seed: u64,
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// Payload bytes that it acknowledges for the first time.
+    pub acked_bytes: u64,
+    /// Payload bytes that remain unacknowledged.
+    pub inflight_bytes: u64,
+    /// Payload bytes that had been acknowledged before, plus `acked_bytes`: a position in the stream.
+    pub acked_total: u64,
+    /// Payload bytes sent for the first time so far: where the stream stands.
+    pub sent_total: u64,
+    /// From the sending of the packet that it answers to its arrival.
+    pub rtt: Option<Picos>,
+    /// It echoes a congestion mark.
+    pub marked: bool,
+    /// What the links on the way wrote, if they were asked to.
+    pub telemetry: Option<&'a Telemetry>,
+}
+
+/// Congestion control of one queue pair.
+///
+/// The sender asks [`rate_bps`](CongestionControl::rate_bps) before each packet and spaces packets accordingly; it stops
+/// when [`window_bytes`](CongestionControl::window_bytes) are unacknowledged. It calls the other methods as things happen, with
+/// the model time, which never goes backwards. A controller reads no clock and shares no state, so that runs repeat. Use only
+/// `+ - * /` and comparisons on floats: those are the same on every machine.
+pub trait CongestionControl: fmt::Debug + Send {
+    /// Its name, as in lab files.
+    fn name(&self) -> &'static str;
+
+    /// The rate at which the queue pair may send now, in bits per second of whole packets (payload and headers).
+    fn rate_bps(&self) -> u64;
+
+    /// How many payload bytes may be unacknowledged; `None`: any number. A packet is sent while fewer are.
+    fn window_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether data packets are to collect telemetry on their way.
+    fn wants_telemetry(&self) -> bool {
+        false
+    }
+
+    /// A data packet of so many bytes, headers included, begins to leave; repetitions too.
+    fn sent(&mut self, now: Picos, packet_bytes: u32) {
+        let _ = (now, packet_bytes);
+    }
+
+    /// An acknowledgement arrived.
+    fn acknowledged(&mut self, now: Picos, ack: &Ack<'_>) {
+        let _ = (now, ack);
+    }
+
+    /// A congestion notification packet arrived.
+    fn notified(&mut self, now: Picos) {
+        let _ = now;
+    }
+
+    /// The far end missed a packet (NAK, sequence error).
+    fn missed(&mut self, now: Picos) {
+        let _ = now;
+    }
+
+    /// Nothing was acknowledged for the length of the timeout.
+    fn timed_out(&mut self, now: Picos) {
+        let _ = now;
+    }
+
+    /// When [`expire`](CongestionControl::expire) is to be called; [`Picos::NEVER`] if at no time. Asked again after every call.
+    fn next_deadline(&self) -> Picos {
+        Picos::NEVER
+    }
+
+    /// The time of the deadline has come.
+    fn expire(&mut self, now: Picos) {
+        let _ = now;
+    }
+}
+
+/// Makes a controller for each queue pair.
+#[derive(Clone)]
+pub struct Factory(Arc<dyn Fn(&Context) -> Box<dyn CongestionControl> + Send + Sync>);
+
+impl Factory {
+    /// A factory around a function; the way in for controllers of other crates.
+    pub fn new(make: impl Fn(&Context) -> Box<dyn CongestionControl> + Send + Sync + 'static) -> Factory {
+        Factory(Arc::new(make))
+    }
+
+    /// A controller for one queue pair.
+    pub fn make(&self, context: &Context) -> Box<dyn CongestionControl> {
+        (self.0)(context)
+    }
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Factory")
+    }
+}
