@@ -7,6 +7,7 @@ pub mod config;
 pub mod control;
 pub mod cpu;
 pub mod driver;
+pub mod fabric;
 pub mod failure;
 pub mod host;
 pub mod lab;

@@ -76,6 +76,8 @@ pub struct LinkTiming {
     pub speed_mbps: u32,
     /// Octets a link spends on each frame beside the frame: preamble, start delimiter, gap. Ethernet: 20.
     pub overhead_bytes: u32,
+    /// How many of those come behind the frame: the gap. The frame has arrived before them. Ethernet: 12.
+    pub gap_bytes: u32,
     /// Octets appended to what a socket sees: the FCS. Ethernet: 4.
     pub fcs_bytes: u32,
     /// Smallest frame on the link with its FCS. Ethernet: 64.
@@ -90,6 +92,7 @@ impl LinkTiming {
         LinkTiming {
             speed_mbps,
             overhead_bytes: 20,
+            gap_bytes: 12,
             fcs_bytes: 4,
             min_frame_bytes: 64,
             rounding_ps: 1,
@@ -109,6 +112,16 @@ impl LinkTiming {
     /// The length a link takes for a frame of `mac_len`: with preamble and gap.
     pub const fn wire_len(&self, mac_len: u32) -> u32 {
         mac_len + self.overhead_bytes
+    }
+
+    /// How long the link stays silent behind a frame: part of what the frame takes, but over only after its last bit.
+    pub const fn gap(&self) -> Picos {
+        let gap = if self.gap_bytes < self.overhead_bytes {
+            self.gap_bytes
+        } else {
+            self.overhead_bytes
+        };
+        self.duration(gap)
     }
 
     /// How long `bytes` octets last on this link.

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use xoff_dataplane::Picos;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::parse::{Parsed, Payload};
 use xoff_dataplane::wire::{MacControl, RoceView};
+use xoff_dataplane::{LinkTiming, Picos};
 
 use super::config::{HostConfig, HostConfigError};
 use super::intake::Intake;
@@ -114,6 +114,11 @@ impl Host {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Speed and framing of its link.
+    pub fn link(&self) -> &LinkTiming {
+        self.nic.link()
     }
 
     /// Length of the longest frame it builds; [`Host::transmit`] wants a buffer of that.

@@ -132,6 +132,9 @@ fn link(context: &Context<'_>, port: &str) -> LinkTiming {
     };
     LinkTiming {
         overhead_bytes: ours("overhead_bytes", ethernet.overhead_bytes),
+        gap_bytes: ethernet
+            .gap_bytes
+            .min(ours("overhead_bytes", ethernet.overhead_bytes)),
         fcs_bytes: ours("fcs_bytes", ethernet.fcs_bytes),
         min_frame_bytes: ours("min_frame_bytes", ethernet.min_frame_bytes),
         rounding_ps: ours("rounding_ps", ethernet.rounding_ps),

@@ -5,11 +5,14 @@ mod cpu_port;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::{
     Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
 };
 
-use cpu_port::CpuPort;
+pub(crate) use cpu_port::CpuPort;
+
+use crate::cpu::Cpu;
 
 /// Departures of one port that may be made up for at once after the worker was late. More would be a burst that
 /// no link of this speed could have carried; what is left is recorded as the port's deficit.
@@ -224,20 +227,41 @@ impl Engine {
     }
 
     fn drain<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
-        self.pass_on(now, transmit);
-        self.serve_cpu(now, store, transmit);
+        let Engine {
+            switch,
+            cpu_port,
+            outputs,
+            events,
+            caught_up,
+            ..
+        } = self;
+        let mut pass_on = |outputs: &mut Outputs, _: &mut S| {
+            for deadline in outputs.deadlines.drain(..) {
+                events.push(Reverse(deadline));
+            }
+            for departure in outputs.transmits.drain(..) {
+                caught_up[departure.port.index()] += u32::from(departure.start < now);
+                transmit(departure);
+            }
+        };
+        pass_on(outputs, store);
+        cpu_port.take(outputs);
+        cpu_port.serve(self.time, switch, outputs, store, pass_on);
     }
 
-    /// Empties the switch's outputs.
-    fn pass_on(&mut self, now: Picos, transmit: &mut impl FnMut(Transmit)) {
-        for deadline in self.outputs.deadlines.drain(..) {
-            self.events.push(Reverse(deadline));
-        }
-        for departure in self.outputs.transmits.drain(..) {
-            self.caught_up[departure.port.index()] += u32::from(departure.start < now);
-            transmit(departure);
-        }
-        self.cpu_port.take(self.outputs.punts.drain(..));
+    /// Puts something behind the CPU port, or nothing.
+    pub fn attach_cpu(&mut self, cpu: Option<Cpu>) {
+        self.cpu_port.attach(&mut self.switch, cpu);
+    }
+
+    /// What stands behind the CPU port.
+    pub fn cpu(&self) -> Option<&Cpu> {
+        self.cpu_port.cpu()
+    }
+
+    /// Follows a configuration that the switch has taken: a switch with router interfaces has a CPU.
+    pub fn reconfigure_cpu(&mut self, config: &RoutingConfig) {
+        self.cpu_port.reconfigure(&mut self.switch, config);
     }
 }
 

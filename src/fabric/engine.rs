@@ -1,0 +1,576 @@
+//! The fabric itself: what each event does.
+
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::parse::parse_prefix;
+use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId};
+
+use super::fault::{Fault, FaultAction};
+use super::observer::{FrameView, Observer};
+use super::plan::{End, FabricPlan, PlanError};
+use super::queue::{Event, EventQueue, Source};
+use super::store::FabricStore;
+use super::wire::Wire;
+use crate::driver::engine::CpuPort;
+use crate::host::Host;
+
+/// Most events without time going on: more are no traffic but a mistake.
+pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
+
+/// Sources: wires count up from zero, timers of switches and hosts have a bit each.
+const SWITCH: u32 = 1 << 31;
+const HOST: u32 = 1 << 30;
+/// A source of a switch's timer holds the switch above these bits.
+const TIMER_BITS: u32 = 16;
+const SWITCHES_MAX: usize = 1 << 15;
+const HOSTS_MAX: usize = 1 << 24;
+/// No wire: the port or NIC has no link.
+const NO_WIRE: u32 = u32::MAX;
+
+/// Why a run came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The time it was given has come; what lies later has not happened.
+    Time,
+    /// A host has completed something: see [`Fabric::take_completions`].
+    Completion,
+    /// Nothing will ever happen again by itself.
+    Idle,
+    /// Time does not go on: [`EVENTS_AT_ONCE_MAX`] events at one time.
+    Stuck,
+}
+
+#[derive(Debug)]
+struct SwitchNode {
+    switch: Switch,
+    cpu: CpuPort,
+    config: SwitchConfig,
+    /// The wire out of each port.
+    wires: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct HostNode {
+    host: Host,
+    wire: u32,
+    /// The earliest event that is out for it.
+    armed: Picos,
+}
+
+/// Switches, hosts and links in virtual time.
+#[derive(Debug)]
+pub struct Fabric {
+    now: Picos,
+    queue: EventQueue,
+    switches: Vec<SwitchNode>,
+    hosts: Vec<HostNode>,
+    /// Link *n* is wires 2n (from its first end) and 2n + 1.
+    wires: Vec<Wire>,
+    store: FabricStore,
+    outputs: Outputs,
+    buffer: Vec<u8>,
+    events: u64,
+    frame_hops: u64,
+    seed: u64,
+}
+
+impl Fabric {
+    /// A fabric at time zero, every link up. `seed` is for faults that draw; switches have seeds of their own.
+    ///
+    /// # Errors
+    /// An end of a link that is not there or used twice, too many of something, a host that cannot be.
+    pub fn new(plan: FabricPlan, seed: u64) -> Result<Fabric, PlanError> {
+        check_counts(&plan)?;
+        let links = plan.links.len();
+        let mut fabric = Fabric {
+            now: Picos::ZERO,
+            queue: EventQueue::with_capacity(4 * links + plan.hosts.len()),
+            switches: Vec::with_capacity(plan.switches.len()),
+            hosts: Vec::with_capacity(plan.hosts.len()),
+            wires: Vec::with_capacity(2 * links),
+            store: FabricStore::default(),
+            outputs: Outputs::with_capacity(64),
+            buffer: Vec::new(),
+            events: 0,
+            frame_hops: 0,
+            seed,
+        };
+        for config in plan.switches {
+            fabric.add_switch(config);
+        }
+        for config in &plan.hosts {
+            let host = Host::new(config)?;
+            fabric.hosts.push(HostNode {
+                host,
+                wire: NO_WIRE,
+                armed: Picos::NEVER,
+            });
+        }
+        for link in &plan.links {
+            fabric.add_link(&link.name, link.ends, link.delay)?;
+        }
+        for link in 0..links {
+            fabric.set_link(link, true, &mut ());
+        }
+        Ok(fabric)
+    }
+
+    fn add_switch(&mut self, config: SwitchConfig) {
+        let mut node = SwitchNode {
+            switch: Switch::new(&config),
+            cpu: CpuPort::default(),
+            wires: vec![NO_WIRE; config.ports.len()],
+            config,
+        };
+        node.cpu.reconfigure(&mut node.switch, &node.config.routing);
+        self.switches.push(node);
+    }
+
+    fn add_link(&mut self, name: &str, ends: [End; 2], delay: Picos) -> Result<(), PlanError> {
+        for (direction, (from, to)) in [(ends[0], ends[1]), (ends[1], ends[0])].into_iter().enumerate() {
+            let index = self.wires.len() as u32;
+            let no_such_end = || PlanError::NoSuchEnd {
+                link: name.to_owned(),
+                end: from,
+            };
+            let (wire, timing) = match from {
+                End::Switch { switch, port } => {
+                    let node = self.switches.get_mut(switch as usize).ok_or_else(no_such_end)?;
+                    let config = node.config.ports.get(usize::from(port)).ok_or_else(no_such_end)?;
+                    (&mut node.wires[usize::from(port)], config.link)
+                }
+                End::Host(host) => {
+                    let node = self.hosts.get_mut(host as usize).ok_or_else(no_such_end)?;
+                    (&mut node.wire, *node.host.link())
+                }
+            };
+            if *wire != NO_WIRE {
+                return Err(PlanError::EndInUse {
+                    link: name.to_owned(),
+                    end: from,
+                });
+            }
+            *wire = index;
+            debug_assert_eq!(index as usize % 2, direction);
+            self.wires.push(Wire::new(from, to, delay, timing));
+        }
+        Ok(())
+    }
+
+    /// Handles events in their order until `until`, and those at `until`. It comes back earlier when a host completes
+    /// something, and when nothing is left to happen.
+    pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
+        let mut at_once = 0;
+        loop {
+            let Some(event) = self.queue.peek() else {
+                return Halt::Idle;
+            };
+            if event.at > until {
+                self.now = self.now.max(until);
+                return Halt::Time;
+            }
+            at_once = if event.at > self.now { 0 } else { at_once + 1 };
+            if at_once > EVENTS_AT_ONCE_MAX {
+                return Halt::Stuck;
+            }
+            self.now = event.at;
+            self.events += 1;
+            if self.handle(event, observer) {
+                return Halt::Completion;
+            }
+        }
+    }
+
+    /// Handles the earliest event, which is still in the queue. Whether a host has completed something.
+    #[inline]
+    fn handle(&mut self, event: Event, observer: &mut impl Observer) -> bool {
+        let source = event.source.0;
+        if source & SWITCH != 0 {
+            self.queue.pop();
+            let switch = ((source & !SWITCH) >> TIMER_BITS) as usize;
+            let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
+            let node = &mut self.switches[switch];
+            node.switch
+                .expire(self.now, timer, &mut self.store, &mut self.outputs);
+            self.drain(switch, observer);
+            false
+        } else if source & HOST != 0 {
+            self.queue.pop();
+            self.wake_host((source & !HOST) as usize, observer)
+        } else {
+            self.arrive(source as usize, observer)
+        }
+    }
+
+    /// The frame at the head of a wire has arrived.
+    #[inline]
+    fn arrive(&mut self, index: usize, observer: &mut impl Observer) -> bool {
+        let (frame, next) = self.wires[index].take(self.now);
+        match next {
+            Some(at) => self.queue.replace(Event {
+                at,
+                source: Source(index as u32),
+            }),
+            None => drop(self.queue.pop()),
+        }
+        let Some(frame) = frame else { return false };
+        self.frame_hops += 1;
+        let to = self.wires[index].to;
+        observer.arrived(self.now, to, view(&self.store, frame));
+        match to {
+            End::Switch { switch, port } => {
+                self.arrive_at_switch(switch as usize, PortId(port), frame, observer);
+                false
+            }
+            End::Host(host) => self.arrive_at_host(host as usize, frame, observer),
+        }
+    }
+
+    #[inline]
+    fn arrive_at_switch(&mut self, switch: usize, port: PortId, frame: Handle, observer: &mut impl Observer) {
+        let frame_len = self.store.frame_len(frame);
+        let arrival = Arrival {
+            frame,
+            frame_len,
+            parsed: parse_prefix(self.store.prefix(frame), frame_len as usize),
+            received_at: self.now,
+        };
+        let node = &mut self.switches[switch];
+        let verdict = node
+            .switch
+            .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+        observer.decided(self.now, switch as u32, port, &verdict);
+        self.drain(switch, observer);
+    }
+
+    #[inline]
+    fn arrive_at_host(&mut self, host: usize, frame: Handle, observer: &mut impl Observer) -> bool {
+        let frame_len = self.store.frame_len(frame);
+        let bytes = self.store.prefix(frame);
+        let parsed = parse_prefix(bytes, frame_len as usize);
+        let node = &mut self.hosts[host];
+        node.host.receive(self.now, self.now.as_nanos(), bytes, &parsed);
+        self.store.release(frame);
+        self.serve_host(host, observer)
+    }
+
+    /// An event of a host: its own deadline, unless an earlier one has overtaken it.
+    fn wake_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
+        let node = &mut self.hosts[host];
+        if node.armed > self.now {
+            return false;
+        }
+        node.armed = Picos::NEVER;
+        self.serve_host(host, observer)
+    }
+
+    /// Lets a host send what it may, and asks when it wants to be called again.
+    fn serve_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
+        let node = &mut self.hosts[host];
+        let up = self.wires.get(node.wire as usize).is_some_and(|wire| wire.up);
+        if up {
+            let len = node.host.frame_len_max();
+            if self.buffer.len() < len {
+                self.buffer.resize(len, 0);
+            }
+            while let Some(len) =
+                self.hosts[host]
+                    .host
+                    .transmit(self.now, self.now.as_nanos(), &mut self.buffer)
+            {
+                let frame = self.store.insert(&self.buffer[..len]);
+                let node = &self.hosts[host];
+                let link = node.host.link();
+                let end = self.now + link.duration(link.wire_len(link.mac_len(len as u32)));
+                self.launch(node.wire, end, frame, observer);
+            }
+        }
+        let node = &mut self.hosts[host];
+        let at = node.host.next_deadline().max(self.now);
+        if up && at < node.armed {
+            node.armed = at;
+            self.queue.push(Event {
+                at,
+                source: Source(HOST | host as u32),
+            });
+        }
+        false
+    }
+
+    /// Takes what has come out of a switch.
+    #[inline]
+    fn drain(&mut self, switch: usize, observer: &mut impl Observer) {
+        self.pass_on(switch, observer);
+        if self.outputs.punts.is_empty() {
+            return;
+        }
+        self.serve_cpu(switch, observer);
+    }
+
+    #[inline]
+    fn pass_on(&mut self, switch: usize, observer: &mut impl Observer) {
+        for index in 0..self.outputs.deadlines.len() {
+            let deadline = self.outputs.deadlines[index];
+            self.queue.push(Event {
+                at: deadline.at,
+                source: Source(SWITCH | (switch as u32) << TIMER_BITS | deadline.timer.0),
+            });
+        }
+        self.outputs.deadlines.clear();
+        for index in 0..self.outputs.transmits.len() {
+            let departure = self.outputs.transmits[index];
+            let wire = self.switches[switch].wires[departure.port.index()];
+            self.launch(wire, departure.end, departure.frame, observer);
+        }
+        self.outputs.transmits.clear();
+    }
+
+    #[cold]
+    fn serve_cpu(&mut self, switch: usize, observer: &mut impl Observer) {
+        let mut cpu = std::mem::take(&mut self.switches[switch].cpu);
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let mut store = std::mem::take(&mut self.store);
+        cpu.take(&mut outputs);
+        let mut behind = Outputs::default();
+        // The CPU port answers through the switch, so the switch is outside of the fabric meanwhile.
+        let Fabric { switches, now, .. } = self;
+        cpu.serve(
+            *now,
+            &mut switches[switch].switch,
+            &mut outputs,
+            &mut store,
+            |outputs, _| {
+                behind.transmits.append(&mut outputs.transmits);
+                behind.deadlines.append(&mut outputs.deadlines);
+            },
+        );
+        (self.store, self.outputs) = (store, outputs);
+        self.outputs.transmits.append(&mut behind.transmits);
+        self.outputs.deadlines.append(&mut behind.deadlines);
+        self.switches[switch].cpu = cpu;
+        self.pass_on(switch, observer);
+    }
+
+    /// A frame begins to leave: it is on its wire, unless the link is down or takes it.
+    #[inline]
+    fn launch(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut impl Observer) {
+        let Some(wire) = self.wires.get_mut(index as usize).filter(|wire| wire.up) else {
+            // A port without a link: what leaves by it is nobody's.
+            self.store.release(frame);
+            return;
+        };
+        observer.departed(self.now, end, wire.from, view(&self.store, frame));
+        if !wire.faults.is_empty() {
+            match wire.faults.strike(&view(&self.store, frame)) {
+                Some(FaultAction::Drop) => {
+                    wire.lost_frames += 1;
+                    observer.struck(self.now, wire.from, view(&self.store, frame), true);
+                    self.store.release(frame);
+                    return;
+                }
+                Some(FaultAction::Corrupt) => {
+                    self.store.damage(frame);
+                    observer.struck(self.now, wire.from, view(&self.store, frame), false);
+                }
+                None => {}
+            }
+        }
+        if let Some(at) = wire.put(end, frame) {
+            self.queue.push(Event {
+                at,
+                source: Source(index),
+            });
+        }
+    }
+}
+
+/// What a script or a driver does to a fabric between two runs.
+impl Fabric {
+    /// Brings a link up or down, by its index in the plan. What is on a link that goes down is lost.
+    pub fn set_link(&mut self, link: usize, up: bool, observer: &mut impl Observer) {
+        for index in [2 * link, 2 * link + 1] {
+            let Some(wire) = self.wires.get_mut(index) else {
+                return;
+            };
+            wire.up = up;
+            if !up {
+                for frame in wire.clear() {
+                    self.store.release(frame);
+                }
+            }
+        }
+        observer.link_changed(self.now, link, up);
+        for index in [2 * link, 2 * link + 1] {
+            match self.wires[index].from {
+                End::Switch { switch, port } => {
+                    self.change_switch(switch as usize, observer, |switch, now, store, outputs| {
+                        switch.set_link(now, PortId(port), up, store, outputs)
+                    });
+                }
+                End::Host(host) => drop(self.serve_host(host as usize, observer)),
+            }
+        }
+    }
+
+    /// Changes a switch now, through one of its methods.
+    pub fn change_switch<R>(
+        &mut self,
+        switch: usize,
+        observer: &mut impl Observer,
+        change: impl FnOnce(&mut Switch, Picos, &mut FabricStore, &mut Outputs) -> R,
+    ) -> R {
+        let node = &mut self.switches[switch];
+        let result = change(&mut node.switch, self.now, &mut self.store, &mut self.outputs);
+        self.drain(switch, observer);
+        result
+    }
+
+    /// Changes a host now, and lets it send what it then may.
+    pub fn change_host<R>(
+        &mut self,
+        host: usize,
+        observer: &mut impl Observer,
+        change: impl FnOnce(&mut Host, Picos) -> R,
+    ) -> R {
+        let result = change(&mut self.hosts[host].host, self.now);
+        self.serve_host(host, observer);
+        result
+    }
+
+    /// Puts a frame on the wire out of `from` at once, as if a device there sent it beside its own traffic: pauses of a
+    /// misbehaving peer, bad frames. False if there is no link or it is down.
+    pub fn inject(&mut self, from: End, frame: &[u8], observer: &mut impl Observer) -> bool {
+        let Some(index) = self.wire_from(from).filter(|index| self.wires[*index].up) else {
+            return false;
+        };
+        let link = *self.wires[index].timing();
+        let end = self.now + link.duration(link.wire_len(link.mac_len(frame.len() as u32)));
+        let frame = self.store.insert(frame);
+        self.launch(index as u32, end, frame, observer);
+        true
+    }
+
+    /// Adds a fault to the wire out of `from`; false if there is none.
+    pub fn add_fault(&mut self, from: End, fault: Fault) -> bool {
+        let Some(index) = self.wire_from(from) else {
+            return false;
+        };
+        let seed = self.seed ^ (index as u64) << 32;
+        self.wires[index].faults.add(fault, seed);
+        true
+    }
+
+    /// Takes the faults of the wire out of `from` away.
+    pub fn clear_faults(&mut self, from: End) {
+        if let Some(index) = self.wire_from(from) {
+            self.wires[index].faults.clear();
+        }
+    }
+
+    fn wire_from(&self, from: End) -> Option<usize> {
+        self.wires.iter().position(|wire| wire.from == from)
+    }
+}
+
+/// What can be read between two runs.
+impl Fabric {
+    /// Model time: that of the latest event, or the time until which it ran.
+    pub fn now(&self) -> Picos {
+        self.now
+    }
+
+    /// When something happens next; `None`: never, by itself.
+    pub fn next_event(&self) -> Option<Picos> {
+        self.queue.peek().map(|event| event.at)
+    }
+
+    /// A switch, by its index in the plan.
+    pub fn switch(&self, switch: usize) -> &Switch {
+        &self.switches[switch].switch
+    }
+
+    /// What a switch was told to be.
+    pub fn switch_config(&self, switch: usize) -> &SwitchConfig {
+        &self.switches[switch].config
+    }
+
+    /// How many switches there are.
+    pub fn switch_count(&self) -> usize {
+        self.switches.len()
+    }
+
+    /// A host, by its index in the plan.
+    pub fn host(&self, host: usize) -> &Host {
+        &self.hosts[host].host
+    }
+
+    /// How many hosts there are.
+    pub fn host_count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Where the other end of `end`'s link is.
+    pub fn peer(&self, end: End) -> Option<End> {
+        self.wire_from(end).map(|index| self.wires[index].to)
+    }
+
+    /// Frames that a link lost, in both directions: it went down, or a fault took them.
+    pub fn lost_frames(&self, link: usize) -> u64 {
+        let wires = self.wires.get(2 * link..2 * link + 2).unwrap_or_default();
+        wires.iter().map(|wire| wire.lost_frames).sum()
+    }
+
+    /// Frames that have left their sender and not arrived yet.
+    pub fn frames_on_wires(&self) -> usize {
+        self.wires.iter().map(Wire::on_it).sum()
+    }
+
+    /// Frames anywhere: on wires and in switches.
+    pub fn frames_under_way(&self) -> usize {
+        self.store.in_use()
+    }
+
+    /// Most frames that were under way at once.
+    pub fn frames_under_way_max(&self) -> usize {
+        self.store.in_use_max()
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Events that are pending.
+    pub fn events_pending(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Frames that have arrived at the end of a link, counted at each link they passed.
+    pub fn frame_hops(&self) -> u64 {
+        self.frame_hops
+    }
+}
+
+#[inline]
+fn view(store: &FabricStore, frame: Handle) -> FrameView<'_> {
+    FrameView {
+        prefix: store.prefix(frame),
+        frame_len: store.frame_len(frame),
+        damaged: store.is_damaged(frame),
+    }
+}
+
+fn check_counts(plan: &FabricPlan) -> Result<(), PlanError> {
+    let ports_max = plan.switches.iter().map(|s| s.ports.len()).max().unwrap_or(0);
+    for (what, count, max) in [
+        ("switches", plan.switches.len(), SWITCHES_MAX),
+        ("hosts", plan.hosts.len(), HOSTS_MAX),
+        ("links", plan.links.len(), HOST as usize / 2),
+        // Four timers a port, and one of the switch itself.
+        ("ports at one switch", ports_max, (1 << TIMER_BITS) / 4 - 1),
+    ] {
+        if count > max {
+            return Err(PlanError::TooMany { what, count, max });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Virtual time: many switches, hosts and links under one event queue.
+//!
+//! The switches are those of `xoff_dataplane`, the hosts those of [`crate::host`]: what runs here is what forwards real frames,
+//! with a clock that only events advance. A [`Fabric`] is made from a [`FabricPlan`] and driven by [`Fabric::run`]; nothing in it
+//! reads a clock, sleeps or draws from anything but seeds of the plan, so the same plan and the same calls give the same
+//! events, whoever watches ([`Observer`]).
+//!
+//! The order of events is total: by time, then wires before timers of switches before hosts, each in the order of the plan.
+//!
+//! A frame begins to leave, occupies its wire for preamble, frame, FCS and gap, and has arrived when its last bit has:
+//! the gap behind it not counted, the link's delay added. Then the switch decides at once (store and forward), and its own
+//! pipeline latency passes before the frame can leave.
+
+mod engine;
+mod fault;
+mod observer;
+mod plan;
+mod queue;
+mod store;
+mod wire;
+
+pub use engine::{EVENTS_AT_ONCE_MAX, Fabric, Halt};
+pub use fault::{Fault, FaultAction, Selector};
+pub use observer::{FrameView, Observer};
+pub use plan::{End, FabricPlan, LinkPlan, PlanError};
+pub use store::FabricStore;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! Frames of a virtual run: their headers, and how long they are.
+//!
+//! A frame of a queue pair is its headers alone, in a slot of fixed size; what stands behind them is a length. Longer
+//! prefixes (frames of open-loop flows, whose payload is stamped, ARP, pings) lie beside the slots, whole.
+
+use xoff_dataplane::{Handle, Store};
+
+use crate::rdma::Telemetry;
+
+/// Octets of a slot: the longest headers of RoCEv2 (Ethernet, tag, IPv6, UDP, BTH, RETH: 94) behind room for a tag.
+const SLOT_BYTES: usize = 104;
+/// Where a frame begins in a fresh slot: a tag fits in front.
+const START: u8 = 8;
+/// Longest prefix that a slot stores.
+pub(super) const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    bytes: [u8; SLOT_BYTES],
+    /// Octets of the frame behind those that are stored.
+    beyond: u32,
+    /// Index of the prefix in `long`, if it is too long for a slot.
+    long: u32,
+    /// Index of what the frame has collected on its way.
+    telemetry: u32,
+    start: u8,
+    end: u8,
+    in_use: bool,
+    damaged: bool,
+}
+
+const FRESH: Slot = Slot {
+    bytes: [0; SLOT_BYTES],
+    beyond: 0,
+    long: NONE,
+    telemetry: NONE,
+    start: START,
+    end: START,
+    in_use: false,
+    damaged: false,
+};
+
+/// Things with numbers, used again when they are free.
+#[derive(Clone, Debug)]
+struct Slab<T> {
+    items: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    fn insert(&mut self, item: T) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.items[index as usize] = item;
+                index
+            }
+            None => {
+                self.items.push(item);
+                self.items.len() as u32 - 1
+            }
+        }
+    }
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab {
+            items: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+/// All frames of a fabric. It grows with the frames that are under way at once.
+#[derive(Clone, Debug, Default)]
+pub struct FabricStore {
+    slots: Slab<Slot>,
+    long: Slab<Vec<u8>>,
+    telemetry: Slab<Telemetry>,
+}
+
+impl FabricStore {
+    /// A slot for a frame that `write` puts at the front of the buffer it is given ([`PREFIX_MAX`] octets), returning how
+    /// many octets it stored and the length of the whole frame; `None` of it makes none.
+    #[inline]
+    pub(super) fn insert_with(
+        &mut self,
+        write: impl FnOnce(&mut [u8]) -> Option<(usize, u32)>,
+    ) -> Option<Handle> {
+        let index = self.take();
+        let slot = &mut self.slots.items[index as usize];
+        match write(&mut slot.bytes[usize::from(START)..]) {
+            Some((stored, frame_len)) => {
+                slot.end = START + stored as u8;
+                slot.beyond = frame_len - stored as u32;
+                Some(Handle(index))
+            }
+            None => {
+                self.release(Handle(index));
+                None
+            }
+        }
+    }
+
+    /// Stores a frame whole.
+    pub(super) fn insert(&mut self, frame: &[u8]) -> Handle {
+        let index = self.take();
+        self.set_prefix(index, frame);
+        Handle(index)
+    }
+
+    /// Whether its ICRC and FCS are right. A damaged frame is one that a link has damaged.
+    pub(super) fn is_damaged(&self, frame: Handle) -> bool {
+        self.slots.items[frame.0 as usize].damaged
+    }
+
+    pub(super) fn damage(&mut self, frame: Handle) {
+        self.slots.items[frame.0 as usize].damaged = true;
+    }
+
+    /// What a frame has collected on its way; `None` if it collects nothing.
+    pub(super) fn telemetry(&self, frame: Handle) -> Option<&Telemetry> {
+        self.telemetry
+            .items
+            .get(self.slots.items[frame.0 as usize].telemetry as usize)
+    }
+
+    pub(super) fn telemetry_mut(&mut self, frame: Handle) -> Option<&mut Telemetry> {
+        let index = self.slots.items[frame.0 as usize].telemetry;
+        self.telemetry.items.get_mut(index as usize)
+    }
+
+    /// Lets a frame collect telemetry, or carry what was collected.
+    pub(super) fn set_telemetry(&mut self, frame: Handle, telemetry: Telemetry) {
+        let index = self.telemetry.insert(telemetry);
+        self.slots.items[frame.0 as usize].telemetry = index;
+    }
+
+    /// Frames in the store.
+    pub fn in_use(&self) -> usize {
+        self.slots.items.len() - self.slots.free.len()
+    }
+
+    /// Most frames that were in it at once.
+    pub fn in_use_max(&self) -> usize {
+        self.slots.items.len()
+    }
+
+    fn take(&mut self) -> u32 {
+        let index = match self.slots.free.pop() {
+            Some(index) => {
+                let slot = &mut self.slots.items[index as usize];
+                (slot.beyond, slot.start, slot.end, slot.damaged) = (0, START, START, false);
+                index
+            }
+            None => {
+                self.slots.items.push(FRESH);
+                self.slots.items.len() as u32 - 1
+            }
+        };
+        self.slots.items[index as usize].in_use = true;
+        index
+    }
+
+    fn set_prefix(&mut self, index: u32, bytes: &[u8]) {
+        let slot = &mut self.slots.items[index as usize];
+        if bytes.len() <= PREFIX_MAX {
+            slot.end = START + bytes.len() as u8;
+            slot.bytes[usize::from(START)..usize::from(slot.end)].copy_from_slice(bytes);
+        } else {
+            slot.long = self.long.insert(bytes.to_vec());
+        }
+    }
+}
+
+impl Store for FabricStore {
+    #[inline]
+    fn prefix(&self, frame: Handle) -> &[u8] {
+        let slot = &self.slots.items[frame.0 as usize];
+        match slot.long {
+            NONE => &slot.bytes[usize::from(slot.start)..usize::from(slot.end)],
+            long => &self.long.items[long as usize],
+        }
+    }
+
+    #[inline]
+    fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
+        let slot = &mut self.slots.items[frame.0 as usize];
+        match slot.long {
+            NONE => &mut slot.bytes[usize::from(slot.start)..usize::from(slot.end)],
+            long => &mut self.long.items[long as usize],
+        }
+    }
+
+    #[inline]
+    fn frame_len(&self, frame: Handle) -> u32 {
+        let slot = &self.slots.items[frame.0 as usize];
+        match slot.long {
+            NONE => u32::from(slot.end - slot.start) + slot.beyond,
+            long => self.long.items[long as usize].len() as u32 + slot.beyond,
+        }
+    }
+
+    fn allocate(&mut self, len: usize) -> Option<Handle> {
+        let index = self.take();
+        if len <= PREFIX_MAX {
+            let slot = &mut self.slots.items[index as usize];
+            slot.end = START + len as u8;
+            slot.bytes[usize::from(START)..usize::from(slot.end)].fill(0);
+        } else {
+            self.slots.items[index as usize].long = self.long.insert(vec![0; len]);
+        }
+        Some(Handle(index))
+    }
+
+    /// A copy stores all that the frame stores: there is nothing that would be shared.
+    fn copy(&mut self, frame: Handle, _prefix_len: usize) -> Option<Handle> {
+        let index = self.take();
+        let source = self.slots.items[frame.0 as usize];
+        let (long, telemetry) = (source.long, source.telemetry);
+        self.slots.items[index as usize] = Slot {
+            long: NONE,
+            telemetry: NONE,
+            ..source
+        };
+        if long != NONE {
+            let bytes = self.long.items[long as usize].clone();
+            self.slots.items[index as usize].long = self.long.insert(bytes);
+        }
+        if telemetry != NONE {
+            let telemetry = self.telemetry.items[telemetry as usize];
+            self.set_telemetry(Handle(index), telemetry);
+        }
+        Some(Handle(index))
+    }
+
+    fn push_front(&mut self, frame: Handle, len: usize) {
+        let slot = &mut self.slots.items[frame.0 as usize];
+        if slot.long == NONE && len <= usize::from(slot.start) {
+            slot.start -= len as u8;
+            let start = usize::from(slot.start);
+            slot.bytes[start..start + len].fill(0);
+            return;
+        }
+        let mut bytes = vec![0; len];
+        bytes.extend_from_slice(self.prefix(frame));
+        match self.slots.items[frame.0 as usize].long {
+            NONE => self.slots.items[frame.0 as usize].long = self.long.insert(bytes),
+            long => self.long.items[long as usize] = bytes,
+        }
+    }
+
+    fn pull_front(&mut self, frame: Handle, len: usize) {
+        let slot = &mut self.slots.items[frame.0 as usize];
+        match slot.long {
+            NONE => slot.start += len as u8,
+            long => drop(self.long.items[long as usize].drain(..len)),
+        }
+    }
+
+    fn release(&mut self, frame: Handle) {
+        let slot = &mut self.slots.items[frame.0 as usize];
+        assert!(slot.in_use, "frame {} released twice", frame.0);
+        slot.in_use = false;
+        let long = std::mem::replace(&mut slot.long, NONE);
+        let telemetry = std::mem::replace(&mut slot.telemetry, NONE);
+        if long != NONE {
+            self.long.items[long as usize] = Vec::new();
+            self.long.free.push(long);
+        }
+        if telemetry != NONE {
+            self.telemetry.free.push(telemetry);
+        }
+        self.slots.free.push(frame.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_have_a_length_behind_them() {
+        let mut store = FabricStore::default();
+        let frame = store
+            .insert_with(|bytes| {
+                bytes[..70].fill(7);
+                Some((70, 1_098))
+            })
+            .unwrap();
+        assert_eq!((store.prefix(frame).len(), store.frame_len(frame)), (70, 1_098));
+        store.push_front(frame, 4);
+        store.prefix_mut(frame)[0] = 1;
+        let copy = store.copy(frame, 16).unwrap();
+        store.pull_front(frame, 4);
+        assert_eq!((store.prefix(frame)[0], store.frame_len(frame)), (7, 1_098));
+        assert_eq!((store.prefix(copy)[0], store.frame_len(copy)), (1, 1_102));
+        store.release(frame);
+        store.release(copy);
+        assert_eq!((store.in_use(), store.in_use_max()), (0, 2));
+    }
+
+    #[test]
+    fn long_frames_are_whole_and_give_their_memory_back() {
+        let mut store = FabricStore::default();
+        let bytes: Vec<u8> = (0..=255).cycle().take(1_082).collect();
+        let frame = store.insert(&bytes);
+        let mut telemetry = Telemetry::default();
+        telemetry.push(Default::default());
+        store.set_telemetry(frame, telemetry);
+        store.push_front(frame, 4);
+        let copy = store.copy(frame, 16).unwrap();
+        store.release(frame);
+        assert_eq!(store.prefix(copy)[4..], bytes);
+        assert_eq!(store.telemetry(copy).map(|t| t.hops().len()), Some(1));
+        store.pull_front(copy, 4);
+        assert_eq!(store.frame_len(copy), 1_082);
+        store.release(copy);
+        let again = store.insert(&bytes[..40]);
+        assert!(store.telemetry(again).is_none() && !store.is_damaged(again));
+        assert_eq!(store.in_use_max(), 2);
+    }
+}

@@ -1,0 +1,89 @@
+//! Wires: one direction of a link each, with what is on it.
+
+use std::collections::VecDeque;
+
+use xoff_dataplane::{Handle, LinkTiming, Picos};
+
+use super::fault::Faults;
+use super::plan::End;
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(super) struct Wire {
+    /// Where it leads.
+    pub(super) to: End,
+    /// Where it comes from.
+    pub(super) from: End,
+    delay: Picos,
+    /// Speed and framing of the sender.
+    timing: LinkTiming,
+    pub(super) up: bool,
+    /// Frames under way and when their last bit arrives, in order.
+    frames: VecDeque<(Picos, Handle)>,
+    pub(super) faults: Faults,
+    /// Frames that a link that went down, or a fault, took.
+    pub(super) lost_frames: u64,
+}
+
+impl Wire {
+    pub(super) fn new(from: End, to: End, delay: Picos, timing: LinkTiming) -> Wire {
+        Wire {
+            to,
+            from,
+            delay,
+            timing,
+            up: true,
+            frames: VecDeque::new(),
+            faults: Faults::default(),
+            lost_frames: 0,
+        }
+    }
+
+    /// Puts a frame on the wire whose transmission occupies it until `end`, the gap behind the frame included. The time of the
+    /// next arrival, if that is this frame.
+    #[inline]
+    pub(super) fn put(&mut self, end: Picos, frame: Handle) -> Option<Picos> {
+        let last_bit = end.since(self.timing.gap()).saturating_add(self.delay);
+        // A link that has become faster or shorter overtakes nothing.
+        let at = self
+            .frames
+            .back()
+            .map_or(last_bit, |(before, _)| last_bit.max(*before));
+        self.frames.push_back((at, frame));
+        (self.frames.len() == 1).then_some(at)
+    }
+
+    /// Takes the frame that arrives at `now`; and the time of the one behind it.
+    #[inline]
+    pub(super) fn take(&mut self, now: Picos) -> (Option<Handle>, Option<Picos>) {
+        match self.frames.front() {
+            Some((at, _)) if *at <= now => {}
+            // The event of a frame that went with its link.
+            _ => return (None, None),
+        }
+        let frame = self.frames.pop_front().map(|(_, frame)| frame);
+        (frame, self.frames.front().map(|(at, _)| *at))
+    }
+
+    /// Takes all frames off the wire: the link is down.
+    pub(super) fn clear(&mut self) -> impl Iterator<Item = Handle> {
+        self.lost_frames += self.frames.len() as u64;
+        self.frames.drain(..).map(|(_, frame)| frame)
+    }
+
+    pub(super) fn on_it(&self) -> usize {
+        self.frames.len()
+    }
+
+    pub(super) fn set_timing(&mut self, timing: LinkTiming) {
+        self.timing = timing;
+    }
+
+    pub(super) fn timing(&self) -> &LinkTiming {
+        &self.timing
+    }
+
+    pub(super) fn delay(&self) -> Picos {
+        self.delay
+    }
+}
