@@ -275,7 +275,8 @@ impl Host {
     ///
     /// A frame that is returned counts as sent. `buf` must hold [`Host::frame_len_max`] bytes; what does not fit is not sent.
     pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
-        self.emit(now, wall_ns, buf, Depth::Whole).map(|emitted| emitted.frame_len)
+        self.emit(now, wall_ns, buf, Depth::Whole)
+            .map(|emitted| emitted.frame_len)
     }
 
     /// As [`Host::transmit`], in virtual time: of frames of queue pairs the headers alone are written.

@@ -2,19 +2,20 @@
 
 use std::net::IpAddr;
 
+use xoff_dataplane::Picos;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::parse::{Parsed, Payload};
 use xoff_dataplane::wire::{
-    Addresses, Aeth, Bth, BthFields, Cnp, Ecn, Extension, IPV4_LEN, IPV6_LEN, Opcode, Path, ROCE_UDP_PORT, RocePacket,
-    UDP_LEN, bth, cnp, icrc,
+    Addresses, Bth, BthFields, Cnp, Ecn, Extension, IPV4_LEN, IPV6_LEN, Opcode, Path, ROCE_UDP_PORT,
+    RocePacket, UDP_LEN, bth, cnp, icrc,
 };
-use xoff_dataplane::{LinkTiming, Picos};
 
 use super::config::{FixedLengths, HostConfig};
 use super::requester::PATTERN;
 use crate::rdma::congestion::CongestionControl;
 use crate::rdma::{
-    Arrival, Completion, Counters, Endpoint, Header, Outgoing, Packet, PostError, QpConfig, QpIndex, Telemetry, WorkRequest,
+    Arrival, Completion, Counters, Endpoint, Header, Outgoing, Packet, PostError, QpConfig, QpIndex,
+    Telemetry, WorkRequest,
 };
 
 /// A queue pair, and the way to its peer.
@@ -168,7 +169,11 @@ impl QueuePairs {
 
     /// A next hop has said its link address.
     pub(super) fn resolve(&mut self, ip: IpAddr, mac: [u8; 6]) {
-        for way in self.ways.iter_mut().filter(|way| way.next_hop == ip && !way.resolved) {
+        for way in self
+            .ways
+            .iter_mut()
+            .filter(|way| way.next_hop == ip && !way.resolved)
+        {
             way.path.dst_mac = mac;
             way.resolved = true;
         }
@@ -272,7 +277,13 @@ impl QueuePairs {
         })
     }
 
-    fn emit_headers(&self, way: &Way, packet: &Packet, payload_len: usize, buf: &mut [u8]) -> Option<(usize, usize)> {
+    fn emit_headers(
+        &self,
+        way: &Way,
+        packet: &Packet,
+        payload_len: usize,
+        buf: &mut [u8],
+    ) -> Option<(usize, usize)> {
         let path = way.path_of(packet.opcode);
         with_headers(packet, &path, |roce| {
             let own = roce.frame_len(payload_len);

@@ -178,6 +178,12 @@ impl Endpoint {
         self.shared.completions.drain(..)
     }
 
+    /// Whether [`completions`](Endpoint::completions) has something.
+    #[inline]
+    pub fn has_completions(&self) -> bool {
+        !self.shared.completions.is_empty()
+    }
+
     /// Gives back the box of an [`Outgoing`], so that the next acknowledgement need not allocate one.
     pub fn recycle(&mut self, telemetry: Box<Telemetry>) {
         if self.shared.spare.len() < SPARE_MAX {

@@ -279,7 +279,12 @@ impl RocePacket<'_> {
         frame_len: usize,
     ) -> Result<usize, BuildError> {
         let kinds = self.bth.opcode.extensions();
-        if !self.extensions.iter().map(Extension::kind).eq(kinds.iter().copied()) {
+        if !self
+            .extensions
+            .iter()
+            .map(Extension::kind)
+            .eq(kinds.iter().copied())
+        {
             return Err(BuildError::Extensions {
                 opcode: self.bth.opcode,
             });
