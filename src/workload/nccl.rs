@@ -13,6 +13,11 @@ use super::results::{CollectiveResults, JobResults, SizeResults};
 const JSON_VERSION: u32 = 2;
 /// Bytes of an element: all is counted in `float`.
 const ELEMENT_BYTES: u64 = 4;
+/// The line above the titles, with single iterations.
+const OVER_ITERATIONS: &str = concat!(
+    "              out-of-place (+ per-iteration)                    ",
+    "            in-place (+ per-iteration)"
+);
 
 /// A collective job and what is printed around its results.
 #[derive(Clone, Debug)]
@@ -125,26 +130,17 @@ impl NcclRun<'_> {
             }
             if first { line } else { format!("{line} ") }
         };
-        let wide = |text: &str| {
-            if self.per_iteration {
-                format!("{text:^65}")
-            } else {
-                format!("{text:^33}")
-            }
-        };
         let head = |cells: [&str; 5]| {
             format!(
                 "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}",
                 cells[0], cells[1], cells[2], cells[3], cells[4]
             )
         };
-        let note = if self.per_iteration {
-            " (+ per-iteration)"
-        } else {
-            ""
+        let over = match self.per_iteration {
+            true => OVER_ITERATIONS,
+            false => "           out-of-place                       in-place          ",
         };
-        let (out, inside) = (format!("out-of-place{note}"), format!("in-place{note}"));
-        writeln!(text, "{}{}{}", head([""; 5]), wide(&out), wide(&inside))?;
+        writeln!(text, "{}{over}", head([""; 5]))?;
         let names = [
             "time", "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%",
         ];
