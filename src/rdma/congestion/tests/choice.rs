@@ -194,3 +194,41 @@ fn values_are_read_as_a_lab_file_has_them() {
     };
     assert!(choice.factory().is_ok());
 }
+
+#[test]
+fn the_documentation_has_every_parameter_with_its_range_and_every_preset() {
+    const TEXT: &str = include_str!("../../../../docs/congestion-control.md");
+    fn check<P: ParameterSet>() {
+        let section = TEXT
+            .split("\n## ")
+            .find(|section| section.lines().next() == Some(P::ALGORITHM))
+            .unwrap();
+        for field in P::FIELDS {
+            let (min, max) = field.range();
+            let row = format!("| `{}` | {min} to {max}", field.name());
+            let flag = format!("| `{}` | true, false", field.name());
+            assert!(
+                section.contains(&row) || section.contains(&flag),
+                "{}: {row}",
+                P::ALGORITHM
+            );
+        }
+        for preset in P::PRESETS {
+            assert!(
+                section.contains(&format!("`{}`", preset.name)),
+                "{} {}",
+                P::ALGORITHM,
+                preset.name
+            );
+        }
+        let rows = section.lines().filter(|line| line.starts_with("| `")).count();
+        assert_eq!(rows, P::FIELDS.len(), "{}", P::ALGORITHM);
+    }
+    check::<ConstantParameters>();
+    check::<DcqcnParameters>();
+    check::<DcqcnNicParameters>();
+    check::<DctcpParameters>();
+    check::<TimelyParameters>();
+    check::<HpccParameters>();
+    check::<SwiftParameters>();
+}
