@@ -8,9 +8,9 @@ use xoff_dataplane::Picos;
 use super::super::{Ack, Choice, CongestionControl, Context, Feedback};
 use crate::rdma::{HopTelemetry, Telemetry};
 
-/// Without queueing.
+/// Round trip without queueing, unless a link says otherwise.
 pub(super) const RTT: Picos = Picos::from_micros(10);
-/// All payload.
+/// Length of packets, unless a link says otherwise; all of it is payload.
 pub(super) const PACKET_BYTES: u64 = 1000;
 /// How the shared link marks, by the bytes that remain behind the departing packet.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +25,24 @@ pub(super) enum Marking {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) line_bps: u64,
+    pub(super) rtt: Picos,
+    pub(super) packet_bytes: u64,
     pub(super) marking: Marking,
 }
 
 impl Link {
+    /// With [`RTT`] and [`PACKET_BYTES`].
+    pub(super) fn new(line_bps: u64, marking: Marking) -> Link {
+        Link {
+            line_bps,
+            rtt: RTT,
+            packet_bytes: PACKET_BYTES,
+            marking,
+        }
+    }
+
     fn packet_time(&self) -> Picos {
-        Picos(PACKET_BYTES * 8_000_000_000_000 / self.line_bps)
+        Picos(self.packet_bytes * 8_000_000_000_000 / self.line_bps)
     }
 }
 
@@ -44,6 +56,8 @@ pub(super) struct Outcome {
     pub(super) queue_mean: f64,
     /// Longest queue, bytes.
     pub(super) queue_max: u64,
+    /// When each flow's last packet was acknowledged, at any time.
+    pub(super) finished: Vec<Picos>,
 }
 
 impl Outcome {
@@ -73,8 +87,11 @@ struct Flow {
     control: Box<dyn CongestionControl>,
     due: Picos,
     send_scheduled: bool,
+    /// Bytes not yet sent.
+    left: u64,
     sent: u64,
     acked: u64,
+    finished: Picos,
     /// Sending time, mark and telemetry of packets whose acknowledgement is on its way.
     answers: VecDeque<(Picos, bool, Telemetry)>,
     last_notification: Option<Picos>,
@@ -101,12 +118,23 @@ struct Network {
     queue_max: u64,
 }
 
-/// Runs flows of one choice, which start at these times, for `length`.
+/// Runs flows of one choice, which start at these times and send for all of `length`.
 pub(super) fn run(choice: &Choice, link: Link, starts: &[Picos], length: Picos) -> Outcome {
+    run_messages(choice, link, starts, u64::MAX, length)
+}
+
+/// Runs flows of so many bytes, whole packets.
+pub(super) fn run_messages(
+    choice: &Choice,
+    link: Link,
+    starts: &[Picos],
+    bytes: u64,
+    length: Picos,
+) -> Outcome {
     let context = Context {
         line_rate_bps: link.line_bps,
-        base_rtt: RTT,
-        packet_bytes: PACKET_BYTES as u32,
+        base_rtt: link.rtt,
+        packet_bytes: link.packet_bytes as u32,
         seed: 1,
     };
     let factory = choice.factory().unwrap();
@@ -115,8 +143,10 @@ pub(super) fn run(choice: &Choice, link: Link, starts: &[Picos], length: Picos) 
         control: factory.make(&context),
         due: *start,
         send_scheduled: false,
+        left: bytes,
         sent: 0,
         acked: 0,
+        finished: Picos::NEVER,
         answers: VecDeque::new(),
         last_notification: None,
         deadline: Picos::NEVER,
@@ -155,6 +185,7 @@ pub(super) fn run(choice: &Choice, link: Link, starts: &[Picos], length: Picos) 
         goodput_bps: network.flows.iter().map(bps).collect(),
         queue_mean: network.queue_area / (length - half).0 as f64,
         queue_max: network.queue_max,
+        finished: network.flows.iter().map(|flow| flow.finished).collect(),
     }
 }
 
@@ -216,6 +247,9 @@ impl Network {
         let packet_time = self.link.packet_time();
         let sender = &mut self.flows[flow];
         sender.send_scheduled = false;
+        if sender.left == 0 {
+            return;
+        }
         if sender
             .control
             .window_bytes()
@@ -224,9 +258,10 @@ impl Network {
             // An acknowledgement comes back here.
             return;
         }
-        sender.sent += PACKET_BYTES;
-        sender.control.sent(now, PACKET_BYTES as u32);
-        let gap = PACKET_BYTES as f64 * 8e12 / sender.control.rate_bps() as f64;
+        sender.left -= self.link.packet_bytes;
+        sender.sent += self.link.packet_bytes;
+        sender.control.sent(now, self.link.packet_bytes as u32);
+        let gap = self.link.packet_bytes as f64 * 8e12 / sender.control.rate_bps() as f64;
         // Lateness is made up for, within a packet's time.
         sender.due = sender
             .due
@@ -246,8 +281,8 @@ impl Network {
         let Some((flow, sent_at)) = self.queue.pop_front() else {
             return;
         };
-        let queue_bytes = self.queue.len() as u64 * PACKET_BYTES;
-        self.tx_bytes += PACKET_BYTES;
+        let queue_bytes = self.queue.len() as u64 * self.link.packet_bytes;
+        self.tx_bytes += self.link.packet_bytes;
         let mut telemetry = Telemetry::default();
         telemetry.push(HopTelemetry {
             at: self.now,
@@ -268,7 +303,7 @@ impl Network {
         let Some((flow, sent_at, marked, telemetry)) = self.departing.take() else {
             return;
         };
-        let back = self.now.saturating_add(RTT - self.link.packet_time());
+        let back = self.now.saturating_add(self.link.rtt - self.link.packet_time());
         let receiver = &mut self.flows[flow];
         let echoed = marked && self.feedback == Feedback::AckEcho;
         receiver.answers.push_back((sent_at, echoed, telemetry));
@@ -283,7 +318,7 @@ impl Network {
             }
         }
         if self.now > self.half {
-            receiver.delivered += PACKET_BYTES;
+            receiver.delivered += self.link.packet_bytes;
         }
         if notify {
             self.schedule(back, Event::Notification, flow);
@@ -310,9 +345,12 @@ impl Network {
     fn acknowledge(&mut self, flow: usize) {
         let sender = &mut self.flows[flow];
         let (sent_at, marked, telemetry) = sender.answers.pop_front().unwrap();
-        sender.acked += PACKET_BYTES;
+        sender.acked += self.link.packet_bytes;
+        if sender.left == 0 && sender.acked == sender.sent {
+            sender.finished = self.now;
+        }
         let ack = Ack {
-            acked_bytes: PACKET_BYTES,
+            acked_bytes: self.link.packet_bytes,
             inflight_bytes: sender.sent - sender.acked,
             acked_total: sender.acked,
             sent_total: sender.sent,
@@ -329,7 +367,7 @@ impl Network {
         if self.now <= self.half {
             return;
         }
-        let bytes = self.queue.len() as u64 * PACKET_BYTES;
+        let bytes = self.queue.len() as u64 * self.link.packet_bytes;
         self.queue_area += bytes as f64 * (self.now - self.queue_since).0 as f64;
         self.queue_since = self.now;
         self.queue_max = self.queue_max.max(bytes);
