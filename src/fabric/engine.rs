@@ -2,7 +2,7 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::parse::parse_prefix;
-use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
+use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 
 use super::fault::{Fault, FaultAction};
 use super::observer::{FrameView, Observer};
@@ -71,6 +71,7 @@ pub struct Fabric {
     buffer: Vec<u8>,
     events: u64,
     frame_hops: u64,
+    moves: u64,
     seed: u64,
 }
 
@@ -93,6 +94,7 @@ impl Fabric {
             buffer: Vec::new(),
             events: 0,
             frame_hops: 0,
+            moves: 0,
             seed,
         };
         for config in plan.switches {
@@ -181,6 +183,14 @@ impl Fabric {
         }
     }
 
+    /// Lets time pass to `until` where nothing happens before.
+    pub(super) fn skip_to(&mut self, until: Picos) {
+        debug_assert!(self.next_event().is_none_or(|at| at >= until));
+        if until != Picos::NEVER {
+            self.now = self.now.max(until);
+        }
+    }
+
     /// Handles the earliest event, which is still in the queue. Whether a host has completed something.
     #[inline]
     fn handle(&mut self, event: Event, observer: &mut impl Observer) -> bool {
@@ -239,6 +249,7 @@ impl Fabric {
         let verdict = node
             .switch
             .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+        self.moves += u64::from(!matches!(verdict, Verdict::Control));
         observer.decided(self.now, switch as u32, port, &verdict);
         self.drain(switch, observer);
     }
@@ -554,6 +565,16 @@ impl Fabric {
     /// Most frames that were under way at once.
     pub fn frames_under_way_max(&self) -> usize {
         self.store.in_use_max()
+    }
+
+    /// Frames that switches have decided on, MAC control frames not counted: whether anything moves.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Frames in the queues of switches.
+    pub fn frames_queued(&self) -> usize {
+        self.switches.iter().map(|node| node.switch.frames_queued()).sum()
     }
 
     /// Events handled so far.

@@ -272,6 +272,11 @@ impl Workload {
         &self.connections
     }
 
+    /// How the messages of a job are carried, by its index.
+    pub fn job_verb(&self, job: usize) -> Verb {
+        self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)
+    }
+
     /// Starts all jobs, each at its time from `now` on. A second call does nothing.
     pub fn start(&mut self, now: Picos, out: &mut Vec<Post>) {
         if std::mem::replace(&mut self.started, true) {
