@@ -169,8 +169,9 @@ impl Job {
 
 /// Jobs, and how far they are.
 ///
-/// Call [`Workload::start`] once, then [`Workload::advance`] when [`Workload::next_start`] has come, and the two reports
-/// for each message. Each call adds the messages that are to be posted now. Times must not fall from call to call.
+/// Call [`Workload::start`] once, then [`Workload::advance`] when [`Workload::next_start`] has come, and the two
+/// reports for each message. Each call adds the messages that are to be posted now. Times must not fall from call to
+/// call.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) jobs: Vec<Job>,
@@ -184,8 +185,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Checks a specification and makes its connections. `line_rate_bps` is the speed of a host's link in bits per second,
-    /// 0 if there is no such host; it matters for offered loads and rooflines.
+    /// Checks a specification and makes its connections. `line_rate_bps` is the speed of a host's link in bits per
+    /// second, 0 if there is no such host; it matters for offered loads and rooflines.
     ///
     /// # Errors
     ///
