@@ -98,7 +98,7 @@ impl Context<'_> {
             });
         }
         self.counts.posted_messages += 1;
-        self.counts.posted_bytes += bytes;
+        self.counts.posted_bytes = self.counts.posted_bytes.saturating_add(bytes);
         let message = self.queues.messages.insert(Message {
             job: self.job,
             connection,
@@ -326,7 +326,7 @@ impl Workload {
         let copy = *under_way;
         let job = &mut self.jobs[copy.job as usize];
         job.counts.received_messages += 1;
-        job.counts.received_bytes += copy.bytes;
+        job.counts.received_bytes = job.counts.received_bytes.saturating_add(copy.bytes);
         job.counts.last_received = now;
         if let Some(record) = job.counts.records.get_mut(copy.record as usize) {
             record.received = now;

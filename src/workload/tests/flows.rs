@@ -304,3 +304,34 @@ fn same_jobs_and_seed_give_the_same_run() {
     assert!(spans(&read) == spans(&first.2) && read.flows.len() == 480);
     assert!(read.jobs[0].iterations == first.2.jobs[0].iterations);
 }
+
+#[test]
+fn sizes_beyond_all_reason_are_counted_as_far_as_numbers_go() {
+    let list = (0..3).map(|n| FlowSpec::once(1, 2, u64::MAX, Picos(n))).collect();
+    let ring = Collective::new(Algorithm::RingAllReduce, vec![3, 4, 5], u64::MAX);
+    let tree = Collective::new(Algorithm::TreeAllReduce, vec![3, 4, 5], u64::MAX);
+    let kinds = [
+        JobKind::Flows(list),
+        JobKind::Collective(ring),
+        JobKind::Collective(tree),
+    ];
+    let jobs = kinds.map(|kind| JobSpec::new("huge", kind)).into();
+    let mut workload = Workload::new(&Spec { jobs }, 0, &rate).unwrap();
+    let mut out = Vec::new();
+    workload.start(Picos::ZERO, &mut out);
+    workload.advance(Picos(5), &mut out);
+    let mut at = 0;
+    while let Some(post) = out.get(at).copied() {
+        at += 1;
+        workload.received(Picos(10), post.message, &mut out);
+        workload.acknowledged(Picos(10), post.message, &mut out);
+    }
+    assert!(workload.is_finished());
+    let results = workload.results(&|_, _, _, _| Picos::NEVER);
+    assert!(
+        results
+            .jobs
+            .iter()
+            .all(|job| job.received_bytes == u64::MAX && job.finished)
+    );
+}
