@@ -69,6 +69,15 @@ pub struct Switch {
     found: Vec<NeighbourId>,
 }
 
+/// How busy a port is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortLoad {
+    /// Bytes (`mac_len`) whose transmission has started, since the start of the switch.
+    pub tx_bytes: u64,
+    /// Bytes that wait in its queues.
+    pub queued_bytes: u64,
+}
+
 /// Why a configuration cannot be applied to a running switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
@@ -296,6 +305,38 @@ impl Switch {
         counters.tx_pause_ps = state.generator.asked_ps(now);
         counters.pfc_on2off_rx = *state.receiver.on_to_off();
         counters
+    }
+
+    /// How busy a port is.
+    pub fn load(&self, port: PortId) -> PortLoad {
+        let base = port.index() * PRIORITIES;
+        PortLoad {
+            tx_bytes: self.ports[port.index()].counters.tx_bytes,
+            queued_bytes: (base..base + PRIORITIES)
+                .map(|queue| self.frames.queued_bytes(queue))
+                .sum(),
+        }
+    }
+
+    /// The priority groups whose frames wait in a queue, each once, in the order of their first frames. It walks the queue.
+    pub fn groups_in(&self, queue: QueueId) -> Vec<PgId> {
+        let mut groups = Vec::new();
+        for group in self.frames.groups_in(queue.index()) {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
+    }
+
+    /// The priority that a port's peer would be told of for the congestion of priority group `pg`, and those that stop queue
+    /// `queue`, as bits: how pauses travel.
+    pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
+        let state = &self.ports[port.index()];
+        let stops = bits(0xff)
+            .filter(|&p| state.pfc.priority_to_queue[p] == queue)
+            .fold(0, |mask, p| mask | 1 << p);
+        (state.signalling(pg), stops)
     }
 
     /// Time by which departures of a port started later than the model asked, because the driver was late.
