@@ -27,10 +27,12 @@ mod play;
 mod problem;
 mod registry;
 mod resolve;
+mod routes;
 mod run;
 mod stage;
 mod status;
 mod supervisor;
+mod template;
 pub(crate) mod units;
 mod wire;
 

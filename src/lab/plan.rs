@@ -12,6 +12,15 @@ pub const SPEED_MBPS_DEFAULT: u32 = 1000;
 /// MTU of a link's veth where the lab file has none, in bytes: RoCE's 4096 and jumbo frames fit.
 pub const MTU_DEFAULT: u32 = 9216;
 
+/// What makes time go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeMode {
+    /// The wall clock: namespaces, cables and kernels of this machine.
+    RealTime,
+    /// Events alone: everything is a model, see [`crate::fabric`].
+    Virtual,
+}
+
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabPlan {
@@ -21,7 +30,7 @@ pub struct LabPlan {
     pub switches: Vec<SwitchPlan>,
     /// Hosts in the order of the file.
     pub hosts: Vec<HostPlan>,
-    /// Cables. Every port of a switch is used at most once, every host has exactly one.
+    /// Links. Every port of a switch is used at most once, every host has exactly one.
     pub links: Vec<LinkPlan>,
     /// What the hosts send.
     pub workload: WorkloadPlan,
@@ -74,6 +83,8 @@ pub struct HostPlan {
     pub ipv6_prefix: u8,
     /// Routers of a model host, at most one for each family; those of a plain one are among its routes.
     pub gateways: Vec<IpAddr>,
+    /// Hardware address of its IPv4 gateway, where the lab gave it one: it need not be asked for.
+    pub gateway_mac: Option<[u8; 6]>,
     /// What it is.
     pub kind: HostKind,
     /// What is special about the NIC of a model host.
@@ -149,9 +160,11 @@ pub struct NicPlan {
     pub pfc_honoured: Option<u8>,
 }
 
-/// A cable.
+/// A link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPlan {
+    /// Its name, unique in the lab: that of the file, or its ends as there, `h1:eth0--sw1:Ethernet0`.
+    pub name: String,
     /// Index of the switch in [`LabPlan::switches`].
     pub switch: usize,
     /// Name of the port there, such as `Ethernet0`.
@@ -161,19 +174,39 @@ pub struct LinkPlan {
     /// Speed in Mb/s, if the lab file says one. Otherwise the configuration of the port decides, and where
     /// that says nothing either, [`SPEED_MBPS_DEFAULT`].
     pub speed_mbps: Option<u32>,
+    /// How long a bit is under way, in nanoseconds; zero in real time.
+    pub delay_ns: u64,
     /// MTU of the interfaces, in bytes.
     pub mtu: u32,
     /// Where the link is in the lab file, `FILE:LINE`, for messages.
     pub source: String,
 }
 
-/// The end of a cable that is not a switch's.
+/// The other end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FarEnd {
     /// A host: index in [`LabPlan::hosts`].
     Host(usize),
+    /// A port of another switch, in virtual time.
+    Switch {
+        /// Index of the switch in [`LabPlan::switches`].
+        switch: usize,
+        /// Name of the port there.
+        port: String,
+    },
     /// An existing network device of this machine, which becomes the switch's port.
     External(String),
+}
+
+impl LinkPlan {
+    /// The port of a switch that the link is in, if it is one of its ends.
+    pub fn port_at(&self, of: usize) -> Option<&str> {
+        match &self.far {
+            _ if self.switch == of => Some(&self.port),
+            FarEnd::Switch { switch, port } if *switch == of => Some(port),
+            _ => None,
+        }
+    }
 }
 
 /// What is sent, and for how long.
@@ -280,7 +313,7 @@ impl LabPlan {
     pub fn external_devices(&self) -> impl Iterator<Item = &str> {
         self.links.iter().filter_map(|link| match &link.far {
             FarEnd::External(device) => Some(device.as_str()),
-            FarEnd::Host(_) => None,
+            FarEnd::Host(_) | FarEnd::Switch { .. } => None,
         })
     }
 }

@@ -7,7 +7,7 @@ use serde_saphyr::{Location, Spanned};
 use super::super::file::{Flow, Workload};
 use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, RatePlan, WorkloadPlan};
 use super::super::units;
-use super::Resolver;
+use super::{NodeIndex, Resolver, listed};
 
 /// Time for the switch to empty itself after the senders have stopped.
 const DRAIN_NS: u64 = 500_000_000;
@@ -126,6 +126,7 @@ impl Resolver<'_> {
                     "choose another receiver",
                 );
             }
+            self.reachable(from, to, at);
             for host in [Some(from), to].into_iter().flatten() {
                 self.fits(
                     frame_len,
@@ -149,8 +150,11 @@ impl Resolver<'_> {
     }
 
     fn flow_end(&mut self, name: &str, at: Location) -> Option<usize> {
-        let host = self.hosts.iter().position(|host| host == name);
-        let is_model = self.models.iter().any(|model| model == name);
+        let host = match self.nodes.get(name) {
+            Some(&NodeIndex::Host(host)) => Some(host),
+            _ => None,
+        };
+        let is_model = host.is_some() && self.models.iter().any(|model| model == name);
         if !is_model {
             let what = match host {
                 None => format!("no host is called \"{name}\""),
@@ -160,11 +164,22 @@ impl Resolver<'_> {
             };
             let fix = match self.models.as_slice() {
                 [] => "add nodes of kind model".to_owned(),
-                models => format!("the model hosts are {}", models.join(", ")),
+                models => format!("the model hosts are {}", listed(models)),
             };
             self.wrong(at, what, fix);
         }
         host.filter(|_| is_model)
+    }
+
+    /// Where routes are made, there may be none.
+    fn reachable(&mut self, from: usize, to: Option<usize>, at: Location) {
+        let (Some(island), Some(to)) = (&self.island, to) else {
+            return;
+        };
+        if island[from] != island[to] {
+            let what = format!("there is no way from {} to {}", self.hosts[from], self.hosts[to]);
+            self.wrong(at, what, "add a link that joins their parts of the topology");
+        }
     }
 
     fn frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {
