@@ -52,7 +52,9 @@ fn setup() -> impl Strategy<Value = Setup> {
     let first_psn = prop_oneof![Just(0), 0xff_ffe0_u32..0x100_0000, 0x7f_ffe0_u32..0x80_0010];
     let feedback = prop_oneof![
         Just(Feedback::AckEcho),
-        (0_u64..50).prop_map(|us| Feedback::Cnp { interval: Picos::from_micros(us) })
+        (0_u64..50).prop_map(|us| Feedback::Cnp {
+            interval: Picos::from_micros(us)
+        })
     ];
     (
         recovery,
@@ -96,7 +98,10 @@ fn apply(setup: &Setup, config: &mut QpConfig) {
 
 /// What the receiver of these requests is to see.
 fn arrivals(messages: &[(Verb, u64)]) -> Vec<(u64, u64, Verb)> {
-    let data = messages.iter().filter(|(verb, _)| *verb != Verb::Read).enumerate();
+    let data = messages
+        .iter()
+        .filter(|(verb, _)| *verb != Verb::Read)
+        .enumerate();
     data.map(|(n, (verb, bytes))| (n as u64, *bytes, *verb)).collect()
 }
 
@@ -177,7 +182,13 @@ proptest! {
 /// The same as above with drops alone, so that its last part is always looked at.
 #[test]
 fn an_unreliable_connection_delivers_what_lost_nothing() {
-    let script = |end: usize, n: u64, _: &Packet| if end == 0 && n % 7 == 3 { Fate::Drop } else { Fate::Pass };
+    let script = |end: usize, n: u64, _: &Packet| {
+        if end == 0 && n % 7 == 3 {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    };
     let (mut pipe, qp, _) = scripted(script, |config| config.transport = Transport::Uc);
     for id in 0..70 {
         pipe.post(0, qp, id, Verb::Write, 2 * 1024 + id);
@@ -188,6 +199,10 @@ fn an_unreliable_connection_delivers_what_lost_nothing() {
         let (first, end) = (if *id == 0 { 0 } else { 3 * id - 1 }, 3 * id + 2);
         (first..end).all(|n| n % 7 != 3)
     });
-    let lengths: Vec<u64> = pipe.received(1).iter().map(|received| received.1 - 2048).collect();
+    let lengths: Vec<u64> = pipe
+        .received(1)
+        .iter()
+        .map(|received| received.1 - 2048)
+        .collect();
     assert_eq!(lengths, whole.collect::<Vec<_>>());
 }
