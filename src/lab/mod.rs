@@ -20,6 +20,7 @@ mod exec;
 mod external;
 mod file;
 mod launch;
+mod model_hosts;
 mod options;
 mod pcap;
 pub mod plan;
@@ -34,6 +35,7 @@ mod status;
 mod supervisor;
 mod template;
 pub(crate) mod units;
+mod virtual_run;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
@@ -46,6 +48,7 @@ pub use registry::{RunningLab, address, running};
 pub use resolve::{load, parse};
 pub use run::{down, ls, run, up};
 pub use status::StatusPipe;
+pub use virtual_run::{HostReport, VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual};
 pub use wire::hand_over_tap;
 
 use std::ffi::OsString;
