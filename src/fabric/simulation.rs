@@ -25,6 +25,8 @@ pub enum Outcome {
     Standstill(Option<Deadlock>),
     /// Time does not go on.
     Stuck,
+    /// It has handled as many events as it may.
+    Spent,
 }
 
 /// A fabric and its jobs.
@@ -70,6 +72,7 @@ impl Simulation {
             match self.fabric.run(next, observer) {
                 Halt::Completion => self.jobs.complete(&mut self.fabric, observer),
                 Halt::Stuck => return Outcome::Stuck,
+                Halt::Spent => return Outcome::Spent,
                 Halt::Idle => match self.jobs.next_start() {
                     Picos::NEVER if self.jobs.is_finished() && self.started => {
                         self.fabric.skip_to(until);

@@ -9,7 +9,7 @@ use super::super::model_hosts::{host_config, next_hop_mac};
 use super::super::options::LabOptions;
 use super::super::plan::{FarEnd, IpVersion, LabPlan};
 use crate::fabric::{
-    Directory, End, Fabric, FabricPlan, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation, Transport,
+    Directory, End, Fabric, FabricPlan, Halt, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation, Transport,
 };
 use crate::failure::Failure;
 use crate::workload::{Spec, Workload};
@@ -92,10 +92,11 @@ impl VirtualLab {
         let step = self.longest_wait();
         let fabric = &mut self.simulation.fabric;
         loop {
-            fabric.run(fabric.now().saturating_add(step), observer);
+            let halt = fabric.run(fabric.now().saturating_add(step), observer);
             let lost = (0..fabric.host_count()).find_map(|h| Some((h, fabric.host(h).unresolved().next()?)));
             let Some((host, address)) = lost else { break };
-            if fabric.now() >= READY_PATIENCE {
+            // Where time stands still, patience would never end.
+            if fabric.now() >= READY_PATIENCE || matches!(halt, Halt::Stuck | Halt::Idle) {
                 let name = &self.plan.hosts[host].name;
                 return Err(Failure::configuration(format!("{name} does not find {address}: nobody answers"))
                     .because("the configuration of the switches keeps them apart, or has no route")
