@@ -68,7 +68,7 @@ pub(crate) fn play(plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Report, 
         seed: arguments.seed,
         ..LabOptions::default()
     };
-    let mut lab = VirtualLab::new(plan, options, &crate::workload::Spec::default(), &[])?;
+    let mut lab = VirtualLab::new(plan, options)?;
     let mut watching = watch(&lab, arguments)?;
     let mut series = match &arguments.series {
         Some(folder) => Some(
