@@ -3,6 +3,8 @@
 //! Only its form is checked here, by serde; what the words mean is `resolve`'s business. Everything that can
 //! be wrong carries its place in the file.
 
+mod jobs;
+
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -11,11 +13,15 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+pub(super) use jobs::{Job, JobFlow, Transport};
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LabFile {
     pub(super) name: Spanned<String>,
     pub(super) topology: Topology,
+    #[serde(default)]
+    pub(super) transports: Ordered<Transport>,
     pub(super) workload: Option<Workload>,
 }
 
@@ -115,10 +121,12 @@ pub(super) struct Link {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Workload {
-    pub(super) duration: Spanned<String>,
+    pub(super) duration: Option<Spanned<String>>,
     pub(super) drain: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) flows: Vec<Spanned<Flow>>,
+    #[serde(default)]
+    pub(super) jobs: Vec<Spanned<Job>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -135,6 +143,7 @@ pub(super) struct Flow {
     pub(super) frame: Option<Spanned<u32>>,
     pub(super) message_bytes: Option<Spanned<u32>>,
     pub(super) ip: Option<Spanned<u8>>,
+    pub(super) ttl: Option<Spanned<u8>>,
     pub(super) start: Option<Spanned<String>>,
 }
 
@@ -194,16 +203,21 @@ impl<'de> Deserialize<'de> for OneOrMore {
         impl<'de> Visitor<'de> for Names {
             type Value = OneOrMore;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a host, or a list of names")
+                f.write_str("a name or a quantity, or a list of those")
             }
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
                 // A lone name has the place of the whole field.
                 let unknown = serde_saphyr::Location::UNKNOWN;
-                Ok(OneOrMore(vec![Spanned {
-                    value: name.to_owned(),
-                    referenced: unknown,
-                    defined: unknown,
-                }]))
+                Ok(OneOrMore(vec![Spanned::new(name.to_owned(), unknown, unknown)]))
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
+                self.visit_str(&number.to_string())
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut names = Vec::new();

@@ -17,6 +17,7 @@
 pub mod child;
 mod config;
 mod exec;
+pub mod expr;
 mod external;
 mod file;
 mod launch;

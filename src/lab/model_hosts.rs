@@ -84,6 +84,7 @@ fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
         dscp: flow.dscp,
         ecn: if flow.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct },
         message_bytes: flow.message_bytes,
+        ttl: flow.ttl,
         // The plan was checked: every frame length in it has a path MTU.
         path_mtu: FlowConfig::path_mtu_for(flow.frame_len, ipv6, false).unwrap_or(base.path_mtu),
         rate: match flow.rate {

@@ -2,10 +2,16 @@
 //!
 //! The plan is what the command line hands to the processes of the lab, so it can be written and read.
 
+mod transport;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+pub use transport::TransportPlan;
+
+use crate::workload::Spec;
 
 /// Port speed where neither the lab file nor the switch's configuration has one, in Mb/s.
 pub const SPEED_MBPS_DEFAULT: u32 = 1000;
@@ -32,6 +38,10 @@ pub struct LabPlan {
     pub hosts: Vec<HostPlan>,
     /// Links. Every port of a switch is used at most once, every host has exactly one.
     pub links: Vec<LinkPlan>,
+    /// How connections of jobs are set up: what [`JobSpec::transport`](crate::workload::JobSpec::transport) counts. They and the
+    /// jobs are for virtual time, and not handed to the processes of real time.
+    #[serde(skip)]
+    pub transports: Vec<TransportPlan>,
     /// What the hosts send.
     pub workload: WorkloadPlan,
 }
@@ -212,12 +222,15 @@ impl LinkPlan {
 /// What is sent, and for how long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
-    /// Model time during which the hosts send, in nanoseconds. Zero: nothing is sent.
+    /// Model time during which the flows send, in nanoseconds. Zero: no flow sends, and jobs run until they are done.
     pub duration_ns: u64,
     /// Model time allowed afterwards for what is still in the switch, in nanoseconds.
     pub drain_ns: u64,
-    /// One flow per sender.
+    /// One flow per sender: open loop, at a rate, without acknowledgements.
     pub flows: Vec<FlowPlan>,
+    /// Jobs: messages of queue pairs, closed loop.
+    #[serde(skip)]
+    pub jobs: Spec,
 }
 
 /// One flow, from one host to another.
@@ -245,6 +258,8 @@ pub struct FlowPlan {
     pub message_bytes: u32,
     /// IP version of its frames.
     pub ip: IpVersion,
+    /// Hop limit of its frames, at least 1.
+    pub ttl: u8,
     /// It starts so long after the workload does, in nanoseconds of model time.
     pub start_ns: u64,
 }

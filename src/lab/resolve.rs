@@ -1,10 +1,13 @@
 //! From a lab file to a plan: names resolved, defaults filled in, everything wrong told at once.
 
+mod hosts;
+mod jobs;
 mod kinds;
 mod links;
 mod nodes;
 mod routing;
 mod topology;
+mod transports;
 mod workload;
 
 use std::collections::HashMap;
@@ -189,12 +192,14 @@ impl Resolver<'_> {
             self.routes(overrides, &topology.nodes, &mut switches, &mut hosts, &links);
         }
         self.unique_addresses(&hosts, &topology.nodes);
-        let workload = self.workload(lab.workload.as_ref(), &links);
+        let transports = self.transports(&lab.transports);
+        let workload = self.workload(lab.workload.as_ref(), &links, &transports);
         Some(LabPlan {
             name: lab.name.value.clone(),
             switches,
             hosts,
             links,
+            transports,
             workload,
         })
     }

@@ -5,6 +5,7 @@
 mod environment;
 mod file;
 pub mod flow;
+mod jobs;
 mod number;
 mod snapshot;
 mod switch;

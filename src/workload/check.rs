@@ -18,8 +18,11 @@ impl JobSpec {
         }
     }
 
-    /// The first thing that is wrong, if any.
-    pub(super) fn check(&self, line_rate_bps: Rates<'_>) -> Result<(), SpecError> {
+    /// Whether the job can be, with hosts of these line rates in bits per second, 0 for one that does not exist.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self, line_rate_bps: Rates<'_>) -> Result<(), SpecError> {
         self.problem(line_rate_bps).map_err(|problem| self.error(problem))
     }
 

@@ -1,3 +1,4 @@
+mod jobs;
 mod topology;
 
 use std::path::Path;

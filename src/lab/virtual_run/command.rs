@@ -95,7 +95,7 @@ pub(crate) fn play(plan: LabPlan, arguments: &VirtualRunArgs) -> Result<(Virtual
         seed: arguments.seed,
         ..LabOptions::default()
     };
-    let mut lab = VirtualLab::new(plan, options, &crate::workload::Spec::default(), &[])?;
+    let mut lab = VirtualLab::new(plan, options)?;
     if arguments.format == Format::Nccl || arguments.nccl_json.is_some() {
         output::check_collective(&lab)?;
     }
