@@ -66,9 +66,10 @@ impl Simulation {
             if stop_when_finished && self.started && self.jobs.is_finished() {
                 return Outcome::Finished;
             }
-            let next = until
-                .min(self.jobs.next_start())
-                .min(self.watched_at.saturating_add(WATCH));
+            // While nothing happens there is nothing to watch: long gaps cost nothing.
+            let watch = self.watched_at.saturating_add(WATCH);
+            let watch = watch.max(self.fabric.next_event().unwrap_or(watch));
+            let next = until.min(self.jobs.next_start()).min(watch);
             match self.fabric.run(next, observer) {
                 Halt::Completion => self.jobs.complete(&mut self.fabric, observer),
                 Halt::Stuck => return Outcome::Stuck,
@@ -95,6 +96,12 @@ impl Simulation {
                 }
             }
         }
+    }
+
+    /// When something happens next, in the fabric or by a job; [`Picos::NEVER`] if nothing does by itself.
+    pub fn next_activity(&self) -> Picos {
+        let event = self.fabric.next_event().unwrap_or(Picos::NEVER);
+        event.min(self.jobs.next_start())
     }
 
     /// The time asked for has come: work that is due, a look whether anything moves, or the end.

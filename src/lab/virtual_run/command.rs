@@ -201,7 +201,9 @@ fn advance(
     let mut stopped = workload.duration_ns == 0;
     let outcome = loop {
         let now = lab.elapsed();
-        let mut next = now.saturating_add(look).min(end);
+        // A long time in which nothing happens is one step.
+        let active = lab.simulation.next_activity().since(lab.began);
+        let mut next = now.saturating_add(look).max(active).min(end);
         if !stopped {
             next = next.min(sending);
         }
