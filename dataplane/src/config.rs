@@ -284,4 +284,11 @@ pub enum Threshold {
     Dynamic(i8),
     /// A fixed number of bytes; 0 is no limit (SAI).
     Static(u64),
+    /// The rule of the HPCC simulator instead of that of chips, for runs that are held against it: see the module `mmu`. The
+    /// profile's `size_bytes` is the reserve, `xoff_bytes` the headroom, `xon_offset_bytes` the resume offset; the pool's
+    /// size is the whole buffer. For priority groups; a queue with it has no limit.
+    Hpcc {
+        /// The limit is the free shared bytes shifted right by this, 0 to 31; 3 is one eighth.
+        shift: u8,
+    },
 }
