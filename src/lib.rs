@@ -19,3 +19,4 @@ pub mod rdma;
 pub mod replay;
 pub mod report;
 pub mod session;
+pub mod workload;

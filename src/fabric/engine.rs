@@ -2,7 +2,7 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::parse::parse_prefix;
-use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId};
+use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
 
 use super::fault::{Fault, FaultAction};
 use super::observer::{FrameView, Observer};
@@ -11,7 +11,8 @@ use super::queue::{Event, EventQueue, Source};
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
-use crate::host::Host;
+use crate::host::{Host, Inbound};
+use crate::rdma::{Completion, HopTelemetry};
 
 /// Most events without time going on: more are no traffic but a mistake.
 pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
@@ -245,10 +246,15 @@ impl Fabric {
     #[inline]
     fn arrive_at_host(&mut self, host: usize, frame: Handle, observer: &mut impl Observer) -> bool {
         let frame_len = self.store.frame_len(frame);
-        let bytes = self.store.prefix(frame);
-        let parsed = parse_prefix(bytes, frame_len as usize);
-        let node = &mut self.hosts[host];
-        node.host.receive(self.now, self.now.as_nanos(), bytes, &parsed);
+        let prefix = self.store.prefix(frame);
+        let inbound = Inbound {
+            prefix,
+            frame_len,
+            parsed: &parse_prefix(prefix, frame_len as usize),
+            damaged: self.store.is_damaged(frame),
+            telemetry: self.store.telemetry(frame),
+        };
+        self.hosts[host].host.receive_virtual(self.now, &inbound);
         self.store.release(frame);
         self.serve_host(host, observer)
     }
@@ -268,19 +274,20 @@ impl Fabric {
         let node = &mut self.hosts[host];
         let up = self.wires.get(node.wire as usize).is_some_and(|wire| wire.up);
         if up {
-            let len = node.host.frame_len_max();
-            if self.buffer.len() < len {
-                self.buffer.resize(len, 0);
+            let longest = node.host.frame_len_max();
+            if self.buffer.len() < longest {
+                self.buffer.resize(longest, 0);
             }
-            while let Some(len) =
-                self.hosts[host]
-                    .host
-                    .transmit(self.now, self.now.as_nanos(), &mut self.buffer)
-            {
-                let frame = self.store.insert(&self.buffer[..len]);
+            while let Some(emitted) = self.hosts[host].host.transmit_virtual(self.now, &mut self.buffer) {
+                let frame = self
+                    .store
+                    .insert(&self.buffer[..emitted.stored], emitted.frame_len as u32);
+                if let Some(telemetry) = emitted.telemetry {
+                    self.store.set_telemetry(frame, telemetry);
+                }
                 let node = &self.hosts[host];
                 let link = node.host.link();
-                let end = self.now + link.duration(link.wire_len(link.mac_len(len as u32)));
+                let end = self.now + link.duration(link.wire_len(link.mac_len(emitted.frame_len as u32)));
                 self.launch(node.wire, end, frame, observer);
             }
         }
@@ -293,7 +300,7 @@ impl Fabric {
                 source: Source(HOST | host as u32),
             });
         }
-        false
+        node.host.has_completions()
     }
 
     /// Takes what has come out of a switch.
@@ -319,6 +326,10 @@ impl Fabric {
         for index in 0..self.outputs.transmits.len() {
             let departure = self.outputs.transmits[index];
             let wire = self.switches[switch].wires[departure.port.index()];
+            if let Some(telemetry) = self.store.telemetry_mut(departure.frame) {
+                let node = &self.switches[switch];
+                telemetry.push(hop(&node.switch, &node.config, departure));
+            }
             self.launch(wire, departure.end, departure.frame, observer);
         }
         self.outputs.transmits.clear();
@@ -436,6 +447,17 @@ impl Fabric {
         result
     }
 
+    /// Takes what the hosts have completed since the last call: in the order of hosts, and of each in its own order.
+    pub fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
+        for (index, node) in self.hosts.iter_mut().enumerate() {
+            if node.host.has_completions() {
+                node.host
+                    .completions()
+                    .for_each(|completion| take(index, completion));
+            }
+        }
+    }
+
     /// Puts a frame on the wire out of `from` at once, as if a device there sent it beside its own traffic: pauses of a
     /// misbehaving peer, bad frames. False if there is no link or it is down.
     pub fn inject(&mut self, from: End, frame: &[u8], observer: &mut impl Observer) -> bool {
@@ -444,7 +466,7 @@ impl Fabric {
         };
         let link = *self.wires[index].timing();
         let end = self.now + link.duration(link.wire_len(link.mac_len(frame.len() as u32)));
-        let frame = self.store.insert(frame);
+        let frame = self.store.insert(frame, frame.len() as u32);
         self.launch(index as u32, end, frame, observer);
         true
     }
@@ -547,6 +569,18 @@ impl Fabric {
     /// Frames that have arrived at the end of a link, counted at each link they passed.
     pub fn frame_hops(&self) -> u64 {
         self.frame_hops
+    }
+}
+
+/// What a port writes into a frame that leaves by it and collects telemetry.
+#[cold]
+fn hop(switch: &Switch, config: &SwitchConfig, departure: Transmit) -> HopTelemetry {
+    let load = switch.load(departure.port);
+    HopTelemetry {
+        at: departure.start,
+        tx_bytes: load.tx_bytes,
+        queue_bytes: load.queued_bytes,
+        speed_mbps: config.ports[departure.port.index()].link.speed_mbps,
     }
 }
 

@@ -12,7 +12,7 @@ const SLOT_BYTES: usize = 104;
 /// Where a frame begins in a fresh slot: a tag fits in front.
 const START: u8 = 8;
 /// Longest prefix that a slot stores.
-pub(super) const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
+const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -81,32 +81,18 @@ pub struct FabricStore {
 }
 
 impl FabricStore {
-    /// A slot for a frame that `write` puts at the front of the buffer it is given ([`PREFIX_MAX`] octets), returning how
-    /// many octets it stored and the length of the whole frame; `None` of it makes none.
+    /// Stores the first octets of a frame of `frame_len` octets.
     #[inline]
-    pub(super) fn insert_with(
-        &mut self,
-        write: impl FnOnce(&mut [u8]) -> Option<(usize, u32)>,
-    ) -> Option<Handle> {
+    pub(super) fn insert(&mut self, prefix: &[u8], frame_len: u32) -> Handle {
         let index = self.take();
         let slot = &mut self.slots.items[index as usize];
-        match write(&mut slot.bytes[usize::from(START)..]) {
-            Some((stored, frame_len)) => {
-                slot.end = START + stored as u8;
-                slot.beyond = frame_len - stored as u32;
-                Some(Handle(index))
-            }
-            None => {
-                self.release(Handle(index));
-                None
-            }
+        slot.beyond = frame_len - prefix.len() as u32;
+        if prefix.len() <= PREFIX_MAX {
+            slot.end = START + prefix.len() as u8;
+            slot.bytes[usize::from(START)..usize::from(slot.end)].copy_from_slice(prefix);
+        } else {
+            slot.long = self.long.insert(prefix.to_vec());
         }
-    }
-
-    /// Stores a frame whole.
-    pub(super) fn insert(&mut self, frame: &[u8]) -> Handle {
-        let index = self.take();
-        self.set_prefix(index, frame);
         Handle(index)
     }
 
@@ -161,16 +147,6 @@ impl FabricStore {
         };
         self.slots.items[index as usize].in_use = true;
         index
-    }
-
-    fn set_prefix(&mut self, index: u32, bytes: &[u8]) {
-        let slot = &mut self.slots.items[index as usize];
-        if bytes.len() <= PREFIX_MAX {
-            slot.end = START + bytes.len() as u8;
-            slot.bytes[usize::from(START)..usize::from(slot.end)].copy_from_slice(bytes);
-        } else {
-            slot.long = self.long.insert(bytes.to_vec());
-        }
     }
 }
 
@@ -283,12 +259,7 @@ mod tests {
     #[test]
     fn headers_have_a_length_behind_them() {
         let mut store = FabricStore::default();
-        let frame = store
-            .insert_with(|bytes| {
-                bytes[..70].fill(7);
-                Some((70, 1_098))
-            })
-            .unwrap();
+        let frame = store.insert(&[7; 70], 1_098);
         assert_eq!((store.prefix(frame).len(), store.frame_len(frame)), (70, 1_098));
         store.push_front(frame, 4);
         store.prefix_mut(frame)[0] = 1;
@@ -305,7 +276,7 @@ mod tests {
     fn long_frames_are_whole_and_give_their_memory_back() {
         let mut store = FabricStore::default();
         let bytes: Vec<u8> = (0..=255).cycle().take(1_082).collect();
-        let frame = store.insert(&bytes);
+        let frame = store.insert(&bytes, 1_082);
         let mut telemetry = Telemetry::default();
         telemetry.push(Default::default());
         store.set_telemetry(frame, telemetry);
@@ -317,7 +288,7 @@ mod tests {
         store.pull_front(copy, 4);
         assert_eq!(store.frame_len(copy), 1_082);
         store.release(copy);
-        let again = store.insert(&bytes[..40]);
+        let again = store.insert(&bytes[..40], 40);
         assert!(store.telemetry(again).is_none() && !store.is_damaged(again));
         assert_eq!(store.in_use_max(), 2);
     }

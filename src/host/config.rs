@@ -48,6 +48,17 @@ pub struct HostConfig {
     /// The host says who it is (gratuitous ARP, unsolicited neighbour advertisement) this often, so that switches keep
     /// its address and do not flood what is sent to it. Zero: only at the start.
     pub announce_interval: Picos,
+    /// Frames of queue pairs have a simulator's lengths instead of their own, to be held against it; in virtual time only.
+    pub fixed_lengths: Option<FixedLengths>,
+}
+
+/// Lengths of a simulator's frames, as a socket would see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedLengths {
+    /// Octets of a data frame beside its payload; at least 48, so that it is longer than our headers with 64 bytes of payload.
+    pub header_bytes: u32,
+    /// Octets of an acknowledgement or a CNP; at least 58, our headers of one over IPv4.
+    pub ack_bytes: u32,
 }
 
 impl HostConfig {
@@ -66,6 +77,7 @@ impl HostConfig {
             accept_any_token: false,
             dilate: 1,
             announce_interval: Picos::from_millis(10_000),
+            fixed_lengths: None,
         }
     }
 }

@@ -11,10 +11,12 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::config::{HostConfig, HostConfigError};
 use super::intake::Intake;
 use super::neighbour::{ANSWER_LEN_MAX, ControlFrame, Neighbours};
-use super::nic::{Nic, NicCounters};
+use super::nic::{Nic, NicCounters, Turn};
+use super::queue_pairs::{Depth, Emitted, QueuePairSetup, QueuePairs};
 use super::receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow, Receiver};
 use super::requester::Requester;
 use super::schedule::ClassQueue;
+use crate::rdma::{Completion, Counters, Endpoint, PostError, QpIndex, Telemetry, WorkRequest};
 use crate::report::{FlowReport, LatencyReport};
 
 /// PFC frames that wait at most; the state they would announce stays to be announced.
@@ -25,10 +27,9 @@ const PFC_OUTBOX_MAX: usize = 64;
 /// Contract: call [`Host::receive`] for each frame as it arrives, then [`Host::transmit`] until it returns `None`; call again
 /// at [`Host::next_deadline`] or when something arrives, whichever is first. Calling later is allowed and
 /// never makes it send faster than its link: up to 32 frames catch up, the rest of the lost time is recorded.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Host {
-    name: String,
-    mac: [u8; 6],
+    config: HostConfig,
     nic: Nic,
     intake: Option<Intake>,
     neighbours: Neighbours,
@@ -36,10 +37,28 @@ pub struct Host {
     pfc_outbox: VecDeque<ControlFrame>,
     flows: Vec<Requester>,
     queues: [ClassQueue; PRIORITIES],
+    queue_pairs: QueuePairs,
+    /// A queue pair sent last: where both have something to send, flows and queue pairs take turns.
+    queue_pair_sent: bool,
     receiver: Receiver,
     sending: bool,
     started_at: Picos,
     sent_frames: u64,
+}
+
+/// A frame that arrives, as virtual time has it: its headers, and what is known of the rest.
+#[derive(Clone, Copy, Debug)]
+pub struct Inbound<'a> {
+    /// What is stored of it: the headers at least.
+    pub prefix: &'a [u8],
+    /// Its length, as a socket would see it.
+    pub frame_len: u32,
+    /// What its headers say.
+    pub parsed: &'a Parsed,
+    /// Its ICRC is wrong.
+    pub damaged: bool,
+    /// What it has collected on its way.
+    pub telemetry: Option<&'a Telemetry>,
 }
 
 /// What one flow has sent.
@@ -89,8 +108,9 @@ impl Host {
             neighbours.resolve(config.next_hop(flow.dst_ip));
         }
         Ok(Host {
-            name: config.name.clone(),
-            mac: config.mac,
+            queue_pairs: QueuePairs::new(config.fixed_lengths),
+            queue_pair_sent: false,
+            config: config.clone(),
             nic: Nic::new(&config.nic),
             intake: config
                 .nic
@@ -113,7 +133,7 @@ impl Host {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.config.name
     }
 
     /// Speed and framing of its link.
@@ -125,13 +145,17 @@ impl Host {
     pub fn frame_len_max(&self) -> usize {
         // Answers to an echo request are as long as the request.
         let longest = self.flows.iter().map(Requester::frame_len_max).max();
-        longest.unwrap_or_default().max(ANSWER_LEN_MAX)
+        longest
+            .unwrap_or_default()
+            .max(ANSWER_LEN_MAX)
+            .max(self.queue_pairs.frame_len_max)
     }
 
     /// How late [`Host::transmit`] may be called without losing link time: what 32 of its longest frames take;
     /// [`Picos::NEVER`] for a host without flows.
     pub fn catch_up_span(&self) -> Picos {
         let longest = self.flows.iter().map(Requester::frame_len_max).max();
+        let longest = longest.max(Some(self.queue_pairs.frame_len_max).filter(|len| *len > 0));
         longest.map_or(Picos::NEVER, |frame_len| self.nic.catch_up_span(frame_len as u32))
     }
 
@@ -174,32 +198,74 @@ impl Host {
 
     /// Takes a frame that arrived at model time `now`, when the wall clock stood at `wall_ns`.
     pub fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], parsed: &Parsed) {
-        if parsed.payload == Payload::MacControl {
-            self.receive_control(now, frame);
+        let inbound = Inbound {
+            prefix: frame,
+            frame_len: frame.len() as u32,
+            parsed,
+            damaged: false,
+            telemetry: None,
+        };
+        if !self.admit(now, &inbound) {
             return;
         }
-        let for_us = frame
+        match RoceView::new_checked(frame) {
+            Ok(view) if self.queue_pairs.is_empty() => self.receiver.receive(now, wall_ns, frame, &view),
+            Ok(view) => {
+                if !view.icrc_is_valid() || !self.queue_pairs.receive(now, frame, parsed, None) {
+                    self.receiver.receive(now, wall_ns, frame, &view);
+                }
+            }
+            Err(_) => self.receive_other(now, &inbound),
+        }
+    }
+
+    /// Takes a frame in virtual time, at `now`.
+    #[inline]
+    pub fn receive_virtual(&mut self, now: Picos, inbound: &Inbound<'_>) {
+        if !self.admit(now, inbound) {
+            return;
+        }
+        let Inbound { prefix, parsed, .. } = *inbound;
+        if inbound.damaged {
+            self.receiver.totals.unattributed_icrc_errors += 1;
+        } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
+            // The transport has it.
+        } else if let Ok(view) = RoceView::new_checked(prefix) {
+            self.receiver.receive(now, now.as_nanos(), prefix, &view);
+        } else {
+            self.receive_other(now, inbound);
+        }
+    }
+
+    /// Whether a frame gets past the NIC: a pause stops there, and what is for others or finds no room.
+    #[inline]
+    fn admit(&mut self, now: Picos, inbound: &Inbound<'_>) -> bool {
+        if inbound.parsed.payload == Payload::MacControl {
+            self.receive_control(now, inbound.prefix);
+            return false;
+        }
+        let for_us = inbound
+            .prefix
             .first_chunk::<6>()
-            .is_some_and(|dst| *dst == self.mac || dst[0] & 1 != 0);
+            .is_some_and(|dst| *dst == self.config.mac || dst[0] & 1 != 0);
         if !for_us {
             self.receiver.totals.flooded_frames += 1;
-            return;
+            return false;
         }
-        if !self.take_in(now, frame, parsed) {
-            return;
-        }
-        if let Ok(view) = RoceView::new_checked(frame) {
-            self.receiver.receive(now, wall_ns, frame, &view);
-            return;
-        }
+        self.take_in(now, inbound.frame_len, inbound.parsed)
+    }
+
+    fn receive_other(&mut self, now: Picos, inbound: &Inbound<'_>) {
         self.receiver.totals.other_frames += 1;
-        if let Some(resolved) = self.neighbours.receive(now, frame, parsed) {
-            for index in 0..self.flows.len() {
-                let flow = &mut self.flows[index];
-                if flow.next_hop() == resolved.ip && !flow.is_resolved() {
-                    flow.resolve(resolved.mac);
-                    self.enqueue_first(index, now);
-                }
+        let Some(resolved) = self.neighbours.receive(now, inbound.prefix, inbound.parsed) else {
+            return;
+        };
+        self.queue_pairs.resolve(resolved.ip, resolved.mac);
+        for index in 0..self.flows.len() {
+            let flow = &mut self.flows[index];
+            if flow.next_hop() == resolved.ip && !flow.is_resolved() {
+                flow.resolve(resolved.mac);
+                self.enqueue_first(index, now);
             }
         }
     }
@@ -209,12 +275,46 @@ impl Host {
     ///
     /// A frame that is returned counts as sent. `buf` must hold [`Host::frame_len_max`] bytes; what does not fit is not sent.
     pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
+        self.emit(now, wall_ns, buf, Depth::Whole)
+            .map(|emitted| emitted.frame_len)
+    }
+
+    /// As [`Host::transmit`], in virtual time: of frames of queue pairs the headers alone are written.
+    #[inline]
+    pub fn transmit_virtual(&mut self, now: Picos, buf: &mut [u8]) -> Option<Emitted> {
+        self.emit(now, now.as_nanos(), buf, Depth::Headers)
+    }
+
+    #[inline]
+    fn emit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8], depth: Depth) -> Option<Emitted> {
         self.neighbours.advance(now);
+        self.queue_pairs.advance(now);
         self.signal(now);
         if let Some(frame_len) = self.transmit_control(now, buf) {
-            return Some(frame_len);
+            return Some(Emitted::whole(frame_len));
         }
-        let turn = self.nic.turn(now, &self.earliest())?;
+        loop {
+            let turn = self.nic.turn(now, &self.earliest())?;
+            let flows_at = self.queues[turn.class].earliest();
+            let of_queue_pair = match self.queue_pairs.earliest()[turn.class] {
+                at if at > turn.start => false,
+                _ if flows_at > turn.start => true,
+                _ => !self.queue_pair_sent,
+            };
+            self.queue_pair_sent = of_queue_pair;
+            if !of_queue_pair {
+                return self.emit_of_flow(now, wall_ns, turn, buf).map(Emitted::whole);
+            }
+            // What could not be written counts as sent and is lost; the next one has its turn.
+            if let Some(emitted) = self.queue_pairs.emit(now, turn.class as u8, depth, buf) {
+                let turn = self.nic.limit_catch_up(turn, now, emitted.frame_len as u32);
+                self.nic.sent(turn, emitted.frame_len as u32);
+                return Some(emitted);
+            }
+        }
+    }
+
+    fn emit_of_flow(&mut self, now: Picos, wall_ns: u64, turn: Turn, buf: &mut [u8]) -> Option<usize> {
         let index = self.queues[turn.class].pop(turn.start)?;
         let flow = &mut self.flows[index as usize];
         let frame_len = flow.next_frame_len();
@@ -242,6 +342,7 @@ impl Host {
             .next_start(&self.earliest())
             .min(self.nic.next_change())
             .min(self.neighbours.next_deadline())
+            .min(self.queue_pairs.next_deadline())
             .min(control)
             .min(intake)
     }
@@ -258,7 +359,7 @@ impl Host {
             resolved: flow.is_resolved(),
         };
         HostResults {
-            name: self.name.clone(),
+            name: self.config.name.clone(),
             nic: self.nic.counters(now),
             sent: self.flows.iter().map(sent).collect(),
             received,
@@ -268,7 +369,8 @@ impl Host {
     }
 
     fn earliest(&self) -> [Picos; PRIORITIES] {
-        std::array::from_fn(|class| self.queues[class].earliest())
+        let queue_pairs = self.queue_pairs.earliest();
+        std::array::from_fn(|class| self.queues[class].earliest().min(queue_pairs[class]))
     }
 
     fn enqueue_first(&mut self, index: usize, now: Picos) {
@@ -290,12 +392,12 @@ impl Host {
     }
 
     /// Lets a frame into the receive buffer; false if it is full.
-    fn take_in(&mut self, now: Picos, frame: &[u8], parsed: &Parsed) -> bool {
+    fn take_in(&mut self, now: Picos, frame_len: u32, parsed: &Parsed) -> bool {
         let Some(intake) = &mut self.intake else {
             return true;
         };
         let class = intake.class(parsed);
-        let mac_len = self.nic.link().mac_len(frame.len() as u32);
+        let mac_len = self.nic.link().mac_len(frame_len);
         let taken = intake.accept(now, class, mac_len);
         if !taken {
             self.nic.count_rx_dropped(class);
@@ -310,7 +412,7 @@ impl Host {
         }
         if let Some(pfc) = self.intake.as_mut().and_then(|intake| intake.signal(now)) {
             self.nic.count_pfc_sent(pfc.enable);
-            let bytes = MacControl::Pfc(pfc).to_frame(self.mac).to_vec();
+            let bytes = MacControl::Pfc(pfc).to_frame(self.config.mac).to_vec();
             self.pfc_outbox.push_back(ControlFrame { created: now, bytes });
         }
     }
@@ -328,6 +430,57 @@ impl Host {
         buf.get_mut(..frame.bytes.len())?.copy_from_slice(&frame.bytes);
         self.nic.sent_control(start, frame.bytes.len() as u32);
         Some(frame.bytes.len())
+    }
+}
+
+/// Queue pairs.
+impl Host {
+    /// Creates a queue pair. Its peer's link address is asked for, if the setup does not say it.
+    pub fn create_queue_pair(&mut self, setup: QueuePairSetup) -> QpIndex {
+        let (index, unresolved) = self.queue_pairs.create(setup, &self.config);
+        if let Some(ip) = unresolved {
+            self.neighbours.resolve(ip);
+        }
+        index
+    }
+
+    /// Posts a work request.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub fn post(&mut self, now: Picos, qp: QpIndex, request: WorkRequest) -> Result<(), PostError> {
+        self.queue_pairs.post(now, qp, request)
+    }
+
+    /// Posts receive entries for SEND.
+    pub fn post_receives(&mut self, now: Picos, qp: QpIndex, count: u32) {
+        self.queue_pairs.post_receives(now, qp, count);
+    }
+
+    /// Takes what queue pairs have completed since the last call, in order.
+    pub fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
+        self.queue_pairs.completions()
+    }
+
+    /// Whether there is something to be taken by [`Host::completions`].
+    #[inline]
+    pub fn has_completions(&self) -> bool {
+        self.queue_pairs.has_completions()
+    }
+
+    /// What all queue pairs have counted, under the names of Linux `hw_counters`.
+    pub fn rdma_counters(&self) -> Counters {
+        self.queue_pairs.counters()
+    }
+
+    /// The transport, to be read.
+    pub fn endpoint(&self) -> &Endpoint {
+        self.queue_pairs.endpoint()
+    }
+
+    /// What it was told to be.
+    pub fn config(&self) -> &HostConfig {
+        &self.config
     }
 }
 

@@ -16,6 +16,7 @@ mod intake;
 mod neighbour;
 mod nic;
 mod pacer;
+mod queue_pairs;
 mod receiver;
 mod requester;
 pub mod runtime;
@@ -27,10 +28,12 @@ pub mod standalone;
 mod tests;
 
 pub use config::{
-    FLOWS_MAX, FlowConfig, Gateway, HostConfig, HostConfigError, NicConfig, PATH_MTU_MAX, Rate, ReceiveBuffer,
+    FLOWS_MAX, FixedLengths, FlowConfig, Gateway, HostConfig, HostConfigError, NicConfig, PATH_MTU_MAX, Rate,
+    ReceiveBuffer,
 };
-pub use endpoint::{Host, HostResults, SentFlow, flow_report};
+pub use endpoint::{Host, HostResults, Inbound, SentFlow, flow_report};
 pub use nic::{CATCH_UP_FRAMES, NicCounters};
+pub use queue_pairs::{Emitted, QueuePairSetup};
 pub use receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow, TRACKED_FLOWS_MAX};
 pub use sequence::REORDER_WINDOW_FRAMES;
 pub use stamp::{STAMP_BYTES, Stamp};

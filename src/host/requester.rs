@@ -10,7 +10,7 @@ use super::pacer::Pacer;
 use super::stamp::Stamp;
 
 /// What payloads hold behind the stamp: nothing in particular, but not zeros, so that a shifted payload shows.
-static PATTERN: [u8; PATH_MTU_MAX as usize] = pattern();
+pub(super) static PATTERN: [u8; PATH_MTU_MAX as usize] = pattern();
 
 const fn pattern() -> [u8; PATH_MTU_MAX as usize] {
     let mut bytes = [0; PATH_MTU_MAX as usize];

@@ -69,6 +69,15 @@ pub struct Switch {
     found: Vec<NeighbourId>,
 }
 
+/// How busy a port is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortLoad {
+    /// Bytes (`mac_len`) whose transmission has started, since the start of the switch.
+    pub tx_bytes: u64,
+    /// Bytes that wait in its queues.
+    pub queued_bytes: u64,
+}
+
 /// Why a configuration cannot be applied to a running switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
@@ -296,6 +305,17 @@ impl Switch {
         counters.tx_pause_ps = state.generator.asked_ps(now);
         counters.pfc_on2off_rx = *state.receiver.on_to_off();
         counters
+    }
+
+    /// How busy a port is.
+    pub fn load(&self, port: PortId) -> PortLoad {
+        let base = port.index() * PRIORITIES;
+        PortLoad {
+            tx_bytes: self.ports[port.index()].counters.tx_bytes,
+            queued_bytes: (base..base + PRIORITIES)
+                .map(|queue| self.frames.queued_bytes(queue))
+                .sum(),
+        }
     }
 
     /// Time by which departures of a port started later than the model asked, because the driver was late.

@@ -1,4 +1,22 @@
 //! Congestion control of a queue pair: how fast it may send, and how much may be under way.
+//!
+//! [`CongestionControl`] is the interface, [`Choice`] names the algorithms that come with xoff, and [`Factory`] is the way
+//! in for others. Each algorithm has a struct of parameters with their meaning, unit, range and source.
+
+mod alpha;
+mod choice;
+mod dcqcn_nic;
+mod dcqcn_paper;
+mod dctcp;
+mod hpcc;
+mod none;
+mod parameters;
+mod rate;
+mod swift;
+mod timely;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +24,16 @@ use std::sync::Arc;
 use xoff_dataplane::Picos;
 
 use super::telemetry::Telemetry;
+
+pub use choice::{Algorithm, Choice};
+pub use dcqcn_nic::{DcqcnNic, DcqcnNicParameters};
+pub use dcqcn_paper::{Dcqcn, DcqcnParameters};
+pub use dctcp::{Dctcp, DctcpParameters};
+pub use hpcc::{Hpcc, HpccParameters};
+pub use none::{Constant, ConstantParameters};
+pub use parameters::{Field, ParameterError, ParameterSet, Preset, Slot, Value};
+pub use swift::{Swift, SwiftParameters};
+pub use timely::{Timely, TimelyParameters};
 
 /// What the far end tells the sender of congestion marks (CE) on its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,9 +142,11 @@ pub trait CongestionControl: fmt::Debug + Send {
     }
 }
 
+type Make = dyn Fn(&Context) -> Box<dyn CongestionControl> + Send + Sync;
+
 /// Makes a controller for each queue pair.
 #[derive(Clone)]
-pub struct Factory(Arc<dyn Fn(&Context) -> Box<dyn CongestionControl> + Send + Sync>);
+pub struct Factory(Arc<Make>);
 
 impl Factory {
     /// A factory around a function; the way in for controllers of other crates.

@@ -266,6 +266,55 @@ impl RocePacket<'_> {
         Ok(frame.len())
     }
 
+    /// Writes the headers alone, for a frame whose payload is only a length. IP says that the frame has `frame_len` octets:
+    /// usually [`RocePacket::frame_len`], but a simulator's frames may be shorter; UDP's length is that of the payload in any
+    /// case. Returns how many octets were written.
+    ///
+    /// # Errors
+    /// See [`BuildError`]; a buffer or a `frame_len` shorter than the headers is [`BuildError::NoRoom`].
+    pub fn emit_headers(
+        &self,
+        buffer: &mut [u8],
+        payload_len: usize,
+        frame_len: usize,
+    ) -> Result<usize, BuildError> {
+        let kinds = self.bth.opcode.extensions();
+        if !self
+            .extensions
+            .iter()
+            .map(Extension::kind)
+            .eq(kinds.iter().copied())
+        {
+            return Err(BuildError::Extensions {
+                opcode: self.bth.opcode,
+            });
+        }
+        let ip = self.path.ip_offset();
+        let udp = ip + self.path.ip_len();
+        let needed = udp + UDP_LEN + bth::LEN + self.bth.opcode.extensions_len();
+        let available = buffer.len().min(frame_len);
+        if available < needed {
+            return Err(BuildError::NoRoom { needed, available });
+        }
+        let udp_len = self.udp_len(payload_len);
+        if udp_len.max(frame_len) > usize::from(u16::MAX) - IPV4_LEN {
+            return Err(BuildError::TooLong { payload_len });
+        }
+        self.path.emit_ethernet(buffer);
+        self.path.emit_ip(&mut buffer[ip..], (frame_len - udp) as u16);
+        self.path.emit_udp(&mut buffer[udp..], udp_len as u16);
+        let pad = (padded(payload_len) - payload_len) as u8;
+        let mut at = udp + UDP_LEN;
+        if let Some(header) = buffer[at..].first_chunk_mut() {
+            self.bth.emit(pad, header);
+        }
+        at += bth::LEN;
+        for extension in self.extensions {
+            at += extension.emit(&mut buffer[at..]).unwrap_or_default();
+        }
+        Ok(at)
+    }
+
     /// Where the parts will lie, and the UDP length.
     fn check(&self, available: usize, payload_len: usize) -> Result<(Layout, u16), BuildError> {
         let kinds = self.bth.opcode.extensions();

@@ -1,0 +1,386 @@
+//! The queue pairs of a host: between the transport's packets and frames.
+
+use std::net::IpAddr;
+
+use xoff_dataplane::Picos;
+use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::parse::{Parsed, Payload};
+use xoff_dataplane::wire::{
+    Addresses, Bth, BthFields, Cnp, Ecn, Extension, IPV4_LEN, IPV6_LEN, Opcode, Path, ROCE_UDP_PORT,
+    RocePacket, UDP_LEN, bth, cnp, icrc,
+};
+
+use super::config::{FixedLengths, HostConfig};
+use super::requester::PATTERN;
+use crate::rdma::congestion::CongestionControl;
+use crate::rdma::{
+    Arrival, Completion, Counters, Endpoint, Header, Outgoing, Packet, PostError, QpConfig, QpIndex,
+    Telemetry, WorkRequest,
+};
+
+/// A queue pair, and the way to its peer.
+#[derive(Debug)]
+pub struct QueuePairSetup {
+    /// The transport.
+    pub config: QpConfig,
+    /// Its congestion control.
+    pub congestion: Box<dyn CongestionControl>,
+    /// The peer.
+    pub dst_ip: IpAddr,
+    /// The peer's MAC address, or that of the router before it; `None` asks by ARP or neighbour discovery.
+    pub dst_mac: Option<[u8; 6]>,
+    /// DSCP of requests and READ responses, 0 to 63.
+    pub dscp: u8,
+    /// DSCP of acknowledgements.
+    pub ack_dscp: u8,
+    /// DSCP of CNPs; NICs use 48.
+    pub cnp_dscp: u8,
+    /// ECN field of what it sends, CNPs excepted, which are not capable.
+    pub ecn: Ecn,
+    /// Hop limit, at least 1.
+    pub ttl: u8,
+    /// UDP source port; `None` derives it from the queue pairs as rdma-core does.
+    pub udp_source_port: Option<u16>,
+}
+
+impl QueuePairSetup {
+    /// DSCP 26, ECT(0), CNPs in DSCP 48, 64 hops, the source port by the public formula.
+    pub fn new(config: QpConfig, congestion: Box<dyn CongestionControl>, dst_ip: IpAddr) -> QueuePairSetup {
+        QueuePairSetup {
+            config,
+            congestion,
+            dst_ip,
+            dst_mac: None,
+            dscp: 26,
+            ack_dscp: 26,
+            cnp_dscp: cnp::DSCP,
+            ecn: Ecn::Ect0,
+            ttl: 64,
+            udp_source_port: None,
+        }
+    }
+}
+
+/// How much of a frame is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// All of it, payload and ICRC included.
+    Whole,
+    /// The headers.
+    Headers,
+}
+
+/// A frame that was written.
+#[derive(Debug)]
+pub struct Emitted {
+    /// Octets at the front of the buffer.
+    pub stored: usize,
+    /// Length of the frame, as a socket would see it.
+    pub frame_len: usize,
+    /// What it carries of its path's telemetry, or an empty one that it is to collect.
+    pub telemetry: Option<Telemetry>,
+}
+
+impl Emitted {
+    /// A frame that is stored whole.
+    pub(super) fn whole(frame_len: usize) -> Emitted {
+        Emitted {
+            stored: frame_len,
+            frame_len,
+            telemetry: None,
+        }
+    }
+}
+
+/// The way of a queue pair's packets.
+#[derive(Debug)]
+struct Way {
+    path: Path,
+    ack_dscp: u8,
+    cnp_dscp: u8,
+    next_hop: IpAddr,
+    resolved: bool,
+}
+
+/// All queue pairs of a host.
+#[derive(Debug)]
+pub(super) struct QueuePairs {
+    endpoint: Endpoint,
+    ways: Vec<Way>,
+    fixed_lengths: Option<FixedLengths>,
+    /// Length of the longest frame.
+    pub(super) frame_len_max: usize,
+}
+
+impl QueuePairs {
+    pub(super) fn new(fixed_lengths: Option<FixedLengths>) -> QueuePairs {
+        QueuePairs {
+            endpoint: Endpoint::new(),
+            ways: Vec::new(),
+            fixed_lengths,
+            frame_len_max: 0,
+        }
+    }
+
+    /// Adds one; its next hop, if the link address of that is not known.
+    pub(super) fn create(&mut self, setup: QueuePairSetup, host: &HostConfig) -> (QpIndex, Option<IpAddr>) {
+        let label = Path::flow_label_of_queue_pairs(setup.config.number, setup.config.peer);
+        let addresses = match setup.dst_ip {
+            IpAddr::V4(dst) => Addresses::V4 {
+                src: host.ipv4.unwrap_or(dst),
+                dst,
+            },
+            IpAddr::V6(dst) => Addresses::V6 {
+                src: host.ipv6.unwrap_or(dst),
+                dst,
+            },
+        };
+        let path = Path {
+            tag: host.vlan,
+            dscp: setup.dscp,
+            ecn: setup.ecn,
+            hop_limit: setup.ttl,
+            flow_label: label,
+            udp_src_port: setup
+                .udp_source_port
+                .unwrap_or(Path::source_port_of_flow_label(label)),
+            ..Path::new(host.mac, setup.dst_mac.unwrap_or_default(), addresses)
+        };
+        let next_hop = host.next_hop(setup.dst_ip);
+        let longest = RocePacket {
+            path: &path,
+            bth: BthFields::new(Opcode::RcWriteOnly, 0, 0),
+            extensions: &[],
+        };
+        self.frame_len_max = self
+            .frame_len_max
+            .max(longest.frame_len(setup.config.mtu as usize))
+            .max(longest.frame_len(cnp::RESERVED_LEN));
+        self.ways.push(Way {
+            path,
+            ack_dscp: setup.ack_dscp,
+            cnp_dscp: setup.cnp_dscp,
+            next_hop,
+            resolved: setup.dst_mac.is_some(),
+        });
+        let index = self.endpoint.create(setup.config, setup.congestion);
+        (index, setup.dst_mac.is_none().then_some(next_hop))
+    }
+
+    /// A next hop has said its link address.
+    pub(super) fn resolve(&mut self, ip: IpAddr, mac: [u8; 6]) {
+        for way in self
+            .ways
+            .iter_mut()
+            .filter(|way| way.next_hop == ip && !way.resolved)
+        {
+            way.path.dst_mac = mac;
+            way.resolved = true;
+        }
+    }
+
+    pub(super) fn post(&mut self, now: Picos, qp: QpIndex, request: WorkRequest) -> Result<(), PostError> {
+        self.endpoint.post(now, qp, request)
+    }
+
+    pub(super) fn post_receives(&mut self, now: Picos, qp: QpIndex, count: u32) {
+        self.endpoint.post_receives(now, qp, count);
+    }
+
+    /// Takes a frame whose ICRC is right. False if it is for no queue pair here.
+    #[inline]
+    pub(super) fn receive(
+        &mut self,
+        now: Picos,
+        prefix: &[u8],
+        parsed: &Parsed,
+        telemetry: Option<&Telemetry>,
+    ) -> bool {
+        let Some(packet) = decode(prefix, parsed) else {
+            return false;
+        };
+        let arrival = Arrival {
+            ce: parsed.tos & 3 == Ecn::Ce as u8,
+            telemetry,
+        };
+        self.endpoint.receive(now, &packet, arrival)
+    }
+
+    #[inline]
+    pub(super) fn earliest(&self) -> [Picos; PRIORITIES] {
+        self.endpoint.earliest()
+    }
+
+    pub(super) fn advance(&mut self, now: Picos) {
+        if self.endpoint.next_deadline() <= now {
+            self.endpoint.advance(now);
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Picos {
+        self.endpoint.next_deadline()
+    }
+
+    pub(super) fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
+        self.endpoint.completions()
+    }
+
+    pub(super) fn has_completions(&self) -> bool {
+        self.endpoint.has_completions()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.endpoint.is_empty()
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        self.endpoint.counters()
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Writes the next packet of a class, which begins to leave now, to the front of `buf`; `None` if there is none, or if it
+    /// does not fit or its way is not known (it counts as sent and is lost).
+    #[inline]
+    pub(super) fn emit(&mut self, now: Picos, class: u8, depth: Depth, buf: &mut [u8]) -> Option<Emitted> {
+        let outgoing = self.endpoint.pop(now, class)?;
+        let way = &self.ways[outgoing.qp.0 as usize];
+        if !way.resolved {
+            return None;
+        }
+        let packet = &outgoing.packet;
+        let len = packet.payload_len as usize;
+        let written = match (packet.opcode, depth) {
+            (Opcode::Cnp, Depth::Whole) => {
+                let cnp = Cnp {
+                    dest_qp: packet.dst_qp,
+                    becn: packet.becn,
+                };
+                let whole = cnp.emit(&way.path_of(packet.opcode), buf).ok()?;
+                (whole, whole)
+            }
+            (Opcode::Cnp, Depth::Headers) => self.emit_headers(way, packet, cnp::RESERVED_LEN, buf)?,
+            (_, Depth::Headers) => self.emit_headers(way, packet, len, buf)?,
+            (_, Depth::Whole) => {
+                let path = way.path_of(packet.opcode);
+                let fill = |payload: &mut [u8]| payload.copy_from_slice(&PATTERN[..len]);
+                let whole = with_headers(packet, &path, |roce| roce.emit(buf, len, fill))?.ok()?;
+                (whole, whole)
+            }
+        };
+        Some(Emitted {
+            stored: written.0,
+            frame_len: written.1,
+            telemetry: telemetry_of(outgoing),
+        })
+    }
+
+    fn emit_headers(
+        &self,
+        way: &Way,
+        packet: &Packet,
+        payload_len: usize,
+        buf: &mut [u8],
+    ) -> Option<(usize, usize)> {
+        let path = way.path_of(packet.opcode);
+        with_headers(packet, &path, |roce| {
+            let own = roce.frame_len(payload_len);
+            let frame_len = match self.fixed_lengths {
+                None => own,
+                Some(fixed) if is_answer(packet.opcode) => fixed.ack_bytes as usize,
+                // A payload of a few bytes is shorter than what our headers have more.
+                Some(fixed) => (fixed.header_bytes as usize + payload_len).max(own - payload_len - icrc::LEN),
+            };
+            let stored = roce.emit_headers(buf, payload_len, frame_len).ok()?;
+            Some((stored, frame_len))
+        })?
+    }
+}
+
+impl Way {
+    fn path_of(&self, opcode: Opcode) -> Path {
+        match opcode {
+            Opcode::Cnp => Path {
+                dscp: self.cnp_dscp,
+                ecn: Ecn::NotEct,
+                ..self.path
+            },
+            Opcode::RcAcknowledge => Path {
+                dscp: self.ack_dscp,
+                ..self.path
+            },
+            _ => self.path,
+        }
+    }
+}
+
+fn is_answer(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::Cnp | Opcode::RcAcknowledge)
+}
+
+fn telemetry_of(outgoing: Outgoing) -> Option<Telemetry> {
+    match outgoing.telemetry {
+        Some(carried) => Some(*carried),
+        None => outgoing.wants_telemetry.then(Telemetry::default),
+    }
+}
+
+/// Hands a packet with its headers to `write`; `None` for a header that its opcode does not have.
+fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'_>) -> R) -> Option<R> {
+    let header = match packet.header {
+        Header::None => None,
+        Header::Reth(reth) => Some([Extension::Reth(reth)]),
+        Header::Aeth(aeth) => Some([Extension::Aeth(aeth)]),
+        Header::Deth(deth) => Some([Extension::Deth(deth)]),
+    };
+    Some(write(RocePacket {
+        path,
+        bth: BthFields {
+            ack_req: packet.ack_req,
+            becn: packet.becn,
+            ..BthFields::new(packet.opcode, packet.dst_qp, packet.psn)
+        },
+        extensions: header.as_ref().map_or(&[][..], |header| header),
+    }))
+}
+
+/// Reads the headers of a RoCEv2 packet of which the headers at least are stored; `None` for anything else.
+#[inline]
+fn decode(prefix: &[u8], parsed: &Parsed) -> Option<Packet> {
+    let ip_len = match parsed.payload {
+        Payload::Ipv4 => IPV4_LEN,
+        Payload::Ipv6 => IPV6_LEN,
+        _ => return None,
+    };
+    let udp = prefix.get(usize::from(parsed.l3_offset) + ip_len..)?;
+    let (ports, rest) = udp.split_first_chunk::<UDP_LEN>()?;
+    if ports[2..4] != ROCE_UDP_PORT.to_be_bytes() {
+        return None;
+    }
+    let udp_len = usize::from(u16::from_be_bytes([ports[4], ports[5]]));
+    let header = Bth::new_checked(rest).ok()?;
+    let opcode = header.opcode();
+    let extensions = rest.get(bth::LEN..)?;
+    let header_kind = opcode.extensions().first();
+    let extension = match header_kind {
+        Some(kind) => match Extension::parse(*kind, extensions).ok()? {
+            Extension::Reth(reth) => Header::Reth(reth),
+            Extension::Aeth(aeth) => Header::Aeth(aeth),
+            Extension::Deth(deth) => Header::Deth(deth),
+            _ => Header::None,
+        },
+        None => Header::None,
+    };
+    let beside = UDP_LEN + bth::LEN + opcode.extensions_len() + usize::from(header.pad()) + icrc::LEN;
+    Some(Packet {
+        opcode,
+        dst_qp: header.dest_qp(),
+        psn: header.psn(),
+        ack_req: header.ack_req(),
+        becn: header.becn(),
+        payload_len: udp_len.checked_sub(beside)? as u32,
+        header: extension,
+    })
+}

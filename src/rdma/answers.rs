@@ -1,0 +1,158 @@
+//! What the sending side does when answers arrive: acknowledgements, NAKs, READ responses.
+
+use xoff_dataplane::Picos;
+use xoff_dataplane::wire::ext::rnr_timer_us;
+use xoff_dataplane::wire::{Aeth, NakCode, Syndrome};
+
+use super::config::Recovery;
+use super::packet::{Header, Packet};
+use super::requester::Requester;
+use super::shared::Env;
+use super::telemetry::Telemetry;
+use super::work::{FailReason, Verb};
+
+impl Requester {
+    /// An ACKNOWLEDGE packet.
+    #[inline]
+    pub(super) fn on_acknowledge(
+        &mut self,
+        env: &mut Env<'_>,
+        packet: &Packet,
+        telemetry: Option<&Telemetry>,
+    ) {
+        let sequence = self
+            .numbering
+            .sequence(packet.psn, self.unacked)
+            .filter(|s| *s < self.sent);
+        let (Header::Aeth(Aeth { syndrome, .. }), Some(sequence)) = (packet.header, sequence) else {
+            env.counters.rx_discarded += 1;
+            return;
+        };
+        match syndrome {
+            Syndrome::Ack { .. } => {
+                let met_read = self.advance(env, sequence + 1);
+                self.inform(env, Some(sequence), packet.becn, telemetry);
+                if met_read {
+                    self.on_implied_nak(env);
+                }
+            }
+            Syndrome::Nak(NakCode::PsnSequenceError) => {
+                self.on_sequence_error(env, sequence, packet.becn, telemetry);
+            }
+            Syndrome::RnrNak { timer } => self.on_rnr_nak(env, sequence, timer),
+            Syndrome::Nak(code) => {
+                env.counters.req_remote_errors += 1;
+                self.advance(env, sequence);
+                self.inform(env, None, packet.becn, telemetry);
+                if sequence >= self.unacked {
+                    self.fail(env, FailReason::Refused(code));
+                }
+            }
+            Syndrome::Reserved(_) => env.counters.rx_discarded += 1,
+        }
+    }
+
+    fn on_sequence_error(
+        &mut self,
+        env: &mut Env<'_>,
+        sequence: u64,
+        marked: bool,
+        telemetry: Option<&Telemetry>,
+    ) {
+        env.counters.packet_seq_err += 1;
+        let before = self.unacked;
+        let mtu = env.config.mtu;
+        match env.config.recovery {
+            Recovery::SelectiveRepeat => {
+                if marked || telemetry.is_some() {
+                    self.inform(env, None, marked, telemetry);
+                }
+                if sequence >= self.unacked && sequence < self.next {
+                    env.congestion.missed(env.now);
+                    self.repeat(sequence);
+                }
+            }
+            Recovery::GoBackN => {
+                let met_read = self.advance(env, sequence);
+                self.inform(env, sequence.checked_sub(1), marked, telemetry);
+                if met_read {
+                    self.on_implied_nak(env);
+                } else if sequence == self.unacked && self.next > sequence {
+                    env.congestion.missed(env.now);
+                    if self.unacked > before || self.spend_retry(env) {
+                        self.rewind(self.unacked, mtu);
+                    }
+                }
+            }
+            Recovery::GoBackZero => {
+                let met_read = self.advance(env, sequence);
+                self.inform(env, sequence.checked_sub(1), marked, telemetry);
+                let begun = self.messages.front().is_some_and(|front| sequence >= front.first);
+                if met_read {
+                    self.on_implied_nak(env);
+                } else if begun {
+                    env.congestion.missed(env.now);
+                    self.restart_message(mtu);
+                }
+            }
+        }
+    }
+
+    fn on_rnr_nak(&mut self, env: &mut Env<'_>, sequence: u64, timer: u8) {
+        env.counters.rnr_nak_retry_err += 1;
+        let met_read = self.advance(env, sequence);
+        self.inform(env, sequence.checked_sub(1), false, None);
+        if met_read {
+            self.on_implied_nak(env);
+        } else if sequence == self.unacked && self.rnr_until == Picos::NEVER && self.spend_rnr_retry(env) {
+            self.rewind(sequence, env.config.mtu);
+            let wait = Picos::from_micros(u64::from(rnr_timer_us(timer)));
+            self.rnr_until = env.now.saturating_add(wait);
+        }
+    }
+
+    /// A READ RESPONSE packet: data, and an acknowledgement of all before it.
+    pub(super) fn on_read_response(&mut self, env: &mut Env<'_>, packet: &Packet) {
+        let sequence = self
+            .numbering
+            .sequence(packet.psn, self.unacked)
+            .filter(|s| *s < self.sent);
+        let Some(sequence) = sequence else {
+            env.counters.rx_discarded += 1;
+            return;
+        };
+        if sequence < self.unacked {
+            return; // repeated, and here already
+        }
+        let met_read = self.advance(env, sequence);
+        self.inform(env, None, false, None);
+        if met_read {
+            self.on_implied_nak(env);
+            return;
+        }
+        match self.messages.front() {
+            Some(read)
+                if read.verb == Verb::Read
+                    && sequence == self.unacked
+                    && packet.payload_len == read.payload(sequence, env.config.mtu) =>
+            {
+                let end = read.end();
+                self.advance_read(env, end);
+            }
+            _ => env.counters.rx_discarded += 1,
+        }
+    }
+
+    /// Something arrived that comes behind a READ response that is missing (IBTA 9.7.3.3). The READ is asked for again once.
+    fn on_implied_nak(&mut self, env: &mut Env<'_>) {
+        if self.read_gap {
+            return;
+        }
+        self.read_gap = true;
+        env.counters.implied_nak_seq_err += 1;
+        match env.config.recovery {
+            Recovery::SelectiveRepeat => self.repeat(self.unacked),
+            Recovery::GoBackN | Recovery::GoBackZero => self.rewind(self.unacked, env.config.mtu),
+        }
+    }
+}

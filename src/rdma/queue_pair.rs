@@ -1,0 +1,198 @@
+//! A queue pair: its two sides, its congestion control, its pacing.
+
+use xoff_dataplane::Picos;
+use xoff_dataplane::wire::{Opcode, Transport as Service};
+
+use super::config::{QpConfig, QpIndex};
+use super::congestion::{CongestionControl, Feedback};
+use super::counters::Counters;
+use super::packet::Packet;
+use super::requester::Requester;
+use super::responder::Responder;
+use super::shared::{Env, Shared};
+use super::work::{Arrival, PostError, WorkRequest};
+
+/// Bits of a byte times picoseconds of a second: payload below 2^14 and headers below 2^17 keep the product below 2^61.
+const BIT_PICOS: u64 = 8_000_000_000_000;
+
+/// A queue pair.
+#[derive(Debug)]
+pub(super) struct QueuePair {
+    index: QpIndex,
+    pub(super) config: QpConfig,
+    congestion: Box<dyn CongestionControl>,
+    pub(super) counters: Counters,
+    requester: Requester,
+    responder: Responder,
+    /// When it may send next.
+    due: Picos,
+    /// It stands in the queue of its data class.
+    queued: bool,
+    /// The next data packet is a READ response if there is one: requests and responses take turns.
+    response_next: bool,
+    /// When it is asked for timers.
+    pub(super) armed: Picos,
+}
+
+impl QueuePair {
+    pub(super) fn new(index: QpIndex, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QueuePair {
+        QueuePair {
+            index,
+            requester: Requester::new(&config),
+            responder: Responder::new(&config),
+            config,
+            congestion,
+            counters: Counters::default(),
+            due: Picos::ZERO,
+            queued: false,
+            response_next: true,
+            armed: Picos::NEVER,
+        }
+    }
+
+    fn parts<'a>(
+        &'a mut self,
+        now: Picos,
+        shared: &'a mut Shared,
+    ) -> (&'a mut Requester, &'a mut Responder, Env<'a>) {
+        let env = Env {
+            now,
+            qp: self.index,
+            config: &self.config,
+            congestion: &mut *self.congestion,
+            counters: &mut self.counters,
+            shared,
+        };
+        (&mut self.requester, &mut self.responder, env)
+    }
+
+    pub(super) fn congestion(&self) -> &dyn CongestionControl {
+        &*self.congestion
+    }
+
+    pub(super) fn post(
+        &mut self,
+        now: Picos,
+        shared: &mut Shared,
+        request: &WorkRequest,
+    ) -> Result<(), PostError> {
+        self.requester.post(&self.config, request)?;
+        self.settle(now, shared);
+        Ok(())
+    }
+
+    pub(super) fn post_receives(&mut self, count: u32) {
+        let entries = &mut self.responder.receive_entries;
+        *entries = entries.saturating_add(u64::from(count));
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        now: Picos,
+        shared: &mut Shared,
+        packet: &Packet,
+        arrival: &Arrival<'_>,
+    ) {
+        self.counters.rx_packets += 1;
+        self.counters.rx_bytes += u64::from(packet.payload_len);
+        let (requester, responder, mut env) = self.parts(now, shared);
+        match packet.opcode {
+            Opcode::RcAcknowledge => requester.on_acknowledge(&mut env, packet, arrival.telemetry),
+            Opcode::Cnp => self.on_cnp(now),
+            opcode => {
+                let response = is_read_response(opcode);
+                if arrival.ce && (response || opcode.transport() != Service::Other) {
+                    responder.replies.on_mark(&mut env);
+                }
+                if response {
+                    requester.on_read_response(&mut env, packet);
+                } else {
+                    responder.on_request(&mut env, packet, arrival);
+                }
+            }
+        }
+        self.settle(now, shared);
+    }
+
+    fn on_cnp(&mut self, now: Picos) {
+        if matches!(self.config.feedback, Feedback::Cnp { .. }) && !self.requester.failed {
+            self.counters.rp_cnp_handled += 1;
+            self.congestion.notified(now);
+        } else {
+            self.counters.rp_cnp_ignored += 1;
+        }
+    }
+
+    /// Its turn in its data class: the next packet, and whether that wants telemetry. `None` if what it wanted to send has
+    /// become needless meanwhile.
+    pub(super) fn pop(&mut self, now: Picos, shared: &mut Shared) -> Option<(Packet, bool)> {
+        self.queued = false;
+        let rate = self
+            .congestion
+            .rate_bps()
+            .min(self.config.rate_bps_max.unwrap_or(u64::MAX))
+            .max(1);
+        let response_next = self.response_next;
+        let (requester, responder, mut env) = self.parts(now, shared);
+        let packet = if response_next {
+            responder
+                .replies
+                .next_response(&mut env)
+                .or_else(|| requester.next_packet(&mut env))
+        } else {
+            requester
+                .next_packet(&mut env)
+                .or_else(|| responder.replies.next_response(&mut env))
+        };
+        if let Some(packet) = &packet {
+            self.response_next = !is_read_response(packet.opcode);
+            let bytes = packet.payload_len + self.config.header_bytes;
+            if packet.opcode != Opcode::RcReadRequest {
+                self.congestion.sent(now, bytes);
+            }
+            let interval = Picos(u64::from(bytes) * BIT_PICOS / rate);
+            self.due = self.due.max(now).saturating_add(interval);
+        }
+        self.settle(now, shared);
+        let wants = self.congestion.wants_telemetry();
+        packet.map(|packet| (packet, wants && packet.payload_len > 0))
+    }
+
+    /// Fires what is due.
+    pub(super) fn expire(&mut self, now: Picos, shared: &mut Shared) {
+        if self.congestion.next_deadline() <= now {
+            self.congestion.expire(now);
+        }
+        let (requester, responder, mut env) = self.parts(now, shared);
+        requester.expire(&mut env);
+        responder.expire(&mut env);
+        self.settle(now, shared);
+    }
+
+    /// After anything happened: enters the queue if it can send, and the timers.
+    #[inline]
+    fn settle(&mut self, now: Picos, shared: &mut Shared) {
+        if !self.queued
+            && (self.responder.replies.has_response()
+                || self.requester.sendable(&self.config, &*self.congestion))
+        {
+            self.queued = true;
+            shared.classes[usize::from(self.config.data_class)].push(self.due.max(now), self.index.0);
+        }
+        let deadline = self.requester.next_deadline();
+        let deadline = deadline
+            .min(self.responder.gap_deadline)
+            .min(self.congestion.next_deadline());
+        shared.timers.arm(self.index.0, deadline, &mut self.armed);
+    }
+}
+
+fn is_read_response(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::RcReadResponseFirst
+            | Opcode::RcReadResponseMiddle
+            | Opcode::RcReadResponseLast
+            | Opcode::RcReadResponseOnly
+    )
+}

@@ -1,0 +1,125 @@
+//! Whose turn it is, and when: per class for transmission, and for timers.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use xoff_dataplane::Picos;
+
+use super::work::Outgoing;
+
+/// NIC classes.
+pub(super) const CLASSES: usize = 8;
+
+/// What one NIC class has to send: finished packets (acknowledgements, CNPs) first, then the queue pairs with data by the time
+/// at which they may send; those of one time in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct ClassQueue {
+    finished: VecDeque<(Picos, Outgoing)>,
+    waiting: BinaryHeap<Reverse<(Picos, u64, u32)>>,
+    order: u64,
+}
+
+impl ClassQueue {
+    pub(super) fn push_finished(&mut self, now: Picos, outgoing: Outgoing) {
+        self.finished.push_back((now, outgoing));
+    }
+
+    pub(super) fn pop_finished(&mut self) -> Option<Outgoing> {
+        self.finished.pop_front().map(|(_, outgoing)| outgoing)
+    }
+
+    /// Enters a queue pair that may send from `due` on.
+    pub(super) fn push(&mut self, due: Picos, qp: u32) {
+        self.waiting.push(Reverse((due, self.order, qp)));
+        self.order += 1;
+    }
+
+    /// Takes the queue pair whose turn it is.
+    pub(super) fn pop(&mut self, now: Picos) -> Option<u32> {
+        let &Reverse((due, _, qp)) = self.waiting.peek()?;
+        if due > now {
+            return None;
+        }
+        self.waiting.pop();
+        Some(qp)
+    }
+
+    /// When it first has something to send; perhaps in the past.
+    #[inline]
+    pub(super) fn earliest(&self) -> Picos {
+        match (self.finished.front(), self.waiting.peek()) {
+            (Some((at, _)), _) => *at,
+            (None, Some(Reverse((due, _, _)))) => *due,
+            (None, None) => Picos::NEVER,
+        }
+    }
+}
+
+/// Timers of queue pairs, one each. A timer that moves later stays where it is and is asked again when it comes: so the
+/// acknowledgement of a packet, which moves the timeout of its queue pair, costs nothing here.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    heap: BinaryHeap<Reverse<(Picos, u32)>>,
+}
+
+impl Timers {
+    /// Sees to it that the queue pair is asked at `deadline` or before; `armed` is its own memory of when it is asked.
+    #[inline]
+    pub(super) fn arm(&mut self, qp: u32, deadline: Picos, armed: &mut Picos) {
+        if deadline < *armed {
+            *armed = deadline;
+            self.heap.push(Reverse((deadline, qp)));
+        }
+    }
+
+    /// When the next one is to be asked.
+    pub(super) fn next(&self) -> Picos {
+        self.heap.peek().map_or(Picos::NEVER, |Reverse((at, _))| *at)
+    }
+
+    /// The next entry that is due: its time and queue pair. An entry whose time is not the one that its queue pair remembers is
+    /// void.
+    pub(super) fn pop(&mut self, now: Picos) -> Option<(Picos, u32)> {
+        let &Reverse((at, qp)) = self.heap.peek()?;
+        if at > now {
+            return None;
+        }
+        self.heap.pop();
+        Some((at, qp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_pairs_due_at_one_time_take_turns() {
+        let mut queue = ClassQueue::default();
+        for qp in [7, 3, 5] {
+            queue.push(Picos(10), qp);
+        }
+        queue.push(Picos(4), 9);
+        assert_eq!(queue.earliest(), Picos(4));
+        assert_eq!(queue.pop(Picos(3)), None);
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(10))).collect();
+        assert_eq!(order, [9, 7, 3, 5]);
+        assert_eq!(queue.earliest(), Picos::NEVER);
+    }
+
+    #[test]
+    fn a_timer_that_moves_later_is_not_entered_again() {
+        let (mut timers, mut armed) = (Timers::default(), Picos::NEVER);
+        timers.arm(1, Picos(10), &mut armed);
+        timers.arm(1, Picos(20), &mut armed);
+        assert_eq!((timers.next(), armed), (Picos(10), Picos(10)));
+        timers.arm(1, Picos(5), &mut armed);
+        assert_eq!(timers.pop(Picos(10)), Some((Picos(5), 1)));
+        assert_eq!(
+            timers.pop(Picos(10)),
+            Some((Picos(10), 1)),
+            "void: the queue pair remembers 5"
+        );
+        assert_eq!(timers.pop(Picos(100)), None);
+    }
+}

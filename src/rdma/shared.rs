@@ -1,0 +1,76 @@
+//! What the queue pairs of an endpoint share.
+
+use std::collections::VecDeque;
+
+use xoff_dataplane::Picos;
+
+use super::config::{QpConfig, QpIndex};
+use super::congestion::CongestionControl;
+use super::counters::Counters;
+use super::packet::Packet;
+use super::ready::{CLASSES, ClassQueue, Timers};
+use super::telemetry::Telemetry;
+use super::work::{Completion, CompletionKind, Outgoing};
+
+/// Queues, timers and completions of an endpoint.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) classes: [ClassQueue; CLASSES],
+    pub(super) timers: Timers,
+    pub(super) completions: VecDeque<Completion>,
+    // Boxes because that is how they travel, in acknowledgements.
+    #[allow(clippy::vec_box)]
+    pub(super) spare: Vec<Box<Telemetry>>,
+}
+
+impl Shared {
+    /// A copy in a box, a used one if there is any.
+    pub(super) fn boxed(&mut self, telemetry: &Telemetry) -> Box<Telemetry> {
+        match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = *telemetry;
+                spare
+            }
+            None => Box::new(*telemetry),
+        }
+    }
+}
+
+/// Where the two sides of a queue pair find themselves while something happens.
+#[derive(Debug)]
+pub(super) struct Env<'a> {
+    pub(super) now: Picos,
+    pub(super) qp: QpIndex,
+    pub(super) config: &'a QpConfig,
+    pub(super) congestion: &'a mut dyn CongestionControl,
+    pub(super) counters: &'a mut Counters,
+    pub(super) shared: &'a mut Shared,
+}
+
+impl Env<'_> {
+    pub(super) fn complete(&mut self, kind: CompletionKind) {
+        self.shared.completions.push_back(Completion {
+            qp: self.qp,
+            at: self.now,
+            kind,
+        });
+    }
+
+    /// Queues a packet that is not paced: an acknowledgement or a CNP.
+    pub(super) fn emit(&mut self, class: u8, packet: Packet, telemetry: Option<Box<Telemetry>>) {
+        let outgoing = Outgoing {
+            qp: self.qp,
+            packet,
+            telemetry,
+            wants_telemetry: false,
+        };
+        self.shared.classes[usize::from(class)].push_finished(self.now, outgoing);
+    }
+
+    /// The end of a local ACK timeout that starts now.
+    pub(super) fn ack_deadline(&self) -> Picos {
+        self.config
+            .ack_timeout()
+            .map_or(Picos::NEVER, |timeout| self.now.saturating_add(timeout))
+    }
+}

@@ -1,0 +1,164 @@
+//! Distributions of flow sizes, as the generators of HPCC and others read them.
+
+use thiserror::Error;
+
+/// Sizes by cumulative probability, linear between the points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SizeDistribution {
+    /// Bytes, and the percentage of flows that are not larger. Both rise or stay, up to 100.
+    points: Vec<(f64, f64)>,
+}
+
+/// Why a text is no distribution.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("line {line}: {problem}")]
+pub struct DistributionError {
+    /// Line, from 1; the last one where the end is what is wrong.
+    pub line: usize,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl SizeDistribution {
+    /// Out of a text of lines `bytes percent`, such as HPCC's `WebSearch_distribution.txt`. Both columns must not fall, and
+    /// the last percentage is 100. Empty lines and what follows a `#` do not count. If the first percentage is not 0,
+    /// that share of flows has the first size.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is wrong.
+    pub fn parse(text: &str) -> Result<SizeDistribution, DistributionError> {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        let mut last_line = 1;
+        for (index, line) in text.lines().enumerate() {
+            let content = line.split('#').next().unwrap_or_default();
+            if content.trim().is_empty() {
+                continue;
+            }
+            last_line = index + 1;
+            let point = parse_point(content, points.last()).map_err(|problem| DistributionError {
+                line: last_line,
+                problem,
+            })?;
+            points.push(point);
+        }
+        let distribution = SizeDistribution { points };
+        let problem = match distribution.points.last() {
+            None => "there are no points".to_owned(),
+            Some((_, percent)) if *percent != 100.0 => format!("it ends at {percent} %, not at 100 %"),
+            Some(_) if distribution.mean_bytes() <= 0.0 => "all sizes are 0".to_owned(),
+            Some(_) => return Ok(distribution),
+        };
+        Err(DistributionError {
+            line: last_line,
+            problem,
+        })
+    }
+
+    /// All flows have this size; 0 counts as 1.
+    pub fn constant(bytes: u64) -> SizeDistribution {
+        SizeDistribution {
+            points: vec![(bytes.max(1) as f64, 100.0)],
+        }
+    }
+
+    /// Mean size in bytes.
+    pub fn mean_bytes(&self) -> f64 {
+        let first = self
+            .points
+            .first()
+            .map_or(0.0, |(bytes, percent)| bytes * percent);
+        let steps = self.points.windows(2);
+        let rest = steps.map(|pair| (pair[0].0 + pair[1].0) / 2.0 * (pair[1].1 - pair[0].1));
+        (first + rest.sum::<f64>()) / 100.0
+    }
+
+    /// The size at a cumulative probability of 0 to 1, at least 1 byte.
+    pub fn sample(&self, probability: f64) -> u64 {
+        let percent = probability * 100.0;
+        let above = self.points.partition_point(|point| point.1 < percent);
+        let bytes = match (
+            above.checked_sub(1).and_then(|below| self.points.get(below)),
+            self.points.get(above),
+        ) {
+            (Some((low, from)), Some((high, to))) => low + (high - low) * (percent - from) / (to - from),
+            (None, Some((bytes, _))) | (Some((bytes, _)), None) => *bytes,
+            (None, None) => 0.0,
+        };
+        (bytes as u64).max(1)
+    }
+}
+
+/// Reads one line, which must not fall behind the point before it.
+fn parse_point(content: &str, before: Option<&(f64, f64)>) -> Result<(f64, f64), String> {
+    let fields: Vec<&str> = content.split_whitespace().collect();
+    let [bytes, percent] = fields[..] else {
+        return Err(format!(
+            "{} fields where `bytes percent` are expected",
+            fields.len()
+        ));
+    };
+    let number = |text: &str| match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+        _ => Err(format!("`{text}` is not a number of 0 or more")),
+    };
+    let (bytes, percent) = (number(bytes)?, number(percent)?);
+    if percent > 100.0 {
+        return Err(format!("{percent} % is more than 100 %"));
+    }
+    if let Some((bytes_before, percent_before)) = before
+        && (bytes < *bytes_before || percent < *percent_before)
+    {
+        return Err(format!(
+            "{bytes} {percent} falls behind {bytes_before} {percent_before}"
+        ));
+    }
+    Ok((bytes, percent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_and_quantiles_are_of_straight_lines() {
+        let sizes = SizeDistribution::parse("# a comment\n0 0\n100 50 # half\n\n300 100\n").unwrap();
+        assert_eq!(sizes.mean_bytes(), 25.0 + 100.0);
+        assert_eq!(
+            [0.0, 0.25, 0.5, 0.75, 1.0].map(|p| sizes.sample(p)),
+            [1, 50, 100, 200, 300]
+        );
+        let draws: u64 = (0..10_000)
+            .map(|n| sizes.sample((f64::from(n) + 0.5) / 10_000.0))
+            .sum();
+        assert!((draws as f64 / 10_000.0 - 125.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn steps_are_sizes_of_their_own() {
+        let sizes = SizeDistribution::parse("64 30\n64 60\n1000 60\n1000 100").unwrap();
+        assert_eq!(
+            [0.0, 0.3, 0.5, 0.6, 0.61, 1.0].map(|p| sizes.sample(p)),
+            [64, 64, 64, 64, 1000, 1000]
+        );
+        assert!((sizes.mean_bytes() - (64.0 * 0.6 + 400.0)).abs() < 1e-9);
+        assert_eq!(SizeDistribution::constant(4096).sample(0.3), 4096);
+        assert_eq!(SizeDistribution::constant(4096).mean_bytes(), 4096.0);
+    }
+
+    #[test]
+    fn errors_name_their_line() {
+        for (text, message) in [
+            ("", "line 1: there are no points"),
+            ("0 0\n\n5", "line 3: 1 fields where `bytes percent` are expected"),
+            ("0 0\nx 5", "line 2: `x` is not a number of 0 or more"),
+            ("0 0\n10 50\n5 100", "line 3: 5 100 falls behind 10 50"),
+            ("0 0\n10 101", "line 2: 101 % is more than 100 %"),
+            ("0 0\n10 1", "line 2: it ends at 1 %, not at 100 %"),
+            ("0 100", "line 1: all sizes are 0"),
+            ("1 nan", "line 1: `nan` is not a number of 0 or more"),
+        ] {
+            assert_eq!(SizeDistribution::parse(text).unwrap_err().to_string(), message);
+        }
+    }
+}

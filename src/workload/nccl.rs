@@ -1,0 +1,344 @@
+//! Output in the forms of nccl-tests, for what reads those (`src/util.cu` of nccl-tests: the table, and JSON of its version 2).
+//!
+//! There is one measurement, and both blocks have it: what a network carries does not depend on whether a collective is in
+//! place. Data is not computed, so `#wrong` is `N/A` as with `-c 0`.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::results::{CollectiveResults, JobResults, SizeResults};
+
+/// Version of the JSON form (`JSON_FILE_VERSION`).
+const JSON_VERSION: u32 = 2;
+/// Bytes of an element: all is counted in `float`.
+const ELEMENT_BYTES: u64 = 4;
+/// The line above the titles, with single iterations.
+const OVER_ITERATIONS: &str = concat!(
+    "              out-of-place (+ per-iteration)                    ",
+    "            in-place (+ per-iteration)"
+);
+
+/// A collective job and what is printed around its results.
+#[derive(Clone, Debug)]
+pub struct NcclRun<'a> {
+    /// Results of a collective job; of others nothing is printed.
+    pub job: &'a JobResults,
+    /// The command line.
+    pub args: &'a [String],
+    /// Names of hosts, by rank.
+    pub hosts: &'a [String],
+    /// Columns `i_min`, `i_max`, `i_p99`, `i_cv%` of single iterations as well.
+    pub per_iteration: bool,
+    /// What xoff knows beside it, put under the key `xoff` as it is: drops, PFC, ECN.
+    pub xoff: Value,
+}
+
+impl NcclRun<'_> {
+    /// nccl-tests' table; `None` if the job is not a collective.
+    pub fn table(&self) -> Option<String> {
+        let collective = self.job.collective.as_ref()?;
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_header(&mut text, collective);
+        for size in &collective.sizes {
+            let _ = self.write_line(&mut text, collective, size);
+        }
+        let _ = writeln!(text, "# {:<20} : 0 OK", "Out of bounds values");
+        let average = general(average_bus_bandwidth(collective));
+        let _ = writeln!(text, "# {:<20} : {average} ", "Avg bus bandwidth");
+        let _ = writeln!(
+            text,
+            "#\n# Collective test concluded: {}_perf",
+            collective.operation
+        );
+        Some(text)
+    }
+
+    /// nccl-tests' JSON; `None` if the job is not a collective.
+    pub fn json(&self) -> Option<Value> {
+        let collective = self.job.collective.as_ref()?;
+        let results: Vec<Value> = collective
+            .sizes
+            .iter()
+            .map(|size| result(collective, size))
+            .collect();
+        let mut xoff = json!({
+            "job": self.job.name,
+            "algorithm": collective.algorithm,
+            "gpus_per_node": collective.gpus_per_node,
+            "jct_ns": self.job.jct_ns,
+            "roofline_ns": self.job.roofline_ns,
+            "jct_ratio": self.job.jct_ratio,
+            "sizes": collective.sizes.iter().map(|size| json!({
+                "size": size.bytes,
+                "roofline_ns": size.roofline_ns,
+                "roofline_ratio": size.roofline_ratio,
+            })).collect::<Vec<_>>(),
+        });
+        match (xoff.as_object_mut(), &self.xoff) {
+            (Some(into), Value::Object(more)) => into.extend(more.clone()),
+            (Some(_), Value::Null) | (None, _) => {}
+            (Some(into), other) => {
+                into.insert("more".to_owned(), other.clone());
+            }
+        }
+        Some(json!({
+            "version": JSON_VERSION,
+            "args": self.args,
+            "env": [],
+            "config": self.config(collective),
+            "results": results,
+            "out_of_bounds": { "count": 0, "okay": "true" },
+            "average_bus_bandwidth": {
+                "bandwidth": average_bus_bandwidth(collective),
+                "okay": "unchecked",
+            },
+            "errors": [],
+            "xoff": xoff,
+        }))
+    }
+
+    fn write_header(&self, text: &mut String, collective: &CollectiveResults) -> std::fmt::Result {
+        let (least, most) = extremes(collective);
+        let step = step_factor(collective);
+        writeln!(text, "# xoff {}", env!("CARGO_PKG_VERSION"))?;
+        writeln!(text, "# Collective test starting: {}_perf", collective.operation)?;
+        writeln!(
+            text,
+            "# nThread 1 nGpus 1 minBytes {least} maxBytes {most} step: {step}(factor) warmup iters: {} iters: {} agg iters: \
+             1 validation: 0 graph: 0",
+            collective.warmup, collective.iterations
+        )?;
+        writeln!(text, "#\n# Using devices")?;
+        for (rank, host) in self.hosts.iter().enumerate() {
+            let device = rank as u32 % collective.gpus_per_node.max(1);
+            writeln!(
+                text,
+                "#  Rank {rank:2} Group  0 Pid {:6} on {host:>10} device {device:2} [0000:00:00] xoff",
+                0
+            )?;
+        }
+        writeln!(text, "#")?;
+        let block = |first: bool, cells: [&str; 8]| {
+            let [time, alg, bus, wrong, iterations @ ..] = cells;
+            let mut line = format!("  {time:>7}  {alg:>6}  {bus:>6}  {wrong:>6}");
+            if self.per_iteration {
+                for cell in iterations {
+                    let _ = write!(line, "  {cell:>7}");
+                }
+            }
+            if first { line } else { format!("{line} ") }
+        };
+        let head = |cells: [&str; 5]| {
+            format!(
+                "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}",
+                cells[0], cells[1], cells[2], cells[3], cells[4]
+            )
+        };
+        let over = match self.per_iteration {
+            true => OVER_ITERATIONS,
+            false => "           out-of-place                       in-place          ",
+        };
+        writeln!(text, "{}{over}", head([""; 5]))?;
+        let names = [
+            "time", "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%",
+        ];
+        let units = ["(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"];
+        let titles = head(["size", "count", "type", "redop", "root"]);
+        writeln!(text, "{titles}{}{}", block(true, names), block(false, names))?;
+        let second = head(["(B)", "(elements)", "", "", ""]);
+        writeln!(text, "{second}{}{}", block(true, units), block(false, units))
+    }
+
+    fn write_line(
+        &self,
+        text: &mut String,
+        collective: &CollectiveResults,
+        size: &SizeResults,
+    ) -> std::fmt::Result {
+        let mut block = format!(
+            "  {}  {}  {}     N/A",
+            float(size.time_ns.avg / 1000.0, 7),
+            float(size.algorithm_bandwidth_gbytes_per_s, 6),
+            float(size.bus_bandwidth_gbytes_per_s, 6)
+        );
+        if self.per_iteration {
+            let times = size.time_ns;
+            for value in [
+                times.min / 1000.0,
+                times.max / 1000.0,
+                times.p99 / 1000.0,
+                variation_percent(size),
+            ] {
+                let _ = write!(block, "  {}", float(value, 7));
+            }
+        }
+        writeln!(
+            text,
+            "{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{block}{block}",
+            size.bytes,
+            elements(collective, size),
+            "float",
+            reduction(collective),
+            -1
+        )
+    }
+
+    fn config(&self, collective: &CollectiveResults) -> Value {
+        let (least, most) = extremes(collective);
+        let devices = self.hosts.iter().enumerate().map(|(rank, host)| {
+            json!({
+                "rank": rank,
+                "group": 0,
+                "pid": 0,
+                "hostname": host,
+                "device": rank as u32 % collective.gpus_per_node.max(1),
+                "device_hex": "0000:00:00",
+                "device_info": "xoff",
+            })
+        });
+        json!({
+            "nthreads": 1,
+            "ngpus": 1,
+            "minimum_bytes": least,
+            "maximum_bytes": most,
+            "step_factor": step_factor(collective),
+            "warmup_iters": collective.warmup,
+            "iterations": collective.iterations,
+            "aggregated_iterations": 1,
+            "validation": 0,
+            "graph": 0,
+            "blocking_collectives": "true",
+            "per_iter_timing": "true",
+            "parallel_init": "false",
+            "ranks": collective.ranks,
+            "devices": devices.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn result(collective: &CollectiveResults, size: &SizeResults) -> Value {
+    let us = |ns: f64| ns / 1000.0;
+    let body = json!({
+        "time": us(size.time_ns.avg),
+        "alg_bw": size.algorithm_bandwidth_gbytes_per_s,
+        "bus_bw": size.bus_bandwidth_gbytes_per_s,
+        "nwrong": null,
+    });
+    let per_iteration = json!({
+        "min_us": us(size.time_ns.min),
+        "max_us": us(size.time_ns.max),
+        "avg_us": us(size.time_ns.avg),
+        "p50_us": us(size.time_ns.p50),
+        "p95_us": us(size.time_ns.p95),
+        "p99_us": us(size.time_ns.p99),
+        "stdev_us": us(size.time_ns.stdev),
+        "cv_pct": variation_percent(size),
+        "times_us": size.times_ns.iter().map(|time| us(*time)).collect::<Vec<_>>(),
+    });
+    json!({
+        "size": size.bytes,
+        "count": elements(collective, size),
+        "type": "float",
+        "redop": reduction(collective),
+        "root": "    -1",
+        "out_of_place": body.clone(),
+        "out_of_place_per_iter": per_iteration.clone(),
+        "in_place": body,
+        "in_place_per_iter": per_iteration,
+        "actual_iterations": size.time_ns.count,
+        "experiment_name": format!("{}_perf", collective.operation),
+    })
+}
+
+/// nccl-tests counts the elements of a rank's own part, but for AllReduce.
+fn elements(collective: &CollectiveResults, size: &SizeResults) -> u64 {
+    let all = size.bytes / ELEMENT_BYTES;
+    if collective.operation == "all_reduce" {
+        all
+    } else {
+        all / u64::from(collective.ranks.max(1))
+    }
+}
+
+fn reduction(collective: &CollectiveResults) -> &'static str {
+    match collective.operation.as_str() {
+        "all_reduce" | "reduce_scatter" => "sum",
+        _ => "none",
+    }
+}
+
+/// Coefficient of variation of single iterations.
+fn variation_percent(size: &SizeResults) -> f64 {
+    if size.time_ns.avg > 0.0 {
+        size.time_ns.stdev / size.time_ns.avg * 100.0
+    } else {
+        0.0
+    }
+}
+
+fn average_bus_bandwidth(collective: &CollectiveResults) -> f64 {
+    let sum: f64 = collective
+        .sizes
+        .iter()
+        .map(|size| size.bus_bandwidth_gbytes_per_s)
+        .sum();
+    if collective.sizes.is_empty() {
+        0.0
+    } else {
+        sum / collective.sizes.len() as f64
+    }
+}
+
+fn extremes(collective: &CollectiveResults) -> (u64, u64) {
+    let bytes = || collective.sizes.iter().map(|size| size.bytes);
+    (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0))
+}
+
+/// From the first size to the second, for the header only; 1 for a single size.
+fn step_factor(collective: &CollectiveResults) -> u64 {
+    match collective.sizes.as_slice() {
+        [first, second, ..] if first.bytes > 0 => (second.bytes / first.bytes).max(1),
+        _ => 1,
+    }
+}
+
+/// As nccl-tests' `getFloatStr`: two decimals, fewer as they do not fit, then powers of ten.
+fn float(value: f64, width: usize) -> String {
+    let mut power = 0;
+    let mut bound = 1.0;
+    while value >= bound && power < 30 {
+        bound *= 10.0;
+        power += 1;
+    }
+    match power {
+        _ if power + 2 < width => format!("{value:width$.2}"),
+        _ if power + 1 < width => format!("{value:width$.1}"),
+        _ if power < width + 1 => format!("{value:width$.0}"),
+        _ => {
+            let text = format!("{value:.*e}", usize::from(width >= 7));
+            let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            format!("{:>width$}", format!("{mantissa}e+{exponent:0>2}"))
+        }
+    }
+}
+
+/// As C's `%g`: six significant digits without trailing zeros, for what bandwidths can be.
+fn general(value: f64) -> String {
+    let mut decimals = 5;
+    let mut bound = 10.0;
+    while value >= bound && decimals > 0 {
+        bound *= 10.0;
+        decimals -= 1;
+    }
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+#[path = "nccl_tests.rs"]
+mod tests;

@@ -1,0 +1,113 @@
+//! Draws that are the same on every machine: integers only, no logarithm of a platform's library.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A seeded stream of draws.
+#[derive(Clone, Debug)]
+pub(super) struct Draws {
+    random: Xoshiro256PlusPlus,
+}
+
+impl Draws {
+    /// The stream of number `stream` under `seed`: jobs and sources do not disturb each other.
+    pub(super) fn new(seed: u64, stream: u64) -> Draws {
+        // The golden ratio spreads neighbouring streams over the seed space; seed_from_u64 mixes further.
+        let seed = seed ^ (stream + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Draws {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
+    }
+
+    /// A whole number below `bound`, which is at least 1.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Uniform in 0 to 1, 1 excluded.
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Exponentially distributed with this mean, by von Neumann's method: runs of falling uniform numbers, whose length is
+    /// odd with probability `exp(-u)`. It needs comparisons only.
+    pub(super) fn exponential(&mut self, mean: u64) -> u64 {
+        for whole in 0_u64.. {
+            let first = self.random.next_u64();
+            let (mut last, mut odd) = (first, true);
+            loop {
+                let next = self.random.next_u64();
+                if next >= last {
+                    break;
+                }
+                (last, odd) = (next, !odd);
+            }
+            if odd {
+                let fraction = ((u128::from(mean) * u128::from(first)) >> 64) as u64;
+                return mean.saturating_mul(whole).saturating_add(fraction);
+            }
+        }
+        u64::MAX
+    }
+
+    /// A permutation of `0..count` in which no number stays at its place, all such equally likely. Of one number
+    /// there is none; it stays.
+    pub(super) fn derangement(&mut self, count: usize) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        // A shuffle is a derangement with probability 1/e, whatever the count.
+        loop {
+            for last in (1..count).rev() {
+                order.swap(last, self.below(last as u64 + 1) as usize);
+            }
+            if count == 1 || order.iter().enumerate().all(|(place, &at)| place != at as usize) {
+                return order;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponential_has_its_mean_deviation_and_tail() {
+        let mut draws = Draws::new(3, 0);
+        let (count, mean) = (200_000, 1_000_000_u64);
+        let all: Vec<f64> = (0..count)
+            .map(|_| draws.exponential(mean) as f64 / mean as f64)
+            .collect();
+        let average = all.iter().sum::<f64>() / count as f64;
+        let variance = all.iter().map(|x| (x - average) * (x - average)).sum::<f64>() / count as f64;
+        let tail = all.iter().filter(|x| **x > 3.0).count() as f64 / count as f64;
+        assert!((average - 1.0).abs() < 0.01, "{average}");
+        assert!((variance - 1.0).abs() < 0.03, "{variance}");
+        assert!((tail - 0.049_787).abs() < 0.002, "{tail}");
+    }
+
+    #[test]
+    fn derangements_are_uniform() {
+        let mut draws = Draws::new(1, 9);
+        let mut seen = std::collections::BTreeMap::new();
+        for _ in 0..9_000 {
+            *seen.entry(draws.derangement(4)).or_insert(0) += 1;
+        }
+        assert_eq!(seen.len(), 9, "four things have nine derangements");
+        assert!(
+            seen.values().all(|count| (850..1_150).contains(count)),
+            "{seen:?}"
+        );
+        assert_eq!(draws.derangement(2), [1, 0]);
+    }
+
+    #[test]
+    fn same_seed_same_draws() {
+        let draw = |seed, stream| {
+            let mut draws = Draws::new(seed, stream);
+            [draws.below(1 << 40), draws.exponential(1 << 40)]
+        };
+        assert_eq!(draw(5, 1), draw(5, 1));
+        assert_ne!(draw(5, 1), draw(5, 2));
+        assert_ne!(draw(5, 1), draw(6, 1));
+    }
+}
