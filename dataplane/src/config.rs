@@ -172,6 +172,23 @@ pub struct PfcConfig {
     pub priority_to_queue: [u8; PRIORITIES],
     /// Priority to priority group whose congestion it signals (`PFC_PRIORITY_TO_PRIORITY_GROUP_MAP`).
     pub priority_to_pg: [u8; PRIORITIES],
+    /// What a pause means.
+    pub pauses: PauseModel,
+}
+
+/// What a pause means, and what tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PauseModel {
+    /// IEEE 802.1Qbb: a pause lasts its quanta and is repeated while it is meant. One frame names all classes concerned; it is
+    /// composed when the link is free, from the state at that moment.
+    #[default]
+    Timed,
+    /// As the ns-3 RDMA models have it, to be held against them: a pause lasts until its resume and is not repeated. Each
+    /// change of each class is a frame of its own, sent in order, though the next change overtakes it.
+    UntilResumed {
+        /// Length of these frames in their senders' link time, FCS included; the models have 43 octets.
+        frame_bytes: u32,
+    },
 }
 
 impl PfcConfig {
