@@ -181,6 +181,12 @@ impl Fabric {
         }
     }
 
+    /// Lets model time go on to `at`, as far as nothing happens before: after [`Halt::Idle`], for what is to be done later.
+    pub fn wait(&mut self, at: Picos) {
+        let free = self.next_event().map_or(at, |next| next.min(at));
+        self.now = self.now.max(free);
+    }
+
     /// Handles the earliest event, which is still in the queue. Whether a host has completed something.
     #[inline]
     fn handle(&mut self, event: Event, observer: &mut impl Observer) -> bool {

@@ -221,7 +221,10 @@ mod tests {
             frames.push((enable, quanta.iter().any(|q| *q > 0)));
         }
         let (three, four) = (1 << 3, 1 << 4);
-        assert_eq!(frames, [(three, true), (four, true), (three, false), (three, true)]);
+        assert_eq!(
+            frames,
+            [(three, true), (four, true), (three, false), (three, true)]
+        );
         assert_eq!(pfc.take(Picos::from_nanos(8)), None);
         assert_eq!(pfc.refresh_at(), Picos::NEVER);
         pfc.refresh_due(Picos::from_millis(1_000));
@@ -240,7 +243,11 @@ mod tests {
         assert_eq!(pfc.take(Picos::from_nanos(3)).unwrap().0, 1 << 4);
         assert!(!pfc.owes());
         pfc.reconfigure(&config(PauseModel::Timed));
-        assert_eq!(pfc.take(Picos::from_nanos(4)).unwrap().0, 1 << 4, "so that it does not expire");
+        assert_eq!(
+            pfc.take(Picos::from_nanos(4)).unwrap().0,
+            1 << 4,
+            "so that it does not expire"
+        );
         assert_eq!(pfc.refresh_at(), Picos(Picos::from_millis(10).0 + 4_000));
     }
 

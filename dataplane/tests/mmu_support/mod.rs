@@ -4,8 +4,8 @@
 pub(crate) mod reference;
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
+    QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use xoff_dataplane::config::{
-    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PauseModel, PfcConfig, PoolConfig,
-    PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
+    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PauseModel, PfcConfig,
+    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    Wred,
 };
 use xoff_dataplane::route::{DISTANCE_STATIC, Fib, NextHop, Path, Rib, Route, Source, Target};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};

@@ -3,8 +3,8 @@
 mod cpu;
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
+    QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
 };
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::parse::parse;
