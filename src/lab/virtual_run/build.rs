@@ -54,7 +54,11 @@ impl VirtualLab {
         let transports = plan
             .transports
             .iter()
-            .map(|transport| transport.transport().map_err(|error| wrong(format!("transport {}: {error}", transport.name))))
+            .map(|transport| {
+                transport
+                    .transport()
+                    .map_err(|error| wrong(format!("transport {}: {error}", transport.name)))
+            })
             .collect::<Result<Vec<_>, Failure>>()?;
         if let Some(lost) = workload
             .connections()
