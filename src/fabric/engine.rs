@@ -197,12 +197,10 @@ impl Fabric {
         self.events_max = events_max;
     }
 
-    /// Lets time pass to `until` where nothing happens before.
-    pub(super) fn skip_to(&mut self, until: Picos) {
-        debug_assert!(self.next_event().is_none_or(|at| at >= until));
-        if until != Picos::NEVER {
-            self.now = self.now.max(until);
-        }
+    /// Lets model time go on to `at`, as far as nothing happens before: after [`Halt::Idle`], for what is to be done later.
+    pub fn wait(&mut self, at: Picos) {
+        let free = self.next_event().map_or(at, |next| next.min(at));
+        self.now = self.now.max(free);
     }
 
     /// Handles the earliest event, which is still in the queue. Whether a host has completed something.
