@@ -1,8 +1,8 @@
 //! The fabric itself: what each event does.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::parse::parse_prefix;
-use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
+use xoff_dataplane::parse::{Payload, parse_prefix};
+use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 
 use super::fault::{Fault, FaultAction};
 use super::observer::{FrameView, Observer};
@@ -11,8 +11,10 @@ use super::queue::{Event, EventQueue, Source};
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
+use crate::driver::snapshot::{PortFacts, snapshot};
 use crate::host::{Host, Inbound};
 use crate::rdma::{Completion, HopTelemetry};
+use crate::report::SwitchSnapshot;
 
 /// Most events without time going on: more are no traffic but a mistake.
 pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
@@ -71,6 +73,7 @@ pub struct Fabric {
     buffer: Vec<u8>,
     events: u64,
     frame_hops: u64,
+    moves: u64,
     seed: u64,
 }
 
@@ -84,7 +87,7 @@ impl Fabric {
         let links = plan.links.len();
         let mut fabric = Fabric {
             now: Picos::ZERO,
-            queue: EventQueue::with_capacity(4 * links + plan.hosts.len()),
+            queue: EventQueue::default(),
             switches: Vec::with_capacity(plan.switches.len()),
             hosts: Vec::with_capacity(plan.hosts.len()),
             wires: Vec::with_capacity(2 * links),
@@ -93,6 +96,7 @@ impl Fabric {
             buffer: Vec::new(),
             events: 0,
             frame_hops: 0,
+            moves: 0,
             seed,
         };
         for config in plan.switches {
@@ -181,10 +185,12 @@ impl Fabric {
         }
     }
 
-    /// Lets model time go on to `at`, as far as nothing happens before: after [`Halt::Idle`], for what is to be done later.
-    pub fn wait(&mut self, at: Picos) {
-        let free = self.next_event().map_or(at, |next| next.min(at));
-        self.now = self.now.max(free);
+    /// Lets time pass to `until` where nothing happens before.
+    pub fn skip_to(&mut self, until: Picos) {
+        debug_assert!(self.next_event().is_none_or(|at| at >= until));
+        if until != Picos::NEVER {
+            self.now = self.now.max(until);
+        }
     }
 
     /// Handles the earliest event, which is still in the queue. Whether a host has completed something.
@@ -211,13 +217,13 @@ impl Fabric {
     /// The frame at the head of a wire has arrived.
     #[inline]
     fn arrive(&mut self, index: usize, observer: &mut impl Observer) -> bool {
+        self.queue.pop();
         let (frame, next) = self.wires[index].take(self.now);
-        match next {
-            Some(at) => self.queue.replace(Event {
+        if let Some(at) = next {
+            self.queue.push(Event {
                 at,
                 source: Source(index as u32),
-            }),
-            None => drop(self.queue.pop()),
+            });
         }
         let Some(frame) = frame else { return false };
         self.frame_hops += 1;
@@ -245,6 +251,7 @@ impl Fabric {
         let verdict = node
             .switch
             .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+        self.moves += u64::from(!matches!(verdict, Verdict::Control));
         observer.decided(self.now, switch as u32, port, &verdict);
         self.drain(switch, observer);
     }
@@ -253,10 +260,12 @@ impl Fabric {
     fn arrive_at_host(&mut self, host: usize, frame: Handle, observer: &mut impl Observer) -> bool {
         let frame_len = self.store.frame_len(frame);
         let prefix = self.store.prefix(frame);
+        let parsed = parse_prefix(prefix, frame_len as usize);
+        self.moves += u64::from(parsed.payload != Payload::MacControl);
         let inbound = Inbound {
             prefix,
             frame_len,
-            parsed: &parse_prefix(prefix, frame_len as usize),
+            parsed: &parsed,
             damaged: self.store.is_damaged(frame),
             telemetry: self.store.telemetry(frame),
         };
@@ -275,38 +284,45 @@ impl Fabric {
         self.serve_host(host, observer)
     }
 
-    /// Lets a host send what it may, and asks when it wants to be called again.
+    /// Lets a host send what it may, and sees to it that it is called again when it may send more.
     fn serve_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
-        let node = &mut self.hosts[host];
-        let up = self.wires.get(node.wire as usize).is_some_and(|wire| wire.up);
-        if up {
+        let index = self.hosts[host].wire;
+        let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
+        while up {
+            let node = &mut self.hosts[host];
+            let at = node.host.next_deadline();
+            if at > self.now {
+                if at < node.armed {
+                    node.armed = at;
+                    self.queue.push(Event {
+                        at,
+                        source: Source(HOST | host as u32),
+                    });
+                }
+                break;
+            }
             let longest = node.host.frame_len_max();
             if self.buffer.len() < longest {
                 self.buffer.resize(longest, 0);
             }
-            while let Some(emitted) = self.hosts[host].host.transmit_virtual(self.now, &mut self.buffer) {
-                let frame = self
-                    .store
-                    .insert(&self.buffer[..emitted.stored], emitted.frame_len as u32);
-                if let Some(telemetry) = emitted.telemetry {
-                    self.store.set_telemetry(frame, telemetry);
+            let Some(emitted) = node.host.transmit_virtual(self.now, &mut self.buffer) else {
+                if node.host.next_deadline() > self.now {
+                    continue;
                 }
-                let node = &self.hosts[host];
-                let link = node.host.link();
-                let end = self.now + link.duration(link.wire_len(link.mac_len(emitted.frame_len as u32)));
-                self.launch(node.wire, end, frame, observer);
+                // It has something due that it does not send: it is asked again when anything happens to it.
+                break;
+            };
+            let link = node.host.link();
+            let end = self.now + link.duration(link.wire_len(link.mac_len(emitted.frame_len as u32)));
+            let frame = self
+                .store
+                .insert(&self.buffer[..emitted.stored], emitted.frame_len as u32);
+            if let Some(telemetry) = emitted.telemetry {
+                self.store.set_telemetry(frame, telemetry);
             }
+            self.launch(index, end, frame, observer);
         }
-        let node = &mut self.hosts[host];
-        let at = node.host.next_deadline().max(self.now);
-        if up && at < node.armed {
-            node.armed = at;
-            self.queue.push(Event {
-                at,
-                source: Source(HOST | host as u32),
-            });
-        }
-        node.host.has_completions()
+        self.hosts[host].host.has_completions()
     }
 
     /// Takes what has come out of a switch.
@@ -508,7 +524,7 @@ impl Fabric {
 
     /// When something happens next; `None`: never, by itself.
     pub fn next_event(&self) -> Option<Picos> {
-        self.queue.peek().map(|event| event.at)
+        self.queue.earliest()
     }
 
     /// A switch, by its index in the plan.
@@ -519,6 +535,13 @@ impl Fabric {
     /// What a switch was told to be.
     pub fn switch_config(&self, switch: usize) -> &SwitchConfig {
         &self.switches[switch].config
+    }
+
+    /// A copy of a switch's state.
+    pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
+        let node = &self.switches[switch];
+        let facts = vec![PortFacts::default(); node.config.ports.len()];
+        snapshot(&node.switch, |_| 0, &node.config, &facts, self.now)
     }
 
     /// How many switches there are.
@@ -560,6 +583,16 @@ impl Fabric {
     /// Most frames that were under way at once.
     pub fn frames_under_way_max(&self) -> usize {
         self.store.in_use_max()
+    }
+
+    /// Frames that have arrived anywhere, MAC control frames not counted: whether anything moves.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Frames in the queues of switches.
+    pub fn frames_queued(&self) -> usize {
+        self.switches.iter().map(|node| node.switch.frames_queued()).sum()
     }
 
     /// Events handled so far.

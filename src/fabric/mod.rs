@@ -11,18 +11,32 @@
 //! the gap behind it not counted, the link's delay added. Then the switch decides at once (store and forward), and its own
 //! pipeline latency passes before the frame can leave.
 
+mod diagnosis;
 mod engine;
+mod events;
 mod fault;
+mod jobs;
 mod observer;
+mod path;
 mod plan;
 mod queue;
+mod recording;
+mod series;
+mod simulation;
 mod store;
 mod wire;
 
+pub use diagnosis::{Deadlock, diagnose};
 pub use engine::{EVENTS_AT_ONCE_MAX, Fabric, Halt};
+pub use events::EventLog;
 pub use fault::{Fault, FaultAction, Selector};
+pub use jobs::{Directory, FailedMessage, Jobs, Transport};
 pub use observer::{FrameView, Observer};
+pub use path::{FabricPath, Paths};
 pub use plan::{End, FabricPlan, LinkPlan, PlanError};
+pub use recording::{LinkRecording, RecordingError};
+pub use series::Series;
+pub use simulation::{Outcome, Simulation};
 pub use store::FabricStore;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use xoff_dataplane::wire::{Bth, ROCE_UDP_PORT};
 use xoff_dataplane::{Picos, PortId, Verdict};
 
 use super::plan::End;
+use crate::rdma::Completion;
 
 /// A frame as an observer sees it.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,11 @@ pub struct FrameView<'a> {
 }
 
 impl<'a> FrameView<'a> {
+    /// The ECN field of an IP packet, 3 if it is marked; 0 for others.
+    pub fn ecn(&self) -> u8 {
+        parse_prefix(self.prefix, self.frame_len as usize).tos & 3
+    }
+
     /// The base transport header of a RoCEv2 packet.
     pub fn bth(&self) -> Option<Bth<&'a [u8]>> {
         let parsed = parse_prefix(self.prefix, self.frame_len as usize);
@@ -59,6 +65,12 @@ pub trait Observer {
         let _ = (at, from, frame, lost);
     }
 
+    /// A queue pair of a host has completed something.
+    #[inline]
+    fn completed(&mut self, host: usize, completion: &Completion) {
+        let _ = (host, completion);
+    }
+
     /// A link went up or down.
     #[inline]
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
@@ -68,3 +80,77 @@ pub trait Observer {
 
 /// Nobody watches.
 impl Observer for () {}
+
+/// Both watch, the first one first.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    #[inline]
+    fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
+        self.0.departed(at, until, from, frame);
+        self.1.departed(at, until, from, frame);
+    }
+    #[inline]
+    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+        self.0.arrived(at, to, frame);
+        self.1.arrived(at, to, frame);
+    }
+    #[inline]
+    fn decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+        self.0.decided(at, switch, port, verdict);
+        self.1.decided(at, switch, port, verdict);
+    }
+    #[inline]
+    fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
+        self.0.struck(at, from, frame, lost);
+        self.1.struck(at, from, frame, lost);
+    }
+    #[inline]
+    fn completed(&mut self, host: usize, completion: &Completion) {
+        self.0.completed(host, completion);
+        self.1.completed(host, completion);
+    }
+    #[inline]
+    fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
+        self.0.link_changed(at, link, up);
+        self.1.link_changed(at, link, up);
+    }
+}
+
+/// Somebody watches, or nobody does.
+impl<O: Observer> Observer for Option<O> {
+    #[inline]
+    fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
+        if let Some(observer) = self {
+            observer.departed(at, until, from, frame);
+        }
+    }
+    #[inline]
+    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+        if let Some(observer) = self {
+            observer.arrived(at, to, frame);
+        }
+    }
+    #[inline]
+    fn decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+        if let Some(observer) = self {
+            observer.decided(at, switch, port, verdict);
+        }
+    }
+    #[inline]
+    fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
+        if let Some(observer) = self {
+            observer.struck(at, from, frame, lost);
+        }
+    }
+    #[inline]
+    fn completed(&mut self, host: usize, completion: &Completion) {
+        if let Some(observer) = self {
+            observer.completed(host, completion);
+        }
+    }
+    #[inline]
+    fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
+        if let Some(observer) = self {
+            observer.link_changed(at, link, up);
+        }
+    }
+}

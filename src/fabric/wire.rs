@@ -75,15 +75,7 @@ impl Wire {
         self.frames.len()
     }
 
-    pub(super) fn set_timing(&mut self, timing: LinkTiming) {
-        self.timing = timing;
-    }
-
     pub(super) fn timing(&self) -> &LinkTiming {
         &self.timing
-    }
-
-    pub(super) fn delay(&self) -> Picos {
-        self.delay
     }
 }

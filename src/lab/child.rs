@@ -100,18 +100,20 @@ fn assemble(inherited: &Inherited, stop: &Arc<AtomicBool>) -> Result<Lab, Failur
         });
     }
     let attach = |(link, facts): (usize, &super::plan::LinkPlan)| match &facts.far {
-        FarEnd::Host(_) => PortAttachment {
+        FarEnd::Host(_) => Some(PortAttachment {
             link,
             device: wire::device_name(&plan, link),
             place: PortPlace::Lab,
-        },
-        FarEnd::External(device) => PortAttachment {
+        }),
+        FarEnd::External(device) => Some(PortAttachment {
             link,
             device: device.clone(),
             place: PortPlace::Outside,
-        },
+        }),
+        // Refused in real time when the file was read.
+        FarEnd::Switch { .. } => None,
     };
-    let ports = plan.links.iter().enumerate().map(attach).collect();
+    let ports = plan.links.iter().enumerate().filter_map(attach).collect();
     Ok(Lab {
         ports,
         hosts,

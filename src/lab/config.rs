@@ -14,7 +14,8 @@ pub struct SwitchSetup {
     pub loaded: Loaded,
     /// How it was resolved; later generations are resolved in the same way.
     pub resolve: Resolve,
-    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]; zero for those of other switches.
+    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]; zero for those that are
+    /// not in a port of this switch.
     pub speeds_mbps: Vec<u32>,
 }
 
@@ -30,12 +31,16 @@ pub fn switch_setup(
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<SwitchSetup, Failure> {
-    let own: Vec<&LinkPlan> = plan.links.iter().filter(|link| link.switch == switch).collect();
+    let own: Vec<(&str, &LinkPlan)> = plan
+        .links
+        .iter()
+        .filter_map(|link| Some((link.port_at(switch)?, link)))
+        .collect();
     let name = &plan.switches[switch].name;
     let mut layers = vec![("the lab".to_owned(), base_layer(name, &own).to_string())];
     let ports: Vec<(String, u32)> = own
         .iter()
-        .map(|link| (link.port.clone(), link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)))
+        .map(|(port, link)| ((*port).to_owned(), link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)))
         .collect();
     for layer in &plan.switches[switch].config {
         layers.push(match layer {
@@ -60,12 +65,10 @@ pub fn switch_setup(
     let loaded = config::load(&layers, &resolve)
         .map_err(|problems| Failure::configuration(problems.to_string()).at(format!("switch {name}")))?;
     let mut speeds_mbps = vec![0; plan.links.len()];
-    for (speed, link) in speeds_mbps
-        .iter_mut()
-        .zip(&plan.links)
-        .filter(|(_, link)| link.switch == switch)
-    {
-        *speed = speed_of(&loaded, link)?;
+    for (speed, link) in speeds_mbps.iter_mut().zip(&plan.links) {
+        if let Some(port) = link.port_at(switch) {
+            *speed = speed_of(&loaded, port, link)?;
+        }
     }
     Ok(SwitchSetup {
         loaded,
@@ -75,10 +78,10 @@ pub fn switch_setup(
 }
 
 /// What the lab says about the switch, under everything that the configuration says.
-fn base_layer(name: &str, links: &[&LinkPlan]) -> Value {
-    let with_speed = links.iter().filter_map(|link| {
+fn base_layer(name: &str, links: &[(&str, &LinkPlan)]) -> Value {
+    let with_speed = links.iter().filter_map(|(port, link)| {
         Some((
-            link.port.clone(),
+            (*port).to_owned(),
             json!({ "speed": link.speed_mbps?.to_string() }),
         ))
     });
@@ -90,20 +93,14 @@ fn base_layer(name: &str, links: &[&LinkPlan]) -> Value {
     layer
 }
 
-fn speed_of(loaded: &Loaded, link: &LinkPlan) -> Result<u32, Failure> {
-    let port = loaded
-        .resolved
-        .config
-        .ports
-        .iter()
-        .find(|port| port.name == link.port);
-    let configured = port.map_or(SPEED_MBPS_DEFAULT, |port| port.link.speed_mbps);
+fn speed_of(loaded: &Loaded, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
+    let mut ports = loaded.resolved.config.ports.iter();
+    let configured = ports
+        .find(|port| port.name == name)
+        .map_or(SPEED_MBPS_DEFAULT, |port| port.link.speed_mbps);
     match link.speed_mbps {
         Some(speed) if speed != configured => {
-            let what = format!(
-                "the link of {} has {speed} Mb/s, its port {configured} Mb/s",
-                link.port
-            );
+            let what = format!("the link of {name} has {speed} Mb/s, its port {configured} Mb/s");
             Err(Failure::configuration(what)
                 .at(&link.source)
                 .because("the switch's configuration says so in PORT")
@@ -118,6 +115,7 @@ mod tests {
     use std::path::Path;
 
     use super::super::parse;
+    use super::super::plan::TimeMode;
     use super::*;
 
     const BUDGET: Picos = Picos::from_millis(20);
@@ -126,7 +124,8 @@ mod tests {
         let text = format!(
             "name: x\ntopology:\n  nodes:\n    sw9: {{kind: switch, config: {config}}}\n    h1: {{kind: model}}\n  links:\n    - {{endpoints: [\"h1:eth0\", \"sw9:Ethernet4\"]{speed}}}\n"
         );
-        let plan = parse(&text, "x.xoff.yml", Path::new("")).expect("the lab file is good");
+        let plan =
+            parse(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime).expect("the lab file is good");
         switch_setup(&plan, 0, 7, BUDGET)
     }
 
@@ -185,7 +184,8 @@ mod tests {
     fn the_labs_of_the_repository_are_good() {
         for (file, enabled) in [("incast", 1 << 3), ("incast-nopfc", 0)] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testbeds/{file}.xoff.yml"));
-            let plan = super::super::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+            let plan =
+                super::super::load(&path, TimeMode::RealTime).unwrap_or_else(|problems| panic!("{problems}"));
             let setup = switch_setup(&plan, 0, 1, BUDGET).unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(setup.speeds_mbps, [1000; 5], "{file}");
             let ports = &setup.loaded.resolved.config.ports;

@@ -3,6 +3,8 @@
 //! Only its form is checked here, by serde; what the words mean is `resolve`'s business. Everything that can
 //! be wrong carries its place in the file.
 
+mod jobs;
+
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -11,27 +13,73 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-#[derive(Debug, Deserialize)]
+pub(super) use jobs::{Job, JobFlow, Transport};
+
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LabFile {
     pub(super) name: Spanned<String>,
     pub(super) topology: Topology,
+    #[serde(default)]
+    pub(super) transports: Ordered<Transport>,
     pub(super) workload: Option<Workload>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Topology {
+    /// One template, by its name: it makes nodes and links beside those below.
+    pub(super) fabric: Option<Spanned<Ordered<Template>>>,
+    #[serde(default)]
     pub(super) nodes: Ordered<Node>,
     #[serde(default)]
     pub(super) links: Vec<Spanned<Link>>,
+    pub(super) routes: Option<Spanned<Routes>>,
+}
+
+/// A template of any name: which fields it has is checked where it is expanded.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Template {
+    pub(super) leaves: Option<Spanned<u32>>,
+    pub(super) spines: Option<Spanned<u32>>,
+    pub(super) hosts: Option<Spanned<u32>>,
+    pub(super) k: Option<Spanned<u32>>,
+    pub(super) nodes: Option<Spanned<u32>>,
+    pub(super) gpus: Option<Spanned<u32>>,
+    pub(super) left: Option<Spanned<u32>>,
+    pub(super) right: Option<Spanned<u32>>,
+    pub(super) uplinks: Option<Spanned<u32>>,
+    pub(super) speed: Option<Spanned<String>>,
+    pub(super) uplink_speed: Option<Spanned<String>>,
+    pub(super) delay: Option<Spanned<String>>,
+    pub(super) uplink_delay: Option<Spanned<String>>,
+    pub(super) mtu: Option<Spanned<u32>>,
+    pub(super) config: Option<Spanned<ConfigSource>>,
+    pub(super) host: Option<Spanned<Node>>,
+}
+
+/// `auto`, `none`, or `auto` with a list of what is to be otherwise.
+#[derive(Clone, Debug)]
+pub(super) enum Routes {
+    Auto(Vec<Spanned<RouteOverride>>),
+    None,
+}
+
+/// A route of a switch that replaces what `auto` would say.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RouteOverride {
+    pub(super) switch: Spanned<String>,
+    pub(super) to: Spanned<String>,
+    pub(super) via: Spanned<OneOrMore>,
 }
 
 /// A node of any kind: which fields a kind has is checked later, where the message can say so.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
-    pub(super) kind: Spanned<String>,
+    pub(super) kind: Option<Spanned<String>>,
     pub(super) config: Option<Spanned<ConfigSource>>,
     pub(super) mac: Option<Spanned<String>>,
     pub(super) ipv4: Option<Spanned<String>>,
@@ -51,7 +99,7 @@ pub(super) struct Node {
     pub(super) console: Option<Spanned<String>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nic {
     pub(super) response_ns: Option<u64>,
@@ -60,24 +108,28 @@ pub(super) struct Nic {
     pub(super) pfc: Option<Vec<Spanned<u8>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
+    pub(super) name: Option<Spanned<String>>,
     pub(super) endpoints: Spanned<Vec<Spanned<Endpoint>>>,
     pub(super) speed: Option<Spanned<String>>,
+    pub(super) delay: Option<Spanned<String>>,
     pub(super) mtu: Option<Spanned<u32>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Workload {
-    pub(super) duration: Spanned<String>,
+    pub(super) duration: Option<Spanned<String>>,
     pub(super) drain: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) flows: Vec<Spanned<Flow>>,
+    #[serde(default)]
+    pub(super) jobs: Vec<Spanned<Job>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Flow {
     pub(super) name: Spanned<String>,
@@ -91,18 +143,19 @@ pub(super) struct Flow {
     pub(super) frame: Option<Spanned<u32>>,
     pub(super) message_bytes: Option<Spanned<u32>>,
     pub(super) ip: Option<Spanned<u8>>,
+    pub(super) ttl: Option<Spanned<u8>>,
     pub(super) start: Option<Spanned<String>>,
 }
 
 /// `"h1:eth0"`, or an existing device as `external: eth1` (or in one string, `"external:eth1"`).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Endpoint {
     Node { node: String, interface: String },
     External { device: String },
 }
 
 /// A path, an inline `config_db`, `preset: NAME`, or a list of those.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum ConfigSource {
     Path(String),
     Inline(serde_json::Map<String, Value>),
@@ -111,12 +164,18 @@ pub(super) enum ConfigSource {
 }
 
 /// One name, or a list of names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OneOrMore(pub(super) Vec<Spanned<String>>);
 
 /// A mapping that keeps the order of the file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ordered<V>(pub(super) Vec<(Spanned<String>, V)>);
+
+impl<V> Default for Ordered<V> {
+    fn default() -> Ordered<V> {
+        Ordered(Vec::new())
+    }
+}
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -124,7 +183,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
         impl<'de, V: Deserialize<'de>> Visitor<'de> for InOrder<V> {
             type Value = Ordered<V>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a mapping from names to nodes")
+                f.write_str("a mapping from names to what they mean")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries = Vec::new();
@@ -144,16 +203,21 @@ impl<'de> Deserialize<'de> for OneOrMore {
         impl<'de> Visitor<'de> for Names {
             type Value = OneOrMore;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a host, or a list of names")
+                f.write_str("a name or a quantity, or a list of those")
             }
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
                 // A lone name has the place of the whole field.
                 let unknown = serde_saphyr::Location::UNKNOWN;
-                Ok(OneOrMore(vec![Spanned {
-                    value: name.to_owned(),
-                    referenced: unknown,
-                    defined: unknown,
-                }]))
+                Ok(OneOrMore(vec![Spanned::new(name.to_owned(), unknown, unknown)]))
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
+                self.visit_str(&number.to_string())
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut names = Vec::new();
@@ -164,6 +228,36 @@ impl<'de> Deserialize<'de> for OneOrMore {
             }
         }
         deserializer.deserialize_any(Names)
+    }
+}
+
+impl<'de> Deserialize<'de> for Routes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Said;
+        const SHAPE: &str = "`auto`, `none`, or a list of {switch, to, via}";
+        impl<'de> Visitor<'de> for Said {
+            type Value = Routes;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(SHAPE)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                match text {
+                    "auto" => Ok(Routes::Auto(Vec::new())),
+                    "none" => Ok(Routes::None),
+                    other => Err(E::custom(format!(
+                        "\"{other}\" is not allowed here; write {SHAPE}"
+                    ))),
+                }
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut overrides = Vec::new();
+                while let Some(item) = list.next_element()? {
+                    overrides.push(item);
+                }
+                Ok(Routes::Auto(overrides))
+            }
+        }
+        deserializer.deserialize_any(Said)
     }
 }
 

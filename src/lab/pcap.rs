@@ -62,8 +62,11 @@ fn find(plan: &LabPlan, place: Option<&str>) -> Result<(usize, Option<String>), 
             None => return Err(unknown(plan, place)),
         },
     };
-    let cables = plan.links.iter().filter(|link| link.switch == switch);
-    let ports: Vec<&str> = cables.map(|link| link.port.as_str()).collect();
+    let ports: Vec<&str> = plan
+        .links
+        .iter()
+        .filter_map(|link| link.port_at(switch))
+        .collect();
     match ports.contains(&port) {
         true => Ok((switch, Some(port.to_owned()))),
         false => Err(Failure::usage(format!(
@@ -110,11 +113,13 @@ fn switches(plan: &LabPlan) -> String {
 mod tests {
     use std::path::Path;
 
+    use super::super::plan::TimeMode;
     use super::*;
 
     fn plan() -> LabPlan {
         let text = "name: x\ntopology:\n  nodes:\n    sw1: {kind: switch}\n    h1: {kind: model}\n  links:\n    - {endpoints:                     [\"h1:eth0\", \"sw1:Ethernet4\"]}\n";
-        super::super::parse(text, "x.xoff.yml", Path::new("")).expect("the lab file is good")
+        super::super::parse(text, "x.xoff.yml", Path::new(""), TimeMode::RealTime)
+            .expect("the lab file is good")
     }
 
     #[test]

@@ -2,15 +2,30 @@
 //!
 //! The plan is what the command line hands to the processes of the lab, so it can be written and read.
 
+mod transport;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use transport::TransportPlan;
+
+use crate::workload::Spec;
+
 /// Port speed where neither the lab file nor the switch's configuration has one, in Mb/s.
 pub const SPEED_MBPS_DEFAULT: u32 = 1000;
 /// MTU of a link's veth where the lab file has none, in bytes: RoCE's 4096 and jumbo frames fit.
 pub const MTU_DEFAULT: u32 = 9216;
+
+/// What makes time go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeMode {
+    /// The wall clock: namespaces, cables and kernels of this machine.
+    RealTime,
+    /// Events alone: everything is a model, see [`crate::fabric`].
+    Virtual,
+}
 
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +36,12 @@ pub struct LabPlan {
     pub switches: Vec<SwitchPlan>,
     /// Hosts in the order of the file.
     pub hosts: Vec<HostPlan>,
-    /// Cables. Every port of a switch is used at most once, every host has exactly one.
+    /// Links. Every port of a switch is used at most once, every host has exactly one.
     pub links: Vec<LinkPlan>,
+    /// How connections of jobs are set up: what [`JobSpec::transport`](crate::workload::JobSpec::transport) counts. They and the
+    /// jobs are for virtual time, and not handed to the processes of real time.
+    #[serde(skip)]
+    pub transports: Vec<TransportPlan>,
     /// What the hosts send.
     pub workload: WorkloadPlan,
 }
@@ -74,6 +93,8 @@ pub struct HostPlan {
     pub ipv6_prefix: u8,
     /// Routers of a model host, at most one for each family; those of a plain one are among its routes.
     pub gateways: Vec<IpAddr>,
+    /// Hardware address of its IPv4 gateway, where the lab gave it one: it need not be asked for.
+    pub gateway_mac: Option<[u8; 6]>,
     /// What it is.
     pub kind: HostKind,
     /// What is special about the NIC of a model host.
@@ -149,9 +170,11 @@ pub struct NicPlan {
     pub pfc_honoured: Option<u8>,
 }
 
-/// A cable.
+/// A link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPlan {
+    /// Its name, unique in the lab: that of the file, or its ends as there, `h1:eth0--sw1:Ethernet0`.
+    pub name: String,
     /// Index of the switch in [`LabPlan::switches`].
     pub switch: usize,
     /// Name of the port there, such as `Ethernet0`.
@@ -161,30 +184,53 @@ pub struct LinkPlan {
     /// Speed in Mb/s, if the lab file says one. Otherwise the configuration of the port decides, and where
     /// that says nothing either, [`SPEED_MBPS_DEFAULT`].
     pub speed_mbps: Option<u32>,
+    /// How long a bit is under way, in nanoseconds; zero in real time.
+    pub delay_ns: u64,
     /// MTU of the interfaces, in bytes.
     pub mtu: u32,
     /// Where the link is in the lab file, `FILE:LINE`, for messages.
     pub source: String,
 }
 
-/// The end of a cable that is not a switch's.
+/// The other end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FarEnd {
     /// A host: index in [`LabPlan::hosts`].
     Host(usize),
+    /// A port of another switch, in virtual time.
+    Switch {
+        /// Index of the switch in [`LabPlan::switches`].
+        switch: usize,
+        /// Name of the port there.
+        port: String,
+    },
     /// An existing network device of this machine, which becomes the switch's port.
     External(String),
+}
+
+impl LinkPlan {
+    /// The port of a switch that the link is in, if it is one of its ends.
+    pub fn port_at(&self, of: usize) -> Option<&str> {
+        match &self.far {
+            _ if self.switch == of => Some(&self.port),
+            FarEnd::Switch { switch, port } if *switch == of => Some(port),
+            _ => None,
+        }
+    }
 }
 
 /// What is sent, and for how long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
-    /// Model time during which the hosts send, in nanoseconds. Zero: nothing is sent.
+    /// Model time during which the flows send, in nanoseconds. Zero: no flow sends, and jobs run until they are done.
     pub duration_ns: u64,
     /// Model time allowed afterwards for what is still in the switch, in nanoseconds.
     pub drain_ns: u64,
-    /// One flow per sender.
+    /// One flow per sender: open loop, at a rate, without acknowledgements.
     pub flows: Vec<FlowPlan>,
+    /// Jobs: messages of queue pairs, closed loop.
+    #[serde(skip)]
+    pub jobs: Spec,
 }
 
 /// One flow, from one host to another.
@@ -212,6 +258,8 @@ pub struct FlowPlan {
     pub message_bytes: u32,
     /// IP version of its frames.
     pub ip: IpVersion,
+    /// Hop limit of its frames, at least 1.
+    pub ttl: u8,
     /// It starts so long after the workload does, in nanoseconds of model time.
     pub start_ns: u64,
 }
@@ -280,7 +328,7 @@ impl LabPlan {
     pub fn external_devices(&self) -> impl Iterator<Item = &str> {
         self.links.iter().filter_map(|link| match &link.far {
             FarEnd::External(device) => Some(device.as_str()),
-            FarEnd::Host(_) => None,
+            FarEnd::Host(_) | FarEnd::Switch { .. } => None,
         })
     }
 }

@@ -1,35 +1,41 @@
 //! From a lab file to a plan: names resolved, defaults filled in, everything wrong told at once.
 
+mod hosts;
+mod jobs;
 mod kinds;
+mod links;
 mod nodes;
+mod routing;
+mod topology;
+mod transports;
 mod workload;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::file::{Endpoint, LabFile, Link};
-use super::plan::{FarEnd, LabPlan, LinkPlan, MTU_DEFAULT};
+use super::file::LabFile;
+use super::plan::{LabPlan, TimeMode};
 use super::problem::Problems;
-use super::units;
+
+pub(super) use nodes::HOSTS_MAX;
 
 /// Longest name of a lab or node: it becomes part of a socket's name, of which there are 107 bytes.
 const NAME_MAX: usize = 48;
-/// Smallest MTU that IPv4 allows a link (RFC 791), bytes.
-const MTU_MIN: u32 = 68;
-/// Largest MTU of a veth or tap, bytes.
-const MTU_MAX: u32 = 65_535;
+/// Most names that a message lists.
+const NAMES_LISTED: usize = 16;
 
-/// Reads a lab file, and the configurations that it names, and checks all of it.
+/// Reads a lab file, and the configurations that it names, and checks all of it. What virtual time alone can do is
+/// an error in real time, and the reverse.
 ///
 /// # Errors
 /// Everything that is wrong with it, each with file, line, what is allowed and what to do.
-pub fn load(path: &Path) -> Result<LabPlan, Problems> {
+pub fn load(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
     let file = path.display().to_string();
     match fs::read_to_string(path) {
-        Ok(text) => parse(&text, &file, path.parent().unwrap_or(Path::new(""))),
+        Ok(text) => parse(&text, &file, path.parent().unwrap_or(Path::new("")), time),
         Err(error) => {
             let mut problems = Problems::default();
             let fix = "give the path of a lab file, such as testbeds/incast.xoff.yml";
@@ -48,14 +54,17 @@ pub fn load(path: &Path) -> Result<LabPlan, Problems> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn parse(text: &str, file: &str, folder: &Path) -> Result<LabPlan, Problems> {
+pub fn parse(text: &str, file: &str, folder: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
     let mut resolver = Resolver {
         file,
         folder,
+        time,
         problems: Problems::default(),
         hosts: Vec::new(),
         models: Vec::new(),
         switches: Vec::new(),
+        nodes: HashMap::new(),
+        island: None,
     };
     let lab: LabFile = match serde_saphyr::from_str(text) {
         Ok(lab) => lab,
@@ -66,11 +75,9 @@ pub fn parse(text: &str, file: &str, folder: &Path) -> Result<LabPlan, Problems>
             return Err(resolver.problems);
         }
     };
-    let plan = resolver.lab(&lab);
-    if resolver.problems.0.is_empty() {
-        Ok(plan)
-    } else {
-        Err(resolver.problems)
+    match resolver.lab(&lab) {
+        Some(plan) if resolver.problems.0.is_empty() => Ok(plan),
+        _ => Err(resolver.problems),
     }
 }
 
@@ -86,12 +93,24 @@ fn plain(message: &str) -> String {
 struct Resolver<'a> {
     file: &'a str,
     folder: &'a Path,
+    time: TimeMode,
     problems: Problems,
     /// Names of nodes, by their index in the plan.
     hosts: Vec<String>,
     switches: Vec<String>,
     /// Names of those hosts that send and receive flows.
     models: Vec<String>,
+    /// What a name of a node means.
+    nodes: HashMap<String, NodeIndex>,
+    /// Where routes are made, the part of the topology that each host is in: hosts of different ones cannot talk.
+    island: Option<Vec<usize>>,
+}
+
+/// A node, by its place in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NodeIndex {
+    Switch(usize),
+    Host(usize),
 }
 
 impl Resolver<'_> {
@@ -163,149 +182,33 @@ impl Resolver<'_> {
         self.folder.join(path)
     }
 
-    fn lab(&mut self, lab: &LabFile) -> LabPlan {
+    fn lab(&mut self, lab: &LabFile) -> Option<LabPlan> {
         self.name(&lab.name, "lab");
-        let (switches, mut hosts) = self.nodes(&lab.topology.nodes);
-        let links = self.links(&lab.topology.links);
-        for (index, name) in self.hosts.clone().into_iter().enumerate() {
-            let mut ends = lab
-                .topology
-                .links
-                .iter()
-                .flat_map(|link| &link.value.endpoints.value)
-                .filter_map(|end| match &end.value {
-                    Endpoint::Node { node, interface } if *node == name => Some((end.referenced, interface)),
-                    _ => None,
-                });
-            let (first, second) = (ends.next(), ends.next());
-            match first {
-                Some((_, interface)) => hosts[index].interface.clone_from(interface),
-                None => self.wrong(
-                    lab.topology
-                        .nodes
-                        .0
-                        .iter()
-                        .find(|(n, _)| n.value == name)
-                        .map_or(Location::UNKNOWN, |(n, _)| n.referenced),
-                    format!("host {name} has no link"),
-                    format!("add `- endpoints: [\"{name}:eth0\", \"SWITCH:PORT\"]` to the links"),
-                ),
-            }
-            if let Some((at, _)) = second {
-                self.wrong(
-                    at,
-                    format!("host {name} has a second link"),
-                    "a host has one link: add another host",
-                );
-            }
+        let topology = self.topology(&lab.topology)?;
+        let (mut switches, mut hosts) = self.nodes(&topology.nodes);
+        let links = self.links(&topology.links);
+        self.one_link_each(&topology, &mut hosts);
+        if let Some(overrides) = &topology.routes {
+            self.routes(overrides, &topology.nodes, &mut switches, &mut hosts, &links);
         }
-        let workload = self.workload(lab.workload.as_ref(), &links);
-        LabPlan {
+        self.unique_addresses(&hosts, &topology.nodes);
+        let transports = self.transports(&lab.transports);
+        let workload = self.workload(lab.workload.as_ref(), &links, &transports);
+        Some(LabPlan {
             name: lab.name.value.clone(),
             switches,
             hosts,
             links,
+            transports,
             workload,
-        }
-    }
-
-    fn links(&mut self, links: &[Spanned<Link>]) -> Vec<LinkPlan> {
-        let mut used = HashSet::new();
-        let mut plans = Vec::new();
-        for link in links {
-            for end in &link.value.endpoints.value {
-                if !used.insert(end.value.to_string()) {
-                    let what = format!("{} is used by more than one link", end.value);
-                    self.wrong(
-                        end.referenced,
-                        what,
-                        "an interface carries one cable: use another one",
-                    );
-                }
-            }
-            plans.extend(self.link(link));
-        }
-        plans
-    }
-
-    fn link(&mut self, link: &Spanned<Link>) -> Option<LinkPlan> {
-        let ends = &link.value.endpoints;
-        let [a, b] = ends.value.as_slice() else {
-            let what = format!("a link has two endpoints, this one has {}", ends.value.len());
-            self.wrong(
-                ends.referenced,
-                what,
-                "write endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]",
-            );
-            return None;
-        };
-        let speed_mbps = link
-            .value
-            .speed
-            .as_ref()
-            .map(|text| self.quantity(Some(text), 0, units::speed_mbps, units::SPEED));
-        let mtu = self.number(link.value.mtu.as_ref(), MTU_DEFAULT, MTU_MIN..=MTU_MAX);
-        let (near, far) = match (self.end(a)?, self.end(b)?) {
-            (End::Switch(switch, port), End::Far(far)) | (End::Far(far), End::Switch(switch, port)) => {
-                ((switch, port), far)
-            }
-            (End::Switch(..), End::Switch(..)) => {
-                let fix = "connect a switch to hosts and external devices; switches among themselves come in a later version";
-                self.wrong(
-                    ends.referenced,
-                    format!("{} and {} are both switch ports", a.value, b.value),
-                    fix,
-                );
-                return None;
-            }
-            (End::Far(_), End::Far(_)) => {
-                let what = format!("neither {} nor {} is a port of a switch", a.value, b.value);
-                self.wrong(
-                    ends.referenced,
-                    what,
-                    "one end of a link is a switch, as in \"sw1:Ethernet0\"",
-                );
-                return None;
-            }
-        };
-        let source = self.source(link.referenced);
-        Some(LinkPlan {
-            switch: near.0,
-            port: near.1,
-            far,
-            speed_mbps,
-            mtu,
-            source,
         })
     }
 
-    fn end(&mut self, end: &Spanned<Endpoint>) -> Option<End> {
-        let (node, interface) = match &end.value {
-            Endpoint::External { device } => {
-                self.device_name(device, end.referenced);
-                return Some(End::Far(FarEnd::External(device.clone())));
-            }
-            Endpoint::Node { node, interface } => (node, interface),
-        };
-        if let Some(switch) = self.switches.iter().position(|name| name == node) {
-            return Some(End::Switch(switch, interface.clone()));
+    /// Says that something needs virtual time, unless it is virtual.
+    fn only_virtual(&mut self, at: Location, what: impl Into<String>) {
+        if self.time == TimeMode::RealTime {
+            self.wrong(at, what, "that is for virtual time: add --virtual");
         }
-        if let Some(host) = self.hosts.iter().position(|name| name == node) {
-            self.device_name(interface, end.referenced);
-            return Some(End::Far(FarEnd::Host(host)));
-        }
-        let known: Vec<&str> = self
-            .switches
-            .iter()
-            .chain(&self.hosts)
-            .map(String::as_str)
-            .collect();
-        let fix = format!(
-            "the nodes are {}; add {node} to them, or correct the name",
-            known.join(", ")
-        );
-        self.wrong(end.referenced, format!("no node is called \"{node}\""), fix);
-        None
     }
 
     /// The rule of `net`, told with the place in the file.
@@ -316,17 +219,12 @@ impl Resolver<'_> {
     }
 }
 
-enum End {
-    Switch(usize, String),
-    Far(FarEnd),
-}
-
-impl std::fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Endpoint::Node { node, interface } => write!(f, "{node}:{interface}"),
-            Endpoint::External { device } => write!(f, "external:{device}"),
-        }
+/// Names for a message, not too many of them.
+fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+    match names.len().checked_sub(NAMES_LISTED) {
+        None | Some(0) => names.join(", "),
+        Some(more) => format!("{} and {more} more", names[..NAMES_LISTED].join(", ")),
     }
 }
 

@@ -11,6 +11,11 @@ pub(crate) const RATE: &str =
 pub(crate) const MAC: &str = "a unicast address of six bytes, such as 02:00:00:00:00:01";
 /// The same of a guest's memory.
 pub(crate) const MEMORY: &str = "an amount of memory from 16M to 1T, such as 384M or 2G";
+/// The same of an amount of data.
+pub(crate) const BYTES: &str =
+    "a number of bytes such as 4096, 64K or 64M (powers of 1024), or 64MB (of 1000)";
+/// The same of a rate that is no share of a link.
+pub(crate) const BIT_RATE: &str = "bits per second from 1k to 10t, such as 250m or 40g";
 
 /// Splits `20.5ms` into the number and its unit, in lower case.
 fn number_and_unit(text: &str) -> Option<(f64, String)> {
@@ -77,6 +82,37 @@ pub(crate) fn rate(text: &str) -> Option<super::plan::RatePlan> {
     (1.0..=1.6e12)
         .contains(&bps)
         .then_some(RatePlan::WireBitsPerSecond(bps as u64))
+}
+
+/// Bits per second, 1000 to 10^13.
+pub(crate) fn bit_rate(text: &str) -> Option<u64> {
+    let bps = bits_per_second(text)?.round();
+    (1e3..=1e13).contains(&bps).then_some(bps as u64)
+}
+
+/// Bytes: K, M, G and T are powers of 1024 as in nccl-tests, with B behind them of 1000, with iB of 1024.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let (number, unit) = number_and_unit(text)?;
+    let (prefix, base) = match unit.strip_suffix('b') {
+        None => (unit.as_str(), 1024.0),
+        Some("") => ("", 1024.0),
+        Some(prefix) => match prefix.strip_suffix('i') {
+            Some(prefix) => (prefix, 1024.0),
+            None => (prefix, 1000.0),
+        },
+    };
+    let power = ["", "k", "m", "g", "t"]
+        .iter()
+        .position(|known| *known == prefix)?;
+    let bytes = (0..power).fold(number, |bytes, _| bytes * base);
+    // Beyond this a double has no whole bytes.
+    (bytes.fract() == 0.0 && bytes <= 9e15).then_some(bytes as u64)
+}
+
+/// A share as a fraction: 40% is 0.4. More than 100 % is possible.
+pub(crate) fn percent(text: &str) -> Option<f64> {
+    let percent: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
+    (percent > 0.0 && percent <= 10_000.0).then_some(percent / 100.0)
 }
 
 /// Memory in MiB, which is the unit where there is none, as for QEMU's `-m`.
@@ -162,6 +198,35 @@ mod tests {
         ] {
             assert_eq!(rate(text), value, "{text:?}");
         }
+    }
+
+    #[test]
+    fn amounts_of_data_are_binary_unless_they_end_in_b() {
+        for (text, value) in [
+            ("4096", Some(4096)),
+            ("0", Some(0)),
+            ("64K", Some(65_536)),
+            ("1.5M", Some(1_572_864)),
+            ("2 GiB", Some(1 << 31)),
+            ("64kB", Some(64_000)),
+            ("7B", Some(7)),
+            ("1.5", None),
+            ("1x", None),
+            ("-1", None),
+            ("1e30", None),
+            ("10000T", None),
+            ("i", None),
+        ] {
+            assert_eq!(bytes(text), value, "{text:?}");
+        }
+        assert_eq!(
+            (percent("40%"), percent("0%"), percent("0.4")),
+            (Some(0.4), None, None)
+        );
+        assert_eq!(
+            (bit_rate("40g"), bit_rate("40"), bit_rate("20t")),
+            (Some(40_000_000_000), None, None)
+        );
     }
 
     #[test]

@@ -33,6 +33,13 @@ pub(super) fn draw(
     }
     let until = spec.until.unwrap_or(Picos::NEVER).0;
     let most = spec.flows_max.map_or(usize::MAX, |most| most as usize);
+    let expected: f64 = sources
+        .iter()
+        .map(|source| until as f64 / source.interval.max(1) as f64)
+        .sum();
+    if expected.min(most as f64) > FLOWS_MAX as f64 {
+        return Err(Problem::TooManyFlows);
+    }
     let mut flows = Vec::new();
     while let Some(Reverse((start, index))) = next.pop()
         && flows.len() < most

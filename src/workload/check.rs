@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::list::messages;
 use super::spec::{
     Algorithm, Collective, EDGES_MAX, Endpoints, FLOWS_MAX, FlowSpec, JobKind, JobSpec, Poisson, Problem,
-    RANKS_MAX, SLICES_MAX, SpecError,
+    RANKS_MAX, Repeat, SLICES_MAX, SpecError,
 };
 
 type Rates<'a> = &'a dyn Fn(u32) -> u64;
@@ -18,8 +18,11 @@ impl JobSpec {
         }
     }
 
-    /// The first thing that is wrong, if any.
-    pub(super) fn check(&self, line_rate_bps: Rates<'_>) -> Result<(), SpecError> {
+    /// Whether the job can be, with hosts of these line rates in bits per second, 0 for one that does not exist.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self, line_rate_bps: Rates<'_>) -> Result<(), SpecError> {
         self.problem(line_rate_bps).map_err(|problem| self.error(problem))
     }
 
@@ -109,6 +112,10 @@ fn flows(list: &[FlowSpec], background: bool, line_rate_bps: Rates<'_>) -> Resul
     for flow in list {
         pair(flow.src, flow.dst, line_rate_bps)?;
         positive("count", u64::from(messages(flow)))?;
+        // Without an interval all messages would be due at once, and there may be four thousand million.
+        if let Repeat::Every { interval, .. } = flow.repeat {
+            positive("interval", interval.0)?;
+        }
         total += u64::from(messages(flow));
     }
     if list.len() > FLOWS_MAX || (!background && total > FLOWS_MAX as u64) {

@@ -20,9 +20,9 @@ pub struct DistributionError {
 }
 
 impl SizeDistribution {
-    /// Out of a text of lines `bytes percent`, such as HPCC's `WebSearch_distribution.txt`. Both columns must not fall, and
-    /// the last percentage is 100. Empty lines and what follows a `#` do not count. If the first percentage is not 0,
-    /// that share of flows has the first size.
+    /// Out of a text of lines `bytes percent`, such as HPCC's `WebSearch_distribution.txt`. Both columns must not
+    /// fall, and the last percentage is 100. Empty lines and what follows a `#` do not count. If the first percentage
+    /// is not 0, that share of flows has the first size.
     ///
     /// # Errors
     ///

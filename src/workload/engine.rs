@@ -98,7 +98,7 @@ impl Context<'_> {
             });
         }
         self.counts.posted_messages += 1;
-        self.counts.posted_bytes += bytes;
+        self.counts.posted_bytes = self.counts.posted_bytes.saturating_add(bytes);
         let message = self.queues.messages.insert(Message {
             job: self.job,
             connection,
@@ -169,8 +169,9 @@ impl Job {
 
 /// Jobs, and how far they are.
 ///
-/// Call [`Workload::start`] once, then [`Workload::advance`] when [`Workload::next_start`] has come, and the two reports
-/// for each message. Each call adds the messages that are to be posted now. Times must not fall from call to call.
+/// Call [`Workload::start`] once, then [`Workload::advance`] when [`Workload::next_start`] has come, and the two
+/// reports for each message. Each call adds the messages that are to be posted now. Times must not fall from call to
+/// call.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) jobs: Vec<Job>,
@@ -184,8 +185,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Checks a specification and makes its connections. `line_rate_bps` is the speed of a host's link in bits per second,
-    /// 0 if there is no such host; it matters for offered loads and rooflines.
+    /// Checks a specification and makes its connections. `line_rate_bps` is the speed of a host's link in bits per
+    /// second, 0 if there is no such host; it matters for offered loads and rooflines.
     ///
     /// # Errors
     ///
@@ -272,6 +273,11 @@ impl Workload {
         &self.connections
     }
 
+    /// How the messages of a job are carried, by its index.
+    pub fn job_verb(&self, job: usize) -> Verb {
+        self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)
+    }
+
     /// Starts all jobs, each at its time from `now` on. A second call does nothing.
     pub fn start(&mut self, now: Picos, out: &mut Vec<Post>) {
         if std::mem::replace(&mut self.started, true) {
@@ -325,7 +331,7 @@ impl Workload {
         let copy = *under_way;
         let job = &mut self.jobs[copy.job as usize];
         job.counts.received_messages += 1;
-        job.counts.received_bytes += copy.bytes;
+        job.counts.received_bytes = job.counts.received_bytes.saturating_add(copy.bytes);
         job.counts.last_received = now;
         if let Some(record) = job.counts.records.get_mut(copy.record as usize) {
             record.received = now;

@@ -1,7 +1,8 @@
-//! Output in the forms of nccl-tests, for what reads those (`src/util.cu` of nccl-tests: the table, and JSON of its version 2).
+//! Output in the forms of nccl-tests, for what reads those (`src/util.cu` of nccl-tests: the table, and JSON of its
+//! version 2).
 //!
-//! There is one measurement, and both blocks have it: what a network carries does not depend on whether a collective is in
-//! place. Data is not computed, so `#wrong` is `N/A` as with `-c 0`.
+//! There is one measurement, and both blocks have it: what a network carries does not depend on whether a collective
+//! is in place. Data is not computed, so `#wrong` is `N/A`, as with `-c 0`.
 
 use std::fmt::Write;
 

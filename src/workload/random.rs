@@ -29,8 +29,8 @@ impl Draws {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Exponentially distributed with this mean, by von Neumann's method: runs of falling uniform numbers, whose length is
-    /// odd with probability `exp(-u)`. It needs comparisons only.
+    /// Exponentially distributed with this mean, by von Neumann's method: runs of falling uniform numbers, whose
+    /// length is odd with probability `exp(-u)`. It needs comparisons only.
     pub(super) fn exponential(&mut self, mean: u64) -> u64 {
         for whole in 0_u64.. {
             let first = self.random.next_u64();

@@ -13,7 +13,8 @@ use super::summary::{Summary, jain_index, max_mean_ratio};
 /// Upper ends of the bins of flow sizes, in bytes; a last bin has what is larger.
 const BINS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// Results of all jobs. Times are the driver's, in nanoseconds rounded down; spans are computed before they are rounded.
+/// Results of all jobs. Times are the driver's, in nanoseconds rounded down; spans are computed before they are
+/// rounded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// One entry per job of the specification.
@@ -27,14 +28,15 @@ pub struct Results {
 pub struct JobResults {
     /// Its name.
     pub name: String,
-    /// `flows`, `permutation`, `incast`, `poisson`, `replay`, or the operation of a collective (`all_reduce`, `all_gather`,
-    /// `reduce_scatter`, `alltoall`).
+    /// `flows`, `permutation`, `incast`, `poisson`, `replay`, or the operation of a collective (`all_reduce`,
+    /// `all_gather`, `reduce_scatter`, `alltoall`).
     pub kind: String,
     /// Whether it came to its end. A job in the background that was stopped did not.
     pub finished: bool,
     /// Its start.
     pub start_ns: u64,
-    /// From its start until its last message was received, or its last iteration was over; `None` if it is not finished.
+    /// From its start until its last message was received, or its last iteration was over; `None` if it is not
+    /// finished.
     pub jct_ns: Option<u64>,
     /// A lower bound of `jct_ns`: what the links of its hosts take for its bytes, and the gaps.
     pub roofline_ns: u64,

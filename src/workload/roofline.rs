@@ -65,8 +65,8 @@ impl Workload {
         loads.busiest(framing)
     }
 
-    /// A list of flows: no earlier than the first start plus what the busiest NIC must move, nor than any message's start plus
-    /// its own length. From the start of the job.
+    /// A list of flows: no earlier than the first start plus what the busiest NIC must move, nor than any message's
+    /// start plus its own length. From the start of the job.
     pub(super) fn list_roofline(&self, list: &List, framing: Framing) -> Picos {
         let mut loads = Loads::new(self);
         let mut latest = Picos::ZERO;

@@ -155,7 +155,7 @@ pub enum Repeat {
     Once,
     /// Open loop: messages are posted at this interval, whatever became of those before.
     Every {
-        /// Between the starts of two messages.
+        /// Between the starts of two messages, at least 1 ps.
         interval: Picos,
         /// Messages in all, at least 1.
         count: u32,

@@ -49,8 +49,8 @@ impl Summary {
     }
 }
 
-/// Jain's fairness index `(sum x)^2 / (n * sum x^2)`: 1 if all are equal, 1/n if one has everything. `None` of nothing or
-/// of zeros only. (Jain, Chiu, Hawe: DEC-TR-301, 1984.)
+/// Jain's fairness index `(sum x)^2 / (n * sum x^2)`: 1 if all are equal, 1/n if one has everything. `None` of
+/// nothing or of zeros only. (Jain, Chiu, Hawe: DEC-TR-301, 1984.)
 pub fn jain_index(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();

@@ -160,6 +160,19 @@ impl FrameTable {
         self.queues[queue].bytes
     }
 
+    /// The groups that pay for the frames of a queue, from its head; those that nobody pays for are left out.
+    pub(crate) fn groups_in(&self, queue: usize) -> impl Iterator<Item = PgId> + '_ {
+        let first = Some(self.queues[queue].head).filter(|index| *index != NO_FRAME);
+        let places = core::iter::successors(first, |index| {
+            Some(self.next[*index as usize]).filter(|index| *index != NO_FRAME)
+        });
+        places.filter_map(|index| match self.frames[index as usize].charge {
+            Charge::Own { pg, .. } => Some(pg),
+            Charge::Shared(charge) => self.shared.get(charge as usize).map(|shared| shared.pg),
+            Charge::None => None,
+        })
+    }
+
     /// Opens a charge for `copies` copies of a flooded frame.
     pub(crate) fn share_charge(&mut self, pg: PgId, cells: u32, copies: u32) -> Charge {
         let entry = SharedCharge {

@@ -318,6 +318,27 @@ impl Switch {
         }
     }
 
+    /// The priority groups whose frames wait in a queue, each once, in the order of their first frames. It walks the queue.
+    pub fn groups_in(&self, queue: QueueId) -> Vec<PgId> {
+        let mut groups = Vec::new();
+        for group in self.frames.groups_in(queue.index()) {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
+    }
+
+    /// The priority that a port's peer would be told of for the congestion of priority group `pg`, and those that stop queue
+    /// `queue`, as bits: how pauses travel.
+    pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
+        let state = &self.ports[port.index()];
+        let stops = bits(0xff)
+            .filter(|&p| state.pfc.priority_to_queue[p] == queue)
+            .fold(0, |mask, p| mask | 1 << p);
+        (state.signalling(pg), stops)
+    }
+
     /// Time by which departures of a port started later than the model asked, because the driver was late.
     pub fn tx_deficit(&self, port: PortId) -> Picos {
         Picos(self.ports[port.index()].late_ps)

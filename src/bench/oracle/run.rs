@@ -197,7 +197,7 @@ impl Run<'_> {
             match halt {
                 Halt::Completion => {}
                 Halt::Time | Halt::Idle if next < flows.len() => {
-                    self.fabric.wait(until);
+                    self.fabric.skip_to(until);
                     while flows
                         .get(next)
                         .is_some_and(|flow| Picos::from_nanos(flow.start_ns) <= until)

@@ -71,7 +71,7 @@ fn switch_port(
     };
     let opened = match link.far {
         FarEnd::Host(host) => Some(open(lab, setup, attachment, host)?),
-        FarEnd::External(_) => None,
+        FarEnd::External(_) | FarEnd::Switch { .. } => None,
     };
     Ok(SwitchPort {
         name: link.port.clone(),

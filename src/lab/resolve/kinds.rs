@@ -217,7 +217,7 @@ fn at<T>(field: &Option<Spanned<T>>) -> Option<Location> {
 }
 
 /// The place of an entry; a lone one has that of its field.
-fn known(entry: Location, field: Location) -> Location {
+pub(super) fn known(entry: Location, field: Location) -> Location {
     if entry == Location::UNKNOWN { field } else { entry }
 }
 

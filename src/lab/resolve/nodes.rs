@@ -6,13 +6,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{ConfigSource, Nic, Node, Ordered};
-use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, SwitchPlan};
+use super::super::file::{ConfigSource, Nic, Node};
+use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, SwitchPlan, TimeMode};
 use super::super::units;
-use super::Resolver;
+use super::{NodeIndex, Resolver};
 
 /// Most hosts of one lab: their addresses count up in 16 bits.
-const HOSTS_MAX: usize = 4096;
+pub(in crate::lab) const HOSTS_MAX: usize = 4096;
 /// Kinds of nodes that there are.
 const KINDS: &str = "switch (a switch of xoff), model (an RDMA host of xoff), plain (a host of this machine's kernel) \
                      and vm (a guest in QEMU)";
@@ -23,10 +23,10 @@ const IPV4_PREFIX: u8 = 16;
 const IPV6_PREFIX: u8 = 64;
 
 impl Resolver<'_> {
-    pub(super) fn nodes(&mut self, nodes: &Ordered<Node>) -> (Vec<SwitchPlan>, Vec<HostPlan>) {
+    pub(super) fn nodes(&mut self, nodes: &[(Spanned<String>, Node)]) -> (Vec<SwitchPlan>, Vec<HostPlan>) {
         let mut switches = Vec::new();
         let mut hosts: Vec<HostPlan> = Vec::new();
-        for (name, node) in &nodes.0 {
+        for (name, node) in nodes {
             self.name(name, "node");
             if name.value == "external" {
                 self.wrong(
@@ -35,45 +35,54 @@ impl Resolver<'_> {
                     "it means a device of this machine: use another one",
                 );
             }
-            match node.kind.value.as_str() {
+            let Some(kind) = &node.kind else {
+                let what = format!("the node {} has no `kind`", name.value);
+                self.wrong(name.referenced, what, format!("the kinds are {KINDS}"));
+                continue;
+            };
+            match kind.value.as_str() {
                 kind @ "switch" => {
                     self.only_fields_of(kind, node);
+                    self.nodes
+                        .insert(name.value.clone(), NodeIndex::Switch(switches.len()));
                     self.switches.push(name.value.clone());
                     switches.push(SwitchPlan {
                         name: name.value.clone(),
                         config: self.config(node.config.as_ref()),
                     });
                     if switches.len() == 2 {
-                        let fix = "this version runs one switch per lab; several come in a later one";
-                        self.wrong(name.referenced, format!("{} is a second switch", name.value), fix);
+                        self.only_virtual(name.referenced, format!("{} is a second switch", name.value));
                     }
                 }
                 kind @ ("model" | "plain" | "vm") => {
                     self.only_fields_of(kind, node);
+                    self.nodes
+                        .insert(name.value.clone(), NodeIndex::Host(hosts.len()));
                     self.hosts.push(name.value.clone());
-                    let host = self.host(name, node, self.hosts.len());
+                    let host = self.host(name, node, kind, self.hosts.len());
                     if host.is_model() {
                         self.models.push(name.value.clone());
                     }
                     hosts.push(host);
                 }
-                other => {
-                    let later = KINDS_LATER.contains(&other);
-                    let what = format!(
-                        "{} \"{other}\"",
-                        if later {
-                            "this version has no kind"
-                        } else {
-                            "there is no kind"
-                        }
-                    );
-                    self.wrong(node.kind.referenced, what, format!("the kinds are {KINDS}"));
-                }
+                other => self.no_kind(other, kind.referenced),
             }
         }
+        self.counts(&switches, &hosts, nodes);
+        (switches, hosts)
+    }
+
+    fn no_kind(&mut self, kind: &str, at: Location) {
+        let what = match KINDS_LATER.contains(&kind) {
+            true => format!("this version has no kind \"{kind}\""),
+            false => format!("there is no kind \"{kind}\""),
+        };
+        self.wrong(at, what, format!("the kinds are {KINDS}"));
+    }
+
+    fn counts(&mut self, switches: &[SwitchPlan], hosts: &[HostPlan], nodes: &[(Spanned<String>, Node)]) {
         if switches.is_empty() {
             let at = nodes
-                .0
                 .first()
                 .map_or(Location::UNKNOWN, |(name, _)| name.referenced);
             self.wrong(
@@ -89,13 +98,11 @@ impl Resolver<'_> {
                 format!("at most {HOSTS_MAX} are possible"),
             );
         }
-        self.unique_addresses(&hosts, nodes);
-        (switches, hosts)
     }
 
     /// A host; `number` counts from 1 and makes the default addresses, so that they stay the same as long as
     /// the order of the file does.
-    fn host(&mut self, name: &Spanned<String>, node: &Node, number: usize) -> HostPlan {
+    fn host(&mut self, name: &Spanned<String>, node: &Node, kind: &str, number: usize) -> HostPlan {
         let number = number.min(usize::from(u16::MAX)) as u16;
         let [high, low] = number.to_be_bytes();
         // Locally administered, and "XOF" in the middle.
@@ -124,9 +131,14 @@ impl Resolver<'_> {
             ipv6_prefix,
             kind: HostKind::Model,
             gateways: Vec::new(),
+            gateway_mac: None,
             nic: node.nic.as_ref().map(|nic| self.nic(nic)).unwrap_or_default(),
         };
-        match node.kind.value.as_str() {
+        if self.time == TimeMode::Virtual && kind != "model" {
+            let fix = "in virtual time all hosts are of kind model: leave out --virtual, or change the kind";
+            self.wrong(name.referenced, format!("{} is of kind {kind}", name.value), fix);
+        }
+        match kind {
             "plain" => host.kind = HostKind::Plain(self.plain(&host, node)),
             "vm" => host.kind = HostKind::Vm(self.vm(name, node)),
             _ => {
@@ -170,7 +182,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn unique_addresses(&mut self, hosts: &[HostPlan], nodes: &Ordered<Node>) {
+    pub(super) fn unique_addresses(&mut self, hosts: &[HostPlan], nodes: &[(Spanned<String>, Node)]) {
         let mut owners: HashMap<String, &str> = HashMap::new();
         for host in hosts {
             let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");
@@ -178,7 +190,7 @@ impl Resolver<'_> {
                 let Some(other) = owners.insert(address.clone(), &host.name) else {
                     continue;
                 };
-                let at = nodes.0.iter().find(|(name, _)| name.value == host.name);
+                let at = nodes.iter().find(|(name, _)| name.value == host.name);
                 let at = at.map_or(Location::UNKNOWN, |(name, _)| name.referenced);
                 self.wrong(
                     at,

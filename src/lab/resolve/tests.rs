@@ -1,6 +1,9 @@
+mod jobs;
+mod topology;
+
 use std::path::Path;
 
-use super::super::plan::{ConfigLayer, FarEnd, RatePlan};
+use super::super::plan::{ConfigLayer, FarEnd, RatePlan, TimeMode};
 use super::*;
 
 const INCAST: &str = r#"
@@ -28,7 +31,7 @@ workload:
 "#;
 
 fn plan(text: &str) -> Result<LabPlan, Problems> {
-    parse(text, "a.xoff.yml", Path::new("/nowhere"))
+    parse(text, "a.xoff.yml", Path::new("/nowhere"), TimeMode::RealTime)
 }
 
 #[test]
@@ -216,7 +219,12 @@ workload: {duration: 1s}
 "#;
 
 fn kinds(text: &str) -> Result<LabPlan, Problems> {
-    parse(text, "k.xoff.yml", Path::new(env!("CARGO_MANIFEST_DIR")))
+    parse(
+        text,
+        "k.xoff.yml",
+        Path::new(env!("CARGO_MANIFEST_DIR")),
+        TimeMode::RealTime,
+    )
 }
 
 #[test]
@@ -360,7 +368,7 @@ fn a_file_that_is_no_lab_is_refused() {
 
 #[test]
 fn a_missing_file_is_named() {
-    let problems = load(Path::new("no/such.xoff.yml"))
+    let problems = load(Path::new("no/such.xoff.yml"), TimeMode::RealTime)
         .expect_err("it is missing")
         .to_string();
     assert!(

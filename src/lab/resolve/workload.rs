@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use serde_saphyr::{Location, Spanned};
 
 use super::super::file::{Flow, Workload};
-use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, RatePlan, WorkloadPlan};
+use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, RatePlan, TransportPlan, WorkloadPlan};
 use super::super::units;
-use super::Resolver;
+use super::{NodeIndex, Resolver, listed};
+use crate::workload::Spec;
 
 /// Time for the switch to empty itself after the senders have stopped.
 const DRAIN_NS: u64 = 500_000_000;
@@ -21,26 +22,27 @@ const PAYLOAD_DEFAULT: u32 = 1024;
 const PAYLOAD_MIN: u32 = 40;
 /// What a jumbo frame holds.
 const PAYLOAD_MAX: u32 = 8192;
+/// Hop limit of frames (RFC 1700's recommendation).
+const TTL_DEFAULT: u8 = 64;
 const MESSAGE_DEFAULT: u32 = 1 << 20;
 const MESSAGE_MAX: u32 = 1 << 31;
 
 impl Resolver<'_> {
-    pub(super) fn workload(&mut self, workload: Option<&Workload>, links: &[LinkPlan]) -> WorkloadPlan {
+    pub(super) fn workload(
+        &mut self,
+        workload: Option<&Workload>,
+        links: &[LinkPlan],
+        transports: &[TransportPlan],
+    ) -> WorkloadPlan {
         let Some(workload) = workload else {
             return WorkloadPlan {
                 duration_ns: 0,
                 drain_ns: 0,
                 flows: Vec::new(),
+                jobs: Spec::default(),
             };
         };
-        let duration_ns = self.quantity(Some(&workload.duration), 1, units::duration_ns, units::DURATION);
-        if duration_ns == 0 {
-            self.wrong(
-                workload.duration.referenced,
-                "the workload lasts no time",
-                format!("write {}", units::DURATION),
-            );
-        }
+        let duration_ns = self.duration(workload);
         let drain_ns = self.quantity(
             workload.drain.as_ref(),
             DRAIN_NS,
@@ -65,7 +67,33 @@ impl Resolver<'_> {
             duration_ns,
             drain_ns,
             flows,
+            jobs: self.jobs(&workload.jobs, links, transports),
         }
+    }
+
+    /// Flows end after a time; jobs end by themselves.
+    fn duration(&mut self, workload: &Workload) -> u64 {
+        let Some(duration) = &workload.duration else {
+            if workload.jobs.is_empty() || !workload.flows.is_empty() {
+                let at = workload
+                    .flows
+                    .first()
+                    .map_or(Location::UNKNOWN, |flow| flow.referenced);
+                let fix = format!("add `duration` to the workload: {}", units::DURATION);
+                self.wrong(
+                    at,
+                    "the workload has no `duration`, and flows do not end by themselves",
+                    fix,
+                );
+            }
+            return 0;
+        };
+        let duration_ns = self.quantity(Some(duration), 1, units::duration_ns, units::DURATION);
+        if duration_ns == 0 {
+            let fix = format!("write {}", units::DURATION);
+            self.wrong(duration.referenced, "the workload lasts no time", fix);
+        }
+        duration_ns
     }
 
     fn flow(&mut self, flow: &Flow, links: &[LinkPlan], flows: &mut Vec<FlowPlan>) {
@@ -80,6 +108,10 @@ impl Resolver<'_> {
                 IpVersion::V4
             }
         };
+        if let (IpVersion::V6, Some(_), Some(ip)) = (ip, &self.island, &flow.ip) {
+            let fix = "write ip: 4, or `routes: none` and routes of your own";
+            self.wrong(ip.referenced, "`routes: auto` routes no IPv6", fix);
+        }
         let to = self.flow_end(&flow.to.value, flow.to.referenced);
         let frame_len = self.frame_len(flow.frame.as_ref(), ip);
         let template = FlowPlan {
@@ -100,6 +132,7 @@ impl Resolver<'_> {
             frame_len,
             message_bytes: self.message_bytes(flow.message_bytes.as_ref(), frame_len, ip),
             ip,
+            ttl: self.number(flow.ttl.as_ref(), TTL_DEFAULT, 1..=255),
             start_ns: self.quantity(flow.start.as_ref(), 0, units::duration_ns, units::DURATION),
         };
         let mut senders = HashSet::new();
@@ -126,6 +159,7 @@ impl Resolver<'_> {
                     "choose another receiver",
                 );
             }
+            self.reachable(from, to, at);
             for host in [Some(from), to].into_iter().flatten() {
                 self.fits(
                     frame_len,
@@ -148,9 +182,12 @@ impl Resolver<'_> {
         }
     }
 
-    fn flow_end(&mut self, name: &str, at: Location) -> Option<usize> {
-        let host = self.hosts.iter().position(|host| host == name);
-        let is_model = self.models.iter().any(|model| model == name);
+    pub(super) fn flow_end(&mut self, name: &str, at: Location) -> Option<usize> {
+        let host = match self.nodes.get(name) {
+            Some(&NodeIndex::Host(host)) => Some(host),
+            _ => None,
+        };
+        let is_model = host.is_some() && self.models.iter().any(|model| model == name);
         if !is_model {
             let what = match host {
                 None => format!("no host is called \"{name}\""),
@@ -160,11 +197,22 @@ impl Resolver<'_> {
             };
             let fix = match self.models.as_slice() {
                 [] => "add nodes of kind model".to_owned(),
-                models => format!("the model hosts are {}", models.join(", ")),
+                models => format!("the model hosts are {}", listed(models)),
             };
             self.wrong(at, what, fix);
         }
         host.filter(|_| is_model)
+    }
+
+    /// Where routes are made, there may be none.
+    pub(super) fn reachable(&mut self, from: usize, to: Option<usize>, at: Location) {
+        let (Some(island), Some(to)) = (&self.island, to) else {
+            return;
+        };
+        if island[from] != island[to] {
+            let what = format!("there is no way from {} to {}", self.hosts[from], self.hosts[to]);
+            self.wrong(at, what, "add a link that joins their parts of the topology");
+        }
     }
 
     fn frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {

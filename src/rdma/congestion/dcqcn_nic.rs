@@ -304,3 +304,7 @@ impl CongestionControl for DcqcnNic {
         self.advance(now);
     }
 }
+
+#[cfg(test)]
+#[path = "tests/dcqcn_nic.rs"]
+mod tests;

@@ -14,7 +14,8 @@ pub(super) struct Bounds {
 impl Bounds {
     /// From `min_bps`, or the line rate where that is lower, to the line rate; never zero.
     pub(super) fn new(min_bps: u64, context: &Context) -> Bounds {
-        let line_bps = context.line_rate_bps.max(1);
+        // A thousand times the fastest link, so that sums do not overflow.
+        let line_bps = context.line_rate_bps.clamp(1, 1_000_000_000_000_000);
         Bounds {
             min_bps: min_bps.clamp(1, line_bps),
             line_bps,

@@ -56,11 +56,11 @@ impl Direct {
     }
 }
 
-/// Inside the node first, to the GPU of the destination's rail; one message from there to each other node's GPU of the rail
-/// (NCCL 2.12's PXN).
+/// Inside the node first, to the GPU of the destination's rail; one message from there to each other node's GPU of
+/// the rail (NCCL 2.12's PXN).
 ///
-/// Edges: of rank `r`, first those to the other GPUs of its node (`gpus - 1`), by distance; each carries one transfer for
-/// every node, its own last. Then those to its rail in other nodes (`nodes - 1`), by distance.
+/// Edges: of rank `r`, first those to the other GPUs of its node (`gpus - 1`), by distance; each carries one transfer
+/// for every node, its own last. Then those to its rail in other nodes (`nodes - 1`), by distance.
 #[derive(Clone, Debug)]
 pub(in super::super) struct RailAligned {
     shape: Shape,

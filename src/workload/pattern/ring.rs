@@ -90,9 +90,8 @@ impl Ring {
     }
 
     pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
-        (0..self.steps())
-            .map(|step| self.chunk_bytes(edge, step, bytes))
-            .sum()
+        let steps = (0..self.steps()).map(|step| self.chunk_bytes(edge, step, bytes));
+        steps.fold(0, u64::saturating_add)
     }
 
     fn steps(&self) -> u64 {

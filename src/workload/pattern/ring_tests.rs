@@ -27,8 +27,9 @@ fn shapes() -> Vec<Shape> {
     pairs.map(|(ranks, gpus)| Shape { ranks, gpus }).into()
 }
 
-/// Runs an operation, each delivery drawn among those under way, and gives every rank's array. What is received is added
-/// in the reducing steps and replaces what was there in the others. Counts deliveries of each chunk at each rank.
+/// Runs an operation, each delivery drawn among those under way, and gives every rank's array. What is received is
+/// added in the reducing steps and replaces what was there in the others. Counts deliveries of each chunk at each
+/// rank.
 fn run(kind: RingKind, shape: Shape, slice_bytes: Option<u64>, bytes: u64, seed: u64) -> Vec<Vec<u64>> {
     let mut ring = Ring::new(kind, shape, slice_bytes);
     let array = |rank: u64| (0..bytes).map(|at| initial(rank, at)).collect::<Vec<u64>>();

@@ -1,12 +1,13 @@
 //! AllReduce over a double binary tree: up to the root, where all is summed, and down again.
 //!
-//! Each of the two trees carries half. Nodes that are leaves in one are inner nodes of the other, so every NIC sends about
-//! as much as it would in a ring, in a number of steps that grows with the logarithm of the nodes (Sanders, Speck, Träff,
-//! "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009). The trees are NCCL's: a binary tree over
-//! the bits of the node number, and its mirror image, or for an odd number of nodes the same tree shifted by one.
+//! Each of the two trees carries half. Nodes that are leaves in one are inner nodes of the other, so every NIC sends
+//! about as much as it would in a ring, in a number of steps that grows with the logarithm of the nodes (Sanders,
+//! Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009). The trees are NCCL's:
+//! a binary tree over the bits of the node number, and its mirror image, or for an odd number of nodes the same tree
+//! shifted by one.
 //!
-//! With several GPUs per node there is such a pair of trees per rail; inside a node GPUs form a chain that begins at the
-//! GPU of the rail.
+//! With several GPUs per node there is such a pair of trees per rail; inside a node GPUs form a chain that begins at
+//! the GPU of the rail.
 
 use super::arrived::Arrived;
 use super::{Edge, Shape, Transfer};

@@ -249,3 +249,67 @@ fn ring_of_128_keeps_few_messages() {
         Picos(254 * alone((64 << 20) / 128).0).as_nanos()
     );
 }
+
+#[test]
+fn roofline_is_what_the_busiest_nic_moved() {
+    let algorithms = [
+        Algorithm::RingAllReduce,
+        Algorithm::TreeAllReduce,
+        Algorithm::RingAllGather,
+        Algorithm::RingReduceScatter,
+        Algorithm::AllToAll { rail_aligned: false },
+        Algorithm::AllToAll { rail_aligned: true },
+    ];
+    for algorithm in algorithms {
+        for (n, gpus) in [(2, 1), (7, 1), (8, 4), (12, 3)] {
+            let mut spec = collective(algorithm, n, 1_000_003);
+            spec.gpus_per_node = gpus;
+            spec.slice_bytes = Some(10_000);
+            let mut network = Ideal::new(&one(JobKind::Collective(spec)), 0);
+            network.run();
+            let mut moved = std::collections::BTreeMap::new();
+            for (_, post) in &network.posts {
+                let Connection { src, dst, .. } = network.workload.connections()[post.connection as usize];
+                *moved.entry((src, true)).or_insert(0) += post.bytes;
+                *moved.entry((dst, false)).or_insert(0) += post.bytes;
+            }
+            let busiest = moved.values().copied().max().unwrap();
+            let job = &network.results().jobs[0];
+            assert_eq!(
+                job.roofline_ns,
+                duration(busiest, RATE_BPS).as_nanos(),
+                "{algorithm:?} {n} {gpus}"
+            );
+            assert!(job.jct_ns.unwrap() > job.roofline_ns);
+        }
+    }
+}
+
+#[test]
+fn rooflines_are_those_of_the_books() {
+    let bytes = 2_400_000;
+    let moved = |algorithm, n: u32, gpus: u32| {
+        let mut spec = collective(algorithm, n, bytes);
+        spec.gpus_per_node = gpus;
+        let (_, results) = run(JobKind::Collective(spec));
+        // A byte lasts 20 ps.
+        results.jobs[0].roofline_ns * 50
+    };
+    assert_eq!(moved(Algorithm::RingAllReduce, 12, 1), 2 * 11 * bytes / 12);
+    assert_eq!(moved(Algorithm::RingAllReduce, 12, 4), 2 * 11 * bytes / 12 / 4);
+    assert_eq!(moved(Algorithm::RingAllGather, 12, 4), 11 * bytes / 12 / 4);
+    assert_eq!(moved(Algorithm::TreeAllReduce, 12, 1), 2 * bytes);
+    assert_eq!(moved(Algorithm::TreeAllReduce, 48, 4), 2 * bytes / 4);
+    assert_eq!(
+        moved(Algorithm::AllToAll { rail_aligned: false }, 12, 1),
+        11 * bytes / 12
+    );
+    assert_eq!(
+        moved(Algorithm::AllToAll { rail_aligned: false }, 12, 4),
+        8 * bytes / 12
+    );
+    assert_eq!(
+        moved(Algorithm::AllToAll { rail_aligned: true }, 12, 4),
+        8 * bytes / 12
+    );
+}

@@ -84,19 +84,20 @@ fn flows_lead_from_one_known_host_to_another() {
         "job `job`: there is no host 4096, or it has no link"
     );
     assert_eq!(refusal(JobKind::Replay(Vec::new())), "job `job`: it has no flows");
-    let every = |count| {
+    let every = |interval, count| {
         let mut flow = FlowSpec::once(1, 2, 1, Picos::ZERO);
         flow.repeat = Repeat::Every {
-            interval: Picos(1),
+            interval: Picos(interval),
             count,
         };
         JobKind::Flows(vec![flow])
     };
-    assert_eq!(refusal(every(0)), "job `job`: `count` must be positive");
+    assert_eq!(refusal(every(1, 0)), "job `job`: `count` must be positive");
     assert_eq!(
-        refusal(every(u32::MAX)),
+        refusal(every(1, u32::MAX)),
         "job `job`: it has more than 16777216 flows"
     );
+    assert_eq!(refusal(every(0, 2)), "job `job`: `interval` must be positive");
     let incast = |senders: Vec<u32>| {
         JobKind::Incast(Incast {
             senders,

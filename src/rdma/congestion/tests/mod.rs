@@ -1,5 +1,10 @@
 //! What tests of controllers share.
 
+mod bottleneck;
+mod choice;
+mod convergence;
+mod random;
+
 use super::{Ack, Context};
 use xoff_dataplane::Picos;
 

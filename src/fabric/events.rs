@@ -1,0 +1,167 @@
+//! The event log: one JSON object a line, the same bytes for the same plan and seed on every machine.
+//!
+//! The form is in `docs/events.md`.
+
+use std::io::{self, Write};
+
+use xoff_dataplane::wire::MacControl;
+use xoff_dataplane::{Picos, PortId, Verdict};
+
+use super::observer::{FrameView, Observer};
+use super::plan::{End, FabricPlan};
+use crate::rdma::{Completion, CompletionKind};
+
+/// Writes events to `out`.
+#[derive(Debug)]
+pub struct EventLog<W> {
+    out: W,
+    switches: Vec<(String, Vec<String>)>,
+    hosts: Vec<String>,
+    links: Vec<String>,
+    /// Every frame on every link too, not only what is special.
+    frames: bool,
+    error: Option<io::Error>,
+}
+
+impl<W: Write> EventLog<W> {
+    /// A log of a plan's events; with `frames` also of every frame that begins to leave or arrives.
+    pub fn new(plan: &FabricPlan, frames: bool, out: W) -> EventLog<W> {
+        let switch = |config: &xoff_dataplane::config::SwitchConfig| {
+            let ports = config.ports.iter().map(|port| port.name.clone()).collect();
+            (config.name.clone(), ports)
+        };
+        EventLog {
+            out,
+            switches: plan.switches.iter().map(switch).collect(),
+            hosts: plan.hosts.iter().map(|host| host.name.clone()).collect(),
+            links: plan.links.iter().map(|link| link.name.clone()).collect(),
+            frames,
+            error: None,
+        }
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    /// The first failure to write; nothing was written behind it.
+    pub fn finish(mut self) -> io::Result<W> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => {
+                self.out.flush()?;
+                Ok(self.out)
+            }
+        }
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        if self.error.is_none()
+            && let Err(error) = writeln!(self.out, "{line}")
+        {
+            self.error = Some(error);
+        }
+    }
+
+    fn name(&self, end: End) -> String {
+        match end {
+            End::Host(host) => self.hosts[host as usize].clone(),
+            End::Switch { switch, port } => {
+                let (name, ports) = &self.switches[switch as usize];
+                format!("{name}:{}", ports[usize::from(port)])
+            }
+        }
+    }
+
+    fn frame(&mut self, at: Picos, what: &str, end: End, frame: &FrameView<'_>) {
+        let name = self.name(end);
+        let (ps, len, ecn) = (at.0, frame.frame_len, frame.ecn());
+        match frame.bth() {
+            Some(bth) => {
+                let (opcode, qp, psn) = (bth.opcode().name(), bth.dest_qp(), bth.psn());
+                self.line(format_args!(
+                    r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn},"opcode":"{opcode}","qp":{qp},"psn":{psn}}}"#
+                ));
+            }
+            None => self.line(format_args!(
+                r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn}}}"#
+            )),
+        }
+    }
+
+    fn pause(&mut self, at: Picos, end: End, frame: &FrameView<'_>) -> bool {
+        let Ok(control) = MacControl::parse(frame.prefix) else {
+            return false;
+        };
+        let (ps, name) = (at.0, self.name(end));
+        match control {
+            MacControl::Pfc(pfc) => self.line(format_args!(
+                r#"{{"ps":{ps},"event":"pfc","at":"{name}","enable":{},"quanta":{:?}}}"#,
+                pfc.enable, pfc.quanta
+            )),
+            MacControl::Pause { quanta, .. } => self.line(format_args!(
+                r#"{{"ps":{ps},"event":"pause","at":"{name}","quanta":{quanta}}}"#
+            )),
+        }
+        true
+    }
+}
+
+impl<W: Write> Observer for EventLog<W> {
+    fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
+        if self.pause(at, from, &frame) || !self.frames {
+            return;
+        }
+        self.frame(at, "depart", from, &frame);
+    }
+
+    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+        if self.frames {
+            self.frame(at, "arrive", to, &frame);
+        }
+    }
+
+    fn decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+        if let Verdict::Dropped(drop) = verdict {
+            let name = self.name(End::Switch { switch, port: port.0 });
+            let counted = self.name(End::Switch {
+                switch,
+                port: drop.port.0,
+            });
+            self.line(format_args!(
+                r#"{{"ps":{},"event":"drop","at":"{name}","by":"{counted}","reason":"{}","tc":{},"len":{}}}"#,
+                at.0,
+                drop.reason.name(),
+                drop.tc,
+                drop.mac_len
+            ));
+        }
+    }
+
+    fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
+        self.frame(at, if lost { "lost" } else { "damaged" }, from, &frame);
+    }
+
+    fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
+        let name = self.links[link].clone();
+        self.line(format_args!(
+            r#"{{"ps":{},"event":"link","link":"{name}","up":{up}}}"#,
+            at.0
+        ));
+    }
+
+    fn completed(&mut self, host: usize, completion: &Completion) {
+        let (ps, qp) = (completion.at.0, completion.qp.0);
+        let name = self.hosts[host].clone();
+        match completion.kind {
+            CompletionKind::Acked { id } => self.line(format_args!(
+                r#"{{"ps":{ps},"event":"acked","at":"{name}","qp_index":{qp},"id":{id}}}"#
+            )),
+            CompletionKind::Failed { id, why } => self.line(format_args!(
+                r#"{{"ps":{ps},"event":"failed","at":"{name}","qp_index":{qp},"id":{id},"why":"{why:?}"}}"#
+            )),
+            CompletionKind::Received { message, bytes, .. } => self.line(format_args!(
+                r#"{{"ps":{ps},"event":"received","at":"{name}","qp_index":{qp},"message":{message},"bytes":{bytes}}}"#
+            )),
+        }
+    }
+}

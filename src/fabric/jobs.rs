@@ -1,0 +1,341 @@
+//! Workloads on a fabric: messages become work requests of queue pairs, completions become reports.
+
+use xoff_dataplane::Picos;
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::wire::bth::MASK_24;
+
+use super::engine::Fabric;
+use super::observer::Observer;
+use super::path::{FabricPath, Paths};
+use crate::host::QueuePairSetup;
+use crate::rdma::congestion::{Context, Factory};
+use crate::rdma::{Completion, CompletionKind, QpConfig, QpIndex, Verb as RdmaVerb, WorkRequest};
+use crate::workload::{Connection, MessageId, Post, Spread, Verb, Workload};
+
+/// Number of the first queue pair; those below 2 are special in InfiniBand.
+const FIRST_QP: u32 = 0x100;
+
+/// How the connections of a job are set up.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    /// Queue pairs, but for their numbers.
+    pub qp: QpConfig,
+    /// Their congestion control.
+    pub congestion: Factory,
+    /// DSCP of data, of acknowledgements and of CNPs.
+    pub dscp: [u8; 3],
+    /// Whether switches may mark their packets.
+    pub ecn: Ecn,
+}
+
+/// Where the two ends of a fabric's hosts find each other.
+pub trait Directory {
+    /// The IP address of a host.
+    fn address(&self, host: usize) -> std::net::IpAddr;
+    /// The link address that `from` sends to on its way to `to`; `None` asks the network.
+    fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]>;
+}
+
+/// A queue pair's part in a connection.
+#[derive(Clone, Copy, Debug)]
+struct Role {
+    connection: u32,
+    /// Which of the connection's queue pairs it is.
+    pair: u16,
+    /// It is the end that posts.
+    posts: bool,
+}
+
+/// The queue pairs of one connection.
+#[derive(Debug)]
+struct Pairs {
+    /// The host that posts: the source, or, of READs, the destination.
+    poster: u32,
+    qps: Vec<QpIndex>,
+    /// Messages that each pair carries and whose arrival is still to come, in order.
+    expected: Vec<std::collections::VecDeque<MessageId>>,
+    next: u16,
+}
+
+/// Parts of a message that are still under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parts {
+    received: u16,
+    acknowledged: u16,
+}
+
+/// A work request that a queue pair could not complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedMessage {
+    /// When.
+    pub at: Picos,
+    /// From and to which host.
+    pub hosts: (u32, u32),
+    /// Why.
+    pub why: String,
+}
+
+/// A workload that runs on a fabric.
+#[derive(Debug)]
+pub struct Jobs {
+    workload: Workload,
+    pairs: Vec<Pairs>,
+    /// By host and queue pair.
+    roles: Vec<Vec<Role>>,
+    /// By slot of the message.
+    parts: Vec<Parts>,
+    posts: Vec<Post>,
+    completions: Vec<(usize, Completion)>,
+    failed: Vec<FailedMessage>,
+    paths: Paths,
+    mtus: Vec<u32>,
+}
+
+impl Jobs {
+    /// Creates the queue pairs of all connections of a workload. `transports` are what [`Connection::transport`] counts.
+    pub fn new(
+        fabric: &mut Fabric,
+        workload: Workload,
+        transports: &[Transport],
+        directory: &dyn Directory,
+        paths: Paths,
+        seed: u64,
+    ) -> Jobs {
+        let mut jobs = Jobs {
+            pairs: Vec::with_capacity(workload.connections().len()),
+            roles: vec![Vec::new(); fabric.host_count()],
+            parts: Vec::new(),
+            posts: Vec::new(),
+            completions: Vec::new(),
+            failed: Vec::new(),
+            mtus: transports.iter().map(|transport| transport.qp.mtu).collect(),
+            workload,
+            paths,
+        };
+        let connections: Vec<Connection> = jobs.workload.connections().to_vec();
+        let mut number = FIRST_QP;
+        for (index, connection) in connections.iter().enumerate() {
+            let reads = jobs.workload.job_verb(connection.job) == Verb::Read;
+            let (poster, peer) = match reads {
+                false => (connection.src, connection.dst),
+                true => (connection.dst, connection.src),
+            };
+            let mut pairs = Pairs {
+                poster,
+                qps: Vec::with_capacity(usize::from(connection.qps)),
+                expected: vec![Default::default(); usize::from(connection.qps)],
+                next: 0,
+            };
+            for pair in 0..connection.qps {
+                let transport = &transports[connection.transport];
+                let ends = [
+                    (poster, peer, number, number + 1),
+                    (peer, poster, number + 1, number),
+                ];
+                for (posts, (at, to, own, other)) in [true, false].into_iter().zip(ends) {
+                    let path = jobs.paths.between(at as usize, to as usize);
+                    let setup = setup(fabric, transport, directory, path, (at, to), (own, other), seed);
+                    let qp =
+                        fabric.change_host(at as usize, &mut (), |host, _| host.create_queue_pair(setup));
+                    let role = Role {
+                        connection: index as u32,
+                        pair,
+                        posts,
+                    };
+                    debug_assert_eq!(jobs.roles[at as usize].len(), qp.0 as usize);
+                    jobs.roles[at as usize].push(role);
+                    if posts {
+                        pairs.qps.push(qp);
+                    }
+                }
+                number = (number + 2) & MASK_24;
+            }
+            jobs.pairs.push(pairs);
+        }
+        jobs
+    }
+
+    /// The workload, to be read.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    /// Messages that failed, in order.
+    pub fn failed(&self) -> &[FailedMessage] {
+        &self.failed
+    }
+
+    /// When [`Jobs::advance`] has something to do.
+    pub fn next_start(&self) -> Picos {
+        self.workload.next_start()
+    }
+
+    /// Whether everything has been sent and received.
+    pub fn is_finished(&self) -> bool {
+        self.workload.is_finished()
+    }
+
+    /// Starts all jobs.
+    pub fn start(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+        self.workload.start(fabric.now(), &mut self.posts);
+        self.post(fabric, observer);
+    }
+
+    /// Posts what is due now.
+    pub fn advance(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+        self.workload.advance(fabric.now(), &mut self.posts);
+        self.post(fabric, observer);
+    }
+
+    /// Takes what the hosts have completed, and posts what follows from it.
+    pub fn complete(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+        let mut completions = std::mem::take(&mut self.completions);
+        fabric.take_completions(|host, completion| completions.push((host, completion)));
+        for (host, completion) in completions.drain(..) {
+            observer.completed(host, &completion);
+            self.note(host, &completion);
+        }
+        self.completions = completions;
+        self.post(fabric, observer);
+    }
+
+    fn note(&mut self, host: usize, completion: &Completion) {
+        let Some(role) = self.roles[host].get(completion.qp.0 as usize).copied() else {
+            return;
+        };
+        let now = completion.at;
+        match completion.kind {
+            CompletionKind::Acked { id } => {
+                let message = MessageId(id);
+                let reads = self.workload.connections()[role.connection as usize].src
+                    != self.pairs[role.connection as usize].poster;
+                let parts = &mut self.parts[message.slot()];
+                parts.acknowledged -= 1;
+                let whole = parts.acknowledged == 0;
+                if whole && reads {
+                    self.workload.received(now, message, &mut self.posts);
+                }
+                if whole {
+                    self.workload.acknowledged(now, message, &mut self.posts);
+                }
+            }
+            CompletionKind::Received { .. } if !role.posts => {
+                let pairs = &mut self.pairs[role.connection as usize];
+                let Some(message) = pairs.expected[usize::from(role.pair)].pop_front() else {
+                    return;
+                };
+                let parts = &mut self.parts[message.slot()];
+                parts.received -= 1;
+                if parts.received == 0 {
+                    self.workload.received(now, message, &mut self.posts);
+                }
+            }
+            CompletionKind::Received { .. } => {}
+            CompletionKind::Failed { why, .. } => {
+                let connection = &self.workload.connections()[role.connection as usize];
+                self.failed.push(FailedMessage {
+                    at: now,
+                    hosts: (connection.src, connection.dst),
+                    why: format!("{why:?}"),
+                });
+            }
+        }
+    }
+
+    fn post(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+        let mut posts = std::mem::take(&mut self.posts);
+        for post in posts.drain(..) {
+            self.post_message(fabric, &post, observer);
+        }
+        self.posts = posts;
+    }
+
+    fn post_message(&mut self, fabric: &mut Fabric, post: &Post, observer: &mut impl Observer) {
+        let connection = self.workload.connections()[post.connection as usize];
+        let pairs = &mut self.pairs[post.connection as usize];
+        let count = pairs.qps.len() as u64;
+        let (first, parts) = match connection.spread {
+            Spread::Split if post.bytes >= count => (0, count),
+            _ => {
+                let pair = pairs.next;
+                pairs.next = (pair + 1) % connection.qps;
+                (u64::from(pair), 1)
+            }
+        };
+        let slot = post.message.slot();
+        if self.parts.len() <= slot {
+            self.parts.resize(slot + 1, Parts::default());
+        }
+        self.parts[slot] = Parts {
+            received: parts as u16,
+            acknowledged: parts as u16,
+        };
+        let (verb, host) = match post.verb {
+            Verb::Send => (RdmaVerb::Send, connection.src),
+            Verb::Write => (RdmaVerb::Write, connection.src),
+            Verb::Read => (RdmaVerb::Read, connection.dst),
+        };
+        for part in 0..parts {
+            let pair = (first + part) as usize;
+            // What does not divide goes with the first parts.
+            let bytes = post.bytes / parts + u64::from(part < post.bytes % parts);
+            let request = WorkRequest {
+                id: post.message.0,
+                verb,
+                bytes,
+            };
+            let qp = self.pairs[post.connection as usize].qps[pair];
+            if verb != RdmaVerb::Read {
+                self.pairs[post.connection as usize].expected[pair].push_back(post.message);
+            }
+            let posted = fabric.change_host(host as usize, observer, |host, now| host.post(now, qp, request));
+            if let Err(why) = posted {
+                self.failed.push(FailedMessage {
+                    at: fabric.now(),
+                    hosts: (connection.src, connection.dst),
+                    why: why.to_string(),
+                });
+            }
+        }
+    }
+
+    /// How long `bytes` from one host to another take on an empty network, to the last acknowledgement.
+    pub fn ideal(&self, src: u32, dst: u32, bytes: u64, transport: usize) -> Picos {
+        let mtu = self.mtus.get(transport).copied().unwrap_or(1024);
+        self.paths
+            .between(src as usize, dst as usize)
+            .map_or(Picos::NEVER, |path| path.completion(bytes, mtu))
+    }
+}
+
+fn setup(
+    fabric: &Fabric,
+    transport: &Transport,
+    directory: &dyn Directory,
+    path: Option<FabricPath>,
+    (at, to): (u32, u32),
+    (number, peer): (u32, u32),
+    seed: u64,
+) -> QueuePairSetup {
+    let link = fabric.host(at as usize).link();
+    let context = Context {
+        line_rate_bps: u64::from(link.speed_mbps) * 1_000_000,
+        base_rtt: path.map_or(Picos::from_micros(10), |path| path.round_trip(transport.qp.mtu)),
+        packet_bytes: transport.qp.mtu + transport.qp.header_bytes,
+        seed: seed ^ u64::from(number) << 32,
+    };
+    let config = QpConfig {
+        number,
+        peer,
+        ..transport.qp.clone()
+    };
+    let congestion = transport.congestion.make(&context);
+    QueuePairSetup {
+        dst_mac: directory.next_hop_mac(at as usize, to as usize),
+        dscp: transport.dscp[0],
+        ack_dscp: transport.dscp[1],
+        cnp_dscp: transport.dscp[2],
+        ecn: transport.ecn,
+        ..QueuePairSetup::new(config, congestion, directory.address(to as usize))
+    }
+}

@@ -1,0 +1,135 @@
+//! Series over time: queues, pauses and rates, as CSV.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::{PgId, Picos, PortId, QueueId};
+
+use super::engine::Fabric;
+
+/// Samples of every port of every switch, at an interval of model time. A line is written for a port, queue or group that is
+/// not idle and was not idle at the sample before, so that files stay small and no change is missed.
+#[derive(Debug)]
+pub struct Series {
+    queues: BufWriter<File>,
+    pauses: BufWriter<File>,
+    rates: BufWriter<File>,
+    interval: Picos,
+    next: Picos,
+    /// By switch and port: bytes sent up to the sample before.
+    sent: Vec<Vec<u64>>,
+    /// By switch, port and priority: time paused by the peer, and asked of the peer, up to the sample before.
+    paused: Vec<Vec<[[u64; PRIORITIES]; 2]>>,
+    /// By switch and queue: bytes at the sample before.
+    held: Vec<Vec<(u32, u32)>>,
+}
+
+impl Series {
+    /// Files `queues.csv`, `pauses.csv` and `rates.csv` in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// A file cannot be made.
+    pub fn new(fabric: &Fabric, interval: Picos, folder: &Path) -> io::Result<Series> {
+        fs::create_dir_all(folder)?;
+        let file = |name: &str, header: &str| -> io::Result<BufWriter<File>> {
+            let mut file = BufWriter::new(File::create(folder.join(name))?);
+            writeln!(file, "{header}")?;
+            Ok(file)
+        };
+        let ports = |switch: usize| fabric.switch(switch).port_count();
+        let switches = 0..fabric.switch_count();
+        Ok(Series {
+            queues: file(
+                "queues.csv",
+                "time_ns,switch,port,priority,queue_cells,group_cells,group_headroom_cells,xoff",
+            )?,
+            pauses: file("pauses.csv", "time_ns,switch,port,priority,paused_ns,asked_ns")?,
+            rates: file("rates.csv", "time_ns,switch,port,tx_bps")?,
+            interval,
+            next: Picos::ZERO,
+            sent: switches.clone().map(|s| vec![0; ports(s)]).collect(),
+            paused: switches
+                .clone()
+                .map(|s| vec![[[0; PRIORITIES]; 2]; ports(s)])
+                .collect(),
+            held: switches.map(|s| vec![(0, 0); ports(s) * PRIORITIES]).collect(),
+        })
+    }
+
+    /// When the next sample is due.
+    pub fn next(&self) -> Picos {
+        self.next
+    }
+
+    /// Takes the sample that is due at the fabric's time, if one is.
+    ///
+    /// # Errors
+    /// A line cannot be written.
+    pub fn sample(&mut self, fabric: &Fabric) -> io::Result<()> {
+        let now = fabric.now();
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now.saturating_add(self.interval);
+        for switch in 0..fabric.switch_count() {
+            for port in 0..fabric.switch(switch).port_count() {
+                self.sample_port(fabric, switch, port)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sample_port(&mut self, fabric: &Fabric, switch: usize, port: usize) -> io::Result<()> {
+        let (core, config) = (fabric.switch(switch), fabric.switch_config(switch));
+        let id = PortId(port as u16);
+        let time_ns = fabric.now().as_nanos();
+        let (switch_name, port_name) = (&config.name, &config.ports[port].name);
+        let counters = core.port_counters(fabric.now(), id);
+        let sent = std::mem::replace(&mut self.sent[switch][port], counters.tx_bytes);
+        if counters.tx_bytes > sent {
+            let bits = u128::from(counters.tx_bytes - sent) * 8 * 1_000_000_000_000;
+            let bps = bits.checked_div(u128::from(self.interval.0)).unwrap_or(0);
+            writeln!(self.rates, "{time_ns},{switch_name},{port_name},{bps}")?;
+        }
+        for n in 0..PRIORITIES {
+            let group = core.pg_buffers(PgId::new(id, n as u8));
+            let queue = core.queue_buffers(QueueId::new(id, n as u8));
+            let held = (queue.total.current_cells, group.total.current_cells);
+            let before = std::mem::replace(&mut self.held[switch][port * PRIORITIES + n], held);
+            if held != (0, 0) || before != (0, 0) {
+                writeln!(
+                    self.queues,
+                    "{time_ns},{switch_name},{port_name},{n},{},{},{},{}",
+                    held.0,
+                    held.1,
+                    group.headroom.current_cells,
+                    u8::from(group.xoff)
+                )?;
+            }
+            let paused = [counters.rx_pause_ps[n], counters.tx_pause_ps[n]];
+            let [was_paused, was_asked] = &mut self.paused[switch][port];
+            let grown = [paused[0] - was_paused[n], paused[1] - was_asked[n]];
+            (was_paused[n], was_asked[n]) = (paused[0], paused[1]);
+            if grown != [0, 0] {
+                let (paused_ns, asked_ns) = (grown[0] / 1_000, grown[1] / 1_000);
+                writeln!(
+                    self.pauses,
+                    "{time_ns},{switch_name},{port_name},{n},{paused_ns},{asked_ns}"
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the series.
+    ///
+    /// # Errors
+    /// What is left cannot be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.queues.flush()?;
+        self.pauses.flush()?;
+        self.rates.flush()
+    }
+}

@@ -1,0 +1,114 @@
+//! A run: a fabric, its jobs, and whoever watches; until everything is done, or cannot be.
+
+use xoff_dataplane::Picos;
+
+use super::diagnosis::{Deadlock, diagnose};
+use super::engine::{Fabric, Halt};
+use super::jobs::Jobs;
+use super::observer::Observer;
+
+/// How often it is asked whether anything still moves.
+const WATCH: Picos = Picos::from_millis(1);
+/// So long nothing may move while frames wait: three pauses of the longest kind at 10 Gb/s, and more at higher speeds.
+const STANDSTILL: Picos = Picos::from_millis(10);
+
+/// How far a run came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The time it was given has come.
+    Time,
+    /// All jobs are done. Frames may still be under way.
+    Finished,
+    /// Nothing will happen any more, and not everything is done.
+    Idle,
+    /// Frames wait and nothing moves; the circle of pauses, if that is why.
+    Standstill(Option<Deadlock>),
+    /// Time does not go on.
+    Stuck,
+}
+
+/// A fabric and its jobs.
+#[derive(Debug)]
+pub struct Simulation {
+    /// The fabric.
+    pub fabric: Fabric,
+    /// Its jobs.
+    pub jobs: Jobs,
+    started: bool,
+    watched_at: Picos,
+    /// Moves up to the last time they were seen to grow, and when that was.
+    moved: (u64, Picos),
+}
+
+impl Simulation {
+    /// A run that has not started its jobs yet.
+    pub fn new(fabric: Fabric, jobs: Jobs) -> Simulation {
+        Simulation {
+            fabric,
+            jobs,
+            started: false,
+            watched_at: Picos::ZERO,
+            moved: (0, Picos::ZERO),
+        }
+    }
+
+    /// Starts the jobs; their times count from now.
+    pub fn start(&mut self, observer: &mut impl Observer) {
+        self.started = true;
+        self.jobs.start(&mut self.fabric, observer);
+    }
+
+    /// Runs until `until`, or until the jobs are done where `stop_when_finished`. Deadlocks are looked for all the time.
+    pub fn run(&mut self, until: Picos, stop_when_finished: bool, observer: &mut impl Observer) -> Outcome {
+        loop {
+            if stop_when_finished && self.started && self.jobs.is_finished() {
+                return Outcome::Finished;
+            }
+            let next = until
+                .min(self.jobs.next_start())
+                .min(self.watched_at.saturating_add(WATCH));
+            match self.fabric.run(next, observer) {
+                Halt::Completion => self.jobs.complete(&mut self.fabric, observer),
+                Halt::Stuck => return Outcome::Stuck,
+                Halt::Idle => match self.jobs.next_start() {
+                    Picos::NEVER if self.jobs.is_finished() && self.started => {
+                        self.fabric.skip_to(until);
+                        return Outcome::Finished;
+                    }
+                    Picos::NEVER => return Outcome::Idle,
+                    start if start > until => {
+                        self.fabric.skip_to(until);
+                        return Outcome::Time;
+                    }
+                    start => {
+                        self.fabric.skip_to(start);
+                        self.jobs.advance(&mut self.fabric, observer);
+                    }
+                },
+                Halt::Time => {
+                    if let Some(outcome) = self.pause(until, observer) {
+                        return outcome;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The time asked for has come: work that is due, a look whether anything moves, or the end.
+    fn pause(&mut self, until: Picos, observer: &mut impl Observer) -> Option<Outcome> {
+        let now = self.fabric.now();
+        if self.jobs.next_start() <= now {
+            self.jobs.advance(&mut self.fabric, observer);
+        }
+        if now >= self.watched_at.saturating_add(WATCH) {
+            self.watched_at = now;
+            let moves = self.fabric.moves();
+            if moves != self.moved.0 || self.fabric.frames_queued() == 0 {
+                self.moved = (moves, now);
+            } else if now.since(self.moved.1) >= STANDSTILL {
+                return Some(Outcome::Standstill(diagnose(&self.fabric)));
+            }
+        }
+        (now >= until).then_some(Outcome::Time)
+    }
+}

@@ -1,0 +1,67 @@
+//! How connections of jobs are set up.
+
+use xoff_dataplane::wire::Ecn;
+
+use crate::fabric::Transport;
+use crate::rdma::QpConfig;
+use crate::rdma::congestion::{Choice, ParameterError};
+use crate::workload::{Framing, Spread};
+
+/// Preamble, start delimiter and gap of Ethernet, bytes.
+const BETWEEN_FRAMES_BYTES: u32 = 20;
+
+/// Options of connections under a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransportPlan {
+    /// The name.
+    pub name: String,
+    /// Each queue pair, but for its numbers.
+    pub qp: QpConfig,
+    /// Its congestion control.
+    pub congestion: Choice,
+    /// DSCP of data, of acknowledgements and of CNPs.
+    pub dscp: [u8; 3],
+    /// Whether switches may mark its packets.
+    pub ecn_capable: bool,
+    /// Queue pairs of each connection, unless a job says otherwise.
+    pub qps: u16,
+    /// How they share messages, unless a job says otherwise.
+    pub spread: Spread,
+}
+
+impl TransportPlan {
+    /// RC, DSCP 26 in class 3, CNPs with DSCP 48 in class 6, ECN-capable, no congestion control, one queue pair; the rest as
+    /// [`QpConfig::new`] says.
+    pub fn new(name: impl Into<String>) -> TransportPlan {
+        TransportPlan {
+            name: name.into(),
+            qp: QpConfig::new(0, 0),
+            congestion: Choice::default(),
+            dscp: [26, 26, 48],
+            ecn_capable: true,
+            qps: 1,
+            spread: Spread::RoundRobin,
+        }
+    }
+
+    /// What a full packet costs on the wire.
+    pub fn framing(&self) -> Framing {
+        Framing {
+            payload_bytes: self.qp.mtu,
+            wire_bytes: self.qp.mtu + self.qp.header_bytes + BETWEEN_FRAMES_BYTES,
+        }
+    }
+
+    /// The same for a fabric.
+    ///
+    /// # Errors
+    /// Parameters of the congestion control that it does not take; those of a checked plan are good.
+    pub fn transport(&self) -> Result<Transport, ParameterError> {
+        Ok(Transport {
+            qp: self.qp.clone(),
+            congestion: self.congestion.factory()?,
+            dscp: self.dscp,
+            ecn: if self.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct },
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! `workload.jobs`: what a lab file says of jobs, as the workload's own specification.
+
+mod fields;
+mod kinds;
+
+use std::collections::HashSet;
+
+use serde_saphyr::{Location, Spanned};
+use xoff_dataplane::Picos;
+
+use super::super::file::Job;
+use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
+use super::super::units;
+use super::{Resolver, listed, transports};
+use crate::workload::{JobKind, JobSpec, Spec, Verb};
+
+/// IPv4, UDP, BTH, RETH and ICRC around a payload: what has to fit through a link's MTU.
+const PACKET_HEADERS: u32 = 20 + 8 + 12 + 16 + 4;
+
+/// What jobs are resolved against.
+struct Ground<'a> {
+    /// The link of each host.
+    links: Vec<Option<&'a LinkPlan>>,
+    transports: &'a [TransportPlan],
+}
+
+impl<'a> Ground<'a> {
+    fn new(hosts: usize, links: &'a [LinkPlan], transports: &'a [TransportPlan]) -> Ground<'a> {
+        let mut of_hosts = vec![None; hosts];
+        for link in links {
+            if let FarEnd::Host(host) = link.far {
+                of_hosts[host] = Some(link);
+            }
+        }
+        Ground {
+            links: of_hosts,
+            transports,
+        }
+    }
+
+    fn link(&self, host: u32) -> Option<&'a LinkPlan> {
+        *self.links.get(host as usize)?
+    }
+
+    /// As far as the lab file says it.
+    fn line_rate_bps(&self, host: u32) -> u64 {
+        let speed_mbps = |link: &LinkPlan| link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT);
+        self.link(host)
+            .map_or(0, |link| u64::from(speed_mbps(link)) * 1_000_000)
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn jobs(
+        &mut self,
+        jobs: &[Spanned<Job>],
+        links: &[LinkPlan],
+        transports: &[TransportPlan],
+    ) -> Spec {
+        let ground = Ground::new(self.hosts.len(), links, transports);
+        let mut spec = Spec::default();
+        let mut names = HashSet::new();
+        for job in jobs {
+            self.only_virtual(job.referenced, format!("\"{}\" is a job", job.value.name.value));
+            self.name(&job.value.name, "job");
+            if !names.insert(&job.value.name.value) {
+                let what = format!("there are two jobs called \"{}\"", job.value.name.value);
+                self.wrong(job.value.name.referenced, what, "use another name");
+            }
+            spec.jobs.extend(self.job(job, &ground));
+        }
+        spec
+    }
+
+    fn job(&mut self, job: &Spanned<Job>, ground: &Ground<'_>) -> Option<JobSpec> {
+        let (at, job) = (job.referenced, &job.value);
+        let before = self.problems.0.len();
+        let transport = self.transport_named(job.transport.as_ref(), ground);
+        let kind = self.job_kind(job)?;
+        let options = &ground.transports[transport];
+        let mut spec = JobSpec::new(job.name.value.as_str(), kind);
+        spec.start = self.time(job.start.as_ref());
+        spec.transport = transport;
+        spec.qps_per_connection = self.qps(job.qps.as_ref(), options.qps);
+        spec.spread = self.spread(job.spread.as_ref(), options.spread);
+        let verbs = [("send", Verb::Send), ("write", Verb::Write), ("read", Verb::Read)];
+        spec.verb = self.choice(job.verb.as_ref(), Verb::Write, &verbs);
+        spec.background = job.background.unwrap_or(false);
+        spec.framing = options.framing();
+        if self.problems.0.len() > before {
+            return None;
+        }
+        let hosts = hosts(&spec.kind);
+        self.can_talk(&hosts, at);
+        self.packets_fit(&hosts, options, ground, at);
+        if let Err(error) = spec.check(&|host| ground.line_rate_bps(host)) {
+            self.wrong(
+                at,
+                error.to_string(),
+                "docs/workloads.md has what each kind takes",
+            );
+        }
+        Some(spec)
+    }
+
+    fn transport_named(&mut self, name: Option<&Spanned<String>>, ground: &Ground<'_>) -> usize {
+        let find = |name: &str| {
+            ground
+                .transports
+                .iter()
+                .position(|transport| transport.name == name)
+        };
+        let Some(name) = name else {
+            return find(transports::DEFAULT).unwrap_or(0);
+        };
+        find(&name.value).unwrap_or_else(|| {
+            let names: Vec<String> = ground
+                .transports
+                .iter()
+                .map(|transport| transport.name.clone())
+                .collect();
+            let what = format!("no transport is called \"{}\"", name.value);
+            self.wrong(
+                name.referenced,
+                what,
+                format!("the transports are {}", listed(&names)),
+            );
+            0
+        })
+    }
+
+    /// Where routes are made, all hosts of a job have to be in one part of the topology.
+    fn can_talk(&mut self, hosts: &[u32], at: Location) {
+        let Some(island) = &self.island else { return };
+        let Some(&first) = hosts.first() else { return };
+        let other = hosts
+            .iter()
+            .find(|host| island[**host as usize] != island[first as usize])
+            .copied();
+        self.reachable(first as usize, other.map(|host| host as usize), at);
+    }
+
+    fn packets_fit(&mut self, hosts: &[u32], options: &TransportPlan, ground: &Ground<'_>, at: Location) {
+        let packet = options.qp.mtu + PACKET_HEADERS;
+        let narrow = hosts.iter().find_map(|host| {
+            let link = ground.link(*host).filter(|link| link.mtu < packet)?;
+            Some((*host, link))
+        });
+        if let Some((host, link)) = narrow {
+            let what = format!(
+                "packets of transport {}, with {} bytes of payload, do not fit through the link of {} with its MTU of {}",
+                options.name, options.qp.mtu, self.hosts[host as usize], link.mtu
+            );
+            self.wrong(
+                at,
+                what,
+                format!(
+                    "make the MTU at least {packet} ({}), or that of the transport smaller",
+                    link.source
+                ),
+            );
+        }
+    }
+
+    fn time(&mut self, text: Option<&Spanned<String>>) -> Picos {
+        Picos::from_nanos(self.quantity(text, 0, units::duration_ns, units::DURATION))
+    }
+}
+
+/// All hosts that a job names.
+fn hosts(kind: &JobKind) -> Vec<u32> {
+    use crate::workload::Endpoints;
+    match kind {
+        JobKind::Flows(flows) | JobKind::Replay(flows) => {
+            flows.iter().flat_map(|flow| [flow.src, flow.dst]).collect()
+        }
+        JobKind::Permutation(permutation) => permutation.hosts.clone(),
+        JobKind::Incast(incast) => incast.senders.iter().copied().chain([incast.receiver]).collect(),
+        JobKind::Collective(collective) => collective.ranks.clone(),
+        JobKind::Poisson(poisson) => match &poisson.endpoints {
+            Endpoints::Pairs(pairs) => pairs.iter().flat_map(|(src, dst)| [*src, *dst]).collect(),
+            Endpoints::Sets {
+                sources,
+                destinations,
+            } => sources.iter().chain(destinations).copied().collect(),
+        },
+    }
+}

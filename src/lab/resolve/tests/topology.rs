@@ -1,0 +1,228 @@
+//! Several switches, templates, routes: what a file may say and what it must not.
+
+use super::*;
+
+const TWO: &str = r#"
+name: two
+topology:
+  nodes:
+    a: {kind: switch}
+    b: {kind: switch}
+    h1: {kind: model}
+    h2: {kind: model}
+  links:
+    - {endpoints: ["h1:eth0", "a:Ethernet0"], speed: 100g, delay: 1us}
+    - {endpoints: ["h2:eth0", "b:Ethernet0"], speed: 100g}
+    - {name: trunk, endpoints: ["b:Ethernet4", "a:Ethernet4"], speed: 400g, delay: 250ns}
+"#;
+
+fn virtual_plan(text: &str) -> Result<LabPlan, Problems> {
+    parse(text, "v.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
+}
+
+fn good(text: &str) -> LabPlan {
+    virtual_plan(text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn links_between_switches_have_names_and_delays() {
+    let plan = good(TWO);
+    let [h1, _, trunk] = plan.links.as_slice() else {
+        panic!("three links")
+    };
+    assert_eq!((h1.name.as_str(), h1.delay_ns), ("h1:eth0--a:Ethernet0", 1000));
+    let far = FarEnd::Switch {
+        switch: 0,
+        port: "Ethernet4".into(),
+    };
+    assert_eq!(
+        (trunk.name.as_str(), trunk.switch, &trunk.far),
+        ("trunk", 1, &far)
+    );
+    assert_eq!((trunk.delay_ns, trunk.speed_mbps), (250, Some(400_000)));
+    assert_eq!(
+        (trunk.port_at(0), trunk.port_at(1), trunk.port_at(2)),
+        (Some("Ethernet4"), Some("Ethernet4"), None)
+    );
+    assert!(
+        plan.hosts.iter().all(|host| host.gateways.is_empty()),
+        "no routes unless asked for"
+    );
+}
+
+#[test]
+fn what_needs_virtual_time_says_so_in_real_time() {
+    let problems =
+        parse(TWO, "v.xoff.yml", Path::new("/nowhere"), TimeMode::RealTime).expect_err("two switches");
+    let text = problems.to_string();
+    for part in [
+        "v.xoff.yml:6:5: b is a second switch",
+        "v.xoff.yml:10:67: the link has a delay of 1us",
+        "the link is between two switches, b and a",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+    assert!(text.lines().all(|line| line.ends_with("add --virtual")), "{text}");
+    let kinds = TWO.replace("h2: {kind: model}", "h2: {kind: plain}");
+    let text = virtual_plan(&kinds).expect_err("a kernel's host").to_string();
+    assert!(
+        text.contains("h2 is of kind plain") && text.contains("kind model"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_node_of_the_template_is_changed_under_its_name() {
+    let plan = good(
+        r#"
+name: t
+topology:
+  fabric:
+    leaf-spine: {leaves: 2, spines: 1, hosts: 2, speed: 100g, config: {preset: roce-lossless}, host: {nic: {response_ns: 7}}}
+  nodes:
+    leaf2: {config: {QUEUE: {}}}
+    h3: {nic: {response_ns: 9}, ipv4: 192.168.7.4/24}
+    extra: {kind: model}
+  links:
+    - {endpoints: ["extra:eth0", "leaf2:Ethernet100"], speed: 25g}
+"#,
+    );
+    let response: Vec<_> = plan
+        .hosts
+        .iter()
+        .map(|host| (host.name.as_str(), host.nic.response_ns))
+        .collect();
+    assert_eq!(
+        response,
+        [
+            ("h1", Some(7)),
+            ("h2", Some(7)),
+            ("h3", Some(9)),
+            ("h4", Some(7)),
+            ("extra", None)
+        ]
+    );
+    assert_eq!(
+        plan.switches[0].config.len(),
+        2,
+        "routes below the template's preset"
+    );
+    assert_eq!(plan.switches[1].config.len(), 3, "and leaf2's own layer above");
+    let address = |host: usize| format!("{}/{}", plan.hosts[host].ipv4, plan.hosts[host].ipv4_prefix);
+    assert_eq!(address(2), "192.168.7.4/24", "an address of the file stays");
+    assert_eq!(
+        plan.hosts[2].gateways,
+        ["192.168.7.1".parse::<std::net::IpAddr>().expect("an address")]
+    );
+    assert_eq!(
+        (address(0), address(4)),
+        ("10.0.0.1/31".into(), "10.0.1.3/31".into())
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_topology_is_named() {
+    let fabric = |fabric: &str, more: &str| format!("name: t\ntopology:\n  fabric: {{{fabric}}}\n{more}");
+    let cases: [(String, &[&str]); 18] = [
+        (
+            fabric("torus: {hosts: 2}", ""),
+            &["v.xoff.yml:3:12", "no template \"torus\"", "leaf-spine, fat-tree"],
+        ),
+        (
+            fabric("star: {hosts: 2}, fat-tree: {k: 4}", ""),
+            &["v.xoff.yml:3", "one template, this one has 2"],
+        ),
+        (fabric("star: {}", ""), &["the template star has no `hosts`"]),
+        (
+            fabric("star: {hosts: 2, k: 4}", ""),
+            &["v.xoff.yml:3", "the template star has no `k`", "hosts"],
+        ),
+        (fabric("star: {hosts: 0}", ""), &["`hosts` is 0", "from 1"]),
+        (fabric("fat-tree: {k: 5}", ""), &["`k` is 5", "even"]),
+        (
+            fabric("fat-tree: {k: 30}", ""),
+            &["makes 6750 hosts", "at most 4096"],
+        ),
+        (
+            fabric("fat-tree: {k: 65536}", ""),
+            &["hosts", "switches", "links"],
+        ),
+        (
+            fabric("star: {hosts: 2000}", ""),
+            &["makes 2000 ports on one switch", "1024"],
+        ),
+        (
+            fabric("star: {hosts: 2, host: {ipv4: 10.0.0.1}}", ""),
+            &["`ipv4` of `host` would be that of every host"],
+        ),
+        (fabric("star: {hosts: 2, hots: 2}", ""), &["v.xoff.yml:3", "hots"]),
+        (
+            fabric("star: {hosts: 2}", "  nodes: {h1: {kind: switch}}\n"),
+            &["v.xoff.yml:4", "h1 is of kind model in the fabric's template"],
+        ),
+        (
+            fabric("star: {hosts: 2}", "  routes: some\n"),
+            &["v.xoff.yml:4", "\"some\"", "`auto`, `none`"],
+        ),
+        (
+            fabric(
+                "star: {hosts: 2}",
+                "  routes: [{switch: sw2, to: h3, via: sw1}]\n",
+            ),
+            &[
+                "no switch is called \"sw2\"",
+                "sw1",
+                "\"h3\" is neither a host nor an IPv4 prefix",
+            ],
+        ),
+        (
+            fabric(
+                "star: {hosts: 2}",
+                "  routes: [{switch: sw1, to: 10.0.0.1/24, via: Ethernet4}]\n",
+            ),
+            &["10.0.0.1/24", "10.0.1.0/24"],
+        ),
+        (
+            fabric(
+                "star: {hosts: 2}",
+                "  routes: [{switch: sw1, to: h1, via: [Ethernet9]}]\n",
+            ),
+            &["sw1 has no way \"Ethernet9\"", "Ethernet0, Ethernet4"],
+        ),
+        (
+            fabric(
+                "star: {hosts: 2}",
+                "  nodes: {h1: {ipv4: 10.9.0.1/24}, h2: {ipv4: 10.9.0.2/24}}\n",
+            ),
+            &["h1 and h2 are in one network, 10.9.0.0/24", "leave `ipv4`"],
+        ),
+        (
+            TWO.replace("b:Ethernet4", "c:Ethernet4").replace("trunk", "t k"),
+            &[
+                "v.xoff.yml:12",
+                "\"t k\" cannot be the name of a link",
+                "no node is called \"c\"",
+            ],
+        ),
+    ];
+    for (text, expected) in cases {
+        let problems = virtual_plan(&text).expect_err(&text).to_string();
+        for part in expected {
+            assert!(
+                problems.contains(part),
+                "{part:?} is not in:\n{problems}\nof\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_flow_without_a_way_is_an_error() {
+    let text = TWO.replace(
+        "    - {name: trunk, endpoints: [\"b:Ethernet4\", \"a:Ethernet4\"], speed: 400g, delay: 250ns}\n",
+        "  routes: auto\n",
+    );
+    let text = format!("{text}workload: {{duration: 1ms, flows: [{{name: f, from: h1, to: h2}}]}}\n");
+    let problems = virtual_plan(&text).expect_err("an island").to_string();
+    assert!(problems.contains("there is no way from h1 to h2"), "{problems}");
+}
