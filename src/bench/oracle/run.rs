@@ -208,7 +208,7 @@ impl Run<'_> {
                         next += 1;
                     }
                 }
-                Halt::Time | Halt::Idle | Halt::Stuck => break,
+                Halt::Time | Halt::Idle | Halt::Stuck | Halt::Spent => break,
             }
         }
         // What is still under way, such as the resumes that follow the last packets.
