@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use xoff_dataplane::Picos;
 
 use super::show::ShowCommand;
-use super::values::{PcapArgument, PortArgument, SendArgument, pin, span};
+use super::values::{self, PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
 use crate::{driver, ports};
 
@@ -276,6 +277,33 @@ pub struct LabRun {
     /// Record only the first N bytes of each frame [default: all]
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub pcap_snaplen: Option<u32>,
+    /// In virtual time: no namespaces, no wall clock, the same bytes for the same seed (docs/virtual-time.md)
+    #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend", "pcap_snaplen"])]
+    pub virtual_time: bool,
+    /// What only virtual time has.
+    #[command(flatten)]
+    pub in_virtual_time: VirtualArguments,
+}
+
+/// Options of runs in virtual time.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Virtual time")]
+pub struct VirtualArguments {
+    /// End after this much model time, such as 10ms; otherwise when the workload is over
+    #[arg(long, value_name = "TIME", requires = "virtual_time", value_parser = values::model_time)]
+    pub until: Option<Picos>,
+    /// Write what happens here, one JSON object a line (docs/events.md)
+    #[arg(long, value_name = "FILE", requires = "virtual_time")]
+    pub events: Option<PathBuf>,
+    /// Every frame on every link in the event log too
+    #[arg(long, requires = "events")]
+    pub events_frames: bool,
+    /// Write queues, pauses and rates over time as CSV files here
+    #[arg(long, value_name = "FOLDER", requires = "virtual_time")]
+    pub series: Option<PathBuf>,
+    /// Model time between two samples of the series
+    #[arg(long, value_name = "TIME", requires = "series", default_value = "10us", value_parser = values::model_time)]
+    pub series_interval: Picos,
 }
 
 /// `xoff lab up`

@@ -5,16 +5,20 @@ use std::process::ExitCode;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
+use super::args::LabRun;
 use super::{BackendChoice, LabCommand, PcapArgument, RunningArguments, output, values};
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
-use crate::lab::{self, LabOptions, LabPcap, LabRunArgs, LabUpArgs, RunningLab};
+use crate::lab::{self, LabOptions, LabPcap, LabRunArgs, LabUpArgs, RunningLab, VirtualRunArgs};
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
         LabCommand::Run(arguments) => {
             if let Some(path) = &arguments.report {
                 output::check_report_path(path)?;
+            }
+            if arguments.virtual_time {
+                return lab::run_virtual(&virtual_arguments(arguments)?);
             }
             let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let report = arguments.report;
@@ -55,6 +59,28 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             Ok(Exit::Ok.into())
         }
     }
+}
+
+fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
+    values::check_pcap_files(&arguments.pcap)?;
+    let link = |recording: PcapArgument| match recording.place {
+        Some(link) => Ok((link, recording.file)),
+        None => Err(Failure::usage("in virtual time a recording is of a link")
+            .at(format!("--pcap {}", recording.file.display()))
+            .fix("write LINK=FILE, such as h1:eth0--sw1:Ethernet0=h1.pcapng")),
+    };
+    let more = arguments.in_virtual_time;
+    Ok(VirtualRunArgs {
+        file: arguments.file,
+        seed: arguments.seed,
+        until: more.until,
+        report: arguments.report,
+        events: more.events,
+        events_frames: more.events_frames,
+        pcap: arguments.pcap.into_iter().map(link).collect::<Result<_, _>>()?,
+        series: more.series,
+        series_interval: more.series_interval,
+    })
 }
 
 /// What `xoff lab ls --json` prints.

@@ -10,6 +10,8 @@ use clap::ValueEnum;
 
 use super::args::BackendChoice;
 use crate::driver::Pin;
+use xoff_dataplane::Picos;
+
 use crate::failure::Failure;
 use crate::lab::plan::RatePlan;
 use crate::lab::units;
@@ -301,7 +303,14 @@ pub(super) fn speed_mbps(text: &str) -> Result<u32, String> {
     units::speed_mbps(text).ok_or_else(|| format!("write {}", units::SPEED))
 }
 
-/// A span of time such as `20s`.
+/// A span of model time such as `10us`, above zero.
+pub(super) fn model_time(text: &str) -> Result<Picos, String> {
+    let ns = crate::lab::units::duration_ns(text).filter(|ns| *ns > 0);
+    ns.map(Picos::from_nanos)
+        .ok_or_else(|| "write a number and its unit, such as 10us, 5ms or 1s".to_owned())
+}
+
+/// A time on the wall clock.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     let span = units::duration_ns(text).map(Duration::from_nanos);
     span.ok_or_else(|| format!("write {}", units::DURATION))

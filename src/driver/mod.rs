@@ -11,7 +11,7 @@ mod keeper;
 mod ledger;
 pub mod pin;
 mod portset;
-mod snapshot;
+pub(crate) mod snapshot;
 mod start;
 pub mod virtual_time;
 mod wake;

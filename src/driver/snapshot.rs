@@ -2,9 +2,8 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId};
+use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId, Switch};
 
-use super::engine::Engine;
 use crate::report::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 
 /// What the switch itself does not know of a port.
@@ -18,9 +17,10 @@ pub(crate) struct PortFacts {
     pub(crate) pcap_missed: u64,
 }
 
-/// Copies a switch's state at `now`.
+/// Copies a switch's state at `now`; `wire_waits` knows of each port how many frames came faster than its link.
 pub(crate) fn snapshot(
-    engine: &Engine,
+    switch: &Switch,
+    wire_waits: impl Fn(PortId) -> u64,
     config: &SwitchConfig,
     facts: &[PortFacts],
     now: Picos,
@@ -33,7 +33,6 @@ pub(crate) fn snapshot(
         ports: ports
             .map(|(index, (port, facts))| {
                 let id = PortId(index as u16);
-                let switch = engine.switch();
                 PortSnapshot {
                     name: port.name.clone(),
                     device: facts.device.clone(),
@@ -47,7 +46,7 @@ pub(crate) fn snapshot(
                     paused: switch.paused(id),
                     xoff: switch.xoff(id),
                     host_lost: facts.lost,
-                    wire_waits: engine.wire_waits(id),
+                    wire_waits: wire_waits(id),
                     pcap_missed: facts.pcap_missed,
                     drop_limits: DropReason::ALL
                         .iter()
@@ -62,7 +61,7 @@ pub(crate) fn snapshot(
             .enumerate()
             .map(|(index, pool)| PoolSnapshot {
                 name: pool.name.clone(),
-                buffers: engine.switch().pool_buffers(index),
+                buffers: switch.pool_buffers(index),
             })
             .collect(),
     }

@@ -7,7 +7,7 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Arrival, Picos, PortId, Store, Switch, Transmit};
 
 use super::engine::{Engine, Witness};
-use super::snapshot::{PortFacts, snapshot};
+use super::snapshot::PortFacts;
 use crate::report::SwitchSnapshot;
 
 /// A switch, its frames, and what has left it since that was last taken.
@@ -117,6 +117,6 @@ impl<S: Store> VirtualSwitch<S> {
     /// A copy of the switch's state.
     pub fn snapshot(&self) -> SwitchSnapshot {
         let facts = vec![PortFacts::default(); self.config.ports.len()];
-        snapshot(&self.engine, &self.config, &facts, self.now)
+        self.engine.snapshot(&self.config, &facts, self.now)
     }
 }

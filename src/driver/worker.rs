@@ -17,7 +17,7 @@ use super::idle::{IdlePolicy, Rest, sleep_on};
 use super::io::{Io, Up};
 use super::ledger::Ledger;
 use super::portset::{Intake, PortEvent};
-use super::snapshot::{PortFacts, snapshot};
+use super::snapshot::PortFacts;
 use super::wake::Bell;
 use crate::capture::Direction;
 use crate::capture::live::Recorder;
@@ -324,7 +324,7 @@ impl Worker {
         // An asker that has gone away does not want the answer.
         match command {
             Command::Snapshot(reply) => {
-                let _ = reply.send(snapshot(engine, &self.config, &self.facts, now));
+                let _ = reply.send(engine.snapshot(&self.config, &self.facts, now));
             }
             Command::Look(look) => (look.0)(engine.switch(), now),
             Command::Apply(config, reply) => {
@@ -462,6 +462,6 @@ impl Worker {
             }
         }
         let now = self.clock.at(monotonic_ns());
-        snapshot(&self.engine, &self.config, &self.facts, now)
+        self.engine.snapshot(&self.config, &self.facts, now)
     }
 }

@@ -1,7 +1,7 @@
 //! The fabric itself: what each event does.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::parse::parse_prefix;
+use xoff_dataplane::parse::{Payload, parse_prefix};
 use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 
 use super::fault::{Fault, FaultAction};
@@ -11,8 +11,10 @@ use super::queue::{Event, EventQueue, Source};
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
+use crate::driver::snapshot::{PortFacts, snapshot};
 use crate::host::{Host, Inbound};
 use crate::rdma::{Completion, HopTelemetry};
+use crate::report::SwitchSnapshot;
 
 /// Most events without time going on: more are no traffic but a mistake.
 pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
@@ -258,10 +260,12 @@ impl Fabric {
     fn arrive_at_host(&mut self, host: usize, frame: Handle, observer: &mut impl Observer) -> bool {
         let frame_len = self.store.frame_len(frame);
         let prefix = self.store.prefix(frame);
+        let parsed = parse_prefix(prefix, frame_len as usize);
+        self.moves += u64::from(parsed.payload != Payload::MacControl);
         let inbound = Inbound {
             prefix,
             frame_len,
-            parsed: &parse_prefix(prefix, frame_len as usize),
+            parsed: &parsed,
             damaged: self.store.is_damaged(frame),
             telemetry: self.store.telemetry(frame),
         };
@@ -526,6 +530,13 @@ impl Fabric {
         &self.switches[switch].config
     }
 
+    /// A copy of a switch's state.
+    pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
+        let node = &self.switches[switch];
+        let facts = vec![PortFacts::default(); node.config.ports.len()];
+        snapshot(&node.switch, |_| 0, &node.config, &facts, self.now)
+    }
+
     /// How many switches there are.
     pub fn switch_count(&self) -> usize {
         self.switches.len()
@@ -567,7 +578,7 @@ impl Fabric {
         self.store.in_use_max()
     }
 
-    /// Frames that switches have decided on, MAC control frames not counted: whether anything moves.
+    /// Frames that have arrived anywhere, MAC control frames not counted: whether anything moves.
     pub fn moves(&self) -> u64 {
         self.moves
     }

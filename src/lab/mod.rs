@@ -21,6 +21,7 @@ pub mod expr;
 mod external;
 mod file;
 mod launch;
+mod model_hosts;
 mod options;
 mod pcap;
 pub mod plan;
@@ -35,6 +36,7 @@ mod status;
 mod supervisor;
 mod template;
 pub(crate) mod units;
+mod virtual_run;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
@@ -47,6 +49,7 @@ pub use registry::{RunningLab, address, running};
 pub use resolve::{load, parse};
 pub use run::{down, ls, run, up};
 pub use status::StatusPipe;
+pub use virtual_run::{HostReport, VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual};
 pub use wire::hand_over_tap;
 
 use std::ffi::OsString;

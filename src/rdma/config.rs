@@ -84,8 +84,8 @@ pub struct QpConfig {
     pub ack_every: u32,
     /// Default go-back-N.
     pub recovery: Recovery,
-    /// The receiver keeps packets that arrive behind a gap, whatever `recovery` says, and complains of a gap only when it has
-    /// lasted this long: for spraying. Default `None`.
+    /// The receiver keeps packets that arrive behind a gap, with go-back-N too, and complains of a gap only when it has lasted
+    /// this long: for spraying. Go-back-0 keeps nothing and ignores this. Default `None`.
     pub out_of_order: Option<Picos>,
     /// Packets from the oldest missing one that a receiver keeps (`SelectiveRepeat`, `out_of_order`), 1 to 65 536; also the
     /// most that a sender in either mode has outstanding. Default 1024.
@@ -174,7 +174,11 @@ impl QpConfig {
 
     /// Whether the receiving side keeps packets behind a gap.
     pub(super) fn reorders(&self) -> bool {
-        self.recovery == Recovery::SelectiveRepeat || self.out_of_order.is_some()
+        match self.recovery {
+            Recovery::GoBackN => self.out_of_order.is_some(),
+            Recovery::GoBackZero => false,
+            Recovery::SelectiveRepeat => true,
+        }
     }
 }
 

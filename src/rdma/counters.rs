@@ -84,3 +84,24 @@ names! {
     rp_cnp_handled rp_cnp_ignored np_cnp_sent np_ecn_marked_roce_packets req_transport_retries_exceeded
     req_rnr_retries_exceeded req_remote_errors resp_invalid_requests rx_discarded rx_unknown_qp
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_a_name_and_is_summed() {
+        assert_eq!(
+            size_of::<Counters>(),
+            size_of_val(&Counters::default().each().map(|(_, value)| value))
+        );
+        let mut sum = Counters {
+            rx_unknown_qp: 2,
+            ..Counters::default()
+        };
+        let other = sum;
+        sum.add(&other);
+        let expected = |name| if name == "rx_unknown_qp" { 4 } else { 0 };
+        assert!(sum.each().iter().all(|(name, value)| *value == expected(*name)));
+    }
+}

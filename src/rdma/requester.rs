@@ -310,7 +310,7 @@ impl Requester {
         while self.repeats.first().is_some_and(|first| *first < self.unacked) {
             self.repeats.pop_first();
         }
-        if self.unacked < self.recover {
+        if self.unacked < self.recover.min(self.next) {
             self.repeats.insert(self.unacked);
         }
     }
@@ -375,8 +375,11 @@ impl Requester {
         self.next_bytes = self.messages.stream_at(sequence, mtu);
     }
 
-    /// Repeats one packet out of turn, or the READ that it belongs to.
+    /// Repeats one packet out of turn, or the READ that it belongs to; not one whose turn is still to come.
     pub(super) fn repeat(&mut self, sequence: u64) {
+        if sequence >= self.next {
+            return;
+        }
         let Some(message) = self.messages.get(self.messages.find(sequence)) else {
             return;
         };
@@ -418,15 +421,18 @@ impl Requester {
         if self.rnr_until <= env.now {
             self.rnr_until = Picos::NEVER;
         }
-        if self.deadline > env.now || self.unacked >= self.next {
+        if self.deadline > env.now {
             return;
+        }
+        self.deadline = Picos::NEVER;
+        if self.unacked >= self.next {
+            return; // nothing is under way: it was sent before the queue pair went back
         }
         env.counters.local_ack_timeout_err += 1;
         if !self.spend_retry(env) {
             return;
         }
         env.congestion.timed_out(env.now);
-        self.deadline = Picos::NEVER;
         self.read_gap = false;
         match env.config.recovery {
             Recovery::GoBackN => self.rewind(self.unacked, env.config.mtu),

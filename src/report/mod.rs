@@ -23,6 +23,8 @@ pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, Switc
 pub use table::{drops_table, numbers, render, simple_table};
 
 use crate::failure::Exit;
+use crate::lab::VirtualReport;
+use crate::workload::Results;
 
 /// Name and version of the report's form. The number changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "xoff.report/1";
@@ -49,6 +51,12 @@ pub struct Report {
     pub switches: Vec<SwitchReport>,
     /// Sums over flows and switches.
     pub totals: Totals,
+    /// What only a run in virtual time has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_time: Option<VirtualReport>,
+    /// What became of the workload's jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Results>,
 }
 
 /// Whether a run's figures may be believed.
@@ -116,6 +124,8 @@ pub fn build(
         taints,
         flows,
         switches,
+        virtual_time: None,
+        jobs: None,
     }
 }
 

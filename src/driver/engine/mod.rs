@@ -5,14 +5,16 @@ mod cpu_port;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use xoff_dataplane::config::RoutingConfig;
+use xoff_dataplane::config::{RoutingConfig, SwitchConfig};
 use xoff_dataplane::{
     Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
 };
 
 pub(crate) use cpu_port::CpuPort;
 
+use super::snapshot::{PortFacts, snapshot};
 use crate::cpu::Cpu;
+use crate::report::SwitchSnapshot;
 
 /// Departures of one port that may be made up for at once after the worker was late. More would be a burst that
 /// no link of this speed could have carried; what is left is recorded as the port's deficit.
@@ -96,6 +98,11 @@ impl Engine {
     /// Frames of a port that came faster than its link and had to wait.
     pub fn wire_waits(&self, port: PortId) -> u64 {
         self.wires[port.index()].waits
+    }
+
+    /// A copy of the switch's state.
+    pub(crate) fn snapshot(&self, config: &SwitchConfig, facts: &[PortFacts], now: Picos) -> SwitchSnapshot {
+        snapshot(&self.switch, |port| self.wire_waits(port), config, facts, now)
     }
 
     /// Takes new link parameters of a port.

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::child::Lab;
+use super::model_hosts::flow_reports;
 use super::options::Mode;
 use super::plan::HostPlan;
 use crate::control::{Endpoint, Target, serve};
@@ -238,7 +239,8 @@ impl Stage {
             eprintln!("note: {note}");
         }
         let snapshots: Vec<_> = finished.into_iter().filter_map(|f| f.snapshot).collect();
-        let flows = hosts::flow_reports(&self.lab.plan, &outcomes);
+        let results: Vec<_> = outcomes.iter().map(|outcome| &outcome.results).collect();
+        let flows = flow_reports(&self.lab.plan, &results);
         for outcome in &outcomes {
             outcome
                 .notes

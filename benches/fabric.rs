@@ -1,0 +1,95 @@
+//! Virtual time: frame-hops a second, and memory per frame under way.
+//!
+//!     cargo bench --bench fabric [-- --rounds N --model-time 2ms]
+//!
+//! A permutation of 16 hosts over 4 leaves and 4 spines at 100 Gb/s, WRITE with one acknowledgement a frame, routed, lossless,
+//! with WRED. A frame-hop is one frame that arrives over one link.
+
+use std::path::Path;
+use std::time::Instant;
+
+use clap::Parser;
+use xoff::fabric::Transport;
+use xoff::lab::plan::TimeMode;
+use xoff::lab::{LabOptions, VirtualLab, parse};
+use xoff::rdma::QpConfig;
+use xoff::rdma::congestion::{Algorithm, Choice};
+use xoff::workload::{JobKind, JobSpec, Permutation, Spec};
+use xoff_dataplane::Picos;
+use xoff_dataplane::wire::Ecn;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Rounds; the figure is their median.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Model time of a round, in microseconds.
+    #[arg(long, default_value_t = 1_000)]
+    model_us: u64,
+    /// What cargo adds for `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+const LAB: &str = "
+name: permutation
+topology:
+  fabric:
+    leaf-spine: {leaves: 4, spines: 4, hosts: 4, speed: 100g, uplink_speed: 100g, delay: 1us, config: {preset: roce-lossless}}
+";
+
+fn lab() -> VirtualLab {
+    let plan = parse(LAB, "fabric.xoff.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    let hosts = (0..plan.hosts.len() as u32).collect();
+    let kind = JobKind::Permutation(Permutation {
+        hosts,
+        bytes: 1 << 30,
+        iterations: 1,
+        gap: Picos::ZERO,
+    });
+    let spec = Spec {
+        jobs: vec![JobSpec::new("permutation", kind)],
+    };
+    let none = Choice::new(Algorithm::None);
+    let transport = Transport {
+        qp: QpConfig::new(0, 0),
+        congestion: none.factory().unwrap_or_else(|error| panic!("{error}")),
+        dscp: [26, 26, 48],
+        ecn: Ecn::Ect0,
+    };
+    VirtualLab::new(plan, LabOptions::default(), &spec, &[transport])
+        .unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let model = if arguments.bench { arguments.model_us } else { 50 };
+    let mut rates = Vec::new();
+    for round in 0..if arguments.bench { arguments.rounds } else { 1 } {
+        let mut lab = lab();
+        lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
+        // Queues fill first: a fabric at rest is not what is measured.
+        lab.run(Picos::from_micros(model / 5), false, &mut ());
+        let (hops, events) = (lab.simulation.fabric.frame_hops(), lab.simulation.fabric.events());
+        let begun = Instant::now();
+        lab.run(Picos::from_micros(model + model / 5), false, &mut ());
+        let seconds = begun.elapsed().as_secs_f64();
+        let fabric = &lab.simulation.fabric;
+        let hops = (fabric.frame_hops() - hops) as f64;
+        rates.push(hops / seconds);
+        println!(
+            "round {}: {:.2} million frame-hops a second, {:.0} ns each, {:.2} events a hop, {} frames under way at most",
+            round + 1,
+            hops / seconds / 1e6,
+            seconds * 1e9 / hops,
+            (fabric.events() - events) as f64 / hops,
+            fabric.frames_under_way_max(),
+        );
+    }
+    rates.sort_by(f64::total_cmp);
+    println!(
+        "median: {:.2} million frame-hops a second",
+        rates[rates.len() / 2] / 1e6
+    );
+}

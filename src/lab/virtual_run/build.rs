@@ -1,0 +1,257 @@
+//! From a plan to a fabric with jobs.
+
+use std::net::IpAddr;
+
+use xoff_dataplane::{LinkTiming, Picos};
+
+use super::super::config::{SwitchSetup, switch_setup};
+use super::super::model_hosts::{host_config, next_hop_mac};
+use super::super::options::LabOptions;
+use super::super::plan::{FarEnd, IpVersion, LabPlan};
+use crate::fabric::{
+    Directory, End, Fabric, FabricPlan, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation, Transport,
+};
+use crate::failure::Failure;
+use crate::workload::{Spec, Workload};
+
+/// The longest frame of a link: MTU 9216 with Ethernet header, tag and FCS.
+const FRAME_MAX_BYTES: u32 = 9_216 + 14 + 4 + 4;
+/// So long hosts may look for each other before the lab counts as broken.
+const READY_PATIENCE: Picos = Picos::from_millis(1_000);
+
+/// A lab in virtual time, set up.
+#[derive(Debug)]
+pub struct VirtualLab {
+    /// What it was made from.
+    pub plan: LabPlan,
+    /// How.
+    pub options: LabOptions,
+    /// Fabric and jobs.
+    pub simulation: Simulation,
+    /// When the workload started; before that hosts found each other.
+    pub began: Picos,
+    /// What the fabric was made from, for names.
+    pub fabric_plan: FabricPlan,
+}
+
+impl VirtualLab {
+    /// Sets a lab up. `spec` and `transports` are its jobs; flows without acknowledgements are in the plan.
+    ///
+    /// # Errors
+    /// A configuration of a switch or a host, or a job, that cannot be; a node of a kind that has no virtual time.
+    pub fn new(
+        plan: LabPlan,
+        options: LabOptions,
+        spec: &Spec,
+        transports: &[Transport],
+    ) -> Result<VirtualLab, Failure> {
+        let fabric_plan = fabric_plan(&plan, &options)?;
+        let wrong = |error: String| Failure::configuration(error).at(&plan.name);
+        let paths = Paths::new(&fabric_plan);
+        let mut fabric =
+            Fabric::new(fabric_plan.clone(), options.seed).map_err(|error| wrong(error.to_string()))?;
+        let speed = |host: u32| {
+            let host = fabric_plan.hosts.get(host as usize);
+            host.map_or(0, |host| u64::from(host.nic.link.speed_mbps) * 1_000_000)
+        };
+        let workload = Workload::new(spec, options.seed, &speed).map_err(|error| wrong(error.to_string()))?;
+        if let Some(lost) = workload
+            .connections()
+            .iter()
+            .find(|c| paths.between(c.src as usize, c.dst as usize).is_none())
+        {
+            let (src, dst) = (
+                &plan.hosts[lost.src as usize].name,
+                &plan.hosts[lost.dst as usize].name,
+            );
+            return Err(wrong(format!("no path of links leads from {src} to {dst}"))
+                .fix("connect them, or take the pair out of the workload"));
+        }
+        let jobs = Jobs::new(
+            &mut fabric,
+            workload,
+            transports,
+            &Addresses(&plan),
+            paths,
+            options.seed,
+        );
+        Ok(VirtualLab {
+            simulation: Simulation::new(fabric, jobs),
+            began: Picos::ZERO,
+            plan,
+            options,
+            fabric_plan,
+        })
+    }
+
+    /// Lets the hosts find each other, and starts the workload.
+    ///
+    /// # Errors
+    /// Hosts that do not find each other.
+    pub fn start(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
+        let step = self.longest_wait();
+        let fabric = &mut self.simulation.fabric;
+        loop {
+            fabric.run(fabric.now().saturating_add(step), observer);
+            let lost = (0..fabric.host_count()).find_map(|h| Some((h, fabric.host(h).unresolved().next()?)));
+            let Some((host, address)) = lost else { break };
+            if fabric.now() >= READY_PATIENCE {
+                let name = &self.plan.hosts[host].name;
+                return Err(Failure::configuration(format!("{name} does not find {address}: nobody answers"))
+                    .because("the configuration of the switches keeps them apart, or has no route")
+                    .fix("look at VLAN_MEMBER, INTERFACE and STATIC_ROUTE of the switches, or write `routes: auto`"));
+            }
+        }
+        for switch in 0..fabric.switch_count() {
+            fabric.change_switch(switch, observer, |switch, _, _, _| {
+                switch.restart_utilisation();
+                switch.clear_watermarks();
+            });
+        }
+        self.began = fabric.now();
+        self.simulation.start(observer);
+        if self.plan.workload.duration_ns > 0 {
+            for host in 0..self.simulation.fabric.host_count() {
+                self.simulation
+                    .fabric
+                    .change_host(host, observer, |host, now| host.start(now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the flows that have no end of their own.
+    pub fn stop_flows(&mut self, observer: &mut impl Observer) {
+        for host in 0..self.simulation.fabric.host_count() {
+            self.simulation
+                .fabric
+                .change_host(host, observer, |host, _| host.stop());
+        }
+    }
+
+    /// Runs to `until`, counted from the start of the workload, or until its jobs are done.
+    pub fn run(&mut self, until: Picos, stop_when_finished: bool, observer: &mut impl Observer) -> Outcome {
+        let until = self.began.saturating_add(until);
+        self.simulation.run(until, stop_when_finished, observer)
+    }
+
+    /// Model time since the start of the workload.
+    pub fn elapsed(&self) -> Picos {
+        self.simulation.fabric.now().since(self.began)
+    }
+
+    /// Long enough for a question and its answer across the fabric.
+    fn longest_wait(&self) -> Picos {
+        let delays: u64 = self.plan.links.iter().map(|link| link.delay_ns).sum();
+        Picos::from_micros(100).saturating_add(Picos::from_nanos(delays.saturating_mul(4).min(10_000_000)))
+    }
+}
+
+/// Where hosts of a plan are.
+struct Addresses<'a>(&'a LabPlan);
+
+impl Directory for Addresses<'_> {
+    fn address(&self, host: usize) -> IpAddr {
+        self.0.hosts[host].ipv4.into()
+    }
+
+    fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]> {
+        next_hop_mac(self.0, from, to, IpVersion::V4)
+    }
+}
+
+/// The fabric of a plan.
+fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failure> {
+    for host in plan.hosts.iter().filter(|host| !host.is_model()) {
+        return Err(Failure::configuration(format!("{} is no model host", host.name))
+            .because("kernels and guests know no virtual time")
+            .fix("make it `kind: model`, or run the lab without --virtual"));
+    }
+    let budget = reaction_budget(plan);
+    let setups = (0..plan.switches.len())
+        // A seed of its own for each switch, so that they hash and mark differently.
+        .map(|switch| switch_setup(plan, switch, seed_of(options.seed, switch), budget))
+        .collect::<Result<Vec<SwitchSetup>, Failure>>()?;
+    let port = |switch: usize, name: &str| {
+        let ports = &setups[switch].loaded.resolved.config.ports;
+        ports
+            .iter()
+            .position(|port| port.name == name)
+            .map(|port| End::Switch {
+                switch: switch as u32,
+                port: port as u16,
+            })
+    };
+    let mut hosts = Vec::with_capacity(plan.hosts.len());
+    for (index, host) in plan.hosts.iter().enumerate() {
+        let link = plan.links.iter().position(|link| link.far == FarEnd::Host(index));
+        let Some(link) = link else {
+            return Err(Failure::configuration(format!("{} has no link", host.name)));
+        };
+        let speed_mbps = setups[plan.links[link].switch].speeds_mbps[link];
+        hosts.push(host_config(plan, options, index, speed_mbps));
+    }
+    let mut links = Vec::with_capacity(plan.links.len());
+    for link in &plan.links {
+        let far = match &link.far {
+            FarEnd::Host(host) => Some(End::Host(*host as u32)),
+            FarEnd::Switch { switch, port: name } => port(*switch, name),
+            FarEnd::External(device) => {
+                return Err(
+                    Failure::configuration(format!("the device {device} knows no virtual time"))
+                        .at(&link.source)
+                        .fix("take the link out, or run the lab without --virtual"),
+                );
+            }
+        };
+        let (Some(near), Some(far)) = (port(link.switch, &link.port), far) else {
+            return Err(Failure::configuration(format!("link {} has no port", link.name)).at(&link.source));
+        };
+        links.push(LinkPlan {
+            name: link.name.clone(),
+            ends: [near, far],
+            delay: Picos::from_nanos(link.delay_ns),
+        });
+    }
+    Ok(FabricPlan {
+        switches: setups
+            .into_iter()
+            .map(|setup| setup.loaded.resolved.config)
+            .collect(),
+        hosts,
+        links,
+    })
+}
+
+fn seed_of(seed: u64, switch: usize) -> u64 {
+    seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// How long the slowest neighbour of a lab takes to obey a pause: both ways of the longest link, a frame of the largest size
+/// in the way of the pause and one of the peer's just begun, and the response time of IEEE 802.3 annex 31B.3.7. Headroom of
+/// presets is this long at the port's speed.
+fn reaction_budget(plan: &LabPlan) -> Picos {
+    let slowest = plan.links.iter().map(|link| {
+        let speed_mbps = link.speed_mbps.unwrap_or(super::super::plan::SPEED_MBPS_DEFAULT);
+        let timing = LinkTiming::ethernet(speed_mbps);
+        let frame = timing.duration(timing.wire_len(FRAME_MAX_BYTES));
+        Picos::from_nanos(link.delay_ns.saturating_mul(2))
+            .saturating_add(Picos(frame.0 * 2))
+            .saturating_add(timing.pause(response_quanta(speed_mbps)))
+    });
+    slowest.max().unwrap_or(Picos::from_micros(10))
+}
+
+/// IEEE 802.3 annex 31B.3.7, in pause quanta.
+fn response_quanta(speed_mbps: u32) -> u16 {
+    match speed_mbps {
+        0..=9_999 => 2,
+        10_000..=24_999 => 67,
+        25_000..=39_999 => 80,
+        40_000..=49_999 => 118,
+        50_000..=99_999 => 147,
+        100_000..=199_999 => 394,
+        200_000..=399_999 => 453,
+        _ => 905,
+    }
+}

@@ -1,0 +1,12 @@
+//! A lab in virtual time: the same file, the same switches and hosts, and a clock that only events advance.
+//!
+//! [`VirtualLab`] is a lab that has been set up: a fabric, its jobs and its open-loop flows, ready to be run, watched and
+//! reported. [`run`] is the command.
+
+mod build;
+mod command;
+mod report;
+
+pub use build::VirtualLab;
+pub use command::{VirtualRunArgs, run};
+pub use report::{HostReport, VirtualReport};

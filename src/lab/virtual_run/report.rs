@@ -1,0 +1,91 @@
+//! What a virtual run has to say.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::model_hosts::flow_reports;
+use super::build::VirtualLab;
+use crate::report::{self, Environment, Report};
+use crate::workload::Results;
+
+/// The part of a report that only virtual time has. A run in virtual time is never tainted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VirtualReport {
+    /// Model time of the workload, in nanoseconds.
+    pub model_time_ns: u64,
+    /// Events handled, those before the workload included.
+    pub events: u64,
+    /// Frames that arrived at the end of a link, counted at each link they passed.
+    pub frame_hops: u64,
+    /// Most frames that were under way at once.
+    pub frames_under_way_max: u64,
+    /// Frames that links lost: they went down, or a fault took them.
+    pub link_lost_frames: u64,
+    /// What the queue pairs of each host counted, under the names of Linux `hw_counters`.
+    pub hosts: Vec<HostReport>,
+}
+
+/// What the queue pairs of a host counted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostReport {
+    /// Name of the host.
+    pub name: String,
+    /// Counters that are not zero.
+    pub counters: BTreeMap<String, u64>,
+    /// PFC frames it received, by priority.
+    pub pfc_rx: [u64; 8],
+    /// Time each class was paused, in nanoseconds.
+    pub paused_ns: [u64; 8],
+}
+
+impl VirtualLab {
+    /// Everything counted, as of now.
+    pub fn report(&self) -> Report {
+        let fabric = &self.simulation.fabric;
+        let hosts: Vec<_> = (0..fabric.host_count())
+            .map(|host| fabric.host(host).results(fabric.now()))
+            .collect();
+        let flows = flow_reports(&self.plan, &hosts.iter().collect::<Vec<_>>());
+        let snapshots: Vec<_> = (0..fabric.switch_count()).map(|s| fabric.snapshot(s)).collect();
+        let mut report = report::build(
+            Environment::read(),
+            self.options.seed,
+            &snapshots,
+            flows,
+            Vec::new(),
+        );
+        let host_report = |(index, results): (usize, &crate::host::HostResults)| HostReport {
+            name: results.name.clone(),
+            counters: fabric
+                .host(index)
+                .rdma_counters()
+                .each()
+                .into_iter()
+                .filter(|(_, value)| *value > 0)
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            pfc_rx: results.nic.pfc_rx,
+            paused_ns: results.nic.paused_ns,
+        };
+        report.virtual_time = Some(VirtualReport {
+            model_time_ns: self.elapsed().as_nanos(),
+            events: fabric.events(),
+            frame_hops: fabric.frame_hops(),
+            frames_under_way_max: fabric.frames_under_way_max() as u64,
+            link_lost_frames: (0..self.plan.links.len())
+                .map(|link| fabric.lost_frames(link))
+                .sum(),
+            hosts: hosts.iter().enumerate().map(host_report).collect(),
+        });
+        report.jobs = Some(self.results()).filter(|results| !results.jobs.is_empty());
+        report
+    }
+
+    /// What became of the jobs.
+    pub fn results(&self) -> Results {
+        let jobs = &self.simulation.jobs;
+        jobs.workload()
+            .results(&|src, dst, bytes, transport| jobs.ideal(src, dst, bytes, transport))
+    }
+}
