@@ -199,7 +199,7 @@ impl Run<'_> {
             match halt {
                 Halt::Completion => {}
                 Halt::Time | Halt::Idle if next < flows.len() => {
-                    self.fabric.skip_to(until);
+                    self.fabric.wait(until);
                     while flows
                         .get(next)
                         .is_some_and(|flow| Picos::from_nanos(flow.start_ns) <= until)
