@@ -22,6 +22,8 @@ pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
 /// Sources: wires count up from zero, timers of switches and hosts have a bit each.
 const SWITCH: u32 = 1 << 31;
 const HOST: u32 = 1 << 30;
+/// Beside [`HOST`]: its link is free again. Only where insertion orders events.
+const LINK_FREE: u32 = 1 << 29;
 /// A source of a switch's timer holds the switch above these bits.
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
@@ -59,6 +61,8 @@ struct HostNode {
     wire: u32,
     /// The earliest event that is out for it.
     armed: Picos,
+    /// Its link is busy until that is told. Only where insertion orders events.
+    busy: bool,
 }
 
 /// Switches, hosts and links in virtual time.
@@ -78,6 +82,8 @@ pub struct Fabric {
     frame_hops: u64,
     moves: u64,
     seed: u64,
+    /// The last insertion's number, where insertion orders events of one time.
+    insertions: Option<u32>,
 }
 
 impl Fabric {
@@ -102,6 +108,7 @@ impl Fabric {
             frame_hops: 0,
             moves: 0,
             seed,
+            insertions: None,
         };
         for config in plan.switches {
             fabric.add_switch(config);
@@ -112,6 +119,7 @@ impl Fabric {
                 host,
                 wire: NO_WIRE,
                 armed: Picos::NEVER,
+                busy: false,
             });
         }
         for link in &plan.links {
@@ -121,6 +129,40 @@ impl Fabric {
             fabric.set_link(link, true, &mut ());
         }
         Ok(fabric)
+    }
+
+    /// From now on the events of one time happen in the order of their insertion, as in ns-3, instead of by their places in
+    /// the plan; and a link is busy until the event of its release, which is inserted when its transmission begins. For runs
+    /// that are held against such a simulator, where chance has it that whole frames leave and arrive in the same nanosecond.
+    ///
+    /// Insertions are numbered in 32 bits: two events of one time are in order if fewer than 2^32 lie between them.
+    pub fn order_by_insertion(&mut self) {
+        self.insertions = Some(0);
+        for node in &mut self.switches {
+            node.switch.set_links_free_by_deadline(true);
+        }
+    }
+
+    /// The number of an insertion.
+    #[inline]
+    fn next_order(&mut self) -> u32 {
+        match &mut self.insertions {
+            None => 0,
+            Some(last) => {
+                *last = last.wrapping_add(1);
+                *last
+            }
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, at: Picos, source: u32) {
+        let order = self.next_order();
+        self.queue.push(Event {
+            at,
+            order,
+            source: Source(source),
+        });
     }
 
     fn add_switch(&mut self, config: SwitchConfig) {
@@ -218,7 +260,12 @@ impl Fabric {
             false
         } else if source & HOST != 0 {
             self.queue.pop();
-            self.wake_host((source & !HOST) as usize, observer)
+            let host = (source & !HOST & !LINK_FREE) as usize;
+            if source & LINK_FREE != 0 {
+                self.hosts[host].busy = false;
+                return self.serve_host(host, observer);
+            }
+            self.wake_host(host, observer)
         } else {
             self.arrive(source as usize, observer)
         }
@@ -229,9 +276,10 @@ impl Fabric {
     fn arrive(&mut self, index: usize, observer: &mut impl Observer) -> bool {
         self.queue.pop();
         let (frame, next) = self.wires[index].take(self.now);
-        if let Some(at) = next {
+        if let Some((at, order)) = next {
             self.queue.push(Event {
                 at,
+                order,
                 source: Source(index as u32),
             });
         }
@@ -298,16 +346,13 @@ impl Fabric {
     fn serve_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let index = self.hosts[host].wire;
         let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
-        while up {
+        while up && !self.hosts[host].busy {
             let node = &mut self.hosts[host];
             let at = node.host.next_deadline();
             if at > self.now {
                 if at < node.armed {
                     node.armed = at;
-                    self.queue.push(Event {
-                        at,
-                        source: Source(HOST | host as u32),
-                    });
+                    self.push(at, HOST | host as u32);
                 }
                 break;
             }
@@ -330,6 +375,10 @@ impl Fabric {
             if let Some(telemetry) = emitted.telemetry {
                 self.store.set_telemetry(frame, telemetry);
             }
+            if self.insertions.is_some() {
+                self.hosts[host].busy = true;
+                self.push(end, HOST | LINK_FREE | host as u32);
+            }
             self.launch(index, end, frame, observer);
         }
         self.hosts[host].host.has_completions()
@@ -349,10 +398,10 @@ impl Fabric {
     fn pass_on(&mut self, switch: usize, observer: &mut impl Observer) {
         for index in 0..self.outputs.deadlines.len() {
             let deadline = self.outputs.deadlines[index];
-            self.queue.push(Event {
-                at: deadline.at,
-                source: Source(SWITCH | (switch as u32) << TIMER_BITS | deadline.timer.0),
-            });
+            self.push(
+                deadline.at,
+                SWITCH | (switch as u32) << TIMER_BITS | deadline.timer.0,
+            );
         }
         self.outputs.deadlines.clear();
         for index in 0..self.outputs.transmits.len() {
@@ -396,6 +445,7 @@ impl Fabric {
     /// A frame begins to leave: it is on its wire, unless the link is down or takes it.
     #[inline]
     fn launch(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut impl Observer) {
+        let order = self.next_order();
         let Some(wire) = self.wires.get_mut(index as usize).filter(|wire| wire.up) else {
             // A port without a link: what leaves by it is nobody's.
             self.store.release(frame);
@@ -417,9 +467,10 @@ impl Fabric {
                 None => {}
             }
         }
-        if let Some(at) = wire.put(end, frame) {
+        if let Some(at) = wire.put(end, frame, order) {
             self.queue.push(Event {
                 at,
+                order,
                 source: Source(index),
             });
         }

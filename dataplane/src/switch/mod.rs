@@ -207,6 +207,24 @@ impl Switch {
         self.kick(now, port, store, outputs);
     }
 
+    /// Holds one queue of a port back, or lets it go on; the others share the link as if it were empty. Beside
+    /// [`Switch::set_tx_enabled`]: frames leave where neither holds them.
+    pub fn set_queue_enabled<S: Store>(
+        &mut self,
+        now: Picos,
+        queue: QueueId,
+        on: bool,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let state = &mut self.ports[queue.port().index()];
+        match on {
+            true => state.open_queues |= 1 << queue.number(),
+            false => state.open_queues &= !(1 << queue.number()),
+        }
+        self.kick(now, queue.port(), store, outputs);
+    }
+
     /// Sends a raw MAC control frame ahead of all queues, as it is. Gives it back if the port is down or too many wait.
     pub fn send_mac_control<S: Store>(
         &mut self,
@@ -242,6 +260,18 @@ impl Switch {
             state.late_ps += until.since(from.max(state.free_at)).0;
         }
         state.free_at = state.free_at.max(until);
+    }
+
+    /// Whether a link becomes free when the deadline of its departure comes back, instead of when that time has come. The two
+    /// differ where a frame arrives at that very time: a driver that knows which of the two events is first, such as one that
+    /// reproduces a simulator's order, says so by this.
+    pub fn set_links_free_by_deadline(&mut self, by_deadline: bool) {
+        for port in &mut self.ports {
+            port.frees_by_deadline = by_deadline;
+            if !by_deadline && port.free_at == Picos::NEVER {
+                port.free_at = port.occupied_until;
+            }
+        }
     }
 
     /// Records received MAC control frames of a port, or stops doing so.

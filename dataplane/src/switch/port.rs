@@ -31,6 +31,8 @@ pub(crate) struct Port {
     pub(crate) lag_down: bool,
     /// Cleared to hold data back while control frames still leave (SAI tests block egress this way).
     pub(crate) tx_enabled: bool,
+    /// Bit *n*: queue *n* is not held back by itself.
+    pub(crate) open_queues: u8,
     pub(crate) classify: ClassMaps,
     /// Priorities that send and honour PFC.
     pub(crate) pfc: crate::config::PfcConfig,
@@ -46,8 +48,12 @@ pub(crate) struct Port {
     pub(crate) marker: Marker,
     /// Queues that hold frames.
     pub(crate) backlog: u8,
-    /// When the frame in transmission has passed.
+    /// When the frame in transmission has passed. With `frees_by_deadline`: [`Picos::NEVER`] until that is told.
     pub(crate) free_at: Picos,
+    /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
+    pub(crate) frees_by_deadline: bool,
+    /// With `frees_by_deadline`: when the frame in transmission has passed.
+    pub(crate) occupied_until: Picos,
     /// Raw MAC control frames to send ahead of everything.
     pub(crate) control: VecDeque<Handle>,
     pub(crate) counters: PortCounters,
@@ -71,6 +77,7 @@ impl Port {
             up: false,
             lag_down: false,
             tx_enabled: true,
+            open_queues: 0xff,
             classify: port.classify,
             pfc: port.pfc,
             generator: PauseGenerator::new(&port.pfc),
@@ -83,6 +90,8 @@ impl Port {
             marker: Marker::new(config.seed, index as u16),
             backlog: 0,
             free_at: Picos::ZERO,
+            frees_by_deadline: false,
+            occupied_until: Picos::ZERO,
             control: VecDeque::with_capacity(CONTROL_FRAMES_MAX),
             counters: PortCounters::default(),
             control_busy_ps: 0,
@@ -166,10 +175,10 @@ impl Port {
         before & !self.paused_queues != 0
     }
 
-    /// Queues whose head may leave as far as pauses go.
+    /// Queues whose head may leave as far as pauses and blocks go.
     pub(crate) fn sendable(&self) -> u8 {
         if self.tx_enabled {
-            self.backlog & !self.paused_queues
+            self.backlog & self.open_queues & !self.paused_queues
         } else {
             0
         }
