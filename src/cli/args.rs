@@ -222,7 +222,7 @@ Examples:
   xoff lab run testbeds/incast.xoff.yml
   xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
   xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
-    Run(LabRun),
+    Run(Box<LabRun>),
     /// Merge the parts of a sweep that `lab run --shard` has written, and print their table
     #[command(after_help = "\
 Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 a part is missing, 4 a file is no part.

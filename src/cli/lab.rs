@@ -19,6 +19,7 @@ use crate::lab::{
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
         LabCommand::Run(arguments) => {
+            let arguments = *arguments;
             if let Some(path) = &arguments.report {
                 output::check_report_path(path)?;
             }
