@@ -33,7 +33,7 @@ topology:
     leaf-spine: {leaves: 4, spines: 4, hosts: 4, speed: 100g, uplink_speed: 100g, delay: 1us, config: {preset: roce-lossless}}
 workload:
   jobs:
-    - permutation: {name: permutation, hosts: all, bytes: 1G}
+    - {name: permutation, kind: permutation, hosts: all, bytes: 1G}
 ";
 
 fn lab() -> VirtualLab {

@@ -480,7 +480,12 @@ fn refusals_leave_nothing(bench: &Bench) -> Result<(), Failed> {
 
 fn a_tap_is_handed_over() -> Result<Completion, Failed> {
     let text = lab_file("tap", "1s", "");
-    let plan = lab::parse(&text, "tap.xoff.yml", std::path::Path::new(""))?;
+    let plan = lab::parse(
+        &text,
+        "tap.xoff.yml",
+        std::path::Path::new(""),
+        lab::plan::TimeMode::RealTime,
+    )?;
     let spec = PortSpec {
         name: "Ethernet0".into(),
         device: "Ethernet0".into(),

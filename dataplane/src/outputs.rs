@@ -41,6 +41,8 @@ pub struct Transmit {
     pub start: Picos,
     /// The link is free again: preamble, frame, FCS and gap have passed.
     pub end: Picos,
+    /// The switch has decided to mark it, and it carries CE.
+    pub marked: bool,
 }
 
 /// The core wants to be called at `at` with `timer`.

@@ -44,6 +44,8 @@ pub enum Halt {
     Idle,
     /// Time does not go on: [`EVENTS_AT_ONCE_MAX`] events at one time.
     Stuck,
+    /// All events that it may handle have been: see [`Fabric::set_events_max`].
+    Spent,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,7 @@ pub struct Fabric {
     outputs: Outputs,
     buffer: Vec<u8>,
     events: u64,
+    events_max: u64,
     frame_hops: u64,
     moves: u64,
     seed: u64,
@@ -105,6 +108,7 @@ impl Fabric {
             outputs: Outputs::with_capacity(64),
             buffer: Vec::new(),
             events: 0,
+            events_max: u64::MAX,
             frame_hops: 0,
             moves: 0,
             seed,
@@ -224,6 +228,9 @@ impl Fabric {
             if at_once > EVENTS_AT_ONCE_MAX {
                 return Halt::Stuck;
             }
+            if self.events >= self.events_max {
+                return Halt::Spent;
+            }
             self.now = event.at;
             self.events += 1;
             if self.handle(event, observer) {
@@ -232,12 +239,15 @@ impl Fabric {
         }
     }
 
-    /// Lets time pass to `until` where nothing happens before.
-    pub fn skip_to(&mut self, until: Picos) {
-        debug_assert!(self.next_event().is_none_or(|at| at >= until));
-        if until != Picos::NEVER {
-            self.now = self.now.max(until);
-        }
+    /// How many events it may handle in its life; without it, as many as there are.
+    pub fn set_events_max(&mut self, events_max: u64) {
+        self.events_max = events_max;
+    }
+
+    /// Lets model time go on to `at`, as far as nothing happens before: after [`Halt::Idle`], for what is to be done later.
+    pub fn wait(&mut self, at: Picos) {
+        let free = self.next_event().map_or(at, |next| next.min(at));
+        self.now = self.now.max(free);
     }
 
     /// Handles the earliest event, which is still in the queue. Whether a host has completed something.

@@ -4,6 +4,7 @@
 //! be wrong carries its place in the file.
 
 mod jobs;
+mod script;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 
 pub(super) use jobs::{Job, JobFlow, Transport};
+pub(super) use script::{Block, Configure, Fault, Pause, Send, Step, Wait};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +25,8 @@ pub(super) struct LabFile {
     #[serde(default)]
     pub(super) transports: Ordered<Transport>,
     pub(super) workload: Option<Workload>,
+    #[serde(default)]
+    pub(super) script: Vec<Spanned<Step>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -34,6 +34,7 @@ mod run;
 mod stage;
 mod status;
 mod supervisor;
+mod sweep;
 mod template;
 pub(crate) mod units;
 mod virtual_run;
@@ -49,7 +50,13 @@ pub use registry::{RunningLab, address, running};
 pub use resolve::{load, parse};
 pub use run::{down, ls, run, up};
 pub use status::StatusPipe;
-pub use virtual_run::{HostReport, VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual};
+pub use sweep::{
+    Chosen, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Setting, Shard,
+    SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
+};
+pub use virtual_run::{
+    EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual,
+};
 pub use wire::hand_over_tap;
 
 use std::ffi::OsString;

@@ -2,6 +2,8 @@
 //!
 //! The plan is what the command line hands to the processes of the lab, so it can be written and read.
 
+mod names;
+mod script;
 mod transport;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,6 +11,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use script::{
+    ActionPlan, BlockPlan, DirectionPlan, FaultPlan, PausePlan, ScriptPlan, SelectorPlan, SendPlan, StepPlan,
+    TargetPlan,
+};
 pub use transport::TransportPlan;
 
 use crate::workload::Spec;
@@ -44,6 +50,8 @@ pub struct LabPlan {
     pub transports: Vec<TransportPlan>,
     /// What the hosts send.
     pub workload: WorkloadPlan,
+    /// What happens besides, and what must come of it; empty without a script.
+    pub script: ScriptPlan,
 }
 
 /// A switch of a lab.

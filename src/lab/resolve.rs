@@ -6,6 +6,7 @@ mod kinds;
 mod links;
 mod nodes;
 mod routing;
+mod script;
 mod topology;
 mod transports;
 mod workload;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde_saphyr::{Location, Spanned};
 
 use super::file::LabFile;
-use super::plan::{LabPlan, TimeMode};
+use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
 
 pub(super) use nodes::HOSTS_MAX;
@@ -194,14 +195,17 @@ impl Resolver<'_> {
         self.unique_addresses(&hosts, &topology.nodes);
         let transports = self.transports(&lab.transports);
         let workload = self.workload(lab.workload.as_ref(), &links, &transports);
-        Some(LabPlan {
+        let mut plan = LabPlan {
             name: lab.name.value.clone(),
             switches,
             hosts,
             links,
             transports,
             workload,
-        })
+            script: ScriptPlan::default(),
+        };
+        self.script(&lab.script, &mut plan);
+        Some(plan)
     }
 
     /// Says that something needs virtual time, unless it is virtual.

@@ -119,12 +119,17 @@ impl Switch {
         if let Some(shaper) = &mut state.shaper {
             shaper.spend(now, frame.mac_len);
         }
-        if frame.ecn_capable && state.decide_mark(self.mark_point, queue, &frame, behind) {
-            mark(state, queue, &frame, store);
-        }
+        let marked = frame.ecn_capable
+            && state.decide_mark(self.mark_point, queue, &frame, behind)
+            && mark(state, queue, &frame, store);
         let duration = state.link.occupied(frame.mac_len);
         state.count_departure(now, queue, &frame, duration);
-        occupy(state, &mut self.timers, now, port, frame.frame, duration, outputs);
+        let leaving = Leaving {
+            frame: frame.frame,
+            duration,
+            marked,
+        };
+        occupy(state, &mut self.timers, now, port, leaving, outputs);
         if !self.resumed.is_empty() {
             self.resume_groups(now, store, outputs);
         }
@@ -185,7 +190,8 @@ impl Switch {
             return false;
         };
         let duration = state.control_duration(store.frame_len(frame));
-        occupy(state, &mut self.timers, now, port, frame, duration, outputs);
+        let leaving = Leaving::control(frame, duration);
+        occupy(state, &mut self.timers, now, port, leaving, outputs);
         true
     }
 
@@ -214,8 +220,26 @@ impl Switch {
         let duration = state.pfc_duration();
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
-        occupy(state, &mut self.timers, now, port, frame, duration, outputs);
+        let leaving = Leaving::control(frame, duration);
+        occupy(state, &mut self.timers, now, port, leaving, outputs);
         true
+    }
+}
+
+/// A frame that a link is to carry now.
+struct Leaving {
+    frame: Handle,
+    duration: Picos,
+    marked: bool,
+}
+
+impl Leaving {
+    fn control(frame: Handle, duration: Picos) -> Leaving {
+        Leaving {
+            frame,
+            duration,
+            marked: false,
+        }
     }
 }
 
@@ -256,17 +280,17 @@ fn occupy(
     timers: &mut Timers,
     now: Picos,
     port: PortId,
-    frame: Handle,
-    duration: Picos,
+    leaving: Leaving,
     outputs: &mut Outputs,
 ) {
-    let end = now.saturating_add(duration);
+    let end = now.saturating_add(leaving.duration);
     state.free_at = end;
     outputs.transmits.push(Transmit {
         port,
-        frame,
+        frame: leaving.frame,
         start: now,
         end,
+        marked: leaving.marked,
     });
     if state.frees_by_deadline {
         (state.free_at, state.occupied_until) = (Picos::NEVER, end);
@@ -291,15 +315,17 @@ fn release(
     }
 }
 
-/// Sets CE on a departing frame.
-fn mark<S: Store>(state: &mut Port, queue: usize, frame: &QueuedFrame, store: &mut S) {
+/// Sets CE on a departing frame; false if it has no room for it.
+fn mark<S: Store>(state: &mut Port, queue: usize, frame: &QueuedFrame, store: &mut S) -> bool {
     let l3 = store
         .prefix_mut(frame.frame)
         .get_mut(usize::from(frame.l3_offset)..);
-    if l3.is_some_and(|l3| rewrite::mark_ce(l3, frame.payload)) {
+    let marked = l3.is_some_and(|l3| rewrite::mark_ce(l3, frame.payload));
+    if marked {
         state.counters.ecn_marked += 1;
         let counters = &mut state.counters.queues[queue];
         counters.wred_ecn_marked_packets += 1;
         counters.wred_ecn_marked_bytes += u64::from(frame.mac_len);
     }
+    marked
 }

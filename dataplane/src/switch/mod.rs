@@ -207,6 +207,24 @@ impl Switch {
         self.kick(now, port, store, outputs);
     }
 
+    /// Holds one queue of a port back, or lets it go on; the others share the link as if it were empty. Beside
+    /// [`Switch::set_tx_enabled`]: frames leave where neither holds them.
+    pub fn set_queue_enabled<S: Store>(
+        &mut self,
+        now: Picos,
+        queue: QueueId,
+        on: bool,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let state = &mut self.ports[queue.port().index()];
+        match on {
+            true => state.open_queues |= 1 << queue.number(),
+            false => state.open_queues &= !(1 << queue.number()),
+        }
+        self.kick(now, queue.port(), store, outputs);
+    }
+
     /// Sends a raw MAC control frame ahead of all queues, as it is. Gives it back if the port is down or too many wait.
     pub fn send_mac_control<S: Store>(
         &mut self,

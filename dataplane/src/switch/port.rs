@@ -31,6 +31,8 @@ pub(crate) struct Port {
     pub(crate) lag_down: bool,
     /// Cleared to hold data back while control frames still leave (SAI tests block egress this way).
     pub(crate) tx_enabled: bool,
+    /// Bit *n*: queue *n* is not held back by itself.
+    pub(crate) open_queues: u8,
     pub(crate) classify: ClassMaps,
     /// Priorities that send and honour PFC.
     pub(crate) pfc: crate::config::PfcConfig,
@@ -75,6 +77,7 @@ impl Port {
             up: false,
             lag_down: false,
             tx_enabled: true,
+            open_queues: 0xff,
             classify: port.classify,
             pfc: port.pfc,
             generator: PauseGenerator::new(&port.pfc),
@@ -172,10 +175,10 @@ impl Port {
         before & !self.paused_queues != 0
     }
 
-    /// Queues whose head may leave as far as pauses go.
+    /// Queues whose head may leave as far as pauses and blocks go.
     pub(crate) fn sendable(&self) -> u8 {
         if self.tx_enabled {
-            self.backlog & !self.paused_queues
+            self.backlog & self.open_queues & !self.paused_queues
         } else {
             0
         }

@@ -38,6 +38,26 @@ fn roomy(mut config: SwitchConfig) -> SwitchConfig {
 }
 
 #[test]
+fn a_queue_that_is_held_keeps_its_frames_and_nobody_elses() {
+    let mut harness = Harness::learnt(&config::switch(2));
+    harness.set_queue_enabled(1, 3, false);
+    for class in [3, 4, 3, 4] {
+        harness.receive_many(10, 0, &small(0, 1, class));
+    }
+    harness.run();
+    assert_eq!(harness.sent(1).iter().map(class).collect::<Vec<_>>(), [4; 20]);
+    // Both holds must be gone before it moves.
+    harness.set_tx_enabled(1, false);
+    harness.set_queue_enabled(1, 3, true);
+    harness.run();
+    assert_eq!(harness.sent(1).len(), 20);
+    harness.set_tx_enabled(1, true);
+    harness.run();
+    assert_eq!(harness.sent(1).iter().map(class).filter(|c| *c == 3).count(), 20);
+    harness.assert_empty();
+}
+
+#[test]
 fn all_queues_finish_together_when_frames_are_in_proportion_to_weights() {
     // sonic-mgmt WRRtest: 140 frames each in five queues of weight 14, 150 each in two of weight 15.
     let mut config = roomy(config::switch(2));

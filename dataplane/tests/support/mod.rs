@@ -17,7 +17,7 @@ use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::wire::{MacControl, Pfc};
 use xoff_dataplane::{
-    Arrival, DropReason, LinkTiming, Outputs, Picos, PortId, Punt, Store, Switch, TimerId, Verdict,
+    Arrival, DropReason, LinkTiming, Outputs, Picos, PortId, Punt, QueueId, Store, Switch, TimerId, Verdict,
 };
 
 /// A frame on the link of a port.
@@ -165,6 +165,11 @@ impl Harness {
         self.switch
             .set_tx_enabled(now, port, on, &mut self.store, &mut self.outputs);
         self.drain();
+    }
+
+    pub fn set_queue_enabled(&mut self, port: u16, queue: u8, on: bool) {
+        let queue = QueueId::new(PortId(port), queue);
+        self.with(|now, switch, store, outputs| switch.set_queue_enabled(now, queue, on, store, outputs));
     }
 
     pub fn apply(&mut self, config: &SwitchConfig) {

@@ -199,7 +199,7 @@ impl Run<'_> {
             match halt {
                 Halt::Completion => {}
                 Halt::Time | Halt::Idle if next < flows.len() => {
-                    self.fabric.skip_to(until);
+                    self.fabric.wait(until);
                     while flows
                         .get(next)
                         .is_some_and(|flow| Picos::from_nanos(flow.start_ns) <= until)
@@ -208,7 +208,7 @@ impl Run<'_> {
                         next += 1;
                     }
                 }
-                Halt::Time | Halt::Idle | Halt::Stuck => break,
+                Halt::Time | Halt::Idle | Halt::Stuck | Halt::Spent => break,
             }
         }
         // What is still under way, such as the resumes that follow the last packets.

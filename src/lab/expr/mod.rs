@@ -14,6 +14,10 @@
 //! picoseconds and amounts of data bytes.
 
 mod check;
+pub mod counters;
+mod directory;
+#[cfg(test)]
+mod directory_tests;
 mod eval;
 mod lexer;
 mod parser;
@@ -26,6 +30,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use check::Typed;
+pub use directory::{Directory, EventPlace, Place, Subject};
 
 /// Longest expression, bytes.
 pub const LENGTH_MAX: usize = 4096;

@@ -201,7 +201,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn config(&mut self, source: Option<&Spanned<ConfigSource>>) -> Vec<ConfigLayer> {
+    pub(super) fn config(&mut self, source: Option<&Spanned<ConfigSource>>) -> Vec<ConfigLayer> {
         let mut layers = Vec::new();
         if let Some(source) = source {
             self.layer(source, &mut layers);

@@ -1,4 +1,5 @@
 mod jobs;
+mod script;
 mod topology;
 
 use std::path::Path;

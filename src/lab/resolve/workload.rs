@@ -215,7 +215,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {
+    pub(super) fn frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {
         let headers = headers(ip);
         let frame_len = self.number(
             frame,
@@ -251,7 +251,7 @@ impl Resolver<'_> {
         bytes - tail
     }
 
-    fn fits(&mut self, frame_len: u32, host: usize, links: &[LinkPlan], at: Location) {
+    pub(super) fn fits(&mut self, frame_len: u32, host: usize, links: &[LinkPlan], at: Location) {
         let Some(link) = links.iter().find(|link| link.far == FarEnd::Host(host)) else {
             return;
         };
@@ -273,7 +273,7 @@ impl Resolver<'_> {
     }
 }
 
-fn headers(ip: IpVersion) -> u32 {
+pub(super) fn headers(ip: IpVersion) -> u32 {
     match ip {
         IpVersion::V4 => HEADERS_IPV4,
         IpVersion::V6 => HEADERS_IPV6,
