@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::args::LabRun;
+use super::args::{LabCheck, LabRun};
 use super::{BackendChoice, LabCommand, PcapArgument, RunningArguments, output, values};
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
-use crate::lab::{self, LabOptions, LabPcap, LabRunArgs, LabUpArgs, RunningLab, VirtualRunArgs};
+use crate::lab::{self, CheckArgs, LabOptions, LabPcap, LabRunArgs, LabUpArgs, RunningLab, VirtualRunArgs};
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -32,6 +32,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                 pcap,
             }))
         }
+        LabCommand::Check(arguments) => check(arguments),
         LabCommand::Up(arguments) => {
             let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = options(&arguments.running, arguments.seed, arguments.backend);
@@ -59,6 +60,24 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             Ok(Exit::Ok.into())
         }
     }
+}
+
+fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
+    if let Some(path) = &arguments.report {
+        if arguments.files.len() > 1 {
+            return Err(Failure::usage("--report is of one lab, and there are several")
+                .at(format!("--report {}", path.display()))
+                .fix("check them one by one, or leave --report out"));
+        }
+        output::check_report_path(path)?;
+    }
+    lab::check(&CheckArgs {
+        files: arguments.files,
+        virtual_time: arguments.virtual_time,
+        seed: arguments.seed,
+        format: arguments.format.into(),
+        report: arguments.report,
+    })
 }
 
 fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
