@@ -2,7 +2,9 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::parse::{Payload, parse_prefix};
-use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
+use xoff_dataplane::{
+    ApplyError, Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
+};
 
 use super::fault::{Fault, FaultAction};
 use super::observer::{FrameView, Observer};
@@ -421,6 +423,7 @@ impl Fabric {
         if up && self.insertions.is_some() {
             self.arm_timer(host);
         }
+        observer.served(self.now, host as u32, &self.hosts[host].host);
         self.hosts[host].host.has_completions()
     }
 
@@ -450,6 +453,13 @@ impl Fabric {
             if let Some(telemetry) = self.store.telemetry_mut(departure.frame) {
                 let node = &self.switches[switch];
                 telemetry.push(hop(&node.switch, &node.config, departure));
+            }
+            if departure.marked {
+                let from = End::Switch {
+                    switch: switch as u32,
+                    port: departure.port.0,
+                };
+                observer.marked(self.now, from, view(&self.store, departure.frame));
             }
             self.launch(wire, departure.end, departure.frame, observer);
         }
@@ -556,6 +566,30 @@ impl Fabric {
         let result = change(&mut node.switch, self.now, &mut self.store, &mut self.outputs);
         self.drain(switch, observer);
         result
+    }
+
+    /// Gives a running switch another configuration; the speeds of its ports are those of their wires from then on.
+    ///
+    /// # Errors
+    /// One that a running switch cannot take; then nothing has changed.
+    pub fn configure_switch(
+        &mut self,
+        switch: usize,
+        config: SwitchConfig,
+        observer: &mut impl Observer,
+    ) -> Result<(), ApplyError> {
+        self.change_switch(switch, observer, |switch, now, store, outputs| {
+            switch.apply(now, &config, store, outputs)
+        })?;
+        let node = &mut self.switches[switch];
+        for (wire, port) in node.wires.iter().zip(&config.ports) {
+            if let Some(wire) = self.wires.get_mut(*wire as usize) {
+                wire.set_timing(port.link);
+            }
+        }
+        node.config = config;
+        node.cpu.reconfigure(&mut node.switch, &node.config.routing);
+        Ok(())
     }
 
     /// Changes a host now, and lets it send what it then may.
@@ -669,6 +703,11 @@ impl Fabric {
     pub fn lost_frames(&self, link: usize) -> u64 {
         let wires = self.wires.get(2 * link..2 * link + 2).unwrap_or_default();
         wires.iter().map(|wire| wire.lost_frames).sum()
+    }
+
+    /// Whether a link is up.
+    pub fn link_up(&self, link: usize) -> bool {
+        self.wires.get(2 * link).is_some_and(|wire| wire.up)
     }
 
     /// Frames that have left their sender and not arrived yet.

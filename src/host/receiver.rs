@@ -264,6 +264,20 @@ impl Receiver {
         self.foreign[at].note(view.bth().opcode(), view.bth().psn());
     }
 
+    /// What arrived of one stamped flow.
+    pub(super) fn received(&self, token: u64, flow: u32) -> Option<ReceivedFlow> {
+        self.by_stamp
+            .get(&(token, flow))
+            .map(|at| self.tracked[*at].result())
+    }
+
+    /// Frames with a wrong ICRC.
+    pub(super) fn icrc_errors(&self) -> u64 {
+        let tracked = self.tracked.iter().map(|tracked| tracked.flow.icrc_errors);
+        let foreign = self.foreign.iter().map(|peer| peer.flow.icrc_errors);
+        self.totals.unattributed_icrc_errors + tracked.chain(foreign).sum::<u64>()
+    }
+
     /// The stamped flows, by token and number, and the others, by address and queue pair.
     pub(super) fn results(&self) -> (Vec<ReceivedFlow>, Vec<ForeignFlow>) {
         let mut tracked: Vec<ReceivedFlow> = self.tracked.iter().map(Tracked::result).collect();

@@ -191,6 +191,16 @@ impl Endpoint {
         }
     }
 
+    /// Local ACK timeouts of all queue pairs.
+    pub fn timeouts(&self) -> u64 {
+        self.shared.timeouts
+    }
+
+    /// Packets sent again by all queue pairs.
+    pub fn retransmitted_packets(&self) -> u64 {
+        self.shared.repeats
+    }
+
     /// The sums over all queue pairs.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters {

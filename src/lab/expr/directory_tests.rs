@@ -176,9 +176,11 @@ fn events_happen_to_some_things() {
 /// The tables are what users read: a counter that is missing there does not exist for them.
 #[test]
 fn every_counter_is_documented() {
-    const TABLES: [(&str, Counters); 12] = [
+    const TABLES: [(&str, Counters); 14] = [
         ("The run", counters::RUN),
         ("Switch", counters::SWITCH),
+        ("Pool", counters::POOL),
+        ("Link", counters::LINK),
         ("Port", counters::PORT),
         ("Priority group", counters::GROUP),
         ("Queue", counters::QUEUE),
