@@ -9,14 +9,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::Parser;
-use xoff::fabric::Transport;
 use xoff::lab::plan::TimeMode;
 use xoff::lab::{LabOptions, VirtualLab, parse};
-use xoff::rdma::QpConfig;
-use xoff::rdma::congestion::{Algorithm, Choice};
-use xoff::workload::{JobKind, JobSpec, Permutation, Spec};
 use xoff_dataplane::Picos;
-use xoff_dataplane::wire::Ecn;
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -36,30 +31,15 @@ name: permutation
 topology:
   fabric:
     leaf-spine: {leaves: 4, spines: 4, hosts: 4, speed: 100g, uplink_speed: 100g, delay: 1us, config: {preset: roce-lossless}}
+workload:
+  jobs:
+    - {name: permutation, kind: permutation, hosts: all, bytes: 1G}
 ";
 
 fn lab() -> VirtualLab {
     let plan = parse(LAB, "fabric.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
-    let hosts = (0..plan.hosts.len() as u32).collect();
-    let kind = JobKind::Permutation(Permutation {
-        hosts,
-        bytes: 1 << 30,
-        iterations: 1,
-        gap: Picos::ZERO,
-    });
-    let spec = Spec {
-        jobs: vec![JobSpec::new("permutation", kind)],
-    };
-    let none = Choice::new(Algorithm::None);
-    let transport = Transport {
-        qp: QpConfig::new(0, 0),
-        congestion: none.factory().unwrap_or_else(|error| panic!("{error}")),
-        dscp: [26, 26, 48],
-        ecn: Ecn::Ect0,
-    };
-    VirtualLab::new(plan, LabOptions::default(), &spec, &[transport])
-        .unwrap_or_else(|failure| panic!("{failure}"))
+    VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 fn main() {

@@ -1,6 +1,7 @@
 //! xoff: what surrounds the switch of `xoff-dataplane`: ports, drivers, hosts, labs, command line.
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod capture;
 pub mod cli;
 pub mod config;

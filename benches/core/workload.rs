@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use super::routing;
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
+    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
+    QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
 };
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
@@ -308,6 +308,7 @@ fn port(index: u16) -> PortConfig {
             refresh: Picos::from_micros(200),
             priority_to_queue: std::array::from_fn(identity),
             priority_to_pg: std::array::from_fn(identity),
+            pauses: PauseModel::Timed,
         },
         pgs: [0; 8],
         queues: std::array::from_fn(|n| QueueConfig {

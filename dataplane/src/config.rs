@@ -172,6 +172,23 @@ pub struct PfcConfig {
     pub priority_to_queue: [u8; PRIORITIES],
     /// Priority to priority group whose congestion it signals (`PFC_PRIORITY_TO_PRIORITY_GROUP_MAP`).
     pub priority_to_pg: [u8; PRIORITIES],
+    /// What a pause means.
+    pub pauses: PauseModel,
+}
+
+/// What a pause means, and what tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PauseModel {
+    /// IEEE 802.1Qbb: a pause lasts its quanta and is repeated while it is meant. One frame names all classes concerned; it is
+    /// composed when the link is free, from the state at that moment.
+    #[default]
+    Timed,
+    /// As the ns-3 RDMA models have it, to be held against them: a pause lasts until its resume and is not repeated. Each
+    /// change of each class is a frame of its own, sent in order, though the next change overtakes it.
+    UntilResumed {
+        /// Length of these frames in their senders' link time, FCS included; the models have 43 octets.
+        frame_bytes: u32,
+    },
 }
 
 impl PfcConfig {
@@ -284,4 +301,11 @@ pub enum Threshold {
     Dynamic(i8),
     /// A fixed number of bytes; 0 is no limit (SAI).
     Static(u64),
+    /// The rule of the HPCC simulator instead of that of chips, for runs that are held against it: see the module `mmu`. The
+    /// profile's `size_bytes` is the reserve, `xoff_bytes` the headroom, `xon_offset_bytes` the resume offset; the pool's
+    /// size is the whole buffer. For priority groups; a queue with it has no limit.
+    Hpcc {
+        /// The limit is the free shared bytes shifted right by this, 0 to 31; 3 is one eighth.
+        shift: u8,
+    },
 }

@@ -60,6 +60,9 @@ pub enum Command {
         after_help = "Tables are those of SONiC's `show` commands; --json has all there is (docs/control-socket.md)."
     )]
     Show(ShowCommand),
+    /// Hold xoff against what others have published
+    #[command(subcommand)]
+    Bench(super::bench::BenchCommand),
     /// Say what this machine can do, what stands in the way, and which command fixes it
     #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
     Doctor(DoctorArguments),

@@ -1,6 +1,7 @@
 //! The command line. Standard output carries data, standard error progress and errors.
 
 mod args;
+mod bench;
 mod config;
 mod doctor;
 mod host;
@@ -18,6 +19,7 @@ use clap::Parser;
 
 use crate::failure::Failure;
 pub use args::*;
+pub use bench::{BenchCommand, BenchOracle};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
     ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowTable,
@@ -40,6 +42,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Replay(options) => replay::run(&options)?.into(),
         Command::Config(command) => config::run(command)?.into(),
         Command::Show(command) => show::run(&command)?.into(),
+        Command::Bench(command) => bench::run(&command)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),
         Command::Probe { probe } => doctor::probe(probe).into(),
     })

@@ -33,6 +33,7 @@ pub(crate) fn broken(config: &SwitchConfig) -> Option<String> {
             let threshold = match profile.threshold {
                 Threshold::Dynamic(exponent) => (-8..=7).contains(&exponent),
                 Threshold::Static(_) => true,
+                Threshold::Hpcc { shift } => shift < 32,
             };
             let pool = usize::from(profile.pool) < config.pools.len();
             require(threshold && pool, format!("profile {}", profile.name))

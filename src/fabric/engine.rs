@@ -87,7 +87,7 @@ impl Fabric {
         let links = plan.links.len();
         let mut fabric = Fabric {
             now: Picos::ZERO,
-            queue: EventQueue::with_capacity(4 * links + plan.hosts.len()),
+            queue: EventQueue::default(),
             switches: Vec::with_capacity(plan.switches.len()),
             hosts: Vec::with_capacity(plan.hosts.len()),
             wires: Vec::with_capacity(2 * links),
@@ -185,12 +185,10 @@ impl Fabric {
         }
     }
 
-    /// Lets time pass to `until` where nothing happens before.
-    pub(super) fn skip_to(&mut self, until: Picos) {
-        debug_assert!(self.next_event().is_none_or(|at| at >= until));
-        if until != Picos::NEVER {
-            self.now = self.now.max(until);
-        }
+    /// Lets model time go on to `at`, as far as nothing happens before: after [`Halt::Idle`], for what is to be done later.
+    pub fn wait(&mut self, at: Picos) {
+        let free = self.next_event().map_or(at, |next| next.min(at));
+        self.now = self.now.max(free);
     }
 
     /// Handles the earliest event, which is still in the queue. Whether a host has completed something.
@@ -217,13 +215,13 @@ impl Fabric {
     /// The frame at the head of a wire has arrived.
     #[inline]
     fn arrive(&mut self, index: usize, observer: &mut impl Observer) -> bool {
+        self.queue.pop();
         let (frame, next) = self.wires[index].take(self.now);
-        match next {
-            Some(at) => self.queue.replace(Event {
+        if let Some(at) = next {
+            self.queue.push(Event {
                 at,
                 source: Source(index as u32),
-            }),
-            None => drop(self.queue.pop()),
+            });
         }
         let Some(frame) = frame else { return false };
         self.frame_hops += 1;
@@ -284,38 +282,45 @@ impl Fabric {
         self.serve_host(host, observer)
     }
 
-    /// Lets a host send what it may, and asks when it wants to be called again.
+    /// Lets a host send what it may, and sees to it that it is called again when it may send more.
     fn serve_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
-        let node = &mut self.hosts[host];
-        let up = self.wires.get(node.wire as usize).is_some_and(|wire| wire.up);
-        if up {
+        let index = self.hosts[host].wire;
+        let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
+        while up {
+            let node = &mut self.hosts[host];
+            let at = node.host.next_deadline();
+            if at > self.now {
+                if at < node.armed {
+                    node.armed = at;
+                    self.queue.push(Event {
+                        at,
+                        source: Source(HOST | host as u32),
+                    });
+                }
+                break;
+            }
             let longest = node.host.frame_len_max();
             if self.buffer.len() < longest {
                 self.buffer.resize(longest, 0);
             }
-            while let Some(emitted) = self.hosts[host].host.transmit_virtual(self.now, &mut self.buffer) {
-                let frame = self
-                    .store
-                    .insert(&self.buffer[..emitted.stored], emitted.frame_len as u32);
-                if let Some(telemetry) = emitted.telemetry {
-                    self.store.set_telemetry(frame, telemetry);
+            let Some(emitted) = node.host.transmit_virtual(self.now, &mut self.buffer) else {
+                if node.host.next_deadline() > self.now {
+                    continue;
                 }
-                let node = &self.hosts[host];
-                let link = node.host.link();
-                let end = self.now + link.duration(link.wire_len(link.mac_len(emitted.frame_len as u32)));
-                self.launch(node.wire, end, frame, observer);
+                // It has something due that it does not send: it is asked again when anything happens to it.
+                break;
+            };
+            let link = node.host.link();
+            let end = self.now + link.duration(link.wire_len(link.mac_len(emitted.frame_len as u32)));
+            let frame = self
+                .store
+                .insert(&self.buffer[..emitted.stored], emitted.frame_len as u32);
+            if let Some(telemetry) = emitted.telemetry {
+                self.store.set_telemetry(frame, telemetry);
             }
+            self.launch(index, end, frame, observer);
         }
-        let node = &mut self.hosts[host];
-        let at = node.host.next_deadline().max(self.now);
-        if up && at < node.armed {
-            node.armed = at;
-            self.queue.push(Event {
-                at,
-                source: Source(HOST | host as u32),
-            });
-        }
-        node.host.has_completions()
+        self.hosts[host].host.has_completions()
     }
 
     /// Takes what has come out of a switch.
@@ -517,7 +522,7 @@ impl Fabric {
 
     /// When something happens next; `None`: never, by itself.
     pub fn next_event(&self) -> Option<Picos> {
-        self.queue.peek().map(|event| event.at)
+        self.queue.earliest()
     }
 
     /// A switch, by its index in the plan.

@@ -72,16 +72,15 @@ impl Simulation {
                 Halt::Stuck => return Outcome::Stuck,
                 Halt::Idle => match self.jobs.next_start() {
                     Picos::NEVER if self.jobs.is_finished() && self.started => {
-                        self.fabric.skip_to(until);
                         return Outcome::Finished;
                     }
                     Picos::NEVER => return Outcome::Idle,
                     start if start > until => {
-                        self.fabric.skip_to(until);
+                        self.fabric.wait(until);
                         return Outcome::Time;
                     }
                     start => {
-                        self.fabric.skip_to(start);
+                        self.fabric.wait(start);
                         self.jobs.advance(&mut self.fabric, observer);
                     }
                 },

@@ -116,6 +116,9 @@ pub struct NicConfig {
     pub weights: [u8; PRIORITIES],
     /// A receive side that is slower than the link; `None` takes frames in as they come.
     pub receive_buffer: Option<ReceiveBuffer>,
+    /// A pause lasts until it is resumed, whatever its quanta: simulators have it so
+    /// ([`PauseModel::UntilResumed`](xoff_dataplane::config::PauseModel)).
+    pub pauses_until_resumed: bool,
 }
 
 impl NicConfig {
@@ -127,6 +130,7 @@ impl NicConfig {
             response_ns: link.pause(2).as_nanos(),
             weights: [1; PRIORITIES],
             receive_buffer: None,
+            pauses_until_resumed: false,
         }
     }
 }

@@ -370,6 +370,9 @@ impl Host {
 
     fn earliest(&self) -> [Picos; PRIORITIES] {
         let queue_pairs = self.queue_pairs.earliest();
+        if self.flows.is_empty() {
+            return queue_pairs;
+        }
         std::array::from_fn(|class| self.queues[class].earliest().min(queue_pairs[class]))
     }
 

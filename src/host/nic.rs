@@ -71,11 +71,13 @@ pub(super) struct Turn {
 
 impl Nic {
     pub(super) fn new(config: &NicConfig) -> Nic {
+        let mut pauses = PauseReceiver::new();
+        pauses.set_until_resumed(config.pauses_until_resumed);
         Nic {
             link: config.link,
             honoured: config.pfc_honoured,
             response: Picos::from_nanos(config.response_ns),
-            pauses: PauseReceiver::new(),
+            pauses,
             pending: VecDeque::with_capacity(PENDING_PAUSES_MAX),
             resumed_at: [Picos::ZERO; PRIORITIES],
             link_free: Picos::ZERO,

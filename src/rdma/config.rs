@@ -109,6 +109,9 @@ pub struct QpConfig {
     pub reads_max: u8,
     /// Rate limiter, bits per second of whole packets, beside the controller's rate. Default `None`.
     pub rate_bps_max: Option<u64>,
+    /// Time between two packets is cut off to a multiple of this many picoseconds, 1 or more, as a link's time is by
+    /// [`LinkTiming::rounding_ps`](xoff_dataplane::LinkTiming): simulators count nanoseconds. Default 1.
+    pub pacing_rounding_ps: u32,
 }
 
 impl QpConfig {
@@ -139,6 +142,7 @@ impl QpConfig {
             window_bytes: None,
             reads_max: 16,
             rate_bps_max: None,
+            pacing_rounding_ps: 1,
         }
     }
 
@@ -164,6 +168,7 @@ impl QpConfig {
         self.window_packets = self.window_packets.map(|packets| packets.max(1));
         self.window_bytes = self.window_bytes.map(|bytes| bytes.max(1));
         self.reads_max = self.reads_max.max(1);
+        self.pacing_rounding_ps = self.pacing_rounding_ps.max(1);
         self
     }
 

@@ -150,7 +150,12 @@ impl QueuePair {
             if packet.opcode != Opcode::RcReadRequest {
                 self.congestion.sent(now, bytes);
             }
-            let interval = Picos(u64::from(bytes) * BIT_PICOS / rate);
+            let interval = u64::from(bytes) * BIT_PICOS / rate;
+            let rounding = u64::from(self.config.pacing_rounding_ps);
+            let interval = match rounding {
+                1 => Picos(interval),
+                _ => Picos(interval - interval % rounding),
+            };
             self.due = self.due.max(now).saturating_add(interval);
         }
         self.settle(now, shared);

@@ -29,7 +29,11 @@
 //!   others drain. Every waiting group of the pool is looked at again whenever cells of the pool are released.
 //! - **Queues**: reserved, then shared under the queue's limit. A lossless frame is never refused by a queue and
 //!   is charged beyond the limit (2.2: drops of a lossless class happen at ingress only).
+//!
+//! Groups whose threshold is [`Threshold::Hpcc`](crate::config::Threshold::Hpcc) follow the rules of that simulator
+//! instead: see the module `hpcc`.
 
+mod hpcc;
 mod plan;
 mod pool;
 mod resolve;
@@ -43,7 +47,8 @@ use crate::counters::{Gauge, PgBuffers, PoolBuffers, QueueBuffers};
 use crate::ids::{PRIORITIES, PgId, QueueId};
 use pool::{Pool, Waiter};
 use resolve::{CellSize, Limits, PoolLimits};
-use user::{Group, NOT_WAITING, Queue, shared_refusal};
+use threshold::Rule;
+use user::{ALONE, Group, NOT_WAITING, Queue, shared_refusal};
 
 /// The buffer accounting of a switch. See the [module](self) for the rules.
 #[derive(Clone, Debug)]
@@ -85,12 +90,12 @@ impl Mmu {
                 continue;
             }
             let pool = &mut self.pools[usize::from(group.limits.pool)];
-            let needed = group.needed();
-            if group.limits.tracks_xoff && needed > pool.free {
-                group.place = pool.wait(Waiter {
-                    needed,
-                    group: index as u16,
-                });
+            let may_resume = match group.limits.rule {
+                Rule::Hpcc { shift } => hpcc::may_resume(group, pool.free, shift),
+                _ => group.needed() <= pool.free,
+            };
+            if group.limits.tracks_xoff && !may_resume {
+                wait(group, pool, PgId(index as u16));
             } else {
                 group.place = NOT_WAITING;
                 resumed.push(PgId(index as u16));
@@ -119,7 +124,11 @@ impl Mmu {
     }
 
     fn replace_pools(&mut self, config: &SwitchConfig) {
-        let limits = config.pools.iter().map(|pool| PoolLimits::new(pool, self.cell));
+        let limits = config.pools.iter().enumerate().map(|(index, pool)| {
+            let mut limits = PoolLimits::new(pool, self.cell);
+            limits.size -= hpcc::set_aside(config, index, self.cell);
+            limits
+        });
         let pools: Vec<Pool> = limits.chain([PoolLimits::NONE]).map(Pool::new).collect();
         let before = std::mem::replace(&mut self.pools, pools);
         let names = config.pools.iter().map(|pool| pool.name.clone()).collect();
@@ -157,6 +166,9 @@ impl Mmu {
     pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, Refusal> {
         let group = &self.groups[pg.index()];
         let pool = &self.pools[usize::from(group.limits.pool)];
+        if let Rule::Hpcc { shift } = group.limits.rule {
+            return hpcc::plan(group, pool.free, shift, cells);
+        }
         let reserved = cells.min(group.limits.reserved.saturating_sub(group.reserved));
         let mut shared = group.limits.rule.room(group.shared, pool.free, cells - reserved);
         if shared == 0 && reserved == 0 && group.declares_xoff(pool) {
@@ -216,7 +228,7 @@ impl Mmu {
         }
         debug_assert!(
             (plan.reserved == 0 || group.reserved <= group.limits.reserved)
-                && (plan.shared == 0 || pool.free >= 0)
+                && (plan.shared == 0 || pool.free >= 0 || group.limits.rule.is_hpcc())
                 && (plan.headroom == 0 || group.headroom <= group.limits.headroom),
             "{pg:?}: a plan was committed that no longer holds: {plan:?} {group:?}"
         );
@@ -225,16 +237,15 @@ impl Mmu {
             return false;
         }
         if group.place != NOT_WAITING {
-            pool.update(group.place, group.needed());
+            if group.waits_in_pool() {
+                pool.update(group.place, group.needed());
+            }
             return false;
         }
         if !group.congested(pool.free) {
             return false;
         }
-        group.place = pool.wait(Waiter {
-            needed: group.needed(),
-            group: pg.0,
-        });
+        wait(group, pool, pg);
         true
     }
 
@@ -274,6 +285,7 @@ impl Mmu {
     /// To release more than was charged is a bug of the caller: debug builds panic, others release what there is.
     #[inline]
     pub fn release_ingress(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
+        let first = resumed.len();
         let group = &mut self.groups[pg.index()];
         let headroom = cells.min(group.headroom);
         let shared = (cells - headroom).min(group.shared);
@@ -290,19 +302,25 @@ impl Mmu {
         pool.headroom -= i64::from(headroom);
         pool.free += i64::from(shared);
         if group.place != NOT_WAITING {
-            pool.update(group.place, group.needed());
+            match group.limits.rule {
+                Rule::Hpcc { shift } if hpcc::may_resume(group, pool.free, shift) => {
+                    group.place = NOT_WAITING;
+                    resumed.push(pg);
+                }
+                Rule::Hpcc { .. } => {}
+                _ => pool.update(group.place, group.needed()),
+            }
         }
         if pool.bound_reached() {
             let pool = usize::from(group.limits.pool);
-            self.resume(pool, resumed);
+            self.resume(pool, first, resumed);
         }
     }
 
-    /// Lets all waiters of a pool go that may.
+    /// Lets all waiters of a pool go that may, and sorts what was resumed since `first`.
     #[cold]
-    fn resume(&mut self, pool: usize, resumed: &mut Vec<PgId>) {
+    fn resume(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let pool = &mut self.pools[pool];
-        let first = resumed.len();
         let mut from = 0;
         while let Some(place) = pool.ready(from) {
             let group = pool.waiters()[place as usize].group;
@@ -417,7 +435,7 @@ impl Mmu {
                 pool.headroom, headroom,
                 "pool {index}: headroom cells and the sum of its groups"
             );
-            let waiting = groups().filter(|group| group.place != NOT_WAITING).count();
+            let waiting = groups().filter(|group| group.waits_in_pool()).count();
             assert_eq!(
                 pool.waiters().len(),
                 waiting,
@@ -432,11 +450,23 @@ impl Mmu {
             .groups
             .iter()
             .enumerate()
-            .filter(|(_, group)| group.place != NOT_WAITING)
+            .filter(|(_, group)| group.waits_in_pool())
         {
             let waiter = self.pools[usize::from(group.limits.pool)].waiters()[group.place as usize];
             assert_eq!(usize::from(waiter.group), index, "place of group {index}");
             assert_eq!(waiter.needed, group.needed(), "need of group {index}");
         }
     }
+}
+
+/// Puts a group that is in XOFF where it waits for what lets it resume.
+#[inline]
+fn wait(group: &mut Group, pool: &mut Pool, pg: PgId) {
+    group.place = match group.limits.rule {
+        Rule::Hpcc { .. } => ALONE,
+        _ => pool.wait(Waiter {
+            needed: group.needed(),
+            group: pg.0,
+        }),
+    };
 }

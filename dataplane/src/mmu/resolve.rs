@@ -106,22 +106,25 @@ impl Limits {
         let Some(pool) = config.pools.get(usize::from(profile.pool)) else {
             return Limits::none(config.pools.len() as u16);
         };
+        let rule = Rule::new(profile.threshold, |bytes| cell.whole(bytes));
         // Private headroom form (sonic.md 2.2): `size = xon part + xoff` contains the headroom.
-        let contains_headroom = pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes;
+        let contains_headroom =
+            !rule.is_hpcc() && pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes;
         let reserved_bytes = if contains_headroom {
             profile.size_bytes - profile.xoff_bytes
         } else {
             profile.size_bytes
         };
         Limits {
-            rule: Rule::new(profile.threshold, |bytes| cell.whole(bytes)),
+            rule,
             reserved: cell.whole(reserved_bytes),
             headroom: cell.whole(profile.xoff_bytes),
             xon: cell.whole(profile.xon_bytes),
             xon_offset: cell.whole(profile.xon_offset_bytes),
             pool: profile.pool,
-            lossless: profile.xoff_bytes > 0,
-            tracks_xoff: profile.xoff_bytes > 0,
+            // The simulator's groups never lose a frame at egress, headroom or not.
+            lossless: profile.xoff_bytes > 0 || rule.is_hpcc(),
+            tracks_xoff: profile.xoff_bytes > 0 || rule.is_hpcc(),
         }
     }
 
@@ -134,7 +137,11 @@ impl Limits {
 
     /// Of queue `number` of `port`.
     pub(super) fn of_queue(port: &PortConfig, number: u8, config: &SwitchConfig, cell: CellSize) -> Limits {
-        Limits::of_profile(port.queues[usize::from(number)].profile, config, cell)
+        let mut limits = Limits::of_profile(port.queues[usize::from(number)].profile, config, cell);
+        if limits.rule.is_hpcc() {
+            limits.rule = Rule::Static { cells: u32::MAX };
+        }
+        limits
     }
 
     fn of_profile(profile: u16, config: &SwitchConfig, cell: CellSize) -> Limits {

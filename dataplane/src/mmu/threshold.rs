@@ -1,11 +1,12 @@
 //! How much of a pool's shared part one user may take: the replaceable piece of the MMU.
 //!
 //! Everything else (regions, order of release, waiting for XON) asks a [`Rule`] three questions and knows
-//! nothing of its arithmetic. The models of ns-3 and htsim become further variants of it.
+//! nothing of its arithmetic. The rule of the HPCC simulator asks for other regions as well: see the module `hpcc`.
 //!
 //! The arithmetic is exact in whole cells: `2^n` is a shift, rounded down as chips do (the measurements of
 //! Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` fix this to the cell).
 
+use super::hpcc;
 use crate::config::Threshold;
 
 /// Fraction bits that make the smallest factor, `2^-8`, a left shift as well: one shift for all of -8 to 7.
@@ -24,6 +25,11 @@ pub(super) enum Rule {
         /// The limit.
         cells: u32,
     },
+    /// The HPCC simulator's: free shared cells, shifted right.
+    Hpcc {
+        /// 0 to 31.
+        shift: u8,
+    },
 }
 
 impl Rule {
@@ -37,7 +43,14 @@ impl Rule {
             Threshold::Static(bytes) => Rule::Static {
                 cells: whole_cells(bytes),
             },
+            Threshold::Hpcc { shift } => Rule::Hpcc { shift: shift.min(31) },
         }
+    }
+
+    /// Whether it is the HPCC simulator's, which takes another way through the MMU.
+    #[inline]
+    pub(super) fn is_hpcc(self) -> bool {
+        matches!(self, Rule::Hpcc { .. })
     }
 
     /// The limit while `free` shared cells of the pool are free. Negative `free` (lossless queues charged
@@ -47,6 +60,7 @@ impl Rule {
         match self {
             Rule::Dynamic { shift } => ((free.max(0) as u64) << shift) >> FRACTION_BITS,
             Rule::Static { cells } => u64::from(cells),
+            Rule::Hpcc { shift } => u64::from(hpcc::limit(free, shift)),
         }
     }
 
@@ -83,6 +97,8 @@ impl Rule {
                 div_ceil(free + 1 - ((used + 1) << k), 1 + (1 << k))
             }
             Rule::Static { cells } => (i64::from(cells) - used).min(free),
+            // Frames are not divided under this rule, and nobody asks.
+            Rule::Hpcc { .. } => 0,
         }
     }
 
@@ -99,7 +115,8 @@ impl Rule {
             // then < floor(free_then / 2^k)
             Rule::Dynamic { shift } => (then + 1) << (FRACTION_BITS - u32::from(shift)),
             Rule::Static { cells } if then < i64::from(cells) => return i64::MIN,
-            Rule::Static { .. } => return i64::MAX,
+            // Under HPCC's rule a group resumes by its own releases alone.
+            Rule::Static { .. } | Rule::Hpcc { .. } => return i64::MAX,
         };
         free_then + then - i64::from(used)
     }

@@ -6,6 +6,8 @@ use super::resolve::Limits;
 
 /// Place of a group that is not in XOFF.
 pub(super) const NOT_WAITING: u32 = u32::MAX;
+/// Place of a group that is in XOFF and waits for its own releases alone (HPCC's rule), not among the pool's waiters.
+pub(super) const ALONE: u32 = u32::MAX - 1;
 
 /// A priority group: limits, use and peaks in one cache line, so that admission touches this and its pool.
 #[derive(Clone, Debug)]
@@ -43,9 +45,14 @@ impl Group {
     /// The XOFF rule.
     #[inline]
     pub(super) fn congested(&self, free: i64) -> bool {
-        let at_limit =
-            self.reserved >= self.limits.reserved && u64::from(self.shared) >= self.limits.rule.limit(free);
+        let at_limit = u64::from(self.shared) >= self.limits.rule.limit(free)
+            && (self.reserved >= self.limits.reserved || self.limits.rule.is_hpcc());
         at_limit || self.headroom > 0
+    }
+
+    /// Whether it is in the list of its pool's waiters.
+    pub(super) fn waits_in_pool(&self) -> bool {
+        self.place != NOT_WAITING && self.place != ALONE
     }
 
     /// Whether a cell that finds the limit reached declares XOFF, and so is the last one charged to the pool: the

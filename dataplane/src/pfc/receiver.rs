@@ -14,12 +14,18 @@ pub struct PauseReceiver {
     since: [Picos; PRIORITIES],
     paused_ps: [u64; PRIORITIES],
     on_to_off: [u64; PRIORITIES],
+    until_resumed: bool,
 }
 
 impl PauseReceiver {
     /// Nothing paused.
     pub fn new() -> PauseReceiver {
         PauseReceiver::default()
+    }
+
+    /// Whether a pause lasts until it is resumed, whatever its quanta: simulators have it so. From the next pause on.
+    pub fn set_until_resumed(&mut self, until_resumed: bool) {
+        self.until_resumed = until_resumed;
     }
 
     /// Takes a PFC frame: bit *n* of `enable` makes `quanta[n]` valid. Priorities outside `honoured` are left alone.
@@ -35,6 +41,7 @@ impl PauseReceiver {
         for priority in bits(enable & honoured) {
             match quanta[priority] {
                 0 => self.resume(priority, now),
+                _ if self.until_resumed => self.pause(priority, now, Picos::NEVER),
                 q => self.pause(priority, now, now.saturating_add(link.pause(q))),
             }
         }
@@ -135,6 +142,22 @@ mod tests {
             Picos::from_nanos(76_800).0
         );
         assert_eq!(rx.on_to_off()[3], 1);
+    }
+
+    #[test]
+    fn a_pause_until_resumed_ignores_its_quanta() {
+        let mut rx = PauseReceiver::new();
+        rx.set_until_resumed(true);
+        rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 1), 0xff, &GIGABIT);
+        assert_eq!(rx.next_expiry(), Picos::NEVER);
+        rx.expire(Picos::from_millis(1_000));
+        assert_eq!(rx.paused(), 1 << 3);
+        rx.receive(Picos::from_millis(1_000), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
+        assert_eq!(rx.paused(), 0);
+        assert_eq!(
+            rx.paused_ps(Picos::from_millis(2_000))[3],
+            Picos::from_millis(1_000).0
+        );
     }
 
     #[test]

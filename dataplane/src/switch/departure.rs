@@ -203,7 +203,7 @@ impl Switch {
         state.counters.pfc_tx_frames += 1;
         bits(enable).for_each(|n| state.counters.pfc_tx[n] += 1);
         let refresh_at = state.generator.refresh_at();
-        let duration = state.control_duration(mac_control::FRAME_LEN as u32);
+        let duration = state.pfc_duration();
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
         occupy(state, &mut self.timers, now, port, frame, duration, outputs);

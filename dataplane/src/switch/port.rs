@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::config::{ClassMaps, MarkPoint, PortConfig, SwitchConfig, Trust, Wred};
+use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, Trust, Wred};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
 use crate::egress::{Line, Marker, QueuedFrame, Scheduler, TokenBucket};
@@ -13,6 +13,7 @@ use crate::outputs::Drop;
 use crate::parse::Parsed;
 use crate::pfc::{PauseGenerator, PauseReceiver, bits};
 use crate::time::Picos;
+use crate::wire::mac_control;
 
 /// Raw MAC control frames that may wait for a port's link.
 pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
@@ -72,7 +73,7 @@ impl Port {
             tx_enabled: true,
             classify: port.classify,
             pfc: port.pfc,
-            generator: PauseGenerator::new(port.pfc.pause_quanta, port.pfc.refresh),
+            generator: PauseGenerator::new(&port.pfc),
             receiver: PauseReceiver::new(),
             paused_queues: 0,
             scheduler: Scheduler::new(&port.queues),
@@ -101,8 +102,9 @@ impl Port {
         self.up = self.admin_up && self.link_up;
         self.classify = port.classify;
         self.pfc = port.pfc;
-        self.generator
-            .reconfigure(port.pfc.pause_quanta, port.pfc.refresh);
+        self.generator.reconfigure(&port.pfc);
+        self.receiver
+            .set_until_resumed(port.pfc.pauses != PauseModel::Timed);
         self.scheduler.reconfigure(&port.queues);
         self.shaper = match (self.shaper.take(), port.shaper) {
             (_, None) => None,
@@ -218,7 +220,19 @@ impl Port {
     /// How long a MAC control frame occupies the link. That time counts as busy once an ordinary frame follows:
     /// utilisation is over the time between the first and the last of those.
     pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
-        let duration = self.link.occupied(self.link.mac_len(frame_len));
+        self.control_busy(self.link.mac_len(frame_len))
+    }
+
+    /// As [`Port::control_duration`], for a PFC frame.
+    pub(crate) fn pfc_duration(&mut self) -> Picos {
+        match self.pfc.pauses {
+            PauseModel::Timed => self.control_duration(mac_control::FRAME_LEN as u32),
+            PauseModel::UntilResumed { frame_bytes } => self.control_busy(frame_bytes),
+        }
+    }
+
+    fn control_busy(&mut self, mac_len: u32) -> Picos {
+        let duration = self.link.occupied(mac_len);
         if self.counters.tx_first_ps != u64::MAX {
             self.control_busy_ps += duration.0;
         }

@@ -4,8 +4,8 @@
 pub(crate) mod reference;
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
+    QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -52,6 +52,7 @@ fn port(index: usize) -> PortConfig {
             refresh: Picos::ZERO,
             priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
             priority_to_pg: [0, 1, 2, 3, 4, 5, 6, 7],
+            pauses: PauseModel::Timed,
         },
         pgs: [0; 8],
         queues: [QueueConfig {

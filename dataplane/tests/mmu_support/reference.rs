@@ -122,6 +122,7 @@ impl Reference {
             Threshold::Dynamic(n) => free / 2_i64.pow(-n as u32),
             Threshold::Static(0) => i64::MAX,
             Threshold::Static(bytes) => self.whole(bytes),
+            Threshold::Hpcc { .. } => unreachable!("that rule has a reference of its own"),
         }
     }
 

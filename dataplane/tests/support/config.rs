@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use xoff_dataplane::config::{
-    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PfcConfig, PoolConfig,
-    PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
+    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PauseModel, PfcConfig,
+    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    Wred,
 };
 use xoff_dataplane::route::{DISTANCE_STATIC, Fib, NextHop, Path, Rib, Route, Source, Target};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
@@ -98,6 +99,7 @@ fn port(index: usize) -> PortConfig {
             refresh: Picos::from_millis(16),
             priority_to_queue: std::array::from_fn(identity),
             priority_to_pg: std::array::from_fn(identity),
+            pauses: PauseModel::Timed,
         },
         pgs: std::array::from_fn(|n| if lossless(n) { LOSSLESS } else { LOSSY } as u16),
         queues: std::array::from_fn(|n| QueueConfig {

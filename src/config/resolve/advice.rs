@@ -57,6 +57,7 @@ fn xoff_point(config: &SwitchConfig, profile: &BufferProfile) -> u64 {
         Threshold::Static(bytes) => bytes.min(pool),
         Threshold::Dynamic(n) if n >= 0 => ((pool as u128) << n).div_euclid(1 + (1u128 << n)) as u64,
         Threshold::Dynamic(n) => pool / (1 + (1 << n.unsigned_abs())),
+        Threshold::Hpcc { shift } => pool / (1 + (1 << shift)),
     };
     profile
         .size_bytes

@@ -1,6 +1,6 @@
 //! PFC of each port: what is enabled, how long a pause lasts, when it is repeated.
 
-use xoff_dataplane::config::{PfcConfig, PortConfig};
+use xoff_dataplane::config::{PauseModel, PfcConfig, PortConfig};
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::classes::map;
@@ -63,6 +63,7 @@ fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
             context.text(BINDINGS, name, "pfc_to_pg_map"),
             identity,
         ),
+        pauses: PauseModel::Timed,
     };
     let refresh = refresh(context, name, &port.link, pause_quanta, written, enabled != 0);
     PfcConfig { refresh, ..pfc }

@@ -1,6 +1,6 @@
 //! The ports: which there are, their links, and everything bound to them.
 
-use xoff_dataplane::config::{PfcConfig, PortConfig, QueueConfig, Schedule};
+use xoff_dataplane::config::{PauseModel, PfcConfig, PortConfig, QueueConfig, Schedule};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -151,5 +151,6 @@ fn pfc_off() -> PfcConfig {
         refresh: Picos::NEVER,
         priority_to_queue: identity,
         priority_to_pg: identity,
+        pauses: PauseModel::Timed,
     }
 }

@@ -3,8 +3,8 @@
 mod cpu;
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig,
-    RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
+    QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
 };
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::parse::parse;
@@ -59,6 +59,7 @@ fn config() -> SwitchConfig {
             refresh: Picos::from_millis(10),
             priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
             priority_to_pg: [0, 1, 2, 3, 4, 5, 6, 7],
+            pauses: PauseModel::Timed,
         },
         pgs: [0; PRIORITIES],
         queues: [queue; PRIORITIES],

@@ -2,7 +2,7 @@
 
 use super::check::{self, Kind, Misfit, Typed};
 use super::lexer::{self, Placed, Token};
-use super::unit::{self, Dimension, PLAIN, TIME};
+use super::unit::{self, Dimension, TIME};
 use super::{Arithmetic, ExprError, Function, Node, Relation, Which};
 
 /// Deepest nesting of brackets and signs.

@@ -9,10 +9,10 @@ use super::super::model_hosts::{host_config, next_hop_mac};
 use super::super::options::LabOptions;
 use super::super::plan::{FarEnd, IpVersion, LabPlan};
 use crate::fabric::{
-    Directory, End, Fabric, FabricPlan, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation, Transport,
+    Directory, End, Fabric, FabricPlan, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation,
 };
 use crate::failure::Failure;
-use crate::workload::{Spec, Workload};
+use crate::workload::Workload;
 
 /// The longest frame of a link: MTU 9216 with Ethernet header, tag and FCS.
 const FRAME_MAX_BYTES: u32 = 9_216 + 14 + 4 + 4;
@@ -35,16 +35,11 @@ pub struct VirtualLab {
 }
 
 impl VirtualLab {
-    /// Sets a lab up. `spec` and `transports` are its jobs; flows without acknowledgements are in the plan.
+    /// Sets a lab up.
     ///
     /// # Errors
     /// A configuration of a switch or a host, or a job, that cannot be; a node of a kind that has no virtual time.
-    pub fn new(
-        plan: LabPlan,
-        options: LabOptions,
-        spec: &Spec,
-        transports: &[Transport],
-    ) -> Result<VirtualLab, Failure> {
+    pub fn new(plan: LabPlan, options: LabOptions) -> Result<VirtualLab, Failure> {
         let fabric_plan = fabric_plan(&plan, &options)?;
         let wrong = |error: String| Failure::configuration(error).at(&plan.name);
         let paths = Paths::new(&fabric_plan);
@@ -54,7 +49,17 @@ impl VirtualLab {
             let host = fabric_plan.hosts.get(host as usize);
             host.map_or(0, |host| u64::from(host.nic.link.speed_mbps) * 1_000_000)
         };
-        let workload = Workload::new(spec, options.seed, &speed).map_err(|error| wrong(error.to_string()))?;
+        let workload = Workload::new(&plan.workload.jobs, options.seed, &speed)
+            .map_err(|error| wrong(error.to_string()))?;
+        let transports = plan
+            .transports
+            .iter()
+            .map(|transport| {
+                transport
+                    .transport()
+                    .map_err(|error| wrong(format!("transport {}: {error}", transport.name)))
+            })
+            .collect::<Result<Vec<_>, Failure>>()?;
         if let Some(lost) = workload
             .connections()
             .iter()
@@ -70,7 +75,7 @@ impl VirtualLab {
         let jobs = Jobs::new(
             &mut fabric,
             workload,
-            transports,
+            &transports,
             &Addresses(&plan),
             paths,
             options.seed,

@@ -68,12 +68,7 @@ pub(crate) fn play(plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Report, 
         seed: arguments.seed,
         ..LabOptions::default()
     };
-    let transports = plan.transports.iter().map(|transport| transport.transport());
-    let transports = transports
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
-    let spec = plan.workload.jobs.clone();
-    let mut lab = VirtualLab::new(plan, options, &spec, &transports)?;
+    let mut lab = VirtualLab::new(plan, options)?;
     let mut watching = watch(&lab, arguments)?;
     let mut series = match &arguments.series {
         Some(folder) => Some(

@@ -1,0 +1,3 @@
+//! What is held against others: runs whose result somebody else has published.
+
+pub mod oracle;

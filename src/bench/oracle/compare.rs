@@ -1,0 +1,275 @@
+//! A run beside its reference: differences, and whether they are within bounds.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::folder::{Folder, PauseEvent};
+use super::plan::{self, HEADER_BYTES, Lengths};
+use super::run::Outcome;
+
+/// Most that a completion time may differ, as a share, where congestion control has no part.
+pub const BOUND: f64 = 0.005;
+/// The same with DCQCN, whose rates depend on which packet is marked first.
+pub const BOUND_DCQCN: f64 = 0.05;
+/// Transitions to paused may differ by this share...
+pub const PAUSES_BOUND: f64 = 0.1;
+/// ...or by so many.
+pub const PAUSES_BOUND_COUNT: u64 = 2;
+
+/// Bytes of a RoCEv2 data frame on an Ethernet link beside its payload: preamble and start 8, Ethernet 14, IPv4 20, UDP 8, base
+/// transport header 12, ICRC 4, FCS 4, gap 12.
+const WIRE_HEADER_BYTES: u32 = 82;
+
+/// A folder's result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Name of the folder.
+    pub folder: String,
+    /// Whether queues can be marked, so that DCQCN has a part.
+    pub dcqcn: bool,
+    /// Largest difference of a completion time allowed, as a share.
+    pub completion_bound: f64,
+    /// The flows, in the order of their starts.
+    pub flows: Vec<FlowComparison>,
+    /// Transitions to paused, per receiving interface, in the order of nodes and interfaces.
+    pub pauses: Vec<PauseComparison>,
+    /// Transitions to paused of the reference.
+    pub reference_pauses: u64,
+    /// Transitions to paused here.
+    pub xoff_pauses: u64,
+    /// Frames that switches dropped here.
+    pub dropped_frames: u64,
+    /// Frames that passed a link here, each counted per link.
+    pub frame_hops: u64,
+    /// Whether all flows are within the bound.
+    pub completions_hold: bool,
+    /// Whether the transitions are.
+    pub pauses_hold: bool,
+    /// The same flows with Ethernet's real lengths.
+    pub ethernet: Vec<EthernetComparison>,
+}
+
+/// A flow beside its reference.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowComparison {
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// When it starts.
+    pub start_ns: u64,
+    /// From its start to its last acknowledgement, by the reference.
+    pub reference_ns: u64,
+    /// The same here; none if it did not end.
+    pub xoff_ns: Option<u64>,
+    /// `(xoff - reference) / reference`.
+    pub difference: Option<f64>,
+    /// Reference over what it takes alone, by the reference.
+    pub reference_slowdown: Option<f64>,
+    /// The same here, over the same time alone.
+    pub xoff_slowdown: Option<f64>,
+    /// Within the bound.
+    pub holds: bool,
+}
+
+/// Transitions to paused that an interface received.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PauseComparison {
+    /// The node.
+    pub node: u32,
+    /// It is a switch.
+    pub is_switch: bool,
+    /// Its interface, from 1.
+    pub interface: u32,
+    /// By the reference.
+    pub reference: u64,
+    /// Here.
+    pub xoff: u64,
+    /// When the first one came, by the reference.
+    pub reference_first_ns: Option<u64>,
+    /// The same here.
+    pub xoff_first_ns: Option<u64>,
+}
+
+/// A flow with Ethernet's real lengths.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EthernetComparison {
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// What the wire lengths make of the reference.
+    pub predicted_ns: u64,
+    /// By what factor they make it longer.
+    pub predicted_factor: f64,
+    /// The run.
+    pub xoff_ns: Option<u64>,
+    /// `(xoff - predicted) / predicted`.
+    pub difference: Option<f64>,
+}
+
+impl Comparison {
+    /// Holds an outcome against its folder, and one with Ethernet's lengths against what follows from the reference.
+    pub(super) fn new(folder: &Folder, outcome: &Outcome, ethernet: Option<&Outcome>) -> Comparison {
+        let dcqcn = folder.parameters.can_mark();
+        let bound = if dcqcn { BOUND_DCQCN } else { BOUND };
+        let flows = compare_flows(folder, outcome, bound);
+        let pauses = compare_pauses(folder, outcome);
+        let reference_pauses = pauses.iter().map(|row| row.reference).sum();
+        let xoff_pauses = pauses.iter().map(|row| row.xoff).sum();
+        Comparison {
+            folder: folder.name.clone(),
+            dcqcn,
+            completion_bound: bound,
+            completions_hold: flows.iter().all(|flow| flow.holds),
+            flows,
+            pauses,
+            reference_pauses,
+            xoff_pauses,
+            dropped_frames: outcome.dropped_frames,
+            frame_hops: outcome.frame_hops,
+            pauses_hold: pauses_hold(reference_pauses, xoff_pauses),
+            ethernet: ethernet.map_or_else(Vec::new, |outcome| compare_ethernet(folder, outcome)),
+        }
+    }
+
+    /// Within all bounds.
+    pub fn holds(&self) -> bool {
+        self.completions_hold && self.pauses_hold
+    }
+
+    /// The largest difference of a completion time, as a share; none if a flow did not end.
+    pub fn largest_difference(&self) -> Option<f64> {
+        self.flows
+            .iter()
+            .try_fold(0.0_f64, |max, flow| Some(max.max(flow.difference?.abs())))
+    }
+}
+
+/// Within 10 % or 2.
+fn pauses_hold(reference: u64, xoff: u64) -> bool {
+    let apart = reference.abs_diff(xoff);
+    apart <= PAUSES_BOUND_COUNT || apart as f64 <= reference as f64 * PAUSES_BOUND
+}
+
+fn share(difference_of: u64, from: u64) -> Option<f64> {
+    (from > 0).then(|| (difference_of as f64 - from as f64) / from as f64)
+}
+
+fn compare_flows(folder: &Folder, outcome: &Outcome, bound: f64) -> Vec<FlowComparison> {
+    let flows = folder.flows.iter().zip(&outcome.completions_ns);
+    flows
+        .map(|(flow, &xoff_ns)| {
+            let difference = xoff_ns.and_then(|ns| share(ns, flow.reference_ns));
+            let slowdown = |ns: u64| (flow.ideal_ns > 0).then(|| ns as f64 / flow.ideal_ns as f64);
+            FlowComparison {
+                src: flow.src,
+                dst: flow.dst,
+                bytes: flow.bytes,
+                start_ns: flow.start_ns,
+                reference_ns: flow.reference_ns,
+                xoff_ns,
+                difference,
+                reference_slowdown: slowdown(flow.reference_ns),
+                xoff_slowdown: xoff_ns.and_then(slowdown),
+                holds: difference.is_some_and(|difference| difference.abs() <= bound),
+            }
+        })
+        .collect()
+}
+
+fn compare_pauses(folder: &Folder, outcome: &Outcome) -> Vec<PauseComparison> {
+    let mut rows: BTreeMap<(u32, u32), PauseComparison> = BTreeMap::new();
+    let mut add = |events: &[PauseEvent], of_reference: bool| {
+        for event in events.iter().filter(|event| event.pause) {
+            let row = rows.entry((event.node, event.interface)).or_default();
+            let (count, first) = match of_reference {
+                true => (&mut row.reference, &mut row.reference_first_ns),
+                false => (&mut row.xoff, &mut row.xoff_first_ns),
+            };
+            *count += 1;
+            first.get_or_insert(event.time_ns);
+        }
+    };
+    add(&folder.pauses, true);
+    add(&outcome.pauses, false);
+    rows.into_iter()
+        .map(|((node, interface), row)| PauseComparison {
+            node,
+            is_switch: folder.topology.nodes[node as usize].is_switch,
+            interface,
+            ..row
+        })
+        .collect()
+}
+
+/// What the lengths of Ethernet make of the reference: all that is not delay of the links takes longer by the ratio of the times
+/// that a packet takes on the slowest link of its way.
+fn compare_ethernet(folder: &Folder, outcome: &Outcome) -> Vec<EthernetComparison> {
+    let ways = super::paths::ways(&folder.topology, &folder.flows);
+    let flows = folder.flows.iter().zip(&outcome.completions_ns).zip(ways);
+    flows
+        .map(|((flow, &xoff_ns), ways)| {
+            let steps = ways.iter().flat_map(|ways| ways.data.iter().chain(&ways.acks));
+            let links = steps.map(|step| &folder.topology.links[step.link]);
+            let speed_mbps = links.clone().map(|link| link.speed_mbps).min().unwrap_or(1);
+            let delay_ns: u64 = links.map(|link| link.delay_ns).sum();
+            let payload = folder.parameters.payload_bytes;
+            let model = plan::Lengths::Model
+                .timing(speed_mbps)
+                .duration(payload + HEADER_BYTES);
+            let real = plan::Lengths::Ethernet
+                .timing(speed_mbps)
+                .duration(payload + WIRE_HEADER_BYTES);
+            let factor = if model.0 > 0 {
+                real.0 as f64 / model.0 as f64
+            } else {
+                1.0
+            };
+            let stretched = flow.reference_ns.saturating_sub(delay_ns) as f64 * factor;
+            let predicted_ns = delay_ns + stretched as u64;
+            EthernetComparison {
+                src: flow.src,
+                dst: flow.dst,
+                predicted_ns,
+                predicted_factor: factor,
+                xoff_ns,
+                difference: xoff_ns.and_then(|ns| share(ns, predicted_ns)),
+            }
+        })
+        .collect()
+}
+
+/// Runs a folder both ways and compares.
+///
+/// # Errors
+/// A folder that makes no fabric.
+pub fn compare(folder: &Folder, seed: u64) -> Result<Comparison, crate::failure::Failure> {
+    let outcome = super::run::run(folder, Lengths::Model, seed)?;
+    let ethernet = super::run::run(folder, Lengths::Ethernet, seed)?;
+    Ok(Comparison::new(folder, &outcome, Some(&ethernet)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transitions_differ_by_a_tenth_or_by_two() {
+        for (reference, xoff, holds) in [
+            (0, 2, true),
+            (0, 3, false),
+            (10, 12, true),
+            (10, 13, false),
+            (100, 110, true),
+            (100, 111, false),
+            (100, 89, false),
+            (1_938, 1_750, true),
+        ] {
+            assert_eq!(pauses_hold(reference, xoff), holds, "{reference} {xoff}");
+        }
+    }
+}

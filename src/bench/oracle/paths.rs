@@ -1,0 +1,237 @@
+//! The paths that the model's switches choose: shortest in links, among several by its hash of addresses and ports.
+
+use std::collections::BTreeMap;
+
+use super::folder::Flow;
+use super::topology::Topology;
+
+/// UDP source port of the first flow between two hosts; the next ones count up.
+const FIRST_SOURCE_PORT: u16 = 10_000;
+
+/// Address of a node in the model.
+pub(super) fn address(node: u32) -> u32 {
+    0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
+}
+
+/// The ways of a flow's data and of its acknowledgements: the link out of each node on the way, the sender's first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ways {
+    pub(super) data: Vec<Step>,
+    pub(super) acks: Vec<Step>,
+}
+
+/// From a node over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) node: u32,
+    pub(super) link: usize,
+}
+
+/// The ways of all flows, which come in the order of their starts; `None` for one without a way.
+pub(super) fn ways(topology: &Topology, flows: &[Flow]) -> Vec<Option<Ways>> {
+    let mut hops: BTreeMap<u32, Vec<Vec<usize>>> = BTreeMap::new();
+    let mut source_ports: BTreeMap<(u32, u32), u16> = BTreeMap::new();
+    let mut all = Vec::with_capacity(flows.len());
+    for flow in flows {
+        for end in [flow.src, flow.dst] {
+            hops.entry(end).or_insert_with(|| next_hops(topology, end));
+        }
+        let port = source_ports
+            .entry((flow.src, flow.dst))
+            .or_insert(FIRST_SOURCE_PORT);
+        let (source_port, dst_port) = (*port, flow.dst_port);
+        *port = port.wrapping_add(1);
+        let data = way(
+            topology,
+            &hops[&flow.dst],
+            flow.src,
+            flow.dst,
+            [source_port, dst_port],
+        );
+        let acks = way(
+            topology,
+            &hops[&flow.src],
+            flow.dst,
+            flow.src,
+            [dst_port, source_port],
+        );
+        all.push(data.zip(acks).map(|(data, acks)| Ways { data, acks }));
+    }
+    all
+}
+
+/// Per node, the links on its shortest ways to a host, in the order in which the model has them.
+///
+/// The model visits neighbours in the order of their places in memory. Switches are large objects, each in a mapping of its own,
+/// and mappings grow downwards: the one made last, of the highest number, comes first. Only where there are several equal
+/// ways does that matter.
+fn next_hops(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
+    let mut hops = vec![Vec::new(); topology.nodes.len()];
+    let mut distance = vec![u32::MAX; topology.nodes.len()];
+    distance[host as usize] = 0;
+    let mut queue = vec![host];
+    let mut at = 0;
+    while let Some(&now) = queue.get(at) {
+        at += 1;
+        let mut links = topology.nodes[now as usize].links.clone();
+        links.sort_by_key(|link| {
+            let peer = topology.links[*link].peer_of(now);
+            match topology.nodes[peer as usize].is_switch {
+                false => (false, peer),
+                true => (true, u32::MAX - peer),
+            }
+        });
+        let next_distance = distance[now as usize] + 1;
+        for link in links {
+            let next = topology.links[link].peer_of(now) as usize;
+            if distance[next] == u32::MAX {
+                distance[next] = next_distance;
+                if topology.nodes[next].is_switch {
+                    queue.push(next as u32);
+                }
+            }
+            if distance[next] == next_distance {
+                hops[next].push(link);
+            }
+        }
+    }
+    hops
+}
+
+fn way(topology: &Topology, hops: &[Vec<usize>], from: u32, to: u32, ports: [u16; 2]) -> Option<Vec<Step>> {
+    let key = [
+        address(from),
+        address(to),
+        u32::from(ports[0]) | u32::from(ports[1]) << 16,
+    ];
+    let mut steps = Vec::new();
+    let mut node = from;
+    while node != to {
+        let links = &hops[node as usize];
+        let choice = match links.len() {
+            0 => return None,
+            1 => 0,
+            n => hash(key, node) as usize % n,
+        };
+        let link = links[choice];
+        steps.push(Step { node, link });
+        node = topology.links[link].peer_of(node);
+    }
+    Some(steps)
+}
+
+/// MurmurHash3 (x86, 32 bits; Appleby, public domain) of three words.
+fn hash(words: [u32; 3], seed: u32) -> u32 {
+    let mut h = seed;
+    for word in words {
+        let k = word
+            .wrapping_mul(0xcc9e_2d51)
+            .rotate_left(15)
+            .wrapping_mul(0x1b87_3593);
+        h = (h ^ k).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64);
+    }
+    h ^= 12;
+    h = (h ^ h >> 16).wrapping_mul(0x85eb_ca6b);
+    h = (h ^ h >> 13).wrapping_mul(0xc2b2_ae35);
+    h ^ h >> 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::Text;
+    use super::super::topology;
+    use super::*;
+
+    /// Published values of MurmurHash3_x86_32 over twelve octets.
+    #[test]
+    fn the_hash_is_murmur3() {
+        let words = |text: &[u8; 12]| {
+            let word = |at: usize| u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]);
+            [word(0), word(4), word(8)]
+        };
+        assert_eq!(hash(words(b"Hello, world"), 0), reference(b"Hello, world", 0));
+        assert_eq!(
+            hash(words(b"aaaabbbbcccc"), 0x9747_b28c),
+            reference(b"aaaabbbbcccc", 0x9747_b28c)
+        );
+        // smhasher's "test" and "aaaa" vectors fix the reference itself.
+        assert_eq!(reference(b"test", 0), 0xba6b_d213);
+        assert_eq!(reference(b"aaaa", 0x9747_b28c), 0x5a97_808a);
+    }
+
+    /// The algorithm as its author describes it, for any multiple of four octets.
+    fn reference(bytes: &[u8], seed: u32) -> u32 {
+        let mut h = seed;
+        for block in bytes.chunks(4) {
+            let mut k = block
+                .iter()
+                .rev()
+                .fold(0_u32, |k, byte| k << 8 | u32::from(*byte));
+            k = k.wrapping_mul(0xcc9e2d51);
+            k = k << 15 | k >> 17;
+            k = k.wrapping_mul(0x1b873593);
+            h ^= k;
+            h = h << 13 | h >> 19;
+            h = h.wrapping_mul(5).wrapping_add(0xe6546b64);
+        }
+        h ^= bytes.len() as u32;
+        h ^= h >> 16;
+        h = h.wrapping_mul(0x85ebca6b);
+        h ^= h >> 13;
+        h = h.wrapping_mul(0xc2b2ae35);
+        h ^ h >> 16
+    }
+
+    /// Two leaves (4, 5), two spines (6, 7), two hosts each; host 8 has no link.
+    fn clos() -> Topology {
+        let text = "9 4 8\n4 5 6 7\n0 4 1Gbps 0ms 0\n1 4 1Gbps 0ms 0\n2 5 1Gbps 0ms 0\n3 5 1Gbps 0ms 0\n\
+                    4 6 1Gbps 0ms 0\n4 7 1Gbps 0ms 0\n5 6 1Gbps 0ms 0\n5 7 1Gbps 0ms 0\n";
+        topology::read(&Text::of("topology.txt", text)).unwrap()
+    }
+
+    fn flow(src: u32, dst: u32) -> Flow {
+        Flow {
+            src,
+            dst,
+            priority: 3,
+            dst_port: 100,
+            bytes: 1,
+            start_ns: 0,
+            reference_ns: 0,
+            ideal_ns: 0,
+        }
+    }
+
+    #[test]
+    fn ways_are_shortest_and_flows_of_a_pair_may_differ() {
+        let topology = clos();
+        let flows: Vec<Flow> = (0..32)
+            .map(|_| flow(0, 3))
+            .chain([flow(0, 1), flow(0, 8)])
+            .collect();
+        let ways = ways(&topology, &flows);
+        let mut spines = Vec::new();
+        for way in ways[..32].iter().flatten() {
+            let nodes: Vec<u32> = way.data.iter().map(|step| step.node).collect();
+            assert_eq!((nodes.len(), nodes[0], nodes[1], nodes[3]), (4, 0, 4, 5));
+            spines.push(nodes[2]);
+            assert_eq!(way.acks.first().map(|step| step.node), Some(3));
+        }
+        assert!(spines.contains(&6) && spines.contains(&7), "{spines:?}");
+        let near: Vec<u32> = ways[32]
+            .iter()
+            .flat_map(|way| &way.data)
+            .map(|step| step.node)
+            .collect();
+        assert_eq!(near, [0, 4]);
+        assert_eq!(ways[33], None);
+    }
+
+    #[test]
+    fn switches_come_in_the_order_of_memory() {
+        let hops = next_hops(&clos(), 3);
+        // Leaf 4 reaches host 3 by spine 7 (link 5) and spine 6 (link 4).
+        assert_eq!(hops[4], [5, 4]);
+        assert_eq!(hops[0], [0]);
+    }
+}

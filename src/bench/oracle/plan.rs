@@ -1,0 +1,467 @@
+//! From a folder to a fabric: that model's links, hosts, buffers and pauses.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use ipnet::{IpNet, Ipv4Net};
+use xoff_dataplane::config::{
+    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PauseModel, PfcConfig,
+    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, StaticNeighbour, SwitchConfig,
+    Threshold, Trust, Wred,
+};
+use xoff_dataplane::ids::{InterfaceId, PRIORITIES};
+use xoff_dataplane::route::{Fib, FibError, NextHop, Path, Route, Target};
+use xoff_dataplane::{LinkTiming, Picos};
+
+use super::folder::Folder;
+use super::parameters::Parameters;
+use super::paths::{self, Ways};
+use super::topology::{Link, Topology};
+use crate::fabric::{End, FabricPlan, LinkPlan};
+use crate::failure::Failure;
+use crate::host::{FixedLengths, HostConfig};
+
+/// Bytes of a data frame beside its payload, in the model: Ethernet 14, IPv4 20, UDP 8, sequence 6.
+pub(super) const HEADER_BYTES: u32 = 48;
+/// Bytes of an acknowledgement in the model.
+const ACK_BYTES: u32 = 60;
+/// Bytes of a PFC frame in the model: Ethernet 14, IPv4 20, pause 9.
+const PFC_BYTES: u32 = 43;
+/// Bytes of a PFC frame on Ethernet, FCS included.
+const PFC_ETHERNET_BYTES: u32 = 64;
+/// Reserve of each port, in bytes.
+const RESERVE_BYTES: u32 = 4_096;
+/// A group resumes so many bytes under its limit.
+const RESUME_OFFSET_BYTES: u32 = 3_072;
+/// The limit of a host's port is the free buffer shifted by this; faster ports have less, down to 0.
+const SHIFT: u8 = 3;
+/// Most frames in one switch: a table of so many entries is allocated.
+const FRAMES_MAX: u64 = 1 << 22;
+/// Largest packet, as far as routers are asked.
+const MTU: u32 = 9_216;
+
+/// Addresses that data and acknowledgements of each flow go to, so that each flow has a route of its own.
+const DATA_ADDRESSES: u32 = 0x0a10_0000;
+const ACK_ADDRESSES: u32 = 0x0a20_0000;
+/// Addresses of neighbours on links.
+const LINK_ADDRESSES: u32 = 0x0a30_0000;
+
+/// Which lengths frames have and what links add to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lengths {
+    /// The model's: 48 bytes of headers, no preamble, FCS or gap, times cut off to nanoseconds.
+    Model,
+    /// Those of RoCEv2 over Ethernet.
+    Ethernet,
+}
+
+impl Lengths {
+    /// Timing of a link.
+    pub(super) fn timing(self, speed_mbps: u32) -> LinkTiming {
+        match self {
+            Lengths::Ethernet => LinkTiming::ethernet(speed_mbps),
+            Lengths::Model => LinkTiming {
+                speed_mbps,
+                overhead_bytes: 0,
+                gap_bytes: 0,
+                fcs_bytes: 0,
+                min_frame_bytes: 1,
+                rounding_ps: 1_000,
+            },
+        }
+    }
+
+    fn pfc_bytes(self) -> u32 {
+        match self {
+            Lengths::Model => PFC_BYTES,
+            Lengths::Ethernet => PFC_ETHERNET_BYTES,
+        }
+    }
+}
+
+/// A folder as a fabric.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) fabric: FabricPlan,
+    /// Where each node is.
+    pub(super) ends: Vec<NodePlace>,
+    /// The ways of each flow.
+    pub(super) ways: Vec<Ways>,
+}
+
+/// What became of a node: its index among switches or hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodePlace {
+    Switch(u32),
+    Host(u32),
+}
+
+/// The address that the data of a flow go to, and that of its acknowledgements.
+pub(super) fn flow_addresses(flow: usize) -> [Ipv4Addr; 2] {
+    [DATA_ADDRESSES, ACK_ADDRESSES].map(|base| Ipv4Addr::from_bits(base + flow as u32))
+}
+
+/// The hardware address of a node's interface (from 1).
+pub(super) fn mac(node: u32, interface: u32) -> [u8; 6] {
+    let ([.., a, b], [.., c, d]) = (node.to_be_bytes(), interface.to_be_bytes());
+    [0x02, 0x58, a, b, c, d]
+}
+
+/// Puts the fabric together.
+///
+/// # Errors
+/// A flow whose hosts nothing connects.
+pub(super) fn plan(folder: &Folder, lengths: Lengths, seed: u64) -> Result<Plan, Failure> {
+    let topology = &folder.topology;
+    let mut ways = Vec::with_capacity(folder.flows.len());
+    for (flow, way) in folder.flows.iter().zip(paths::ways(topology, &folder.flows)) {
+        let none = || {
+            let what = format!("no way leads from host {} to host {}", flow.src, flow.dst);
+            Failure::configuration(what).at(format!("{}/topology.txt", folder.name))
+        };
+        ways.push(way.ok_or_else(none)?);
+    }
+    let mut counts = [0, 0];
+    let ends: Vec<NodePlace> = topology
+        .nodes
+        .iter()
+        .map(|node| {
+            let count = &mut counts[usize::from(node.is_switch)];
+            *count += 1;
+            match node.is_switch {
+                true => NodePlace::Switch(*count - 1),
+                false => NodePlace::Host(*count - 1),
+            }
+        })
+        .collect();
+    let builder = Builder {
+        folder,
+        lengths,
+        seed,
+        ways: &ways,
+    };
+    let switches: Result<Vec<SwitchConfig>, FibError> =
+        topology.switches().map(|node| builder.switch(node)).collect();
+    let switches = switches.map_err(|error| {
+        Failure::configuration("the flows make no table of routes")
+            .at(folder.name.clone())
+            .because(error)
+    })?;
+    let fabric = FabricPlan {
+        switches,
+        hosts: topology.hosts().map(|node| builder.host(node)).collect(),
+        links: (0..topology.links.len())
+            .map(|link| link_plan(topology, &ends, link))
+            .collect(),
+    };
+    Ok(Plan { fabric, ends, ways })
+}
+
+fn link_plan(topology: &Topology, ends: &[NodePlace], index: usize) -> LinkPlan {
+    let link = &topology.links[index];
+    let end = |node: u32| match ends[node as usize] {
+        NodePlace::Host(host) => End::Host(host),
+        NodePlace::Switch(switch) => End::Switch {
+            switch,
+            port: topology.interface(node, index).unwrap_or(1) as u16 - 1,
+        },
+    };
+    LinkPlan {
+        name: format!("{}--{}", link.ends[0], link.ends[1]),
+        ends: link.ends.map(end),
+        delay: Picos::from_nanos(link.delay_ns),
+    }
+}
+
+struct Builder<'a> {
+    folder: &'a Folder,
+    lengths: Lengths,
+    seed: u64,
+    ways: &'a [Ways],
+}
+
+impl Builder<'_> {
+    fn topology(&self) -> &Topology {
+        &self.folder.topology
+    }
+
+    fn parameters(&self) -> &Parameters {
+        &self.folder.parameters
+    }
+
+    fn host(&self, node: u32) -> HostConfig {
+        let link = self.topology().nodes[node as usize].links.first();
+        // A host without a link sends nothing.
+        let speed_mbps = link.map_or(1_000, |link| self.topology().links[*link].speed_mbps);
+        let mut config = HostConfig::new(
+            format!("host {node}"),
+            mac(node, 1),
+            self.lengths.timing(speed_mbps),
+        );
+        config.ipv4 = Some(Ipv4Addr::from_bits(paths::address(node)));
+        config.announce_interval = Picos::ZERO;
+        config.nic.response_ns = 0;
+        config.nic.pauses_until_resumed = true;
+        config.fixed_lengths = (self.lengths == Lengths::Model).then_some(FixedLengths {
+            header_bytes: HEADER_BYTES,
+            ack_bytes: ACK_BYTES,
+        });
+        config
+    }
+
+    fn switch(&self, node: u32) -> Result<SwitchConfig, FibError> {
+        let links = &self.topology().nodes[node as usize].links;
+        let ports: Vec<PortConfig> = links
+            .iter()
+            .enumerate()
+            .map(|(port, link)| self.port(node, port as u16, &self.topology().links[*link]))
+            .collect();
+        let mut profiles: Vec<BufferProfile> = links
+            .iter()
+            .map(|link| self.ingress_profile(&self.topology().links[*link]))
+            .collect();
+        profiles.push(egress_profile());
+        Ok(SwitchConfig {
+            name: format!("switch {node}"),
+            mac: mac(node, 0),
+            seed: self.seed ^ u64::from(node) << 32,
+            cell_bytes: 1,
+            pipeline_latency: Picos::ZERO,
+            mark_point: MarkPoint::Dequeue,
+            fdb_ageing: Picos::NEVER,
+            fdb_entries_max: 1,
+            frames_max: self.frames_max(),
+            ports,
+            pools: vec![
+                pool(
+                    "buffer",
+                    PoolSide::Ingress,
+                    u64::from(self.parameters().buffer_bytes),
+                ),
+                pool("queues", PoolSide::Egress, 0),
+            ],
+            profiles,
+            lags: Vec::new(),
+            bridging: Bridging::Vlans(Vec::new()),
+            routing: self.routing(node)?,
+        })
+    }
+
+    /// All packets of all flows and their acknowledgements: where the buffer does not limit them, nothing does.
+    fn frames_max(&self) -> usize {
+        let payload = u64::from(self.parameters().payload_bytes);
+        let packets = |bytes: u64| bytes.div_ceil(payload).saturating_mul(2);
+        let all = self
+            .folder
+            .flows
+            .iter()
+            .fold(0_u64, |sum, flow| sum.saturating_add(packets(flow.bytes)));
+        all.clamp(1_024, FRAMES_MAX) as usize
+    }
+
+    fn port(&self, node: u32, port: u16, link: &Link) -> PortConfig {
+        let interface = u32::from(port) + 1;
+        let identity = std::array::from_fn(|n| n as u8);
+        let class_of = std::array::from_fn(|n| (n % PRIORITIES) as u8);
+        let egress_profile = self.topology().nodes[node as usize].links.len() as u16;
+        let wred = self.wred(link);
+        let queue = |n: usize| QueueConfig {
+            profile: egress_profile,
+            schedule: Schedule::Dwrr { weight: 1 },
+            shaper: None,
+            wred: wred.filter(|_| n > 0),
+        };
+        PortConfig {
+            name: format!("interface {interface}"),
+            mac: mac(node, interface),
+            admin_up: true,
+            mtu: MTU,
+            link: self.lengths.timing(link.speed_mbps),
+            tpid: 0x8100,
+            classify: ClassMaps {
+                trust: Trust::Dscp,
+                dscp_to_tc: std::array::from_fn(|dscp| (dscp / PRIORITIES) as u8),
+                dot1p_to_tc: identity,
+                tc_to_queue: class_of,
+                tc_to_pg: class_of,
+            },
+            pfc: PfcConfig {
+                enabled: 0xfe,
+                asymmetric: false,
+                pause_quanta: u16::MAX,
+                refresh: Picos::NEVER,
+                priority_to_queue: identity,
+                priority_to_pg: identity,
+                pauses: PauseModel::UntilResumed {
+                    frame_bytes: self.lengths.pfc_bytes(),
+                },
+            },
+            pgs: [port; PRIORITIES],
+            queues: std::array::from_fn(queue),
+            shaper: None,
+        }
+    }
+
+    fn wred(&self, link: &Link) -> Option<Wred> {
+        let marking = self.parameters().marking(link.rate_bps())?;
+        self.parameters().ecn.then_some(Wred {
+            min_bytes: marking.min_bytes,
+            max_bytes: marking.max_bytes,
+            max_probability: (marking.max_probability * 4_294_967_296.0) as u64,
+            ecn: true,
+            drop: false,
+        })
+    }
+
+    /// Reserve, headroom and limit of a port.
+    fn ingress_profile(&self, link: &Link) -> BufferProfile {
+        BufferProfile {
+            name: format!("{} Mb/s, {} ns", link.speed_mbps, link.delay_ns),
+            pool: 0,
+            size_bytes: u64::from(RESERVE_BYTES),
+            threshold: Threshold::Hpcc {
+                shift: shift(link.rate_bps(), self.nic_rate_bps()),
+            },
+            xoff_bytes: u64::from(headroom_bytes(link)),
+            xon_bytes: 0,
+            xon_offset_bytes: u64::from(RESUME_OFFSET_BYTES),
+        }
+    }
+
+    /// The speed of hosts is that of the first one.
+    fn nic_rate_bps(&self) -> u64 {
+        let topology = self.topology();
+        let first = topology
+            .hosts()
+            .find_map(|node| topology.nodes[node as usize].links.first());
+        first.map_or(u64::MAX, |link| topology.links[*link].rate_bps())
+    }
+
+    /// An interface per port, its peer as a neighbour, and a route for each direction of each flow that comes by.
+    fn routing(&self, node: u32) -> Result<RoutingConfig, FibError> {
+        let topology = self.topology();
+        let links = &topology.nodes[node as usize].links;
+        let interfaces = (0..links.len()).map(|port| InterfaceConfig {
+            name: format!("interface {}", port + 1),
+            attachment: Attachment::Port(port as u16),
+            mac: mac(node, port as u32 + 1),
+            mtu: MTU,
+            addresses: Vec::new(),
+        });
+        let neighbours: Vec<StaticNeighbour> = links
+            .iter()
+            .enumerate()
+            .map(|(port, link)| {
+                let peer = topology.links[*link].peer_of(node);
+                StaticNeighbour {
+                    interface: InterfaceId(port as u16),
+                    address: neighbour_address(port),
+                    mac: mac(peer, topology.interface(peer, *link).unwrap_or(1)),
+                }
+            })
+            .collect();
+        let mut routes = Vec::new();
+        for (flow, ways) in self.ways.iter().enumerate() {
+            for (steps, address) in [&ways.data, &ways.acks].into_iter().zip(flow_addresses(flow)) {
+                let link = steps.iter().find(|step| step.node == node).map(|step| step.link);
+                let port = link.and_then(|link| links.iter().position(|own| *own == link));
+                routes.extend(port.map(|port| route(address, port)));
+            }
+        }
+        Ok(RoutingConfig {
+            interfaces: interfaces.collect(),
+            fib: Arc::new(Fib::build(routes)?),
+            neighbours_max: neighbours.len().max(1),
+            neighbours,
+            ..RoutingConfig::default()
+        })
+    }
+}
+
+fn neighbour_address(port: usize) -> IpAddr {
+    Ipv4Addr::from_bits(LINK_ADDRESSES + port as u32).into()
+}
+
+fn route(address: Ipv4Addr, port: usize) -> Route {
+    Route {
+        prefix: IpNet::V4(Ipv4Net::from(address)),
+        target: Target::Via(vec![Path {
+            next_hop: NextHop {
+                interface: InterfaceId(port as u16),
+                address: neighbour_address(port),
+            },
+            weight: 1,
+        }]),
+    }
+}
+
+fn pool(name: &str, side: PoolSide, size_bytes: u64) -> PoolConfig {
+    PoolConfig {
+        name: name.into(),
+        side,
+        size_bytes,
+        xoff_bytes: 0,
+    }
+}
+
+/// Queues have no limit: the model drops at ingress alone.
+fn egress_profile() -> BufferProfile {
+    BufferProfile {
+        name: "queues".into(),
+        pool: 1,
+        size_bytes: 0,
+        threshold: Threshold::Static(0),
+        xoff_bytes: 0,
+        xon_bytes: 0,
+        xon_offset_bytes: 0,
+    }
+}
+
+/// Three times what is under way on the link, in the order of operations of the model, modulo 2^32.
+fn headroom_bytes(link: &Link) -> u32 {
+    let bytes = link.rate_bps().wrapping_mul(link.delay_ns) / 8 / 1_000_000_000;
+    bytes.wrapping_mul(3) as u32
+}
+
+/// One less for each halving that brings the port's speed down to that of a host.
+fn shift(mut rate_bps: u64, nic_rate_bps: u64) -> u8 {
+    let mut shift = SHIFT;
+    while rate_bps > nic_rate_bps && shift > 0 {
+        shift -= 1;
+        rate_bps /= 2;
+    }
+    shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(speed_mbps: u32, delay_ns: u64) -> Link {
+        Link {
+            ends: [0, 1],
+            speed_mbps,
+            delay_ns,
+        }
+    }
+
+    #[test]
+    fn headroom_and_shift_are_the_models() {
+        assert_eq!(headroom_bytes(&link(100_000, 1_000)), 37_500);
+        assert_eq!(headroom_bytes(&link(25_000, 1_000)), 9_375);
+        assert_eq!(headroom_bytes(&link(1_000, 7)), 0, "cut off before it is tripled");
+        let gbps = |n: u64| n * 1_000_000_000;
+        assert_eq!(shift(gbps(100), gbps(100)), 3);
+        assert_eq!(shift(gbps(25), gbps(100)), 3);
+        assert_eq!(shift(gbps(400), gbps(100)), 1);
+        assert_eq!(shift(gbps(400), gbps(25)), 0);
+    }
+
+    #[test]
+    fn a_link_takes_what_the_model_says() {
+        let timing = Lengths::Model.timing(100_000);
+        let data = timing.duration(timing.wire_len(timing.mac_len(1_048)));
+        assert_eq!(data, Picos::from_nanos(83), "83.84 ns, cut off");
+        assert_eq!(timing.gap(), Picos::ZERO);
+    }
+}

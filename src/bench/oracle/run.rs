@@ -1,0 +1,324 @@
+//! A folder's flows over its fabric, and what came of them.
+
+use xoff_dataplane::wire::mac_control::MacControl;
+use xoff_dataplane::{Picos, PortId, Verdict};
+
+use super::folder::{Flow, Folder, PauseEvent};
+use super::parameters::Parameters;
+use super::plan::{self, HEADER_BYTES, Lengths, NodePlace, Plan};
+use super::topology::Topology;
+use crate::fabric::{End, Fabric, FrameView, Halt, Observer};
+use crate::failure::Failure;
+use crate::host::QueuePairSetup;
+use crate::rdma::congestion::{
+    CongestionControl, Constant, ConstantParameters, Context, DcqcnNic, DcqcnNicParameters, Feedback,
+};
+use crate::rdma::{CompletionKind, QpConfig, QpIndex, Verb, WorkRequest};
+
+/// A run ends at the latest when so many times the reference's time has passed.
+const TIMES_REFERENCE_MAX: u64 = 10;
+/// How long a run goes on behind its last completion.
+const AFTERMATH: Picos = Picos::from_millis(1);
+/// Bytes of a RoCEv2 data frame beside its payload and what a link adds: the second kind of [`Lengths`].
+const ROCE_HEADER_BYTES: u32 = 62;
+/// Numbers of queue pairs begin here: lower ones are reserved (IBTA 3.5.3).
+const FIRST_QUEUE_PAIR: u32 = 0x10;
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    /// From each flow's start to its last acknowledgement; `None` for one that did not end.
+    pub(super) completions_ns: Vec<Option<u64>>,
+    /// Pauses and resumes, as nodes received them.
+    pub(super) pauses: Vec<PauseEvent>,
+    /// Frames that switches dropped.
+    pub(super) dropped_frames: u64,
+    /// Frames that passed a link, each counted per link.
+    pub(super) frame_hops: u64,
+}
+
+/// Runs a folder.
+///
+/// # Errors
+/// A folder that makes no fabric.
+pub(super) fn run(folder: &Folder, lengths: Lengths, seed: u64) -> Result<Outcome, Failure> {
+    let plan = plan::plan(folder, lengths, seed)?;
+    let fabric = Fabric::new(plan.fabric.clone(), seed).map_err(|error| {
+        Failure::configuration("the folder makes no fabric")
+            .at(folder.name.clone())
+            .because(error)
+    })?;
+    let mut run = Run {
+        folder,
+        plan: &plan,
+        lengths,
+        seed,
+        fabric,
+        watch: Watch::new(&folder.topology, &plan),
+        senders: Vec::new(),
+        outcome: Outcome {
+            completions_ns: vec![None; folder.flows.len()],
+            ..Outcome::default()
+        },
+    };
+    run.connect();
+    run.play()
+}
+
+struct Run<'a> {
+    folder: &'a Folder,
+    plan: &'a Plan,
+    lengths: Lengths,
+    seed: u64,
+    fabric: Fabric,
+    watch: Watch,
+    /// Host and queue pair that each flow is sent by.
+    senders: Vec<(usize, QpIndex)>,
+    outcome: Outcome,
+}
+
+impl Run<'_> {
+    fn host(&self, node: u32) -> usize {
+        match self.plan.ends[node as usize] {
+            NodePlace::Host(host) => host as usize,
+            NodePlace::Switch(_) => unreachable!("flows are between hosts: the reader has checked it"),
+        }
+    }
+
+    /// A queue pair for each flow, in both of its hosts.
+    fn connect(&mut self) {
+        for (index, flow) in self.folder.flows.iter().enumerate() {
+            let number = FIRST_QUEUE_PAIR + 2 * index as u32;
+            let context = self.context(flow, index);
+            let sender = self.congestion(&context);
+            let receiver = Constant::new(ConstantParameters::default(), &context);
+            self.create(index, flow.dst, number + 1, number, Box::new(receiver));
+            let created = self.create(index, flow.src, number, number + 1, sender);
+            self.senders.push(created);
+        }
+    }
+
+    fn context(&self, flow: &Flow, index: usize) -> Context {
+        let topology = &self.folder.topology;
+        let ways = &self.plan.ways[index];
+        let delay: u64 = [&ways.data, &ways.acks]
+            .into_iter()
+            .flatten()
+            .map(|step| topology.links[step.link].delay_ns)
+            .sum();
+        let first = ways.data.first().map(|step| &topology.links[step.link]);
+        Context {
+            line_rate_bps: first.map_or(1, |link| link.rate_bps()),
+            base_rtt: Picos::from_nanos(delay),
+            packet_bytes: self.folder.parameters.payload_bytes + self.header_bytes(),
+            seed: self.seed ^ u64::from(flow.src),
+        }
+    }
+
+    fn header_bytes(&self) -> u32 {
+        match self.lengths {
+            Lengths::Model => HEADER_BYTES,
+            Lengths::Ethernet => ROCE_HEADER_BYTES,
+        }
+    }
+
+    fn congestion(&self, context: &Context) -> Box<dyn CongestionControl> {
+        let parameters = &self.folder.parameters;
+        match parameters.rate_bound {
+            true => Box::new(DcqcnNic::new(dcqcn(parameters), context)),
+            false => Box::new(Constant::new(ConstantParameters::default(), context)),
+        }
+    }
+
+    fn create(
+        &mut self,
+        index: usize,
+        node: u32,
+        number: u32,
+        peer: u32,
+        congestion: Box<dyn CongestionControl>,
+    ) -> (usize, QpIndex) {
+        let (flow, ways) = (&self.folder.flows[index], &self.plan.ways[index]);
+        let [data_address, ack_address] = plan::flow_addresses(index);
+        let (steps, address) = match node == flow.src {
+            true => (&ways.data, data_address),
+            false => (&ways.acks, ack_address),
+        };
+        let config = QpConfig {
+            mtu: self.folder.parameters.payload_bytes,
+            data_class: flow.priority,
+            // The model's hosts hold acknowledgements while class 3 is paused, whatever the class of the flow.
+            ack_class: 3,
+            header_bytes: self.header_bytes(),
+            feedback: match self.folder.parameters.rate_bound {
+                true => Feedback::AckEcho,
+                false => Feedback::None,
+            },
+            // The model never repeats for want of an answer.
+            ack_timeout: 0,
+            pacing_rounding_ps: match self.lengths {
+                Lengths::Model => 1_000,
+                Lengths::Ethernet => 1,
+            },
+            ..QpConfig::new(number, peer)
+        };
+        let mut setup = QueuePairSetup::new(config, congestion, address.into());
+        let dscp = flow.priority * 8;
+        (setup.dscp, setup.ack_dscp) = (dscp, dscp);
+        setup.dst_mac = steps.first().map(|step| {
+            let next = self.folder.topology.links[step.link].peer_of(node);
+            let interface = self.folder.topology.interface(next, step.link);
+            plan::mac(next, interface.unwrap_or(1))
+        });
+        let host = self.host(node);
+        let change = |host: &mut crate::host::Host, _| host.create_queue_pair(setup);
+        (host, self.fabric.change_host(host, &mut self.watch, change))
+    }
+
+    fn play(mut self) -> Result<Outcome, Failure> {
+        let flows = &self.folder.flows;
+        let reference_end = flows
+            .iter()
+            .map(|f| f.start_ns + f.reference_ns)
+            .max()
+            .unwrap_or(0);
+        let first = flows.first().map_or(0, |flow| flow.start_ns);
+        let span = reference_end
+            .saturating_sub(first)
+            .saturating_mul(TIMES_REFERENCE_MAX);
+        let end = Picos::from_nanos(first.saturating_add(span).max(reference_end));
+        let (mut next, mut left) = (0, flows.len());
+        while left > 0 {
+            let until = flows
+                .get(next)
+                .map_or(end, |flow| Picos::from_nanos(flow.start_ns));
+            let halt = self.fabric.run(until, &mut self.watch);
+            left -= self.take_completions();
+            match halt {
+                Halt::Completion => {}
+                Halt::Time | Halt::Idle if next < flows.len() => {
+                    self.fabric.wait(until);
+                    while flows
+                        .get(next)
+                        .is_some_and(|flow| Picos::from_nanos(flow.start_ns) <= until)
+                    {
+                        self.post(next)?;
+                        next += 1;
+                    }
+                }
+                Halt::Time | Halt::Idle | Halt::Stuck => break,
+            }
+        }
+        // What is still under way, such as the resumes that follow the last packets.
+        let after = self.fabric.now().saturating_add(AFTERMATH);
+        self.fabric.run(after, &mut self.watch);
+        self.outcome.pauses = self.watch.pauses;
+        self.outcome.dropped_frames = self.watch.dropped_frames;
+        self.outcome.frame_hops = self.fabric.frame_hops();
+        Ok(self.outcome)
+    }
+
+    fn post(&mut self, flow: usize) -> Result<(), Failure> {
+        let request = WorkRequest {
+            id: flow as u64,
+            verb: Verb::Write,
+            bytes: self.folder.flows[flow].bytes,
+        };
+        let (host, qp) = self.senders[flow];
+        let posted = self
+            .fabric
+            .change_host(host, &mut self.watch, |host, now| host.post(now, qp, request));
+        posted.map_err(|error| {
+            Failure::configuration("a flow cannot be sent")
+                .at(format!("{}/flow.txt", self.folder.name))
+                .because(error)
+        })
+    }
+
+    /// How many flows have ended since the last call.
+    fn take_completions(&mut self) -> usize {
+        let (flows, completions) = (&self.folder.flows, &mut self.outcome.completions_ns);
+        let mut ended = 0;
+        self.fabric.take_completions(|_, completion| {
+            if let CompletionKind::Acked { id } = completion.kind {
+                let at = completion.at.as_nanos();
+                completions[id as usize] = Some(at.saturating_sub(flows[id as usize].start_ns));
+                ended += 1;
+            }
+        });
+        ended
+    }
+}
+
+fn dcqcn(parameters: &Parameters) -> DcqcnNicParameters {
+    let dcqcn = &parameters.dcqcn;
+    DcqcnNicParameters {
+        alpha_interval_ns: dcqcn.alpha_interval_us * 1_000,
+        g: dcqcn.gain,
+        initial_alpha: 1.0,
+        decrease_interval_ns: dcqcn.decrease_interval_us * 1_000,
+        min_decrease_factor: 0.0,
+        increase_interval_ns: dcqcn.increase_interval_us * 1_000,
+        fast_recovery_times: dcqcn.fast_recovery_times,
+        rate_ai_bps: dcqcn.rate_ai_bps,
+        rate_hai_bps: dcqcn.rate_hai_bps,
+        min_rate_bps: dcqcn.min_rate_bps,
+        first_cnp_rate: 1.0,
+        clamp_target: dcqcn.clamp_target,
+        cut_on_nak: false,
+    }
+}
+
+/// Hears pauses and drops.
+#[derive(Debug)]
+struct Watch {
+    /// Node of each switch and host.
+    switches: Vec<u32>,
+    hosts: Vec<u32>,
+    pauses: Vec<PauseEvent>,
+    dropped_frames: u64,
+}
+
+impl Watch {
+    fn new(topology: &Topology, plan: &Plan) -> Watch {
+        debug_assert_eq!(topology.nodes.len(), plan.ends.len());
+        Watch {
+            switches: topology.switches().collect(),
+            hosts: topology.hosts().collect(),
+            pauses: Vec::new(),
+            dropped_frames: 0,
+        }
+    }
+}
+
+impl Observer for Watch {
+    #[inline]
+    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+        // Pauses are the only MAC control frames here: Ethernet type 0x8808.
+        if frame.prefix.get(12..14) != Some(&[0x88, 0x08]) {
+            return;
+        }
+        let Ok(MacControl::Pfc(pfc)) = MacControl::parse(frame.prefix) else {
+            return;
+        };
+        let (node, interface) = match to {
+            End::Switch { switch, port } => (self.switches[switch as usize], u32::from(port) + 1),
+            End::Host(host) => (self.hosts[host as usize], 1),
+        };
+        for (priority, quanta) in pfc.quanta.iter().enumerate() {
+            if pfc.enable >> priority & 1 == 1 {
+                self.pauses.push(PauseEvent {
+                    time_ns: at.as_nanos(),
+                    node,
+                    interface,
+                    pause: *quanta > 0,
+                });
+            }
+        }
+    }
+
+    #[inline]
+    fn decided(&mut self, _: Picos, _: u32, _: PortId, verdict: &Verdict) {
+        self.dropped_frames += u64::from(matches!(verdict, Verdict::Dropped(_)));
+    }
+}

@@ -1,0 +1,64 @@
+//! `xoff bench`: xoff held against what others have published.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::output;
+use crate::bench::oracle::{Folder, OracleReport, compare};
+use crate::failure::{Exit, Failure};
+
+/// `xoff bench`
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Run scenarios of the HPCC model of ns-3 in virtual time, and hold the result against that model's
+    #[command(after_help = "\
+A folder holds topology.txt, flow.txt, parameters.txt (what was simulated), fct.csv and pfc.csv (what
+came of it); docs/oracle.md describes them. xoff takes over that model's wire lengths, buffer rules and
+pauses, runs the flows, and prints for each flow both completion times, and for each interface how often
+it was paused. A second run has Ethernet's real lengths, beside what these lengths make of the reference.
+
+Exit codes: 0 all within bounds; 1 a completion time differs by more than 0.5 % (5 % where DCQCN has a
+part), or the transitions to paused by more than 10 % and more than 2; 4 a folder is wrong.
+
+Examples:
+  xoff bench oracle tests/oracles/incast8_pfc
+  xoff bench oracle tests/oracles/*_* --json")]
+    Oracle(BenchOracle),
+}
+
+/// `xoff bench oracle`
+#[derive(Clone, Debug, Args)]
+pub struct BenchOracle {
+    /// Folders of the reference
+    #[arg(value_name = "DIR", required = true)]
+    pub folders: Vec<PathBuf>,
+    /// Print the result as JSON (docs/oracle.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Seed of every random decision: which packets are marked between two ECN thresholds
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
+    let BenchCommand::Oracle(options) = command;
+    // All are read before the first one runs, so that a mistake in the last one is told at once.
+    let folders: Vec<Folder> = options
+        .folders
+        .iter()
+        .map(|path| Folder::read(path))
+        .collect::<Result<_, _>>()?;
+    let mut comparisons = Vec::with_capacity(folders.len());
+    for folder in &folders {
+        output::note(&format!("{}: {} flows", folder.name, folder.flows.len()));
+        comparisons.push(compare(folder, options.seed)?);
+    }
+    let report = OracleReport::new(comparisons, options.seed);
+    if options.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&report.render())?;
+    }
+    Ok(report.exit())
+}
