@@ -12,8 +12,8 @@ use super::{
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
 use crate::lab::{
-    self, CheckArgs, Chosen, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs, RunningLab, Setting,
-    SweepArgs, VirtualRunArgs,
+    self, CheckArgs, Chosen, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs, RunningLab,
+    Setting, SweepArgs, VirtualRunArgs,
 };
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
