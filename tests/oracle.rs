@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 use xoff::bench::oracle::{Comparison, Folder, compare};
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/oracles")
+        .join(name)
 }
 
 fn comparison(name: &str) -> Comparison {
@@ -25,11 +27,24 @@ fn xoff(arguments: &[&str]) -> Output {
 fn assert_equal(comparison: &Comparison, flows: usize, pauses: u64) {
     assert_eq!(comparison.flows.len(), flows);
     for flow in &comparison.flows {
-        assert_eq!(flow.xoff_ns, Some(flow.reference_ns), "{} -> {}", flow.src, flow.dst);
+        assert_eq!(
+            flow.xoff_ns,
+            Some(flow.reference_ns),
+            "{} -> {}",
+            flow.src,
+            flow.dst
+        );
     }
-    assert_eq!((comparison.reference_pauses, comparison.xoff_pauses), (pauses, pauses));
+    assert_eq!(
+        (comparison.reference_pauses, comparison.xoff_pauses),
+        (pauses, pauses)
+    );
     for row in &comparison.pauses {
-        assert_eq!((row.xoff, row.xoff_first_ns), (row.reference, row.reference_first_ns), "{row:?}");
+        assert_eq!(
+            (row.xoff, row.xoff_first_ns),
+            (row.reference, row.reference_first_ns),
+            "{row:?}"
+        );
     }
     assert!(comparison.holds() && comparison.dropped_frames == 0);
 }
@@ -59,7 +74,11 @@ fn dcqcn_keeps_an_incast_from_pausing_as_in_ns3() {
     let comparison = comparison("incast8_dcqcn_step");
     assert!(comparison.dcqcn && comparison.holds());
     assert_eq!(comparison.xoff_pauses, 0);
-    assert!(comparison.largest_difference().unwrap() < 0.01, "{:?}", comparison.flows);
+    assert!(
+        comparison.largest_difference().unwrap() < 0.01,
+        "{:?}",
+        comparison.flows
+    );
 }
 
 #[test]
@@ -69,14 +88,27 @@ fn the_command_prints_tables_or_json_and_ends_with_0() {
     let table = xoff(&["bench", "oracle", victim]);
     assert_eq!(table.status.code(), Some(0), "{table:?}");
     let text = String::from_utf8(table.stdout).unwrap();
-    for part in ["3 -> 5", "1,143.217", "switch 6 interface 5", "With Ethernet's real lengths", "ok: 533 transitions"] {
+    for part in [
+        "3 -> 5",
+        "1,143.217",
+        "switch 6 interface 5",
+        "With Ethernet's real lengths",
+        "ok: 533 transitions",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json = xoff(&["bench", "oracle", victim, "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(report["schema"], "xoff.oracle/1");
-    assert_eq!((&report["holds"], &report["folders"][0]["xoff_pauses"]), (&true.into(), &533.into()));
-    assert_eq!(xoff(&["bench", "oracle", victim, "--json"]).stdout, json.stdout, "the same run");
+    assert_eq!(
+        (&report["holds"], &report["folders"][0]["xoff_pauses"]),
+        (&true.into(), &533.into())
+    );
+    assert_eq!(
+        xoff(&["bench", "oracle", victim, "--json"]).stdout,
+        json.stdout,
+        "the same run"
+    );
 }
 
 /// A copy of a folder with one file changed.
@@ -98,7 +130,11 @@ fn a_result_beyond_the_bounds_ends_with_1() {
     let output = xoff(&["bench", "oracle", slower.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("beyond the bound") && text.contains("FAILED: completion times differ by up to 0.522 %"), "{text}");
+    assert!(
+        text.contains("beyond the bound")
+            && text.contains("FAILED: completion times differ by up to 0.522 %"),
+        "{text}"
+    );
     assert!(text.contains("ok: 533 transitions"), "{text}");
 }
 
@@ -106,17 +142,36 @@ fn a_result_beyond_the_bounds_ends_with_1() {
 fn a_wrong_folder_ends_with_4_and_says_where() {
     type Change = fn(String) -> String;
     let cases: [(&str, Change, &str); 4] = [
-        ("fct.csv", |text| text.replace("fct_ns,", "fct_us,"), "fct.csv:1:24"),
-        ("pfc.csv", |text| text.replacen("2000055453", "soon", 1), "pfc.csv:2:1"),
-        ("parameters.txt", |text| text.replace("CC_MODE 1", "CC_MODE 3"), "parameters.txt:3:9"),
-        ("flow.txt", |text| text.replace("3 5 3 100", "3 7 3 100"), "flow.txt:5:3"),
+        (
+            "fct.csv",
+            |text| text.replace("fct_ns,", "fct_us,"),
+            "fct.csv:1:24",
+        ),
+        (
+            "pfc.csv",
+            |text| text.replacen("2000055453", "soon", 1),
+            "pfc.csv:2:1",
+        ),
+        (
+            "parameters.txt",
+            |text| text.replace("CC_MODE 1", "CC_MODE 3"),
+            "parameters.txt:3:9",
+        ),
+        (
+            "flow.txt",
+            |text| text.replace("3 5 3 100", "3 7 3 100"),
+            "flow.txt:5:3",
+        ),
     ];
     for (file, change, place) in cases {
         let wrong = changed("victim_pfc", file, change);
         let output = xoff(&["bench", "oracle", wrong.path().to_str().unwrap()]);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(4), "{file}: {error}");
-        assert!(error.contains(place) && error.contains("fix: expected"), "{file}: {error}");
+        assert!(
+            error.contains(place) && error.contains("fix: expected"),
+            "{file}: {error}"
+        );
     }
     let nothing = xoff(&["bench", "oracle", "tests/oracles/absent"]);
     assert_eq!(nothing.status.code(), Some(4));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::parameters::{self, Parameters};
-use super::text::{ReadError, Text, quoted};
+use super::text::{Line, ReadError, Text, quoted};
 use super::topology::{self, Topology};
 use xoff_dataplane::ns3_nanos;
 
@@ -19,8 +19,9 @@ const FLOW: &str = "a flow `src dst priority dst_port bytes start_s`, such as `0
 const COMPLETIONS: [&str; 6] = ["src", "dst", "bytes", "start_ns", "fct_ns", "ideal_fct_ns"];
 const PAUSES: [&str; 5] = ["time_ns", "node", "node_is_switch", "interface", "pause"];
 
-/// A folder.
+/// A folder, as [`Folder::read`] has checked it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Folder {
     /// The last part of its path, for reports.
     pub name: String,
@@ -113,60 +114,17 @@ fn read_flows(text: &Text, topology: &Topology) -> Result<Vec<(Flow, usize)>, Re
             let what = format!("the first line says {count} flows; this is one more");
             return Err(text.wrong(line.number, 1, what, "the end of the file"));
         }
-        let word = |at: usize, name: &str| text.word(&line, at, name, FLOW);
-        let host = |at: usize, name: &str| {
-            let word = word(at, name)?;
-            let node: u32 = text.number(&word, name, 0..=topology.nodes.len().saturating_sub(1) as u32)?;
-            match topology.nodes.get(node as usize) {
-                Some(node) if node.is_switch => {
-                    Err(text.wrong_word(&word, format!("{name} is a switch"), "the number of a host"))
-                }
-                Some(node) if node.links.is_empty() => Err(text.wrong_word(
-                    &word,
-                    format!("{name} has no link"),
-                    "a host that topology.txt connects",
-                )),
-                _ => Ok(node),
-            }
-        };
-        let (src, dst) = (host(0, "the sender")?, host(1, "the receiver")?);
-        if src == dst {
-            return Err(text.wrong_word(&word(1, "the receiver")?, "the sender is the receiver", FLOW));
-        }
-        let priority_word = word(2, "the priority")?;
-        let priority = text.number(&priority_word, "the priority", 1..=7)?;
-        if flows.first().is_some_and(|(first, _)| first.priority != priority) {
-            let what = format!("the priority is {priority}, others have {}", flows[0].0.priority);
+        let flow = read_flow(text, &line, topology)?;
+        if let Some((first, _)) = flows.first()
+            && first.priority != flow.priority
+        {
+            let what = format!(
+                "the priority is {}, others have {}",
+                flow.priority, first.priority
+            );
             let expected = "one priority for all flows: turns of several classes are not the model's here";
-            return Err(text.wrong_word(&priority_word, what, expected));
+            return Err(text.wrong_word(&text.word(&line, 2, "the priority", FLOW)?, what, expected));
         }
-        let dst_port = text.number(&word(3, "the port")?, "the port", 0..=u16::MAX)?;
-        let bytes = text.number(
-            &word(4, "the length in bytes")?,
-            "the length in bytes",
-            1..=BYTES_MAX,
-        )?;
-        let start = word(5, "the start")?;
-        let start_ns = start
-            .text
-            .parse::<f64>()
-            .ok()
-            .and_then(|s| ns3_nanos(s, 1_000_000_000));
-        let start_ns = start_ns.ok_or_else(|| {
-            let what = format!("the start is {}", quoted(start.text));
-            text.wrong_word(&start, what, "seconds, such as 2.000000000")
-        })?;
-        text.nothing_behind(&line, 6, FLOW)?;
-        let flow = Flow {
-            src,
-            dst,
-            priority,
-            dst_port,
-            bytes,
-            start_ns,
-            reference_ns: 0,
-            ideal_ns: 0,
-        };
         flows.push((flow, line.number));
     }
     if flows.len() < count {
@@ -175,6 +133,51 @@ fn read_flows(text: &Text, topology: &Topology) -> Result<Vec<(Flow, usize)>, Re
     }
     flows.sort_by_key(|(flow, _)| flow.start_ns);
     Ok(flows)
+}
+
+fn read_flow(text: &Text, line: &Line<'_>, topology: &Topology) -> Result<Flow, ReadError> {
+    let word = |at: usize, name: &str| text.word(line, at, name, FLOW);
+    let host = |at: usize, name: &str| {
+        let word = word(at, name)?;
+        let number: u32 = text.number(&word, name, 0..=topology.nodes.len().saturating_sub(1) as u32)?;
+        match topology.nodes.get(number as usize) {
+            Some(node) if node.is_switch => {
+                Err(text.wrong_word(&word, format!("{name} is a switch"), "the number of a host"))
+            }
+            Some(node) if node.links.is_empty() => Err(text.wrong_word(
+                &word,
+                format!("{name} has no link"),
+                "a host that topology.txt connects",
+            )),
+            _ => Ok(number),
+        }
+    };
+    let (src, dst) = (host(0, "the sender")?, host(1, "the receiver")?);
+    if src == dst {
+        return Err(text.wrong_word(&word(1, "the receiver")?, "the sender is the receiver", FLOW));
+    }
+    let priority = text.number(&word(2, "the priority")?, "the priority", 1..=7)?;
+    let dst_port = text.number(&word(3, "the port")?, "the port", 0..=u16::MAX)?;
+    let bytes = "the length in bytes";
+    let bytes = text.number(&word(4, bytes)?, bytes, 1..=BYTES_MAX)?;
+    let start = word(5, "the start")?;
+    let seconds = start.text.parse::<f64>().ok();
+    let start_ns = seconds.and_then(|seconds| ns3_nanos(seconds, 1_000_000_000));
+    let start_ns = start_ns.ok_or_else(|| {
+        let what = format!("the start is {}", quoted(start.text));
+        text.wrong_word(&start, what, "seconds, such as 2.000000000")
+    })?;
+    text.nothing_behind(line, 6, FLOW)?;
+    Ok(Flow {
+        src,
+        dst,
+        priority,
+        dst_port,
+        bytes,
+        start_ns,
+        reference_ns: 0,
+        ideal_ns: 0,
+    })
 }
 
 /// Gives each flow the reference of its completion. Flows that the table cannot tell apart share theirs out by length.
@@ -315,7 +318,7 @@ mod tests {
 
     #[test]
     fn each_flow_finds_its_completion() {
-        // The second start is cut off in ns-3; flows that are alike share theirs out in order.
+        // A start may have been cut off; flows that are alike share theirs out in order.
         let rows = "1,0,50,3000000000,9,1\n0,1,50,2000010000,8,2\n0,1,50,2000009999,7,3\n";
         assert_eq!(completions(rows), Ok(vec![(7, 3), (8, 2), (9, 1)]));
     }

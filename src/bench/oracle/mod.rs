@@ -15,6 +15,7 @@ mod paths;
 mod plan;
 mod report;
 mod run;
+mod setting;
 mod text;
 mod topology;
 mod units;

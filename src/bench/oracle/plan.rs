@@ -222,6 +222,7 @@ impl Builder<'_> {
             .iter()
             .map(|link| self.ingress_profile(&self.topology().links[*link]))
             .collect();
+        let frames_max = self.frames_max(&profiles);
         profiles.push(egress_profile());
         Ok(SwitchConfig {
             name: format!("switch {node}"),
@@ -232,7 +233,7 @@ impl Builder<'_> {
             mark_point: MarkPoint::Dequeue,
             fdb_ageing: Picos::NEVER,
             fdb_entries_max: 1,
-            frames_max: self.frames_max(),
+            frames_max,
             ports,
             pools: vec![
                 pool(
@@ -249,16 +250,20 @@ impl Builder<'_> {
         })
     }
 
-    /// All packets of all flows and their acknowledgements: where the buffer does not limit them, nothing does.
-    fn frames_max(&self) -> usize {
+    /// What the buffer holds of the shortest frames; or, where it limits nothing (see `mmu::hpcc`), all packets of all flows and
+    /// their acknowledgements.
+    fn frames_max(&self, profiles: &[BufferProfile]) -> usize {
+        let set_aside: u64 = profiles.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
+        let buffer = u64::from(self.parameters().buffer_bytes);
+        let by_buffer = match set_aside <= buffer {
+            true => buffer / u64::from(ACK_BYTES),
+            false => u64::MAX,
+        };
         let payload = u64::from(self.parameters().payload_bytes);
         let packets = |bytes: u64| bytes.div_ceil(payload).saturating_mul(2);
-        let all = self
-            .folder
-            .flows
-            .iter()
-            .fold(0_u64, |sum, flow| sum.saturating_add(packets(flow.bytes)));
-        all.clamp(1_024, FRAMES_MAX) as usize
+        let flows = self.folder.flows.iter();
+        let all = flows.fold(0_u64, |sum, flow| sum.saturating_add(packets(flow.bytes)));
+        all.min(by_buffer).clamp(1_024, FRAMES_MAX) as usize
     }
 
     fn port(&self, node: u32, port: u16, link: &Link) -> PortConfig {
