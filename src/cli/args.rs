@@ -8,7 +8,7 @@ use xoff_dataplane::Picos;
 use super::show::ShowCommand;
 use super::values::{self, PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
-use crate::lab::CheckFormat;
+use crate::lab::{CheckFormat, EVENTS_MAX_DEFAULT, Format, Seeds, Setting, Shard};
 use crate::{driver, ports};
 
 const EXAMPLES: &str = "\
@@ -220,7 +220,8 @@ Exit codes: 0 all lossless flows arrived whole, 1 one did not, 5 the run is tain
 
 Examples:
   xoff lab run testbeds/incast.xoff.yml
-  xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json")]
+  xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
+  xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
     Run(LabRun),
     /// Run the scripts of labs, which say what must come out
     #[command(after_help = "\
@@ -232,6 +233,13 @@ Examples:
   xoff lab check testbeds/checks/*.xoff.yml --virtual
   xoff lab check my.xoff.yml --virtual --format junit > my.xml")]
     Check(LabCheck),
+    /// Merge the parts of a sweep that `lab run --shard` has written, and print their table
+    #[command(after_help = "\
+Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 a part is missing, 4 a file is no part.
+
+Example:
+  xoff lab merge part-*.json --report sweep.json --csv sweep.csv")]
+    Merge(LabMerge),
     /// Bring a lab up and leave it running
     Up(LabUp),
     /// Take a running lab down
@@ -311,6 +319,9 @@ pub struct LabCheck {
     /// Seed of every random decision
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Give a lab up after this many events
+    #[arg(long, value_name = "N", default_value_t = EVENTS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
+    pub events_max: u64,
     /// Form of the results
     #[arg(long, value_enum, default_value_t = CheckFormatChoice::Tap)]
     pub format: CheckFormatChoice,
@@ -359,6 +370,83 @@ pub struct VirtualArguments {
     /// Model time between two samples of the series
     #[arg(long, value_name = "TIME", requires = "series", default_value = "10us", value_parser = values::model_time)]
     pub series_interval: Picos,
+    /// Give up after so many events
+    #[arg(long, value_name = "N", requires = "virtual_time", default_value_t = EVENTS_MAX_DEFAULT,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub events_max: u64,
+    /// What is printed: tables, nccl-tests' table of each collective, or the report as JSON
+    #[arg(long, value_enum, requires = "virtual_time", default_value_t = FormatChoice::Table)]
+    pub format: FormatChoice,
+    /// Write the results of collectives here, in the form of nccl-tests' JSON
+    #[arg(long, value_name = "FILE", requires = "virtual_time")]
+    pub nccl_json: Option<PathBuf>,
+    /// What makes a sweep.
+    #[command(flatten)]
+    pub sweep: SweepArguments,
+}
+
+/// Options of sweeps.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Sweeps")]
+pub struct SweepArguments {
+    /// Run once for each seed, such as 1..=32 or 1,2,5 (docs/sweeps.md)
+    #[arg(long, value_name = "LIST", requires = "virtual_time",
+          conflicts_with_all = ["seed", "events", "pcap", "series", "nccl_json"])]
+    pub seeds: Option<Seeds>,
+    /// Replace a value of the lab file; with several, run once for each; several options multiply
+    ///
+    /// PATH is made of keys and positions in lists: transports.t1.congestion, workload.jobs.0.bytes. An element of a list may
+    /// be called by its `name`.
+    #[arg(long, value_name = "PATH=V1[,V2...]", requires = "virtual_time")]
+    pub set: Vec<Setting>,
+    /// Runs of a sweep at the same time [default: as many as there are cores]
+    #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Run only the I-th of N parts of a sweep, I from 1; `xoff lab merge` puts their reports together
+    #[arg(long, value_name = "I/N", requires_all = ["virtual_time", "report"])]
+    pub shard: Option<Shard>,
+    /// Write the table of a sweep here, as CSV
+    #[arg(long, value_name = "FILE", requires = "virtual_time")]
+    pub csv: Option<PathBuf>,
+}
+
+/// `--format`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FormatChoice {
+    /// Tables for people.
+    #[default]
+    Table,
+    /// The table of nccl-tests.
+    Nccl,
+    /// The report.
+    Json,
+}
+
+impl From<FormatChoice> for Format {
+    fn from(choice: FormatChoice) -> Format {
+        match choice {
+            FormatChoice::Table => Format::Table,
+            FormatChoice::Nccl => Format::Nccl,
+            FormatChoice::Json => Format::Json,
+        }
+    }
+}
+
+/// `xoff lab merge`
+#[derive(Clone, Debug, Args)]
+pub struct LabMerge {
+    /// Reports of all parts, in any order
+    #[arg(value_name = "PART", required = true)]
+    pub parts: Vec<PathBuf>,
+    /// Write the whole sweep here, as JSON (docs/sweeps.md)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Write its table here, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Print the whole sweep as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `xoff lab up`

@@ -6,10 +6,15 @@ use nix::unistd::geteuid;
 use serde::Serialize;
 
 use super::args::{LabCheck, LabRun};
-use super::{BackendChoice, LabCommand, PcapArgument, RunningArguments, output, values};
+use super::{
+    BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, signals, values,
+};
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
-use crate::lab::{self, CheckArgs, LabOptions, LabPcap, LabRunArgs, LabUpArgs, RunningLab, VirtualRunArgs};
+use crate::lab::{
+    self, CheckArgs, Chosen, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs, RunningLab,
+    Setting, SweepArgs, VirtualRunArgs,
+};
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -18,7 +23,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                 output::check_report_path(path)?;
             }
             if arguments.virtual_time {
-                return lab::run_virtual(&virtual_arguments(arguments)?);
+                return run_virtual(arguments);
             }
             let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let report = arguments.report;
@@ -33,6 +38,21 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             }))
         }
         LabCommand::Check(arguments) => check(arguments),
+        LabCommand::Merge(arguments) => {
+            for path in arguments.report.iter().chain(&arguments.csv) {
+                output::check_report_path(path)?;
+            }
+            lab::merge_sweep(&MergeArgs {
+                parts: arguments.parts,
+                report: arguments.report,
+                csv: arguments.csv,
+                format: if arguments.json {
+                    Format::Json
+                } else {
+                    Format::Table
+                },
+            })
+        }
         LabCommand::Up(arguments) => {
             let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = options(&arguments.running, arguments.seed, arguments.backend);
@@ -75,9 +95,58 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         files: arguments.files,
         virtual_time: arguments.virtual_time,
         seed: arguments.seed,
+        events_max: arguments.events_max,
         format: arguments.format.into(),
         report: arguments.report,
     })
+}
+
+/// In virtual time: once, or as a sweep.
+fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
+    let sweep = arguments.in_virtual_time.sweep.clone();
+    for path in arguments.in_virtual_time.nccl_json.iter().chain(&sweep.csv) {
+        output::check_report_path(path)?;
+    }
+    let several = sweep.set.iter().any(|setting| setting.values.len() > 1);
+    if sweep.seeds.is_none() && sweep.shard.is_none() && sweep.csv.is_none() && !several {
+        let chosen = |setting: Setting| Chosen {
+            value: setting.values.into_iter().next().unwrap_or_default(),
+            path: setting.path,
+        };
+        let run = virtual_arguments(arguments)?;
+        return lab::run_virtual(&VirtualRunArgs {
+            chosen: sweep.set.into_iter().map(chosen).collect(),
+            ..run
+        });
+    }
+    let more = &arguments.in_virtual_time;
+    for (given, option) in [
+        (more.events.is_some(), "--events"),
+        (more.series.is_some(), "--series"),
+        (!arguments.pcap.is_empty(), "--pcap"),
+        (more.nccl_json.is_some(), "--nccl-json"),
+        (more.format == FormatChoice::Nccl, "--format nccl"),
+    ] {
+        if given {
+            return Err(Failure::usage("that is for a single run, and this is a sweep")
+                .at(option)
+                .fix("run the one of interest again by itself: --seed N and --set with one value"));
+        }
+    }
+    let report = arguments.report.take();
+    let seed = arguments.seed;
+    lab::run_sweep(
+        &SweepArgs {
+            run: virtual_arguments(arguments)?,
+            seeds: sweep.seeds.map_or(vec![seed], |seeds| seeds.0),
+            settings: sweep.set,
+            jobs: sweep.jobs.map(usize::from),
+            shard: sweep.shard,
+            report,
+            csv: sweep.csv,
+        },
+        &*signals::watch()?,
+    )
 }
 
 fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
@@ -99,6 +168,11 @@ fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         pcap: arguments.pcap.into_iter().map(link).collect::<Result<_, _>>()?,
         series: more.series,
         series_interval: more.series_interval,
+        chosen: Vec::new(),
+        format: more.format.into(),
+        nccl_json: more.nccl_json,
+        events_max: more.events_max,
+        quiet: false,
     })
 }
 

@@ -35,28 +35,12 @@ const PREEMPTIONS_MIN: u64 = 2;
 /// So long it then leaves the core at once when there is nothing to do: while it looked again, frames of those whom it
 /// keeps from their work would only come later.
 const CROWDED_NS: u64 = 1_000_000_000;
-/// On a crowded core it does not wake up for the first frame that comes after work, but this much later for all that have
-/// come by then: a wake-up costs those who make the frames more than a frame does. Frames carry the times at which they came.
-const GATHER_NS: u64 = 150_000;
-
-/// How a worker that has nothing to do goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Looks again at once.
-    Look,
-    /// Sleeps so long, or until something comes.
-    Sleep(Duration),
-    /// Sleeps so long, whatever comes.
-    Gather(Duration),
-}
 
 /// Remembers when there was work last, and whether others wait for the core.
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     idle: Idle,
     worked_at_ns: u64,
-    /// There was work since the last time it rested.
-    worked_since_rest: bool,
     looked_at_ns: u64,
     preemptions: u64,
     crowded_until_ns: u64,
@@ -67,7 +51,6 @@ impl IdlePolicy {
         IdlePolicy {
             idle,
             worked_at_ns: 0,
-            worked_since_rest: false,
             looked_at_ns: 0,
             preemptions: 0,
             crowded_until_ns: 0,
@@ -77,33 +60,28 @@ impl IdlePolicy {
     /// There was work at this wall time.
     pub(crate) fn worked(&mut self, now_ns: u64) {
         self.worked_at_ns = now_ns;
-        self.worked_since_rest = true;
     }
 
-    /// What to do, given the wall time of the next deadline.
-    pub(crate) fn rest(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Rest {
+    /// How long to sleep, given the wall time of the next deadline; `None`: look again at once.
+    pub(crate) fn sleep_for(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Option<Duration> {
         if self.idle == Idle::Spin {
-            return Rest::Look;
+            return None;
         }
         if now_ns.saturating_sub(self.looked_at_ns) >= LOOK_NS {
             self.look(now_ns, preemptions());
         }
         let crowded = now_ns < self.crowded_until_ns;
-        let worked = std::mem::take(&mut self.worked_since_rest);
         if !crowded && now_ns.saturating_sub(self.worked_at_ns) < AWAKE_NS {
-            return Rest::Look;
+            return None;
         }
-        let ahead_ns = match deadline_ns {
-            None => SLEEP_NS_MAX,
-            Some(deadline_ns) => match deadline_ns.saturating_sub(now_ns) {
-                near if near < SLEEP_NS_MIN => return Rest::Look,
-                far => (far - EARLY_NS).min(SLEEP_NS_MAX),
-            },
+        let Some(deadline_ns) = deadline_ns else {
+            return Some(Duration::from_nanos(SLEEP_NS_MAX));
         };
-        if crowded && worked {
-            return Rest::Gather(Duration::from_nanos(ahead_ns.min(GATHER_NS)));
+        let ahead_ns = deadline_ns.saturating_sub(now_ns);
+        if ahead_ns < SLEEP_NS_MIN {
+            return None;
         }
-        Rest::Sleep(Duration::from_nanos(ahead_ns))
+        Some(Duration::from_nanos((ahead_ns - EARLY_NS).min(SLEEP_NS_MAX)))
     }
 
     /// Takes in how often the thread was taken off its core, since it began.
@@ -138,12 +116,17 @@ mod tests {
     fn sleeps_only_after_a_while_and_only_for_far_deadlines() {
         let mut policy = IdlePolicy::new(Idle::Adaptive);
         policy.worked(1_000_000);
-        assert_eq!(policy.rest(1_010_000, None), Rest::Look);
-        let sleep = |ms| Rest::Sleep(Duration::from_millis(ms));
-        assert_eq!(policy.rest(1_100_000, None), sleep(100));
-        assert_eq!(policy.rest(1_100_000, Some(1_150_000)), Rest::Look);
-        assert_eq!(policy.rest(1_100_000, Some(2_140_000)), sleep(1));
-        assert_eq!(IdlePolicy::new(Idle::Spin).rest(1 << 40, None), Rest::Look);
+        assert_eq!(policy.sleep_for(1_010_000, None), None);
+        assert_eq!(
+            policy.sleep_for(1_100_000, None),
+            Some(Duration::from_millis(100))
+        );
+        assert_eq!(policy.sleep_for(1_100_000, Some(1_150_000)), None);
+        assert_eq!(
+            policy.sleep_for(1_100_000, Some(2_140_000)),
+            Some(Duration::from_millis(1))
+        );
+        assert_eq!(IdlePolicy::new(Idle::Spin).sleep_for(1 << 40, None), None);
     }
 
     #[test]
@@ -160,17 +143,6 @@ mod tests {
         policy.look(at(1520), 113);
         assert_eq!(policy.crowded_until_ns, at(2520));
         policy.worked(at(1525));
-        // First it gathers, for no longer than to the next deadline; with nothing gathered it waits for what comes.
-        let (worked_at, deadline) = (at(1525), at(1525) + 140_000);
-        let gather = |us| Rest::Gather(Duration::from_micros(us));
-        assert_eq!(policy.rest(worked_at, Some(deadline)), gather(100));
-        assert_eq!(
-            policy.rest(worked_at, None),
-            Rest::Sleep(Duration::from_millis(100))
-        );
-        policy.worked(at(1526));
-        assert_eq!(policy.rest(at(1526), None), gather(150));
-        policy.worked(at(1526));
-        assert_eq!(policy.rest(at(1526), Some(at(1526) + 70_000)), Rest::Look);
+        assert_eq!(policy.sleep_for(at(1525), None), Some(Duration::from_millis(100)));
     }
 }

@@ -13,7 +13,7 @@ use xoff_dataplane::{
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::Engine;
-use super::idle::{IdlePolicy, Rest, sleep_on};
+use super::idle::{IdlePolicy, sleep_on};
 use super::io::{Io, Up};
 use super::ledger::Ledger;
 use super::portset::{Intake, PortEvent};
@@ -389,11 +389,13 @@ impl Worker {
     fn rest(&mut self) {
         let now_ns = monotonic_ns();
         let deadline_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
-        let limit = match self.idle.rest(now_ns, deadline_ns) {
-            _ if !self.leaving.is_empty() => return std::thread::yield_now(),
-            Rest::Look => return std::thread::yield_now(),
-            Rest::Gather(time) => return std::thread::sleep(time),
-            Rest::Sleep(limit) => limit,
+        let Some(limit) = self
+            .idle
+            .sleep_for(now_ns, deadline_ns)
+            .filter(|_| self.leaving.is_empty())
+        else {
+            std::thread::yield_now();
+            return;
         };
         self.bell.about_to_sleep();
         if self.commands.is_empty() && !self.io.waiting() && !self.stop.load(Ordering::Relaxed) {

@@ -24,6 +24,8 @@ pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
 /// Sources: wires count up from zero, timers of switches and hosts have a bit each.
 const SWITCH: u32 = 1 << 31;
 const HOST: u32 = 1 << 30;
+/// Beside [`HOST`]: its link is free again. Only where insertion orders events.
+const LINK_FREE: u32 = 1 << 29;
 /// A source of a switch's timer holds the switch above these bits.
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
@@ -42,6 +44,8 @@ pub enum Halt {
     Idle,
     /// Time does not go on: [`EVENTS_AT_ONCE_MAX`] events at one time.
     Stuck,
+    /// All events that it may handle have been: see [`Fabric::set_events_max`].
+    Spent,
 }
 
 #[derive(Debug)]
@@ -59,6 +63,8 @@ struct HostNode {
     wire: u32,
     /// The earliest event that is out for it.
     armed: Picos,
+    /// Its link is busy until that is told. Only where insertion orders events.
+    busy: bool,
 }
 
 /// Switches, hosts and links in virtual time.
@@ -74,9 +80,12 @@ pub struct Fabric {
     outputs: Outputs,
     buffer: Vec<u8>,
     events: u64,
+    events_max: u64,
     frame_hops: u64,
     moves: u64,
     seed: u64,
+    /// The last insertion's number, where insertion orders events of one time.
+    insertions: Option<u32>,
 }
 
 impl Fabric {
@@ -97,9 +106,11 @@ impl Fabric {
             outputs: Outputs::with_capacity(64),
             buffer: Vec::new(),
             events: 0,
+            events_max: u64::MAX,
             frame_hops: 0,
             moves: 0,
             seed,
+            insertions: None,
         };
         for config in plan.switches {
             fabric.add_switch(config);
@@ -110,6 +121,7 @@ impl Fabric {
                 host,
                 wire: NO_WIRE,
                 armed: Picos::NEVER,
+                busy: false,
             });
         }
         for link in &plan.links {
@@ -119,6 +131,40 @@ impl Fabric {
             fabric.set_link(link, true, &mut ());
         }
         Ok(fabric)
+    }
+
+    /// From now on the events of one time happen in the order of their insertion, as in ns-3, instead of by their places in
+    /// the plan; and a link is busy until the event of its release, which is inserted when its transmission begins. For runs
+    /// that are held against such a simulator, where chance has it that whole frames leave and arrive in the same nanosecond.
+    ///
+    /// Insertions are numbered in 32 bits: two events of one time are in order if fewer than 2^32 lie between them.
+    pub fn order_by_insertion(&mut self) {
+        self.insertions = Some(0);
+        for node in &mut self.switches {
+            node.switch.set_links_free_by_deadline(true);
+        }
+    }
+
+    /// The number of an insertion.
+    #[inline]
+    fn next_order(&mut self) -> u32 {
+        match &mut self.insertions {
+            None => 0,
+            Some(last) => {
+                *last = last.wrapping_add(1);
+                *last
+            }
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, at: Picos, source: u32) {
+        let order = self.next_order();
+        self.queue.push(Event {
+            at,
+            order,
+            source: Source(source),
+        });
     }
 
     fn add_switch(&mut self, config: SwitchConfig) {
@@ -179,12 +225,20 @@ impl Fabric {
             if at_once > EVENTS_AT_ONCE_MAX {
                 return Halt::Stuck;
             }
+            if self.events >= self.events_max {
+                return Halt::Spent;
+            }
             self.now = event.at;
             self.events += 1;
             if self.handle(event, observer) {
                 return Halt::Completion;
             }
         }
+    }
+
+    /// How many events it may handle in its life; without it, as many as there are.
+    pub fn set_events_max(&mut self, events_max: u64) {
+        self.events_max = events_max;
     }
 
     /// Lets model time go on to `at`, as far as nothing happens before: after [`Halt::Idle`], for what is to be done later.
@@ -208,7 +262,12 @@ impl Fabric {
             false
         } else if source & HOST != 0 {
             self.queue.pop();
-            self.wake_host((source & !HOST) as usize, observer)
+            let host = (source & !HOST & !LINK_FREE) as usize;
+            if source & LINK_FREE != 0 {
+                self.hosts[host].busy = false;
+                return self.serve_host(host, observer);
+            }
+            self.wake_host(host, observer)
         } else {
             self.arrive(source as usize, observer)
         }
@@ -219,9 +278,10 @@ impl Fabric {
     fn arrive(&mut self, index: usize, observer: &mut impl Observer) -> bool {
         self.queue.pop();
         let (frame, next) = self.wires[index].take(self.now);
-        if let Some(at) = next {
+        if let Some((at, order)) = next {
             self.queue.push(Event {
                 at,
+                order,
                 source: Source(index as u32),
             });
         }
@@ -288,16 +348,13 @@ impl Fabric {
     fn serve_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let index = self.hosts[host].wire;
         let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
-        while up {
+        while up && !self.hosts[host].busy {
             let node = &mut self.hosts[host];
             let at = node.host.next_deadline();
             if at > self.now {
                 if at < node.armed {
                     node.armed = at;
-                    self.queue.push(Event {
-                        at,
-                        source: Source(HOST | host as u32),
-                    });
+                    self.push(at, HOST | host as u32);
                 }
                 break;
             }
@@ -320,6 +377,10 @@ impl Fabric {
             if let Some(telemetry) = emitted.telemetry {
                 self.store.set_telemetry(frame, telemetry);
             }
+            if self.insertions.is_some() {
+                self.hosts[host].busy = true;
+                self.push(end, HOST | LINK_FREE | host as u32);
+            }
             self.launch(index, end, frame, observer);
         }
         observer.served(self.now, host as u32, &self.hosts[host].host);
@@ -340,10 +401,10 @@ impl Fabric {
     fn pass_on(&mut self, switch: usize, observer: &mut impl Observer) {
         for index in 0..self.outputs.deadlines.len() {
             let deadline = self.outputs.deadlines[index];
-            self.queue.push(Event {
-                at: deadline.at,
-                source: Source(SWITCH | (switch as u32) << TIMER_BITS | deadline.timer.0),
-            });
+            self.push(
+                deadline.at,
+                SWITCH | (switch as u32) << TIMER_BITS | deadline.timer.0,
+            );
         }
         self.outputs.deadlines.clear();
         for index in 0..self.outputs.transmits.len() {
@@ -394,6 +455,7 @@ impl Fabric {
     /// A frame begins to leave: it is on its wire, unless the link is down or takes it.
     #[inline]
     fn launch(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut impl Observer) {
+        let order = self.next_order();
         let Some(wire) = self.wires.get_mut(index as usize).filter(|wire| wire.up) else {
             // A port without a link: what leaves by it is nobody's.
             self.store.release(frame);
@@ -415,9 +477,10 @@ impl Fabric {
                 None => {}
             }
         }
-        if let Some(at) = wire.put(end, frame) {
+        if let Some(at) = wire.put(end, frame, order) {
             self.queue.push(Event {
                 at,
+                order,
                 source: Source(index),
             });
         }

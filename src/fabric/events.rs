@@ -11,7 +11,10 @@ use super::observer::{FrameView, Observer};
 use super::plan::{End, FabricPlan};
 use crate::rdma::{Completion, CompletionKind};
 
-/// Writes events to `out`.
+/// Name and version of the log's form. The number changes when a field changes its meaning or goes.
+pub const EVENTS_SCHEMA: &str = "xoff.events/1";
+
+/// Writes events to `out`. Names are kept as JSON writes them, without the quotes.
 #[derive(Debug)]
 pub struct EventLog<W> {
     out: W,
@@ -24,20 +27,26 @@ pub struct EventLog<W> {
 }
 
 impl<W: Write> EventLog<W> {
-    /// A log of a plan's events; with `frames` also of every frame that begins to leave or arrives.
-    pub fn new(plan: &FabricPlan, frames: bool, out: W) -> EventLog<W> {
+    /// A log of a plan's events; with `frames` also of every frame that begins to leave or arrives. Its first line says what
+    /// it is, of which lab and with which seed.
+    pub fn new(plan: &FabricPlan, lab: &str, seed: u64, frames: bool, out: W) -> EventLog<W> {
         let switch = |config: &xoff_dataplane::config::SwitchConfig| {
-            let ports = config.ports.iter().map(|port| port.name.clone()).collect();
-            (config.name.clone(), ports)
+            let ports = config.ports.iter().map(|port| escaped(&port.name)).collect();
+            (escaped(&config.name), ports)
         };
-        EventLog {
+        let mut log = EventLog {
             out,
             switches: plan.switches.iter().map(switch).collect(),
-            hosts: plan.hosts.iter().map(|host| host.name.clone()).collect(),
-            links: plan.links.iter().map(|link| link.name.clone()).collect(),
+            hosts: plan.hosts.iter().map(|host| escaped(&host.name)).collect(),
+            links: plan.links.iter().map(|link| escaped(&link.name)).collect(),
             frames,
             error: None,
-        }
+        };
+        let lab = escaped(lab);
+        log.line(format_args!(
+            r#"{{"schema":"{EVENTS_SCHEMA}","lab":"{lab}","seed":{seed},"frames":{frames}}}"#
+        ));
+        log
     }
 
     /// Ends the log.
@@ -104,6 +113,12 @@ impl<W: Write> EventLog<W> {
         }
         true
     }
+}
+
+/// A name as JSON writes it, without the quotes around it.
+fn escaped(name: &str) -> String {
+    let quoted = serde_json::Value::from(name).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 impl<W: Write> Observer for EventLog<W> {

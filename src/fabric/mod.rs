@@ -28,7 +28,7 @@ mod wire;
 
 pub use diagnosis::{Deadlock, diagnose};
 pub use engine::{EVENTS_AT_ONCE_MAX, Fabric, Halt};
-pub use events::EventLog;
+pub use events::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, Selector};
 pub use jobs::{Directory, FailedMessage, Jobs, Transport};
 pub use observer::{FrameView, Observer};

@@ -2,7 +2,8 @@
 //!
 //! Events are totally ordered: by time, then by their source's number, which is fixed by the plan. No order depends on when an
 //! event was put in, so a run is the same however its pieces were scheduled. Two events of one source at one time are one
-//! event twice, which its handler does not mind.
+//! event twice, which its handler does not mind. A fabric that reproduces a simulator orders the events of one time by their
+//! insertion instead: it numbers them.
 //!
 //! Nearly all events lie a frame or a link's delay ahead, so they go into a wheel: a ring of short spans of time, each with the
 //! few events that fall into it. Only what lies beyond the wheel's turn (timeouts, refreshes of pauses) waits in a heap.
@@ -28,14 +29,17 @@ pub(super) struct Source(pub(super) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub(super) at: Picos,
+    /// Its number of insertion, where that decides among events of one time; else 0.
+    pub(super) order: u32,
     pub(super) source: Source,
 }
 
 impl Event {
-    /// Time and source as one number, so that a comparison is one comparison.
+    /// All as one number, so that a comparison is one comparison.
     #[inline]
     fn key(self) -> u128 {
-        u128::from(self.at.0) << 32 | u128::from(self.source.0)
+        let ties = u64::from(self.order) << 32 | u64::from(self.source.0);
+        u128::from(self.at.0) << 64 | u128::from(ties)
     }
 
     #[inline]
@@ -224,8 +228,28 @@ mod tests {
     fn event(at: u64, source: u32) -> Event {
         Event {
             at: Picos(at),
+            order: 0,
             source: Source(source),
         }
+    }
+
+    #[test]
+    fn insertion_decides_before_the_source_where_it_is_numbered() {
+        let mut queue = EventQueue::default();
+        for (order, source) in [(2, 1), (1, 9), (3, 0)] {
+            queue.push(Event {
+                order,
+                ..event(5, source)
+            });
+        }
+        queue.push(Event {
+            order: 4,
+            ..event(4, 7)
+        });
+        let sources: Vec<u32> = std::iter::from_fn(|| queue.pop())
+            .map(|event| event.source.0)
+            .collect();
+        assert_eq!(sources, [7, 9, 1, 0]);
     }
 
     struct Draw(u64);

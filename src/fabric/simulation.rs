@@ -25,6 +25,8 @@ pub enum Outcome {
     Standstill(Option<Deadlock>),
     /// Time does not go on.
     Stuck,
+    /// It has handled as many events as it may.
+    Spent,
 }
 
 /// A fabric and its jobs.
@@ -64,12 +66,14 @@ impl Simulation {
             if stop_when_finished && self.started && self.jobs.is_finished() {
                 return Outcome::Finished;
             }
-            let next = until
-                .min(self.jobs.next_start())
-                .min(self.watched_at.saturating_add(WATCH));
+            // While nothing happens there is nothing to watch: long gaps cost nothing.
+            let watch = self.watched_at.saturating_add(WATCH);
+            let watch = watch.max(self.fabric.next_event().unwrap_or(watch));
+            let next = until.min(self.jobs.next_start()).min(watch);
             match self.fabric.run(next, observer) {
                 Halt::Completion => self.jobs.complete(&mut self.fabric, observer),
                 Halt::Stuck => return Outcome::Stuck,
+                Halt::Spent => return Outcome::Spent,
                 Halt::Idle => match self.jobs.next_start() {
                     Picos::NEVER if self.jobs.is_finished() && self.started => {
                         return Outcome::Finished;
@@ -91,6 +95,12 @@ impl Simulation {
                 }
             }
         }
+    }
+
+    /// When something happens next, in the fabric or by a job; [`Picos::NEVER`] if nothing does by itself.
+    pub fn next_activity(&self) -> Picos {
+        let event = self.fabric.next_event().unwrap_or(Picos::NEVER);
+        event.min(self.jobs.next_start())
     }
 
     /// The time asked for has come: work that is due, a look whether anything moves, or the end.

@@ -18,8 +18,8 @@ pub(super) struct Wire {
     /// Speed and framing of the sender.
     timing: LinkTiming,
     pub(super) up: bool,
-    /// Frames under way and when their last bit arrives, in order.
-    frames: VecDeque<(Picos, Handle)>,
+    /// Frames under way, in order: when the last bit arrives, and the number of that event's insertion.
+    frames: VecDeque<(Picos, Handle, u32)>,
     pub(super) faults: Faults,
     /// Frames that a link that went down, or a fault, took.
     pub(super) lost_frames: u64,
@@ -42,33 +42,33 @@ impl Wire {
     /// Puts a frame on the wire whose transmission occupies it until `end`, the gap behind the frame included. The time of the
     /// next arrival, if that is this frame.
     #[inline]
-    pub(super) fn put(&mut self, end: Picos, frame: Handle) -> Option<Picos> {
+    pub(super) fn put(&mut self, end: Picos, frame: Handle, order: u32) -> Option<Picos> {
         let last_bit = end.since(self.timing.gap()).saturating_add(self.delay);
         // A link that has become faster or shorter overtakes nothing.
         let at = self
             .frames
             .back()
-            .map_or(last_bit, |(before, _)| last_bit.max(*before));
-        self.frames.push_back((at, frame));
+            .map_or(last_bit, |(before, ..)| last_bit.max(*before));
+        self.frames.push_back((at, frame, order));
         (self.frames.len() == 1).then_some(at)
     }
 
-    /// Takes the frame that arrives at `now`; and the time of the one behind it.
+    /// Takes the frame that arrives at `now`; and the time and order of the one behind it.
     #[inline]
-    pub(super) fn take(&mut self, now: Picos) -> (Option<Handle>, Option<Picos>) {
+    pub(super) fn take(&mut self, now: Picos) -> (Option<Handle>, Option<(Picos, u32)>) {
         match self.frames.front() {
-            Some((at, _)) if *at <= now => {}
+            Some((at, ..)) if *at <= now => {}
             // The event of a frame that went with its link.
             _ => return (None, None),
         }
-        let frame = self.frames.pop_front().map(|(_, frame)| frame);
-        (frame, self.frames.front().map(|(at, _)| *at))
+        let frame = self.frames.pop_front().map(|(_, frame, _)| frame);
+        (frame, self.frames.front().map(|(at, _, order)| (*at, *order)))
     }
 
     /// Takes all frames off the wire: the link is down.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = Handle> {
         self.lost_frames += self.frames.len() as u64;
-        self.frames.drain(..).map(|(_, frame)| frame)
+        self.frames.drain(..).map(|(_, frame, _)| frame)
     }
 
     pub(super) fn on_it(&self) -> usize {

@@ -35,6 +35,7 @@ mod script;
 mod stage;
 mod status;
 mod supervisor;
+mod sweep;
 mod template;
 pub(crate) mod units;
 mod virtual_run;
@@ -51,7 +52,13 @@ pub use resolve::{load, parse};
 pub use run::{down, ls, run, up};
 pub use script::{Check, CheckArgs, CheckFormat, Checked, check};
 pub use status::StatusPipe;
-pub use virtual_run::{HostReport, VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual};
+pub use sweep::{
+    Chosen, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Setting, Shard,
+    SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
+};
+pub use virtual_run::{
+    EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual,
+};
 pub use wire::hand_over_tap;
 
 use std::ffi::OsString;

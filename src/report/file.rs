@@ -22,13 +22,21 @@ impl Report {
 /// # Errors
 /// The folder cannot be written.
 pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    write_text("--report", path, text)
+}
+
+/// The same for a file that another option names.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write_text(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
     let written = match path.symlink_metadata() {
         Ok(there) if !there.is_file() => std::fs::write(path, text),
         _ => replace(path, text),
     };
     written.map_err(|error| {
-        Failure::environment("the report cannot be written")
-            .at(format!("--report {}", path.display()))
+        Failure::environment("the result cannot be written")
+            .at(format!("{option} {}", path.display()))
             .because(error)
             .fix("choose a folder that exists and that you may write to")
     })

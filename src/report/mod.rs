@@ -5,6 +5,7 @@
 mod environment;
 mod file;
 pub mod flow;
+mod jobs;
 mod number;
 mod snapshot;
 mod switch;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use environment::{Environment, StealMeter, allowed_cpus};
-pub use file::write_file;
+pub use file::{write_file, write_text};
 pub use flow::{FlowReport, LatencyReport};
 pub use number::{grouped, nanos, percent, rate};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};

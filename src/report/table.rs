@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{Cell, CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 
+use super::jobs;
 use super::number::{grouped, nanos, percent, rate};
 use super::switch::describe_drop;
 use super::{FlowReport, PortReport, Report, SwitchReport, Verdict};
@@ -13,6 +14,9 @@ const SIMPLE: TableStyle = TableStyle::new()
     .header_lines(ContentLineStyle::none().junction(' '))
     .header_separator(LineStyle::none().fill('-').junction(' '))
     .content_lines(ContentLineStyle::none().junction(' '));
+
+/// With more ports than this, those that did nothing special are left out.
+const PORTS_SHOWN: usize = 48;
 
 /// A table in SONiC's look; the first `text_columns` columns are aligned left, the others, numbers, right.
 pub fn simple_table(header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> String {
@@ -50,24 +54,75 @@ pub fn numbers(counts: &[u64], form: impl Fn(u64) -> String) -> String {
     }
 }
 
-/// The whole result: flows, each switch's ports, drops with their reasons, the verdict.
+/// The whole result: jobs and flows, each switch's ports, drops with their reasons, the verdict.
 pub fn render(report: &Report) -> String {
     let mut text = String::new();
+    if let Some(results) = &report.jobs {
+        text.push_str(&jobs::jobs(results));
+        text.push('\n');
+    }
     if !report.flows.is_empty() {
         text.push_str(&flows(&report.flows));
         text.push('\n');
     }
-    for switch in &report.switches {
-        let _ = writeln!(text, "switch {}", switch.name);
-        text.push_str(&ports(&switch.ports));
-        text.push('\n');
+    text.push_str(&switches(report));
+    if let Some(of) = &report.virtual_time {
+        let counters = jobs::host_counters(of);
+        if !counters.is_empty() {
+            text.push_str(&counters);
+            text.push('\n');
+        }
     }
     if let Some(table) = drops_table(&report.switches) {
         text.push_str(&table);
         text.push('\n');
     }
+    if let Some(of) = &report.virtual_time {
+        text.push_str(&jobs::size_line(of));
+    }
     text.push_str(&verdict(report));
     text
+}
+
+/// Ports by switch; of a large fabric, those only that did something special.
+fn switches(report: &Report) -> String {
+    let mut text = String::new();
+    let in_virtual_time = report.virtual_time.is_some();
+    let count: usize = report.switches.iter().map(|switch| switch.ports.len()).sum();
+    let all = count <= PORTS_SHOWN;
+    let mut shown = 0;
+    for switch in &report.switches {
+        let of_interest = switch.ports.iter().filter(|port| all || is_special(port));
+        let chosen: Vec<&PortReport> = of_interest.collect();
+        shown += chosen.len();
+        if chosen.is_empty() && !switch.ports.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "switch {}", switch.name);
+        text.push_str(&ports(&chosen, in_virtual_time));
+        text.push('\n');
+    }
+    if shown < count {
+        let _ = writeln!(
+            text,
+            "{} of {} ports neither dropped, paused, were paused nor marked, and are not shown (--report FILE has all)\n",
+            grouped((count - shown) as u64),
+            grouped(count as u64)
+        );
+    }
+    text
+}
+
+/// Whether a port did more than pass frames on.
+fn is_special(port: &PortReport) -> bool {
+    let any = |counts: &[u64]| counts.iter().any(|count| *count > 0);
+    port.dropped() > 0
+        || port.ecn_marked > 0
+        || port.pause_rx > 0
+        || any(&port.pfc_rx)
+        || any(&port.pfc_tx)
+        || any(&port.xoff_transitions)
+        || any(&port.paused_ns)
 }
 
 fn flows(flows: &[FlowReport]) -> String {
@@ -103,11 +158,14 @@ fn flows(flows: &[FlowReport]) -> String {
     simple_table(&header, 2, flows.iter().map(row).collect())
 }
 
-fn ports(ports: &[PortReport]) -> String {
+fn ports(ports: &[&PortReport], in_virtual_time: bool) -> String {
+    if in_virtual_time {
+        return virtual_ports(ports);
+    }
     let header = [
         "Port", "Device", "Rx", "Tx", "Tx util", "Deficit", "PFC rx", "PFC tx", "XOFFs", "Paused", "Dropped",
     ];
-    let row = |port: &PortReport| {
+    let row = |port: &&PortReport| {
         vec![
             port.name.clone(),
             device(port),
@@ -123,6 +181,28 @@ fn ports(ports: &[PortReport]) -> String {
         ]
     };
     simple_table(&header, 2, ports.iter().map(row).collect())
+}
+
+/// No devices, and no host that could be late.
+fn virtual_ports(ports: &[&PortReport]) -> String {
+    let header = [
+        "Port", "Rx", "Tx", "Tx util", "PFC rx", "PFC tx", "XOFFs", "Paused", "Marked", "Dropped",
+    ];
+    let row = |port: &&PortReport| {
+        vec![
+            port.name.clone(),
+            grouped(port.rx_packets),
+            grouped(port.tx_packets),
+            percent(port.tx_utilisation),
+            numbers(&port.pfc_rx, grouped),
+            numbers(&port.pfc_tx, grouped),
+            numbers(&port.xoff_transitions, grouped),
+            numbers(&port.paused_ns, nanos),
+            grouped(port.ecn_marked),
+            grouped(port.dropped()),
+        ]
+    };
+    simple_table(&header, 1, ports.iter().map(row).collect())
 }
 
 /// The device and what moves its frames, or why there is none.
@@ -170,6 +250,9 @@ fn verdict(report: &Report) -> String {
                 .map(|taint| format!("at {}: {}", nanos(taint.since_ns), taint.cause))
                 .collect(),
         ),
+        Verdict::Clean if !report.failures.is_empty() && report.virtual_time.is_some() => {
+            ("verdict: failed".to_owned(), report.failures.clone())
+        }
         Verdict::Clean if !report.failures.is_empty() => (
             "verdict: clean, and lossless was NOT kept".to_owned(),
             report.failures.clone(),

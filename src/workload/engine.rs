@@ -276,6 +276,14 @@ impl Workload {
         &self.connections
     }
 
+    /// The host of each rank of a collective job, by its index; `None` if it is no collective.
+    pub fn ranks(&self, job: usize) -> Option<&[u32]> {
+        match &self.jobs.get(job)?.spec.kind {
+            JobKind::Collective(collective) => Some(&collective.ranks),
+            _ => None,
+        }
+    }
+
     /// How the messages of a job are carried, by its index.
     pub fn job_verb(&self, job: usize) -> Verb {
         self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)

@@ -17,6 +17,11 @@ pub(crate) const TESTS: &[Reporting] = &[
         loses_nothing("tap")
     }),
     (
+        "real_time_and_virtual_time_agree",
+        Needs::Netns,
+        real_time_and_virtual_time_agree,
+    ),
+    (
         "without_pfc_it_loses_and_says_where_and_why",
         Needs::Netns,
         without_pfc,
@@ -26,8 +31,13 @@ pub(crate) const TESTS: &[Reporting] = &[
 /// A disturbed run is repeated so often.
 const ATTEMPTS: usize = 5;
 
-/// A lab of `testbeds/`, two seconds long; its code and report.
+/// A lab of `testbeds/`, two seconds long, in real time; its code and report.
 fn run(lab: &str, backend: &str) -> Result<(Option<i32>, Value), Failed> {
+    run_with(lab, &["--backend", backend])
+}
+
+/// The same with these options.
+fn run_with(lab: &str, options: &[&str]) -> Result<(Option<i32>, Value), Failed> {
     let beds = Path::new(env!("CARGO_MANIFEST_DIR")).join("testbeds");
     let folder = tempfile::tempdir()?;
     let text = fs::read_to_string(beds.join(lab))?;
@@ -54,15 +64,8 @@ fn run(lab: &str, backend: &str) -> Result<(Option<i32>, Value), Failed> {
     }
     let output = xoff()
         .current_dir(folder.path())
-        .args([
-            "lab",
-            "run",
-            "lab.xoff.yml",
-            "--report",
-            "report.json",
-            "--backend",
-            backend,
-        ])
+        .args(["lab", "run", "lab.xoff.yml", "--report", "report.json"])
+        .args(options)
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let report = fs::read(folder.path().join("report.json"))
@@ -110,6 +113,61 @@ fn loses_nothing(backend: &str) -> Result<Completion, Failed> {
         "inconclusive on this machine: {ATTEMPTS} runs were tainted: {}",
         causes.join(", ")
     )))
+}
+
+/// The switch and the hosts are the same code in both; what differs is who moves the frames, and when a thread wakes up.
+fn real_time_and_virtual_time_agree() -> Result<Completion, Failed> {
+    let (code, ideal) = run_with("incast.xoff.yml", &["--virtual"])?;
+    same(code, Some(0), &format!("virtual time: {}", ideal["failures"]))?;
+    let mut causes = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let (code, real) = run("incast.xoff.yml", "auto")?;
+        if code == Some(5) {
+            causes.push(real["taints"][0]["cause"].to_string());
+            continue;
+        }
+        same(code, Some(0), &format!("real time: {}", real["failures"]))?;
+        return compare(&real, &ideal).map(|()| Completion::Completed);
+    }
+    Ok(Completion::ignored_with(format!(
+        "inconclusive on this machine: {ATTEMPTS} runs were tainted: {}",
+        causes.join(", ")
+    )))
+}
+
+/// Shares of the lossless flows within 5 %, nothing lost, transitions to XOFF of one order.
+fn compare(real: &Value, ideal: &Value) -> Result<(), Failed> {
+    let goodputs = |report: &Value| -> Vec<f64> {
+        lossless(report)
+            .filter_map(|flow| flow["goodput_bps"].as_f64())
+            .collect()
+    };
+    let shares = |goodputs: Vec<f64>| -> Vec<f64> {
+        let sum: f64 = goodputs.iter().sum();
+        goodputs.into_iter().map(|goodput| goodput / sum).collect()
+    };
+    let (real_shares, ideal_shares) = (shares(goodputs(real)), shares(goodputs(ideal)));
+    same((real_shares.len(), ideal_shares.len()), (4, 4), "lossless flows")?;
+    for (flow, (real, ideal)) in real_shares.iter().zip(&ideal_shares).enumerate() {
+        check((real / ideal - 1.0).abs() <= 0.05, || {
+            format!("flow {flow} has a share of {real:.4} in real time, {ideal:.4} in virtual time")
+        })?;
+    }
+    for (report, time) in [(real, "real"), (ideal, "virtual")] {
+        let lost: u64 = lossless(report)
+            .filter_map(|flow| flow["lost_frames"].as_u64())
+            .sum();
+        same(lost, 0, &format!("frames lost in {time} time"))?;
+    }
+    let pauses = |report: &Value| report["totals"]["pfc_tx_frames"].as_f64().unwrap_or(0.0);
+    let ratio = pauses(real) / pauses(ideal);
+    check((0.1..=10.0).contains(&ratio), || {
+        format!(
+            "{} PFC frames in real time, {} in virtual time",
+            pauses(real),
+            pauses(ideal)
+        )
+    })
 }
 
 fn without_pfc() -> Result<Completion, Failed> {

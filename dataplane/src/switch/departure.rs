@@ -28,6 +28,14 @@ impl Switch {
         let state = &mut self.ports[port.index()];
         match kind {
             TimerKind::Transmit => {
+                if state.free_at == Picos::NEVER {
+                    let until = state.occupied_until;
+                    if until > now {
+                        // Something else, such as a shaper, had asked for an earlier call.
+                        return self.timers.arm(port, TimerKind::Transmit, until, outputs);
+                    }
+                    state.free_at = until;
+                }
                 self.kick_overdue(now, port, due, store, outputs);
             }
             TimerKind::PauseExpiry => {
@@ -284,7 +292,10 @@ fn occupy(
         end,
         marked: leaving.marked,
     });
-    if state.has_work() {
+    if state.frees_by_deadline {
+        (state.free_at, state.occupied_until) = (Picos::NEVER, end);
+        timers.arm(port, TimerKind::Transmit, end, outputs);
+    } else if state.has_work() {
         timers.arm(port, TimerKind::Transmit, end, outputs);
     }
 }

@@ -262,6 +262,18 @@ impl Switch {
         state.free_at = state.free_at.max(until);
     }
 
+    /// Whether a link becomes free when the deadline of its departure comes back, instead of when that time has come. The two
+    /// differ where a frame arrives at that very time: a driver that knows which of the two events is first, such as one that
+    /// reproduces a simulator's order, says so by this.
+    pub fn set_links_free_by_deadline(&mut self, by_deadline: bool) {
+        for port in &mut self.ports {
+            port.frees_by_deadline = by_deadline;
+            if !by_deadline && port.free_at == Picos::NEVER {
+                port.free_at = port.occupied_until;
+            }
+        }
+    }
+
     /// Records received MAC control frames of a port, or stops doing so.
     pub fn record_mac_control(&mut self, port: PortId, on: bool) {
         self.control_log.set(port, on);

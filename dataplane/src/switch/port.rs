@@ -48,8 +48,12 @@ pub(crate) struct Port {
     pub(crate) marker: Marker,
     /// Queues that hold frames.
     pub(crate) backlog: u8,
-    /// When the frame in transmission has passed.
+    /// When the frame in transmission has passed. With `frees_by_deadline`: [`Picos::NEVER`] until that is told.
     pub(crate) free_at: Picos,
+    /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
+    pub(crate) frees_by_deadline: bool,
+    /// With `frees_by_deadline`: when the frame in transmission has passed.
+    pub(crate) occupied_until: Picos,
     /// Raw MAC control frames to send ahead of everything.
     pub(crate) control: VecDeque<Handle>,
     pub(crate) counters: PortCounters,
@@ -86,6 +90,8 @@ impl Port {
             marker: Marker::new(config.seed, index as u16),
             backlog: 0,
             free_at: Picos::ZERO,
+            frees_by_deadline: false,
+            occupied_until: Picos::ZERO,
             control: VecDeque::with_capacity(CONTROL_FRAMES_MAX),
             counters: PortCounters::default(),
             control_busy_ps: 0,

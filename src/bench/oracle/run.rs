@@ -43,11 +43,13 @@ pub(super) struct Outcome {
 /// A folder that makes no fabric.
 pub(super) fn run(folder: &Folder, lengths: Lengths, seed: u64) -> Result<Outcome, Failure> {
     let plan = plan::plan(folder, lengths, seed)?;
-    let fabric = Fabric::new(plan.fabric.clone(), seed).map_err(|error| {
+    let mut fabric = Fabric::new(plan.fabric.clone(), seed).map_err(|error| {
         Failure::configuration("the folder makes no fabric")
             .at(folder.name.clone())
             .because(error)
     })?;
+    // The model counts whole nanoseconds, so frames of many hosts arrive at once, and who comes first decides who pauses.
+    fabric.order_by_insertion();
     let mut run = Run {
         folder,
         plan: &plan,
@@ -206,7 +208,7 @@ impl Run<'_> {
                         next += 1;
                     }
                 }
-                Halt::Time | Halt::Idle | Halt::Stuck => break,
+                Halt::Time | Halt::Idle | Halt::Stuck | Halt::Spent => break,
             }
         }
         // What is still under way, such as the resumes that follow the last packets.

@@ -130,8 +130,9 @@ impl EventTimes {
         match *subject {
             Subject::Run => {
                 let ports = self.ports.iter().flatten().filter_map(of);
-                // A mark is made at a switch; that it arrives at hosts is another event.
-                let hosts = self.hosts.iter().filter(|_| kind != EventKind::Ce).filter_map(of);
+                // Marks and pauses of the lab are those of its switches; hosts that are marked or pause are asked by name.
+                let of_hosts = !matches!(kind, EventKind::Ce | EventKind::Xoff | EventKind::Xon);
+                let hosts = self.hosts.iter().filter(|_| of_hosts).filter_map(of);
                 best(&mut ports.chain(hosts))
             }
             Subject::Switch(switch) => best(&mut self.ports.get(switch)?.iter().filter_map(of)),

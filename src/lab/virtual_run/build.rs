@@ -7,9 +7,9 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::super::config::{SwitchSetup, switch_setup};
 use super::super::model_hosts::{host_config, next_hop_mac};
 use super::super::options::LabOptions;
-use super::super::plan::{ConfigLayer, FarEnd, IpVersion, LabPlan, TargetPlan};
+use super::super::plan::{ConfigLayer, FarEnd, HostPlan, IpVersion, LabPlan, TargetPlan};
 use crate::fabric::{
-    Directory, End, Fabric, FabricPlan, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation,
+    Directory, End, Fabric, FabricPlan, Halt, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation,
 };
 use crate::failure::Failure;
 use crate::workload::Workload;
@@ -102,12 +102,18 @@ impl VirtualLab {
         let step = self.longest_wait();
         let fabric = &mut self.simulation.fabric;
         loop {
-            fabric.run(fabric.now().saturating_add(step), observer);
+            let halt = fabric.run(fabric.now().saturating_add(step), observer);
             let lost = (0..fabric.host_count()).find_map(|h| Some((h, fabric.host(h).unresolved().next()?)));
             let Some((host, address)) = lost else { break };
-            if fabric.now() >= READY_PATIENCE {
+            // Where time stands still, patience would never end.
+            if fabric.now() >= READY_PATIENCE || matches!(halt, Halt::Stuck | Halt::Idle) {
                 let name = &self.plan.hosts[host].name;
-                return Err(Failure::configuration(format!("{name} does not find {address}: nobody answers"))
+                let has = |host: &&HostPlan| address == host.ipv4 || address == host.ipv6;
+                let whose = match self.plan.hosts.iter().find(has) {
+                    Some(found) => format!(", the address of {}", found.name),
+                    None => String::new(),
+                };
+                return Err(Failure::configuration(format!("{name} does not find {address}{whose}: nobody answers"))
                     .because("the configuration of the switches keeps them apart, or has no route")
                     .fix("look at VLAN_MEMBER, INTERFACE and STATIC_ROUTE of the switches, or write `routes: auto`"));
             }

@@ -10,8 +10,9 @@ use xoff_dataplane::Picos;
 
 use super::super::options::LabOptions;
 use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
-use super::super::resolve::load;
+use super::super::sweep::{Chosen, load_with};
 use super::build::VirtualLab;
+use super::output::{self, Format};
 use crate::fabric::{EventLog, LinkRecording, Outcome, Series};
 use crate::failure::Failure;
 use crate::report::{self, Report};
@@ -20,6 +21,9 @@ use crate::report::{self, Report};
 const LOOKS: u64 = 200;
 /// A run without a time of its own and without an end to its jobs is given up after this much model time.
 const UNTIL_MAX: Picos = Picos(u64::MAX / 4);
+
+/// A run is given up after so many events unless it is told otherwise: about an hour of one core.
+pub const EVENTS_MAX_DEFAULT: u64 = 10_000_000_000;
 
 /// What the command asks for.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +46,16 @@ pub struct VirtualRunArgs {
     pub series: Option<PathBuf>,
     /// Model time between two samples of the series.
     pub series_interval: Picos,
+    /// Fields of the lab file that have another value.
+    pub chosen: Vec<Chosen>,
+    /// What is printed.
+    pub format: Format,
+    /// Where the results of collectives go, in the form of nccl-tests.
+    pub nccl_json: Option<PathBuf>,
+    /// The run is given up after so many events.
+    pub events_max: u64,
+    /// No progress on the terminal.
+    pub quiet: bool,
 }
 
 /// The observers that a command asks for.
@@ -49,12 +63,25 @@ type Watching = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 
 /// Runs a lab in virtual time and prints its result.
 pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
-    let plan = load(&arguments.file, TimeMode::Virtual)
-        .map_err(|problems| Failure::configuration(problems.to_string()))?;
-    let report = play(plan, arguments)?;
-    print!("{}", report::render(&report));
+    let plan = load_with(&arguments.file, &arguments.chosen, TimeMode::Virtual)?;
+    let (lab, report) = play(plan, arguments)?;
+    let text = match arguments.format {
+        Format::Table => report::render(&report),
+        Format::Json => report.to_json(),
+        Format::Nccl => output::nccl_tables(&lab, &report),
+    };
+    output::print(&text)?;
     if let Some(path) = &arguments.report {
         report.write(path)?;
+    }
+    if let Some(path) = &arguments.nccl_json {
+        output::write_nccl_json(path, &lab, &report)?;
+    }
+    // The tables of others have no place for what went wrong here.
+    if arguments.format == Format::Nccl {
+        for failure in &report.failures {
+            eprintln!("failed: {failure}");
+        }
     }
     Ok(report.exit().into())
 }
@@ -63,7 +90,7 @@ pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
 ///
 /// # Errors
 /// What cannot be set up, a file that cannot be written, a run that cannot come to its end.
-pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Report, Failure> {
+pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<(VirtualLab, Report), Failure> {
     let options = LabOptions {
         seed: arguments.seed,
         ..LabOptions::default()
@@ -71,6 +98,9 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Repo
     // `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
+    if arguments.format == Format::Nccl || arguments.nccl_json.is_some() {
+        output::check_collective(&lab)?;
+    }
     let mut watching = watch(&lab, arguments)?;
     let mut series = match &arguments.series {
         Some(folder) => Some(
@@ -81,6 +111,8 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Repo
         None => None,
     };
     lab.start(&mut watching)?;
+    let fabric = &mut lab.simulation.fabric;
+    fabric.set_events_max(fabric.events().saturating_add(arguments.events_max));
     let outcome = advance(&mut lab, arguments, &mut watching, &mut series)?;
     let (events, recordings) = watching;
     let unwritten = |error: std::io::Error, path: &Path| {
@@ -98,8 +130,10 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Repo
         series.finish().map_err(|error| unwritten(error, folder))?;
     }
     let mut report = lab.report();
-    report.failures.extend(complaint(&lab, &outcome));
-    Ok(report)
+    report
+        .failures
+        .extend(complaint(&lab, &outcome, arguments.events_max));
+    Ok((lab, report))
 }
 
 fn watch(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<Watching, Failure> {
@@ -112,6 +146,8 @@ fn watch(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<Watching, Failu
             })?;
             Some(EventLog::new(
                 &lab.fabric_plan,
+                &lab.plan.name,
+                lab.options.seed,
                 arguments.events_frames,
                 BufWriter::new(file),
             ))
@@ -156,7 +192,7 @@ fn advance(
         .until
         .unwrap_or(if has_jobs { UNTIL_MAX } else { drained });
     let bar = ProgressBar::new(end.min(drained.max(sending)).as_nanos().max(1));
-    if !std::io::stderr().is_terminal() {
+    if arguments.quiet || !std::io::stderr().is_terminal() {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
     bar.set_style(
@@ -167,7 +203,9 @@ fn advance(
     let mut stopped = workload.duration_ns == 0;
     let outcome = loop {
         let now = lab.elapsed();
-        let mut next = now.saturating_add(look).min(end);
+        // A long time in which nothing happens is one step.
+        let active = lab.simulation.next_activity().since(lab.began);
+        let mut next = now.saturating_add(look).max(active).min(end);
         if !stopped {
             next = next.min(sending);
         }
@@ -202,7 +240,7 @@ fn advance(
 }
 
 /// What keeps a run from being what it should have been.
-fn complaint(lab: &VirtualLab, outcome: &Outcome) -> Vec<String> {
+fn complaint(lab: &VirtualLab, outcome: &Outcome, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
     let mut complaints: Vec<String> = jobs
         .failed()
@@ -240,6 +278,12 @@ fn complaint(lab: &VirtualLab, outcome: &Outcome) -> Vec<String> {
             report::grouped(crate::fabric::EVENTS_AT_ONCE_MAX),
             report::nanos(lab.elapsed().as_nanos())
         )),
+        Outcome::Spent => complaints.push(format!(
+            "given up after {} events, at {} of model time{}; --events-max N allows more",
+            report::grouped(events_max),
+            report::nanos(lab.elapsed().as_nanos()),
+            unfinished()
+        )),
     }
     complaints
 }
@@ -250,6 +294,7 @@ impl VirtualRunArgs {
         VirtualRunArgs {
             file,
             series_interval: Picos::from_micros(10),
+            events_max: EVENTS_MAX_DEFAULT,
             ..VirtualRunArgs::default()
         }
     }

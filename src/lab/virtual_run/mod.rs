@@ -5,8 +5,12 @@
 
 mod build;
 mod command;
+mod output;
 mod report;
 
 pub use build::VirtualLab;
-pub use command::{VirtualRunArgs, run};
+pub(super) use command::play;
+pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
+pub use output::Format;
+pub(super) use output::print;
 pub use report::{HostReport, VirtualReport};

@@ -1,0 +1,34 @@
+#!/bin/bash
+# A sweep as a Slurm job array: each task runs a part, and a task after all of them merges.
+#
+#   mkdir -p sweep && sbatch testbeds/sweeps/slurm.sh
+#
+#SBATCH --job-name=xoff-sweep
+#SBATCH --array=1-16
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=4G
+#SBATCH --time=02:00:00
+#SBATCH --output=sweep/part-%a.log
+set -eu
+
+# What is swept. The folder must be one that all nodes see.
+LAB=${LAB:-testbeds/sweeps/incast.xoff.yml}
+SWEEP=${SWEEP:---seeds 1..=32 --set transports.default.congestion=none,dcqcn,timely,swift}
+OUT=${OUT:-sweep}
+
+mkdir -p "$OUT"
+# The array may be submitted as 0-15 too.
+part=$((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN + 1))
+
+# The first task queues the merge, for when all tasks have ended well.
+if [ "$part" -eq 1 ]; then
+    sbatch --dependency="afterok:$SLURM_ARRAY_JOB_ID" --job-name=xoff-merge --output="$OUT/merge.log" \
+        --wrap "xoff lab merge $OUT/part-*.json --report $OUT/sweep.json --csv $OUT/sweep.csv"
+fi
+
+# Exit code 1 is a result: a run of the part did not keep what its lab promises. The report is written.
+status=0
+# shellcheck disable=SC2086 # options are words
+xoff lab run "$LAB" --virtual $SWEEP --jobs "$SLURM_CPUS_PER_TASK" \
+    --shard "$part/$SLURM_ARRAY_TASK_COUNT" --report "$OUT/part-$part.json" || status=$?
+[ "$status" -le 1 ]

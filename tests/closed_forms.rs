@@ -1,0 +1,179 @@
+//! Virtual time against arithmetic: shares of a link, and the time that an empty path takes.
+
+use std::path::Path;
+
+use serde_json::Value;
+use xoff::fabric::{End, FrameView, Observer};
+use xoff::lab::plan::TimeMode;
+use xoff::lab::{LabOptions, VirtualLab, parse};
+use xoff_dataplane::Picos;
+
+fn lab(text: &str) -> VirtualLab {
+    let plan = parse(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// Runs the flows of a lab for a time, and returns the goodput of each in its order.
+fn goodputs(text: &str, time: Picos) -> Vec<f64> {
+    let mut lab = lab(text);
+    lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
+    lab.run(time, false, &mut ());
+    let report: Value = serde_json::from_str(&lab.report().to_json()).expect("a report is JSON");
+    let flows = report["flows"].as_array().expect("flows");
+    flows
+        .iter()
+        .map(|flow| flow["goodput_bps"].as_f64().expect("goodput"))
+        .collect()
+}
+
+fn assert_shares(found: &[f64], expected: &[f64], tolerance: f64) {
+    let (sum, total): (f64, f64) = (found.iter().sum(), expected.iter().sum());
+    for (flow, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let (found, expected) = (found / sum, expected / total);
+        assert!(
+            (found / expected - 1.0).abs() <= tolerance,
+            "flow {flow} has a share of {found:.5}, expected is {expected:.5}"
+        );
+    }
+}
+
+/// DWRR divides a link by weights, whatever is offered above that.
+#[test]
+fn dwrr_shares_are_weights() {
+    for weights in [[1, 1, 1], [1, 2, 5], [10, 30, 60]] {
+        let schedulers: Vec<String> = (0..3)
+            .map(|n| format!("w{n}: {{type: DWRR, weight: {}}}", weights[n]))
+            .collect();
+        let queues: Vec<String> = (0..3)
+            .map(|n| format!("\"Ethernet12|{n}\": {{scheduler: w{n}}}"))
+            .collect();
+        let maps: Vec<String> = (0..64).map(|dscp| format!("\"{dscp}\": {}", dscp / 8)).collect();
+        let ports: Vec<String> = (0..4)
+            .map(|n| format!("Ethernet{}: {{dscp_to_tc_map: classes}}", 4 * n))
+            .collect();
+        let text = format!(
+            "
+name: dwrr
+topology:
+  nodes:
+    sw1: {{kind: switch, config: [{{preset: roce-lossless}}, {{SCHEDULER: {{{}}}, QUEUE: {{{}}}, DSCP_TO_TC_MAP: {{classes: {{{}}}}}, PORT_QOS_MAP: {{{}}}}}]}}
+    h1: {{kind: model}}
+    h2: {{kind: model}}
+    h3: {{kind: model}}
+    h4: {{kind: model}}
+  links:
+    - {{endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"], speed: 100g, delay: 1us}}
+    - {{endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], speed: 100g, delay: 1us}}
+    - {{endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"], speed: 100g, delay: 1us}}
+    - {{endpoints: [\"h4:eth0\", \"sw1:Ethernet12\"], speed: 100g, delay: 1us}}
+workload:
+  duration: 10ms
+  flows:
+    - {{name: a, from: h1, to: h4, dscp: 0}}
+    - {{name: b, from: h2, to: h4, dscp: 8}}
+    - {{name: c, from: h3, to: h4, dscp: 16}}
+",
+            schedulers.join(", "),
+            queues.join(", "),
+            maps.join(", "),
+            ports.join(", ")
+        );
+        let shares = goodputs(&text, Picos::from_millis(4));
+        assert_shares(&shares, &weights.map(f64::from), 0.005);
+    }
+}
+
+/// Lossless senders into one link get max-min fair shares: who asks for less than a share gets it, the others divide what is
+/// left.
+#[test]
+fn incast_shares_are_max_min() {
+    let incast = |rates: [&str; 4]| {
+        let flows: Vec<String> = (1..=4)
+            .zip(rates)
+            .map(|(n, rate)| {
+                format!("    - {{name: f{n}, from: h{n}, to: h5, rate: {rate}, dscp: 26, lossless: true}}\n")
+            })
+            .collect();
+        format!(
+            "
+name: incast
+topology:
+  fabric:
+    star: {{hosts: 5, speed: 100g, delay: 1us, config: {{preset: roce-lossless}}}}
+workload:
+  duration: 20ms
+  flows:
+{}",
+            flows.concat()
+        )
+    };
+    let shares = goodputs(&incast(["100%", "100%", "100%", "100%"]), Picos::from_millis(10));
+    assert_shares(&shares, &[1.0, 1.0, 1.0, 1.0], 0.01);
+    // A tenth and a fifth of the link, and 35 % for each of the two who want all of it.
+    let shares = goodputs(&incast(["10%", "20%", "100%", "100%"]), Picos::from_millis(10));
+    assert_shares(&shares, &[10.0, 20.0, 35.0, 35.0], 0.02);
+}
+
+/// When the only data frame leaves its sender, and when it arrives.
+#[derive(Default)]
+struct Journey {
+    left: Option<Picos>,
+    arrived: Option<Picos>,
+    len: u64,
+}
+
+impl Observer for Journey {
+    fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
+        if matches!(from, End::Host(_)) && frame.frame_len > 200 {
+            self.left = Some(at);
+            self.len = u64::from(frame.frame_len);
+        }
+    }
+    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+        if matches!(to, End::Host(_)) && frame.frame_len > 200 {
+            self.arrived = Some(at);
+        }
+    }
+}
+
+/// Store and forward over an empty path, to the picosecond: on each link preamble, frame and FCS at its speed, and its delay.
+#[test]
+fn an_empty_path_takes_the_sum_of_its_links() {
+    // Octets last 80, 20, 80 ps and so on: host to leaf, leaf to spine, spine to leaf, leaf to host.
+    for (speed, uplink, octet_ps, uplink_octet_ps) in [
+        ("100g", "400g", 80, 20),
+        ("25g", "100g", 320, 80),
+        ("400g", "800g", 20, 10),
+        ("1g", "10g", 8_000, 800),
+    ] {
+        let text = format!(
+            "
+name: path
+topology:
+  fabric:
+    leaf-spine: {{leaves: 2, spines: 1, hosts: 1, speed: {speed}, uplink_speed: {uplink}, delay: 1us, config: {{preset: roce-lossless}}}}
+workload:
+  jobs:
+    - {{name: one, kind: flows, flows: [{{from: h1, to: h2, bytes: 1024}}]}}
+"
+        );
+        let mut lab = lab(&text);
+        let mut journey = Journey::default();
+        lab.start(&mut journey)
+            .unwrap_or_else(|failure| panic!("{failure}"));
+        lab.run(Picos::from_millis(10), true, &mut journey);
+        let (left, arrived) = (
+            journey.left.expect("it left"),
+            journey.arrived.expect("it arrived"),
+        );
+        let octets = 8 + journey.len + 4;
+        let expected = octets * 2 * (octet_ps + uplink_octet_ps) + 4 * 1_000_000;
+        assert_eq!(
+            arrived.since(left),
+            Picos(expected),
+            "{speed} and {uplink}, {} octets",
+            journey.len
+        );
+    }
+}

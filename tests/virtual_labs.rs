@@ -1,0 +1,481 @@
+//! Labs in virtual time through the program: what is printed and written, the same bytes for the same seed, sweeps, and labs
+//! that cannot come to an end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Four senders into one receiver behind another leaf, open loop: PFC travels back through the spines.
+const FLOWS: &str = "
+name: flows
+topology:
+  fabric:
+    leaf-spine: {leaves: 2, spines: 2, hosts: 4, speed: 100g, delay: 1us, config: {preset: roce-lossless}}
+workload:
+  duration: 30us
+  drain: 1ms
+  flows:
+    - {name: incast, from: [h1, h2, h3, h4], to: h8, lossless: true}
+    - {name: lossy, from: [h5, h6], to: h8, rate: 60%}
+";
+
+const COLLECTIVE: &str = "
+name: collective
+topology:
+  fabric:
+    leaf-spine: {leaves: 2, spines: 2, hosts: 2, speed: 100g, delay: 1us, config: {preset: roce-lossless}}
+transports:
+  default: {mtu: 1024, congestion: none}
+workload:
+  jobs:
+    - {name: reduce, kind: ring-allreduce, hosts: all, bytes: [64K, 256K], iterations: 2}
+";
+
+/// Random arrivals whose marks slow them down.
+const RANDOM: &str = "
+name: random
+topology:
+  fabric:
+    star: {hosts: 4, speed: 25g, delay: 1us, config: {preset: roce-lossless}}
+transports:
+  default: {mtu: 1024, congestion: dcqcn}
+workload:
+  jobs:
+    - {name: arrivals, kind: poisson, from: [h1, h2, h3], to: h4, sizes: 64K, load: 60%, flows_max: 60}
+";
+
+/// A route that leads back, and more traffic than its hop limit takes out of the loop.
+const LOOP: &str = "
+name: loop
+topology:
+  nodes:
+    sw1: {kind: switch, config: {preset: roce-lossless}}
+    sw2: {kind: switch, config: {preset: roce-lossless}}
+    h1: {kind: model}
+    h2: {kind: model}
+  links:
+    - {endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"], speed: 100g}
+    - {endpoints: [\"h2:eth0\", \"sw2:Ethernet0\"], speed: 100g}
+    - {endpoints: [\"sw1:Ethernet4\", \"sw2:Ethernet4\"], speed: 100g, delay: 1us}
+  routes:
+    - {switch: sw2, to: h2, via: sw1}
+workload:
+  duration: 2ms
+  drain: 100ms
+  flows:
+    - {name: circle, from: h1, to: h2, dscp: 26}
+";
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("a file in a temporary folder");
+    path
+}
+
+fn xoff(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xoff"))
+        .current_dir(folder)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("xoff can be started")
+}
+
+/// Runs `xoff lab run lab.yml --virtual ...` and checks how it ends.
+fn lab(folder: &Path, text: &str, arguments: &[&str], exit: i32) -> (String, String) {
+    write(folder, "lab.yml", text);
+    let mut all = vec!["lab", "run", "lab.yml", "--virtual"];
+    all.extend(arguments);
+    checked(&xoff(folder, &all), &all, exit)
+}
+
+fn checked(output: &Output, arguments: &[&str], exit: i32) -> (String, String) {
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    assert_eq!(output.status.code(), Some(exit), "{arguments:?}\n{out}\n{err}");
+    (out, err)
+}
+
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
+}
+
+fn json(path: impl AsRef<Path>) -> serde_json::Value {
+    serde_json::from_str(&read(path)).expect("JSON")
+}
+
+/// The hashes of `tests/virtual_labs.hashes`, by name.
+fn kept_hash(name: &str) -> &'static str {
+    include_str!("virtual_labs.hashes")
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .find_map(|(kept, hash)| (kept == name).then_some(hash))
+        .unwrap_or("missing")
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_everywhere() {
+    let mut wrong = Vec::new();
+    for (name, text) in [("flows", FLOWS), ("collective", COLLECTIVE), ("random", RANDOM)] {
+        let folder = folder();
+        for file in ["one.jsonl", "two.jsonl"] {
+            lab(
+                folder.path(),
+                text,
+                &["--seed", "7", "--events", file, "--events-frames"],
+                0,
+            );
+        }
+        let (one, two) = (
+            read(folder.path().join("one.jsonl")),
+            read(folder.path().join("two.jsonl")),
+        );
+        assert!(one == two, "{name}: two runs differ");
+        let first: serde_json::Value =
+            serde_json::from_str(one.lines().next().unwrap_or_default()).expect("JSON");
+        assert_eq!(
+            first,
+            serde_json::json!({"schema": "xoff.events/1", "lab": name, "seed": 7, "frames": true})
+        );
+        for line in one.lines().skip(1) {
+            let event: serde_json::Value = serde_json::from_str(line).expect("a JSON object a line");
+            assert!(event["ps"].is_u64() && event["event"].is_string(), "{line}");
+        }
+        let hash = format!("{:08x} {}", crc32fast::hash(one.as_bytes()), one.lines().count());
+        if hash != kept_hash(name) {
+            wrong.push(format!("{name} {hash}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "event logs changed; if the model was meant to change, these are lines of tests/virtual_labs.hashes:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn another_seed_gives_other_random_arrivals() {
+    let folder = folder();
+    let jct = |seed: &str| {
+        lab(folder.path(), RANDOM, &["--seed", seed, "--report", "r.json"], 0);
+        json(folder.path().join("r.json"))["jobs"]["jobs"][0]["jct_ns"].clone()
+    };
+    assert_ne!(jct("1"), jct("2"));
+}
+
+#[test]
+fn jobs_and_large_fabrics_are_shown_in_short() {
+    let folder = folder();
+    let (out, _) = lab(folder.path(), COLLECTIVE, &[], 0);
+    has(
+        &out,
+        &[
+            "Job",
+            "reduce",
+            "RingAllReduce",
+            "Busbw GB/s",
+            "of model time",
+            "verdict: clean",
+        ],
+    );
+    assert!(
+        !out.contains("ICRC errors"),
+        "a table of flows without flows:\n{out}"
+    );
+    let large = COLLECTIVE.replace("leaves: 2, spines: 2, hosts: 2", "leaves: 8, spines: 8, hosts: 8");
+    let (out, _) = lab(folder.path(), &large.replace("[64K, 256K]", "64K"), &[], 0);
+    has(
+        &out,
+        &["of 192 ports neither dropped, paused, were paused nor marked"],
+    );
+}
+
+#[test]
+fn collectives_in_the_form_of_nccl_tests() {
+    let folder = folder();
+    let (out, _) = lab(
+        folder.path(),
+        COLLECTIVE,
+        &["--format", "nccl", "--nccl-json", "n.json"],
+        0,
+    );
+    has(
+        &out,
+        &[
+            "# Collective test starting: all_reduce_perf",
+            "on         h1",
+            "Avg bus bandwidth",
+        ],
+    );
+    let nccl = json(folder.path().join("n.json"));
+    assert_eq!(nccl["results"].as_array().map(Vec::len), Some(2));
+    assert_eq!(nccl["results"][1]["size"], 262_144);
+    assert_eq!(nccl["config"]["devices"][3]["hostname"], "h4");
+    let (out, _) = lab(folder.path(), COLLECTIVE, &["--format", "json"], 0);
+    let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["jobs"]["jobs"][0]["finished"], true);
+    for option in [["--format", "nccl"], ["--nccl-json", "x.json"]] {
+        let (_, err) = lab(folder.path(), RANDOM, &option, 2);
+        has(
+            &err,
+            &["error: the lab has no collective job", "where: random", "fix:"],
+        );
+    }
+    assert!(!folder.path().join("x.json").exists());
+}
+
+#[test]
+fn a_value_of_the_lab_file_can_be_replaced() {
+    let folder = folder();
+    lab(
+        folder.path(),
+        COLLECTIVE,
+        &["--set", "workload.jobs.reduce.bytes.1=1M", "--report", "r.json"],
+        0,
+    );
+    let report = json(folder.path().join("r.json"));
+    assert_eq!(
+        report["jobs"]["jobs"][0]["collective"]["sizes"][1]["bytes"],
+        1 << 20
+    );
+    let (_, err) = lab(
+        folder.path(),
+        COLLECTIVE,
+        &["--set", "transports.default.congestoin=none"],
+        2,
+    );
+    has(
+        &err,
+        &[
+            "nothing at \"transports.default.congestoin\"",
+            "where: --set transports.default.congestoin, lab.yml:7",
+            "fix: the nearest value that is there is transports.default.congestion",
+        ],
+    );
+    let (_, err) = lab(
+        folder.path(),
+        COLLECTIVE,
+        &["--set", "transports.default.congestion=fast"],
+        4,
+    );
+    has(
+        &err,
+        &[
+            "lab.yml:7:",
+            "fast",
+            "where: --set transports.default.congestion=fast",
+        ],
+    );
+}
+
+#[test]
+fn a_sweep_in_parts_is_the_sweep_in_one() {
+    let folder = folder();
+    let sweep = [
+        "--seeds",
+        "1..=3,9",
+        "--set",
+        "transports.default.congestion=dcqcn,none",
+    ];
+    let run = |more: &[&str]| {
+        let all: Vec<&str> = sweep.iter().chain(more).copied().collect();
+        lab(folder.path(), RANDOM, &all, 0).0
+    };
+    let table = run(&["--jobs", "1", "--report", "whole.json", "--csv", "whole.csv"]);
+    has(
+        &table,
+        &[
+            "lab random: 8 runs",
+            "transports.default.congestion",
+            "dcqcn",
+            "none",
+            "p99 slowdown",
+        ],
+    );
+    assert_eq!(run(&["--jobs", "3", "--report", "again.json"]), table);
+    for part in ["1/3", "2/3", "3/3"] {
+        let report = format!("part{}.json", &part[..1]);
+        let text = run(&["--shard", part, "--report", &report]);
+        has(&text, &[&format!("part {} of 3 (8 in all)", &part[..1])]);
+    }
+    let merge = |parts: &[&str], exit| {
+        let mut all = vec!["lab", "merge", "--report", "merged.json", "--csv", "merged.csv"];
+        all.extend(parts);
+        checked(&xoff(folder.path(), &all), &all, exit)
+    };
+    assert_eq!(merge(&["part3.json", "part1.json", "part2.json"], 0).0, table);
+    let file = |name: &str| read(folder.path().join(name));
+    for (name, like) in [
+        ("again.json", "whole.json"),
+        ("merged.json", "whole.json"),
+        ("merged.csv", "whole.csv"),
+    ] {
+        assert!(file(name) == file(like), "{name} and {like} differ");
+    }
+    assert_eq!(file("whole.csv").lines().count(), 3);
+    has(
+        &merge(&["part1.json", "part3.json"], 2).1,
+        &["parts are missing: 2/3"],
+    );
+    has(&merge(&["part1.json", "part1.json"], 4).1, &["two of the files"]);
+    has(
+        &merge(&["lab.yml"], 4).1,
+        &["no part of a sweep", "where: lab.yml"],
+    );
+}
+
+#[test]
+fn options_that_make_no_sweep_are_refused() {
+    let folder = folder();
+    for (arguments, words) in [
+        (&["--seeds", "5..=1"][..], &["the range 5..=1 is empty"][..]),
+        (&["--seeds", "3..3"], &["the range 3..3 is empty"]),
+        (&["--seeds", "1,1"], &["twice"]),
+        (&["--seeds", "1..=2", "--events", "e"], &["cannot be used with"]),
+        (
+            &["--set", "name=a,b", "--events", "e"],
+            &["this is a sweep", "--events"],
+        ),
+        (
+            &["--seeds", "1,2", "--format", "nccl"],
+            &["this is a sweep", "--format nccl"],
+        ),
+        (&["--seeds", "1,2", "--shard", "1/2"], &["--report"]),
+        (
+            &["--seeds", "1,2", "--shard", "3/2", "--report", "r"],
+            &["'3/2' is no part"],
+        ),
+        (&["--set", "name"], &["no '='"]),
+        (
+            &["--set", "name=a", "--set", "name=b", "--seeds", "1,2"],
+            &["\"name\" is set twice"],
+        ),
+    ] {
+        let (_, err) = lab(folder.path(), RANDOM, arguments, 2);
+        has(&err, words);
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_sweep() {
+    let folder = folder();
+    write(folder.path(), "lab.yml", RANDOM);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_xoff"))
+        .current_dir(folder.path())
+        .args([
+            "lab",
+            "run",
+            "lab.yml",
+            "--virtual",
+            "--seeds",
+            "1..=100000",
+            "--report",
+            "r.json",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("xoff can be started");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let catches = |pid: u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & 0b10 != 0)
+    };
+    while !catches(child.id()) {
+        assert!(Instant::now() < deadline, "it never watches for interrupts");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("a signal can be sent");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    assert!(!folder.path().join("r.json").exists());
+}
+
+#[test]
+fn a_routing_loop_is_told_as_a_deadlock() {
+    let folder = folder();
+    let (out, _) = lab(folder.path(), LOOP, &["--report", "r.json"], 1);
+    has(
+        &out,
+        &[
+            "verdict: failed",
+            "deadlock: these 2 ports pause each other in a circle",
+            "sw1:Ethernet4",
+        ],
+    );
+    let report = json(folder.path().join("r.json"));
+    assert_eq!(report["failures"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn hosts_without_a_way_to_each_other_are_told() {
+    let folder = folder();
+    let text = LOOP
+        .replace(
+            "    - {endpoints: [\"sw1:Ethernet4\", \"sw2:Ethernet4\"], speed: 100g, delay: 1us}\n",
+            "",
+        )
+        .replace("  routes:\n    - {switch: sw2, to: h2, via: sw1}\n", "");
+    let jobs = text.split("workload:").next().unwrap_or_default().to_owned()
+        + "workload:\n  jobs:\n    - {name: f, kind: flows, flows: [{from: h1, to: h2, bytes: 1K}]}\n";
+    has(&lab(folder.path(), &jobs, &[], 4).1, &["h1", "h2"]);
+    has(&lab(folder.path(), &text, &[], 4).1, &["h1", "h2"]);
+}
+
+#[test]
+fn a_run_ends_where_it_is_told_to() {
+    let folder = folder();
+    let (out, _) = lab(folder.path(), COLLECTIVE, &["--events-max", "2000"], 1);
+    has(
+        &out,
+        &[
+            "verdict: failed",
+            "given up after 2,000 events",
+            "not done: job `reduce`",
+            "--events-max N",
+        ],
+    );
+    let (out, _) = lab(folder.path(), COLLECTIVE, &["--until", "3us"], 1);
+    has(&out, &["the time is over; not done: job `reduce`"]);
+    let (_, err) = lab(folder.path(), COLLECTIVE, &["--events-max", "0"], 2);
+    has(&err, &["--events-max"]);
+}
+
+#[test]
+fn times_beyond_sixty_four_bits_are_refused() {
+    let folder = folder();
+    for time in ["99999999s", "1e30s", "18446744073709551615ns", "-1s"] {
+        let until = format!("--until={time}");
+        has(&lab(folder.path(), FLOWS, &[&until], 2).1, &["--until"]);
+    }
+    let long = FLOWS.replace("duration: 30us", "duration: 99999999s");
+    has(&lab(folder.path(), &long, &[], 4).1, &["lab.yml:7:", "99999999s"]);
+    let late = FLOWS.replace("lossless: true}", "lossless: true, start: 99999999s}");
+    has(
+        &lab(folder.path(), &late, &[], 4).1,
+        &["lab.yml:10:", "99999999s"],
+    );
+    // The largest that may be written: it ends with the events, not with the time.
+    let end = COLLECTIVE.replace("iterations: 2}", "iterations: 2, compute_gap: 17000000s}");
+    let (out, _) = lab(folder.path(), &end, &[], 1);
+    has(&out, &["verdict: failed"]);
+}
