@@ -115,7 +115,8 @@ impl Script {
         Ok((checked, self.lab.report()))
     }
 
-    fn step(&mut self, step: &StepPlan) -> Result<Result<(), Stuck>, Failure> {
+    /// One step, waiting included.
+    pub(super) fn step(&mut self, step: &StepPlan) -> Result<Result<(), Stuck>, Failure> {
         if let Some(at_ns) = step.at_ns
             && let Err(stuck) = self.reach(step, Picos::from_nanos(at_ns))
         {
