@@ -12,8 +12,8 @@ use super::{
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
 use crate::lab::{
-    self, CheckArgs, Chosen, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs, RunningLab, Setting,
-    SweepArgs, VirtualRunArgs,
+    self, CheckArgs, Chosen, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs, RunningLab,
+    Setting, SweepArgs, VirtualRunArgs,
 };
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
@@ -144,6 +144,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         files: arguments.files,
         virtual_time: arguments.virtual_time,
         seed: arguments.seed,
+        events_max: arguments.events_max,
         format: arguments.format.into(),
         report: arguments.report,
     })

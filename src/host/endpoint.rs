@@ -256,7 +256,7 @@ impl Host {
         }
         let Inbound { prefix, parsed, .. } = *inbound;
         if inbound.damaged {
-            self.receiver.totals.unattributed_icrc_errors += 1;
+            self.receiver.receive_damaged(prefix);
         } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
             // The transport has it.
         } else if let Ok(view) = RoceView::new_checked(prefix) {
