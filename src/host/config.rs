@@ -50,6 +50,10 @@ pub struct HostConfig {
     pub announce_interval: Picos,
     /// Frames of queue pairs have a simulator's lengths instead of their own, to be held against it; in virtual time only.
     pub fixed_lengths: Option<FixedLengths>,
+    /// Queue pairs that may send take turns in the order of their creation ([`Endpoint::take_turns`]), as in the ns-3 models.
+    ///
+    /// [`Endpoint::take_turns`]: crate::rdma::Endpoint::take_turns
+    pub take_turns: bool,
 }
 
 /// Lengths of a simulator's frames, as a socket would see them.
@@ -78,6 +82,7 @@ impl HostConfig {
             dilate: 1,
             announce_interval: Picos::from_millis(10_000),
             fixed_lengths: None,
+            take_turns: false,
         }
     }
 }

@@ -106,7 +106,7 @@ impl Host {
             neighbours.resolve(config.next_hop(flow.dst_ip));
         }
         Ok(Host {
-            queue_pairs: QueuePairs::new(config.fixed_lengths),
+            queue_pairs: QueuePairs::new(config),
             queue_pair_sent: false,
             config: config.clone(),
             nic: Nic::new(&config.nic),

@@ -31,7 +31,7 @@ mod work;
 pub use config::{MTU_MAX, MTU_MIN, QpConfig, QpIndex, RETRY_MAX, ReceiveQueue, Recovery, Transport};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
-pub use pacing::{Pacing, ns3_nanos};
+pub use pacing::Pacing;
 pub use packet::{Header, Packet};
 pub use telemetry::{HOPS_MAX, HopTelemetry, Telemetry};
 pub use work::{

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::parameters::{self, Parameters};
 use super::text::{ReadError, Text, quoted};
 use super::topology::{self, Topology};
-use crate::rdma::ns3_nanos;
+use xoff_dataplane::ns3_nanos;
 
 /// Most flows of one folder: each has addresses of its own.
 const FLOWS_MAX: usize = 1 << 18;

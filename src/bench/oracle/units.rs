@@ -1,6 +1,6 @@
 //! Times and rates as ns-3 writes and understands them.
 
-use crate::rdma::ns3_nanos;
+use xoff_dataplane::ns3_nanos;
 
 /// A duration such as `0.001ms`, in nanoseconds.
 pub(super) fn duration_ns(text: &str) -> Option<u64> {
