@@ -32,8 +32,6 @@ pub(crate) struct QueuedFrame {
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
     pub(crate) ecn_capable: bool,
-    /// Decided on arrival (mark point enqueue): leaves as CE.
-    pub(crate) mark: bool,
 }
 
 /// A charge that several copies share.
@@ -85,7 +83,6 @@ impl FrameTable {
             l3_offset: 0,
             payload: Payload::Other,
             ecn_capable: false,
-            mark: false,
         };
         let frames_max = frames_max.min(NO_FRAME as usize - 1);
         let mut next: Vec<u32> = (1..=frames_max as u32).collect();
