@@ -222,7 +222,14 @@ Examples:
   xoff lab run testbeds/incast.xoff.yml
   xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
   xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
-    Run(LabRun),
+    Run(Box<LabRun>),
+    /// Merge the parts of a sweep that `lab run --shard` has written, and print their table
+    #[command(after_help = "\
+Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 a part is missing, 4 a file is no part.
+
+Example:
+  xoff lab merge part-*.json --report sweep.json --csv sweep.csv")]
+    Merge(LabMerge),
     /// Run the scripts of labs, which say what must come out
     #[command(after_help = "\
 A result for each condition of the script, as TAP; nothing is asked of this machine but time.
@@ -233,13 +240,6 @@ Examples:
   xoff lab check testbeds/checks/*.xoff.yml --virtual
   xoff lab check my.xoff.yml --virtual --format junit > my.xml")]
     Check(LabCheck),
-    /// Merge the parts of a sweep that `lab run --shard` has written, and print their table
-    #[command(after_help = "\
-Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 a part is missing, 4 a file is no part.
-
-Example:
-  xoff lab merge part-*.json --report sweep.json --csv sweep.csv")]
-    Merge(LabMerge),
     /// Bring a lab up and leave it running
     Up(LabUp),
     /// Take a running lab down

@@ -19,6 +19,7 @@ use crate::lab::{
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
         LabCommand::Run(arguments) => {
+            let arguments = *arguments;
             if let Some(path) = &arguments.report {
                 output::check_report_path(path)?;
             }
@@ -37,7 +38,6 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                 pcap,
             }))
         }
-        LabCommand::Check(arguments) => check(arguments),
         LabCommand::Merge(arguments) => {
             for path in arguments.report.iter().chain(&arguments.csv) {
                 output::check_report_path(path)?;
@@ -53,6 +53,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                 },
             })
         }
+        LabCommand::Check(arguments) => check(arguments),
         LabCommand::Up(arguments) => {
             let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = options(&arguments.running, arguments.seed, arguments.backend);
@@ -80,25 +81,6 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             Ok(Exit::Ok.into())
         }
     }
-}
-
-fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
-    if let Some(path) = &arguments.report {
-        if arguments.files.len() > 1 {
-            return Err(Failure::usage("--report is of one lab, and there are several")
-                .at(format!("--report {}", path.display()))
-                .fix("check them one by one, or leave --report out"));
-        }
-        output::check_report_path(path)?;
-    }
-    lab::check(&CheckArgs {
-        files: arguments.files,
-        virtual_time: arguments.virtual_time,
-        seed: arguments.seed,
-        events_max: arguments.events_max,
-        format: arguments.format.into(),
-        report: arguments.report,
-    })
 }
 
 /// In virtual time: once, or as a sweep.
@@ -147,6 +129,25 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
         },
         &*signals::watch()?,
     )
+}
+
+fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
+    if let Some(path) = &arguments.report {
+        if arguments.files.len() > 1 {
+            return Err(Failure::usage("--report is of one lab, and there are several")
+                .at(format!("--report {}", path.display()))
+                .fix("check them one by one, or leave --report out"));
+        }
+        output::check_report_path(path)?;
+    }
+    lab::check(&CheckArgs {
+        files: arguments.files,
+        virtual_time: arguments.virtual_time,
+        seed: arguments.seed,
+        events_max: arguments.events_max,
+        format: arguments.format.into(),
+        report: arguments.report,
+    })
 }
 
 fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {

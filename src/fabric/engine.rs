@@ -26,6 +26,8 @@ const SWITCH: u32 = 1 << 31;
 const HOST: u32 = 1 << 30;
 /// Beside [`HOST`]: its link is free again. Only where insertion orders events.
 const LINK_FREE: u32 = 1 << 29;
+/// Beside [`HOST`]: a timer of it that sends nothing by itself. Only where insertion orders events.
+const HOST_TIMER: u32 = 1 << 28;
 /// A source of a switch's timer holds the switch above these bits.
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
@@ -65,6 +67,8 @@ struct HostNode {
     armed: Picos,
     /// Its link is busy until that is told. Only where insertion orders events.
     busy: bool,
+    /// The earliest event of its timers that is out. Only where insertion orders events, and those of departures stand apart.
+    timer_armed: Picos,
 }
 
 /// Switches, hosts and links in virtual time.
@@ -122,6 +126,7 @@ impl Fabric {
                 wire: NO_WIRE,
                 armed: Picos::NEVER,
                 busy: false,
+                timer_armed: Picos::NEVER,
             });
         }
         for link in &plan.links {
@@ -262,12 +267,15 @@ impl Fabric {
             false
         } else if source & HOST != 0 {
             self.queue.pop();
-            let host = (source & !HOST & !LINK_FREE) as usize;
+            let host = (source & !HOST & !LINK_FREE & !HOST_TIMER) as usize;
             if source & LINK_FREE != 0 {
                 self.hosts[host].busy = false;
-                return self.serve_host(host, observer);
+                self.serve_host(host, observer)
+            } else if source & HOST_TIMER != 0 {
+                self.advance_host(host, observer)
+            } else {
+                self.wake_host(host, observer)
             }
-            self.wake_host(host, observer)
         } else {
             self.arrive(source as usize, observer)
         }
@@ -351,13 +359,42 @@ impl Fabric {
         self.serve_host(host, observer)
     }
 
+    /// A timer of a host. If an event of its next departure is due as well, that comes in its own order.
+    #[cold]
+    fn advance_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
+        let node = &mut self.hosts[host];
+        if node.timer_armed > self.now {
+            return false;
+        }
+        node.timer_armed = Picos::NEVER;
+        node.host.advance(self.now);
+        if node.armed > self.now {
+            return self.serve_host(host, observer);
+        }
+        self.arm_timer(host);
+        self.hosts[host].host.has_completions()
+    }
+
+    #[cold]
+    fn arm_timer(&mut self, host: usize) {
+        let node = &mut self.hosts[host];
+        let at = node.host.next_timer().max(self.now);
+        if at < node.timer_armed {
+            node.timer_armed = at;
+            self.push(at, HOST | HOST_TIMER | host as u32);
+        }
+    }
+
     /// Lets a host send what it may, and sees to it that it is called again when it may send more.
     fn serve_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let index = self.hosts[host].wire;
         let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
         while up && !self.hosts[host].busy {
             let node = &mut self.hosts[host];
-            let at = node.host.next_deadline();
+            let at = match self.insertions {
+                None => node.host.next_deadline(),
+                Some(_) => node.host.next_departure(),
+            };
             if at > self.now {
                 if at < node.armed {
                     node.armed = at;
@@ -389,6 +426,9 @@ impl Fabric {
                 self.push(end, HOST | LINK_FREE | host as u32);
             }
             self.launch(index, end, frame, observer);
+        }
+        if up && self.insertions.is_some() {
+            self.arm_timer(host);
         }
         observer.served(self.now, host as u32, &self.hosts[host].host);
         self.hosts[host].host.has_completions()

@@ -362,18 +362,34 @@ impl Host {
 
     /// When to call [`Host::transmit`] next if nothing arrives; not later than now if it has something to send now.
     pub fn next_deadline(&self) -> Picos {
+        self.next_departure().min(self.next_timer())
+    }
+
+    /// When it may send next, as things stand.
+    pub fn next_departure(&self) -> Picos {
         let control = match self.control_front() {
             Some(frame) => frame.created.max(self.nic.link_free()),
             None => Picos::NEVER,
         };
+        self.nic.next_start(&self.earliest()).min(control)
+    }
+
+    /// When something changes by time alone: pauses, timers of queue pairs and neighbours, the receive buffer.
+    pub fn next_timer(&self) -> Picos {
         let intake = self.intake.as_ref().map_or(Picos::NEVER, Intake::next_deadline);
         self.nic
-            .next_start(&self.earliest())
-            .min(self.nic.next_change())
+            .next_change()
             .min(self.neighbours.next_deadline())
             .min(self.queue_pairs.next_deadline())
-            .min(control)
             .min(intake)
+    }
+
+    /// Does what is due by time alone, and sends nothing.
+    pub fn advance(&mut self, now: Picos) {
+        self.nic.advance(now);
+        self.neighbours.advance(now);
+        self.queue_pairs.advance(now);
+        self.signal(now);
     }
 
     /// Everything counted, as of `now`.

@@ -13,7 +13,7 @@ use crate::host::QueuePairSetup;
 use crate::rdma::congestion::{
     CongestionControl, Constant, ConstantParameters, Context, DcqcnNic, DcqcnNicParameters, Feedback,
 };
-use crate::rdma::{CompletionKind, QpConfig, QpIndex, Verb, WorkRequest};
+use crate::rdma::{CompletionKind, Pacing, QpConfig, QpIndex, Verb, WorkRequest};
 
 /// A run ends at the latest when so many times the reference's time has passed.
 const TIMES_REFERENCE_MAX: u64 = 10;
@@ -158,9 +158,9 @@ impl Run<'_> {
             },
             // The model never repeats for want of an answer.
             ack_timeout: 0,
-            pacing_rounding_ps: match self.lengths {
-                Lengths::Model => 1_000,
-                Lengths::Ethernet => 1,
+            pacing: match self.lengths {
+                Lengths::Model => Pacing::Ns3,
+                Lengths::Ethernet => Pacing::Exact,
             },
             ..QpConfig::new(number, peer)
         };

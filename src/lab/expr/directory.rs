@@ -416,7 +416,7 @@ fn unknown(path: &str, part: &str, before: &[&str], names: impl Iterator<Item = 
                 names.len() - LISTED
             )
         }
-        None if names.is_empty() => format!("{place} has no parts"),
+        None if names.is_empty() => format!("{place} has no parts below, only counters"),
         None => format!("{place} has no \"{part}\"; it has {}", names.join(", ")),
     };
     Unknown {

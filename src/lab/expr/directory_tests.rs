@@ -94,7 +94,10 @@ fn what_is_unknown_comes_with_what_is_known() {
             "leaf1.Ethernet0.pg3.cells",
             "leaf1.Ethernet0.pg3 has no \"cells\"; it has packets",
         ),
-        ("leaf1.Ethernet0.pg3.packets.x", "has no \"packets\""),
+        (
+            "leaf1.Ethernet0.pg3.packets.x",
+            "leaf1.Ethernet0.pg3 has no parts below",
+        ),
         ("flow.f2.lost_frames", "did you mean f1?"),
         (
             "flow.f1.h2.lost_frames",

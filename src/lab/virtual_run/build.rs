@@ -204,7 +204,7 @@ impl Directory for Addresses<'_> {
 
 /// The fabric of a plan.
 fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failure> {
-    for host in plan.hosts.iter().filter(|host| !host.is_model()) {
+    if let Some(host) = plan.hosts.iter().find(|host| !host.is_model()) {
         return Err(Failure::configuration(format!("{} is no model host", host.name))
             .because("kernels and guests know no virtual time")
             .fix("make it `kind: model`, or run the lab without --virtual"));
