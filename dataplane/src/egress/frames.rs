@@ -32,8 +32,6 @@ pub(crate) struct QueuedFrame {
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
     pub(crate) ecn_capable: bool,
-    /// Decided on arrival (mark point enqueue): leaves as CE.
-    pub(crate) mark: bool,
 }
 
 /// A charge that several copies share.

@@ -195,8 +195,8 @@ impl Observer for EventTimes {
         }
     }
 
-    fn marked(&mut self, at: Picos, from: End, _: FrameView<'_>) {
-        self.note(EventKind::Ce, at, from);
+    fn marked(&mut self, at: Picos, port: End) {
+        self.note(EventKind::Ce, at, port);
     }
 
     fn served(&mut self, at: Picos, host: u32, state: &Host) {
