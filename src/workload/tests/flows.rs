@@ -242,7 +242,11 @@ fn a_job_that_is_held_waits_and_one_that_is_stopped_posts_no_more() {
             interval: Picos::from_micros(1),
             count: 10,
         };
-        JobSpec::new(name, JobKind::Flows(vec![flow(src, src + 1, 100, every)]))
+        let flow = FlowSpec {
+            start: Picos::ZERO,
+            ..flow(src, src + 1, 100, every)
+        };
+        JobSpec::new(name, JobKind::Flows(vec![flow]))
     };
     let spec = Spec {
         jobs: vec![job("own", 0), job("held", 2)],
