@@ -30,4 +30,4 @@ pub use outputs::{Deadline, Drop, Outputs, Punt, PuntReason, Transmit, Verdict};
 pub use switch::{
     ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES, Switch,
 };
-pub use time::{LinkTiming, Picos};
+pub use time::{LinkTiming, Picos, ns3_nanos};

@@ -66,6 +66,20 @@ impl Sub for Picos {
     }
 }
 
+/// Nanoseconds of `value` units of `unit_ns` each, as ns-3 converts a floating-point time: to 64 whole and 64 fraction bits,
+/// cut off, then multiplied and cut off to whole nanoseconds. So 2.3 s is 2 299 999 999 ns there, since the nearest double lies
+/// below 2.3. `None`: negative, not a number, or more than 208 days.
+pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
+    const NANOS_MAX: f64 = 1.8e16;
+    if !(value >= 0.0 && value * (unit_ns as f64) < NANOS_MAX) {
+        return None;
+    }
+    let whole = value as u64;
+    // Scaling by a power of two is exact, and the fraction is below 1.
+    let fraction = ((value - whole as f64) * 18_446_744_073_709_551_616.0) as u128;
+    Some(whole * unit_ns + ((fraction * unit_ns as u128) >> 64) as u64)
+}
+
 /// How a link turns frames into time: its speed, and what it adds to each frame.
 ///
 /// The defaults are Ethernet's (IEEE 802.3: 7 octets preamble, 1 start delimiter, 12 inter-packet gap,
@@ -84,6 +98,9 @@ pub struct LinkTiming {
     pub min_frame_bytes: u32,
     /// Serialisation times are cut off to a multiple of this many picoseconds; 1 keeps them exact.
     pub rounding_ps: u32,
+    /// Serialisation times are computed as ns-3 computes them instead: seconds as a floating-point number, cut off to
+    /// nanoseconds ([`ns3_nanos`]). One that is whole may come out a nanosecond short.
+    pub as_ns3: bool,
 }
 
 impl LinkTiming {
@@ -96,6 +113,7 @@ impl LinkTiming {
             fcs_bytes: 4,
             min_frame_bytes: 64,
             rounding_ps: 1,
+            as_ns3: false,
         }
     }
 
@@ -126,6 +144,13 @@ impl LinkTiming {
 
     /// How long `bytes` octets last on this link.
     pub const fn duration(&self, bytes: u32) -> Picos {
+        if self.as_ns3 {
+            let seconds = bytes as f64 * 8.0 / (self.speed_mbps as u64 * 1_000_000) as f64;
+            return match ns3_nanos(seconds, 1_000_000_000) {
+                Some(nanos) => Picos::from_nanos(nanos),
+                None => Picos::NEVER,
+            };
+        }
         let ps = bytes as u64 * 8_000_000 / self.speed_mbps as u64;
         Picos(ps - ps % self.rounding_ps as u64)
     }
@@ -138,5 +163,40 @@ impl LinkTiming {
     /// How long `quanta` pause quanta last: computed at once, so that rounding does not add up.
     pub const fn pause(&self, quanta: u16) -> Picos {
         Picos(quanta as u64 * 512 * 1_000_000 / self.speed_mbps as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_cut_off_as_ns3_cuts_them() {
+        assert_eq!(ns3_nanos(2.0, 1_000_000_000), Some(2_000_000_000));
+        assert_eq!(ns3_nanos(0.001, 1_000_000), Some(1_000));
+        // The nearest double of 2.3 lies below it, that of 2.1 above.
+        assert_eq!(ns3_nanos(2.3, 1_000_000_000), Some(2_299_999_999));
+        assert_eq!(ns3_nanos(2.1, 1_000_000_000), Some(2_100_000_000));
+        assert_eq!(ns3_nanos(0.5, 1), Some(0));
+        for value in [-1.0, f64::NAN, f64::INFINITY, 1e12] {
+            assert_eq!(ns3_nanos(value, 1_000_000_000), None);
+        }
+    }
+
+    #[test]
+    fn a_link_as_in_ns3_loses_a_nanosecond_of_some_whole_times() {
+        let link = |speed_mbps| LinkTiming {
+            as_ns3: true,
+            ..LinkTiming::ethernet(speed_mbps)
+        };
+        assert_eq!(link(100_000).duration(1_048), Picos::from_nanos(83), "83.84 ns");
+        assert_eq!(
+            link(100_000).duration(1_000),
+            Picos::from_nanos(79),
+            "80 ns, whose fraction of a second is cut off to 64 bits"
+        );
+        assert_eq!(link(10_000).duration(60), Picos::from_nanos(47), "48 ns");
+        assert_eq!(link(1_000).duration(1_048), Picos::from_nanos(8_383), "8384 ns");
+        assert_eq!(link(1).duration(u32::MAX), Picos::from_nanos(34_359_738_360_000));
     }
 }

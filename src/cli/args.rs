@@ -8,7 +8,7 @@ use xoff_dataplane::Picos;
 use super::show::ShowCommand;
 use super::values::{self, PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
-use crate::lab::{EVENTS_MAX_DEFAULT, Format, Seeds, Setting, Shard};
+use crate::lab::{CheckFormat, EVENTS_MAX_DEFAULT, Format, Seeds, Setting, Shard};
 use crate::{driver, ports};
 
 const EXAMPLES: &str = "\
@@ -222,7 +222,7 @@ Examples:
   xoff lab run testbeds/incast.xoff.yml
   xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
   xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
-    Run(LabRun),
+    Run(Box<LabRun>),
     /// Merge the parts of a sweep that `lab run --shard` has written, and print their table
     #[command(after_help = "\
 Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 a part is missing, 4 a file is no part.
@@ -230,6 +230,16 @@ Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 a part is m
 Example:
   xoff lab merge part-*.json --report sweep.json --csv sweep.csv")]
     Merge(LabMerge),
+    /// Run the scripts of labs, which say what must come out
+    #[command(after_help = "\
+A result for each condition of the script, as TAP; nothing is asked of this machine but time.
+
+Exit codes: 0 all conditions held, 1 one did not, 4 a lab or its script is wrong.
+
+Examples:
+  xoff lab check testbeds/checks/*.xoff.yml --virtual
+  xoff lab check my.xoff.yml --virtual --format junit > my.xml")]
+    Check(LabCheck),
     /// Bring a lab up and leave it running
     Up(LabUp),
     /// Take a running lab down
@@ -295,6 +305,50 @@ pub struct LabRun {
     /// What only virtual time has.
     #[command(flatten)]
     pub in_virtual_time: VirtualArguments,
+}
+
+/// `xoff lab check`
+#[derive(Clone, Debug, Args)]
+pub struct LabCheck {
+    /// Labs with a `script` (docs/script.md)
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// In virtual time, which scripts need
+    #[arg(long = "virtual")]
+    pub virtual_time: bool,
+    /// Seed of every random decision
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Give a lab up after this many events
+    #[arg(long, value_name = "N", default_value_t = EVENTS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
+    pub events_max: u64,
+    /// Form of the results
+    #[arg(long, value_enum, default_value_t = CheckFormatChoice::Tap)]
+    pub format: CheckFormatChoice,
+    /// Write the report of the lab here, as JSON (docs/report.md); of one lab only
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Forms of the results of `xoff lab check`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CheckFormatChoice {
+    /// Test Anything Protocol, version 14
+    Tap,
+    /// JUnit's XML, for build servers
+    Junit,
+    /// JSON
+    Json,
+}
+
+impl From<CheckFormatChoice> for CheckFormat {
+    fn from(choice: CheckFormatChoice) -> Self {
+        match choice {
+            CheckFormatChoice::Tap => CheckFormat::Tap,
+            CheckFormatChoice::Junit => CheckFormat::Junit,
+            CheckFormatChoice::Json => CheckFormat::Json,
+        }
+    }
 }
 
 /// Options of runs in virtual time.

@@ -5,20 +5,21 @@ use std::process::ExitCode;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::args::LabRun;
+use super::args::{LabCheck, LabRun};
 use super::{
     BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, signals, values,
 };
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
 use crate::lab::{
-    self, Chosen, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs, RunningLab, Setting,
-    SweepArgs, VirtualRunArgs,
+    self, CheckArgs, Chosen, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs, RunningLab,
+    Setting, SweepArgs, VirtualRunArgs,
 };
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
         LabCommand::Run(arguments) => {
+            let arguments = *arguments;
             if let Some(path) = &arguments.report {
                 output::check_report_path(path)?;
             }
@@ -52,6 +53,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                 },
             })
         }
+        LabCommand::Check(arguments) => check(arguments),
         LabCommand::Up(arguments) => {
             let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = options(&arguments.running, arguments.seed, arguments.backend);
@@ -127,6 +129,25 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
         },
         &*signals::watch()?,
     )
+}
+
+fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
+    if let Some(path) = &arguments.report {
+        if arguments.files.len() > 1 {
+            return Err(Failure::usage("--report is of one lab, and there are several")
+                .at(format!("--report {}", path.display()))
+                .fix("check them one by one, or leave --report out"));
+        }
+        output::check_report_path(path)?;
+    }
+    lab::check(&CheckArgs {
+        files: arguments.files,
+        virtual_time: arguments.virtual_time,
+        seed: arguments.seed,
+        events_max: arguments.events_max,
+        format: arguments.format.into(),
+        report: arguments.report,
+    })
 }
 
 fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {

@@ -2,7 +2,9 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::parse::{Payload, parse_prefix};
-use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
+use xoff_dataplane::{
+    ApplyError, Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
+};
 
 use super::fault::{Fault, FaultAction};
 use super::observer::{FrameView, Observer};
@@ -24,6 +26,8 @@ const SWITCH: u32 = 1 << 31;
 const HOST: u32 = 1 << 30;
 /// Beside [`HOST`]: its link is free again. Only where insertion orders events.
 const LINK_FREE: u32 = 1 << 29;
+/// Beside [`HOST`]: a timer of it that sends nothing by itself. Only where insertion orders events.
+const HOST_TIMER: u32 = 1 << 28;
 /// A source of a switch's timer holds the switch above these bits.
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
@@ -63,6 +67,8 @@ struct HostNode {
     armed: Picos,
     /// Its link is busy until that is told. Only where insertion orders events.
     busy: bool,
+    /// The earliest event of its timers that is out. Only where insertion orders events, and those of departures stand apart.
+    timer_armed: Picos,
 }
 
 /// Switches, hosts and links in virtual time.
@@ -120,6 +126,7 @@ impl Fabric {
                 wire: NO_WIRE,
                 armed: Picos::NEVER,
                 busy: false,
+                timer_armed: Picos::NEVER,
             });
         }
         for link in &plan.links {
@@ -260,12 +267,15 @@ impl Fabric {
             false
         } else if source & HOST != 0 {
             self.queue.pop();
-            let host = (source & !HOST & !LINK_FREE) as usize;
+            let host = (source & !HOST & !LINK_FREE & !HOST_TIMER) as usize;
             if source & LINK_FREE != 0 {
                 self.hosts[host].busy = false;
-                return self.serve_host(host, observer);
+                self.serve_host(host, observer)
+            } else if source & HOST_TIMER != 0 {
+                self.advance_host(host, observer)
+            } else {
+                self.wake_host(host, observer)
             }
-            self.wake_host(host, observer)
         } else {
             self.arrive(source as usize, observer)
         }
@@ -310,6 +320,13 @@ impl Fabric {
             .switch
             .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
         self.moves += u64::from(!matches!(verdict, Verdict::Control));
+        for port in node.switch.marked_on_arrival() {
+            let port = End::Switch {
+                switch: switch as u32,
+                port: port.0,
+            };
+            observer.marked(self.now, port);
+        }
         observer.decided(self.now, switch as u32, port, &verdict);
         self.drain(switch, observer);
     }
@@ -342,13 +359,42 @@ impl Fabric {
         self.serve_host(host, observer)
     }
 
+    /// A timer of a host. If an event of its next departure is due as well, that comes in its own order.
+    #[cold]
+    fn advance_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
+        let node = &mut self.hosts[host];
+        if node.timer_armed > self.now {
+            return false;
+        }
+        node.timer_armed = Picos::NEVER;
+        node.host.advance(self.now);
+        if node.armed > self.now {
+            return self.serve_host(host, observer);
+        }
+        self.arm_timer(host);
+        self.hosts[host].host.has_completions()
+    }
+
+    #[cold]
+    fn arm_timer(&mut self, host: usize) {
+        let node = &mut self.hosts[host];
+        let at = node.host.next_timer().max(self.now);
+        if at < node.timer_armed {
+            node.timer_armed = at;
+            self.push(at, HOST | HOST_TIMER | host as u32);
+        }
+    }
+
     /// Lets a host send what it may, and sees to it that it is called again when it may send more.
     fn serve_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let index = self.hosts[host].wire;
         let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
         while up && !self.hosts[host].busy {
             let node = &mut self.hosts[host];
-            let at = node.host.next_deadline();
+            let at = match self.insertions {
+                None => node.host.next_deadline(),
+                Some(_) => node.host.next_departure(),
+            };
             if at > self.now {
                 if at < node.armed {
                     node.armed = at;
@@ -381,6 +427,10 @@ impl Fabric {
             }
             self.launch(index, end, frame, observer);
         }
+        if up && self.insertions.is_some() {
+            self.arm_timer(host);
+        }
+        observer.served(self.now, host as u32, &self.hosts[host].host);
         self.hosts[host].host.has_completions()
     }
 
@@ -410,6 +460,13 @@ impl Fabric {
             if let Some(telemetry) = self.store.telemetry_mut(departure.frame) {
                 let node = &self.switches[switch];
                 telemetry.push(hop(&node.switch, &node.config, departure));
+            }
+            if departure.marked {
+                let from = End::Switch {
+                    switch: switch as u32,
+                    port: departure.port.0,
+                };
+                observer.marked(self.now, from);
             }
             self.launch(wire, departure.end, departure.frame, observer);
         }
@@ -516,6 +573,30 @@ impl Fabric {
         let result = change(&mut node.switch, self.now, &mut self.store, &mut self.outputs);
         self.drain(switch, observer);
         result
+    }
+
+    /// Gives a running switch another configuration; the speeds of its ports are those of their wires from then on.
+    ///
+    /// # Errors
+    /// One that a running switch cannot take; then nothing has changed.
+    pub fn configure_switch(
+        &mut self,
+        switch: usize,
+        config: SwitchConfig,
+        observer: &mut impl Observer,
+    ) -> Result<(), ApplyError> {
+        self.change_switch(switch, observer, |switch, now, store, outputs| {
+            switch.apply(now, &config, store, outputs)
+        })?;
+        let node = &mut self.switches[switch];
+        for (wire, port) in node.wires.iter().zip(&config.ports) {
+            if let Some(wire) = self.wires.get_mut(*wire as usize) {
+                wire.set_timing(port.link);
+            }
+        }
+        node.config = config;
+        node.cpu.reconfigure(&mut node.switch, &node.config.routing);
+        Ok(())
     }
 
     /// Changes a host now, and lets it send what it then may.
@@ -629,6 +710,11 @@ impl Fabric {
     pub fn lost_frames(&self, link: usize) -> u64 {
         let wires = self.wires.get(2 * link..2 * link + 2).unwrap_or_default();
         wires.iter().map(|wire| wire.lost_frames).sum()
+    }
+
+    /// Whether a link is up.
+    pub fn link_up(&self, link: usize) -> bool {
+        self.wires.get(2 * link).is_some_and(|wire| wire.up)
     }
 
     /// Frames that have left their sender and not arrived yet.

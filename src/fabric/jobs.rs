@@ -69,6 +69,8 @@ struct Parts {
 pub struct FailedMessage {
     /// When.
     pub at: Picos,
+    /// Index of its job.
+    pub job: usize,
     /// From and to which host.
     pub hosts: (u32, u32),
     /// Why.
@@ -181,6 +183,22 @@ impl Jobs {
         self.post(fabric, observer);
     }
 
+    /// Keeps a job from starting with the others, as [`Workload::hold`].
+    pub fn hold(&mut self, job: usize) {
+        self.workload.hold(job);
+    }
+
+    /// Starts a job that is held.
+    pub fn start_job(&mut self, job: usize, fabric: &mut Fabric, observer: &mut impl Observer) {
+        self.workload.start_job(fabric.now(), job, &mut self.posts);
+        self.post(fabric, observer);
+    }
+
+    /// Has a job post no more.
+    pub fn stop_job(&mut self, job: usize) {
+        self.workload.stop_job(job);
+    }
+
     /// Posts what is due now.
     pub fn advance(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
         self.workload.advance(fabric.now(), &mut self.posts);
@@ -235,6 +253,7 @@ impl Jobs {
                 let connection = &self.workload.connections()[role.connection as usize];
                 self.failed.push(FailedMessage {
                     at: now,
+                    job: connection.job,
                     hosts: (connection.src, connection.dst),
                     why: format!("{why:?}"),
                 });
@@ -292,6 +311,7 @@ impl Jobs {
             if let Err(why) = posted {
                 self.failed.push(FailedMessage {
                     at: fabric.now(),
+                    job: connection.job,
                     hosts: (connection.src, connection.dst),
                     why: why.to_string(),
                 });

@@ -1,10 +1,11 @@
 //! Who watches a fabric: event logs, recordings, series, scripts.
 
 use xoff_dataplane::parse::{Payload, parse_prefix};
-use xoff_dataplane::wire::{Bth, ROCE_UDP_PORT};
+use xoff_dataplane::wire::{Aeth, Bth, Extension, ROCE_UDP_PORT, bth};
 use xoff_dataplane::{Picos, PortId, Verdict};
 
 use super::plan::End;
+use crate::host::Host;
 use crate::rdma::Completion;
 
 /// A frame as an observer sees it.
@@ -26,6 +27,21 @@ impl<'a> FrameView<'a> {
 
     /// The base transport header of a RoCEv2 packet.
     pub fn bth(&self) -> Option<Bth<&'a [u8]>> {
+        Bth::new_checked(self.transport()?).ok()
+    }
+
+    /// The acknowledge header of a RoCEv2 packet that has it right behind its base transport header.
+    pub fn aeth(&self) -> Option<Aeth> {
+        let kinds = self.bth()?.opcode().extensions();
+        let bytes = self.transport()?.get(bth::LEN..)?;
+        match Extension::parse(*kinds.first()?, bytes) {
+            Ok(Extension::Aeth(aeth)) => Some(aeth),
+            _ => None,
+        }
+    }
+
+    /// A RoCEv2 packet from its base transport header on.
+    fn transport(&self) -> Option<&'a [u8]> {
         let parsed = parse_prefix(self.prefix, self.frame_len as usize);
         let l3 = usize::from(parsed.l3_offset);
         let udp = match parsed.payload {
@@ -35,7 +51,7 @@ impl<'a> FrameView<'a> {
         };
         let port = self.prefix.get(udp + 2..udp + 4)?;
         (port == ROCE_UDP_PORT.to_be_bytes()).then_some(())?;
-        Bth::new_checked(self.prefix.get(udp + 8..)?).ok()
+        self.prefix.get(udp + 8..)
     }
 }
 
@@ -63,6 +79,19 @@ pub trait Observer {
     #[inline]
     fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
         let _ = (at, from, frame, lost);
+    }
+
+    /// A switch has marked a frame in a queue of a port: as it leaves, or as it joined the queue, whatever the
+    /// switch's mark point is.
+    #[inline]
+    fn marked(&mut self, at: Picos, port: End) {
+        let _ = (at, port);
+    }
+
+    /// A host has done all that it could at `at`: what has changed in it since the last time changed then.
+    #[inline]
+    fn served(&mut self, at: Picos, host: u32, state: &Host) {
+        let _ = (at, host, state);
     }
 
     /// A queue pair of a host has completed something.
@@ -104,6 +133,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.struck(at, from, frame, lost);
     }
     #[inline]
+    fn marked(&mut self, at: Picos, port: End) {
+        self.0.marked(at, port);
+        self.1.marked(at, port);
+    }
+    #[inline]
+    fn served(&mut self, at: Picos, host: u32, state: &Host) {
+        self.0.served(at, host, state);
+        self.1.served(at, host, state);
+    }
+    #[inline]
     fn completed(&mut self, host: usize, completion: &Completion) {
         self.0.completed(host, completion);
         self.1.completed(host, completion);
@@ -139,6 +178,18 @@ impl<O: Observer> Observer for Option<O> {
     fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
         if let Some(observer) = self {
             observer.struck(at, from, frame, lost);
+        }
+    }
+    #[inline]
+    fn marked(&mut self, at: Picos, port: End) {
+        if let Some(observer) = self {
+            observer.marked(at, port);
+        }
+    }
+    #[inline]
+    fn served(&mut self, at: Picos, host: u32, state: &Host) {
+        if let Some(observer) = self {
+            observer.served(at, host, state);
         }
     }
     #[inline]

@@ -75,6 +75,11 @@ impl Wire {
         self.frames.len()
     }
 
+    /// Its sender has another speed from the next frame on.
+    pub(super) fn set_timing(&mut self, timing: LinkTiming) {
+        self.timing = timing;
+    }
+
     pub(super) fn timing(&self) -> &LinkTiming {
         &self.timing
     }

@@ -50,6 +50,10 @@ pub struct HostConfig {
     pub announce_interval: Picos,
     /// Frames of queue pairs have a simulator's lengths instead of their own, to be held against it; in virtual time only.
     pub fixed_lengths: Option<FixedLengths>,
+    /// Queue pairs that may send take turns in the order of their creation ([`Endpoint::take_turns`]), as in the ns-3 models.
+    ///
+    /// [`Endpoint::take_turns`]: crate::rdma::Endpoint::take_turns
+    pub take_turns: bool,
 }
 
 /// Lengths of a simulator's frames, as a socket would see them.
@@ -78,6 +82,7 @@ impl HostConfig {
             dilate: 1,
             announce_interval: Picos::from_millis(10_000),
             fixed_lengths: None,
+            take_turns: false,
         }
     }
 }
@@ -176,7 +181,7 @@ impl ReceiveBuffer {
     }
 }
 
-/// A flow: RDMA WRITE messages on one reliable connection, one way. Open loop: it does not wait for
+/// A flow: RDMA messages on one reliable connection, one way. Open loop: it does not wait for
 /// acknowledgements and repeats nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowConfig {
@@ -204,6 +209,8 @@ pub struct FlowConfig {
     pub first_psn: u32,
     /// UDP source port; `None` derives it from the queue pairs as rdma-core does (`rdma_flow_label_to_udp_sport`).
     pub udp_source_port: Option<u16>,
+    /// What its messages are.
+    pub operation: Operation,
     /// Length of a message in bytes. Its last frame is shorter where this is no multiple of `path_mtu`, but not shorter
     /// than the stamp that each frame carries (40 bytes).
     pub message_bytes: u32,
@@ -211,10 +218,12 @@ pub struct FlowConfig {
     pub path_mtu: u16,
     /// The most it sends.
     pub rate: Rate,
-    /// It starts this long after [`super::Host::start`].
+    /// It starts this long after [`super::Host::start`] or [`super::Host::start_flow`].
     pub start: Picos,
     /// It ends after so many frames.
     pub frames_max: Option<u64>,
+    /// [`super::Host::start`] passes over it: it waits for [`super::Host::start_flow`].
+    pub waits: bool,
 }
 
 impl FlowConfig {
@@ -233,11 +242,13 @@ impl FlowConfig {
             dst_qp: (0x12 + 2 * id) & MASK_24,
             first_psn: 0,
             udp_source_port: None,
+            operation: Operation::Write,
             message_bytes: 1 << 20,
             path_mtu: 1024,
             rate: Rate::LINK,
             start: Picos::ZERO,
             frames_max: None,
+            waits: false,
         }
     }
 
@@ -289,6 +300,16 @@ impl FlowConfig {
             ..self
         })
     }
+}
+
+/// What the messages of a flow are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Operation {
+    /// RDMA WRITE: the first frame of a message is 16 bytes longer (RETH).
+    #[default]
+    Write,
+    /// SEND: all full frames are equally long.
+    Send,
 }
 
 /// A sending rate. A cap, not a debt: what a pause or a busy link prevents is not made up for, beyond a few frames.

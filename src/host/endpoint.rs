@@ -41,8 +41,6 @@ pub struct Host {
     /// A queue pair sent last: where both have something to send, flows and queue pairs take turns.
     queue_pair_sent: bool,
     receiver: Receiver,
-    sending: bool,
-    started_at: Picos,
     sent_frames: u64,
 }
 
@@ -108,7 +106,7 @@ impl Host {
             neighbours.resolve(config.next_hop(flow.dst_ip));
         }
         Ok(Host {
-            queue_pairs: QueuePairs::new(config.fixed_lengths),
+            queue_pairs: QueuePairs::new(config),
             queue_pair_sent: false,
             config: config.clone(),
             nic: Nic::new(&config.nic),
@@ -125,8 +123,6 @@ impl Host {
                 .collect(),
             queues: Default::default(),
             receiver: Receiver::new(token, config.dilate),
-            sending: false,
-            started_at: Picos::ZERO,
             sent_frames: 0,
         })
     }
@@ -163,22 +159,55 @@ impl Host {
     /// was not there when it did before.
     pub fn start(&mut self, now: Picos) {
         self.neighbours.announce_again(now);
-        self.sending = true;
-        self.started_at = now;
         for index in 0..self.flows.len() {
+            if !self.flows[index].config().waits {
+                self.start_at(index, now);
+            }
+        }
+    }
+
+    /// Starts one flow, by its number; its own start time counts from `now`. False if there is none of that number. One that
+    /// sends already goes on.
+    pub fn start_flow(&mut self, now: Picos, flow: u32) -> bool {
+        let index = self.flow_index(flow);
+        if let Some(index) = index {
+            self.start_at(index, now);
+        }
+        index.is_some()
+    }
+
+    /// Stops one flow, by its number; it may be started again and goes on where it was. False if there is none of that number.
+    pub fn stop_flow(&mut self, flow: u32) -> bool {
+        let Some(index) = self.flow_index(flow) else {
+            return false;
+        };
+        let flow = &mut self.flows[index];
+        flow.started_at = None;
+        self.queues[usize::from(flow.config().class)].remove(index as u32);
+        true
+    }
+
+    fn flow_index(&self, flow: u32) -> Option<usize> {
+        self.flows.iter().position(|own| own.config().id == flow)
+    }
+
+    fn start_at(&mut self, index: usize, now: Picos) {
+        if self.flows[index].started_at.is_none() {
+            self.flows[index].started_at = Some(now);
             self.enqueue_first(index, now);
         }
     }
 
     /// Stops all flows. What was not sent is not sent any more, nor counted as sent.
     pub fn stop(&mut self) {
-        self.sending = false;
+        self.flows.iter_mut().for_each(|flow| flow.started_at = None);
         self.queues.iter_mut().for_each(ClassQueue::clear);
     }
 
     /// Whether some flow has still something to send, now or later.
     pub fn is_sending(&self) -> bool {
-        self.sending && self.flows.iter().any(|flow| !flow.is_finished())
+        let sends = |flow: &Requester| flow.started_at.is_some() && !flow.is_finished();
+        self.flows.iter().any(sends)
     }
 
     /// Destinations that have not said their MAC address yet.
@@ -227,7 +256,7 @@ impl Host {
         }
         let Inbound { prefix, parsed, .. } = *inbound;
         if inbound.damaged {
-            self.receiver.totals.unattributed_icrc_errors += 1;
+            self.receiver.receive_damaged(prefix);
         } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
             // The transport has it.
         } else if let Ok(view) = RoceView::new_checked(prefix) {
@@ -333,31 +362,39 @@ impl Host {
 
     /// When to call [`Host::transmit`] next if nothing arrives; not later than now if it has something to send now.
     pub fn next_deadline(&self) -> Picos {
+        self.next_departure().min(self.next_timer())
+    }
+
+    /// When it may send next, as things stand.
+    pub fn next_departure(&self) -> Picos {
         let control = match self.control_front() {
             Some(frame) => frame.created.max(self.nic.link_free()),
             None => Picos::NEVER,
         };
+        self.nic.next_start(&self.earliest()).min(control)
+    }
+
+    /// When something changes by time alone: pauses, timers of queue pairs and neighbours, the receive buffer.
+    pub fn next_timer(&self) -> Picos {
         let intake = self.intake.as_ref().map_or(Picos::NEVER, Intake::next_deadline);
         self.nic
-            .next_start(&self.earliest())
-            .min(self.nic.next_change())
+            .next_change()
             .min(self.neighbours.next_deadline())
             .min(self.queue_pairs.next_deadline())
-            .min(control)
             .min(intake)
+    }
+
+    /// Does what is due by time alone, and sends nothing.
+    pub fn advance(&mut self, now: Picos) {
+        self.nic.advance(now);
+        self.neighbours.advance(now);
+        self.queue_pairs.advance(now);
+        self.signal(now);
     }
 
     /// Everything counted, as of `now`.
     pub fn results(&self, now: Picos) -> HostResults {
         let (received, foreign) = self.receiver.results();
-        let sent = |flow: &Requester| SentFlow {
-            flow: flow.config().id,
-            class: flow.config().class,
-            dst_ip: flow.config().dst_ip,
-            sent_frames: flow.sent_frames(),
-            payload_bytes: flow.sent_payload_bytes(),
-            resolved: flow.is_resolved(),
-        };
         HostResults {
             name: self.config.name.clone(),
             nic: self.nic.counters(now),
@@ -366,6 +403,31 @@ impl Host {
             foreign,
             totals: self.receiver.totals,
         }
+    }
+
+    /// What one of its flows has sent, by its number.
+    pub fn sent_flow(&self, flow: u32) -> Option<SentFlow> {
+        self.flow_index(flow).map(|index| sent(&self.flows[index]))
+    }
+
+    /// What has arrived of a flow of this run, by its number; `None`: nothing.
+    pub fn received_flow(&self, flow: u32) -> Option<ReceivedFlow> {
+        self.receiver.received(self.config.token, flow)
+    }
+
+    /// What the NIC has counted up to `now`.
+    pub fn nic_counters(&self, now: Picos) -> NicCounters {
+        self.nic.counters(now)
+    }
+
+    /// Packets with a wrong ICRC, whosever they were.
+    pub fn icrc_errors(&self) -> u64 {
+        self.receiver.icrc_errors()
+    }
+
+    /// Frames that found the receive buffer full.
+    pub fn rx_dropped_frames(&self) -> u64 {
+        self.nic.rx_dropped_frames()
     }
 
     fn earliest(&self) -> [Picos; PRIORITIES] {
@@ -378,10 +440,11 @@ impl Host {
 
     fn enqueue_first(&mut self, index: usize, now: Picos) {
         let flow = &mut self.flows[index];
-        if !self.sending || !flow.is_resolved() || flow.is_finished() {
+        let Some(started_at) = flow.started_at else { return };
+        if !flow.is_resolved() || flow.is_finished() {
             return;
         }
-        let start = self.started_at.saturating_add(flow.config().start).max(now);
+        let start = started_at.saturating_add(flow.config().start).max(now);
         flow.pacer.start(start);
         self.queues[usize::from(flow.config().class)].push(start, index as u32);
     }
@@ -420,6 +483,19 @@ impl Host {
         }
     }
 
+    /// Sends a MAC control frame, ahead of all data: what a misbehaving NIC does. False if too many wait already.
+    pub fn send_mac_control(&mut self, now: Picos, control: MacControl) -> bool {
+        if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
+            return false;
+        }
+        if let MacControl::Pfc(pfc) = &control {
+            self.nic.count_pfc_sent(pfc.enable);
+        }
+        let bytes = control.to_frame(self.config.mac).to_vec();
+        self.pfc_outbox.push_back(ControlFrame { created: now, bytes });
+        true
+    }
+
     fn control_front(&self) -> Option<&ControlFrame> {
         self.pfc_outbox.front().or_else(|| self.neighbours.front())
     }
@@ -433,6 +509,17 @@ impl Host {
         buf.get_mut(..frame.bytes.len())?.copy_from_slice(&frame.bytes);
         self.nic.sent_control(start, frame.bytes.len() as u32);
         Some(frame.bytes.len())
+    }
+}
+
+fn sent(flow: &Requester) -> SentFlow {
+    SentFlow {
+        flow: flow.config().id,
+        class: flow.config().class,
+        dst_ip: flow.config().dst_ip,
+        sent_frames: flow.sent_frames(),
+        payload_bytes: flow.sent_payload_bytes(),
+        resolved: flow.is_resolved(),
     }
 }
 

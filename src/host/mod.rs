@@ -28,8 +28,8 @@ pub mod standalone;
 mod tests;
 
 pub use config::{
-    FLOWS_MAX, FixedLengths, FlowConfig, Gateway, HostConfig, HostConfigError, NicConfig, PATH_MTU_MAX, Rate,
-    ReceiveBuffer,
+    FLOWS_MAX, FixedLengths, FlowConfig, Gateway, HostConfig, HostConfigError, NicConfig, Operation,
+    PATH_MTU_MAX, Rate, ReceiveBuffer,
 };
 pub use endpoint::{Host, HostResults, Inbound, SentFlow, flow_report};
 pub use nic::{CATCH_UP_FRAMES, NicCounters};

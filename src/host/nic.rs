@@ -232,6 +232,10 @@ impl Nic {
     }
 
     /// Counts a frame that found the receive buffer full.
+    pub(super) fn rx_dropped_frames(&self) -> u64 {
+        self.counters.rx_dropped_frames.iter().sum()
+    }
+
     pub(super) fn count_rx_dropped(&mut self, class: usize) {
         self.counters.rx_dropped_frames[class] += 1;
     }

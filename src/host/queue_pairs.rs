@@ -113,11 +113,15 @@ pub(super) struct QueuePairs {
 }
 
 impl QueuePairs {
-    pub(super) fn new(fixed_lengths: Option<FixedLengths>) -> QueuePairs {
+    pub(super) fn new(host: &HostConfig) -> QueuePairs {
+        let mut endpoint = Endpoint::new();
+        if host.take_turns {
+            endpoint.take_turns();
+        }
         QueuePairs {
-            endpoint: Endpoint::new(),
+            endpoint,
             ways: Vec::new(),
-            fixed_lengths,
+            fixed_lengths: host.fixed_lengths,
             frame_len_max: 0,
         }
     }

@@ -1,11 +1,12 @@
-//! The sending end of a reliable connection: RDMA WRITE messages, cut into frames.
+//! The sending end of a reliable connection: RDMA messages, cut into frames.
 
 use std::net::IpAddr;
 
+use xoff_dataplane::Picos;
 use xoff_dataplane::wire::bth::MASK_24;
 use xoff_dataplane::wire::{Addresses, BthFields, Extension, Opcode, Path, Reth, RocePacket};
 
-use super::config::{FlowConfig, HostConfig, PATH_MTU_MAX};
+use super::config::{FlowConfig, HostConfig, Operation, PATH_MTU_MAX};
 use super::pacer::Pacer;
 use super::stamp::Stamp;
 
@@ -39,6 +40,8 @@ pub(super) struct Requester {
     /// Whose link address it needs.
     next_hop: IpAddr,
     resolved: bool,
+    /// When it was started; `None` while it is not to send.
+    pub(super) started_at: Option<Picos>,
     pub(super) pacer: Pacer,
     psn: u32,
     /// Bytes of the current message already sent.
@@ -69,6 +72,7 @@ impl Requester {
             path,
             next_hop: host.next_hop(config.dst_ip),
             resolved: config.dst_mac.is_some(),
+            started_at: None,
             pacer: Pacer::new(config.rate.bits_per_second(&host.nic.link)),
             psn: config.first_psn,
             offset: 0,
@@ -179,11 +183,25 @@ impl Requester {
         let left = self.config.message_bytes - self.offset;
         let payload_len = left.min(u32::from(self.config.path_mtu));
         let last = payload_len == left;
+        let [only, first, middle, final_] = match self.config.operation {
+            Operation::Write => [
+                Opcode::RcWriteOnly,
+                Opcode::RcWriteFirst,
+                Opcode::RcWriteMiddle,
+                Opcode::RcWriteLast,
+            ],
+            Operation::Send => [
+                Opcode::RcSendOnly,
+                Opcode::RcSendFirst,
+                Opcode::RcSendMiddle,
+                Opcode::RcSendLast,
+            ],
+        };
         let opcode = match (self.offset == 0, last) {
-            (true, true) => Opcode::RcWriteOnly,
-            (true, false) => Opcode::RcWriteFirst,
-            (false, false) => Opcode::RcWriteMiddle,
-            (false, true) => Opcode::RcWriteLast,
+            (true, true) => only,
+            (true, false) => first,
+            (false, false) => middle,
+            (false, true) => final_,
         };
         Segment {
             opcode,

@@ -40,6 +40,12 @@ impl ClassQueue {
         self.ready.pop_front()
     }
 
+    /// Forgets a flow.
+    pub(super) fn remove(&mut self, flow: u32) {
+        self.ready.retain(|ready| *ready != flow);
+        self.waiting.retain(|Reverse((_, waiting))| *waiting != flow);
+    }
+
     /// Forgets every flow.
     pub(super) fn clear(&mut self) {
         self.ready.clear();

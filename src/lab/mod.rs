@@ -31,6 +31,7 @@ mod registry;
 mod resolve;
 mod routes;
 mod run;
+mod script;
 mod stage;
 mod status;
 mod supervisor;
@@ -49,6 +50,7 @@ pub use problem::{Problem, Problems};
 pub use registry::{RunningLab, address, running};
 pub use resolve::{load, parse};
 pub use run::{down, ls, run, up};
+pub use script::{Check, CheckArgs, CheckFormat, Checked, check};
 pub use status::StatusPipe;
 pub use sweep::{
     Chosen, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Setting, Shard,

@@ -3,13 +3,19 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::wire::bth::MASK_24;
+use xoff_dataplane::wire::{Ecn, Tag};
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::options::LabOptions;
-use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, RatePlan};
-use crate::host::{FlowConfig, Gateway, HostConfig, HostResults, Rate, ReceiveBuffer, flow_report};
+use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, RatePlan, SendPlan, TargetPlan};
+use crate::host::{
+    FlowConfig, Gateway, HostConfig, HostResults, Operation, Rate, ReceiveBuffer, flow_report,
+};
 use crate::report::FlowReport;
+
+/// Queue pairs of sends count from here: far from those of jobs.
+const SEND_QP: u32 = 0x80_0000;
 
 /// The configuration of the host with index `index` in the plan, on a link of `speed_mbps`.
 pub(super) fn host_config(lab: &LabPlan, options: &LabOptions, index: usize, speed_mbps: u32) -> HostConfig {
@@ -41,8 +47,40 @@ pub(super) fn host_config(lab: &LabPlan, options: &LabOptions, index: usize, spe
         .iter()
         .enumerate()
         .filter(|(_, flow)| flow.from == index);
-    config.flows = own.map(|(id, flow)| flow_config(lab, id, flow)).collect();
+    config.flows = own
+        .map(|(id, flow)| FlowConfig {
+            waits: lab.script.starts(TargetPlan::Flow(id)),
+            ..flow_config(lab, id, flow)
+        })
+        .collect();
+    let sends = (lab.workload.flows.len()..).zip(lab.script.sends());
+    let own = sends.filter(|(_, send)| send.flow.from == index);
     config
+        .flows
+        .extend(own.map(|(id, send)| send_config(lab, id, send)));
+    config
+}
+
+/// The flow of a step that sends: SENDs of a frame each, so that all frames are of the same length.
+fn send_config(plan: &LabPlan, id: usize, send: &SendPlan) -> FlowConfig {
+    let ipv6 = send.flow.ip == IpVersion::V6;
+    let base = flow_config(plan, id, &send.flow);
+    let path_mtu =
+        FlowConfig::path_mtu_for(send.flow.frame_len, ipv6, send.tag.is_some()).unwrap_or(base.path_mtu);
+    let own_qp = (SEND_QP + 2 * id as u32) & MASK_24;
+    FlowConfig {
+        operation: Operation::Send,
+        ecn: Ecn::from_tos(send.ecn),
+        vlan: send.tag.map(|(pcp, vid)| Tag::dot1q(pcp, vid)),
+        src_qp: own_qp,
+        dst_qp: send.dst_qp.unwrap_or(own_qp + 1),
+        first_psn: send.first_psn.unwrap_or(0),
+        message_bytes: u32::from(path_mtu),
+        path_mtu,
+        frames_max: Some(send.frames),
+        waits: true,
+        ..base
+    }
 }
 
 fn gateway(plan: &HostPlan, address: IpAddr) -> Option<Gateway> {

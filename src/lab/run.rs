@@ -19,7 +19,7 @@ use super::config::switch_setup;
 use super::external::{self, BorrowedDevice};
 use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 use super::pcap::{self, LabPcap};
-use super::plan::TimeMode;
+use super::plan::{ScriptPlan, TimeMode};
 use super::play::guests;
 use super::registry::{self, RunningLab, running};
 use super::resolve::load;
@@ -92,8 +92,10 @@ struct Running {
 }
 
 fn start(file: &Path, options: &LabOptions, pcap: &LabPcap, mode: Mode) -> Result<Running, Failure> {
-    let plan =
+    let mut plan =
         load(file, TimeMode::RealTime).map_err(|problems| Failure::configuration(problems.to_string()))?;
+    // `xoff lab check` runs scripts.
+    plan.script = ScriptPlan::default();
     let mut options = options.clone();
     options.report = options.report.as_deref().map(usable_path).transpose()?;
     guests::check_programs(&plan)?;

@@ -4,6 +4,7 @@ use xoff_dataplane::Picos;
 use xoff_dataplane::wire::bth::MASK_24;
 
 use super::congestion::Feedback;
+use super::pacing::Pacing;
 
 /// Smallest path MTU a queue pair takes, in payload bytes.
 pub const MTU_MIN: u32 = 64;
@@ -109,9 +110,8 @@ pub struct QpConfig {
     pub reads_max: u8,
     /// Rate limiter, bits per second of whole packets, beside the controller's rate. Default `None`.
     pub rate_bps_max: Option<u64>,
-    /// Time between two packets is cut off to a multiple of this many picoseconds, 1 or more, as a link's time is by
-    /// [`LinkTiming::rounding_ps`](xoff_dataplane::LinkTiming): simulators count nanoseconds. Default 1.
-    pub pacing_rounding_ps: u32,
+    /// How the time between two packets is computed. Default exact.
+    pub pacing: Pacing,
 }
 
 impl QpConfig {
@@ -142,7 +142,7 @@ impl QpConfig {
             window_bytes: None,
             reads_max: 16,
             rate_bps_max: None,
-            pacing_rounding_ps: 1,
+            pacing: Pacing::Exact,
         }
     }
 
@@ -168,7 +168,6 @@ impl QpConfig {
         self.window_packets = self.window_packets.map(|packets| packets.max(1));
         self.window_bytes = self.window_bytes.map(|bytes| bytes.max(1));
         self.reads_max = self.reads_max.max(1);
-        self.pacing_rounding_ps = self.pacing_rounding_ps.max(1);
         self
     }
 

@@ -9,7 +9,7 @@ use super::congestion::CongestionControl;
 use super::counters::Counters;
 use super::packet::Packet;
 use super::queue_pair::QueuePair;
-use super::ready::CLASSES;
+use super::ready::{CLASSES, ClassQueue};
 use super::shared::Shared;
 use super::telemetry::Telemetry;
 use super::work::{Arrival, Completion, Outgoing, PostError, WorkRequest};
@@ -67,6 +67,12 @@ impl Endpoint {
         self.queue_pairs
             .push(QueuePair::new(QpIndex(at), config, congestion));
         QpIndex(at)
+    }
+
+    /// Queue pairs of a class that may send take turns in the order of their creation, as in the ns-3 RDMA models, instead of by
+    /// how long each has waited.
+    pub fn take_turns(&mut self) {
+        self.shared.classes.iter_mut().for_each(ClassQueue::take_turns);
     }
 
     /// How many queue pairs it has.
@@ -189,6 +195,16 @@ impl Endpoint {
         if self.shared.spare.len() < SPARE_MAX {
             self.shared.spare.push(telemetry);
         }
+    }
+
+    /// Local ACK timeouts of all queue pairs.
+    pub fn timeouts(&self) -> u64 {
+        self.shared.timeouts
+    }
+
+    /// Packets sent again by all queue pairs.
+    pub fn retransmitted_packets(&self) -> u64 {
+        self.shared.repeats
     }
 
     /// The sums over all queue pairs.

@@ -12,6 +12,7 @@ pub mod congestion;
 mod counters;
 mod endpoint;
 mod messages;
+mod pacing;
 mod packet;
 mod queue_pair;
 mod ready;
@@ -30,6 +31,7 @@ mod work;
 pub use config::{MTU_MAX, MTU_MIN, QpConfig, QpIndex, RETRY_MAX, ReceiveQueue, Recovery, Transport};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
+pub use pacing::Pacing;
 pub use packet::{Header, Packet};
 pub use telemetry::{HOPS_MAX, HopTelemetry, Telemetry};
 pub use work::{

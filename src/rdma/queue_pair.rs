@@ -12,9 +12,6 @@ use super::responder::Responder;
 use super::shared::{Env, Shared};
 use super::work::{Arrival, PostError, WorkRequest};
 
-/// Bits of a byte times picoseconds of a second: payload below 2^14 and headers below 2^17 keep the product below 2^61.
-const BIT_PICOS: u64 = 8_000_000_000_000;
-
 /// A queue pair.
 #[derive(Debug)]
 pub(super) struct QueuePair {
@@ -150,12 +147,7 @@ impl QueuePair {
             if packet.opcode != Opcode::RcReadRequest {
                 self.congestion.sent(now, bytes);
             }
-            let interval = u64::from(bytes) * BIT_PICOS / rate;
-            let rounding = u64::from(self.config.pacing_rounding_ps);
-            let interval = match rounding {
-                1 => Picos(interval),
-                _ => Picos(interval - interval % rounding),
-            };
+            let interval = self.config.pacing.interval(bytes, rate);
             self.due = self.due.max(now).saturating_add(interval);
         }
         self.settle(now, shared);

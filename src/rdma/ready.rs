@@ -1,7 +1,7 @@
 //! Whose turn it is, and when: per class for transmission, and for timers.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use xoff_dataplane::Picos;
 
@@ -17,6 +17,15 @@ pub(super) struct ClassQueue {
     finished: VecDeque<(Picos, Outgoing)>,
     waiting: BinaryHeap<Reverse<(Picos, u64, u32)>>,
     order: u64,
+    round: Option<Round>,
+}
+
+/// Those that may send, in turns by their numbers.
+#[derive(Debug, Default)]
+struct Round {
+    ready: BTreeSet<u32>,
+    /// The last one that had its turn.
+    last: u32,
 }
 
 impl ClassQueue {
@@ -34,8 +43,34 @@ impl ClassQueue {
         self.order += 1;
     }
 
+    /// From now on those that may send take turns in the order of their numbers, however long each has waited.
+    pub(super) fn take_turns(&mut self) {
+        self.round.get_or_insert_default();
+    }
+
     /// Takes the queue pair whose turn it is.
     pub(super) fn pop(&mut self, now: Picos) -> Option<u32> {
+        if self.round.is_some() {
+            return self.pop_in_turn(now);
+        }
+        self.pop_first(now)
+    }
+
+    /// The one behind the last one, cyclically, among those that may send.
+    fn pop_in_turn(&mut self, now: Picos) -> Option<u32> {
+        while let Some(qp) = self.pop_first(now) {
+            self.round.get_or_insert_default().ready.insert(qp);
+        }
+        let round = self.round.as_mut()?;
+        let behind = round.ready.range(round.last.saturating_add(1)..).next();
+        let next = *behind.or_else(|| round.ready.first())?;
+        round.ready.remove(&next);
+        round.last = next;
+        Some(next)
+    }
+
+    /// The one that has waited longest.
+    fn pop_first(&mut self, now: Picos) -> Option<u32> {
         let &Reverse((due, _, qp)) = self.waiting.peek()?;
         if due > now {
             return None;
@@ -47,6 +82,11 @@ impl ClassQueue {
     /// When it first has something to send; perhaps in the past.
     #[inline]
     pub(super) fn earliest(&self) -> Picos {
+        if let (None, Some(Round { ready, .. })) = (self.finished.front(), &self.round)
+            && !ready.is_empty()
+        {
+            return Picos::ZERO;
+        }
         match (self.finished.front(), self.waiting.peek()) {
             (Some((at, _)), _) => *at,
             (None, Some(Reverse((due, _, _)))) => *due,
@@ -104,6 +144,22 @@ mod tests {
         assert_eq!(queue.pop(Picos(3)), None);
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(10))).collect();
         assert_eq!(order, [9, 7, 3, 5]);
+        assert_eq!(queue.earliest(), Picos::NEVER);
+    }
+
+    #[test]
+    fn in_turns_the_one_behind_the_last_comes_next() {
+        let mut queue = ClassQueue::default();
+        queue.take_turns();
+        for (due, qp) in [(1, 4), (2, 2), (3, 9)] {
+            queue.push(Picos(due), qp);
+        }
+        assert_eq!(queue.pop(Picos(0)), None);
+        assert_eq!(queue.pop(Picos(2)), Some(2));
+        assert_eq!(queue.earliest(), Picos::ZERO, "4 still waits");
+        queue.push(Picos(2), 2);
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(5))).collect();
+        assert_eq!(order, [4, 9, 2]);
         assert_eq!(queue.earliest(), Picos::NEVER);
     }
 

@@ -175,6 +175,7 @@ impl Requester {
         let again = sequence < self.sent;
         if again {
             env.counters.retransmitted_packets += 1;
+            env.shared.repeats += 1;
         }
         match repeat {
             Some(_) => self.forget_departure(sequence),
@@ -429,6 +430,7 @@ impl Requester {
             return; // nothing is under way: it was sent before the queue pair went back
         }
         env.counters.local_ack_timeout_err += 1;
+        env.shared.timeouts += 1;
         if !self.spend_retry(env) {
             return;
         }

@@ -21,6 +21,9 @@ pub(super) struct Shared {
     // Boxes because that is how they travel, in acknowledgements.
     #[allow(clippy::vec_box)]
     pub(super) spare: Vec<Box<Telemetry>>,
+    /// Local ACK timeouts and repeated packets, of all queue pairs: sums that cost nothing to read.
+    pub(super) timeouts: u64,
+    pub(super) repeats: u64,
 }
 
 impl Shared {

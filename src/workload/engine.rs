@@ -154,8 +154,10 @@ pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) runner: Runner,
     pub(super) counts: Counts,
-    /// It posts no more, though it is not over: all that are not in the background are.
+    /// It posts no more, though it is not over: all that are not in the background are, or it was told so.
     pub(super) stopped: bool,
+    /// It does not start with the others.
+    held: bool,
 }
 
 impl Job {
@@ -264,6 +266,7 @@ impl Workload {
                 records: Vec::new(),
             },
             stopped: false,
+            held: false,
         });
         Ok(())
     }
@@ -286,7 +289,7 @@ impl Workload {
         self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)
     }
 
-    /// Starts all jobs, each at its time from `now` on. A second call does nothing.
+    /// Starts all jobs that are not held, each at its time from `now` on. A second call does nothing.
     pub fn start(&mut self, now: Picos, out: &mut Vec<Post>) {
         if std::mem::replace(&mut self.started, true) {
             return;
@@ -297,14 +300,64 @@ impl Workload {
             .filter(|job| !job.spec.background && !job.is_over())
             .count();
         for index in 0..self.jobs.len() {
-            let start = now.saturating_add(self.jobs[index].spec.start);
-            self.jobs[index].counts.start = start;
-            self.with(index, now, out, |runner, context| match runner {
-                Runner::List(list) => list.start(start, context),
-                Runner::Bulk(bulk) => bulk.start(start, context),
-            });
+            if !self.jobs[index].held {
+                self.begin(index, now, out);
+            }
         }
         self.advance(now, out);
+    }
+
+    fn begin(&mut self, index: usize, now: Picos, out: &mut Vec<Post>) {
+        let start = now.saturating_add(self.jobs[index].spec.start);
+        self.jobs[index].counts.start = start;
+        self.with(index, now, out, |runner, context| match runner {
+            Runner::List(list) => list.start(start, context),
+            Runner::Bulk(bulk) => bulk.start(start, context),
+        });
+    }
+
+    /// Keeps a job, by its index, from starting with the others: it waits for [`Workload::start_job`]. To be called before
+    /// [`Workload::start`].
+    pub fn hold(&mut self, job: usize) {
+        if let Some(job) = self.jobs.get_mut(job).filter(|_| !self.started) {
+            job.held = true;
+        }
+    }
+
+    /// Starts a job that is held; its start time counts from `now`. Others do not notice.
+    pub fn start_job(&mut self, now: Picos, job: usize, out: &mut Vec<Post>) {
+        let Some(held) = self.jobs.get_mut(job).filter(|job| job.held) else {
+            return;
+        };
+        held.held = false;
+        if self.started {
+            self.begin(job, now, out);
+            self.advance(now, out);
+        }
+    }
+
+    /// Has a job post no more. What is under way goes on.
+    pub fn stop_job(&mut self, job: usize) {
+        let Some(stopped) = self
+            .jobs
+            .get_mut(job)
+            .filter(|job| !job.stopped && !job.is_over())
+        else {
+            return;
+        };
+        stopped.stopped = true;
+        if !stopped.spec.background && self.started {
+            self.foreground -= 1;
+            if self.foreground == 0 {
+                self.stop_background();
+            }
+        }
+        self.forget_stopped();
+    }
+
+    /// Whether a job, by its index, is over.
+    pub fn is_over(&self, job: usize) -> bool {
+        self.jobs.get(job).is_some_and(Job::is_over)
     }
 
     /// When [`Workload::advance`] has something to do, [`Picos::NEVER`] if it waits for messages only.
@@ -471,6 +524,10 @@ impl Workload {
         for job in &mut self.jobs {
             job.stopped |= job.spec.background && !job.is_over();
         }
+        self.forget_stopped();
+    }
+
+    fn forget_stopped(&mut self) {
         let jobs = &self.jobs;
         self.queues
             .timers

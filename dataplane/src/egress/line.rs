@@ -19,7 +19,7 @@ impl Line {
             rounding_ps: timing.rounding_ps.max(1),
             ..timing
         };
-        let exact = timing.rounding_ps == 1 && 8_000_000 % timing.speed_mbps == 0;
+        let exact = !timing.as_ns3 && timing.rounding_ps == 1 && 8_000_000 % timing.speed_mbps == 0;
         Line {
             timing,
             ps_per_byte: match exact {

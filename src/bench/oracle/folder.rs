@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::parameters::{self, Parameters};
 use super::text::{ReadError, Text, quoted};
 use super::topology::{self, Topology};
-use super::units;
+use xoff_dataplane::ns3_nanos;
 
 /// Most flows of one folder: each has addresses of its own.
 const FLOWS_MAX: usize = 1 << 18;
@@ -151,7 +151,7 @@ fn read_flows(text: &Text, topology: &Topology) -> Result<Vec<(Flow, usize)>, Re
             .text
             .parse::<f64>()
             .ok()
-            .and_then(|s| units::time_ns(s, 1_000_000_000));
+            .and_then(|s| ns3_nanos(s, 1_000_000_000));
         let start_ns = start_ns.ok_or_else(|| {
             let what = format!("the start is {}", quoted(start.text));
             text.wrong_word(&start, what, "seconds, such as 2.000000000")

@@ -24,7 +24,7 @@ use crate::host::{FixedLengths, HostConfig};
 /// Bytes of a data frame beside its payload, in the model: Ethernet 14, IPv4 20, UDP 8, sequence 6.
 pub(super) const HEADER_BYTES: u32 = 48;
 /// Bytes of an acknowledgement in the model.
-const ACK_BYTES: u32 = 60;
+pub(super) const ACK_BYTES: u32 = 60;
 /// Bytes of a PFC frame in the model: Ethernet 14, IPv4 20, pause 9.
 const PFC_BYTES: u32 = 43;
 /// Bytes of a PFC frame on Ethernet, FCS included.
@@ -67,6 +67,7 @@ impl Lengths {
                 fcs_bytes: 0,
                 min_frame_bytes: 1,
                 rounding_ps: 1_000,
+                as_ns3: true,
             },
         }
     }
@@ -202,6 +203,7 @@ impl Builder<'_> {
         config.announce_interval = Picos::ZERO;
         config.nic.response_ns = 0;
         config.nic.pauses_until_resumed = true;
+        config.take_turns = true;
         config.fixed_lengths = (self.lengths == Lengths::Model).then_some(FixedLengths {
             header_bytes: HEADER_BYTES,
             ack_bytes: ACK_BYTES,

@@ -5,7 +5,7 @@ use xoff_dataplane::{Picos, PortId, Verdict};
 
 use super::folder::{Flow, Folder, PauseEvent};
 use super::parameters::Parameters;
-use super::plan::{self, HEADER_BYTES, Lengths, NodePlace, Plan};
+use super::plan::{self, ACK_BYTES, HEADER_BYTES, Lengths, NodePlace, Plan};
 use super::topology::Topology;
 use crate::fabric::{End, Fabric, FrameView, Halt, Observer};
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use crate::host::QueuePairSetup;
 use crate::rdma::congestion::{
     CongestionControl, Constant, ConstantParameters, Context, DcqcnNic, DcqcnNicParameters, Feedback,
 };
-use crate::rdma::{CompletionKind, QpConfig, QpIndex, Verb, WorkRequest};
+use crate::rdma::{CompletionKind, Pacing, QpConfig, QpIndex, Verb, WorkRequest};
 
 /// A run ends at the latest when so many times the reference's time has passed.
 const TIMES_REFERENCE_MAX: u64 = 10;
@@ -92,7 +92,7 @@ impl Run<'_> {
         for (index, flow) in self.folder.flows.iter().enumerate() {
             let number = FIRST_QUEUE_PAIR + 2 * index as u32;
             let context = self.context(flow, index);
-            let sender = self.congestion(&context);
+            let sender = self.congestion(&context, index);
             let receiver = Constant::new(ConstantParameters::default(), &context);
             self.create(index, flow.dst, number + 1, number, Box::new(receiver));
             let created = self.create(index, flow.src, number, number + 1, sender);
@@ -124,10 +124,15 @@ impl Run<'_> {
         }
     }
 
-    fn congestion(&self, context: &Context) -> Box<dyn CongestionControl> {
+    fn congestion(&self, context: &Context, flow: usize) -> Box<dyn CongestionControl> {
         let parameters = &self.folder.parameters;
+        let lead = self.plan.ways[flow].acks.last().map_or(Picos::ZERO, |step| {
+            let link = &self.folder.topology.links[step.link];
+            let transmission = self.lengths.timing(link.speed_mbps).duration(ACK_BYTES);
+            Picos::from_nanos(link.delay_ns) + transmission
+        });
         match parameters.rate_bound {
-            true => Box::new(DcqcnNic::new(dcqcn(parameters), context)),
+            true => Box::new(DcqcnNic::new(dcqcn(parameters), context).with_notification_lead(lead)),
             false => Box::new(Constant::new(ConstantParameters::default(), context)),
         }
     }
@@ -158,9 +163,9 @@ impl Run<'_> {
             },
             // The model never repeats for want of an answer.
             ack_timeout: 0,
-            pacing_rounding_ps: match self.lengths {
-                Lengths::Model => 1_000,
-                Lengths::Ethernet => 1,
+            pacing: match self.lengths {
+                Lengths::Model => Pacing::Ns3,
+                Lengths::Ethernet => Pacing::Exact,
             },
             ..QpConfig::new(number, peer)
         };

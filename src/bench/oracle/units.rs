@@ -1,26 +1,13 @@
 //! Times and rates as ns-3 writes and understands them.
 
-/// Nanoseconds of `value` units of `unit_ns` each, as ns-3 converts a floating-point time: to 64 whole and 64 fraction bits,
-/// cut off, then multiplied and cut off to whole nanoseconds. So 2.00001 s is 2 000 009 999 ns there, since no double is
-/// exactly 2.00001. `None`: negative, not a number, or beyond what model time holds.
-pub(super) fn time_ns(value: f64, unit_ns: u64) -> Option<u64> {
-    const NANOS_MAX: f64 = 1.8e16;
-    if !(value >= 0.0 && value * (unit_ns as f64) < NANOS_MAX) {
-        return None;
-    }
-    let whole = value.floor();
-    // Scaling by a power of two is exact; the fraction is below 1.
-    let fraction = ((value - whole) * 18_446_744_073_709_551_616.0) as u128;
-    let (whole, unit) = (whole as u128, u128::from(unit_ns));
-    u64::try_from(whole * unit + ((fraction * unit) >> 64)).ok()
-}
+use xoff_dataplane::ns3_nanos;
 
 /// A duration such as `0.001ms`, in nanoseconds.
 pub(super) fn duration_ns(text: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
     let (number, unit) = number_and_unit(text)?;
     let (_, unit_ns) = UNITS.iter().find(|(name, _)| *name == unit)?;
-    time_ns(number, *unit_ns)
+    ns3_nanos(number, *unit_ns)
 }
 
 /// A rate such as `100Gbps` or `20Mb/s`, in bits per second, cut off.
@@ -50,16 +37,6 @@ fn number_and_unit(text: &str) -> Option<(f64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_cut_off_as_ns3_cuts_them() {
-        assert_eq!(time_ns(2.0, 1_000_000_000), Some(2_000_000_000));
-        assert_eq!(time_ns(2.000_01, 1_000_000_000), Some(2_000_009_999));
-        assert_eq!(time_ns(0.5, 1), Some(0));
-        for value in [-1.0, f64::NAN, f64::INFINITY, 1e12] {
-            assert_eq!(time_ns(value, 1_000_000_000), None);
-        }
-    }
 
     #[test]
     fn durations_and_rates_have_units() {

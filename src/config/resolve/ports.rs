@@ -138,6 +138,7 @@ fn link(context: &Context<'_>, port: &str) -> LinkTiming {
         fcs_bytes: ours("fcs_bytes", ethernet.fcs_bytes),
         min_frame_bytes: ours("min_frame_bytes", ethernet.min_frame_bytes),
         rounding_ps: ours("rounding_ps", ethernet.rounding_ps),
+        as_ns3: false,
         ..ethernet
     }
 }

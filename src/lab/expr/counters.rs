@@ -19,7 +19,22 @@ const fn of(name: &'static str, meaning: &'static str) -> Counter {
 }
 
 /// Of the run as a whole.
-pub const RUN: Counters = &[of("now_ns", "model time since the start of the workload")];
+pub const RUN: Counters = &[
+    of("now_ns", "model time since the start of the workload"),
+    of(
+        "deadlock",
+        "1 while ports pause each other in a circle and frames wait in each, else 0",
+    ),
+];
+
+/// Of `link.NAME.`, both directions together.
+pub const LINK: Counters = &[
+    of(
+        "lost_frames",
+        "frames that were lost on it: it went down, or a fault took them",
+    ),
+    of("up", "1 while it is up, else 0"),
+];
 
 /// Of `SWITCH.`, sums over its ports.
 pub const SWITCH: Counters = &[
@@ -33,6 +48,14 @@ pub const SWITCH: Counters = &[
     of("pfc_tx_frames", "PFC frames sent"),
     of("pause_rx_frames", "802.3x pauses received"),
     of("buffered_cells", "cells in use by priority groups now"),
+];
+
+/// Of `SWITCH.pool.NAME.`, a buffer pool.
+pub const POOL: Counters = &[
+    of("current_cells", "shared cells in use"),
+    of("watermark_cells", "most in use since the last clear"),
+    of("headroom_current_cells", "cells of headroom in use by its groups"),
+    of("headroom_watermark_cells", "most of them since the last clear"),
 ];
 
 /// Of `SWITCH.PORT.`.
@@ -199,8 +222,14 @@ pub const JOB_SENDER: Counters = &[
 /// What happens: events, for `first()` and `last()`: of the whole lab, or behind `SWITCH.`, `SWITCH.PORT.`, `HOST.`.
 pub const EVENTS: Counters = &[
     of("ce", "a switch marks a frame CE; at a host, one arrives"),
-    of("xoff", "a PFC frame that stops a class leaves"),
-    of("xon", "a PFC frame that lets a class go leaves"),
+    of(
+        "xoff",
+        "a PFC frame that stops a class leaves a switch, or the host that is named",
+    ),
+    of(
+        "xon",
+        "a PFC frame that lets a class go leaves a switch, or the host that is named",
+    ),
     of("drop", "a switch, a link or a NIC drops a frame"),
     of("cnp", "a CNP leaves a host"),
     of("nak", "a NAK leaves a host"),

@@ -22,6 +22,7 @@ pub struct Directory {
     hosts: Vec<String>,
     flows: Vec<(String, Vec<usize>)>,
     jobs: Vec<(String, Vec<usize>)>,
+    links: Vec<String>,
     /// By name, so that no look-up goes through all.
     nodes: HashMap<String, Node>,
 }
@@ -39,6 +40,12 @@ pub enum Subject {
     Run,
     /// All ports of a switch.
     Switch(usize),
+    /// A link: place among the links.
+    Link(usize),
+    /// The pools of a switch, by themselves nothing.
+    Pools(usize),
+    /// A buffer pool of a switch. Which there are is known when the switch is configured, so any name is taken.
+    Pool(usize, String),
     /// A port: switch and place in its ports.
     Port(usize, usize),
     /// A priority group of a port.
@@ -111,8 +118,15 @@ impl Directory {
             hosts,
             flows,
             jobs,
+            links: Vec::new(),
             nodes,
         }
+    }
+
+    /// With links, too.
+    #[must_use]
+    pub fn with_links(self, links: Vec<String>) -> Directory {
+        Directory { links, ..self }
     }
 
     /// Name of a switch and of its ports, as in [`Subject::Switch`] and [`Subject::Port`].
@@ -252,10 +266,13 @@ impl Directory {
             Subject::Run => match (part, self.nodes.get(part)) {
                 ("flow", _) => Some(Subject::Flow(ALL, None)),
                 ("job", _) => Some(Subject::Job(ALL, None)),
+                ("link", _) => Some(Subject::Link(ALL)),
                 (_, Some(Node::Switch(at))) => Some(Subject::Switch(*at)),
                 (_, Some(Node::Host(at))) => Some(Subject::Host(*at)),
                 _ => None,
             },
+            Subject::Switch(switch) if part == "pool" => Some(Subject::Pools(switch)),
+            Subject::Pools(switch) => Some(Subject::Pool(switch, part.to_owned())),
             Subject::Switch(switch) => {
                 let ports = &self.switches.get(switch)?.1;
                 ports
@@ -283,8 +300,8 @@ impl Directory {
                 .collect();
         }
         let mut below = self.level(subject).below;
-        // `flow` and `job` are written, not meant by a star.
-        let is_word = |name: &str| *subject == Subject::Run && (name == "flow" || name == "job");
+        // These words are written, not meant by a star.
+        let is_word = |name: &str| *subject == Subject::Run && matches!(name, "flow" | "job" | "link");
         below.retain(|(name, _)| !is_word(name) && fits(part, name));
         below
     }
@@ -313,7 +330,8 @@ impl Directory {
                     .map(|(at, name)| (name.clone(), Subject::Host(at)));
                 let flows = ("flow".to_owned(), Subject::Flow(ALL, None));
                 let jobs = ("job".to_owned(), Subject::Job(ALL, None));
-                switches.chain(hosts).chain([flows, jobs]).collect()
+                let links = ("link".to_owned(), Subject::Link(ALL));
+                switches.chain(hosts).chain([flows, jobs, links]).collect()
             }
             Subject::Switch(switch) => {
                 let ports = self.switches[switch].1.iter().enumerate();
@@ -329,6 +347,12 @@ impl Directory {
                 below
             }
             Subject::Host(host) => numbered("pfc", &|class| Subject::HostPfc(host, class)),
+            Subject::Link(ALL) => {
+                let links = self.links.iter().enumerate();
+                links
+                    .map(|(at, name)| (name.clone(), Subject::Link(at)))
+                    .collect()
+            }
             Subject::Flow(ALL, _) => {
                 let flows = self.flows.iter().enumerate();
                 flows
@@ -364,8 +388,10 @@ fn counters_of(subject: &Subject) -> Counters {
         Subject::Drops(..) => counters::DROPS,
         Subject::Host(_) => counters::HOST,
         Subject::HostPfc(..) => counters::HOST_PFC,
-        // `flow` and `job` by themselves.
-        Subject::Flow(ALL, _) | Subject::Job(ALL, _) => &[],
+        // Words by themselves.
+        Subject::Flow(ALL, _) | Subject::Job(ALL, _) | Subject::Link(ALL) | Subject::Pools(_) => &[],
+        Subject::Link(_) => counters::LINK,
+        Subject::Pool(..) => counters::POOL,
         Subject::Flow(..) => counters::FLOW,
         Subject::Job(_, None) => counters::JOB,
         Subject::Job(_, Some(_)) => counters::JOB_SENDER,
@@ -390,7 +416,7 @@ fn unknown(path: &str, part: &str, before: &[&str], names: impl Iterator<Item = 
                 names.len() - LISTED
             )
         }
-        None if names.is_empty() => format!("{place} has no parts"),
+        None if names.is_empty() => format!("{place} has no parts below, only counters"),
         None => format!("{place} has no \"{part}\"; it has {}", names.join(", ")),
     };
     Unknown {

@@ -94,7 +94,10 @@ fn what_is_unknown_comes_with_what_is_known() {
             "leaf1.Ethernet0.pg3.cells",
             "leaf1.Ethernet0.pg3 has no \"cells\"; it has packets",
         ),
-        ("leaf1.Ethernet0.pg3.packets.x", "has no \"packets\""),
+        (
+            "leaf1.Ethernet0.pg3.packets.x",
+            "leaf1.Ethernet0.pg3 has no parts below",
+        ),
         ("flow.f2.lost_frames", "did you mean f1?"),
         (
             "flow.f1.h2.lost_frames",
@@ -176,9 +179,11 @@ fn events_happen_to_some_things() {
 /// The tables are what users read: a counter that is missing there does not exist for them.
 #[test]
 fn every_counter_is_documented() {
-    const TABLES: [(&str, Counters); 12] = [
+    const TABLES: [(&str, Counters); 14] = [
         ("The run", counters::RUN),
         ("Switch", counters::SWITCH),
+        ("Pool", counters::POOL),
+        ("Link", counters::LINK),
         ("Port", counters::PORT),
         ("Priority group", counters::GROUP),
         ("Queue", counters::QUEUE),

@@ -2,7 +2,7 @@
 
 use super::check::{self, Kind, Misfit, Typed};
 use super::lexer::{self, Placed, Token};
-use super::unit::{self, Dimension, PLAIN, TIME};
+use super::unit::{self, Dimension, TIME};
 use super::{Arithmetic, ExprError, Function, Node, Relation, Which};
 
 /// Deepest nesting of brackets and signs.
@@ -175,31 +175,31 @@ impl Parser<'_> {
         if self.keyword("within") {
             return self.within_of(first);
         }
-        let mut rest = Vec::new();
-        let (at, mut is_list) = (first.at, first.is_list);
-        let mut left: Option<Dimension> = None;
-        while let Some(relation) = self.relation() {
-            let left = match left {
-                Some(dimension) => dimension,
-                None => self.number(first.clone())?.1,
-            };
-            let (node, dimension, many) = self.right_side(left)?;
-            is_list |= many;
-            let relation = match self.keyword("within") {
-                false => relation,
-                true if relation == Relation::Equal => self.tolerance(dimension)?,
-                true => return Err(self.unexpected("`within` goes with ==")),
-            };
-            rest.push((relation, node));
-            let _ = left;
-        }
-        left.get_or_insert(PLAIN);
-        if rest.is_empty() {
+        let Some(mut relation) = self.relation() else {
             return Ok(first);
+        };
+        let (at, mut is_list) = (first.at, first.is_list);
+        let (node, left) = self.number(first)?;
+        let mut rest = Vec::new();
+        loop {
+            let (right, dimension, many) = self.right_side(left)?;
+            is_list |= many;
+            let within = self.at();
+            if self.keyword("within") {
+                if relation != Relation::Equal {
+                    let what = "`within` goes with ==";
+                    return Err(lexer::error(self.text, within, what, "write a == b within 5 %"));
+                }
+                relation = self.tolerance(dimension)?;
+            }
+            rest.push((relation, right));
+            match self.relation() {
+                Some(next) => relation = next,
+                None => break,
+            }
         }
-        let node = Node::Compare(Box::new(first.node), rest);
         Ok(Typed {
-            node,
+            node: Node::Compare(Box::new(node), rest),
             kind: Kind::Condition,
             is_list,
             at,

@@ -1,6 +1,6 @@
 //! The names that a plan gives to things, for expressions.
 
-use super::{ActionPlan, LabPlan};
+use super::LabPlan;
 use crate::lab::expr::Directory;
 use crate::workload::{Endpoints, JobKind};
 
@@ -14,10 +14,7 @@ impl LabPlan {
         };
         let switches = self.switches.iter().enumerate();
         let switches = switches.map(|(at, switch)| (switch.name.clone(), ports(at).collect()));
-        let sends = self.script.steps.iter().filter_map(|step| match &step.action {
-            ActionPlan::Send(send) => Some(&send.flow),
-            _ => None,
-        });
+        let sends = self.script.sends().map(|send| &send.flow);
         let mut flows: Vec<(String, Vec<usize>)> = Vec::new();
         for flow in self.workload.flows.iter().chain(sends) {
             match flows.iter_mut().find(|(name, _)| *name == flow.name) {
@@ -32,7 +29,8 @@ impl LabPlan {
             .jobs
             .iter()
             .map(|job| (job.name.clone(), senders(&job.kind)));
-        Directory::new(switches.collect(), hosts, flows, jobs.collect())
+        let links = self.links.iter().map(|link| link.name.clone()).collect();
+        Directory::new(switches.collect(), hosts, flows, jobs.collect()).with_links(links)
     }
 }
 

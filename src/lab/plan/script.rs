@@ -13,6 +13,23 @@ pub struct ScriptPlan {
     pub steps: Vec<StepPlan>,
 }
 
+impl ScriptPlan {
+    /// Whether a step starts this, so that it does not start by itself.
+    pub fn starts(&self, target: TargetPlan) -> bool {
+        self.steps
+            .iter()
+            .any(|step| matches!(&step.action, ActionPlan::Start(targets) if targets.contains(&target)))
+    }
+
+    /// The sends, in the order of the steps. Their flows are numbered from behind those of the workload on.
+    pub fn sends(&self) -> impl Iterator<Item = &SendPlan> {
+        self.steps.iter().filter_map(|step| match &step.action {
+            ActionPlan::Send(send) => Some(send),
+            _ => None,
+        })
+    }
+}
+
 /// A step of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepPlan {

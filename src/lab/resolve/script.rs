@@ -166,7 +166,7 @@ impl Resolver<'_> {
     }
 
     fn names_in(&mut self, conditions: &Conditions, plan: &LabPlan) {
-        for word in ["flow", "job"] {
+        for word in ["flow", "job", "link"] {
             if self.nodes.contains_key(word) {
                 let what = format!("a node is called {word}, which means something else in scripts");
                 self.wrong(Location::UNKNOWN, what, "use another name for the node");

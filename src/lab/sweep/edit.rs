@@ -86,17 +86,13 @@ fn range(at: &Location) -> Option<std::ops::Range<usize>> {
 fn written(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '%' | '+' | '-');
     let begins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/');
-    if value.chars().all(plain) && value.starts_with(begins) {
-        value.to_owned()
-    } else if value
+    let negative = value
         .strip_prefix('-')
-        .is_some_and(|digits| digits.bytes().all(|c| c.is_ascii_digit()))
-        && value.len() > 1
-    {
-        value.to_owned()
-    } else {
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()));
+    match negative || (value.chars().all(plain) && value.starts_with(begins)) {
+        true => value.to_owned(),
         // JSON's strings are YAML's.
-        serde_json::Value::from(value).to_string()
+        false => serde_json::Value::from(value).to_string(),
     }
 }
 

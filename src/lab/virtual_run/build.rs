@@ -7,7 +7,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::super::config::{SwitchSetup, switch_setup};
 use super::super::model_hosts::{host_config, next_hop_mac};
 use super::super::options::LabOptions;
-use super::super::plan::{FarEnd, HostPlan, IpVersion, LabPlan};
+use super::super::plan::{ConfigLayer, FarEnd, HostPlan, IpVersion, LabPlan, TargetPlan};
 use crate::fabric::{
     Directory, End, Fabric, FabricPlan, Halt, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation,
 };
@@ -35,7 +35,7 @@ pub struct VirtualLab {
 }
 
 impl VirtualLab {
-    /// Sets a lab up.
+    /// Sets a lab up. What its script starts does not start by itself: to run a lab without its script, take that away before.
     ///
     /// # Errors
     /// A configuration of a switch or a host, or a job, that cannot be; a node of a kind that has no virtual time.
@@ -72,7 +72,7 @@ impl VirtualLab {
             return Err(wrong(format!("no path of links leads from {src} to {dst}"))
                 .fix("connect them, or take the pair out of the workload"));
         }
-        let jobs = Jobs::new(
+        let mut jobs = Jobs::new(
             &mut fabric,
             workload,
             &transports,
@@ -80,6 +80,11 @@ impl VirtualLab {
             paths,
             options.seed,
         );
+        for job in 0..plan.workload.jobs.jobs.len() {
+            if plan.script.starts(TargetPlan::Job(job)) {
+                jobs.hold(job);
+            }
+        }
         Ok(VirtualLab {
             simulation: Simulation::new(fabric, jobs),
             began: Picos::ZERO,
@@ -140,6 +145,32 @@ impl VirtualLab {
         }
     }
 
+    /// Puts layers of configuration above all that a switch has.
+    ///
+    /// # Errors
+    /// What is wrong with them, or cannot change while the switch runs; then nothing has changed.
+    pub fn configure(
+        &mut self,
+        switch: usize,
+        layers: &[ConfigLayer],
+        observer: &mut impl Observer,
+    ) -> Result<(), Failure> {
+        let mut plan = self.plan.clone();
+        plan.switches[switch].config.extend_from_slice(layers);
+        let seed = seed_of(self.options.seed, switch);
+        let setup = switch_setup(&plan, switch, seed, reaction_budget(&plan))?;
+        let config = setup.loaded.resolved.config;
+        let fabric = &mut self.simulation.fabric;
+        fabric
+            .configure_switch(switch, config.clone(), observer)
+            .map_err(|error| {
+                Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
+            })?;
+        self.fabric_plan.switches[switch] = config;
+        self.plan = plan;
+        Ok(())
+    }
+
     /// Runs to `until`, counted from the start of the workload, or until its jobs are done.
     pub fn run(&mut self, until: Picos, stop_when_finished: bool, observer: &mut impl Observer) -> Outcome {
         let until = self.began.saturating_add(until);
@@ -173,7 +204,7 @@ impl Directory for Addresses<'_> {
 
 /// The fabric of a plan.
 fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failure> {
-    for host in plan.hosts.iter().filter(|host| !host.is_model()) {
+    if let Some(host) = plan.hosts.iter().find(|host| !host.is_model()) {
         return Err(Failure::configuration(format!("{} is no model host", host.name))
             .because("kernels and guests know no virtual time")
             .fix("make it `kind: model`, or run the lab without --virtual"));

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use xoff_dataplane::Picos;
 
 use super::super::options::LabOptions;
-use super::super::plan::{LabPlan, TimeMode};
+use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::super::sweep::{Chosen, load_with};
 use super::build::VirtualLab;
 use super::output::{self, Format};
@@ -90,11 +90,13 @@ pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
 ///
 /// # Errors
 /// What cannot be set up, a file that cannot be written, a run that cannot come to its end.
-pub(crate) fn play(plan: LabPlan, arguments: &VirtualRunArgs) -> Result<(VirtualLab, Report), Failure> {
+pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<(VirtualLab, Report), Failure> {
     let options = LabOptions {
         seed: arguments.seed,
         ..LabOptions::default()
     };
+    // `xoff lab check` runs scripts.
+    plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
     if arguments.format == Format::Nccl || arguments.nccl_json.is_some() {
         output::check_collective(&lab)?;

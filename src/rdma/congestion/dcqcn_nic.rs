@@ -160,6 +160,7 @@ pub struct DcqcnNic {
     increase_due: Picos,
     /// Increases since the last cut.
     stage: u64,
+    notification_lead: Picos,
 }
 
 impl DcqcnNic {
@@ -180,7 +181,25 @@ impl DcqcnNic {
             check_due: Picos::NEVER,
             increase_due: Picos::NEVER,
             stage: 0,
+            notification_lead: Picos::ZERO,
             parameters,
+        }
+    }
+
+    /// How long a notification has been under way on its last link. It decides where one arrives at the very time of an update
+    /// of alpha or of a rate check: the ns-3 model runs first what it scheduled first, so a notification that left before the
+    /// period began is seen by what ends the period. By default none is.
+    #[must_use]
+    pub fn with_notification_lead(mut self, lead: Picos) -> DcqcnNic {
+        self.notification_lead = lead;
+        self
+    }
+
+    /// The time up to which events of a period have happened when a notification arrives.
+    fn happened(&self, now: Picos, period_ns: u64) -> Picos {
+        match self.notification_lead > Picos::from_nanos(period_ns) {
+            true => Picos(now.0.saturating_sub(1)),
+            false => now,
         }
     }
 
@@ -277,16 +296,18 @@ impl CongestionControl for DcqcnNic {
     }
 
     fn notified(&mut self, now: Picos) {
-        self.advance(now);
+        let checked = self.happened(now, self.parameters.decrease_interval_ns);
+        self.advance(checked);
         if self.first_check == Picos::NEVER {
             self.start(now);
         } else {
             // The updates up to now did not see this notification, the next one does.
-            self.alpha.at(now);
+            self.alpha
+                .at(self.happened(now, self.parameters.alpha_interval_ns));
             self.alpha.flag();
         }
         if self.check_due == Picos::NEVER {
-            self.check_due = self.check_after(now);
+            self.check_due = self.check_after(checked);
         }
     }
 

@@ -32,6 +32,34 @@ fn the_rate_falls_at_the_check_not_at_the_notification() {
 }
 
 #[test]
+fn a_notification_that_left_before_the_period_is_seen_by_what_ends_it() {
+    let fall = 255.0_f64 / 256.0;
+    // The first notification at 10 us: updates from 11 us, checks at 14.001 us and every 4 us from there.
+    let rate_after = |lead_ns: u64, second: Picos, check_ns: u64| {
+        let mut nic =
+            nic(DcqcnNicParameters::hpcc_ns3(LINE)).with_notification_lead(Picos::from_nanos(lead_ns));
+        nic.notified(Picos::from_micros(10));
+        nic.notified(second);
+        nic.expire(Picos::from_nanos(check_ns));
+        nic.rate_bps()
+    };
+    let cut = |rate: f64, alpha: f64| (rate * (1.0 - alpha / 2.0)) as u64;
+    let seen_at = |update: i32| {
+        let before = fall.powi(update) + 1.0 / 256.0;
+        before * fall.powi(4 - update)
+    };
+    // At 13 us, the time of the third update: without a lead the fourth one sees it, with a lead of over 1 us the third.
+    for (lead_ns, alpha) in [(0, fall.powi(4) + 1.0 / 256.0), (1_004, seen_at(3))] {
+        let rate = rate_after(lead_ns, Picos::from_micros(13), 14_001);
+        let expected = cut(LINE as f64, alpha);
+        assert!(rate.abs_diff(expected) <= 1, "{lead_ns}: {rate} {expected}");
+    }
+    // At the time of the first check: by default it is for the next one, at 18.001 us.
+    let check = Picos::from_nanos(14_001);
+    assert!(rate_after(0, check, 18_001) < rate_after(4_004, check, 18_001));
+}
+
+#[test]
 fn one_fast_recovery_one_additive_increase_then_hyper() {
     let mut nic = nic(DcqcnNicParameters::hpcc_ns3(LINE));
     nic.first_check = Picos::ZERO;

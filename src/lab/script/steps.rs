@@ -1,0 +1,171 @@
+//! What steps do to a lab.
+
+use xoff_dataplane::wire::MacControl;
+use xoff_dataplane::{Picos, PortId, QueueId};
+
+use super::super::plan::{ActionPlan, BlockPlan, DirectionPlan, TargetPlan};
+use super::events::EventKind;
+use super::run::Script;
+use super::storms;
+use super::values::Base;
+use crate::fabric::End;
+use crate::failure::Failure;
+use crate::host::Host;
+
+impl Script {
+    /// Does what a step says, but for waiting and expecting.
+    ///
+    /// # Errors
+    /// A configuration that cannot be.
+    pub(super) fn act(&mut self, action: &ActionPlan, source: &str) -> Result<(), Failure> {
+        match action {
+            ActionPlan::Send(send) => {
+                let id = self.lab.plan.workload.flows.len() + self.sends;
+                self.sends += 1;
+                self.change_host(send.flow.from, |host, now| host.start_flow(now, id as u32));
+            }
+            ActionPlan::Start(targets) => targets.iter().for_each(|target| self.start(*target)),
+            ActionPlan::Stop(targets) => targets.iter().for_each(|target| self.stop(*target)),
+            ActionPlan::Block(block) => self.set_enabled(block, false),
+            ActionPlan::Unblock(block) => self.set_enabled(block, true),
+            ActionPlan::Pause(pause) => {
+                self.send_control(pause.host, storms::frame(pause));
+                self.storms.begin(self.lab.simulation.fabric.now(), pause);
+            }
+            ActionPlan::Link { link, up } => self.set_link(*link, *up),
+            ActionPlan::Fault(fault) => {
+                for end in self.ends(fault.direction) {
+                    self.lab.simulation.fabric.add_fault(end, fault.fault());
+                }
+            }
+            ActionPlan::Heal(direction) => {
+                for end in self.ends(*direction) {
+                    self.lab.simulation.fabric.clear_faults(end);
+                }
+            }
+            ActionPlan::Configure { switch, layers } => self
+                .lab
+                .configure(*switch, layers, &mut self.events)
+                .map_err(|failure| in_step(failure, source))?,
+            ActionPlan::ClearWatermarks => self.each_switch(|switch| switch.clear_watermarks()),
+            ActionPlan::ClearCounters => {
+                self.each_switch(|switch| switch.restart_utilisation());
+                self.events.clear();
+                self.base = Base::new(&self.lab, &self.names);
+            }
+            // They are about time, not about the lab.
+            ActionPlan::Wait { .. } | ActionPlan::WaitUntil { .. } | ActionPlan::Expect(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R {
+        let fabric = &mut self.lab.simulation.fabric;
+        fabric.change_host(host, &mut self.events, change)
+    }
+
+    /// A pause leaves a host; with too many that wait for its link it is one pause less.
+    pub(super) fn send_control(&mut self, host: usize, frame: MacControl) {
+        self.change_host(host, |host, now| host.send_mac_control(now, frame));
+    }
+
+    fn each_switch(&mut self, change: impl Fn(&mut xoff_dataplane::Switch)) {
+        let fabric = &mut self.lab.simulation.fabric;
+        for switch in 0..fabric.switch_count() {
+            fabric.change_switch(switch, &mut self.events, |switch, _, _, _| change(switch));
+        }
+    }
+
+    fn start(&mut self, target: TargetPlan) {
+        match target {
+            TargetPlan::Job(job) => {
+                let simulation = &mut self.lab.simulation;
+                simulation
+                    .jobs
+                    .start_job(job, &mut simulation.fabric, &mut self.events);
+            }
+            TargetPlan::Flow(flow) => {
+                let host = self.lab.plan.workload.flows[flow].from;
+                self.change_host(host, |host, now| host.start_flow(now, flow as u32));
+            }
+        }
+    }
+
+    fn stop(&mut self, target: TargetPlan) {
+        match target {
+            TargetPlan::Job(job) => self.lab.simulation.jobs.stop_job(job),
+            TargetPlan::Flow(flow) => {
+                let host = self.lab.plan.workload.flows[flow].from;
+                self.change_host(host, |host, _| host.stop_flow(flow as u32));
+            }
+        }
+    }
+
+    fn set_enabled(&mut self, block: &BlockPlan, on: bool) {
+        let ports = &self.lab.fabric_plan.switches[block.switch].ports;
+        let Some(port) = ports.iter().position(|port| port.name == block.port) else {
+            return;
+        };
+        let port = PortId(port as u16);
+        let fabric = &mut self.lab.simulation.fabric;
+        fabric.change_switch(
+            block.switch,
+            &mut self.events,
+            |switch, now, store, outputs| match block.queue {
+                None => switch.set_tx_enabled(now, port, on, store, outputs),
+                Some(queue) => {
+                    switch.set_queue_enabled(now, QueueId::new(port, queue), on, store, outputs);
+                }
+            },
+        );
+    }
+
+    /// Frames that go with a link, on it or in queues to it, are drops that no arrival tells of.
+    fn set_link(&mut self, link: usize, up: bool) {
+        let ends = self.lab.fabric_plan.links[link].ends;
+        let before = (self.dropped(ends), self.lab.simulation.fabric.lost_frames(link));
+        let fabric = &mut self.lab.simulation.fabric;
+        fabric.set_link(link, up, &mut self.events);
+        let now = fabric.now();
+        let lost = fabric.lost_frames(link) > before.1;
+        let after = self.dropped(ends);
+        for (n, end) in ends.into_iter().enumerate() {
+            if after[n] > before.0[n] || (lost && n == 0) {
+                self.events.note(EventKind::Drop, now, end);
+            }
+        }
+    }
+
+    fn dropped(&self, ends: [End; 2]) -> [u64; 2] {
+        let fabric = &self.lab.simulation.fabric;
+        ends.map(|end| match end {
+            End::Host(_) => 0,
+            End::Switch { switch, port } => fabric
+                .switch(switch as usize)
+                .port_counters(fabric.now(), PortId(port))
+                .dropped(),
+        })
+    }
+
+    /// The ends of a link that send into the ways that are meant.
+    fn ends(&self, direction: DirectionPlan) -> Vec<End> {
+        let [near, far] = self.lab.fabric_plan.links[direction.link].ends;
+        let mut ends = Vec::new();
+        if direction.from_switch {
+            ends.push(near);
+        }
+        if direction.from_far {
+            ends.push(far);
+        }
+        ends
+    }
+}
+
+/// A failure of a step says which step.
+fn in_step(failure: Failure, source: &str) -> Failure {
+    let place = match &failure.place {
+        Some(place) => format!("{source}, {place}"),
+        None => source.to_owned(),
+    };
+    failure.at(place)
+}
