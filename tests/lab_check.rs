@@ -21,17 +21,22 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The labs of the worked examples, sorted.
-fn examples() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testbeds/checks");
-    let files = fs::read_dir(folder).expect("testbeds/checks is there");
+/// The labs of a folder, sorted.
+fn labs(folder: &str) -> Vec<String> {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let files = fs::read_dir(place).expect("the folder is there");
     let mut names: Vec<String> = files
         .map(|file| file.expect("readable").file_name().to_string_lossy().into_owned())
         .filter(|name| name.ends_with(".xoff.yml"))
-        .map(|name| format!("testbeds/checks/{name}"))
+        .map(|name| format!("{folder}/{name}"))
         .collect();
     names.sort();
     names
+}
+
+/// Those of the worked examples.
+fn examples() -> Vec<String> {
+    labs("testbeds/checks")
 }
 
 /// A lab of two hosts with a script, in a folder of the test's own.
@@ -76,6 +81,20 @@ fn every_example_holds() {
         assert!(text.starts_with("TAP version 14\n"), "{text}");
         assert!(text.ends_with(&format!("\n1..{results}\n")), "{text}");
     }
+}
+
+#[test]
+fn published_results_come_out() {
+    let labs = labs("testbeds/published");
+    assert!(labs.len() >= 6, "{labs:?}");
+    let files: Vec<&str> = labs.iter().map(String::as_str).collect();
+    let output = xoff(&[&files[..], &["--virtual"]].concat());
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    assert!(
+        text.lines().filter(|line| line.starts_with("ok ")).count() > 6 * 2,
+        "{text}"
+    );
 }
 
 #[test]
