@@ -323,9 +323,10 @@ impl Host {
             return Some(Emitted::whole(frame_len));
         }
         loop {
-            let turn = self.nic.turn(now, &self.earliest())?;
+            let queue_pairs = self.queue_pairs.earliest();
+            let turn = self.nic.turn(now, &self.with_flows(queue_pairs))?;
             let flows_at = self.queues[turn.class].earliest();
-            let of_queue_pair = match self.queue_pairs.earliest()[turn.class] {
+            let of_queue_pair = match queue_pairs[turn.class] {
                 at if at > turn.start => false,
                 _ if flows_at > turn.start => true,
                 _ => !self.queue_pair_sent,
@@ -431,7 +432,12 @@ impl Host {
     }
 
     fn earliest(&self) -> [Picos; PRIORITIES] {
-        let queue_pairs = self.queue_pairs.earliest();
+        self.with_flows(self.queue_pairs.earliest())
+    }
+
+    /// When something of each class may leave, given when something of queue pairs may.
+    #[inline]
+    fn with_flows(&self, queue_pairs: [Picos; PRIORITIES]) -> [Picos; PRIORITIES] {
         if self.flows.is_empty() {
             return queue_pairs;
         }
