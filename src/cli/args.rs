@@ -319,6 +319,9 @@ pub struct LabCheck {
     /// Seed of every random decision
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Give a lab up after this many events
+    #[arg(long, value_name = "N", default_value_t = EVENTS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
+    pub events_max: u64,
     /// Form of the results
     #[arg(long, value_enum, default_value_t = CheckFormatChoice::Tap)]
     pub format: CheckFormatChoice,

@@ -144,6 +144,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         files: arguments.files,
         virtual_time: arguments.virtual_time,
         seed: arguments.seed,
+        events_max: arguments.events_max,
         format: arguments.format.into(),
         report: arguments.report,
     })

@@ -320,6 +320,13 @@ impl Fabric {
             .switch
             .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
         self.moves += u64::from(!matches!(verdict, Verdict::Control));
+        for port in node.switch.marked_on_arrival() {
+            let port = End::Switch {
+                switch: switch as u32,
+                port: port.0,
+            };
+            observer.marked(self.now, port);
+        }
         observer.decided(self.now, switch as u32, port, &verdict);
         self.drain(switch, observer);
     }
@@ -459,7 +466,7 @@ impl Fabric {
                     switch: switch as u32,
                     port: departure.port.0,
                 };
-                observer.marked(self.now, from, view(&self.store, departure.frame));
+                observer.marked(self.now, from);
             }
             self.launch(wire, departure.end, departure.frame, observer);
         }

@@ -81,10 +81,11 @@ pub trait Observer {
         let _ = (at, from, frame, lost);
     }
 
-    /// A switch has marked a frame, which begins to leave `from`; [`Observer::departed`] tells of the same frame.
+    /// A switch has marked a frame in a queue of a port: as it leaves, or as it joined the queue, whatever the
+    /// switch's mark point is.
     #[inline]
-    fn marked(&mut self, at: Picos, from: End, frame: FrameView<'_>) {
-        let _ = (at, from, frame);
+    fn marked(&mut self, at: Picos, port: End) {
+        let _ = (at, port);
     }
 
     /// A host has done all that it could at `at`: what has changed in it since the last time changed then.
@@ -132,9 +133,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.struck(at, from, frame, lost);
     }
     #[inline]
-    fn marked(&mut self, at: Picos, from: End, frame: FrameView<'_>) {
-        self.0.marked(at, from, frame);
-        self.1.marked(at, from, frame);
+    fn marked(&mut self, at: Picos, port: End) {
+        self.0.marked(at, port);
+        self.1.marked(at, port);
     }
     #[inline]
     fn served(&mut self, at: Picos, host: u32, state: &Host) {
@@ -180,9 +181,9 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
     #[inline]
-    fn marked(&mut self, at: Picos, from: End, frame: FrameView<'_>) {
+    fn marked(&mut self, at: Picos, port: End) {
         if let Some(observer) = self {
-            observer.marked(at, from, frame);
+            observer.marked(at, port);
         }
     }
     #[inline]

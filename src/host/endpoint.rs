@@ -256,7 +256,7 @@ impl Host {
         }
         let Inbound { prefix, parsed, .. } = *inbound;
         if inbound.damaged {
-            self.receiver.totals.unattributed_icrc_errors += 1;
+            self.receiver.receive_damaged(prefix);
         } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
             // The transport has it.
         } else if let Ok(view) = RoceView::new_checked(prefix) {
@@ -323,9 +323,10 @@ impl Host {
             return Some(Emitted::whole(frame_len));
         }
         loop {
-            let turn = self.nic.turn(now, &self.earliest())?;
+            let queue_pairs = self.queue_pairs.earliest();
+            let turn = self.nic.turn(now, &self.with_flows(queue_pairs))?;
             let flows_at = self.queues[turn.class].earliest();
-            let of_queue_pair = match self.queue_pairs.earliest()[turn.class] {
+            let of_queue_pair = match queue_pairs[turn.class] {
                 at if at > turn.start => false,
                 _ if flows_at > turn.start => true,
                 _ => !self.queue_pair_sent,
@@ -431,7 +432,12 @@ impl Host {
     }
 
     fn earliest(&self) -> [Picos; PRIORITIES] {
-        let queue_pairs = self.queue_pairs.earliest();
+        self.with_flows(self.queue_pairs.earliest())
+    }
+
+    /// When something of each class may leave, given when something of queue pairs may.
+    #[inline]
+    fn with_flows(&self, queue_pairs: [Picos; PRIORITIES]) -> [Picos; PRIORITIES] {
         if self.flows.is_empty() {
             return queue_pairs;
         }

@@ -160,17 +160,29 @@ impl Receiver {
         self.totals.roce_frames += 1;
         let peer = (source(frame, view), view.bth().dest_qp());
         if !view.icrc_is_valid() {
-            match self.by_peer.get(&peer) {
-                Some(Peer::Stamped(at)) => self.tracked[*at].flow.icrc_errors += 1,
-                Some(Peer::Foreign(at)) => self.foreign[*at].flow.icrc_errors += 1,
-                None => self.totals.unattributed_icrc_errors += 1,
-            }
-            return;
+            return self.blame(peer);
         }
         match Stamp::read(view.payload()) {
             Some(stamp) if self.token.is_some_and(|own| own != stamp.token) => self.totals.stale_frames += 1,
             Some(stamp) => self.receive_stamped(now, wall_ns, peer, &stamp, view),
             None => self.receive_foreign(peer, view),
+        }
+    }
+
+    /// A frame whose ICRC is wrong, whatever is stored of it.
+    pub(super) fn receive_damaged(&mut self, frame: &[u8]) {
+        match RoceView::new_checked(frame) {
+            Ok(view) => self.blame((source(frame, &view), view.bth().dest_qp())),
+            Err(_) => self.totals.unattributed_icrc_errors += 1,
+        }
+    }
+
+    /// The flow that a frame with a wrong ICRC seems to be of counts it.
+    fn blame(&mut self, peer: (IpAddr, u32)) {
+        match self.by_peer.get(&peer) {
+            Some(Peer::Stamped(at)) => self.tracked[*at].flow.icrc_errors += 1,
+            Some(Peer::Foreign(at)) => self.foreign[*at].flow.icrc_errors += 1,
+            None => self.totals.unattributed_icrc_errors += 1,
         }
     }
 

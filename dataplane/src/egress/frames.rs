@@ -32,8 +32,6 @@ pub(crate) struct QueuedFrame {
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
     pub(crate) ecn_capable: bool,
-    /// Decided on arrival (mark point enqueue): leaves as CE.
-    pub(crate) mark: bool,
 }
 
 /// A charge that several copies share.
@@ -66,6 +64,8 @@ pub(crate) struct FrameTable {
     /// What follows each frame, in its queue or in the list of free places. Apart from the frames, which are read in one
     /// go at their departure: a field written just before makes that wait.
     next: Vec<u32>,
+    /// The most frames there can be. Room for all is reserved at the start, and touched when so many are there at once.
+    frames_max: usize,
     free: u32,
     in_use: usize,
     shared: Vec<SharedCharge>,
@@ -75,27 +75,12 @@ pub(crate) struct FrameTable {
 
 impl FrameTable {
     pub(crate) fn new(frames_max: usize, ports: usize) -> FrameTable {
-        let blank = QueuedFrame {
-            frame: Handle(0),
-            mac_len: 0,
-            cells: 0,
-            charge: Charge::None,
-            ready_at: Picos::ZERO,
-            tc: 0,
-            l3_offset: 0,
-            payload: Payload::Other,
-            ecn_capable: false,
-            mark: false,
-        };
         let frames_max = frames_max.min(NO_FRAME as usize - 1);
-        let mut next: Vec<u32> = (1..=frames_max as u32).collect();
-        if let Some(last) = next.last_mut() {
-            *last = NO_FRAME;
-        }
         FrameTable {
-            frames: vec![blank; frames_max],
-            next,
-            free: if frames_max > 0 { 0 } else { NO_FRAME },
+            frames: Vec::with_capacity(frames_max),
+            next: Vec::with_capacity(frames_max),
+            frames_max,
+            free: NO_FRAME,
             in_use: 0,
             shared: Vec::with_capacity(frames_max / 2),
             shared_free: NO_FRAME,
@@ -111,16 +96,26 @@ impl FrameTable {
     /// How many frames still fit.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        self.frames.len() - self.in_use
+        self.frames_max - self.in_use
     }
 
     /// Appends to a queue. The caller has checked [`FrameTable::room`].
     #[inline]
     pub(crate) fn push(&mut self, queue: usize, frame: QueuedFrame) {
-        let index = self.free;
-        debug_assert_ne!(index, NO_FRAME, "room() was not checked");
-        self.frames[index as usize] = frame;
-        self.free = core::mem::replace(&mut self.next[index as usize], NO_FRAME);
+        debug_assert!(self.room() > 0, "room() was not checked");
+        let index = match self.frames.get_mut(self.free as usize) {
+            Some(place) => {
+                *place = frame;
+                let index = self.free;
+                self.free = core::mem::replace(&mut self.next[index as usize], NO_FRAME);
+                index
+            }
+            None => {
+                self.frames.push(frame);
+                self.next.push(NO_FRAME);
+                self.frames.len() as u32 - 1
+            }
+        };
         self.in_use += 1;
         let fifo = &mut self.queues[queue];
         fifo.bytes += u64::from(frame.mac_len);

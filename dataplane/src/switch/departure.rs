@@ -3,6 +3,7 @@
 use super::Switch;
 use super::port::Port;
 use super::timers::{Fired, TimerKind, Timers};
+use crate::config::MarkPoint;
 use crate::egress::{Choice, FrameTable, QueuedFrame};
 use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
@@ -120,7 +121,8 @@ impl Switch {
             shaper.spend(now, frame.mac_len);
         }
         let marked = frame.ecn_capable
-            && state.decide_mark(self.mark_point, queue, &frame, behind)
+            && self.mark_point == MarkPoint::Dequeue
+            && state.decide_mark(queue, behind)
             && mark(state, queue, &frame, store);
         let duration = state.link.occupied(frame.mac_len);
         state.count_departure(now, queue, &frame, duration);
@@ -315,8 +317,8 @@ fn release(
     }
 }
 
-/// Sets CE on a departing frame; false if it has no room for it.
-fn mark<S: Store>(state: &mut Port, queue: usize, frame: &QueuedFrame, store: &mut S) -> bool {
+/// Sets CE on a frame and counts it; false if it has no room for it.
+pub(super) fn mark<S: Store>(state: &mut Port, queue: usize, frame: &QueuedFrame, store: &mut S) -> bool {
     let l3 = store
         .prefix_mut(frame.frame)
         .get_mut(usize::from(frame.l3_offset)..);

@@ -1,6 +1,7 @@
 //! The way of a frame from its arrival into the egress queues.
 
 use super::Switch;
+use super::departure::mark;
 use crate::bridge::{Mac, TagEdit};
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
@@ -136,6 +137,7 @@ impl Switch {
         if arrival.parsed.payload == Payload::MacControl {
             return self.receive_control(now, port, arrival, store, outputs);
         }
+        self.marked_on_arrival.clear();
         let mut transit = self.transit(now, port, arrival.frame, arrival.frame_len, &arrival.parsed);
         let counters = &mut self.ports[port.index()].counters;
         counters.rx_packets += 1;
@@ -454,8 +456,10 @@ impl Switch {
             l3_offset,
             payload: transit.parsed.payload,
             ecn_capable: transit.parsed.ecn_capable(),
-            mark: leg.mark,
         };
+        if leg.mark && mark(&mut self.ports[leg.to.index()], leg.queue, &queued, store) {
+            self.marked_on_arrival.push(leg.to);
+        }
         self.frames.push(leg.to.index() * PRIORITIES + leg.queue, queued);
         self.ports[leg.to.index()].backlog |= 1 << leg.queue;
     }

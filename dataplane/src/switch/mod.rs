@@ -61,6 +61,8 @@ pub struct Switch {
     /// Frames to reserved group addresses go to the CPU instead of being dropped.
     protocols_attached: bool,
     control_log: ControlLog,
+    /// Where the latest arrival was marked.
+    marked_on_arrival: Vec<PortId>,
     /// Scratch: groups to resume after a release.
     resumed: Vec<PgId>,
     /// Scratch: ways out of a flooded frame.
@@ -122,6 +124,7 @@ impl Switch {
             cpu_attached: false,
             protocols_attached: false,
             control_log: ControlLog::new(ports),
+            marked_on_arrival: Vec::with_capacity(ports + config.lags.len()),
             resumed: Vec::with_capacity(ports * PRIORITIES),
             legs: Vec::with_capacity(ports + config.lags.len()),
             found: Vec::with_capacity(4),
@@ -458,6 +461,12 @@ impl Switch {
     /// how much a port makes up for at once.
     pub fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
         self.timers.transmitter_of(timer)
+    }
+
+    /// The ports at whose queues frames were marked since the latest arrival began, which happens where
+    /// [`MarkPoint::Enqueue`] decides; frames marked as they leave are told by [`Transmit`](crate::Transmit).
+    pub fn marked_on_arrival(&self) -> &[PortId] {
+        &self.marked_on_arrival
     }
 
     /// Frames in queues, copies counted.

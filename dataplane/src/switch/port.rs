@@ -198,16 +198,10 @@ impl Port {
 
     /// Whether a capable frame leaves as CE, with `behind` octets waiting behind it.
     #[inline]
-    pub(crate) fn decide_mark(
-        &mut self,
-        point: MarkPoint,
-        queue: usize,
-        frame: &QueuedFrame,
-        behind: u64,
-    ) -> bool {
-        match (&self.wred[queue], point) {
-            (Some(wred), MarkPoint::Dequeue) if wred.ecn => self.marker.hit(wred, behind),
-            (_, point) => point == MarkPoint::Enqueue && frame.mark,
+    pub(crate) fn decide_mark(&mut self, queue: usize, behind: u64) -> bool {
+        match &self.wred[queue] {
+            Some(wred) if wred.ecn => self.marker.hit(wred, behind),
+            _ => false,
         }
     }
 

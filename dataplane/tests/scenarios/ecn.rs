@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::net::Ipv6Addr;
 
-use xoff_dataplane::Picos;
 use xoff_dataplane::config::{MarkPoint, SwitchConfig};
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::wire::rewrite::updated;
 use xoff_dataplane::wire::{Addresses, BthFields, Ecn, Extension, Opcode, Path, Reth, RocePacket, icrc};
+use xoff_dataplane::{Picos, PortId};
 
 use crate::support::frames::{capture, ipv4_checksum, mac, udp};
 use crate::support::{Harness, Sent, config};
@@ -57,7 +57,12 @@ fn marking_at_enqueue_goes_by_what_waits_before() {
     config.mark_point = MarkPoint::Enqueue;
     let mut harness = Harness::learnt(&config);
     harness.set_tx_enabled(1, false);
-    harness.receive_many(101, 0, &udp(0, 1, 3, Ecn::Ect1, 1_020));
+    let frame = udp(0, 1, 3, Ecn::Ect1, 1_020);
+    harness.receive_many(49, 0, &frame);
+    assert!(harness.with(|_, switch, _, _| switch.marked_on_arrival().is_empty()));
+    harness.receive_many(52, 0, &frame);
+    assert!(harness.with(|_, switch, _, _| switch.marked_on_arrival() == [PortId(1)]));
+    assert_eq!(harness.counters(1).ecn_marked, 52, "before any of them leaves");
     harness.set_tx_enabled(1, true);
     harness.run();
     let first = harness.sent(1).iter().position(|s| ecn(&s.bytes) == 3);

@@ -168,10 +168,10 @@ mod tests {
                 .rev()
                 .fold(0_u32, |k, byte| k << 8 | u32::from(*byte));
             k = k.wrapping_mul(0xcc9e2d51);
-            k = k << 15 | k >> 17;
+            k = k.rotate_left(15);
             k = k.wrapping_mul(0x1b873593);
             h ^= k;
-            h = h << 13 | h >> 19;
+            h = h.rotate_left(13);
             h = h.wrapping_mul(5).wrapping_add(0xe6546b64);
         }
         h ^= bytes.len() as u32;

@@ -6,7 +6,7 @@
 //! |---|---|---|---|---|
 //! | `cell_size` | buffer cell; a frame takes whole cells (SAI `SHARED_BUFFER_CELL_SIZE`) | bytes | 1 to 16384 | 256 |
 //! | `pipeline_latency` | from the last bit of a frame to the earliest start of its departure | ns | 0 to 1000000000 | 0 |
-//! | `mark_point` | where the queue length that decides on ECN and WRED is read | - | `dequeue`, `enqueue` | `dequeue` |
+//! | `mark_point` | where the queue length that decides on ECN and WRED is read, and frames are marked | - | `dequeue`, `enqueue` | `dequeue` |
 //! | `seed` | of every random decision | - | 0 to 2^64-1 | the command line's |
 //! | `fdb_ageing` | age after which a learnt MAC address is forgotten; 0: never | s | 0 to 1000000 | 600 |
 //! | `fdb_entries` | most MAC addresses learnt | - | 1 to 1048576 | 65536 |

@@ -247,3 +247,68 @@ fn calls_that_are_a_little_late_send_the_same_frames() {
     assert_eq!(exact[..both], late[..both]);
     assert_eq!(sluggish.results(end).nic.tx_deficit_ns, 0);
 }
+
+#[test]
+fn a_flow_that_waits_is_started_and_stopped_by_its_number() {
+    let waiting = FlowConfig {
+        waits: true,
+        ..flow(2, 0)
+    };
+    let mut host = sender(vec![flow(1, 3), waiting]);
+    host.start(Picos::ZERO);
+    let flows = |frames: &[Sent], id: u32| {
+        let of = |frame: &&Sent| frame.stamp().is_some_and(|stamp| stamp.flow == id);
+        frames.iter().filter(of).count()
+    };
+    let ms = Picos::from_millis;
+    let before = run_alone(&mut host, Picos::ZERO, ms(1));
+    assert!(flows(&before, 1) > 100 && flows(&before, 2) == 0);
+    assert!(host.start_flow(ms(1), 2) && !host.start_flow(ms(1), 9));
+    // A second start changes nothing.
+    host.start_flow(ms(1), 2);
+    let both = run_alone(&mut host, ms(1), ms(2));
+    assert!(
+        flows(&both, 1).abs_diff(flows(&both, 2)) <= 1,
+        "{}",
+        flows(&both, 2)
+    );
+    assert!(host.stop_flow(1) && !host.stop_flow(9));
+    let after = run_alone(&mut host, ms(2), ms(3));
+    assert_eq!(flows(&after, 1), 0);
+    assert!(flows(&after, 2) > 100);
+    assert_eq!(
+        host.sent_flow(2).map(|sent| sent.sent_frames),
+        Some((flows(&both, 2) + flows(&after, 2)) as u64)
+    );
+}
+
+#[test]
+fn sends_of_one_frame_are_of_one_length() {
+    let sends = FlowConfig {
+        operation: Operation::Send,
+        message_bytes: 1024,
+        frames_max: Some(5),
+        ..flow(1, 3)
+    };
+    let mut host = sender(vec![sends]);
+    host.start(Picos::ZERO);
+    let frames = run_alone(&mut host, Picos::ZERO, Picos::from_millis(1));
+    assert_eq!(opcodes(&frames), [Opcode::RcSendOnly; 5]);
+    assert!(frames.iter().all(|frame| frame.bytes.len() == 1082));
+    assert!(!host.is_sending());
+}
+
+#[test]
+fn a_pause_of_the_hosts_own_goes_before_data() {
+    let mut host = sender(vec![flow(1, 3)]);
+    host.start(Picos::ZERO);
+    let mut buf = vec![0; host.frame_len_max()];
+    let now = Picos::from_millis(1);
+    while host.transmit(now, wall_ns(now), &mut buf).is_some() {}
+    let pause = MacControl::Pause { quanta: 7 };
+    assert!((0..64).all(|_| host.send_mac_control(now, pause)));
+    assert!(!host.send_mac_control(now, pause), "64 wait at most");
+    let next = host.next_deadline();
+    let len = host.transmit(next, wall_ns(next), &mut buf).unwrap();
+    assert_eq!(MacControl::parse(&buf[..len]), Ok(pause));
+}

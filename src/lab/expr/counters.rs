@@ -222,8 +222,14 @@ pub const JOB_SENDER: Counters = &[
 /// What happens: events, for `first()` and `last()`: of the whole lab, or behind `SWITCH.`, `SWITCH.PORT.`, `HOST.`.
 pub const EVENTS: Counters = &[
     of("ce", "a switch marks a frame CE; at a host, one arrives"),
-    of("xoff", "a PFC frame that stops a class leaves"),
-    of("xon", "a PFC frame that lets a class go leaves"),
+    of(
+        "xoff",
+        "a PFC frame that stops a class leaves a switch, or the host that is named",
+    ),
+    of(
+        "xon",
+        "a PFC frame that lets a class go leaves a switch, or the host that is named",
+    ),
     of("drop", "a switch, a link or a NIC drops a frame"),
     of("cnp", "a CNP leaves a host"),
     of("nak", "a NAK leaves a host"),

@@ -81,7 +81,9 @@ pub(super) const UNITS: &str =
 
 /// The unit that a name ends in.
 pub(super) fn of_name(path: &str) -> (f64, Dimension) {
-    let unit = path.rsplit_once('_').map_or("", |(_, unit)| unit);
+    let last = path.rsplit('.').next().unwrap_or(path);
+    // `queue3.bytes` is an amount of data like `tx_bytes`.
+    let unit = last.rsplit_once('_').map_or(last, |(_, unit)| unit);
     match unit {
         "ps" => (1.0, TIME),
         "ns" => (1e3, TIME),

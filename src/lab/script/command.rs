@@ -25,7 +25,7 @@ pub enum CheckFormat {
 }
 
 /// What the command asks for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CheckArgs {
     /// The lab files, one at least.
     pub files: Vec<PathBuf>,
@@ -33,6 +33,8 @@ pub struct CheckArgs {
     pub virtual_time: bool,
     /// Seed of everything random.
     pub seed: u64,
+    /// Most events of each lab; one that needs more is given up.
+    pub events_max: u64,
     /// How results are printed.
     pub format: CheckFormat,
     /// Where the report of the lab goes, as JSON, if there is one lab.
@@ -51,7 +53,7 @@ pub fn check(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
         .collect::<Result<Vec<_>, Failure>>()?;
     let mut labs = Vec::with_capacity(plans.len());
     for (file, plan) in plans {
-        let (checked, report) = run(plan, file, arguments.seed)?;
+        let (checked, report) = run(plan, file, arguments)?;
         labs.push(checked);
         if let Some(path) = &arguments.report {
             report.write(path)?;
@@ -75,12 +77,12 @@ pub fn check(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
 ///
 /// # Errors
 /// What cannot be set up, and configurations of steps that cannot be.
-fn run(plan: LabPlan, file: &Path, seed: u64) -> Result<(Checked, Report), Failure> {
+fn run(plan: LabPlan, file: &Path, arguments: &CheckArgs) -> Result<(Checked, Report), Failure> {
     let options = LabOptions {
-        seed,
+        seed: arguments.seed,
         ..LabOptions::default()
     };
-    Script::new(plan, options)?.run(&file.display().to_string())
+    Script::new(plan, options, arguments.events_max)?.run(&file.display().to_string())
 }
 
 fn read(file: &Path, virtual_time: bool) -> Result<LabPlan, Failure> {

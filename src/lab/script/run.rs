@@ -38,18 +38,24 @@ pub(super) struct Script {
     pub(super) sends: usize,
 }
 
-/// Time does not go on.
+/// Why time does not go on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stuck;
+pub(super) enum Stuck {
+    /// More than [`EVENTS_AT_ONCE_MAX`] events at one time.
+    AtOnce,
+    /// As many events as the run may have.
+    Spent,
+}
 
 impl Script {
     /// Sets a lab up, and starts what its script does not.
     ///
     /// # Errors
     /// What [`VirtualLab`] does not take, and names that mean nothing.
-    pub(super) fn new(plan: LabPlan, options: LabOptions) -> Result<Script, Failure> {
+    pub(super) fn new(plan: LabPlan, options: LabOptions, events_max: u64) -> Result<Script, Failure> {
         let lab_name = plan.name.clone();
         let mut lab = VirtualLab::new(plan, options)?;
+        lab.simulation.fabric.set_events_max(events_max);
         let names = Names::new(&lab).map_err(|unknown| no_such_name(&unknown, &lab_name))?;
         let mut events = EventTimes::new(&lab.simulation.fabric);
         lab.start(&mut events)?;
@@ -82,14 +88,19 @@ impl Script {
         let steps = std::mem::take(&mut self.lab.plan.script.steps);
         let mut aborted = None;
         for (number, step) in steps.iter().enumerate() {
-            if let Err(Stuck) = self.step(step)? {
-                aborted = Some(format!(
-                    "step {} ({}): time does not go on: more than {} events at {}",
-                    number + 1,
-                    step.source,
-                    report::grouped(EVENTS_AT_ONCE_MAX),
-                    report::nanos(self.lab.elapsed().as_nanos())
-                ));
+            if let Err(stuck) = self.step(step)? {
+                let now = report::nanos(self.lab.elapsed().as_nanos());
+                let why = match stuck {
+                    Stuck::AtOnce => {
+                        let events = report::grouped(EVENTS_AT_ONCE_MAX);
+                        format!("time does not go on: more than {events} events at {now}")
+                    }
+                    Stuck::Spent => {
+                        let events = report::grouped(self.lab.simulation.fabric.events());
+                        format!("given up after {events} events, at {now}; --events-max N allows more")
+                    }
+                };
+                aborted = Some(format!("step {} ({}): {why}", number + 1, step.source));
                 break;
             }
         }
@@ -104,7 +115,8 @@ impl Script {
         Ok((checked, self.lab.report()))
     }
 
-    fn step(&mut self, step: &StepPlan) -> Result<Result<(), Stuck>, Failure> {
+    /// One step, waiting included.
+    pub(super) fn step(&mut self, step: &StepPlan) -> Result<Result<(), Stuck>, Failure> {
         if let Some(at_ns) = step.at_ns
             && let Err(stuck) = self.reach(step, Picos::from_nanos(at_ns))
         {
@@ -206,7 +218,8 @@ impl Script {
             match self.lab.run(elapsed, false, &mut self.events) {
                 Outcome::Time => return Ok(()),
                 Outcome::Standstill(_) => {}
-                Outcome::Stuck | Outcome::Spent => return Err(Stuck),
+                Outcome::Stuck => return Err(Stuck::AtOnce),
+                Outcome::Spent => return Err(Stuck::Spent),
                 Outcome::Finished | Outcome::Idle => {
                     self.lab.simulation.fabric.wait(at);
                     return Ok(());

@@ -236,6 +236,54 @@ fn storage_beside_a_collective_stops_with_it() {
 }
 
 #[test]
+fn a_job_that_is_held_waits_and_one_that_is_stopped_posts_no_more() {
+    let job = |name: &str, src: u32| {
+        let every = Repeat::Every {
+            interval: Picos::from_micros(1),
+            count: 10,
+        };
+        let flow = FlowSpec {
+            start: Picos::ZERO,
+            ..flow(src, src + 1, 100, every)
+        };
+        JobSpec::new(name, JobKind::Flows(vec![flow]))
+    };
+    let spec = Spec {
+        jobs: vec![job("own", 0), job("held", 2)],
+    };
+    let mut workload = Workload::new(&spec, 0, &rate).unwrap();
+    workload.hold(1);
+    let (us, mut out) = (Picos::from_micros, Vec::new());
+    let jobs = |workload: &Workload, out: &mut Vec<Post>| -> Vec<usize> {
+        let job = |post: Post| workload.connections()[post.connection as usize].job;
+        out.drain(..).map(job).collect()
+    };
+    workload.start(us(0), &mut out);
+    workload.advance(us(2), &mut out);
+    assert_eq!(jobs(&workload, &mut out), [0, 0, 0]);
+    workload.hold(0);
+    workload.start_job(us(2), 1, &mut out);
+    workload.start_job(us(2), 1, &mut out);
+    assert_eq!(
+        jobs(&workload, &mut out),
+        [1],
+        "one start, and too late to hold the other"
+    );
+    workload.stop_job(0);
+    workload.advance(us(5), &mut out);
+    assert_eq!(jobs(&workload, &mut out), [1, 1, 1]);
+    assert!(!workload.is_finished() && !workload.is_over(0));
+    workload.stop_job(1);
+    assert_eq!(workload.next_start(), Picos::NEVER);
+    let results = workload.results(&ideal);
+    assert_eq!(results.jobs[1].start_ns, 2_000);
+    assert_eq!(
+        (results.jobs[0].posted_messages, results.jobs[1].posted_messages),
+        (3, 4)
+    );
+}
+
+#[test]
 fn reports_twice_or_of_nobody_change_nothing() {
     let kind = JobKind::Flows(vec![FlowSpec::once(1, 2, 10, Picos::ZERO)]);
     let mut workload = Workload::new(&one(kind), 0, &rate).unwrap();

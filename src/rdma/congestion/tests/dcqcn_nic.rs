@@ -46,7 +46,7 @@ fn a_notification_that_left_before_the_period_is_seen_by_what_ends_it() {
     let cut = |rate: f64, alpha: f64| (rate * (1.0 - alpha / 2.0)) as u64;
     let seen_at = |update: i32| {
         let before = fall.powi(update) + 1.0 / 256.0;
-        before * fall.powi(3 - update)
+        before * fall.powi(4 - update)
     };
     // At 13 us, the time of the third update: without a lead the fourth one sees it, with a lead of over 1 us the third.
     for (lead_ns, alpha) in [(0, fall.powi(4) + 1.0 / 256.0), (1_004, seen_at(3))] {

@@ -1,0 +1,248 @@
+//! Labs that check themselves, by the program: the worked examples of `docs/script.md`, and what it says of scripts that fail.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn xoff(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xoff"))
+        .args(["lab", "check"])
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("the program starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The labs of a folder, sorted.
+fn labs(folder: &str) -> Vec<String> {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let files = fs::read_dir(place).expect("the folder is there");
+    let mut names: Vec<String> = files
+        .map(|file| file.expect("readable").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".xoff.yml"))
+        .map(|name| format!("{folder}/{name}"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Those of the worked examples.
+fn examples() -> Vec<String> {
+    labs("testbeds/checks")
+}
+
+/// A lab of two hosts with a script, in a folder of the test's own.
+struct Written(tempfile::TempDir);
+
+impl Written {
+    fn new(script: &str) -> Written {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!(
+            "name: small\ntopology:\n  fabric:\n    star: {{hosts: 2, speed: 100g, config: {{preset: roce-lossless}}}}\n{script}"
+        );
+        fs::write(folder.path().join("small.xoff.yml"), text).expect("written");
+        Written(folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("small.xoff.yml")
+    }
+
+    fn check(&self, more: &[&str]) -> Output {
+        let path = self.path();
+        let path = path.to_str().expect("a path in UTF-8");
+        xoff(&[&[path], more].concat())
+    }
+}
+
+#[test]
+fn every_example_holds() {
+    let examples = examples();
+    assert!(examples.len() >= 10, "{examples:?}");
+    for file in &examples {
+        let output = xoff(&[file, "--virtual"]);
+        let text = stdout(&output);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{file}:\n{text}{}",
+            stderr(&output)
+        );
+        let results = text.lines().filter(|line| line.starts_with("ok ")).count();
+        assert!(results > 0, "{text}");
+        assert!(text.starts_with("TAP version 14\n"), "{text}");
+        assert!(text.ends_with(&format!("\n1..{results}\n")), "{text}");
+    }
+}
+
+#[test]
+fn published_results_come_out() {
+    let labs = labs("testbeds/published");
+    assert!(labs.len() >= 6, "{labs:?}");
+    let files: Vec<&str> = labs.iter().map(String::as_str).collect();
+    let output = xoff(&[&files[..], &["--virtual"]].concat());
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    assert!(
+        text.lines().filter(|line| line.starts_with("ok ")).count() > 6 * 2,
+        "{text}"
+    );
+}
+
+#[test]
+fn every_example_is_explained() {
+    let docs =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/script.md")).expect("readable");
+    for file in examples() {
+        assert!(docs.contains(&file), "docs/script.md says nothing of {file}");
+    }
+}
+
+#[test]
+fn several_labs_are_one_stream_and_the_same_each_time() {
+    let mut arguments: Vec<String> = examples().into_iter().take(3).collect();
+    arguments.push("--virtual".to_owned());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (first, second) = (xoff(&arguments), xoff(&arguments));
+    assert_eq!(first.stdout, second.stdout);
+    let text = stdout(&first);
+    let numbers: Vec<usize> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("ok ")?.split(' ').next()?.parse().ok())
+        .collect();
+    assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>(), "{text}");
+    assert_eq!(
+        text.lines()
+            .filter(|line| line.starts_with("# testbeds/"))
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn what_does_not_hold_is_told_with_its_values() {
+    let lab = Written::new(
+        "script:\n  - send: {from: h1, to: h2, frames: 3, size: 98}\n  - wait: 10us\n  - name: too many\n    expect: flow.send1.received_frames == 4\n  - expect: sw1.dropped_packets == 0\n",
+    );
+    let output = lab.check(&["--virtual"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
+    for part in [
+        "not ok 1 - too many: flow.send1.received_frames == 4\n",
+        "small.xoff.yml:8\"\n",
+        "  model_time_ns: 10000\n",
+        "    \"flow.send1.received_frames\": 3\n",
+        "ok 2 - sw1.dropped_packets == 0\n",
+        "1..2\n",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+    let output = lab.check(&["--virtual", "--format", "junit"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stdout(&output).contains("tests=\"2\" failures=\"1\""),
+        "{}",
+        stdout(&output)
+    );
+    let output = lab.check(&["--virtual", "--format", "json"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(value["passed"], false);
+    assert_eq!(value["labs"][0]["checks"][0]["values"][0][1], 3.0);
+}
+
+#[test]
+fn waiting_ends_when_it_is_so_or_too_late() {
+    let lab = Written::new(
+        "script:\n  - send: {from: h1, to: h2, frames: 100, size: 1082}\n  - wait: {until: flow.send1.received_frames == 100, at_most: 1ms}\n  - expect: now_us < 10us\n  - wait: {until: flow.send1.received_frames == 101, at_most: 50us}\n  - expect: 50us < now_us < 60us\n  - at: 20us\n    expect: deadlock == 0\n",
+    );
+    let output = lab.check(&["--virtual"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
+    let verdicts: Vec<bool> = text
+        .lines()
+        .filter(|line| line.starts_with("ok ") || line.starts_with("not ok "))
+        .map(|line| line.starts_with("ok "))
+        .collect();
+    // The step that comes too late fails, and is done.
+    assert_eq!(verdicts, [true, true, false, true, false, true], "{text}");
+    assert!(text.contains("the steps above it were not over"), "{text}");
+}
+
+#[test]
+fn what_means_nothing_is_an_error_of_the_file() {
+    for (script, parts) in [
+        (
+            "script:\n  - expect: sw1.Ethernet0.pg3.watermark == 0\n",
+            ["watermark", "small.xoff.yml:6"],
+        ),
+        (
+            "script:\n  - expect: sw2.rx_packets == 0\n",
+            ["sw2", "small.xoff.yml:6"],
+        ),
+        (
+            "script:\n  - expect: sw1.pool.no_such_pool.current_cells == 0\n",
+            ["no_such_pool", "ingress_lossless_pool"],
+        ),
+        (
+            "script:\n  - start: nothing\n  - expect: now_ns == 0ns\n",
+            ["nothing", "small.xoff.yml:6"],
+        ),
+        ("script:\n  - wait: 1ms\n", ["expects nothing", "small.xoff.yml"]),
+        ("", ["no script", "small.xoff.yml"]),
+        (
+            "script:\n  - configure: {switch: sw1, config: {PORT: {Ethernet0: {speed: \"400000\"}}}}\n  - expect: now_ns == 0ns\n",
+            ["speed", "small.xoff.yml:6"],
+        ),
+    ] {
+        let output = Written::new(script).check(&["--virtual"]);
+        let text = stderr(&output);
+        assert_eq!(
+            output.status.code(),
+            Some(4),
+            "{script}\n{text}{}",
+            stdout(&output)
+        );
+        assert!(
+            parts.iter().all(|part| text.contains(part)),
+            "{parts:?} in\n{text}"
+        );
+        assert!(output.stdout.is_empty(), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn without_virtual_time_it_says_what_is_needed() {
+    let lab =
+        Written::new("script:\n  - block: {port: \"sw1:Ethernet0\"}\n  - expect: sw1.dropped_packets == 0\n");
+    let output = lab.check(&[]);
+    assert_eq!(output.status.code(), Some(4));
+    let text = stderr(&output);
+    assert!(
+        text.contains("this script needs --virtual: step 1 (block)"),
+        "{text}"
+    );
+    assert!(text.contains("small.xoff.yml:6"), "{text}");
+}
+
+#[test]
+fn a_report_is_of_one_lab() {
+    let lab = Written::new("script:\n  - wait: 1us\n  - expect: sw1.dropped_packets == 0\n");
+    let report = lab.0.path().join("report.json");
+    let report_path = report.to_str().expect("UTF-8");
+    let output = lab.check(&["--virtual", "--report", report_path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let value: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&report).expect("written")).expect("JSON");
+    assert_eq!(value["virtual_time"]["model_time_ns"], 1_000);
+    let examples = examples();
+    let output = xoff(&[&examples[0], &examples[1], "--virtual", "--report", report_path]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
