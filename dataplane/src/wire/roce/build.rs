@@ -278,17 +278,7 @@ impl RocePacket<'_> {
         payload_len: usize,
         frame_len: usize,
     ) -> Result<usize, BuildError> {
-        let kinds = self.bth.opcode.extensions();
-        if !self
-            .extensions
-            .iter()
-            .map(Extension::kind)
-            .eq(kinds.iter().copied())
-        {
-            return Err(BuildError::Extensions {
-                opcode: self.bth.opcode,
-            });
-        }
+        self.check_extensions()?;
         let ip = self.path.ip_offset();
         let udp = ip + self.path.ip_len();
         let needed = udp + UDP_LEN + bth::LEN + self.bth.opcode.extensions_len();
@@ -315,19 +305,20 @@ impl RocePacket<'_> {
         Ok(at)
     }
 
+    /// The extension headers are those of the opcode.
+    fn check_extensions(&self) -> Result<(), BuildError> {
+        let kinds = self.bth.opcode.extensions().iter().copied();
+        match self.extensions.iter().map(Extension::kind).eq(kinds) {
+            true => Ok(()),
+            false => Err(BuildError::Extensions {
+                opcode: self.bth.opcode,
+            }),
+        }
+    }
+
     /// Where the parts will lie, and the UDP length.
     fn check(&self, available: usize, payload_len: usize) -> Result<(Layout, u16), BuildError> {
-        let kinds = self.bth.opcode.extensions();
-        if !self
-            .extensions
-            .iter()
-            .map(Extension::kind)
-            .eq(kinds.iter().copied())
-        {
-            return Err(BuildError::Extensions {
-                opcode: self.bth.opcode,
-            });
-        }
+        self.check_extensions()?;
         // IPv4 counts its header in the 16-bit length; one limit for both families.
         if self.udp_len(payload_len) > usize::from(u16::MAX) - IPV4_LEN {
             return Err(BuildError::TooLong { payload_len });
