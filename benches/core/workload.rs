@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use super::routing;
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
-    QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, Wred,
+    Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide,
+    PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
 };
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
@@ -256,6 +256,7 @@ fn config() -> SwitchConfig {
         xoff_bytes,
         xon_bytes: 0,
         xon_offset_bytes: 2_496,
+        trim: false,
     };
     let pool = |name: &str, side, xoff_bytes| PoolConfig {
         name: name.into(),
@@ -282,6 +283,8 @@ fn config() -> SwitchConfig {
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),
+        watchdog: WatchdogConfig::default(),
+        trimming: None,
     }
 }
 
@@ -309,7 +312,10 @@ fn port(index: u16) -> PortConfig {
             priority_to_queue: std::array::from_fn(identity),
             priority_to_pg: std::array::from_fn(identity),
             pauses: PauseModel::Timed,
+            global: GlobalPause::default(),
         },
+        watchdog: None,
+        tc_to_dscp: [None; 16],
         pgs: [0; 8],
         queues: std::array::from_fn(|n| QueueConfig {
             profile: 1,

@@ -4,8 +4,12 @@
 //! against ranges and references, and builds this; the core relies on that and panics on none of it.
 
 mod routing;
+mod trimming;
+mod watchdog;
 
 pub use routing::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
+pub use trimming::{TrimDscp, TrimQueue, TrimmingConfig};
+pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
 
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use crate::time::{LinkTiming, Picos};
@@ -43,6 +47,10 @@ pub struct SwitchConfig {
     pub bridging: Bridging,
     /// What connects the networks.
     pub routing: RoutingConfig,
+    /// The PFC watchdog, as far as it is the same for all ports.
+    pub watchdog: WatchdogConfig,
+    /// Packet trimming; `None`: full queues drop.
+    pub trimming: Option<TrimmingConfig>,
 }
 
 /// A link aggregation group with static members (`PORTCHANNEL`, `PORTCHANNEL_MEMBER`).
@@ -125,6 +133,10 @@ pub struct PortConfig {
     pub classify: ClassMaps,
     /// Flow control.
     pub pfc: PfcConfig,
+    /// Its PFC watchdog; `None`: the port is not watched.
+    pub watchdog: Option<PortWatchdog>,
+    /// DSCP that a trimmed packet of a traffic class leaves with (`tc_to_dscp_map`); `None`: the map has no such class.
+    pub tc_to_dscp: [Option<u8>; TRAFFIC_CLASSES],
     /// Buffer profile of each priority group: an index into [`SwitchConfig::profiles`].
     pub pgs: [u16; PRIORITIES],
     /// The egress queues.
@@ -174,6 +186,17 @@ pub struct PfcConfig {
     pub priority_to_pg: [u8; PRIORITIES],
     /// What a pause means.
     pub pauses: PauseModel,
+    /// 802.3x pauses of the whole port; they are without effect while any priority has PFC.
+    pub global: GlobalPause,
+}
+
+/// 802.3x pause of a whole port (SAI `GLOBAL_FLOW_CONTROL_MODE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GlobalPause {
+    /// A received pause stops all queues of the port.
+    pub honoured: bool,
+    /// Congestion of a priority group with headroom pauses the peer.
+    pub generated: bool,
 }
 
 /// What a pause means, and what tells of it.
@@ -292,6 +315,8 @@ pub struct BufferProfile {
     pub xon_bytes: u64,
     /// Resume this far below the XOFF point; 0: not used.
     pub xon_offset_bytes: u64,
+    /// Frames that find a queue of this profile full are trimmed (`packet_discard_action`), if the switch trims at all.
+    pub trim: bool,
 }
 
 /// How much of a pool's shared part one user may take.

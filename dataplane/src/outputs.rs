@@ -1,8 +1,9 @@
 //! What comes out of the switch: frames to transmit, deadlines, frames for the CPU, and what became of a frame.
 
+use crate::config::WatchdogAction;
 use crate::drops::DropReason;
 use crate::frame::Handle;
-use crate::ids::{InterfaceId, PortId, TimerId};
+use crate::ids::{InterfaceId, PortId, QueueId, TimerId};
 use crate::mmu::Refusal;
 use crate::time::Picos;
 
@@ -17,6 +18,8 @@ pub struct Outputs {
     pub deadlines: Vec<Deadline>,
     /// Frames for the switch's own protocols.
     pub punts: Vec<Punt>,
+    /// What has happened that an operator wants to know, in the order of its times.
+    pub events: Vec<SwitchEvent>,
 }
 
 impl Outputs {
@@ -26,8 +29,42 @@ impl Outputs {
             transmits: Vec::with_capacity(burst),
             deadlines: Vec::with_capacity(burst),
             punts: Vec::with_capacity(burst),
+            events: Vec::new(),
         }
     }
+}
+
+/// Something that an operator wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchEvent {
+    /// When, in model time.
+    pub at: Picos,
+    /// What.
+    pub kind: SwitchEventKind,
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchEventKind {
+    /// The watchdog has found a PFC storm.
+    StormDetected {
+        /// The queue that its peer holds.
+        queue: QueueId,
+        /// What is done about it.
+        action: WatchdogAction,
+        /// How long it had been paused, or without progress if that is shorter.
+        paused: Picos,
+    },
+    /// A storm is over.
+    StormRestored {
+        /// The queue.
+        queue: QueueId,
+    },
+    /// The big red switch was thrown or taken back.
+    BigRedSwitch {
+        /// Whether it is on.
+        on: bool,
+    },
 }
 
 /// A frame whose transmission starts.

@@ -100,6 +100,7 @@ impl Row {
             xoff_bytes: self.profile.xoff_bytes,
             xon_bytes: self.profile.xon_bytes,
             xon_offset_bytes: self.profile.xon_offset_bytes,
+            trim: false,
         }];
         config
     }

@@ -111,6 +111,7 @@ fn config(buffer: u32, ports: &[Port]) -> SwitchConfig {
             size_bytes: u64::from(RESERVE),
             xoff_bytes: u64::from(port.headroom),
             xon_offset_bytes: u64::from(RESUME_OFFSET),
+            trim: false,
             ..profile(0, Threshold::Hpcc { shift: port.shift })
         });
         config.ports[index].pgs = [index as u16; 8];

@@ -77,6 +77,7 @@ fn random_config(random: &mut Random) -> SwitchConfig {
             xoff_bytes: if lossless { 1 + bytes(random, 30) } else { 0 },
             xon_bytes: if random.one_in(2) { bytes(random, 20) } else { 0 },
             xon_offset_bytes: if random.one_in(3) { 0 } else { bytes(random, 16) },
+            trim: false,
             ..profile(pool as u16, threshold)
         });
     }

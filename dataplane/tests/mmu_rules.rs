@@ -252,6 +252,7 @@ fn xon_after_exactly_the_offset() {
             0,
             BufferProfile {
                 xon_offset_bytes: offset,
+                trim: false,
                 ..lossless()
             },
         ));
@@ -290,6 +291,7 @@ fn xon_without_offset_is_absolute() {
         BufferProfile {
             xon_bytes: 4,
             xon_offset_bytes: 0,
+            trim: false,
             ..lossless()
         },
     ));
@@ -318,6 +320,7 @@ fn groups_that_resume_together_come_in_ascending_order() {
         0,
         BufferProfile {
             xon_offset_bytes: 1,
+            trim: false,
             ..lossless()
         },
     ));
@@ -446,6 +449,7 @@ fn absurd_sizes_do_not_overflow() {
         xoff_bytes: u64::MAX,
         xon_bytes: u64::MAX,
         xon_offset_bytes: u64::MAX,
+        trim: false,
         ..profile(0, Threshold::Dynamic(7))
     };
     for (headroom_pool, size_bytes) in [(0, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 0)] {

@@ -191,6 +191,7 @@ impl PauseGenerator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::GlobalPause;
 
     fn config(pauses: PauseModel) -> PfcConfig {
         let identity = std::array::from_fn(|n| n as u8);
@@ -202,6 +203,7 @@ mod tests {
             priority_to_queue: identity,
             priority_to_pg: identity,
             pauses,
+            global: GlobalPause::default(),
         }
     }
 

@@ -4,8 +4,8 @@
 pub(crate) mod reference;
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
-    QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide,
+    PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, WatchdogConfig,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -27,6 +27,8 @@ pub(crate) fn switch(ports: usize) -> SwitchConfig {
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),
+        watchdog: WatchdogConfig::default(),
+        trimming: None,
     }
 }
 
@@ -53,7 +55,10 @@ fn port(index: usize) -> PortConfig {
             priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
             priority_to_pg: [0, 1, 2, 3, 4, 5, 6, 7],
             pauses: PauseModel::Timed,
+            global: GlobalPause::default(),
         },
+        watchdog: None,
+        tc_to_dscp: [None; 16],
         pgs: [0; 8],
         queues: [QueueConfig {
             profile: 0,
@@ -85,6 +90,7 @@ pub(crate) fn profile(pool: u16, threshold: Threshold) -> BufferProfile {
         xoff_bytes: 0,
         xon_bytes: 0,
         xon_offset_bytes: 0,
+        trim: false,
     }
 }
 
@@ -113,6 +119,7 @@ pub(crate) fn lossless() -> BufferProfile {
         size_bytes: 5,
         xoff_bytes: 10,
         xon_offset_bytes: 3,
+        trim: false,
         ..profile(0, Threshold::Dynamic(0))
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use xoff_dataplane::config::{
-    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PauseModel, PfcConfig,
-    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
-    Wred,
+    Attachment, Bridging, BufferProfile, ClassMaps, GlobalPause, InterfaceConfig, MarkPoint, PauseModel,
+    PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig,
+    Threshold, Trust, WatchdogConfig, Wred,
 };
 use xoff_dataplane::route::{DISTANCE_STATIC, Fib, NextHop, Path, Rib, Route, Source, Target};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
@@ -35,6 +35,7 @@ pub fn switch(ports: usize) -> SwitchConfig {
         xoff_bytes: 0,
         xon_bytes: 0,
         xon_offset_bytes: 0,
+        trim: false,
     };
     let pool = |name: &str, side, size_bytes| PoolConfig {
         name: name.into(),
@@ -64,6 +65,7 @@ pub fn switch(ports: usize) -> SwitchConfig {
                 size_bytes: cells(4 + 64),
                 xoff_bytes: cells(64),
                 xon_offset_bytes: cells(8),
+                trim: false,
                 ..profile("ingress_lossless", 0, Threshold::Dynamic(0))
             },
             profile("egress_lossy", 1, Threshold::Dynamic(0)),
@@ -72,6 +74,8 @@ pub fn switch(ports: usize) -> SwitchConfig {
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),
+        watchdog: WatchdogConfig::default(),
+        trimming: None,
     }
 }
 
@@ -100,7 +104,10 @@ fn port(index: usize) -> PortConfig {
             priority_to_queue: std::array::from_fn(identity),
             priority_to_pg: std::array::from_fn(identity),
             pauses: PauseModel::Timed,
+            global: GlobalPause::default(),
         },
+        watchdog: None,
+        tc_to_dscp: [None; 16],
         pgs: std::array::from_fn(|n| if lossless(n) { LOSSLESS } else { LOSSY } as u16),
         queues: std::array::from_fn(|n| QueueConfig {
             profile: if lossless(n) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::config::{
-    Attachment, Bridging, BufferProfile, ClassMaps, InterfaceConfig, MarkPoint, PauseModel, PfcConfig,
-    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, StaticNeighbour, SwitchConfig,
-    Threshold, Trust, Wred,
+    Attachment, Bridging, BufferProfile, ClassMaps, GlobalPause, InterfaceConfig, MarkPoint, PauseModel,
+    PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, StaticNeighbour,
+    SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
 };
-use xoff_dataplane::ids::{InterfaceId, PRIORITIES};
+use xoff_dataplane::ids::{InterfaceId, PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::route::{Fib, FibError, NextHop, Path, Route, Target};
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -247,6 +247,8 @@ impl Builder<'_> {
             lags: Vec::new(),
             bridging: Bridging::Vlans(Vec::new()),
             routing: self.routing(node)?,
+            watchdog: WatchdogConfig::default(),
+            trimming: None,
         })
     }
 
@@ -302,7 +304,10 @@ impl Builder<'_> {
                 pauses: PauseModel::UntilResumed {
                     frame_bytes: self.lengths.pfc_bytes(),
                 },
+                global: GlobalPause::default(),
             },
+            watchdog: None,
+            tc_to_dscp: [None; TRAFFIC_CLASSES],
             pgs: [port; PRIORITIES],
             queues: std::array::from_fn(queue),
             shaper: None,
@@ -332,6 +337,7 @@ impl Builder<'_> {
             xoff_bytes: u64::from(headroom_bytes(link)),
             xon_bytes: 0,
             xon_offset_bytes: u64::from(RESUME_OFFSET_BYTES),
+            trim: false,
         }
     }
 
@@ -421,6 +427,7 @@ fn egress_profile() -> BufferProfile {
         xoff_bytes: 0,
         xon_bytes: 0,
         xon_offset_bytes: 0,
+        trim: false,
     }
 }
 

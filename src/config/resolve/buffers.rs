@@ -126,6 +126,7 @@ impl Buffers {
             xoff_bytes: 0,
             xon_bytes: 0,
             xon_offset_bytes: 0,
+            trim: false,
         });
         let profile = (self.profiles.len() - 1) as u16;
         self.built_in[slot] = Some(profile);
@@ -221,6 +222,7 @@ fn profiles<'a>(
             xoff_bytes: xoff,
             xon_bytes: xon,
             xon_offset_bytes: xon_offset,
+            trim: false,
         });
     }
     limit(context, TABLE, profiles.len());

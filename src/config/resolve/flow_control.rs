@@ -1,6 +1,6 @@
 //! PFC of each port: what is enabled, how long a pause lasts, when it is repeated.
 
-use xoff_dataplane::config::{PauseModel, PfcConfig, PortConfig};
+use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig};
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::classes::map;
@@ -64,6 +64,7 @@ fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
             identity,
         ),
         pauses: PauseModel::Timed,
+        global: GlobalPause::default(),
     };
     let refresh = refresh(context, name, &port.link, pause_quanta, written, enabled != 0);
     PfcConfig { refresh, ..pfc }

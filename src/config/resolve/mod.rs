@@ -17,7 +17,7 @@ mod routing;
 mod vlans;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+use xoff_dataplane::config::{MarkPoint, SwitchConfig, WatchdogConfig};
 use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
@@ -167,6 +167,8 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags,
         bridging,
         routing: routing.config,
+        watchdog: WatchdogConfig::default(),
+        trimming: None,
     };
     advice::advise(&mut context, &config);
     let (warnings, problems) = context.finish();

@@ -1,7 +1,7 @@
 //! The ports: which there are, their links, and everything bound to them.
 
-use xoff_dataplane::config::{PauseModel, PfcConfig, PortConfig, QueueConfig, Schedule};
-use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig, QueueConfig, Schedule};
+use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::buffers::Buffers;
@@ -114,6 +114,8 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
                 .unwrap_or(TPID),
             classify: classes::resolve(context, &name),
             pfc: pfc_off(),
+            watchdog: None,
+            tc_to_dscp: [None; TRAFFIC_CLASSES],
             pgs: buffers.groups_of(index),
             queues,
             shaper: None,
@@ -153,5 +155,6 @@ fn pfc_off() -> PfcConfig {
         priority_to_queue: identity,
         priority_to_pg: identity,
         pauses: PauseModel::Timed,
+        global: GlobalPause::default(),
     }
 }

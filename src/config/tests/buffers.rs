@@ -38,6 +38,7 @@ fn pools_profiles_and_their_users() {
         xoff_bytes: 4_000,
         xon_bytes: 10,
         xon_offset_bytes: 20,
+        trim: false,
     };
     assert_eq!(config.profiles[1], lossless);
     assert_eq!(

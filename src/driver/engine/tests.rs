@@ -3,10 +3,10 @@
 mod cpu;
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
-    QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide,
+    PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, WatchdogConfig,
 };
-use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
 
@@ -31,6 +31,7 @@ fn config() -> SwitchConfig {
         xoff_bytes: 0,
         xon_bytes: 0,
         xon_offset_bytes: 0,
+        trim: false,
     };
     let queue = QueueConfig {
         profile: 1,
@@ -60,7 +61,10 @@ fn config() -> SwitchConfig {
             priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
             priority_to_pg: [0, 1, 2, 3, 4, 5, 6, 7],
             pauses: PauseModel::Timed,
+            global: GlobalPause::default(),
         },
+        watchdog: None,
+        tc_to_dscp: [None; TRAFFIC_CLASSES],
         pgs: [0; PRIORITIES],
         queues: [queue; PRIORITIES],
         shaper: None,
@@ -81,6 +85,8 @@ fn config() -> SwitchConfig {
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),
+        watchdog: WatchdogConfig::default(),
+        trimming: None,
     }
 }
 
