@@ -13,5 +13,6 @@ mod sai_qos;
 mod scheduling;
 #[path = "../support/mod.rs"]
 mod support;
+mod trimming;
 mod vlans;
 mod xoff;
