@@ -22,7 +22,8 @@ pub use args::*;
 pub use bench::{BenchCommand, BenchOracle};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
-    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowTable,
+    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowSwitchTrimming,
+    ShowTable,
 };
 pub use values::{PcapArgument, PortArgument, SendArgument};
 

@@ -30,6 +30,9 @@ Examples:
     /// Ports and LAGs
     #[command(subcommand)]
     Interfaces(ShowInterfaces),
+    /// Packet trimming
+    #[command(subcommand)]
+    SwitchTrimming(ShowSwitchTrimming),
 }
 
 /// `xoff show ip`, `xoff show ipv6`
@@ -50,6 +53,13 @@ pub enum ShowInterfaces {
     Counters(ShowInterfaceCounters),
     /// LAGs and their members
     Portchannel(ShowTable),
+}
+
+/// `xoff show switch-trimming`
+#[derive(Debug, Subcommand)]
+pub enum ShowSwitchTrimming {
+    /// What is left of packets that find their queue full, and where it goes
+    Global(ShowTable),
 }
 
 /// `xoff show counters`
