@@ -19,7 +19,7 @@ use clap::Parser;
 
 use crate::failure::Failure;
 pub use args::*;
-pub use bench::{BenchCommand, BenchOracle};
+pub use bench::{BenchCommand, BenchOracle, BenchProbe};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
     ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowSwitchTrimming,

@@ -306,7 +306,7 @@ mod tests {
                 (left as u32, len)
             );
             assert_eq!(store.prefix(copy), vec![7; stored.min(left)]);
-            [frame, copy].map(|frame| store.release(frame));
+            [frame, copy].into_iter().for_each(|frame| store.release(frame));
         }
     }
 
