@@ -12,6 +12,9 @@ use crate::config::{Resolve, load};
 use crate::failure::{Exit, Failure};
 
 const CELL: u64 = 208;
+/// Beyond every threshold of the random configurations, and of the chips.
+const FRAMES_MAX: u32 = 1 << 13;
+const FRAMES_MAX_CHIPS: u32 = 1 << 17;
 
 /// Three ports; class 3 is lossless, profile 0 its group's, profile 1 its queue's; class 0 is lossy, 2 and 3.
 fn switch() -> SwitchConfig {
@@ -61,19 +64,19 @@ fn switch() -> SwitchConfig {
     config
 }
 
-fn found(config: &SwitchConfig, class: u8, frame_bytes: u32, first: u32) -> Result<Measured, Failure> {
+fn found(config: &SwitchConfig, class: u8, frame_bytes: u32, frames_max: u32) -> Result<Measured, Failure> {
     let mut device = VirtualDevice::new(config, 0, &[1, 2], class, frame_bytes)?;
     let options = Options {
-        first,
-        frames_max: 1 << 17,
+        first: 1_000,
+        frames_max,
         verifications: 1,
     };
     measure(&mut device, &options)
 }
 
-fn said(config: &SwitchConfig, class: u8, frame_bytes: u32) -> Expected {
+fn said(config: &SwitchConfig, class: u8, frame_bytes: u32, frames_max: u32) -> Expected {
     let ports = &config.ports;
-    expected(config, &ports[0], &ports[1], class, frame_bytes, 1 << 17).expect("a rule of chips")
+    expected(config, &ports[0], &ports[1], class, frame_bytes, frames_max).expect("a rule of chips")
 }
 
 /// The rows of the data plane's table of chips that fill one group.
@@ -107,15 +110,18 @@ fn chips_are_found_to_be_what_was_published() {
             ..config.profiles[0].clone()
         };
         let frame_bytes = bytes("/frame_bytes") as u32;
-        let first = (config.pools[0].size_bytes / u64::from(config.cell_bytes)) as u32;
-        let measured =
-            found(&config, 3, frame_bytes, first).unwrap_or_else(|failure| panic!("{row}: {failure}"));
+        let measured = found(&config, 3, frame_bytes, FRAMES_MAX_CHIPS)
+            .unwrap_or_else(|failure| panic!("{row}: {failure}"));
         assert_eq!(
             (measured.xoff.map(u64::from), measured.drop.map(u64::from)),
             (Some(xoff), Some(drop)),
             "{row}"
         );
-        assert_eq!(Expected::from(measured), said(&config, 3, frame_bytes), "{row}");
+        assert_eq!(
+            Expected::from(measured),
+            said(&config, 3, frame_bytes, FRAMES_MAX_CHIPS),
+            "{row}"
+        );
         assert_eq!((measured.hold, measured.leaked), (Some(Hold::Pause), 0));
         rows += 1;
     }
@@ -127,7 +133,7 @@ fn random_configurations_are_found_to_the_frame() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     let mut below = |n: u64| random.next_u64() % n;
     let (mut resumed, mut dropped) = (0, 0);
-    for round in 0..120 {
+    for round in 0..40 {
         let mut config = switch();
         let cell = 64 + below(300);
         config.cell_bytes = cell as u32;
@@ -147,8 +153,8 @@ fn random_configurations_are_found_to_the_frame() {
         group.xon_offset_bytes = [0, below(60) * cell][below(2) as usize];
         let frame_bytes = [64, 64, 64, 1_000][below(4) as usize];
         for class in [0, 3] {
-            let wanted = said(&config, class, frame_bytes);
-            let measured = found(&config, class, frame_bytes, 256);
+            let wanted = said(&config, class, frame_bytes, FRAMES_MAX);
+            let measured = found(&config, class, frame_bytes, FRAMES_MAX);
             if wanted.drop == Some(1) {
                 let failure = measured.expect_err("nothing passes");
                 assert_eq!(failure.exit, Exit::Inconclusive, "round {round}, class {class}");
@@ -170,7 +176,7 @@ fn random_configurations_are_found_to_the_frame() {
         }
     }
     assert!(
-        resumed > 30 && dropped > 100,
+        resumed > 15 && dropped > 50,
         "{resumed} resumed, {dropped} dropped"
     );
 }
@@ -185,20 +191,20 @@ fn a_trimmed_frame_counts_as_dropped() {
         queue: TrimQueue::Fixed(6),
         exempt: Vec::new(),
     });
-    let measured = found(&config, 0, 400, 256).expect("thresholds");
-    assert_eq!(Expected::from(measured), said(&config, 0, 400));
+    let measured = found(&config, 0, 400, FRAMES_MAX).expect("thresholds");
+    assert_eq!(Expected::from(measured), said(&config, 0, 400, FRAMES_MAX));
 }
 
 #[test]
 fn what_cannot_be_probed_is_said() {
     let mut config = switch();
-    let unmapped = found(&config, 5, 64, 16).expect_err("no header leads to class 5");
+    let unmapped = found(&config, 5, 64, FRAMES_MAX).expect_err("no header leads to class 5");
     assert_eq!(unmapped.exit, Exit::Usage);
     config.ports[1].mtu = 1_500;
-    let long = found(&config, 3, 1_600, 16).expect_err("too long");
+    let long = found(&config, 3, 1_600, FRAMES_MAX).expect_err("too long");
     assert_eq!(long.exit, Exit::Usage);
     config.profiles[3].threshold = Threshold::Static(1);
-    let lost = found(&config, 0, 64, 16).expect_err("nothing passes");
+    let lost = found(&config, 0, 64, FRAMES_MAX).expect_err("nothing passes");
     assert_eq!(lost.exit, Exit::Inconclusive);
 }
 
