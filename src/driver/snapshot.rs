@@ -4,6 +4,7 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId, Switch};
 
+use super::journal::Journal;
 use crate::report::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 
 /// What the switch itself does not know of a port.
@@ -20,6 +21,7 @@ pub(crate) struct PortFacts {
 /// Copies a switch's state at `now`; `wire_waits` knows of each port how many frames came faster than its link.
 pub(crate) fn snapshot(
     switch: &Switch,
+    journal: &Journal,
     wire_waits: impl Fn(PortId) -> u64,
     config: &SwitchConfig,
     facts: &[PortFacts],
@@ -64,6 +66,8 @@ pub(crate) fn snapshot(
                 buffers: switch.pool_buffers(index),
             })
             .collect(),
+        events: journal.events().to_vec(),
+        events_missed: journal.missed(),
     }
 }
 

@@ -13,6 +13,7 @@ use super::queue::{Event, EventQueue, Source};
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
+use crate::driver::journal::Journal;
 use crate::driver::snapshot::{PortFacts, snapshot};
 use crate::host::{Host, Inbound};
 use crate::rdma::{Completion, HopTelemetry};
@@ -54,6 +55,7 @@ pub enum Halt {
 struct SwitchNode {
     switch: Switch,
     cpu: CpuPort,
+    journal: Journal,
     config: SwitchConfig,
     /// The wire out of each port.
     wires: Vec<u32>,
@@ -176,6 +178,7 @@ impl Fabric {
         let mut node = SwitchNode {
             switch: Switch::new(&config),
             cpu: CpuPort::default(),
+            journal: Journal::default(),
             wires: vec![NO_WIRE; config.ports.len()],
             config,
         };
@@ -471,6 +474,17 @@ impl Fabric {
             self.launch(wire, departure.end, departure.frame, observer);
         }
         self.outputs.transmits.clear();
+        if !self.outputs.events.is_empty() {
+            self.tell(switch, observer);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, switch: usize, observer: &mut impl Observer) {
+        for event in &self.outputs.events {
+            observer.told(switch as u32, event);
+        }
+        self.switches[switch].journal.take(&mut self.outputs.events);
     }
 
     #[cold]
@@ -683,7 +697,7 @@ impl Fabric {
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
         let node = &self.switches[switch];
         let facts = vec![PortFacts::default(); node.config.ports.len()];
-        snapshot(&node.switch, |_| 0, &node.config, &facts, self.now)
+        snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
     }
 
     /// How many switches there are.

@@ -2,7 +2,7 @@
 
 use xoff_dataplane::parse::{Payload, parse_prefix};
 use xoff_dataplane::wire::{Aeth, Bth, Extension, ROCE_UDP_PORT, bth};
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
 
 use super::plan::End;
 use crate::host::Host;
@@ -105,6 +105,12 @@ pub trait Observer {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         let _ = (at, link, up);
     }
+
+    /// A switch tells its operator something.
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        let _ = (switch, event);
+    }
 }
 
 /// Nobody watches.
@@ -151,6 +157,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         self.0.link_changed(at, link, up);
         self.1.link_changed(at, link, up);
+    }
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        self.0.told(switch, event);
+        self.1.told(switch, event);
     }
 }
 
@@ -202,6 +213,12 @@ impl<O: Observer> Observer for Option<O> {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         if let Some(observer) = self {
             observer.link_changed(at, link, up);
+        }
+    }
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        if let Some(observer) = self {
+            observer.told(switch, event);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Field by field: `docs/report.md`.
 
 mod environment;
+mod event;
 mod file;
 pub mod flow;
 mod jobs;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use environment::{Environment, StealMeter, allowed_cpus};
+pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_file, write_text};
 pub use flow::{FlowReport, LatencyReport};
 pub use number::{grouped, nanos, percent, rate};

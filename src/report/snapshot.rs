@@ -1,8 +1,8 @@
 //! A switch's counters and gauges at one moment, as its driver copies them out.
 
-use xoff_dataplane::DropReason;
 use xoff_dataplane::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
 use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::{DropReason, SwitchEvent};
 
 /// One switch at one moment of model time.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,10 @@ pub struct SwitchSnapshot {
     pub ports: Vec<PortSnapshot>,
     /// The buffer pools.
     pub pools: Vec<PoolSnapshot>,
+    /// What the switch has told its operator, in the order of its times.
+    pub events: Vec<SwitchEvent>,
+    /// Events that were not kept, since there were too many.
+    pub events_missed: u64,
 }
 
 /// One port at one moment.

@@ -71,6 +71,8 @@ pub(crate) fn snapshot() -> SwitchSnapshot {
         cell_bytes: 256,
         ports: vec![port, unused],
         pools: vec![pool],
+        events: Vec::new(),
+        events_missed: 0,
     }
 }
 

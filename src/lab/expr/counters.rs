@@ -231,6 +231,8 @@ pub const EVENTS: Counters = &[
         "a PFC frame that lets a class go leaves a switch, or the host that is named",
     ),
     of("drop", "a switch, a link or a NIC drops a frame"),
+    of("storm", "a switch's watchdog finds a PFC storm"),
+    of("storm_restored", "a switch's watchdog finds that one is over"),
     of("cnp", "a CNP leaves a host"),
     of("nak", "a NAK leaves a host"),
     of("retransmission", "a host sends a packet again"),
