@@ -21,6 +21,7 @@ pub mod route;
 pub mod store;
 mod switch;
 pub mod time;
+mod watchdog;
 pub mod wire;
 
 pub use drops::DropReason;
@@ -33,3 +34,4 @@ pub use switch::{
     ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES, Switch,
 };
 pub use time::{LinkTiming, Picos, ns3_nanos};
+pub use watchdog::{StormCounters, WatchdogStats, WatchdogStatus};

@@ -799,7 +799,7 @@ fn check_counts(plan: &FabricPlan) -> Result<(), PlanError> {
         ("switches", plan.switches.len(), SWITCHES_MAX),
         ("hosts", plan.hosts.len(), HOSTS_MAX),
         ("links", plan.links.len(), HOST as usize / 2),
-        // Four timers a port, and one of the switch itself.
+        // Four timers a port, and two of the switch itself.
         ("ports at one switch", ports_max, (1 << TIMER_BITS) / 4 - 1),
     ] {
         if count > max {
