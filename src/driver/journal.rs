@@ -1,31 +1,45 @@
 //! What a switch has told its operator, kept for reports and the control socket.
 
-use xoff_dataplane::SwitchEvent;
+use xoff_dataplane::{StormCounters, Switch, SwitchEvent, SwitchEventKind};
 
 /// Events kept; a switch that tells more is described by its counters.
 const EVENTS_MAX: usize = 8_192;
 
+/// An event, and what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) event: SwitchEvent,
+    /// Of a storm that is over: the frames it has cost. The next storm of the queue begins to count anew.
+    pub(crate) storm: Option<StormCounters>,
+}
+
 /// Events of one switch, in the order of their times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
-    events: Vec<SwitchEvent>,
+    entries: Vec<Entry>,
     missed: u64,
 }
 
 impl Journal {
-    /// Takes what the switch has told.
+    /// Takes what the switch has told in its latest call.
     #[inline]
-    pub(crate) fn take(&mut self, events: &mut Vec<SwitchEvent>) {
+    pub(crate) fn take(&mut self, events: &mut Vec<SwitchEvent>, switch: &Switch) {
         if !events.is_empty() {
-            self.enter(events);
+            self.enter(events, switch);
         }
     }
 
     #[cold]
-    fn enter(&mut self, events: &mut Vec<SwitchEvent>) {
+    fn enter(&mut self, events: &mut Vec<SwitchEvent>, switch: &Switch) {
         for event in events.drain(..) {
-            if self.events.len() < EVENTS_MAX {
-                self.events.push(event);
+            let storm = match event.kind {
+                SwitchEventKind::StormRestored { queue } => {
+                    switch.watchdog_stats(queue).map(|stats| stats.last)
+                }
+                _ => None,
+            };
+            if self.entries.len() < EVENTS_MAX {
+                self.entries.push(Entry { event, storm });
             } else {
                 self.missed += 1;
             }
@@ -33,32 +47,12 @@ impl Journal {
     }
 
     /// The events kept.
-    pub(crate) fn events(&self) -> &[SwitchEvent] {
-        &self.events
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// Events that found no room.
     pub(crate) fn missed(&self) -> u64 {
         self.missed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use xoff_dataplane::{Picos, SwitchEventKind};
-
-    #[test]
-    fn what_finds_no_room_is_counted() {
-        let mut journal = Journal::default();
-        let event = |at| SwitchEvent {
-            at: Picos(at),
-            kind: SwitchEventKind::BigRedSwitch { on: at % 2 == 0 },
-        };
-        let mut events: Vec<SwitchEvent> = (0..EVENTS_MAX as u64 + 3).map(event).collect();
-        journal.take(&mut events);
-        assert!(events.is_empty());
-        assert_eq!((journal.events().len(), journal.missed()), (EVENTS_MAX, 3));
-        assert_eq!(journal.events()[1], event(1));
     }
 }

@@ -17,6 +17,7 @@ mod start;
 mod teller;
 pub mod virtual_time;
 mod wake;
+mod watchdog_report;
 mod worker;
 
 pub use idle::Idle;

@@ -399,6 +399,11 @@ impl Running {
         self.ask(Command::ClearWatermarks);
     }
 
+    /// Sets the statistics of the PFC watchdog back to zero; storms go on.
+    pub fn clear_watchdog_stats(&self) {
+        self.ask(Command::ClearWatchdogStats);
+    }
+
     /// Starts the measurement of utilisation and deficit anew.
     pub fn restart_utilisation(&self) {
         self.ask(Command::RestartUtilisation);

@@ -43,6 +43,7 @@ pub(crate) enum Command {
     Look(Look),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
     ClearWatermarks,
+    ClearWatchdogStats,
     RestartUtilisation,
     SetTxEnabled {
         port: PortId,
@@ -288,11 +289,11 @@ impl Worker {
     /// Has new events shown. Nobody waits for the terminal: an event that finds no room is in the report all the same.
     #[inline]
     fn tell(&mut self) {
-        let events = self.engine.journal().events();
-        for event in &events[self.told..] {
-            let _ = self.teller.try_send(*event);
+        let entries = self.engine.journal().entries();
+        for entry in &entries[self.told..] {
+            let _ = self.teller.try_send(entry.event);
         }
-        self.told = events.len();
+        self.told = entries.len();
     }
 
     /// Hands departures to the devices or the I/O workers.
@@ -358,6 +359,9 @@ impl Worker {
             }
             Command::ClearWatermarks => {
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
+            }
+            Command::ClearWatchdogStats => {
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watchdog_stats());
             }
             Command::RestartUtilisation => {
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.restart_utilisation());

@@ -1,6 +1,6 @@
 //! The fabric itself: what each event does.
 
-use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::parse::{Payload, parse_prefix};
 use xoff_dataplane::{
     ApplyError, Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
@@ -484,7 +484,8 @@ impl Fabric {
         for event in &self.outputs.events {
             observer.told(switch as u32, event);
         }
-        self.switches[switch].journal.take(&mut self.outputs.events);
+        let node = &mut self.switches[switch];
+        node.journal.take(&mut self.outputs.events, &node.switch);
     }
 
     #[cold]
@@ -698,6 +699,19 @@ impl Fabric {
         let node = &self.switches[switch];
         let facts = vec![PortFacts::default(); node.config.ports.len()];
         snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
+    }
+
+    /// How long it may take until a watchdog does something about a queue that stands; zero where none would.
+    pub fn watchdog_patience(&self) -> Picos {
+        let acts = |port: &PortWatchdog| port.queues != 0 && port.action != WatchdogAction::Alert;
+        let longest = |config: &SwitchConfig| {
+            let watched = config.ports.iter().filter_map(|port| port.watchdog);
+            let detection = watched.filter(acts).map(|watchdog| watchdog.detection).max();
+            // Up to a poll until it is declared, and another one for what has to come about.
+            detection.map(|detection| detection.saturating_add(Picos(2 * config.watchdog.poll.0)))
+        };
+        let switches = self.switches.iter().filter_map(|node| longest(&node.config));
+        switches.max().unwrap_or(Picos::ZERO)
     }
 
     /// How many switches there are.

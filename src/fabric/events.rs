@@ -9,6 +9,7 @@ use xoff_dataplane::{Picos, PortId, QueueId, SwitchEvent, SwitchEventKind, Verdi
 
 use super::observer::{FrameView, Observer};
 use super::plan::{End, FabricPlan};
+use super::simulation::LastingDeadlock;
 use crate::rdma::{Completion, CompletionKind};
 use crate::report::{action_name, event_name};
 
@@ -162,6 +163,14 @@ impl<W: Write> Observer for EventLog<W> {
         self.line(format_args!(
             r#"{{"ps":{},"event":"link","link":"{name}","up":{up}}}"#,
             at.0
+        ));
+    }
+
+    fn deadlocked(&mut self, at: Picos, lasting: &LastingDeadlock) {
+        let ports = serde_json::Value::from(lasting.deadlock.ports.clone());
+        self.line(format_args!(
+            r#"{{"ps":{},"event":"deadlock","since_ps":{},"queue":{},"ports":{ports}}}"#,
+            at.0, lasting.since.0, lasting.deadlock.queue
         ));
     }
 

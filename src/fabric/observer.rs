@@ -5,6 +5,7 @@ use xoff_dataplane::wire::{Aeth, Bth, Extension, ROCE_UDP_PORT, bth};
 use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
 
 use super::plan::End;
+use super::simulation::LastingDeadlock;
 use crate::host::Host;
 use crate::rdma::Completion;
 
@@ -106,6 +107,12 @@ pub trait Observer {
         let _ = (at, link, up);
     }
 
+    /// Ports have paused each other in a circle for some time.
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        let _ = (at, deadlock);
+    }
+
     /// A switch tells its operator something.
     #[inline]
     fn told(&mut self, switch: u32, event: &SwitchEvent) {
@@ -157,6 +164,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         self.0.link_changed(at, link, up);
         self.1.link_changed(at, link, up);
+    }
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        self.0.deadlocked(at, deadlock);
+        self.1.deadlocked(at, deadlock);
     }
     #[inline]
     fn told(&mut self, switch: u32, event: &SwitchEvent) {
@@ -213,6 +225,12 @@ impl<O: Observer> Observer for Option<O> {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         if let Some(observer) = self {
             observer.link_changed(at, link, up);
+        }
+    }
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        if let Some(observer) = self {
+            observer.deadlocked(at, deadlock);
         }
     }
     #[inline]

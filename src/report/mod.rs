@@ -11,6 +11,7 @@ mod number;
 mod snapshot;
 mod switch;
 mod table;
+mod watchdog;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ pub use number::{grouped, nanos, percent, rate};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
 pub use table::{drops_table, numbers, render, simple_table};
+pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
 
 use crate::failure::Exit;
 use crate::lab::VirtualReport;

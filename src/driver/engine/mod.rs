@@ -260,11 +260,11 @@ impl Engine {
                 caught_up[departure.port.index()] += u32::from(departure.start < now);
                 transmit(departure);
             }
-            journal.take(&mut outputs.events);
         };
         pass_on(outputs, store);
         cpu_port.take(outputs);
         cpu_port.serve(self.time, switch, outputs, store, pass_on);
+        journal.take(&mut outputs.events, switch);
     }
 
     /// Puts something behind the CPU port, or nothing.
