@@ -333,15 +333,6 @@ impl Switch {
         Ok(())
     }
 
-    /// Nothing is taken from a priority group whose queue the watchdog makes drop.
-    #[inline]
-    pub(super) fn refuse_stormed_group(&self, transit: &Transit) -> Result<(), Drop> {
-        match self.ports[transit.from.index()].dropping_groups & 1 << transit.pg.number() {
-            0 => Ok(()),
-            _ => Err(transit.drop(DropReason::WatchdogIngress)),
-        }
-    }
-
     /// Where the frame's cells would be charged on its ingress port.
     #[inline]
     pub(super) fn plan_ingress(&self, transit: &Transit, copies: usize) -> Result<IngressPlan, Drop> {

@@ -9,6 +9,7 @@ mod learn;
 mod links;
 mod neighbours;
 mod own;
+mod pauses;
 mod port;
 mod routing;
 mod timers;
@@ -190,26 +191,6 @@ impl Switch {
         Ok(())
     }
 
-    /// Brings pauses in both directions in line with a port's new configuration.
-    fn restate_pauses(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) {
-        let congested = self.congested(port);
-        let state = &mut self.ports[port.index()];
-        let asked = state.generator.xoff_mask();
-        state.generator.xon(now, asked & !congested);
-        state.generator.xoff(now, congested & !asked);
-        state.release_pauses(now, false);
-        self.pauses_changed(now, port, outputs);
-    }
-
-    /// What a port's peer is to stop for, as its groups are now. A group whose frames the watchdog drops asks for nothing.
-    fn congested(&self, port: PortId) -> u16 {
-        let state = &self.ports[port.index()];
-        bits(!state.dropping_groups)
-            .map(|pg| pg as u8)
-            .filter(|&pg| self.mmu.xoff(PgId::new(port, pg)))
-            .fold(0, |mask, pg| mask | state.asks_for(pg))
-    }
-
     /// Holds a port's queues back, or lets them go on. MAC control frames still leave.
     pub fn set_tx_enabled<S: Store>(
         &mut self,
@@ -377,21 +358,6 @@ impl Switch {
         groups
     }
 
-    /// The priority that a port's peer would be told of for the congestion of priority group `pg`, and those that stop queue
-    /// `queue`, as bits: how pauses travel. A pause of the whole port is one of all priorities.
-    pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
-        let state = &self.ports[port.index()];
-        let stops = match state.pfc.global_honoured() {
-            true => 0xff,
-            false => state.priorities_of(usize::from(queue)),
-        };
-        let signals = match state.pfc.global_generated() {
-            true => 0xff,
-            false => state.signalling(pg),
-        };
-        (signals, stops)
-    }
-
     /// Time by which departures of a port started later than the model asked, because the driver was late.
     pub fn tx_deficit(&self, port: PortId) -> Picos {
         Picos(self.ports[port.index()].late_ps)
@@ -413,15 +379,6 @@ impl Switch {
     /// Adds drops that a port's backend decided before the switch saw the frames.
     pub fn add_backend_drops(&mut self, port: PortId, reason: DropReason, frames: u64) {
         self.ports[port.index()].counters.drops[reason as usize][0] += frames;
-    }
-
-    /// Bit *n*: the peer holds priority *n* of this port, by PFC or by an 802.3x pause of all.
-    pub fn paused(&self, port: PortId) -> u8 {
-        let state = &self.ports[port.index()];
-        match state.whole_port.paused() {
-            0 => state.receiver.paused(),
-            _ => 0xff,
-        }
     }
 
     /// Bit *n*: priority group *n* of this port is in XOFF.

@@ -1,21 +1,22 @@
 //! What the PFC watchdog does to a switch. Its rules are in [`crate::watchdog`].
 
 use super::Switch;
+use super::ingress::Transit;
 use super::port::Port;
 use crate::config::{PortWatchdog, SwitchConfig, WatchdogAction, WatchdogConfig};
 use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::{PRIORITIES, PortId, QueueId};
-use crate::outputs::{Outputs, SwitchEvent, SwitchEventKind};
-use crate::pfc::{PauseHistory, bits};
+use crate::outputs::{Drop, Outputs, SwitchEvent, SwitchEventKind};
+use crate::pfc::bits;
 use crate::time::Picos;
 use crate::watchdog::{Mode, PollGrid, Sight, StormCounters, WatchdogStats, WatchdogStatus};
 
 /// What is the same for all ports.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    config: WatchdogConfig,
-    grid: PollGrid,
+    pub(super) config: WatchdogConfig,
+    pub(super) grid: PollGrid,
 }
 
 impl Watchdog {
@@ -67,34 +68,9 @@ impl Port {
             .max()
             .unwrap_or_default()
     }
-
-    /// Follows the pauses of the queues; the queues whose pause has begun or is over.
-    fn update_held(&mut self, now: Picos) -> u8 {
-        let (receiver, map, counters) = (&self.receiver, &self.pfc.priority_to_queue, &self.counters);
-        let paused = receiver.paused();
-        let queue_of = |p: usize| usize::from(map[p]) % PRIORITIES;
-        let held = bits(paused).fold(0, |mask, p| mask | 1 << queue_of(p));
-        let since = |n: usize| {
-            let pauses = bits(paused).filter(|&p| queue_of(p) == n);
-            pauses.map(|p| receiver.since(p)).min().unwrap_or_default()
-        };
-        let sent = |n: usize| counters.queues[n].packets;
-        self.watch.update_held(now, held, since, sent)
-    }
 }
 
 impl Switch {
-    /// The pauses of a port may have changed: its queues stop or go on. Whether one has just been let go.
-    pub(super) fn pauses_changed(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
-        let state = &mut self.ports[port.index()];
-        let changed = state.update_held(now);
-        if changed & state.watch.watched() != 0 && !self.watchdog.config.big_red_switch {
-            self.timers
-                .arm_watchdog(self.watchdog.grid.next_after(now), outputs);
-        }
-        state.refresh_paused_queues()
-    }
-
     /// Looks at every watched queue.
     #[cold]
     pub(super) fn poll_watchdog<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
@@ -235,6 +211,15 @@ impl Switch {
         self.kick(now, port, store, outputs);
     }
 
+    /// Nothing is taken from a priority group whose queue the watchdog makes drop.
+    #[inline]
+    pub(super) fn refuse_stormed_group(&self, transit: &Transit) -> Result<(), Drop> {
+        match self.ports[transit.from.index()].dropping_groups & 1 << transit.pg.number() {
+            0 => Ok(()),
+            _ => Err(transit.drop(DropReason::WatchdogIngress)),
+        }
+    }
+
     /// Drops what waits in a queue.
     fn discard_queue<S: Store>(&mut self, queue: QueueId, store: &mut S) {
         let n = usize::from(queue.number());
@@ -306,13 +291,14 @@ impl Switch {
                 Mode::Stormed => Mode::Stormed,
                 _ => Mode::Watching,
             };
+            // Other groups may be the queue's now; what the old ones counted has been settled.
+            let state = &mut self.ports[port.index()];
+            let counters = state.storm_counters(n);
+            state.watch.accounts[n].restart_from(counters);
             self.change_mode(now, queue, mode);
             if before == Mode::Stormed && mode != Mode::Stormed {
                 tell_restored(now, queue, outputs);
             }
-            let state = &mut self.ports[port.index()];
-            let counters = state.storm_counters(n);
-            state.watch.accounts[n].restart_from(counters);
         }
         self.ports[port.index()].watch.configure(config);
     }
@@ -353,11 +339,6 @@ impl Switch {
                 state.watch.accounts[n].clear(counters);
             }
         }
-    }
-
-    /// The pauses that a port's peer has asked for, per priority, up to `now` (`show pfc counters --history`).
-    pub fn pause_history(&self, now: Picos, port: PortId) -> [PauseHistory; PRIORITIES] {
-        self.ports[port.index()].receiver.history(now)
     }
 }
 
