@@ -8,7 +8,7 @@ mod trimming;
 mod watchdog;
 
 pub use routing::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
-pub use trimming::{TrimDscp, TrimQueue, TrimmingConfig};
+pub use trimming::{AclRule, AclTable, TrimDscp, TrimQueue, TrimmingConfig};
 pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
 
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};

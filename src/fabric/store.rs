@@ -235,6 +235,23 @@ impl Store for FabricStore {
         }
     }
 
+    fn truncate(&mut self, frame: Handle, len: usize) {
+        let slot = &mut self.slots.items[frame.0 as usize];
+        let stored = match slot.long {
+            NONE => {
+                let stored = usize::from(slot.end - slot.start).min(len);
+                slot.end = slot.start + stored as u8;
+                stored
+            }
+            long => {
+                let bytes = &mut self.long.items[long as usize];
+                bytes.truncate(len);
+                bytes.len()
+            }
+        };
+        slot.beyond = slot.beyond.min((len - stored) as u32);
+    }
+
     fn release(&mut self, frame: Handle) {
         let slot = &mut self.slots.items[frame.0 as usize];
         assert!(slot.in_use, "frame {} released twice", frame.0);
@@ -270,6 +287,29 @@ mod tests {
         store.release(frame);
         store.release(copy);
         assert_eq!((store.in_use(), store.in_use_max()), (0, 2));
+    }
+
+    #[test]
+    fn a_frame_can_be_cut_among_its_headers_and_behind_them() {
+        let mut store = FabricStore::default();
+        for (stored, len, left) in [
+            (70, 1_098, 128),
+            (70, 1_098, 64),
+            (200, 1_098, 128),
+            (200, 1_098, 256),
+        ] {
+            let frame = store.insert(&vec![7; stored], len);
+            let copy = store.copy(frame, 16).unwrap();
+            store.truncate(copy, left);
+            assert_eq!(
+                (store.frame_len(copy), store.frame_len(frame)),
+                (left as u32, len)
+            );
+            assert_eq!(store.prefix(copy), vec![7; stored.min(left)]);
+            for frame in [frame, copy] {
+                store.release(frame);
+            }
+        }
     }
 
     #[test]

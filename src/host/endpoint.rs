@@ -16,6 +16,7 @@ use super::queue_pairs::{Depth, Emitted, QueuePairSetup, QueuePairs};
 use super::receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow, Receiver};
 use super::requester::Requester;
 use super::schedule::ClassQueue;
+use super::trimmed::is_trimmed;
 use crate::rdma::{Completion, Counters, Endpoint, PostError, QpIndex, Telemetry, WorkRequest};
 use crate::report::{FlowReport, LatencyReport};
 
@@ -244,6 +245,7 @@ impl Host {
                     self.receiver.receive(now, wall_ns, frame, &view);
                 }
             }
+            Err(_) if is_trimmed(frame, parsed) => self.receiver.totals.trimmed_frames += 1,
             Err(_) => self.receive_other(now, &inbound),
         }
     }
@@ -257,6 +259,8 @@ impl Host {
         let Inbound { prefix, parsed, .. } = *inbound;
         if inbound.damaged {
             self.receiver.receive_damaged(prefix);
+        } else if is_trimmed(prefix, parsed) {
+            self.receiver.totals.trimmed_frames += 1;
         } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
             // The transport has it.
         } else if let Ok(view) = RoceView::new_checked(prefix) {
@@ -424,6 +428,11 @@ impl Host {
     /// Packets with a wrong ICRC, whosever they were.
     pub fn icrc_errors(&self) -> u64 {
         self.receiver.icrc_errors()
+    }
+
+    /// RoCE packets that a switch has trimmed.
+    pub fn trimmed_frames(&self) -> u64 {
+        self.receiver.totals.trimmed_frames
     }
 
     /// Frames that found the receive buffer full.

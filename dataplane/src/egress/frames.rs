@@ -32,6 +32,8 @@ pub(crate) struct QueuedFrame {
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
     pub(crate) ecn_capable: bool,
+    /// It has been trimmed.
+    pub(crate) trimmed: bool,
 }
 
 /// A charge that several copies share.

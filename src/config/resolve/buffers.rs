@@ -7,6 +7,7 @@ use xoff_dataplane::ids::PRIORITIES;
 
 use super::FRAMES;
 use super::context::Context;
+use super::trimming;
 use crate::config::db::split_range;
 use crate::config::problem::Problem;
 use crate::config::schema::BYTES_MAX;
@@ -84,6 +85,11 @@ impl Buffers {
                 );
                 context.problem(Problem::at(table, key, "profile", why).value(name));
                 continue;
+            }
+            if side == PoolSide::Ingress && trimming::wanted(context, name) {
+                let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
+                let problem = Problem::at(table, key, "profile", why).value(name);
+                context.problem(problem.fix("name a profile that drops"));
             }
             for number in first..=last {
                 users[port][usize::from(number)] = Some(profile);
@@ -222,7 +228,7 @@ fn profiles<'a>(
             xoff_bytes: xoff,
             xon_bytes: xon,
             xon_offset_bytes: xon_offset,
-            trim: false,
+            trim: pools[usize::from(pool)].side == PoolSide::Egress && trimming::wanted(context, name),
         });
     }
     limit(context, TABLE, profiles.len());

@@ -1,5 +1,6 @@
 //! From a [`ConfigDb`] to the data plane's [`SwitchConfig`]: references, rules between fields, defaults, advice.
 
+mod acl;
 mod addresses;
 mod advice;
 mod buffers;
@@ -14,6 +15,7 @@ mod queues;
 mod references;
 mod routes;
 mod routing;
+mod trimming;
 mod vlans;
 mod watchdog;
 
@@ -132,6 +134,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         bridging: &bridging,
     };
     let routing = routing::resolve(&mut context, &ground, seed);
+    let trimming = trimming::resolve(&mut context, &ports, &buffers.profiles);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
         .unwrap_or_else(|| buffers.egress_cells());
@@ -170,7 +173,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         bridging,
         routing: routing.config,
         watchdog,
-        trimming: None,
+        trimming,
     };
     advice::advise(&mut context, &config);
     let (warnings, problems) = context.finish();

@@ -52,12 +52,7 @@ const PROFILE: &[Field] = &[
         "static",
         "headroom is taken as written, none is computed",
     ),
-    Field::only_as(
-        "packet_discard_action",
-        Kind::Choice(&["drop", "trim"]),
-        "drop",
-        "packet trimming is not implemented, frames are dropped",
-    ),
+    Field::new("packet_discard_action", Kind::Choice(&["drop", "trim"])),
 ];
 
 const USER: &[Field] = &[Field::required(

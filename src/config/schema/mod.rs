@@ -11,6 +11,7 @@ mod lag;
 mod port;
 mod qos;
 mod routing;
+mod trimming;
 mod value;
 mod vlan;
 mod watchdog;
@@ -111,6 +112,8 @@ pub(crate) enum Kind {
         max: i128,
         unit: &'static str,
     },
+    /// A whole number from 0 to this, or this word.
+    NumberOr(i128, &'static str),
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Printable text of at most this many characters.
@@ -231,6 +234,7 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
         lag::TABLES,
         routing::TABLES,
         watchdog::TABLES,
+        trimming::TABLES,
         xoff::TABLES,
     ]
     .into_iter()
