@@ -5,19 +5,21 @@
 //! event twice, which its handler does not mind. A fabric that reproduces a simulator orders the events of one time by their
 //! insertion instead: it numbers them.
 //!
-//! Nearly all events lie a frame or a link's delay ahead, so they go into a wheel: a ring of short spans of time, each with the
-//! few events that fall into it. Only what lies beyond the wheel's turn (timeouts, refreshes of pauses) waits in a heap.
+//! Nearly all events lie a frame or a link's delay ahead, so they go into a wheel: a ring of very short spans of time, with an
+//! event or two in each that has any. Each of these distances is a place that advances with time, so few parts of the
+//! wheel are touched at once, large as it is. Only what lies beyond the wheel's turn (timeouts, refreshes of pauses) waits in a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::Picos;
 
-/// A span is 2^this picoseconds: 16.4 ns, a fifth of what a full frame takes at 100 Gb/s.
-const SPAN_BITS: u32 = 14;
+/// A span is 2^this picoseconds: half a nanosecond. Two hundred busy links of 100 Gb/s have two events in each.
+const SPAN_BITS: u32 = 9;
 /// Spans of the wheel: 33.5 us in all.
-const SPANS: usize = 2048;
+const SPANS: usize = 1 << 16;
 const WORDS: usize = SPANS / 64;
+const GROUPS: usize = WORDS / 64;
 /// No event: the end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -56,13 +58,15 @@ pub(super) struct EventQueue {
     /// Number of the current span. No event lies in an earlier one.
     span: u64,
     /// The first of the events of each span behind the current one, in no order; a span's place is its number modulo [`SPANS`].
-    wheel: Box<[u32; SPANS]>,
+    wheel: Box<[u32]>,
     /// The events of all spans, and the next one of the same span: few and used again, so that they stay in the cache.
     events: Vec<(Event, u32)>,
     /// First of the free places in `events`.
     free: u32,
     /// Which places of the wheel hold events.
-    held: [u64; WORDS],
+    held: Box<[u64]>,
+    /// Which words of `held` are not zero.
+    groups: [u64; GROUPS],
     /// Events beyond the wheel.
     far: BinaryHeap<Reverse<Event>>,
     len: usize,
@@ -73,10 +77,11 @@ impl Default for EventQueue {
         EventQueue {
             now: Vec::new(),
             span: 0,
-            wheel: Box::new([NONE; SPANS]),
+            wheel: vec![NONE; SPANS].into_boxed_slice(),
             events: Vec::new(),
             free: NONE,
-            held: [0; WORDS],
+            held: vec![0; WORDS].into_boxed_slice(),
+            groups: [0; GROUPS],
             far: BinaryHeap::new(),
             len: 0,
         }
@@ -106,6 +111,7 @@ impl EventQueue {
     #[inline]
     fn insert_wheel(&mut self, place: usize, event: Event) {
         self.held[place / 64] |= 1 << (place % 64);
+        self.groups[place / 4096] |= 1 << (place / 64 % 64);
         let entry = (event, self.wheel[place]);
         self.wheel[place] = match self.events.get_mut(self.free as usize) {
             Some(free) => {
@@ -127,13 +133,17 @@ impl EventQueue {
         std::iter::successors(first, |(_, next)| self.events.get(*next as usize)).map(|(event, _)| *event)
     }
 
-    /// Into the current span, at its place.
+    /// Into the current span, at its place. A span has so few events that they are looked through.
     #[inline]
     fn insert_now(&mut self, event: Event) {
         let key = event.key();
-        // Links of one speed keep step, so a span may hold an event of each of them.
-        let place = self.now.partition_point(|other| other.key() >= key);
-        self.now.insert(place, event);
+        self.now.push(event);
+        let mut place = self.now.len() - 1;
+        while place > 0 && self.now[place - 1].key() < key {
+            self.now[place] = self.now[place - 1];
+            place -= 1;
+        }
+        self.now[place] = event;
     }
 
     /// The earliest event.
@@ -178,12 +188,17 @@ impl EventQueue {
         self.span = span;
         if near == Some(span) {
             let place = span as usize % SPANS;
-            self.held[place / 64] &= !(1 << (place % 64));
+            let word = &mut self.held[place / 64];
+            *word &= !(1 << (place % 64));
+            if *word == 0 {
+                self.groups[place / 4096] &= !(1 << (place / 64 % 64));
+            }
             let mut index = std::mem::replace(&mut self.wheel[place], NONE);
             while let Some((event, next)) = self.events.get_mut(index as usize) {
-                self.now.push(*event);
+                let event = *event;
                 let behind = std::mem::replace(next, self.free);
                 self.free = std::mem::replace(&mut index, behind);
+                self.insert_now(event);
             }
         }
         while let Some(Reverse(event)) = self
@@ -193,28 +208,39 @@ impl EventQueue {
             .filter(|Reverse(event)| event.span() == span)
         {
             self.far.pop();
-            self.now.push(event);
+            self.insert_now(event);
         }
-        self.now.sort_unstable_by_key(|event| Reverse(event.key()));
     }
 
     /// The first span behind the current one whose place in the wheel holds events.
+    #[inline]
     fn next_held(&self) -> Option<u64> {
         let start = (self.span as usize + 1) % SPANS;
-        let word = |n: usize| {
-            let index = (start / 64 + n) % WORDS;
-            let bits = self.held[index];
-            // The first word counts twice: its high bits come first, its low bits last.
+        let bits = self.held[start / 64] & (u64::MAX << (start % 64));
+        let place = match bits {
+            0 => self.next_held_beyond(start / 64)?,
+            _ => start / 64 * 64 + bits.trailing_zeros() as usize,
+        };
+        let ahead = (place + SPANS - start) % SPANS;
+        Some(self.span + 1 + ahead as u64)
+    }
+
+    /// The first place that holds events in the words behind `word`, which come round to `word` itself last.
+    fn next_held_beyond(&self, word: usize) -> Option<usize> {
+        let start = (word + 1) % WORDS;
+        let group = |n: usize| {
+            let index = (start / 64 + n) % GROUPS;
+            let from_start = u64::MAX << (start % 64);
+            // The first group counts twice: its high bits come first, its low bits last.
             let bits = match n {
-                0 => bits & u64::MAX << (start % 64),
-                WORDS => bits & !(u64::MAX << (start % 64)),
-                _ => bits,
+                0 => self.groups[index] & from_start,
+                GROUPS => self.groups[index] & !from_start,
+                _ => self.groups[index],
             };
             (bits != 0).then(|| index * 64 + bits.trailing_zeros() as usize)
         };
-        let place = (0..=WORDS).find_map(word)?;
-        let ahead = (place + SPANS - start) % SPANS;
-        Some(self.span + 1 + ahead as u64)
+        let word = (0..=GROUPS).find_map(group)?;
+        Some(word * 64 + self.held[word].trailing_zeros() as usize)
     }
 }
 

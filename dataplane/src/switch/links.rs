@@ -50,7 +50,7 @@ impl Switch {
             store.release(frame);
         }
         for queue in 0..PRIORITIES {
-            while let Some(&frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
+            while let Some(frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
                 self.ports[port.index()].count_drop(&Drop {
