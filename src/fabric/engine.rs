@@ -219,13 +219,13 @@ impl Fabric {
     pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
         let mut at_once = 0;
         loop {
-            let Some(event) = self.queue.peek() else {
-                return Halt::Idle;
-            };
-            if event.at > until {
+            let Some(event) = self.queue.peek(until) else {
+                if self.queue.len() == 0 {
+                    return Halt::Idle;
+                }
                 self.now = self.now.max(until);
                 return Halt::Time;
-            }
+            };
             at_once = if event.at > self.now { 0 } else { at_once + 1 };
             if at_once > EVENTS_AT_ONCE_MAX {
                 return Halt::Stuck;

@@ -137,22 +137,23 @@ impl EventQueue {
     #[inline]
     fn insert_now(&mut self, event: Event) {
         let key = event.key();
-        self.now.push(event);
-        let mut place = self.now.len() - 1;
-        while place > 0 && self.now[place - 1].key() < key {
-            self.now[place] = self.now[place - 1];
-            place -= 1;
-        }
-        self.now[place] = event;
+        let behind = self
+            .now
+            .iter()
+            .rev()
+            .take_while(|other| other.key() < key)
+            .count();
+        self.now.insert(self.now.len() - behind, event);
     }
 
-    /// The earliest event.
+    /// The earliest event, if it is not later than `until`. Nothing may be added before `until` from then on, unless an event
+    /// comes back.
     #[inline]
-    pub(super) fn peek(&mut self) -> Option<Event> {
+    pub(super) fn peek(&mut self, until: Picos) -> Option<Event> {
         if self.now.is_empty() {
-            self.turn();
+            self.turn(until);
         }
-        self.now.last().copied()
+        self.now.last().copied().filter(|event| event.at <= until)
     }
 
     /// The time of the earliest event. As [`EventQueue::peek`], for those who may only look.
@@ -167,17 +168,17 @@ impl EventQueue {
         near.into_iter().chain(far).min().map(|event| event.at)
     }
 
-    /// Removes the earliest event.
+    /// Removes the event that [`EventQueue::peek`] has shown.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Event> {
-        let first = self.peek()?;
-        self.now.pop();
-        self.len -= 1;
-        Some(first)
+        let first = self.now.pop();
+        self.len -= usize::from(first.is_some());
+        first
     }
 
-    /// Makes the next span that holds events the current one.
-    fn turn(&mut self) {
+    /// Makes the next span that holds events the current one, if it begins by `until`. If it went further, all that is added
+    /// until then would be sorted into one span.
+    fn turn(&mut self, until: Picos) {
         let near = self.next_held();
         let far = self.far.peek().map(|Reverse(event)| event.span());
         let span = match (near, far) {
@@ -185,6 +186,9 @@ impl EventQueue {
             (Some(span), None) | (None, Some(span)) => span,
             (None, None) => return,
         };
+        if span > until.0 >> SPAN_BITS {
+            return;
+        }
         self.span = span;
         if near == Some(span) {
             let place = span as usize % SPANS;
@@ -198,7 +202,7 @@ impl EventQueue {
                 let event = *event;
                 let behind = std::mem::replace(next, self.free);
                 self.free = std::mem::replace(&mut index, behind);
-                self.insert_now(event);
+                self.now.push(event);
             }
         }
         while let Some(Reverse(event)) = self
@@ -208,7 +212,11 @@ impl EventQueue {
             .filter(|Reverse(event)| event.span() == span)
         {
             self.far.pop();
-            self.insert_now(event);
+            self.now.push(event);
+        }
+        // Links of one speed keep step, so a span may hold an event of each of them.
+        if self.now.len() > 1 {
+            self.now.sort_unstable_by_key(|event| Reverse(event.key()));
         }
     }
 
@@ -269,10 +277,15 @@ mod tests {
             order: 4,
             ..event(4, 7)
         });
-        let sources: Vec<u32> = std::iter::from_fn(|| queue.pop())
+        let sources: Vec<u32> = std::iter::from_fn(|| next(&mut queue))
             .map(|event| event.source.0)
             .collect();
         assert_eq!(sources, [7, 9, 1, 0]);
+    }
+
+    fn next(queue: &mut EventQueue) -> Option<Event> {
+        queue.peek(Picos::NEVER)?;
+        queue.pop()
     }
 
     struct Draw(u64);
@@ -306,12 +319,12 @@ mod tests {
                         expected.map(|event| event.at),
                         "{reach} {round}"
                     );
-                    assert_eq!(queue.peek(), expected, "{reach} {round}");
-                    assert_eq!(queue.pop(), expected, "{reach} {round}");
+                    assert_eq!(queue.peek(Picos::NEVER), expected, "{reach} {round}");
+                    assert_eq!(next(&mut queue), expected, "{reach} {round}");
                     now = expected.map_or(now, |event| event.at.0);
                 }
             }
-            while let Some(event) = queue.pop() {
+            while let Some(event) = next(&mut queue) {
                 assert_eq!(heap.pop(), Some(Reverse(event)));
             }
             assert!(heap.is_empty());
@@ -324,12 +337,26 @@ mod tests {
         for source in [5, 3, 9] {
             queue.push(event(1_000_000, source));
         }
-        assert_eq!(queue.pop(), Some(event(1_000_000, 3)));
+        assert_eq!(next(&mut queue), Some(event(1_000_000, 3)));
         queue.push(event(1_000_000, 4));
         queue.push(event(1_000_000, 5));
-        let rest: Vec<u32> = std::iter::from_fn(|| queue.pop())
+        let rest: Vec<u32> = std::iter::from_fn(|| next(&mut queue))
             .map(|event| event.source.0)
             .collect();
         assert_eq!(rest, [4, 5, 5, 9]);
+    }
+
+    /// Whoever has looked no further than `until` may still add what comes right behind it, and that costs no more than ever.
+    #[test]
+    fn looking_ahead_to_a_time_turns_the_wheel_no_further() {
+        let mut queue = EventQueue::default();
+        queue.push(event(1 << 40, 1));
+        assert_eq!(queue.peek(Picos(5_000_000)), None);
+        for n in 0..1_000 {
+            queue.push(event(5_000_000 + n * 10_000, 2));
+        }
+        assert!(queue.now.len() < 2, "{} in one span", queue.now.len());
+        assert_eq!(next(&mut queue), Some(event(5_000_000, 2)));
+        assert_eq!(queue.len(), 1_000);
     }
 }
