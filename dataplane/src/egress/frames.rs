@@ -53,6 +53,7 @@ struct Packed {
     l3_offset: u8,
     payload: Payload,
     ecn_capable: bool,
+    trimmed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +84,7 @@ impl Packed {
             l3_offset: frame.l3_offset,
             payload: frame.payload,
             ecn_capable: frame.ecn_capable,
+            trimmed: frame.trimmed,
         }
     }
 
@@ -98,6 +100,7 @@ impl Packed {
             l3_offset: self.l3_offset,
             payload: self.payload,
             ecn_capable: self.ecn_capable,
+            trimmed: self.trimmed,
         }
     }
 

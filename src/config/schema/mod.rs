@@ -20,8 +20,8 @@ mod xoff;
 pub(crate) use foreign::why_no_effect;
 pub(crate) use routing::{ALL_HASHED, FIVE_TUPLE};
 pub(crate) use value::{
-    is_object_name, is_reserved_for_others, items, old_reference, parse_mac, parse_numbers, parse_prefix,
-    parse_priorities, parse_vlan,
+    is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
+    parse_prefix, parse_priorities, parse_vlan,
 };
 pub(crate) use watchdog::GLOBAL;
 
@@ -79,6 +79,8 @@ pub(crate) enum Fields {
         from: (&'static str, u64),
         to: (&'static str, u64),
     },
+    /// Field names are ports, values of this kind.
+    ByPort(Kind),
 }
 
 /// A field of an entry.
@@ -136,6 +138,10 @@ pub(crate) enum Kind {
     Each(&'static Kind),
     /// Some of these words, as a list.
     Words(&'static [&'static str]),
+    /// Names of entries of this table, as a list.
+    References(&'static str),
+    /// The length of a cable: digits, then `m`.
+    Cable,
     /// Anything: it is not looked at.
     Any,
 }
@@ -213,7 +219,7 @@ impl Table {
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
         match self.fields {
             Fields::Named(fields) => fields.iter().find(|field| field.name == name),
-            Fields::Map { .. } => None,
+            Fields::Map { .. } | Fields::ByPort(_) => None,
         }
     }
 

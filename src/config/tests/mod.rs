@@ -2,6 +2,7 @@
 
 mod bridging;
 mod buffers;
+mod dynamic;
 mod flow_control;
 mod fuzz;
 mod interfaces;
