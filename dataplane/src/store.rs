@@ -220,9 +220,9 @@ mod tests {
             let again = store.copy(copies[0], 16).unwrap();
             assert_eq!(store.contents(again), bytes[..len]);
             assert_eq!(store.contents(copies[1]), bytes);
-            [copies[0], copies[1], again]
-                .into_iter()
-                .for_each(|frame| store.release(frame));
+            for frame in [copies[0], copies[1], again] {
+                store.release(frame);
+            }
             assert_eq!(store.in_use(), 0);
         }
     }

@@ -327,8 +327,11 @@ impl Host {
             return Some(Emitted::whole(frame_len));
         }
         loop {
-            let queue_pairs = self.queue_pairs.earliest();
-            let turn = self.nic.turn(now, &self.with_flows(queue_pairs))?;
+            let queue_pairs = *self.queue_pairs.earliest();
+            let turn = match self.flows.is_empty() {
+                true => self.nic.turn(now, &queue_pairs)?,
+                false => self.nic.turn(now, &self.with_flows(&queue_pairs))?,
+            };
             let flows_at = self.queues[turn.class].earliest();
             let of_queue_pair = match queue_pairs[turn.class] {
                 at if at > turn.start => false,
@@ -376,7 +379,11 @@ impl Host {
             Some(frame) => frame.created.max(self.nic.link_free()),
             None => Picos::NEVER,
         };
-        self.nic.next_start(&self.earliest()).min(control)
+        let start = match self.flows.is_empty() {
+            true => self.nic.next_start(self.queue_pairs.earliest()),
+            false => self.nic.next_start(&self.with_flows(self.queue_pairs.earliest())),
+        };
+        start.min(control)
     }
 
     /// When something changes by time alone: pauses, timers of queue pairs and neighbours, the receive buffer.
@@ -440,16 +447,9 @@ impl Host {
         self.nic.rx_dropped_frames()
     }
 
-    fn earliest(&self) -> [Picos; PRIORITIES] {
-        self.with_flows(self.queue_pairs.earliest())
-    }
-
     /// When something of each class may leave, given when something of queue pairs may.
     #[inline]
-    fn with_flows(&self, queue_pairs: [Picos; PRIORITIES]) -> [Picos; PRIORITIES] {
-        if self.flows.is_empty() {
-            return queue_pairs;
-        }
+    fn with_flows(&self, queue_pairs: &[Picos; PRIORITIES]) -> [Picos; PRIORITIES] {
         std::array::from_fn(|class| self.queues[class].earliest().min(queue_pairs[class]))
     }
 

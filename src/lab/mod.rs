@@ -57,8 +57,8 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub use virtual_run::{
-    EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual,
-    switch_configurations,
+    DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
+    run as run_virtual, switch_configurations,
 };
 pub use wire::hand_over_tap;
 

@@ -136,7 +136,13 @@ impl Switch {
         let mac_len = egress.link.mac_len(trim.len);
         let cells = self.mmu.cells(mac_len);
         let queue = QueueId::new(leg.to, rule.queue);
-        match self.mmu.plan_egress(queue, cells, false) {
+        // A queue that a PFC storm holds has no room either.
+        let storms = egress.dropping_queues & 1 << rule.queue != 0;
+        let plan = match storms {
+            true => Err(None),
+            false => self.mmu.plan_egress(queue, cells, false).map_err(Some),
+        };
+        match plan {
             Ok(plan) => {
                 leg.queue = usize::from(rule.queue);
                 (leg.mac_len, leg.cells, leg.mark, leg.trim) = (mac_len, cells, false, Some(trim));
@@ -147,7 +153,7 @@ impl Switch {
                 egress.counters.queues[usize::from(rule.queue)].dropped_trim_packets += 1;
                 Err(Drop {
                     mac_len,
-                    refusal: Some(refusal),
+                    refusal,
                     ..transit.drop_at(leg.to, DropReason::TrimDropped)
                 })
             }

@@ -4,13 +4,15 @@ mod args;
 mod counters;
 mod interfaces;
 mod neighbours;
+mod pfc;
+mod pfcwd;
 mod routes;
 mod tabulate;
 mod trimming;
 
 pub use args::{
-    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowSwitchTrimming,
-    ShowTable,
+    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
+    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
 };
 
 use super::{TargetArguments, output};
@@ -39,6 +41,15 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowInterfaces::Status(options) => interfaces::status(options),
             ShowInterfaces::Counters(options) => interfaces::counters(options),
             ShowInterfaces::Portchannel(options) => interfaces::portchannel(options),
+        },
+        ShowCommand::Pfc(command) => match command {
+            ShowPfc::Counters(options) => pfc::counters(options),
+            ShowPfc::Asymmetric(options) => pfc::asymmetric(options),
+            ShowPfc::Priority(options) => pfc::priority(options),
+        },
+        ShowCommand::Pfcwd(command) => match command {
+            ShowPfcwd::Config(options) => pfcwd::config(options),
+            ShowPfcwd::Stats(options) => pfcwd::stats(options),
         },
     }
 }

@@ -6,20 +6,24 @@ mod advice;
 mod buffers;
 mod classes;
 mod context;
+mod dynamic;
 mod flow_control;
 mod interfaces;
 mod lags;
 mod neighbours;
+mod port_profiles;
 mod ports;
+mod profiles;
 mod queues;
 mod references;
 mod routes;
 mod routing;
 mod trimming;
 mod vlans;
+mod watchdog;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{MarkPoint, SwitchConfig, WatchdogConfig};
+use xoff_dataplane::config::{MarkPoint, SwitchConfig};
 use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
@@ -64,6 +68,8 @@ pub struct Resolved {
     pub rib: Rib,
     /// The static routes, by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
+    /// What the dynamic buffer model computed, in the schema's terms: entries and fields that are not written.
+    pub generated: ConfigDb,
     /// What has no effect, and what will probably not do what was meant; one line each.
     pub warnings: Vec<String>,
 }
@@ -116,14 +122,19 @@ fn covers(cause: &Problem, consequence: &Problem) -> bool {
 /// # Errors
 /// References to nothing, missing fields, contradictions, unusable port names: all of them.
 pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
-    let mut context = Context::new(db, how);
+    let mut before = Context::new(db, how);
+    let completed = dynamic::complete(&mut before);
+    let mut context = Context::new(completed.as_ref().map_or(db, |(completed, _)| completed), how);
+    context.absorb(before);
     references::check(&mut context);
     let mut buffers = Buffers::resolve(&mut context);
     let mut ports = ports::resolve(&mut context, &mut buffers);
     queues::resolve(&mut context, &mut ports);
     flow_control::resolve(&mut context, &mut ports);
+    let watchdog = watchdog::resolve(&mut context, &mut ports);
     let lags = lags::resolve(&mut context, &mut ports);
     let bridging = vlans::resolve(&mut context, &ports, &lags);
+    let port_profiles = port_profiles::resolve(&mut context, &buffers);
     let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(how.seed);
     let ground = Ground {
         mac: ports::base_mac(&context),
@@ -145,7 +156,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         seed,
         cell_bytes: context
             .number(SWITCH, LOCALHOST, "cell_size")
-            .unwrap_or(CELL_BYTES) as u32,
+            .unwrap_or_else(|| default_cell(&context)) as u32,
         pipeline_latency: Picos::from_nanos(
             context.number(SWITCH, LOCALHOST, "pipeline_latency").unwrap_or(0),
         ),
@@ -167,10 +178,11 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         ports,
         pools: buffers.pools,
         profiles: buffers.profiles,
+        port_profiles,
         lags,
         bridging,
         routing: routing.config,
-        watchdog: WatchdogConfig::default(),
+        watchdog,
         trimming,
     };
     advice::advise(&mut context, &config);
@@ -183,7 +195,16 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         config,
         rib: routing.rib,
         static_routes: routing.static_routes,
+        generated: completed.map(|(_, added)| added).unwrap_or_default(),
         warnings,
     })
 }
+/// The buffer cell where none is given: the chip's, where headroom is computed for it.
+fn default_cell(context: &Context<'_>) -> u64 {
+    match dynamic::is_on(context.db) {
+        true => u64::from(dynamic::asic(context).cell_bytes),
+        false => CELL_BYTES,
+    }
+}
+
 pub(super) use advice::bytes_during;

@@ -10,10 +10,7 @@ const FINE_GRAINED: &str =
 const POLICY: &str = "policy-based hashing is not implemented";
 const SRV6: &str = "segment routing is not implemented";
 const GATEWAYS: &str = "VRRP is not implemented";
-const WATCHDOG: &str = "the PFC watchdog is not implemented";
 const COUNTERS: &str = "every counter is always on and exact";
-const HEADROOM: &str = "headroom is taken from BUFFER_PROFILE as written, none is computed";
-const PORT_LISTS: &str = "limits per port and pool are not implemented";
 const REMARKING: &str = "frames are not re-marked";
 const MPLS: &str = "MPLS and class-based forwarding are not implemented";
 const ADAPTIVE: &str = "adaptive routing is not implemented";
@@ -58,9 +55,6 @@ const TABLES: &[(&str, &str)] = &[
     ("BGP_SENTINELS", PROTOCOLS),
     ("BGP_VOQ_CHASSIS_NEIGHBOR", PROTOCOLS),
     ("BREAKOUT_CFG", SYSTEM),
-    ("BUFFER_PORT_EGRESS_PROFILE_LIST", PORT_LISTS),
-    ("BUFFER_PORT_INGRESS_PROFILE_LIST", PORT_LISTS),
-    ("CABLE_LENGTH", HEADROOM),
     ("CHASSIS_MODULE", SYSTEM),
     ("CONSOLE_PORT", SYSTEM),
     ("CONSOLE_SWITCH", SYSTEM),
@@ -70,7 +64,6 @@ const TABLES: &[(&str, &str)] = &[
     ("DEBUG_COUNTER", COUNTERS),
     ("DEBUG_COUNTER_DROP_REASON", COUNTERS),
     ("DEBUG_DROP_MONITOR", MIRRORING),
-    ("DEFAULT_LOSSLESS_BUFFER_PARAMETER", HEADROOM),
     ("DEVICE_NEIGHBOR", SYSTEM),
     ("DEVICE_NEIGHBOR_METADATA", SYSTEM),
     ("DHCPV4_RELAY", SYSTEM),
@@ -101,7 +94,6 @@ const TABLES: &[(&str, &str)] = &[
     ("LLDP", SYSTEM),
     ("LLDP_PORT", SYSTEM),
     ("LOGGER", SYSTEM),
-    ("LOSSLESS_TRAFFIC_PATTERN", HEADROOM),
     ("MACSEC_PROFILE", L2),
     ("MCLAG_DOMAIN", MCLAG),
     ("MCLAG_INTERFACE", MCLAG),
@@ -130,7 +122,6 @@ const TABLES: &[(&str, &str)] = &[
     ("PBH_RULE", POLICY),
     ("PBH_TABLE", POLICY),
     ("PEER_SWITCH", SYSTEM),
-    ("PFC_WD", WATCHDOG),
     ("POLICER", POLICERS),
     ("PORT_STORM_CONTROL", POLICERS),
     ("PREFIX_LIST", PROTOCOLS),
@@ -182,7 +173,6 @@ const TABLES: &[(&str, &str)] = &[
     ("VXLAN_TUNNEL", OVERLAY),
     ("VXLAN_TUNNEL_MAP", OVERLAY),
     ("WARM_RESTART", SYSTEM),
-    ("WATERMARK_TABLE", COUNTERS),
     ("ZTP", SYSTEM),
 ];
 

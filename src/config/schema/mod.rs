@@ -14,14 +14,16 @@ mod routing;
 mod trimming;
 mod value;
 mod vlan;
+mod watchdog;
 mod xoff;
 
 pub(crate) use foreign::why_no_effect;
 pub(crate) use routing::{ALL_HASHED, FIVE_TUPLE};
 pub(crate) use value::{
-    is_object_name, is_reserved_for_others, items, old_reference, parse_mac, parse_numbers, parse_prefix,
-    parse_priorities, parse_vlan,
+    is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
+    parse_prefix, parse_priorities, parse_vlan,
 };
+pub(crate) use watchdog::GLOBAL;
 
 /// A table of `config_db.json`. One whose keys have two forms is described twice, once for each.
 #[derive(Debug)]
@@ -77,6 +79,8 @@ pub(crate) enum Fields {
         from: (&'static str, u64),
         to: (&'static str, u64),
     },
+    /// Field names are ports, values of this kind.
+    ByPort(Kind),
 }
 
 /// A field of an entry.
@@ -134,6 +138,10 @@ pub(crate) enum Kind {
     Each(&'static Kind),
     /// Some of these words, as a list.
     Words(&'static [&'static str]),
+    /// Names of entries of this table, as a list.
+    References(&'static str),
+    /// The length of a cable: digits, then `m`.
+    Cable,
     /// Anything: it is not looked at.
     Any,
 }
@@ -211,7 +219,7 @@ impl Table {
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
         match self.fields {
             Fields::Named(fields) => fields.iter().find(|field| field.name == name),
-            Fields::Map { .. } => None,
+            Fields::Map { .. } | Fields::ByPort(_) => None,
         }
     }
 
@@ -231,6 +239,7 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
         vlan::TABLES,
         lag::TABLES,
         routing::TABLES,
+        watchdog::TABLES,
         trimming::TABLES,
         xoff::TABLES,
     ]
@@ -245,9 +254,18 @@ pub(crate) fn table(name: &str) -> Option<&'static Table> {
 
 /// The table of this name in the form that has keys like this one, or in the first if none does.
 pub(crate) fn table_with_key(name: &str, key: &str) -> Option<&'static Table> {
-    let parts = key.split('|').count();
-    tables()
-        .find(|table| table.name == name && table.key.len() == parts)
+    let parts: Vec<&str> = key.split('|').collect();
+    let of_length = || tables().filter(|table| table.name == name && table.key.len() == parts.len());
+    // Of two forms of one length, the one whose words are there.
+    let has_words = |table: &&Table| {
+        table.key.iter().zip(&parts).all(|(part, text)| match part {
+            Part::Only(word) => word == text,
+            _ => true,
+        })
+    };
+    of_length()
+        .find(has_words)
+        .or_else(|| of_length().next())
         .or_else(|| table(name))
 }
 

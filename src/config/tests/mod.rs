@@ -2,6 +2,7 @@
 
 mod bridging;
 mod buffers;
+mod dynamic;
 mod flow_control;
 mod fuzz;
 mod interfaces;
@@ -16,6 +17,7 @@ mod sonic;
 mod switch;
 mod testbeds;
 mod trimming;
+mod watchdog;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::config::SwitchConfig;
