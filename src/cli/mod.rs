@@ -22,7 +22,8 @@ pub use args::*;
 pub use bench::{BenchCommand, BenchOracle};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
-    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowTable,
+    ClearCommand, ShowBuffer, ShowCommand, ShowCounters, ShowGroups, ShowInterfaceCounters, ShowInterfaces,
+    ShowIp, ShowMac, ShowPool, ShowQueues, ShowTable,
 };
 pub use values::{PcapArgument, PortArgument, SendArgument};
 
@@ -42,6 +43,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Replay(options) => replay::run(&options)?.into(),
         Command::Config(command) => config::run(command)?.into(),
         Command::Show(command) => show::run(&command)?.into(),
+        Command::Clear(command) => show::clear(&command)?.into(),
         Command::Bench(command) => bench::run(&command)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),
         Command::Probe { probe } => doctor::probe(probe).into(),

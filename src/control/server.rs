@@ -17,7 +17,7 @@ use super::protocol::{
     COUNTERS_SCHEMA, Counters, ErrorReply, Hello, Op, from_hex, parse_request, response, to_value,
 };
 use crate::failure::Failure;
-use crate::report::SwitchReport;
+use crate::report::{SwitchReport, SwitchSnapshot};
 
 /// Most clients at once. One more takes the place of the one that has been silent longest.
 pub const CLIENTS_MAX: usize = 32;
@@ -157,6 +157,11 @@ impl Server {
         } else {
             Some(silence.map_or(ACCEPT_RETRY, |s| s.min(ACCEPT_RETRY)))
         };
+        let due = self.target.tick();
+        let wait = match (wait, due) {
+            (Some(wait), Some(due)) => Some(wait.min(due)),
+            (wait, due) => wait.or(due),
+        };
         // One millisecond more, since the conversion rounds down and would spin through the last one.
         wait.map_or(PollTimeout::NONE, |wait| {
             PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
@@ -200,6 +205,15 @@ fn answer(target: &dyn Target, line: &[u8]) -> Vec<u8> {
     response(id, op.and_then(|op| perform(target, op)))
 }
 
+fn counters(snapshot: Option<SwitchSnapshot>) -> Result<Value, ErrorReply> {
+    let snapshot = snapshot
+        .ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("ask again"))?;
+    Ok(to_value(&Counters {
+        schema: COUNTERS_SCHEMA.to_owned(),
+        switch: SwitchReport::new(&snapshot),
+    }))
+}
+
 fn perform(target: &dyn Target, op: Op) -> Result<Value, ErrorReply> {
     match op {
         Op::Ping {} => {
@@ -209,22 +223,19 @@ fn perform(target: &dyn Target, op: Op) -> Result<Value, ErrorReply> {
                 pid: std::process::id(),
             }))
         }
-        Op::Counters {} => {
-            let snapshot = target
-                .snapshot()
-                .ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("ask again"))?;
-            let switch = SwitchReport::new(&snapshot);
-            Ok(to_value(&Counters {
-                schema: COUNTERS_SCHEMA.to_owned(),
-                switch,
-            }))
-        }
+        Op::Counters {} => counters(target.snapshot()),
         Op::ConfigGet {} => Ok(target.config()),
-        Op::ConfigApply { config, dry_run } => Ok(to_value(&target.apply(config, dry_run)?)),
-        Op::ClearWatermarks {} => {
-            target.clear_watermarks();
+        Op::ConfigApply {
+            config,
+            dry_run,
+            force,
+        } => Ok(to_value(&target.apply(config, dry_run, force)?)),
+        Op::Watermarks { kind } => counters(target.watermarks(kind)),
+        Op::ClearWatermarks { kind, part } => {
+            target.clear_watermarks(kind, part);
             Ok(Value::Null)
         }
+        Op::Buffers { running } => Ok(target.buffers(running)?),
         Op::Taints {} => Ok(to_value(&target.taints())),
         Op::SendMacControl { port, frame } => {
             target.send_mac_control(&port, &from_hex(&frame)?)?;

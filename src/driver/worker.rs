@@ -41,7 +41,8 @@ pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),
     Look(Look),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
-    ClearWatermarks,
+    /// The state, with the watermarks that start again by it.
+    TakeWatermarks(Sender<SwitchSnapshot>),
     RestartUtilisation,
     SetTxEnabled {
         port: PortId,
@@ -340,7 +341,8 @@ impl Worker {
                 }
                 let _ = reply.send(result);
             }
-            Command::ClearWatermarks => {
+            Command::TakeWatermarks(reply) => {
+                let _ = reply.send(engine.snapshot(&self.config, &self.facts, now));
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
             }
             Command::RestartUtilisation => {

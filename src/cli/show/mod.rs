@@ -1,14 +1,17 @@
 //! `xoff show`: a running switch in tables of SONiC's layout.
 
 mod args;
+mod buffer;
 mod counters;
 mod interfaces;
 mod neighbours;
 mod routes;
 mod tabulate;
+mod watermarks;
 
 pub use args::{
-    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowTable,
+    ClearCommand, ShowBuffer, ShowCommand, ShowCounters, ShowGroups, ShowInterfaceCounters, ShowInterfaces,
+    ShowIp, ShowMac, ShowPool, ShowQueues, ShowTable,
 };
 
 use super::{TargetArguments, output};
@@ -37,7 +40,17 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowInterfaces::Counters(options) => interfaces::counters(options),
             ShowInterfaces::Portchannel(options) => interfaces::portchannel(options),
         },
+        ShowCommand::PriorityGroup(command) => watermarks::groups(command),
+        ShowCommand::Queue(command) => watermarks::queues(command),
+        ShowCommand::BufferPool(command) => watermarks::pools(command, false),
+        ShowCommand::HeadroomPool(command) => watermarks::pools(command, true),
+        ShowCommand::Buffer(command) => buffer::buffer(command),
     }
+}
+
+/// Starts watermarks again.
+pub(super) fn clear(command: &ClearCommand) -> Result<Exit, Failure> {
+    watermarks::clear(command)
 }
 
 fn ip(family: Family, command: &ShowIp) -> Result<Exit, Failure> {
