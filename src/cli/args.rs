@@ -61,7 +61,7 @@ pub enum Command {
         after_help = "Tables are those of SONiC's `show` commands; --json has all there is (docs/control-socket.md)."
     )]
     Show(ShowCommand),
-    /// Let counters of a running switch begin anew
+    /// Let counters and watermarks of a running switch begin anew
     #[command(subcommand)]
     Clear(super::clear::ClearCommand),
     /// Hold xoff against what others have published
@@ -551,6 +551,8 @@ pub enum ConfigCommand {
     /// Replace the configuration of a running switch by a file, whole or not at all
     #[command(after_help = "\
 Prints what changes. An invalid file is refused whole, with every fault in it, and the switch keeps what it has.
+So is one that must lose lossless frames, since more is in use than the new pool or headroom holds, or a group
+that holds frames would no longer be lossless: --dry-run says so without trying, --force does it.
 
 Example:
   xoff config apply sw.json --dry-run --api /tmp/sw.sock")]
@@ -558,9 +560,12 @@ Example:
         /// Configuration in the form of SONiC's config_db.json
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Only say what would change
+        /// Only say what would change, and what would be lost by it
         #[arg(long)]
         dry_run: bool,
+        /// Change it even if lossless frames are lost by that
+        #[arg(long)]
+        force: bool,
         /// Which switch.
         #[command(flatten)]
         target: TargetArguments,

@@ -42,8 +42,9 @@ pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),
     Look(Look),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
-    ClearWatermarks,
     ClearWatchdogStats,
+    /// The state, with the watermarks that start again by it.
+    TakeWatermarks(Sender<SwitchSnapshot>),
     RestartUtilisation,
     SetTxEnabled {
         port: PortId,
@@ -357,7 +358,8 @@ impl Worker {
                 }
                 let _ = reply.send(result);
             }
-            Command::ClearWatermarks => {
+            Command::TakeWatermarks(reply) => {
+                let _ = reply.send(engine.snapshot(&self.config, &self.facts, now));
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
             }
             Command::ClearWatchdogStats => {

@@ -1,6 +1,8 @@
 //! `xoff show`: a running switch in tables of SONiC's layout.
 
 mod args;
+mod buffer;
+mod buffer_args;
 mod counters;
 mod interfaces;
 mod neighbours;
@@ -9,11 +11,15 @@ mod pfcwd;
 mod routes;
 mod tabulate;
 mod trimming;
+mod watermarks;
 
 pub use args::{
     ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
     ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
 };
+pub(super) use buffer_args::ClearWatermark;
+pub use buffer_args::{ClearGroups, ClearPool, ClearQueues};
+pub(super) use watermarks::clear as clear_watermarks;
 
 use super::{TargetArguments, output};
 use crate::control::{Address, Client, Family};
@@ -51,6 +57,11 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowPfcwd::Config(options) => pfcwd::config(options),
             ShowPfcwd::Stats(options) => pfcwd::stats(options),
         },
+        ShowCommand::PriorityGroup(command) => watermarks::groups(command),
+        ShowCommand::Queue(command) => watermarks::queues(command),
+        ShowCommand::BufferPool(command) => watermarks::pools(command, false),
+        ShowCommand::HeadroomPool(command) => watermarks::pools(command, true),
+        ShowCommand::Buffer(command) => buffer::buffer(command),
     }
 }
 
