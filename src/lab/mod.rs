@@ -58,7 +58,7 @@ pub use sweep::{
 };
 pub use virtual_run::{
     DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
-    run as run_virtual,
+    run as run_virtual, switch_configurations,
 };
 pub use wire::hand_over_tap;
 

@@ -2,12 +2,14 @@
 
 use std::net::IpAddr;
 
+use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::super::config::{SwitchSetup, switch_setup};
 use super::super::model_hosts::{host_config, next_hop_mac};
 use super::super::options::LabOptions;
-use super::super::plan::{ConfigLayer, FarEnd, HostPlan, IpVersion, LabPlan, TargetPlan};
+use super::super::plan::{ConfigLayer, FarEnd, HostPlan, IpVersion, LabPlan, TargetPlan, TimeMode};
+use super::super::sweep::load_with;
 use crate::fabric::{
     Directory, End, Fabric, FabricPlan, Halt, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation,
 };
@@ -32,6 +34,15 @@ pub struct VirtualLab {
     pub began: Picos,
     /// What the fabric was made from, for names.
     pub fabric_plan: FabricPlan,
+}
+
+/// What the switches of a lab file are told to be in virtual time, in the order of the file.
+///
+/// # Errors
+/// A lab file or a configuration that cannot be.
+pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>, Failure> {
+    let plan = load_with(file, &[], TimeMode::Virtual)?;
+    Ok(fabric_plan(&plan, &LabOptions::default())?.switches)
 }
 
 impl VirtualLab {

@@ -1,5 +1,7 @@
 //! `xoff bench`: xoff held against what others have published.
 
+mod probe;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -7,6 +9,7 @@ use clap::{Args, Subcommand};
 use super::output;
 use crate::bench::oracle::{Folder, OracleReport, compare};
 use crate::failure::{Exit, Failure};
+pub use probe::BenchProbe;
 
 /// `xoff bench`
 #[derive(Debug, Subcommand)]
@@ -25,6 +28,9 @@ Examples:
   xoff bench oracle tests/oracles/incast8_pfc
   xoff bench oracle tests/oracles/*_* --json")]
     Oracle(BenchOracle),
+    /// Find a switch's XOFF, XON, drop and headroom thresholds from outside, and compare them with what is configured
+    #[command(after_help = probe::HELP)]
+    Probe(BenchProbe),
 }
 
 /// `xoff bench oracle`
@@ -42,7 +48,13 @@ pub struct BenchOracle {
 }
 
 pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
-    let BenchCommand::Oracle(options) = command;
+    match command {
+        BenchCommand::Oracle(options) => oracle(options),
+        BenchCommand::Probe(options) => probe::run(options),
+    }
+}
+
+fn oracle(options: &BenchOracle) -> Result<Exit, Failure> {
     // All are read before the first one runs, so that a mistake in the last one is told at once.
     let folders: Vec<Folder> = options
         .folders

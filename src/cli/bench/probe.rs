@@ -1,0 +1,247 @@
+//! `xoff bench probe`: the thresholds of a switch, found from outside.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use xoff_dataplane::config::SwitchConfig;
+
+use super::super::output;
+use crate::bench::probe::{
+    ClassResult, Options, ProbeReport, SCHEMA, VirtualDevice, classes, expected, measure,
+};
+use crate::config::{Resolve, load};
+use crate::failure::{Exit, Failure};
+use crate::lab;
+
+/// Frames that are tried first where a pool says nothing: 1024 cells.
+const FIRST: u32 = 1_024;
+
+/// `xoff bench probe`
+#[derive(Clone, Debug, Args)]
+pub struct BenchProbe {
+    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml)
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The switch of the lab file [default: its first]
+    #[arg(long, value_name = "NAME")]
+    pub switch: Option<String>,
+    /// The port that frames come in on [default: the first]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<String>,
+    /// The ports they leave by, two for XON [default: the first two others]
+    #[arg(long, value_name = "PORT[,PORT]", value_delimiter = ',')]
+    pub to: Vec<String>,
+    /// Traffic class; may be given several times [default: all that a header leads to]
+    #[arg(long = "class", value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
+    pub classes: Vec<u8>,
+    /// Length of the frames with FCS; cells are found one by one if a frame fits into one
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(64..=9_234))]
+    pub frame_size: u32,
+    /// Compare with this configuration instead of that which runs
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
+    /// Cells by which a threshold may differ
+    #[arg(long, value_name = "CELLS", default_value_t = 0)]
+    pub tolerance: u32,
+    /// How often each candidate is verified
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=5))]
+    pub verify: u32,
+    /// Most frames that are tried
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 21))]
+    pub frames_max: u32,
+    /// Print the result as JSON (docs/probe.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) const HELP: &str = "\
+The switch runs in virtual time between the ports of a tester, which sees what a tester sees: it fills the
+buffer with numbered frames of one class, holds them back by pausing the ports they leave by (a class that
+obeys no pause is blocked in the switch), and looks at the PFC frames and the frames that come out.
+Thresholds are found by doubling, halving and bisecting to 5 %, then frame by frame, each verified, with the
+switch drained between; docs/probe.md has their definitions.
+
+Exit codes: 0 all as configured, 1 a threshold differs by more than --tolerance, 2 usage, 4 invalid
+configuration, 5 no answer is to be had (frames cannot be held, or answers change).
+
+Examples:
+  xoff bench probe config_db.json
+  xoff bench probe config_db.json --port Ethernet4 --to Ethernet8,Ethernet12 --class 3
+  xoff bench probe testbeds/incast.xoff.yml --json
+  xoff bench probe old.json --expect new.json --tolerance 8";
+
+pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
+    let config = configuration(&options.file, options.switch.as_deref())?;
+    let wanted = match &options.expect {
+        Some(path) => configuration(path, options.switch.as_deref())?,
+        None => config.clone(),
+    };
+    let ports = Ports::choose(options, &config)?;
+    let report = probe(options, &config, &wanted, &ports)?;
+    if options.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&report.render())?;
+    }
+    Ok(report.exit())
+}
+
+/// The switch of a file.
+fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
+    let is_lab = path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml");
+    if is_lab {
+        return of_lab(path, switch);
+    }
+    let place = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::configuration("the configuration cannot be read")
+            .at(&place)
+            .because(error)
+            .fix("give a readable config_db.json, or a lab file whose name ends in .yml")
+    })?;
+    let loaded = load(&[(&place, &text)], &Resolve::default())
+        .map_err(|problems| Failure::configuration(problems.to_string()))?;
+    Ok(loaded.resolved.config)
+}
+
+fn of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
+    let switches = lab::switch_configurations(path)?;
+    let names: Vec<String> = switches.iter().map(|config| config.name.clone()).collect();
+    let chosen = match switch {
+        Some(name) => switches.into_iter().find(|config| config.name == name),
+        None => switches.into_iter().next(),
+    };
+    chosen.ok_or_else(|| {
+        Failure::usage("the lab has no such switch")
+            .at(path.display().to_string())
+            .fix(format!("name one of: {}", names.join(", ")))
+    })
+}
+
+/// Where frames come in and leave: indices of ports.
+struct Ports {
+    ingress: usize,
+    egresses: Vec<usize>,
+}
+
+impl Ports {
+    fn choose(options: &BenchProbe, config: &SwitchConfig) -> Result<Ports, Failure> {
+        let index = |option: &str, name: &str| {
+            config
+                .ports
+                .iter()
+                .position(|port| port.name == name)
+                .ok_or_else(|| {
+                    let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
+                    Failure::usage(format!("the switch has no port {name}"))
+                        .at(format!("{option} {name}"))
+                        .fix(format!("name one of: {}", names.join(", ")))
+                })
+        };
+        let ingress = match &options.port {
+            Some(name) => index("--port", name)?,
+            None => 0,
+        };
+        let mut egresses: Vec<usize> = options
+            .to
+            .iter()
+            .map(|name| index("--to", name))
+            .collect::<Result<_, _>>()?;
+        if egresses.is_empty() {
+            egresses = (0..config.ports.len())
+                .filter(|port| *port != ingress)
+                .take(2)
+                .collect();
+        }
+        if egresses.is_empty() {
+            return Err(
+                Failure::configuration("a switch with fewer than two ports has nothing to probe")
+                    .fix("add ports to PORT"),
+            );
+        }
+        let doubled = egresses.len() > 1 && egresses[0] == egresses[1];
+        if egresses.contains(&ingress) || doubled || egresses.len() > 2 {
+            return Err(Failure::usage(
+                "frames must leave by one or two ports, and not by the one they come in on",
+            )
+            .at(format!("--to {}", options.to.join(",")))
+            .fix("name one or two other ports"));
+        }
+        Ok(Ports { ingress, egresses })
+    }
+}
+
+fn probe(
+    options: &BenchProbe,
+    config: &SwitchConfig,
+    wanted: &SwitchConfig,
+    ports: &Ports,
+) -> Result<ProbeReport, Failure> {
+    let ingress = &config.ports[ports.ingress];
+    let egress = &config.ports[ports.egresses[0]];
+    let chosen = match options.classes.as_slice() {
+        [] => classes(ingress).into_iter().map(|(class, _)| class).collect(),
+        chosen => chosen.to_vec(),
+    };
+    let frame_cells = options.frame_size.div_ceil(config.cell_bytes);
+    let said = |class: u8| {
+        let of = |name: &str| wanted.ports.iter().find(|port| port.name == name);
+        expected(
+            wanted,
+            of(&ingress.name)?,
+            of(&egress.name)?,
+            class,
+            options.frame_size,
+            options.frames_max,
+        )
+    };
+    let mut results = Vec::with_capacity(chosen.len());
+    for class in chosen {
+        output::note(&format!("class {class}"));
+        let mut device =
+            VirtualDevice::new(config, ports.ingress, &ports.egresses, class, options.frame_size)?;
+        let search = Options {
+            first: first(config, ports, class, frame_cells).min(options.frames_max),
+            frames_max: options.frames_max,
+            verifications: options.verify,
+        };
+        let measured = measure(&mut device, &search)?;
+        results.push(ClassResult::new(
+            class,
+            &measured,
+            said(class),
+            (options.frame_size, frame_cells),
+            options.tolerance,
+            ports.egresses.len() > 1,
+        ));
+    }
+    let name = |port: &usize| config.ports[*port].name.clone();
+    Ok(ProbeReport {
+        schema: SCHEMA,
+        xoff_version: env!("CARGO_PKG_VERSION"),
+        switch: config.name.clone(),
+        ingress: name(&ports.ingress),
+        egresses: ports.egresses.iter().map(name).collect(),
+        cell_bytes: config.cell_bytes,
+        frame_bytes: options.frame_size,
+        frame_cells,
+        tolerance_cells: options.tolerance,
+        holds: results
+            .iter()
+            .flat_map(|class| &class.thresholds)
+            .all(|t| t.holds),
+        classes: results,
+    })
+}
+
+/// The first number of frames tried: as many as the ingress pool holds, as upstream's probe begins.
+fn first(config: &SwitchConfig, ports: &Ports, class: u8, frame_cells: u32) -> u32 {
+    let ingress = &config.ports[ports.ingress];
+    let pg = usize::from(ingress.classify.tc_to_pg[usize::from(class)]);
+    let profile = config.profiles.get(usize::from(ingress.pgs[pg]));
+    let pool = profile.and_then(|profile| config.pools.get(usize::from(profile.pool)));
+    let cells = pool.map_or(u64::from(FIRST), |pool| {
+        pool.size_bytes / u64::from(config.cell_bytes)
+    });
+    (cells / u64::from(frame_cells)).clamp(1, 1 << 20) as u32
+}
