@@ -122,6 +122,12 @@ impl Script {
         {
             return Ok(Err(stuck));
         }
+        if let Some(when) = &step.when
+            && self.holds(when)? != Some(true)
+        {
+            self.pass_over(&step.action);
+            return Ok(Ok(()));
+        }
         match &step.action {
             ActionPlan::Wait { ns } => {
                 let to = self.lab.elapsed().saturating_add(Picos::from_nanos(*ns));
@@ -198,7 +204,7 @@ impl Script {
             self.run_to(next)?;
             let now = self.lab.simulation.fabric.now();
             for (host, frame) in self.storms.due(now) {
-                self.send_control(host, frame);
+                self.send_frame(host, &frame);
             }
             if self.flows_until <= now {
                 self.flows_until = Picos::NEVER;
