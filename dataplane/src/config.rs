@@ -220,6 +220,16 @@ impl PfcConfig {
         if self.asymmetric { 0xff } else { self.enabled }
     }
 
+    /// Whether received 802.3x pauses are obeyed: where no priority's PFC is.
+    pub const fn global_honoured(&self) -> bool {
+        self.global.honoured && self.honoured() == 0
+    }
+
+    /// Whether congestion is signalled by 802.3x pauses: where no priority honours or sends PFC.
+    pub const fn global_generated(&self) -> bool {
+        self.global.generated && self.honoured() == 0
+    }
+
     /// Whether congestion of priority group `pg` is signalled by some enabled priority.
     pub fn signals(&self, pg: u8) -> bool {
         (0..PRIORITIES).any(|p| self.enabled & (1 << p) != 0 && self.priority_to_pg[p] == pg)

@@ -12,6 +12,8 @@ pub struct PgCounters {
     pub bytes: u64,
     /// Frames dropped for lack of cells.
     pub dropped_packets: u64,
+    /// Frames that the PFC watchdog dropped because a queue of the port was stormed.
+    pub watchdog_dropped_packets: u64,
     /// Times the group went from XON to XOFF.
     pub xoff_transitions: u64,
 }
@@ -27,6 +29,8 @@ pub struct QueueCounters {
     pub dropped_packets: u64,
     /// Bytes dropped at the queue's limit.
     pub dropped_bytes: u64,
+    /// Frames that the PFC watchdog dropped: what waited when a storm was found, and what came for the queue since.
+    pub watchdog_dropped_packets: u64,
     /// Frames dropped early.
     pub wred_dropped_packets: u64,
     /// Frames marked CE.
@@ -66,8 +70,14 @@ pub struct PortCounters {
     pub rx_pause_ps: [u64; PRIORITIES],
     /// `PFC_n_TX_PAUSE_DURATION`: time this port asked its peer to pause, in picoseconds; the pause in progress included.
     pub tx_pause_ps: [u64; PRIORITIES],
-    /// `PAUSE_RX_PKTS`: 802.3x PAUSE frames received.
+    /// `PAUSE_RX_PKTS`: 802.3x PAUSE frames received, obeyed or not.
     pub pause_rx: u64,
+    /// `PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
+    pub pause_tx: u64,
+    /// Time this port was held by 802.3x pauses of its peer, in picoseconds; the pause in progress included.
+    pub rx_global_pause_ps: u64,
+    /// Time this port asked its peer to pause altogether, in picoseconds; the pause in progress included.
+    pub tx_global_pause_ps: u64,
     /// Frames marked CE on this port.
     pub ecn_marked: u64,
     /// Time the link spent on frames, PFC included, since the first departure of an ordinary frame, in picoseconds
@@ -104,6 +114,9 @@ impl Default for PortCounters {
             rx_pause_ps: [0; PRIORITIES],
             tx_pause_ps: [0; PRIORITIES],
             pause_rx: 0,
+            pause_tx: 0,
+            rx_global_pause_ps: 0,
+            tx_global_pause_ps: 0,
             ecn_marked: 0,
             tx_busy_ps: 0,
             tx_first_ps: u64::MAX,

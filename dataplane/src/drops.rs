@@ -65,6 +65,8 @@ drop_reasons! {
     NoBufferSpace = "no_buffer_space", "The host ran out of frame slots: a limit of this program, not of the model.";
     PortDown = "XOFF_INGRESS_LINK_DOWN", "The ingress port is down.";
     PortFlushed = "XOFF_QUEUE_FLUSHED", "The frame waited on a port that went down.";
+    WatchdogEgress = "XOFF_PFC_WD_TX", "The queue it was for is stormed: the PFC watchdog drops what waits in it and what comes for it.";
+    WatchdogIngress = "XOFF_PFC_WD_RX", "The priority group it came in by belongs to a stormed queue of its port: the PFC watchdog drops what is received there.";
     Truncated = "XOFF_TRUNCATED", "Shorter than an Ethernet header.";
     Oversized = "XOFF_OVERSIZED", "Longer than any slot holds: a superframe, or a device whose MTU is larger than the port's.";
     ChecksumUnfinished = "XOFF_CHECKSUM_UNFINISHED", "The sender left the checksum to hardware that does not exist here (offloads of the far end are on).";

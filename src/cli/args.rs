@@ -61,6 +61,9 @@ pub enum Command {
         after_help = "Tables are those of SONiC's `show` commands; --json has all there is (docs/control-socket.md)."
     )]
     Show(ShowCommand),
+    /// Let counters of a running switch begin anew
+    #[command(subcommand)]
+    Clear(super::clear::ClearCommand),
     /// Hold xoff against what others have published
     #[command(subcommand)]
     Bench(super::bench::BenchCommand),

@@ -1,6 +1,6 @@
 //! The fabric itself: what each event does.
 
-use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::parse::{Payload, parse_prefix};
 use xoff_dataplane::{
     ApplyError, Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
@@ -13,6 +13,7 @@ use super::queue::{Event, EventQueue, Source};
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
+use crate::driver::journal::Journal;
 use crate::driver::snapshot::{PortFacts, snapshot};
 use crate::host::{Host, Inbound};
 use crate::rdma::{Completion, HopTelemetry};
@@ -54,6 +55,7 @@ pub enum Halt {
 struct SwitchNode {
     switch: Switch,
     cpu: CpuPort,
+    journal: Journal,
     config: SwitchConfig,
     /// The wire out of each port.
     wires: Vec<u32>,
@@ -176,6 +178,7 @@ impl Fabric {
         let mut node = SwitchNode {
             switch: Switch::new(&config),
             cpu: CpuPort::default(),
+            journal: Journal::default(),
             wires: vec![NO_WIRE; config.ports.len()],
             config,
         };
@@ -471,6 +474,18 @@ impl Fabric {
             self.launch(wire, departure.end, departure.frame, observer);
         }
         self.outputs.transmits.clear();
+        if !self.outputs.events.is_empty() {
+            self.tell(switch, observer);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, switch: usize, observer: &mut impl Observer) {
+        for event in &self.outputs.events {
+            observer.told(switch as u32, event);
+        }
+        let node = &mut self.switches[switch];
+        node.journal.take(&mut self.outputs.events, &node.switch);
     }
 
     #[cold]
@@ -683,7 +698,20 @@ impl Fabric {
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
         let node = &self.switches[switch];
         let facts = vec![PortFacts::default(); node.config.ports.len()];
-        snapshot(&node.switch, |_| 0, &node.config, &facts, self.now)
+        snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
+    }
+
+    /// How long it may take until a watchdog does something about a queue that stands; zero where none would.
+    pub fn watchdog_patience(&self) -> Picos {
+        let acts = |port: &PortWatchdog| port.queues != 0 && port.action != WatchdogAction::Alert;
+        let longest = |config: &SwitchConfig| {
+            let watched = config.ports.iter().filter_map(|port| port.watchdog);
+            let detection = watched.filter(acts).map(|watchdog| watchdog.detection).max();
+            // Up to a poll until it is declared, and another one for what has to come about.
+            detection.map(|detection| detection.saturating_add(Picos(2 * config.watchdog.poll.0)))
+        };
+        let switches = self.switches.iter().filter_map(|node| longest(&node.config));
+        switches.max().unwrap_or(Picos::ZERO)
     }
 
     /// How many switches there are.
@@ -785,7 +813,7 @@ fn check_counts(plan: &FabricPlan) -> Result<(), PlanError> {
         ("switches", plan.switches.len(), SWITCHES_MAX),
         ("hosts", plan.hosts.len(), HOSTS_MAX),
         ("links", plan.links.len(), HOST as usize / 2),
-        // Four timers a port, and one of the switch itself.
+        // Four timers a port, and two of the switch itself.
         ("ports at one switch", ports_max, (1 << TIMER_BITS) / 4 - 1),
     ] {
         if count > max {

@@ -2,9 +2,10 @@
 
 use xoff_dataplane::parse::{Payload, parse_prefix};
 use xoff_dataplane::wire::{Aeth, Bth, Extension, ROCE_UDP_PORT, bth};
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
 
 use super::plan::End;
+use super::simulation::LastingDeadlock;
 use crate::host::Host;
 use crate::rdma::Completion;
 
@@ -105,6 +106,18 @@ pub trait Observer {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         let _ = (at, link, up);
     }
+
+    /// Ports have paused each other in a circle for some time.
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        let _ = (at, deadlock);
+    }
+
+    /// A switch tells its operator something.
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        let _ = (switch, event);
+    }
 }
 
 /// Nobody watches.
@@ -151,6 +164,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         self.0.link_changed(at, link, up);
         self.1.link_changed(at, link, up);
+    }
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        self.0.deadlocked(at, deadlock);
+        self.1.deadlocked(at, deadlock);
+    }
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        self.0.told(switch, event);
+        self.1.told(switch, event);
     }
 }
 
@@ -202,6 +225,18 @@ impl<O: Observer> Observer for Option<O> {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         if let Some(observer) = self {
             observer.link_changed(at, link, up);
+        }
+    }
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        if let Some(observer) = self {
+            observer.deadlocked(at, deadlock);
+        }
+    }
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        if let Some(observer) = self {
+            observer.told(switch, event);
         }
     }
 }

@@ -8,6 +8,7 @@ use xoff_dataplane::counters::{Gauge, PgBuffers, PgCounters, PortCounters, Queue
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
 use super::snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
+use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
 const PS_PER_NS: u64 = 1_000;
 
@@ -24,6 +25,9 @@ pub struct SwitchReport {
     pub ports: Vec<PortReport>,
     /// The buffer pools.
     pub pools: Vec<PoolReport>,
+    /// The PFC watchdog; left out where it watches nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pfc_watchdog: Option<WatchdogReport>,
 }
 
 /// One port. In arrays of eight, the index is the priority, priority group or queue; in arrays of
@@ -82,8 +86,26 @@ pub struct PortReport {
     pub paused_now: [bool; PRIORITIES],
     /// The priority group is in XOFF at this moment.
     pub xoff_now: [bool; PRIORITIES],
+    /// PFC is on for the priority (`pfc_enable`).
+    #[serde(default)]
+    pub pfc_enabled: [bool; PRIORITIES],
+    /// Pauses of every priority are obeyed (`pfc_asym`).
+    #[serde(default)]
+    pub pfc_asymmetric: bool,
+    /// Pauses that the peer asked for, of each priority.
+    #[serde(default)]
+    pub pause_history: [PauseHistoryReport; PRIORITIES],
     /// `SAI_PORT_STAT_PAUSE_RX_PKTS`: 802.3x PAUSE frames received.
     pub pause_rx: u64,
+    /// `SAI_PORT_STAT_PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
+    #[serde(default)]
+    pub pause_tx: u64,
+    /// Time the peer held the whole port by 802.3x pauses, in nanoseconds.
+    #[serde(default)]
+    pub global_paused_ns: u64,
+    /// Time this port asked its peer to pause altogether, in nanoseconds.
+    #[serde(default)]
+    pub global_pausing_ns: u64,
     /// `SAI_PORT_STAT_ECN_MARKED_PACKETS`: frames marked CE.
     pub ecn_marked: u64,
     /// Frames dropped, by reason; reasons that never happened are left out.
@@ -201,6 +223,7 @@ impl SwitchReport {
                 .iter()
                 .map(|pool| PoolReport::new(pool, cell))
                 .collect(),
+            pfc_watchdog: snapshot.watchdog.clone(),
         }
     }
 }
@@ -239,7 +262,18 @@ impl PortReport {
             pausing_ns: counters.tx_pause_ps.map(|ps| ps / PS_PER_NS),
             paused_now: bits(port.paused),
             xoff_now: bits(port.xoff),
+            pfc_enabled: bits(port.pfc_enabled),
+            pfc_asymmetric: port.pfc_asymmetric,
+            pause_history: port.pause_history.map(|history| PauseHistoryReport {
+                transitions: history.transitions,
+                total_pause_ns: history.total_pause_ps / PS_PER_NS,
+                recent_pause_ns: history.recent_pause_ps / PS_PER_NS,
+                recent_pause_at_ns: history.recent_pause_at.map(|at| at.as_nanos()),
+            }),
             pause_rx: counters.pause_rx,
+            pause_tx: counters.pause_tx,
+            global_paused_ns: counters.rx_global_pause_ps / PS_PER_NS,
+            global_pausing_ns: counters.tx_global_pause_ps / PS_PER_NS,
             ecn_marked: counters.ecn_marked,
             drops: happened(counters)
                 .map(|(name, classes)| (name, classes.iter().sum()))

@@ -9,7 +9,9 @@ use xoff_dataplane::{Picos, PortId, Switch};
 use super::generation::Generation;
 use super::tables::{self, Links};
 use crate::config::{Loaded, Resolve, diff, parse, resolve};
-use crate::control::{Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, RouteEntry, Target};
+use crate::control::{
+    Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, PfcPort, RouteEntry, Target,
+};
 use crate::driver::{AttachedPort, Finished, Ledger, Options, Running, StartError, start};
 use crate::failure::{Exit, Failure};
 use crate::net::Netns;
@@ -39,6 +41,8 @@ pub struct SwitchSession {
     current: Mutex<Generation>,
     resolve: Resolve,
     ledger: Ledger,
+    /// The counters of priority flow control when they were last cleared.
+    pfc_base: Mutex<Vec<PfcPort>>,
     ports: Vec<String>,
     /// What was repaired or should be known, from configuration, ports and driver.
     pub notes: Vec<String>,
@@ -80,6 +84,7 @@ impl SwitchSession {
             current: Mutex::new(current),
             resolve,
             ledger,
+            pfc_base: Mutex::default(),
             ports: names,
             notes,
         })
@@ -257,6 +262,22 @@ impl Target for SwitchSession {
         if let Some(running) = lock(&self.running).as_ref() {
             running.clear_watermarks();
         }
+    }
+
+    fn clear_watchdog(&self) -> Result<(), Failure> {
+        self.with_running(|running| {
+            running.clear_watchdog_stats();
+            Some(())
+        })
+    }
+
+    fn pfc_base(&self) -> Vec<PfcPort> {
+        lock(&self.pfc_base).clone()
+    }
+
+    fn set_pfc_base(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
+        *lock(&self.pfc_base) = base;
+        Ok(())
     }
 
     fn taints(&self) -> Vec<Taint> {

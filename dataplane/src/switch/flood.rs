@@ -18,7 +18,8 @@ impl Switch {
     ) -> Verdict {
         let vlan = transit.vlan.unwrap_or_default();
         let members = self.vlans.members(vlan).len();
-        let plan = match self.plan_ingress(transit, members) {
+        let admitted = self.refuse_stormed_group(transit);
+        let plan = match admitted.and_then(|()| self.plan_ingress(transit, members)) {
             Ok(plan) => plan,
             Err(drop) => return self.discard(drop, transit.frame, store),
         };

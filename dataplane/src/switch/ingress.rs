@@ -307,6 +307,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Drop> {
+        self.refuse_stormed_group(transit)?;
         let to = self
             .lags
             .select(to, transit.parsed.flow_hash)
@@ -368,8 +369,8 @@ impl Switch {
         let ingress = &mut self.ports[transit.from.index()];
         let pg = transit.pg.number();
         ingress.counters.pgs[usize::from(pg)].xoff_transitions += 1;
-        let priorities = ingress.signalling(pg);
-        ingress.generator.xoff(transit.now, priorities);
+        let stopped = ingress.asks_for(pg);
+        ingress.generator.xoff(transit.now, stopped);
         self.kick_control(transit.now, transit.from, store, outputs);
     }
 
@@ -399,7 +400,7 @@ impl Switch {
             TagEdit::Push { .. } => egress.link.mac_len(transit.frame_len + TAG_LEN as u32),
         };
         let queue = egress.queue(transit.tc);
-        let mark = egress.early_wred & 1 << queue != 0 && self.early(transit, to, queue)?;
+        let mark = egress.early_queues & 1 << queue != 0 && self.early(transit, to, queue)?;
         Ok(Leg {
             to,
             queue,
@@ -414,10 +415,13 @@ impl Switch {
         })
     }
 
-    /// What WRED says on arrival: to mark the frame (true), to leave it, or to drop it.
+    /// What the watchdog and WRED say on arrival: to mark the frame (true), to leave it, or to drop it.
     #[inline(never)]
     fn early(&mut self, transit: &Transit, to: PortId, queue: usize) -> Result<bool, DropReason> {
         let egress = &mut self.ports[to.index()];
+        if egress.dropping_queues & 1 << queue != 0 {
+            return Err(DropReason::WatchdogEgress);
+        }
         let Some(wred) = &egress.wred[queue] else {
             return Ok(false);
         };

@@ -40,9 +40,10 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
+        self.end_storms(now, port, store, outputs);
+        self.ports[port.index()].release_pauses(now, true);
+        self.pauses_changed(now, port, outputs);
         let state = &mut self.ports[port.index()];
-        state.receiver.release(now, 0);
-        state.refresh_paused_queues();
         state.generator.forget_peer();
         state.scheduler.forget_deficits();
         state.backlog = 0;

@@ -1,10 +1,12 @@
 //! What a switch does, in virtual time: one file per theme.
 
+mod asymmetric_pfc;
 mod bridging;
 mod conservation;
 mod dropping;
 mod ecn;
 mod flooding;
+mod global_pause;
 mod incast;
 mod pause_reception;
 mod reconfiguration;
@@ -14,4 +16,5 @@ mod scheduling;
 #[path = "../support/mod.rs"]
 mod support;
 mod vlans;
+mod watchdog;
 mod xoff;

@@ -30,6 +30,68 @@ Examples:
     /// Ports and LAGs
     #[command(subcommand)]
     Interfaces(ShowInterfaces),
+    /// Priority flow control
+    #[command(subcommand)]
+    Pfc(ShowPfc),
+    /// The PFC watchdog
+    #[command(subcommand)]
+    Pfcwd(ShowPfcwd),
+}
+
+/// `xoff show pfc`
+#[derive(Debug, Subcommand)]
+pub enum ShowPfc {
+    /// PFC frames of each port and priority since `xoff clear pfc counters`
+    Counters(ShowPfcCounters),
+    /// Whether each port obeys pauses of every priority
+    Asymmetric(ShowPorts),
+    /// Lossless priorities of each port
+    Priority(ShowPorts),
+}
+
+/// `xoff show pfcwd`
+#[derive(Debug, Subcommand)]
+pub enum ShowPfcwd {
+    /// What the watchdog of each port is told
+    Config(ShowPorts),
+    /// Storms, and frames during them, of each queue
+    Stats(ShowPfcwdStats),
+}
+
+/// `xoff show pfc counters`
+#[derive(Clone, Debug, Args)]
+pub struct ShowPfcCounters {
+    /// Pauses received, of ports whose PFC_WD has pfc_stat_history; times are of the model
+    #[arg(long)]
+    pub history: bool,
+    /// How it is shown.
+    #[command(flatten)]
+    pub table: ShowTable,
+}
+
+/// `xoff show pfcwd stats`
+#[derive(Clone, Debug, Args)]
+pub struct ShowPfcwdStats {
+    /// Queues too that have had no storm
+    #[arg(short, long)]
+    pub empty: bool,
+    /// Exit with 1 if a storm is on
+    #[arg(long)]
+    pub check_storm: bool,
+    /// Which ports, and how it is shown.
+    #[command(flatten)]
+    pub of: ShowPorts,
+}
+
+/// Options of a table of ports.
+#[derive(Clone, Debug, Args)]
+pub struct ShowPorts {
+    /// Only these ports
+    #[arg(value_name = "PORT")]
+    pub ports: Vec<String>,
+    /// How it is shown.
+    #[command(flatten)]
+    pub table: ShowTable,
 }
 
 /// `xoff show ip`, `xoff show ipv6`

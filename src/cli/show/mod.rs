@@ -4,11 +4,14 @@ mod args;
 mod counters;
 mod interfaces;
 mod neighbours;
+mod pfc;
+mod pfcwd;
 mod routes;
 mod tabulate;
 
 pub use args::{
-    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowTable,
+    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
+    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowTable,
 };
 
 use super::{TargetArguments, output};
@@ -36,6 +39,15 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowInterfaces::Status(options) => interfaces::status(options),
             ShowInterfaces::Counters(options) => interfaces::counters(options),
             ShowInterfaces::Portchannel(options) => interfaces::portchannel(options),
+        },
+        ShowCommand::Pfc(command) => match command {
+            ShowPfc::Counters(options) => pfc::counters(options),
+            ShowPfc::Asymmetric(options) => pfc::asymmetric(options),
+            ShowPfc::Priority(options) => pfc::priority(options),
+        },
+        ShowCommand::Pfcwd(command) => match command {
+            ShowPfcwd::Config(options) => pfcwd::config(options),
+            ShowPfcwd::Stats(options) => pfcwd::stats(options),
         },
     }
 }

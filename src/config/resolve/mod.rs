@@ -15,9 +15,10 @@ mod references;
 mod routes;
 mod routing;
 mod vlans;
+mod watchdog;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{MarkPoint, SwitchConfig, WatchdogConfig};
+use xoff_dataplane::config::{MarkPoint, SwitchConfig};
 use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
@@ -120,6 +121,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     let mut ports = ports::resolve(&mut context, &mut buffers);
     queues::resolve(&mut context, &mut ports);
     flow_control::resolve(&mut context, &mut ports);
+    let watchdog = watchdog::resolve(&mut context, &mut ports);
     let lags = lags::resolve(&mut context, &mut ports);
     let bridging = vlans::resolve(&mut context, &ports, &lags);
     let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(how.seed);
@@ -167,7 +169,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags,
         bridging,
         routing: routing.config,
-        watchdog: WatchdogConfig::default(),
+        watchdog,
         trimming: None,
     };
     advice::advise(&mut context, &config);

@@ -23,12 +23,7 @@ const FIELDS: &[Field] = &[
         "traditional",
         "buffer sizes are taken as written, none is computed",
     ),
-    Field::only_as(
-        "default_pfcwd_status",
-        Kind::Choice(&["enable", "disable"]),
-        "disable",
-        "the PFC watchdog is not implemented",
-    ),
+    Field::new("default_pfcwd_status", Kind::Choice(&["enable", "disable"])),
     Field::label("hwsku", Kind::Any),
     Field::label("platform", Kind::Any),
     Field::label("type", Kind::Any),

@@ -10,7 +10,6 @@ const FINE_GRAINED: &str =
 const POLICY: &str = "policy-based hashing is not implemented";
 const SRV6: &str = "segment routing is not implemented";
 const GATEWAYS: &str = "VRRP is not implemented";
-const WATCHDOG: &str = "the PFC watchdog is not implemented";
 const COUNTERS: &str = "every counter is always on and exact";
 const HEADROOM: &str = "headroom is taken from BUFFER_PROFILE as written, none is computed";
 const PORT_LISTS: &str = "limits per port and pool are not implemented";
@@ -130,7 +129,6 @@ const TABLES: &[(&str, &str)] = &[
     ("PBH_RULE", POLICY),
     ("PBH_TABLE", POLICY),
     ("PEER_SWITCH", SYSTEM),
-    ("PFC_WD", WATCHDOG),
     ("POLICER", ACL),
     ("PORT_STORM_CONTROL", ACL),
     ("PREFIX_LIST", PROTOCOLS),

@@ -62,12 +62,7 @@ const PORT_QOS_MAP: &[Field] = &[
     ),
     Field::new("scheduler", Kind::Reference("SCHEDULER")),
     Field::new("pfc_enable", Kind::Priorities),
-    Field::only_as(
-        "pfcwd_sw_enable",
-        Kind::Priorities,
-        "",
-        "the PFC watchdog is not implemented",
-    ),
+    Field::new("pfcwd_sw_enable", Kind::Priorities),
     Field::without_effect("tc_to_dscp_map", Kind::Any, NO_REMARKING),
     Field::without_effect("tc_to_dot1p_map", Kind::Any, NO_REMARKING),
     Field::without_effect("dscp_to_fc_map", Kind::Any, NO_MPLS),

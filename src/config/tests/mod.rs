@@ -15,6 +15,7 @@ mod scheduling;
 mod sonic;
 mod switch;
 mod testbeds;
+mod watchdog;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::config::SwitchConfig;

@@ -1,5 +1,6 @@
 //! Configurations as SONiC's documentation and images write them.
 
+use xoff_dataplane::Picos;
 use xoff_dataplane::config::{MarkPoint, Threshold};
 
 use super::{bad, good, how, load_text, warnings};
@@ -99,11 +100,21 @@ fn a_leaf_switch_of_sonic_loads_and_every_part_without_effect_is_named() {
             assert!(!named, "{table} is warned about");
         }
     }
-    assert!(loaded.resolved.warnings.contains(
-        &"PFC_WD|Ethernet0: action, detection_time, pfc_stat_history, restoration_time have no effect: the PFC \
-          watchdog is not implemented"
-            .to_owned()
-    ));
+    let watchdog = port.watchdog.expect("PFC_WD|Ethernet0");
+    assert_eq!(
+        (
+            watchdog.queues,
+            watchdog.detection,
+            watchdog.restoration,
+            watchdog.history
+        ),
+        (
+            0b1_1000,
+            Picos::from_millis(400),
+            Some(Picos::from_millis(400)),
+            true
+        )
+    );
     assert_eq!(parse(&loaded.db.to_json(), "again").unwrap(), loaded.db);
 }
 

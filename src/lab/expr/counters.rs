@@ -47,7 +47,10 @@ pub const SWITCH: Counters = &[
     of("pfc_rx_frames", "PFC frames received"),
     of("pfc_tx_frames", "PFC frames sent"),
     of("pause_rx_frames", "802.3x pauses received"),
+    of("pause_tx_frames", "802.3x pauses sent"),
     of("buffered_cells", "cells in use by priority groups now"),
+    of("storms_detected", "PFC storms that its watchdog found"),
+    of("storms_restored", "those of them that are over"),
 ];
 
 /// Of `SWITCH.pool.NAME.`, a buffer pool.
@@ -69,6 +72,13 @@ pub const PORT: Counters = &[
     of("pfc_rx_frames", "PFC frames received"),
     of("pfc_tx_frames", "PFC frames sent"),
     of("pause_rx_frames", "802.3x pauses received"),
+    of("pause_tx_frames", "802.3x pauses sent"),
+    of(
+        "global_paused_ns",
+        "time the peer held all of it by 802.3x pauses",
+    ),
+    of("storms_detected", "PFC storms that the watchdog found here"),
+    of("storms_restored", "those of them that are over"),
     of(
         "tx_utilisation_percent",
         "share of the time from the first to the last departure that the link was busy",
@@ -101,6 +111,19 @@ pub const QUEUE: Counters = &[
     of("ecn_marked_packets", "frames marked CE"),
     of("current_cells", "cells in use"),
     of("watermark_cells", "most in use since the last clear"),
+    of("storms_detected", "PFC storms that the watchdog found"),
+    of("storms_restored", "those of them that are over"),
+    of("stormed", "1 while a storm is on, or the big red switch, else 0"),
+    of("storm_tx_packets", "frames sent during storms"),
+    of(
+        "storm_tx_dropped_packets",
+        "frames for the queue dropped during storms, those that waited when they were found included",
+    ),
+    of(
+        "storm_rx_packets",
+        "frames accepted during storms in the queue's priority group of the port",
+    ),
+    of("storm_rx_dropped_packets", "frames dropped there"),
 ];
 
 /// Of `SWITCH.PORT.pfcN.`, flow control of a class.
@@ -114,6 +137,10 @@ pub const PFC: Counters = &[
     of("paused_ns", "time the peer held this class of the port"),
     of("pausing_ns", "time the port asked its peer to pause this class"),
     of("paused", "1 while the peer holds it, else 0"),
+    of(
+        "recent_pause_ns",
+        "how long the latest pause lasted, or has lasted so far",
+    ),
 ];
 
 /// Of `HOST.`; those from `out_of_sequence` on are Linux' `hw_counters`.
@@ -250,6 +277,8 @@ pub const EVENTS: Counters = &[
         "a PFC frame that lets a class go leaves a switch, or the host that is named",
     ),
     of("drop", "a switch, a link or a NIC drops a frame"),
+    of("storm", "a switch's watchdog finds a PFC storm"),
+    of("storm_restored", "a switch's watchdog finds that one is over"),
     of("cnp", "a CNP leaves a host"),
     of("nak", "a NAK leaves a host"),
     of("retransmission", "a host sends a packet again"),

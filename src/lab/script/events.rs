@@ -1,7 +1,7 @@
 //! When things happened for the first and for the last time.
 
 use xoff_dataplane::wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::{Picos, PortId, SwitchEvent, SwitchEventKind, Verdict};
 
 use super::super::expr::{Subject, Which};
 use super::arrivals::Arrivals;
@@ -15,6 +15,8 @@ pub(super) enum EventKind {
     Xoff,
     Xon,
     Drop,
+    Storm,
+    StormRestored,
     Cnp,
     Nak,
     Retransmission,
@@ -23,11 +25,13 @@ pub(super) enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [EventKind; 9] = [
+    const ALL: [EventKind; 11] = [
         EventKind::Ce,
         EventKind::Xoff,
         EventKind::Xon,
         EventKind::Drop,
+        EventKind::Storm,
+        EventKind::StormRestored,
         EventKind::Cnp,
         EventKind::Nak,
         EventKind::Retransmission,
@@ -42,6 +46,8 @@ impl EventKind {
             EventKind::Xoff => "xoff",
             EventKind::Xon => "xon",
             EventKind::Drop => "drop",
+            EventKind::Storm => "storm",
+            EventKind::StormRestored => "storm_restored",
             EventKind::Cnp => "cnp",
             EventKind::Nak => "nak",
             EventKind::Retransmission => "retransmission",
@@ -230,6 +236,16 @@ impl Observer for EventTimes {
         if lost {
             self.note(EventKind::Drop, at, from);
         }
+    }
+
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        let (kind, queue) = match event.kind {
+            SwitchEventKind::StormDetected { queue, .. } => (EventKind::Storm, queue),
+            SwitchEventKind::StormRestored { queue } => (EventKind::StormRestored, queue),
+            SwitchEventKind::BigRedSwitch { .. } => return,
+        };
+        let port = queue.port().0;
+        self.note(kind, event.at, End::Switch { switch, port });
     }
 
     fn marked(&mut self, at: Picos, port: End) {
