@@ -43,6 +43,12 @@ pub const SWITCH: Counters = &[
     of("tx_packets", "frames sent"),
     of("tx_bytes", "bytes sent"),
     of("dropped_packets", "frames dropped, for all reasons"),
+    of("trim_packets", "packets that found a queue full and were trimmed"),
+    of("tx_trim_packets", "trimmed packets sent"),
+    of(
+        "dropped_trim_packets",
+        "trimmed packets that found no room either, or were flushed",
+    ),
     of("ecn_marked_packets", "frames marked CE"),
     of("pfc_rx_frames", "PFC frames received"),
     of("pfc_tx_frames", "PFC frames sent"),
@@ -68,6 +74,12 @@ pub const PORT: Counters = &[
     of("tx_packets", "frames sent"),
     of("tx_bytes", "bytes sent"),
     of("dropped_packets", "frames dropped here, for all reasons"),
+    of("trim_packets", "packets that found a queue full and were trimmed"),
+    of("tx_trim_packets", "trimmed packets sent"),
+    of(
+        "dropped_trim_packets",
+        "trimmed packets that found no room either, or were flushed",
+    ),
     of("ecn_marked_packets", "frames marked CE"),
     of("pfc_rx_frames", "PFC frames received"),
     of("pfc_tx_frames", "PFC frames sent"),
@@ -105,8 +117,17 @@ pub const GROUP: Counters = &[
 pub const QUEUE: Counters = &[
     of("packets", "frames sent"),
     of("bytes", "bytes sent"),
-    of("dropped_packets", "frames dropped at its limit"),
+    of(
+        "dropped_packets",
+        "frames dropped at its limit, trimmed ones among them",
+    ),
     of("dropped_bytes", "bytes dropped at its limit"),
+    of("trim_packets", "packets that found it full and were trimmed"),
+    of("tx_trim_packets", "trimmed packets it sent"),
+    of(
+        "dropped_trim_packets",
+        "trimmed packets that found no room in it, or were flushed",
+    ),
     of("wred_dropped_packets", "frames dropped early"),
     of("ecn_marked_packets", "frames marked CE"),
     of("current_cells", "cells in use"),
@@ -161,6 +182,10 @@ pub const HOST: Counters = &[
     of(
         "rx_irregular_control_frames",
         "those that break a rule: addresses, opcode, length, times of classes that are not enabled, padding",
+    ),
+    of(
+        "trimmed_packets",
+        "packets that a switch has trimmed; they are dropped",
     ),
     of("out_of_sequence", "packets that arrived behind a gap"),
     of("packet_seq_err", "NAKs for a gap received"),
