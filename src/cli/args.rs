@@ -325,6 +325,9 @@ pub struct LabCheck {
     /// Give a lab up after this many events
     #[arg(long, value_name = "N", default_value_t = EVENTS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
+    /// Run so many labs at once (default: one on each core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
     /// Form of the results
     #[arg(long, value_enum, default_value_t = CheckFormatChoice::Tap)]
     pub format: CheckFormatChoice,
@@ -342,6 +345,8 @@ pub enum CheckFormatChoice {
     Junit,
     /// JSON
     Json,
+    /// A table: a row for each lab
+    Table,
 }
 
 impl From<CheckFormatChoice> for CheckFormat {
@@ -350,6 +355,7 @@ impl From<CheckFormatChoice> for CheckFormat {
             CheckFormatChoice::Tap => CheckFormat::Tap,
             CheckFormatChoice::Junit => CheckFormat::Junit,
             CheckFormatChoice::Json => CheckFormat::Json,
+            CheckFormatChoice::Table => CheckFormat::Table,
         }
     }
 }
