@@ -18,7 +18,7 @@ pub use args::{
     ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
 };
 pub(super) use buffer_args::ClearWatermark;
-pub use buffer_args::{ClearGroups, ClearPool, ClearQueues};
+pub(super) use buffer_args::{ClearGroups, ClearPool, ClearQueues};
 pub(super) use watermarks::clear as clear_watermarks;
 
 use super::{TargetArguments, output};
