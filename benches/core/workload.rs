@@ -280,6 +280,7 @@ fn config() -> SwitchConfig {
             pool("egress", PoolSide::Egress, 0),
         ],
         profiles: vec![profile("ingress", 0, 100 << 10), profile("egress", 1, 0)],
+        port_profiles: Vec::new(),
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),

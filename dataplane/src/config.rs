@@ -8,7 +8,7 @@ mod trimming;
 mod watchdog;
 
 pub use routing::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
-pub use trimming::{TrimDscp, TrimQueue, TrimmingConfig};
+pub use trimming::{AclRule, AclTable, TrimDscp, TrimQueue, TrimmingConfig};
 pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
 
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
@@ -41,6 +41,8 @@ pub struct SwitchConfig {
     pub pools: Vec<PoolConfig>,
     /// Buffer profiles, each of one pool.
     pub profiles: Vec<BufferProfile>,
+    /// What ports as a whole may use of pools: one entry for each port and pool at most.
+    pub port_profiles: Vec<PortProfile>,
     /// Link aggregation groups.
     pub lags: Vec<LagConfig>,
     /// What connects the ports.
@@ -137,7 +139,7 @@ pub struct PortConfig {
     pub watchdog: Option<PortWatchdog>,
     /// DSCP that a trimmed packet of a traffic class leaves with (`tc_to_dscp_map`); `None`: the map has no such class.
     pub tc_to_dscp: [Option<u8>; TRAFFIC_CLASSES],
-    /// Buffer profile of each priority group: an index into [`SwitchConfig::profiles`].
+    /// Buffer profile of each priority group: an index into [`SwitchConfig::profiles`], or [`NO_PROFILE`].
     pub pgs: [u16; PRIORITIES],
     /// The egress queues.
     pub queues: [QueueConfig; PRIORITIES],
@@ -239,7 +241,7 @@ impl PfcConfig {
 /// An egress queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueConfig {
-    /// Buffer profile: an index into [`SwitchConfig::profiles`], of an egress pool.
+    /// Buffer profile: an index into [`SwitchConfig::profiles`], of an egress pool, or [`NO_PROFILE`].
     pub profile: u16,
     /// Its turn on the link.
     pub schedule: Schedule,
@@ -307,6 +309,9 @@ pub enum PoolSide {
     Egress,
 }
 
+/// In place of a profile's index: the group or queue has no buffer (profile `NULL`), nothing is admitted to it.
+pub const NO_PROFILE: u16 = u16::MAX;
+
 /// `BUFFER_PROFILE`. Byte sizes are cut down to whole cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferProfile {
@@ -327,6 +332,16 @@ pub struct BufferProfile {
     pub xon_offset_bytes: u64,
     /// Frames that find a queue of this profile full are trimmed (`packet_discard_action`), if the switch trims at all.
     pub trim: bool,
+}
+
+/// An entry of `BUFFER_PORT_INGRESS_PROFILE_LIST` or `BUFFER_PORT_EGRESS_PROFILE_LIST`: of the profile, pool and threshold
+/// hold for the port's use of that pool as a whole, by its priority groups or its queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortProfile {
+    /// Index of the port.
+    pub port: u16,
+    /// Index into [`SwitchConfig::profiles`].
+    pub profile: u16,
 }
 
 /// How much of a pool's shared part one user may take.

@@ -25,18 +25,36 @@ pub struct QueueCounters {
     pub packets: u64,
     /// Bytes sent (`mac_len`).
     pub bytes: u64,
-    /// Frames dropped at the queue's limit.
+    /// Frames dropped at the queue's limit; those that it trimmed are among them, as SAI has it.
     pub dropped_packets: u64,
     /// Bytes dropped at the queue's limit.
     pub dropped_bytes: u64,
     /// Frames that the PFC watchdog dropped: what waited when a storm was found, and what came for the queue since.
     pub watchdog_dropped_packets: u64,
+    /// `TRIM_PACKETS`: frames that found this queue full and were trimmed. They are no drops of the port
+    /// ([`PortCounters::drops`]) unless what was left of them found no room either.
+    pub trim_packets: u64,
+    /// `TX_TRIM_PACKETS`: trimmed frames sent by this queue.
+    pub tx_trim_packets: u64,
+    /// `DROPPED_TRIM_PACKETS`: trimmed frames that found no room in this queue, or were in it when it was emptied.
+    pub dropped_trim_packets: u64,
     /// Frames dropped early.
     pub wred_dropped_packets: u64,
     /// Frames marked CE.
     pub wred_ecn_marked_packets: u64,
     /// Bytes of frames marked CE.
     pub wred_ecn_marked_bytes: u64,
+}
+
+/// What became of trimmed frames. `trimmed` is the sum of the others and of what still waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrimCounters {
+    /// `TRIM_PACKETS`.
+    pub trimmed: u64,
+    /// `TX_TRIM_PACKETS`.
+    pub sent: u64,
+    /// `DROPPED_TRIM_PACKETS`.
+    pub dropped: u64,
 }
 
 /// Counters of one port (`SAI_PORT_STAT_*`). PFC and PAUSE frames are in their own counters only.
@@ -132,6 +150,17 @@ impl PortCounters {
     /// Utilisation is measured from the next departure on.
     pub(crate) fn restart_utilisation(&mut self) {
         (self.tx_busy_ps, self.tx_first_ps, self.tx_last_ps) = (0, u64::MAX, 0);
+    }
+
+    /// `TRIM_PACKETS`, `TX_TRIM_PACKETS` and `DROPPED_TRIM_PACKETS` of the port: the sums of its queues.
+    pub fn trims(&self) -> TrimCounters {
+        self.queues
+            .iter()
+            .fold(TrimCounters::default(), |sum, queue| TrimCounters {
+                trimmed: sum.trimmed + queue.trim_packets,
+                sent: sum.sent + queue.tx_trim_packets,
+                dropped: sum.dropped + queue.dropped_trim_packets,
+            })
     }
 
     /// Frames dropped on this port, all reasons and classes.

@@ -37,6 +37,7 @@ drop_reasons! {
     ExceedsL2Mtu = "EXCEEDS_L2_MTU", "The frame is longer than the port's MTU allows.";
     PriorityGroupDropped = "INGRESS_PRIORITY_GROUP_DROPPED_PACKETS", "No cells left in the priority group: reserved, shared and headroom are used up.";
     QueueDropped = "QUEUE_DROPPED_PACKETS", "The egress queue is at its limit.";
+    TrimDropped = "QUEUE_DROPPED_TRIM_PACKETS", "The queue was full, and the queue for what is left of a trimmed packet too.";
     WredDropped = "QUEUE_WRED_DROPPED_PACKETS", "Early drop: the queue is long and the frame cannot be marked.";
     L3EgressLinkDown = "L3_EGRESS_LINK_DOWN", "The egress port is down.";
     ExceedsL3Mtu = "EXCEEDS_L3_MTU", "The packet is longer than the MTU of the interface it would leave by; a switch does not fragment.";

@@ -2,8 +2,8 @@
 
 use mmu_support::reference::Reference;
 use mmu_support::{pool, profile, switch};
-use xoff_dataplane::config::{BufferProfile, PoolSide, SwitchConfig, Threshold};
-use xoff_dataplane::mmu::Mmu;
+use xoff_dataplane::config::{BufferProfile, PoolSide, PortProfile, SwitchConfig, Threshold};
+use xoff_dataplane::mmu::{Limit, Mmu};
 use xoff_dataplane::{PgId, QueueId};
 
 mod mmu_support;
@@ -81,6 +81,18 @@ fn random_config(random: &mut Random) -> SwitchConfig {
             ..profile(pool as u16, threshold)
         });
     }
+    // A second level for half of the ports and pools: a profile of its pool, whatever it is.
+    for port in 0..config.ports.len() as u16 {
+        for pool in 0..(INGRESS_POOLS + EGRESS_POOLS) as u16 {
+            let first = random.below(2 * PROFILES_PER_SIDE) as u16;
+            let turn = |n: u16| (first + n) % (2 * PROFILES_PER_SIDE) as u16;
+            let mut profiles = (0..2 * PROFILES_PER_SIDE as u16).map(turn);
+            let profile = profiles.find(|profile| config.profiles[usize::from(*profile)].pool == pool);
+            if let Some(profile) = profile.filter(|_| random.one_in(2)) {
+                config.port_profiles.push(PortProfile { port, profile });
+            }
+        }
+    }
     for port in &mut config.ports {
         port.pfc.enabled = random.next() as u8;
         for index in 0..8 {
@@ -106,6 +118,7 @@ struct Events {
     resumed_by_own_release: usize,
     resumed_by_others: usize,
     resumed_by_reconfiguration: usize,
+    refused_by_port: usize,
 }
 
 struct Walk {
@@ -186,6 +199,7 @@ impl Walk {
                 "{refusal}"
             );
             self.events.refused_at_ingress += 1;
+            self.events.refused_by_port += usize::from(refusal.limit == Limit::Port);
             return;
         };
         let after = self.reference.groups[usize::from(group)];
@@ -286,6 +300,7 @@ fn walk(seed: u64) {
         resumed_by_own_release,
         resumed_by_others,
         resumed_by_reconfiguration,
+        refused_by_port,
     } = walk.events;
     for (what, count) in [
         ("accepted", accepted),
@@ -296,6 +311,7 @@ fn walk(seed: u64) {
         ("XON by own release", resumed_by_own_release),
         ("XON by a release of others", resumed_by_others),
         ("XON by reconfiguration", resumed_by_reconfiguration),
+        ("refused by a port's threshold", refused_by_port),
     ] {
         println!("seed {seed}: {what}: {count}");
         assert!(count > 0, "seed {seed}: {what} never happened");

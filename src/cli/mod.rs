@@ -25,7 +25,7 @@ pub use clear::{ClearCommand, ClearPfc, ClearPfcwd};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
     ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
-    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowTable,
+    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
 };
 pub use values::{PcapArgument, PortArgument, SendArgument};
 

@@ -32,7 +32,9 @@ impl Value {
     /// A text as the value of a field of this kind.
     pub(crate) fn of(kind: schema::Kind, text: &str) -> Value {
         match kind {
-            schema::Kind::Words(_) => Value::List(schema::items(text).map(str::to_owned).collect()),
+            schema::Kind::Words(_) | schema::Kind::References(_) => {
+                Value::List(schema::items(text).map(str::to_owned).collect())
+            }
             _ => Value::Text(text.to_owned()),
         }
     }
@@ -105,6 +107,19 @@ impl ConfigDb {
             let known = schema::table_with_key(table, key).and_then(|table| table.field(field));
             let kind = known.map_or(schema::Kind::Any, |field| field.kind);
             entry.insert(field.into(), Value::of(kind, value));
+        }
+    }
+
+    /// Adds the fields of `other` that are not there.
+    pub(crate) fn complete_by(&mut self, other: &ConfigDb) {
+        for (name, entries) in &other.tables {
+            let table = self.tables.entry(name.clone()).or_default();
+            for (key, fields) in entries {
+                let entry = table.entry(key.clone()).or_default();
+                for (field, value) in fields {
+                    entry.entry(field.clone()).or_insert_with(|| value.clone());
+                }
+            }
         }
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use xoff_dataplane::config::{
-    Attachment, Bridging, InterfaceConfig, PoolSide, PortConfig, Schedule, SwitchConfig, Threshold,
+    Attachment, Bridging, InterfaceConfig, NO_PROFILE, PoolSide, PortConfig, Schedule, SwitchConfig,
+    Threshold,
 };
 use xoff_dataplane::ids::PRIORITIES;
 
@@ -39,9 +40,17 @@ pub(crate) fn broken(config: &SwitchConfig) -> Option<String> {
             require(threshold && pool, format!("profile {}", profile.name))
         })
     };
+    let lists = || {
+        let fits = |entry: &&xoff_dataplane::config::PortProfile| {
+            usize::from(entry.port) < config.ports.len() && side_of(config, entry.profile).is_some()
+        };
+        let wrong = config.port_profiles.iter().find(|entry| !fits(entry))?;
+        Some(format!("profile list of port {}", wrong.port))
+    };
     let ports = || config.ports.iter().find_map(|port| broken_port(config, port));
     whole
         .or_else(profiles)
+        .or_else(lists)
         .or_else(ports)
         .or_else(|| broken_lags(config))
         .or_else(|| broken_vlans(config))
@@ -66,13 +75,13 @@ fn broken_port(config: &SwitchConfig, port: &PortConfig) -> Option<String> {
             "group profiles",
             port.pgs
                 .iter()
-                .all(|p| side_of(config, *p) == Some(PoolSide::Ingress)),
+                .all(|p| *p == NO_PROFILE || side_of(config, *p) == Some(PoolSide::Ingress)),
         ),
         (
             "queue profiles",
             port.queues
                 .iter()
-                .all(|q| side_of(config, q.profile) == Some(PoolSide::Egress)),
+                .all(|q| q.profile == NO_PROFILE || side_of(config, q.profile) == Some(PoolSide::Egress)),
         ),
         (
             "header maps",

@@ -33,6 +33,7 @@
 
 mod db;
 mod diff;
+mod headroom;
 mod invariants;
 mod json;
 mod natural;

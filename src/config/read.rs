@@ -172,6 +172,7 @@ impl Reader<'_> {
         let kind = known.map_or(Some(Kind::Any), |table| match table.fields {
             Fields::Named(_) => table.field(place.field).map(|field| field.kind),
             Fields::Map { .. } => Some(Kind::number(0, 0, "")),
+            Fields::ByPort(kind) => Some(kind),
         });
         match value {
             Json::List(items) => {
@@ -180,6 +181,10 @@ impl Reader<'_> {
                 match kind {
                     Some(Kind::Any) => items.map(Value::List),
                     Some(Kind::Words(_)) => items.map(Value::List),
+                    Some(Kind::References(target)) => {
+                        let names = items?.into_iter().map(|name| self.reference(place, target, name));
+                        names.collect::<Option<_>>().map(Value::List)
+                    }
                     Some(Kind::Priorities | Kind::Each(_)) => items.map(|items| Value::Text(items.join(","))),
                     // The unknown field is reported by its name.
                     None => items.map(|items| Value::Text(items.join(","))),
@@ -194,6 +199,11 @@ impl Reader<'_> {
                 match kind {
                     Some(Kind::Reference(target) | Kind::ReferenceOrNull(target)) => {
                         self.reference(place, target, text).map(Value::Text)
+                    }
+                    Some(Kind::References(target)) => {
+                        let names =
+                            schema::items(&text).map(|name| self.reference(place, target, name.to_owned()));
+                        names.collect::<Option<_>>().map(Value::List)
                     }
                     Some(kind @ Kind::Words(_)) => Some(Value::of(kind, &text)),
                     _ => Some(Value::Text(text)),

@@ -222,13 +222,13 @@ impl Fabric {
     pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
         let mut at_once = 0;
         loop {
-            let Some(event) = self.queue.peek() else {
-                return Halt::Idle;
-            };
-            if event.at > until {
+            let Some(event) = self.queue.peek(until) else {
+                if self.queue.len() == 0 {
+                    return Halt::Idle;
+                }
                 self.now = self.now.max(until);
                 return Halt::Time;
-            }
+            };
             at_once = if event.at > self.now { 0 } else { at_once + 1 };
             if at_once > EVENTS_AT_ONCE_MAX {
                 return Halt::Stuck;
@@ -286,10 +286,11 @@ impl Fabric {
 
     /// The frame at the head of a wire has arrived.
     #[inline]
-    fn arrive(&mut self, index: usize, observer: &mut impl Observer) -> bool {
+    fn arrive<O: Observer>(&mut self, index: usize, observer: &mut O) -> bool {
         self.queue.pop();
         let (frame, next) = self.wires[index].take(self.now);
-        if let Some((at, order)) = next {
+        if let Some((at, order, behind)) = next {
+            self.store.prefetch(behind);
             self.queue.push(Event {
                 at,
                 order,
@@ -299,7 +300,9 @@ impl Fabric {
         let Some(frame) = frame else { return false };
         self.frame_hops += 1;
         let to = self.wires[index].to;
-        observer.arrived(self.now, to, view(&self.store, frame));
+        if O::WATCHES {
+            observer.arrived(self.now, to, view(&self.store, frame));
+        }
         match to {
             End::Switch { switch, port } => {
                 self.arrive_at_switch(switch as usize, PortId(port), frame, observer);
@@ -460,7 +463,9 @@ impl Fabric {
         for index in 0..self.outputs.transmits.len() {
             let departure = self.outputs.transmits[index];
             let wire = self.switches[switch].wires[departure.port.index()];
-            if let Some(telemetry) = self.store.telemetry_mut(departure.frame) {
+            if self.store.has_telemetry()
+                && let Some(telemetry) = self.store.telemetry_mut(departure.frame)
+            {
                 let node = &self.switches[switch];
                 telemetry.push(hop(&node.switch, &node.config, departure));
             }
@@ -516,14 +521,16 @@ impl Fabric {
 
     /// A frame begins to leave: it is on its wire, unless the link is down or takes it.
     #[inline]
-    fn launch(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut impl Observer) {
+    fn launch<O: Observer>(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut O) {
         let order = self.next_order();
         let Some(wire) = self.wires.get_mut(index as usize).filter(|wire| wire.up) else {
             // A port without a link: what leaves by it is nobody's.
             self.store.release(frame);
             return;
         };
-        observer.departed(self.now, end, wire.from, view(&self.store, frame));
+        if O::WATCHES {
+            observer.departed(self.now, end, wire.from, view(&self.store, frame));
+        }
         if !wire.faults.is_empty() {
             match wire.faults.strike(&view(&self.store, frame)) {
                 Some(FaultAction::Drop) => {

@@ -58,6 +58,10 @@ impl<'a> FrameView<'a> {
 
 /// Hears what happens, in the order in which it happens. Everything is optional; what is not overridden costs nothing.
 pub trait Observer {
+    /// Whether anybody watches at all. What it would be shown is not even looked up otherwise: the headers of a frame that only
+    /// departs are in no cache.
+    const WATCHES: bool = true;
+
     /// A frame begins to leave `from` at `at`; the link is occupied until `until`.
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
@@ -121,10 +125,14 @@ pub trait Observer {
 }
 
 /// Nobody watches.
-impl Observer for () {}
+impl Observer for () {
+    const WATCHES: bool = false;
+}
 
 /// Both watch, the first one first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    const WATCHES: bool = A::WATCHES || B::WATCHES;
+
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
         self.0.departed(at, until, from, frame);
@@ -179,6 +187,8 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 
 /// Somebody watches, or nobody does.
 impl<O: Observer> Observer for Option<O> {
+    const WATCHES: bool = O::WATCHES;
+
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
         if let Some(observer) = self {

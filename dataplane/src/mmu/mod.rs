@@ -17,6 +17,8 @@
 //! - **Reserved** is `size`, or `size - xoff` in the private headroom form: no shared headroom pool, and `size`
 //!   at least `xoff` (2.2).
 //! - **Limit** (2.1, `SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the module `threshold`.
+//! - **Second level** (2.1): a port's own threshold for its use of a pool, where it has one: see the module `port`. Being at
+//!   the limit means either of the two.
 //! - **XOFF** (2.9) is decided on arrival, after charging: reserved is full and shared use has reached the limit
 //!   of that moment, or headroom is in use. A group keeps that state if it has headroom or if its port signals
 //!   its congestion.
@@ -33,9 +35,11 @@
 //! Groups whose threshold is [`Threshold::Hpcc`](crate::config::Threshold::Hpcc) follow the rules of that simulator
 //! instead: see the module `hpcc`.
 
+mod check;
 mod hpcc;
 mod plan;
 mod pool;
+mod port;
 mod resolve;
 mod threshold;
 mod user;
@@ -46,9 +50,10 @@ use crate::config::SwitchConfig;
 use crate::counters::{Gauge, PgBuffers, PoolBuffers, QueueBuffers};
 use crate::ids::{PRIORITIES, PgId, QueueId};
 use pool::{Pool, Waiter};
-use resolve::{CellSize, Limits, PoolLimits};
+use port::{NO_LEVEL, PortLevel};
+use resolve::{CellSize, Levels, Limits, PoolLimits};
 use threshold::Rule;
-use user::{ALONE, Group, NOT_WAITING, Queue, shared_refusal};
+use user::{ALONE, BEHIND_PORT, Group, NOT_WAITING, Queue, shared_refusal};
 
 /// The buffer accounting of a switch. See the [module](self) for the rules.
 #[derive(Clone, Debug)]
@@ -58,6 +63,8 @@ pub struct Mmu {
     queues: Vec<Queue>,
     /// The configured pools, then one of no size for users without a profile.
     pools: Vec<Pool>,
+    /// What ports as a whole may use of pools, where that is limited.
+    levels: Vec<PortLevel>,
     pool_names: Vec<String>,
 }
 
@@ -69,6 +76,7 @@ impl Mmu {
             groups: Vec::new(),
             queues: Vec::new(),
             pools: Vec::new(),
+            levels: Vec::new(),
             pool_names: Vec::new(),
         };
         mmu.reconfigure(config, &mut Vec::new());
@@ -92,7 +100,10 @@ impl Mmu {
             let pool = &mut self.pools[usize::from(group.limits.pool)];
             let may_resume = match group.limits.rule {
                 Rule::Hpcc { shift } => hpcc::may_resume(group, pool.free, shift),
-                _ => group.needed() <= pool.free,
+                _ => match level_of(&self.levels, &group.limits) {
+                    Some(level) => group.may_resume(pool.free, level),
+                    None => group.needed() <= pool.free,
+                },
             };
             if group.limits.tracks_xoff && !may_resume {
                 wait(group, pool, PgId(index as u16));
@@ -108,12 +119,15 @@ impl Mmu {
         let users = (config.ports.len() * PRIORITIES).max(self.groups.len());
         self.groups.resize(users, Group::new(none));
         self.queues.resize(users, Queue::new(none));
+        let levels = Levels::new(config, self.cell);
         for (index, (group, queue)) in self.groups.iter_mut().zip(&mut self.queues).enumerate() {
             let number = (index % PRIORITIES) as u8;
             match config.ports.get(index / PRIORITIES) {
                 Some(port) => {
                     group.limits = Limits::of_group(port, number, config, self.cell);
                     queue.limits = Limits::of_queue(port, number, config, self.cell);
+                    group.limits.level = levels.of(index / PRIORITIES, &group.limits);
+                    queue.limits.level = levels.of(index / PRIORITIES, &queue.limits);
                 }
                 None => {
                     group.limits = none;
@@ -121,6 +135,7 @@ impl Mmu {
                 }
             }
         }
+        self.levels = levels.levels;
     }
 
     fn replace_pools(&mut self, config: &SwitchConfig) {
@@ -141,9 +156,11 @@ impl Mmu {
             let pool = &mut self.pools[usize::from(group.limits.pool)];
             pool.charge_shared(group.shared);
             pool.charge_headroom(group.headroom);
+            charge_level(&mut self.levels, &group.limits, group.shared);
         }
         for queue in &self.queues {
             self.pools[usize::from(queue.limits.pool)].charge_shared(queue.shared);
+            charge_level(&mut self.levels, &queue.limits, queue.shared);
         }
         for (pool, name) in self.pools.iter_mut().zip(&self.pool_names) {
             if let Some(index) = names_before.iter().position(|before| before == name) {
@@ -170,13 +187,13 @@ impl Mmu {
             return hpcc::plan(group, pool.free, shift, cells);
         }
         let reserved = cells.min(group.limits.reserved.saturating_sub(group.reserved));
-        let mut shared = group.limits.rule.room(group.shared, pool.free, cells - reserved);
+        let mut shared = self.room(&group.limits, group.shared, pool, cells - reserved);
         if shared == 0 && reserved == 0 && group.declares_xoff(pool) {
             shared = cells.min(1);
         }
         let headroom = cells - reserved - shared;
         if headroom > 0 {
-            Self::check_headroom(group, pool, shared, headroom)?;
+            self.check_headroom(group, pool, shared, headroom)?;
         }
         Ok(IngressPlan {
             reserved,
@@ -185,14 +202,24 @@ impl Mmu {
         })
     }
 
+    /// How many of `wanted` cells a user that holds `used` may take of the shared part.
+    #[inline]
+    fn room(&self, limits: &Limits, used: u32, pool: &Pool, wanted: u32) -> u32 {
+        match level_of(&self.levels, limits) {
+            None => limits.rule.room(used, pool.free, wanted),
+            Some(level) => level.room(limits.rule, used, pool.free, wanted),
+        }
+    }
+
     /// Whether `headroom` cells fit there, beside `shared` cells that fit under the threshold.
     #[inline(never)]
-    fn check_headroom(group: &Group, pool: &Pool, shared: u32, headroom: u32) -> Result<(), Refusal> {
+    fn check_headroom(&self, group: &Group, pool: &Pool, shared: u32, headroom: u32) -> Result<(), Refusal> {
         if group.limits.headroom == 0 {
             return Err(shared_refusal(
                 &group.limits,
                 group.shared,
                 pool,
+                level_of(&self.levels, &group.limits),
                 shared + headroom,
             ));
         }
@@ -222,6 +249,7 @@ impl Mmu {
         group.reserved += plan.reserved;
         group.shared += plan.shared;
         pool.charge_shared(plan.shared);
+        charge_level(&mut self.levels, &group.limits, plan.shared);
         if plan.headroom > 0 {
             group.headroom += plan.headroom;
             pool.charge_headroom(plan.headroom);
@@ -242,7 +270,7 @@ impl Mmu {
             }
             return false;
         }
-        if !group.congested(pool.free) {
+        if !group.congested(pool.free, level_of(&self.levels, &group.limits)) {
             return false;
         }
         wait(group, pool, pg);
@@ -261,8 +289,9 @@ impl Mmu {
         let shared = cells - reserved;
         if !lossless && shared > 0 {
             let pool = &self.pools[usize::from(queue.limits.pool)];
-            if queue.limits.rule.room(queue.shared, pool.free, shared) < shared {
-                return Err(shared_refusal(&queue.limits, queue.shared, pool, shared));
+            if self.room(&queue.limits, queue.shared, pool, shared) < shared {
+                let level = level_of(&self.levels, &queue.limits);
+                return Err(shared_refusal(&queue.limits, queue.shared, pool, level, shared));
             }
         }
         Ok(EgressPlan { reserved, shared })
@@ -277,6 +306,7 @@ impl Mmu {
         queue.total_peak = queue.total_peak.max(queue.reserved + queue.shared);
         queue.shared_peak = queue.shared_peak.max(queue.shared);
         self.pools[usize::from(queue.limits.pool)].charge_shared(plan.shared);
+        charge_level(&mut self.levels, &queue.limits, plan.shared);
     }
 
     /// Gives `cells` cells of a group back. Groups of the pool that go from XOFF to XON by this, the group itself
@@ -301,6 +331,7 @@ impl Mmu {
         let pool = &mut self.pools[usize::from(group.limits.pool)];
         pool.headroom -= i64::from(headroom);
         pool.free += i64::from(shared);
+        release_level(&mut self.levels, &group.limits, shared);
         if group.place != NOT_WAITING {
             match group.limits.rule {
                 Rule::Hpcc { shift } if hpcc::may_resume(group, pool.free, shift) => {
@@ -308,6 +339,7 @@ impl Mmu {
                     resumed.push(pg);
                 }
                 Rule::Hpcc { .. } => {}
+                _ if group.place == BEHIND_PORT => {}
                 _ => pool.update(group.place, group.needed()),
             }
         }
@@ -315,6 +347,28 @@ impl Mmu {
             let pool = usize::from(group.limits.pool);
             self.resume(pool, first, resumed);
         }
+        let pool = usize::from(self.groups[pg.index()].limits.pool);
+        if !self.pools[pool].behind_ports.is_empty() {
+            self.resume_behind_ports(pool, first, resumed);
+        }
+    }
+
+    /// As [`resume`](Self::resume), for the groups whose ports have a second level: their need depends on what their port
+    /// holds as well, so each is asked.
+    #[cold]
+    fn resume_behind_ports(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
+        let (groups, levels, pool) = (&mut self.groups, &self.levels, &mut self.pools[pool]);
+        let free = pool.free;
+        pool.behind_ports.retain(|&index| {
+            let group = &mut groups[usize::from(index)];
+            let waits = level_of(levels, &group.limits).is_some_and(|level| !group.may_resume(free, level));
+            if !waits {
+                group.place = NOT_WAITING;
+                resumed.push(PgId(index));
+            }
+            waits
+        });
+        resumed[first..].sort_unstable();
     }
 
     /// Lets all waiters of a pool go that may, and sorts what was resumed since `first`.
@@ -346,6 +400,7 @@ impl Mmu {
         queue.shared -= shared;
         queue.reserved -= reserved;
         self.pools[usize::from(queue.limits.pool)].free += i64::from(shared);
+        release_level(&mut self.levels, &queue.limits, shared);
     }
 
     /// Whether the group has headroom: its frames are never dropped at egress.
@@ -412,50 +467,28 @@ impl Mmu {
         }
         self.pools.iter_mut().for_each(Pool::clear_peaks);
     }
+}
 
-    /// Conservation: pool sums are what groups and queues hold; the waiters of a pool are its groups in XOFF, with
-    /// what each needs; and the bound of a pool is above none of them.
-    ///
-    /// # Panics
-    /// With what differs. It walks everything: for tests and debug builds.
-    pub fn check(&self) {
-        for (index, pool) in self.pools.iter().enumerate() {
-            let of_pool = |limits: &Limits| usize::from(limits.pool) == index;
-            let groups = || self.groups.iter().filter(|group| of_pool(&group.limits));
-            let queues = self.queues.iter().filter(|queue| of_pool(&queue.limits));
-            let headroom: i64 = groups().map(|group| i64::from(group.headroom)).sum();
-            let shared: i64 = groups().map(|group| i64::from(group.shared)).sum::<i64>()
-                + queues.map(|queue| i64::from(queue.shared)).sum::<i64>();
-            assert_eq!(
-                pool.shared(),
-                shared,
-                "pool {index}: shared cells and the sum of its users"
-            );
-            assert_eq!(
-                pool.headroom, headroom,
-                "pool {index}: headroom cells and the sum of its groups"
-            );
-            let waiting = groups().filter(|group| group.waits_in_pool()).count();
-            assert_eq!(
-                pool.waiters().len(),
-                waiting,
-                "pool {index}: waiters and groups in XOFF"
-            );
-            assert!(
-                pool.bound_holds(),
-                "pool {index}: a waiter needs less than the bound: {pool:?}"
-            );
-        }
-        for (index, group) in self
-            .groups
-            .iter()
-            .enumerate()
-            .filter(|(_, group)| group.waits_in_pool())
-        {
-            let waiter = self.pools[usize::from(group.limits.pool)].waiters()[group.place as usize];
-            assert_eq!(usize::from(waiter.group), index, "place of group {index}");
-            assert_eq!(waiter.needed, group.needed(), "need of group {index}");
-        }
+/// The second level of a user, where its port has one.
+#[inline]
+fn level_of(levels: &[PortLevel], limits: &Limits) -> Option<PortLevel> {
+    if limits.level == NO_LEVEL {
+        return None;
+    }
+    levels.get(usize::from(limits.level)).copied()
+}
+
+#[inline]
+fn charge_level(levels: &mut [PortLevel], limits: &Limits, cells: u32) {
+    if limits.level != NO_LEVEL {
+        levels[usize::from(limits.level)].used += i64::from(cells);
+    }
+}
+
+#[inline]
+fn release_level(levels: &mut [PortLevel], limits: &Limits, cells: u32) {
+    if limits.level != NO_LEVEL {
+        levels[usize::from(limits.level)].used -= i64::from(cells);
     }
 }
 
@@ -464,6 +497,10 @@ impl Mmu {
 fn wait(group: &mut Group, pool: &mut Pool, pg: PgId) {
     group.place = match group.limits.rule {
         Rule::Hpcc { .. } => ALONE,
+        _ if group.limits.level != NO_LEVEL => {
+            pool.behind_ports.push(pg.0);
+            BEHIND_PORT
+        }
         _ => pool.wait(Waiter {
             needed: group.needed(),
             group: pg.0,

@@ -29,6 +29,8 @@ pub struct EgressPlan {
 pub enum Limit {
     /// Shared cells of one priority group or queue: its threshold.
     Shared,
+    /// Shared cells of the port in the pool: the port's own threshold.
+    Port,
     /// Shared cells of the pool: its size.
     Pool,
     /// Headroom of the priority group.
@@ -42,6 +44,7 @@ impl Limit {
     pub const fn name(self) -> &'static str {
         match self {
             Limit::Shared => "shared threshold",
+            Limit::Port => "threshold of the port",
             Limit::Pool => "pool size",
             Limit::Headroom => "headroom of the priority group",
             Limit::HeadroomPool => "shared headroom pool",

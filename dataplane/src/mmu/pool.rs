@@ -29,6 +29,8 @@ pub(super) struct Pool {
     headroom_peak: i64,
     bound: i64,
     waiters: Vec<Waiter>,
+    /// Groups in XOFF whose port has a second level: they are looked at one by one at each release.
+    pub(super) behind_ports: Vec<u16>,
 }
 
 impl Pool {
@@ -41,12 +43,14 @@ impl Pool {
             headroom_peak: 0,
             bound: i64::MAX,
             waiters: Vec::new(),
+            behind_ports: Vec::new(),
         }
     }
 
     /// Makes room for this many waiters, so that a group that goes to XOFF allocates nothing.
     pub(super) fn expect_waiters(&mut self, groups: usize) {
         self.waiters.reserve(groups);
+        self.behind_ports.reserve(groups);
     }
 
     /// Shared cells in use.

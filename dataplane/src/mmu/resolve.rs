@@ -1,7 +1,10 @@
 //! From configuration to cells: what a group, a queue and a pool may hold.
 
+use super::port::{NO_LEVEL, PortLevel};
 use super::threshold::Rule;
-use crate::config::{BufferProfile, PoolConfig, PortConfig, SwitchConfig};
+use std::collections::BTreeMap;
+
+use crate::config::{BufferProfile, PoolConfig, PortConfig, SwitchConfig, Threshold};
 
 /// Sizes are cut down to this many cells, far beyond any chip's: so sums of a few of them, shifted by the
 /// largest factor, stay inside 64 bits whatever the configuration says.
@@ -81,6 +84,8 @@ pub(super) struct Limits {
     pub(super) xon_offset: u32,
     /// Index of the pool.
     pub(super) pool: u16,
+    /// Index of the second level of the port in that pool, or `NO_LEVEL`.
+    pub(super) level: u16,
     /// The profile has headroom.
     pub(super) lossless: bool,
     /// Congestion is to be signalled or, for a group with headroom, at least reported.
@@ -97,6 +102,7 @@ impl Limits {
             xon: 0,
             xon_offset: 0,
             pool,
+            level: NO_LEVEL,
             lossless: false,
             tracks_xoff: false,
         }
@@ -122,6 +128,7 @@ impl Limits {
             xon: cell.whole(profile.xon_bytes),
             xon_offset: cell.whole(profile.xon_offset_bytes),
             pool: profile.pool,
+            level: NO_LEVEL,
             // The simulator's groups never lose a frame at egress, headroom or not.
             lossless: profile.xoff_bytes > 0 || rule.is_hpcc(),
             tracks_xoff: profile.xoff_bytes > 0 || rule.is_hpcc(),
@@ -148,6 +155,50 @@ impl Limits {
         match config.profiles.get(usize::from(profile)) {
             Some(profile) => Limits::new(profile, config, cell),
             None => Limits::none(config.pools.len() as u16),
+        }
+    }
+}
+
+/// Smallest `dynamic_th` of a port that is no limit: alpha 64 (sonic.md 2.1).
+const PORT_UNLIMITED: i8 = 6;
+
+/// The second levels, and which of them holds for a port's use of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    pub(super) levels: Vec<PortLevel>,
+    /// By port and pool.
+    index: BTreeMap<(u16, u16), u16>,
+}
+
+impl Levels {
+    pub(super) fn new(config: &SwitchConfig, cell: CellSize) -> Levels {
+        let mut levels = Levels::default();
+        for entry in &config.port_profiles {
+            let Some(profile) = config.profiles.get(usize::from(entry.profile)) else {
+                continue;
+            };
+            let limited = match profile.threshold {
+                Threshold::Dynamic(n) => n < PORT_UNLIMITED,
+                Threshold::Static(bytes) => bytes > 0,
+                Threshold::Hpcc { .. } => false,
+            };
+            if limited && levels.levels.len() < usize::from(NO_LEVEL) {
+                let rule = Rule::new(profile.threshold, |bytes| cell.whole(bytes));
+                levels
+                    .index
+                    .insert((entry.port, profile.pool), levels.levels.len() as u16);
+                levels.levels.push(PortLevel { rule, used: 0 });
+            }
+        }
+        levels
+    }
+
+    /// Which holds for a user of a port's.
+    pub(super) fn of(&self, port: usize, limits: &Limits) -> u16 {
+        let key = (port as u16, limits.pool);
+        match self.index.get(&key) {
+            Some(level) if !limits.rule.is_hpcc() => *level,
+            _ => NO_LEVEL,
         }
     }
 }

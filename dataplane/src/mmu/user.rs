@@ -2,12 +2,16 @@
 
 use super::plan::{Limit, Refusal};
 use super::pool::Pool;
+use super::port::PortLevel;
 use super::resolve::Limits;
 
 /// Place of a group that is not in XOFF.
 pub(super) const NOT_WAITING: u32 = u32::MAX;
 /// Place of a group that is in XOFF and waits for its own releases alone (HPCC's rule), not among the pool's waiters.
 pub(super) const ALONE: u32 = u32::MAX - 1;
+
+/// Place of a group that is in XOFF behind a second level: it is among its pool's `behind_ports`.
+pub(super) const BEHIND_PORT: u32 = u32::MAX - 2;
 
 /// A priority group: limits, use and peaks in one cache line, so that admission touches this and its pool.
 #[derive(Clone, Debug)]
@@ -44,7 +48,12 @@ impl Group {
 
     /// The XOFF rule.
     #[inline]
-    pub(super) fn congested(&self, free: i64) -> bool {
+    pub(super) fn congested(&self, free: i64, level: Option<PortLevel>) -> bool {
+        if let Some(level) = level {
+            let full = self.reserved >= self.limits.reserved;
+            return self.headroom > 0
+                || (full && level.at_limit(self.limits.rule, i64::from(self.shared), free));
+        }
         let at_limit = u64::from(self.shared) >= self.limits.rule.limit(free)
             && (self.reserved >= self.limits.reserved || self.limits.rule.is_hpcc());
         at_limit || self.headroom > 0
@@ -52,7 +61,7 @@ impl Group {
 
     /// Whether it is in the list of its pool's waiters.
     pub(super) fn waits_in_pool(&self) -> bool {
-        self.place != NOT_WAITING && self.place != ALONE
+        !matches!(self.place, NOT_WAITING | ALONE | BEHIND_PORT)
     }
 
     /// Whether a cell that finds the limit reached declares XOFF, and so is the last one charged to the pool: the
@@ -75,14 +84,33 @@ impl Group {
         if self.limits.xon_offset == 0 {
             return i64::MAX;
         }
-        // total <= reserved + X - offset, where X is the first shared use that is XOFF: the one before it,
-        // at least total - reserved + offset - 1, must not be.
-        let then = i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1;
+        let then = self.below_xoff();
         if then < 0 {
             i64::MIN
         } else {
             self.limits.rule.free_needed(self.shared, then)
         }
+    }
+
+    /// total <= reserved + X - offset, where X is the first shared use that is XOFF: this one before it, at least
+    /// total - reserved + offset - 1, must not be.
+    fn below_xoff(&self) -> i64 {
+        let total = self.reserved + self.shared;
+        i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1
+    }
+
+    /// The XON rule behind a second level.
+    pub(super) fn may_resume(&self, free: i64, level: PortLevel) -> bool {
+        if self.headroom > 0 {
+            return false;
+        }
+        if self.reserved + self.shared <= self.limits.xon {
+            return true;
+        }
+        let then = self.below_xoff();
+        let more = then - i64::from(self.shared);
+        self.limits.xon_offset > 0
+            && (then < 0 || !level.with(more).at_limit(self.limits.rule, then, free - more))
     }
 
     pub(super) fn record_peaks(&mut self) {
@@ -117,7 +145,13 @@ impl Queue {
 
 /// `wanted` cells did not fit under the threshold, or not into the pool.
 #[cold]
-pub(super) fn shared_refusal(limits: &Limits, used: u32, pool: &Pool, wanted: u32) -> Refusal {
+pub(super) fn shared_refusal(
+    limits: &Limits,
+    used: u32,
+    pool: &Pool,
+    level: Option<PortLevel>,
+    wanted: u32,
+) -> Refusal {
     let cells = |n: i64| n.clamp(0, i64::from(u32::MAX)) as u32;
     if i64::from(wanted) > pool.free {
         return Refusal {
@@ -127,7 +161,19 @@ pub(super) fn shared_refusal(limits: &Limits, used: u32, pool: &Pool, wanted: u3
             wanted_cells: wanted,
         };
     }
-    let limit = limits.rule.limit(pool.free - i64::from(wanted - 1));
+    let before = i64::from(wanted) - 1;
+    if let Some((level, limit)) = level.and_then(|level| Some((level, level.refusing(pool.free, wanted)?))) {
+        return Refusal {
+            limit: Limit::Port,
+            limit_cells: cells(limit),
+            used_cells: cells(level.used),
+            wanted_cells: wanted,
+        };
+    }
+    let limit = match level {
+        Some(level) => level.with(before).limit_of(limits.rule, pool.free - before),
+        None => limits.rule.limit(pool.free - before),
+    };
     Refusal {
         limit: Limit::Shared,
         limit_cells: limit.min(u64::from(u32::MAX)) as u32,

@@ -109,7 +109,7 @@ impl Switch {
         };
         let id = QueueId::new(port, queue as u8);
         let frame = match frames.pop(id.index()) {
-            Some(frame) => *frame,
+            Some(frame) => frame,
             None => return,
         };
         state.late_ps += now.since(due.max(state.free_at)).0;

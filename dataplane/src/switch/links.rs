@@ -51,9 +51,11 @@ impl Switch {
             store.release(frame);
         }
         for queue in 0..PRIORITIES {
-            while let Some(&frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
+            while let Some(frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
+                let counters = &mut self.ports[port.index()].counters.queues[queue];
+                counters.dropped_trim_packets += u64::from(frame.trimmed);
                 self.ports[port.index()].count_drop(&Drop {
                     reason: DropReason::PortFlushed,
                     port,

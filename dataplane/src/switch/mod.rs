@@ -3,6 +3,7 @@
 mod control;
 mod control_log;
 mod departure;
+mod filter;
 mod flood;
 mod ingress;
 mod learn;
@@ -13,6 +14,7 @@ mod pauses;
 mod port;
 mod routing;
 mod timers;
+mod trimming;
 mod watchdog;
 
 use std::fmt;
@@ -23,7 +25,7 @@ pub use ingress::FLOOD_PREFIX_BYTES;
 
 use crate::bridge::{Fdb, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
-use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
+use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
 use crate::drops::DropReason;
 use crate::egress::FrameTable;
 use crate::frame::{Handle, Store};
@@ -38,6 +40,7 @@ use control_log::ControlLog;
 use ingress::Leg;
 use port::{CONTROL_FRAMES_MAX, Port};
 use timers::Timers;
+use trimming::Trimming;
 use watchdog::Watchdog;
 
 /// A switch. The contract: call one method with the current model time (never earlier than before), drain the
@@ -54,6 +57,7 @@ pub struct Switch {
     frames: FrameTable,
     timers: Timers,
     mark_point: MarkPoint,
+    trimming: Trimming,
     pipeline_latency: Picos,
     lags: Lags,
     /// Which ports and LAGs were up when links were last looked at.
@@ -121,6 +125,7 @@ impl Switch {
             frames: FrameTable::new(config.frames_max, ports),
             timers: Timers::new(ports),
             mark_point: config.mark_point,
+            trimming: Trimming::new(config),
             pipeline_latency: config.pipeline_latency,
             lags: Lags::new(config),
             were_up: vec![false; ports + config.lags.len()],
@@ -156,6 +161,7 @@ impl Switch {
         }
         self.name.clone_from(&config.name);
         self.mark_point = config.mark_point;
+        self.trimming = Trimming::new(config);
         self.pipeline_latency = config.pipeline_latency;
         self.fdb.set_ageing(config.fdb_ageing);
         let vlans = VlanTable::new(config);
@@ -374,6 +380,16 @@ impl Switch {
             .iter()
             .flat_map(|port| port.counters.drops[reason as usize])
             .sum()
+    }
+
+    /// What became of trimmed frames, on all ports.
+    pub fn trims(&self) -> TrimCounters {
+        let ports = self.ports.iter().map(|port| port.counters.trims());
+        ports.fold(TrimCounters::default(), |sum, port| TrimCounters {
+            trimmed: sum.trimmed + port.trimmed,
+            sent: sum.sent + port.sent,
+            dropped: sum.dropped + port.dropped,
+        })
     }
 
     /// Adds drops that a port's backend decided before the switch saw the frames.

@@ -53,6 +53,7 @@ impl Switch {
             l3_offset: 14,
             payload: Payload::Other,
             ecn_capable: false,
+            trimmed: false,
         };
         self.frames.push(port.index() * PRIORITIES + queue, queued);
         self.ports[port.index()].backlog |= 1 << queue;

@@ -267,6 +267,7 @@ impl Port {
         counters.tx_class_packets[usize::from(frame.tc)] += 1;
         counters.queues[queue].packets += 1;
         counters.queues[queue].bytes += bytes;
+        counters.queues[queue].tx_trim_packets += u64::from(frame.trimmed);
         counters.tx_first_ps = counters.tx_first_ps.min(now.0);
         counters.tx_last_ps = now.0.saturating_add(duration.0);
         counters.tx_busy_ps += duration.0 + core::mem::take(&mut self.control_busy_ps);

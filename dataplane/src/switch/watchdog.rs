@@ -223,7 +223,7 @@ impl Switch {
     /// Drops what waits in a queue.
     fn discard_queue<S: Store>(&mut self, queue: QueueId, store: &mut S) {
         let n = usize::from(queue.number());
-        while let Some(&frame) = self.frames.pop(queue.index()) {
+        while let Some(frame) = self.frames.pop(queue.index()) {
             self.release(&frame, queue);
             store.release(frame.frame);
             let counters = &mut self.ports[queue.port().index()].counters;

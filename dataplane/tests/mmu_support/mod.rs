@@ -24,6 +24,7 @@ pub(crate) fn switch(ports: usize) -> SwitchConfig {
         ports: (0..ports).map(port).collect(),
         pools: Vec::new(),
         profiles: Vec::new(),
+        port_profiles: Vec::new(),
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),

@@ -126,6 +126,52 @@ impl Reference {
         }
     }
 
+    /// What a port's profile list says of a pool, unless that is no limit.
+    fn port_profile(&self, port: usize, pool: u16) -> Option<&BufferProfile> {
+        let mut listed = self.config.port_profiles.iter();
+        let entry = listed.find(|entry| {
+            usize::from(entry.port) == port && self.config.profiles[usize::from(entry.profile)].pool == pool
+        })?;
+        let profile = &self.config.profiles[usize::from(entry.profile)];
+        let unlimited = match profile.threshold {
+            Threshold::Dynamic(n) => n >= 6,
+            fixed => fixed == Threshold::Static(0),
+        };
+        (!unlimited).then_some(profile)
+    }
+
+    /// Shared cells of a pool that a port's groups and queues hold together.
+    fn port_shared(&self, port: usize, pool: u16) -> i64 {
+        let of_pool = |profile: Option<&BufferProfile>| profile.is_some_and(|p| p.pool == pool);
+        let groups = (port * 8..port * 8 + 8).filter(|&g| of_pool(self.group_profile(g)));
+        let queues = (port * 8..port * 8 + 8).filter(|&q| of_pool(self.queue_profile(q)));
+        groups.map(|g| self.groups[g].shared).sum::<i64>()
+            + queues.map(|q| self.queues[q].shared).sum::<i64>()
+    }
+
+    /// Whether a user of `profile` at `port` is at its limit or the port's, if it held `shared` cells, `free` were free
+    /// and the port held `port_shared`.
+    fn at_limit(
+        &self,
+        port: usize,
+        profile: &BufferProfile,
+        shared: i64,
+        free: i64,
+        port_shared: i64,
+    ) -> bool {
+        let Some(of_port) = self.port_profile(port, profile.pool) else {
+            return shared >= self.limit(profile, free);
+        };
+        let port_limit = self.limit(of_port, free);
+        let dynamic = |profile: &BufferProfile| matches!(profile.threshold, Threshold::Dynamic(_));
+        let mine = if dynamic(profile) && dynamic(of_port) {
+            self.limit(profile, port_limit - port_shared)
+        } else {
+            self.limit(profile, free)
+        };
+        port_shared >= port_limit || shared >= mine
+    }
+
     fn reserve(&self, profile: &BufferProfile) -> i64 {
         let private_form = self.pool(profile).xoff_bytes == 0
             && profile.xoff_bytes > 0
@@ -159,7 +205,7 @@ impl Reference {
         if held.reserved < self.reserve(&profile) {
             self.groups[group].reserved += 1;
         } else if free > 0
-            && (held.shared < self.limit(&profile, free) || (!declared && self.whole(profile.xoff_bytes) > 0))
+            && (!self.is_full(group, &profile, free) || (!declared && self.whole(profile.xoff_bytes) > 0))
         {
             self.groups[group].shared += 1;
         } else {
@@ -175,12 +221,17 @@ impl Reference {
         true
     }
 
+    fn is_full(&self, group: usize, profile: &BufferProfile, free: i64) -> bool {
+        let port_shared = self.port_shared(group / 8, profile.pool);
+        self.at_limit(group / 8, profile, self.groups[group].shared, free, port_shared)
+    }
+
     /// Whether what a group holds is XOFF.
     fn congested(&self, group: usize) -> bool {
         let held = &self.groups[group];
         self.group_profile(group).is_some_and(|profile| {
-            let at_limit = held.reserved >= self.reserve(profile)
-                && held.shared >= self.limit(profile, self.free(profile));
+            let at_limit =
+                held.reserved >= self.reserve(profile) && self.is_full(group, profile, self.free(profile));
             at_limit || held.headroom > 0
         })
     }
@@ -230,7 +281,8 @@ impl Reference {
                 .map_or(0, |profile| self.whole(profile.size_bytes));
             let room = profile.as_ref().is_some_and(|profile| {
                 let free = self.free(profile);
-                free > 0 && held.shared < self.limit(profile, free)
+                let port_shared = self.port_shared(queue / 8, profile.pool);
+                free > 0 && !self.at_limit(queue / 8, profile, held.shared, free, port_shared)
             });
             if held.reserved < reserve {
                 self.queues[queue].reserved += 1;
@@ -303,17 +355,18 @@ impl Reference {
             return true;
         }
         let offset = self.whole(profile.xon_offset_bytes);
-        let point = self.xoff_point(profile, held);
+        let point = self.xoff_point(group / 8, profile, held);
         offset > 0 && point.is_none_or(|point| held.total() <= self.reserve(profile) + point - offset)
     }
 
     /// The smallest shared use that is XOFF, given what others hold; `None`: there is none.
-    fn xoff_point(&self, profile: &BufferProfile, held: Held) -> Option<i64> {
-        if profile.threshold == Threshold::Static(0) {
+    fn xoff_point(&self, port: usize, profile: &BufferProfile, held: Held) -> Option<i64> {
+        if profile.threshold == Threshold::Static(0) && self.port_profile(port, profile.pool).is_none() {
             return None;
         }
         let free_without = self.free(profile) + held.shared;
-        (0..).find(|&shared| shared >= self.limit(profile, free_without - shared))
+        let others = self.port_shared(port, profile.pool) - held.shared;
+        (0..).find(|&shared| self.at_limit(port, profile, shared, free_without - shared, others + shared))
     }
 
     pub(crate) fn dequeue(&mut self, queue: usize, cells: u32) {

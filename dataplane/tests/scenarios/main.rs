@@ -15,6 +15,7 @@ mod sai_qos;
 mod scheduling;
 #[path = "../support/mod.rs"]
 mod support;
+mod trimming;
 mod vlans;
 mod watchdog;
 mod xoff;

@@ -71,6 +71,7 @@ pub fn switch(ports: usize) -> SwitchConfig {
             profile("egress_lossy", 1, Threshold::Dynamic(0)),
             profile("egress_lossless", 2, Threshold::Static(0)),
         ],
+        port_profiles: Vec::new(),
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),

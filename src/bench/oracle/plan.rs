@@ -244,6 +244,7 @@ impl Builder<'_> {
                 pool("queues", PoolSide::Egress, 0),
             ],
             profiles,
+            port_profiles: Vec::new(),
             lags: Vec::new(),
             bridging: Bridging::Vlans(Vec::new()),
             routing: self.routing(node)?,

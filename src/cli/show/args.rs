@@ -36,6 +36,9 @@ Examples:
     /// The PFC watchdog
     #[command(subcommand)]
     Pfcwd(ShowPfcwd),
+    /// Packet trimming
+    #[command(subcommand)]
+    SwitchTrimming(ShowSwitchTrimming),
 }
 
 /// `xoff show pfc`
@@ -112,6 +115,13 @@ pub enum ShowInterfaces {
     Counters(ShowInterfaceCounters),
     /// LAGs and their members
     Portchannel(ShowTable),
+}
+
+/// `xoff show switch-trimming`
+#[derive(Debug, Subcommand)]
+pub enum ShowSwitchTrimming {
+    /// What is left of packets that find their queue full, and where it goes
+    Global(ShowTable),
 }
 
 /// `xoff show counters`

@@ -8,10 +8,11 @@ mod pfc;
 mod pfcwd;
 mod routes;
 mod tabulate;
+mod trimming;
 
 pub use args::{
     ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
-    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowTable,
+    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
 };
 
 use super::{TargetArguments, output};
@@ -35,6 +36,7 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
         ShowCommand::Ndp(options) => neighbours::ndp(options),
         ShowCommand::Ip(command) => ip(Family::Ipv4, command),
         ShowCommand::Ipv6(command) => ip(Family::Ipv6, command),
+        ShowCommand::SwitchTrimming(ShowSwitchTrimming::Global(options)) => trimming::global(options),
         ShowCommand::Interfaces(command) => match command {
             ShowInterfaces::Status(options) => interfaces::status(options),
             ShowInterfaces::Counters(options) => interfaces::counters(options),

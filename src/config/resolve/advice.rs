@@ -1,11 +1,12 @@
 //! What is allowed and will probably not do what was meant.
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{BufferProfile, PortConfig, SwitchConfig, Threshold};
+use xoff_dataplane::config::{BufferProfile, PortConfig, SwitchConfig};
 use xoff_dataplane::ids::PRIORITIES;
 
 use super::context::Context;
 use super::flow_control::micros;
+use super::profiles::xoff_point;
 
 pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
     for port in &config.ports {
@@ -16,14 +17,22 @@ pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
     headroom(context, config);
 }
 
-fn profile(config: &SwitchConfig, index: u16) -> &BufferProfile {
-    &config.profiles[usize::from(index)]
+/// `None` for a group without a buffer.
+fn profile(config: &SwitchConfig, index: u16) -> Option<&BufferProfile> {
+    config.profiles.get(usize::from(index))
 }
 
 fn priorities_without_headroom(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
     for priority in (0..PRIORITIES).filter(|n| port.pfc.enabled & (1 << n) != 0) {
         let group = port.pfc.priority_to_pg[priority];
-        let profile = profile(config, port.pgs[usize::from(group)]);
+        let Some(profile) = profile(config, port.pgs[usize::from(group)]) else {
+            let text = format!(
+                "pfc_enable has priority {priority}, but its priority group {group} has no buffer (profile NULL): its \
+                 frames are dropped"
+            );
+            context.warn_port(&port.name, text);
+            continue;
+        };
         if profile.xoff_bytes == 0 {
             let text = format!(
                 "pfc_enable has priority {priority}, but profile {} of its priority group {group} has no headroom \
@@ -37,7 +46,9 @@ fn priorities_without_headroom(context: &mut Context<'_>, config: &SwitchConfig,
 
 fn groups_without_signal(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (group, index) in port.pgs.iter().enumerate() {
-        let profile = profile(config, *index);
+        let Some(profile) = profile(config, *index) else {
+            continue;
+        };
         if profile.xoff_bytes > 0 && !port.pfc.signals(group as u8) {
             let text = format!(
                 "priority group {group} has headroom (profile {}), but no priority in pfc_enable signals its XOFF: \
@@ -49,22 +60,6 @@ fn groups_without_signal(context: &mut Context<'_>, config: &SwitchConfig, port:
     }
 }
 
-/// The XOFF point of a single congested group: `size + a / (1 + a) x pool`, the closed form of SONiC's tests.
-fn xoff_point(config: &SwitchConfig, profile: &BufferProfile) -> u64 {
-    let pool = config.pools[usize::from(profile.pool)].size_bytes;
-    let shared = match profile.threshold {
-        Threshold::Static(0) => pool,
-        Threshold::Static(bytes) => bytes.min(pool),
-        Threshold::Dynamic(n) if n >= 0 => ((pool as u128) << n).div_euclid(1 + (1u128 << n)) as u64,
-        Threshold::Dynamic(n) => pool / (1 + (1 << n.unsigned_abs())),
-        Threshold::Hpcc { shift } => pool / (1 + (1 << shift)),
-    };
-    profile
-        .size_bytes
-        .saturating_sub(profile.xoff_bytes)
-        .saturating_add(shared)
-}
-
 /// ECN is to slow senders down before PFC stops them: marking must begin below the XOFF point.
 fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (number, queue) in port.queues.iter().enumerate() {
@@ -74,10 +69,10 @@ fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortCon
         let classes = (0..port.classify.tc_to_queue.len())
             .filter(|class| usize::from(port.classify.tc_to_queue[*class]) == number);
         let groups =
-            classes.map(|class| profile(config, port.pgs[usize::from(port.classify.tc_to_pg[class])]));
+            classes.filter_map(|class| profile(config, port.pgs[usize::from(port.classify.tc_to_pg[class])]));
         let lowest = groups
             .filter(|p| p.xoff_bytes > 0)
-            .map(|p| xoff_point(config, p))
+            .map(|p| xoff_point(&config.pools[usize::from(p.pool)], p))
             .min();
         if let Some(xoff) = lowest.filter(|xoff| *xoff <= wred.min_bytes) {
             let text = format!(
@@ -105,7 +100,9 @@ fn headroom(context: &mut Context<'_>, config: &SwitchConfig) {
         }
         let need = bytes_during(budget, port.link.speed_mbps);
         for (group, index) in port.pgs.iter().enumerate() {
-            let profile = profile(config, *index);
+            let Some(profile) = profile(config, *index) else {
+                continue;
+            };
             if profile.xoff_bytes == 0 || !port.pfc.signals(group as u8) {
                 continue;
             }

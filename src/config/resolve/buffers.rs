@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
+use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PoolConfig, PoolSide, Threshold};
 use xoff_dataplane::ids::PRIORITIES;
 
-use super::FRAMES;
 use super::context::Context;
+use super::{FRAMES, profiles, trimming};
 use crate::config::db::split_range;
 use crate::config::problem::Problem;
-use crate::config::schema::BYTES_MAX;
 
 /// Shared bytes of a pool that does not say its size, and of the built-in pools.
 const POOL_BYTES: u64 = 16 << 20;
@@ -30,13 +29,13 @@ pub(super) struct Buffers {
 impl Buffers {
     pub(super) fn resolve(context: &mut Context<'_>) -> Buffers {
         let (pools, pool_index) = pools(context);
-        let (profiles, profile_index) = profiles(context, &pools, &pool_index);
+        let (profiles, profile_index) = profiles::resolve(context, &pools, &pool_index);
         let mut buffers = Buffers {
             pools,
             profiles,
             cell_bytes: context
                 .number(super::SWITCH, super::LOCALHOST, "cell_size")
-                .unwrap_or(super::CELL_BYTES),
+                .unwrap_or_else(|| super::default_cell(context)),
             groups: Vec::new(),
             queues: Vec::new(),
             built_in: [None; 2],
@@ -64,8 +63,9 @@ impl Buffers {
                 continue;
             };
             if name == "NULL" {
-                let why = "profile NULL asks for a computed profile; none is computed, the built-in lossy one is used";
-                context.warn_entry(table, key, why);
+                for number in first..=last {
+                    users[port][usize::from(number)] = Some(NO_PROFILE);
+                }
                 continue;
             }
             let Some(&profile) = profile_index.get(name) else {
@@ -84,6 +84,11 @@ impl Buffers {
                 );
                 context.problem(Problem::at(table, key, "profile", why).value(name));
                 continue;
+            }
+            if side == PoolSide::Ingress && trimming::wanted(context, name) {
+                let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
+                let problem = Problem::at(table, key, "profile", why).value(name);
+                context.problem(problem.fix("name a profile that drops"));
             }
             for number in first..=last {
                 users[port][usize::from(number)] = Some(profile);
@@ -181,79 +186,7 @@ fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, u
     (pools, index)
 }
 
-fn profiles<'a>(
-    context: &mut Context<'a>,
-    pools: &[PoolConfig],
-    pool_index: &BTreeMap<&str, u16>,
-) -> (Vec<BufferProfile>, BTreeMap<&'a str, u16>) {
-    const TABLE: &str = "BUFFER_PROFILE";
-    let (mut profiles, mut index) = (Vec::new(), BTreeMap::new());
-    let db = context.db;
-    for (name, _) in db.entries(TABLE) {
-        let threshold = threshold(context, name);
-        let Some(&pool) = context
-            .text(TABLE, name, "pool")
-            .and_then(|pool| pool_index.get(pool))
-        else {
-            continue;
-        };
-        let bytes = |field: &str| context.number(TABLE, name, field).unwrap_or(0);
-        let (mut xoff, xon, xon_offset) = (bytes("xoff"), bytes("xon"), bytes("xon_offset"));
-        let size_bytes = bytes("size");
-        if pools[usize::from(pool)].side == PoolSide::Egress {
-            if xoff > 0 {
-                context.warn_entry(
-                    TABLE,
-                    name,
-                    "xoff has no effect: only ingress profiles have headroom",
-                );
-            }
-            xoff = 0;
-        } else if xoff > 0 && xon == 0 && xon_offset == 0 {
-            let why = "neither xon nor xon_offset is given: a paused group resumes only when it is empty";
-            context.warn_entry(TABLE, name, why);
-        }
-        index.insert(name, profiles.len() as u16);
-        profiles.push(BufferProfile {
-            name: name.to_owned(),
-            pool,
-            size_bytes,
-            threshold,
-            xoff_bytes: xoff,
-            xon_bytes: xon,
-            xon_offset_bytes: xon_offset,
-            trim: false,
-        });
-    }
-    limit(context, TABLE, profiles.len());
-    (profiles, index)
-}
-
-/// Exactly one of `dynamic_th` and `static_th`.
-fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
-    const TABLE: &str = "BUFFER_PROFILE";
-    let dynamic = context
-        .text(TABLE, profile, "dynamic_th")
-        .and_then(|text| text.parse().ok());
-    let fixed = context.number(TABLE, profile, "static_th");
-    match (dynamic, fixed) {
-        (Some(exponent), None) => Threshold::Dynamic(exponent),
-        // No pool is larger, so the limit is the same.
-        (None, Some(bytes)) => Threshold::Static(bytes.min(BYTES_MAX)),
-        (Some(_), Some(_)) => {
-            let why = "dynamic_th and static_th exclude each other";
-            context.problem(Problem::at(TABLE, profile, "", why).fix("remove one of them"));
-            Threshold::Dynamic(0)
-        }
-        (None, None) => {
-            let why = "the limit of shared use is missing";
-            context.problem(Problem::at(TABLE, profile, "", why).fix("add dynamic_th or static_th"));
-            Threshold::Dynamic(0)
-        }
-    }
-}
-
-fn limit(context: &mut Context<'_>, table: &str, entries: usize) {
+pub(super) fn limit(context: &mut Context<'_>, table: &str, entries: usize) {
     if entries > PROFILES_MAX {
         let why = format!("{entries} entries, at most {PROFILES_MAX} are possible");
         context.problem(Problem::at(table, "", "", why));

@@ -87,6 +87,14 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Takes over what an earlier step over the same configuration found.
+    pub(super) fn absorb(&mut self, earlier: Context<'_>) {
+        self.problems.extend(earlier.problems);
+        for (what, places) in earlier.warnings {
+            self.warnings.entry(what).or_default().extend(places);
+        }
+    }
+
     pub(super) fn finish(self) -> (Vec<String>, Problems) {
         let mut by_place: Vec<_> = self.warnings.into_iter().collect();
         by_place.sort_by(|((table_a, text_a), places_a), ((table_b, text_b), places_b)| {

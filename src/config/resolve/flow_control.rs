@@ -19,6 +19,7 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
         "tc_to_pg_map",
         "pfc_to_queue_map",
         "pfc_to_pg_map",
+        "tc_to_dscp_map",
         "scheduler",
         "pfc_enable",
         "pfcwd_sw_enable",

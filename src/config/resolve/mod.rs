@@ -1,19 +1,24 @@
 //! From a [`ConfigDb`] to the data plane's [`SwitchConfig`]: references, rules between fields, defaults, advice.
 
+mod acl;
 mod addresses;
 mod advice;
 mod buffers;
 mod classes;
 mod context;
+mod dynamic;
 mod flow_control;
 mod interfaces;
 mod lags;
 mod neighbours;
+mod port_profiles;
 mod ports;
+mod profiles;
 mod queues;
 mod references;
 mod routes;
 mod routing;
+mod trimming;
 mod vlans;
 mod watchdog;
 
@@ -63,6 +68,8 @@ pub struct Resolved {
     pub rib: Rib,
     /// The static routes, by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
+    /// What the dynamic buffer model computed, in the schema's terms: entries and fields that are not written.
+    pub generated: ConfigDb,
     /// What has no effect, and what will probably not do what was meant; one line each.
     pub warnings: Vec<String>,
 }
@@ -115,7 +122,10 @@ fn covers(cause: &Problem, consequence: &Problem) -> bool {
 /// # Errors
 /// References to nothing, missing fields, contradictions, unusable port names: all of them.
 pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
-    let mut context = Context::new(db, how);
+    let mut before = Context::new(db, how);
+    let completed = dynamic::complete(&mut before);
+    let mut context = Context::new(completed.as_ref().map_or(db, |(completed, _)| completed), how);
+    context.absorb(before);
     references::check(&mut context);
     let mut buffers = Buffers::resolve(&mut context);
     let mut ports = ports::resolve(&mut context, &mut buffers);
@@ -124,6 +134,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     let watchdog = watchdog::resolve(&mut context, &mut ports);
     let lags = lags::resolve(&mut context, &mut ports);
     let bridging = vlans::resolve(&mut context, &ports, &lags);
+    let port_profiles = port_profiles::resolve(&mut context, &buffers);
     let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(how.seed);
     let ground = Ground {
         mac: ports::base_mac(&context),
@@ -132,6 +143,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         bridging: &bridging,
     };
     let routing = routing::resolve(&mut context, &ground, seed);
+    let trimming = trimming::resolve(&mut context, &ports, &buffers.profiles);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
         .unwrap_or_else(|| buffers.egress_cells());
@@ -144,7 +156,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         seed,
         cell_bytes: context
             .number(SWITCH, LOCALHOST, "cell_size")
-            .unwrap_or(CELL_BYTES) as u32,
+            .unwrap_or_else(|| default_cell(&context)) as u32,
         pipeline_latency: Picos::from_nanos(
             context.number(SWITCH, LOCALHOST, "pipeline_latency").unwrap_or(0),
         ),
@@ -166,11 +178,12 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         ports,
         pools: buffers.pools,
         profiles: buffers.profiles,
+        port_profiles,
         lags,
         bridging,
         routing: routing.config,
         watchdog,
-        trimming: None,
+        trimming,
     };
     advice::advise(&mut context, &config);
     let (warnings, problems) = context.finish();
@@ -182,7 +195,16 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         config,
         rib: routing.rib,
         static_routes: routing.static_routes,
+        generated: completed.map(|(_, added)| added).unwrap_or_default(),
         warnings,
     })
 }
+/// The buffer cell where none is given: the chip's, where headroom is computed for it.
+fn default_cell(context: &Context<'_>) -> u64 {
+    match dynamic::is_on(context.db) {
+        true => u64::from(dynamic::asic(context).cell_bytes),
+        false => CELL_BYTES,
+    }
+}
+
 pub(super) use advice::bytes_during;

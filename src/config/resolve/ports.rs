@@ -107,7 +107,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
         ports.push(PortConfig {
             mac: port_mac(base, index),
             admin_up,
-            mtu: context.number("PORT", &name, "mtu").unwrap_or(MTU) as u32,
+            mtu: mtu_bytes(context, &name),
             link: link(context, &name),
             tpid: tpid
                 .and_then(|hex| u16::from_str_radix(hex, 16).ok())
@@ -115,7 +115,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
             classify: classes::resolve(context, &name),
             pfc: pfc_off(),
             watchdog: None,
-            tc_to_dscp: [None; TRAFFIC_CLASSES],
+            tc_to_dscp: tc_to_dscp(context, &name),
             pgs: buffers.groups_of(index),
             queues,
             shaper: None,
@@ -125,8 +125,18 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
     ports
 }
 
+/// The speed of a port in Mb/s.
+pub(super) fn speed_mbps(context: &Context<'_>, port: &str) -> u32 {
+    context.number("PORT", port, "speed").unwrap_or(SPEED_MBPS) as u32
+}
+
+/// The MTU of a port in bytes.
+pub(super) fn mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
+    context.number("PORT", port, "mtu").unwrap_or(MTU) as u32
+}
+
 fn link(context: &Context<'_>, port: &str) -> LinkTiming {
-    let ethernet = LinkTiming::ethernet(context.number("PORT", port, "speed").unwrap_or(SPEED_MBPS) as u32);
+    let ethernet = LinkTiming::ethernet(speed_mbps(context, port));
     let ours = |field: &str, default: u32| {
         context
             .number("XOFF_PORT", port, field)
@@ -143,6 +153,15 @@ fn link(context: &Context<'_>, port: &str) -> LinkTiming {
         as_ns3: false,
         ..ethernet
     }
+}
+
+/// The port's `TC_TO_DSCP_MAP`.
+fn tc_to_dscp(context: &Context<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES] {
+    let map = context.text("PORT_QOS_MAP", port, "tc_to_dscp_map");
+    std::array::from_fn(|tc| {
+        let dscp = context.number("TC_TO_DSCP_MAP", map?, &tc.to_string())?;
+        Some(dscp as u8)
+    })
 }
 
 fn pfc_off() -> PfcConfig {

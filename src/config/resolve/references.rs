@@ -1,5 +1,6 @@
 //! What holds for every table alike: required fields, references, and what has no effect.
 
+use super::acl;
 use super::context::Context;
 use crate::config::db::Entry;
 use crate::config::natural::Name;
@@ -23,8 +24,10 @@ fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) 
     for (part, text) in table.key.iter().zip(key.split('|')) {
         key_part(context, table.name, key, *part, text);
     }
-    let Fields::Named(fields) = table.fields else {
-        return;
+    let fields = match table.fields {
+        Fields::Named(fields) => fields,
+        Fields::Map { .. } => return,
+        Fields::ByPort(_) => return ports_of(context, table, key, entry),
     };
     for field in fields {
         match entry.get(&Name::from(field.name)) {
@@ -34,6 +37,15 @@ fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) 
                 context.problem(Problem::at(table.name, key, field.name, why));
             }
             None => {}
+        }
+    }
+}
+
+/// Fields that are named after ports: those of the switch.
+fn ports_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) {
+    for port in entry.keys().map(Name::as_str) {
+        if context.port(port).is_none() {
+            no_port(context, table.name, key, port);
         }
     }
 }
@@ -74,14 +86,16 @@ fn no_port(context: &mut Context<'_>, table: &str, key: &str, text: &str) {
 }
 
 fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, value: &str) {
-    let target = match field.kind {
-        Kind::Reference(target) => Some(target),
-        Kind::ReferenceOrNull(target) if value != "NULL" => Some(target),
-        _ => None,
+    let (target, names) = match field.kind {
+        Kind::Reference(target) => (target, vec![value]),
+        Kind::ReferenceOrNull(target) if value != "NULL" => (target, vec![value]),
+        Kind::References(target) => (target, schema::items(value).collect()),
+        _ => ("", Vec::new()),
     };
-    if let Some(target) = target
-        && context.db.entry(target, value).is_none()
-    {
+    for value in names {
+        if context.db.entry(target, value).is_some() {
+            continue;
+        }
         let nearest = schema::nearest(value, context.db.keys(target));
         let problem = Problem::at(
             table.name,
@@ -116,6 +130,9 @@ fn says_only(kind: Kind, value: &str, same: &str) -> bool {
 }
 
 fn foreign_entry(context: &mut Context<'_>, table: &str, key: &str, entry: &Entry) {
+    if acl::acts_on(context, table, key) {
+        return;
+    }
     let Some(why) = schema::why_no_effect(table) else {
         return;
     };

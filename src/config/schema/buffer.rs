@@ -1,4 +1,4 @@
-//! Buffer pools and profiles, and who uses which.
+//! Buffer pools and profiles, who uses which, and what sizes are computed from.
 
 use super::{BYTES_MAX, Field, Fields, Kind, Part, Table};
 
@@ -23,6 +23,36 @@ pub(super) const TABLES: &[Table] = &[
         key: &[Part::Port, Part::Numbers],
         fields: Fields::Named(USER),
     },
+    Table {
+        name: "BUFFER_PORT_INGRESS_PROFILE_LIST",
+        key: &[Part::Port],
+        fields: Fields::Named(PROFILE_LIST),
+    },
+    Table {
+        name: "BUFFER_PORT_EGRESS_PROFILE_LIST",
+        key: &[Part::Port],
+        fields: Fields::Named(PROFILE_LIST),
+    },
+    Table {
+        name: "WATERMARK_TABLE",
+        key: &[Part::Only("TELEMETRY_INTERVAL")],
+        fields: Fields::Named(WATERMARK),
+    },
+    Table {
+        name: "CABLE_LENGTH",
+        key: &[Part::Object],
+        fields: Fields::ByPort(Kind::Cable),
+    },
+    Table {
+        name: "DEFAULT_LOSSLESS_BUFFER_PARAMETER",
+        key: &[Part::Object],
+        fields: Fields::Named(LOSSLESS_PARAMETER),
+    },
+    Table {
+        name: "LOSSLESS_TRAFFIC_PATTERN",
+        key: &[Part::Object],
+        fields: Fields::Named(TRAFFIC_PATTERN),
+    },
 ];
 
 const POOL: &[Field] = &[
@@ -30,37 +60,43 @@ const POOL: &[Field] = &[
     Field::required("mode", Kind::Choice(&["static", "dynamic"])),
     Field::new("size", Kind::number(1, BYTES_MAX as i128, "bytes")),
     Field::new("xoff", Kind::BYTES),
-    Field::without_effect(
-        "percentage",
-        Kind::number(0, 100, "percent"),
-        "pool sizes are taken as written, none is computed",
-    ),
+    Field::new("percentage", Kind::number(0, 100, "percent")),
 ];
 
 const PROFILE: &[Field] = &[
     Field::required("pool", Kind::Reference("BUFFER_POOL")),
-    Field::required("size", Kind::BYTES),
+    // Missing where headroom is computed: see `resolve/buffers.rs`.
+    Field::new("size", Kind::BYTES),
     Field::new("dynamic_th", Kind::number(-8, 7, "")),
     // Tables write the chip's whole buffer, or the largest number there is, for "no limit".
     Field::new("static_th", Kind::number(0, u64::MAX as i128, "bytes")),
     Field::new("xoff", Kind::BYTES),
     Field::new("xon", Kind::BYTES),
     Field::new("xon_offset", Kind::BYTES),
-    Field::only_as(
-        "headroom_type",
-        Kind::Choice(&["static", "dynamic"]),
-        "static",
-        "headroom is taken as written, none is computed",
-    ),
-    Field::only_as(
-        "packet_discard_action",
-        Kind::Choice(&["drop", "trim"]),
-        "drop",
-        "packet trimming is not implemented, frames are dropped",
-    ),
+    Field::new("headroom_type", Kind::Choice(&["static", "dynamic"])),
+    Field::new("packet_discard_action", Kind::Choice(&["drop", "trim"])),
 ];
 
 const USER: &[Field] = &[Field::required(
     "profile",
     Kind::ReferenceOrNull("BUFFER_PROFILE"),
 )];
+
+const PROFILE_LIST: &[Field] = &[Field::required(
+    "profile_list",
+    Kind::References("BUFFER_PROFILE"),
+)];
+
+/// How long periodic watermarks count before they start again.
+const WATERMARK: &[Field] = &[Field::required("interval", Kind::number(1, 1_000_000, "s"))];
+
+const LOSSLESS_PARAMETER: &[Field] = &[
+    Field::required("default_dynamic_th", Kind::number(-8, 7, "")),
+    Field::new("over_subscribe_ratio", Kind::number(0, u16::MAX as i128, "")),
+    Field::new("max_headroom_size", Kind::BYTES),
+];
+
+const TRAFFIC_PATTERN: &[Field] = &[
+    Field::required("mtu", Kind::number(1, 9_216, "bytes")),
+    Field::required("small_packet_percentage", Kind::number(0, 100, "percent")),
+];

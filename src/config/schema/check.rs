@@ -55,6 +55,12 @@ impl Table {
                 }
                 Ok(())
             }
+            Fields::ByPort(kind) => {
+                if !value::is_object_name(field) {
+                    return Err("expected a port name such as Ethernet0 as the field's name".to_owned());
+                }
+                kind.check(value)
+            }
             Fields::Named(fields) => match self.field(field) {
                 Some(known) => known.kind.check(value),
                 None => match nearest(field, fields.iter().map(|f| f.name)) {

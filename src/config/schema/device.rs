@@ -17,12 +17,7 @@ const fn other(name: &'static str) -> Field {
 const FIELDS: &[Field] = &[
     Field::new("hostname", Kind::Text(63)),
     Field::new("mac", Kind::Mac),
-    Field::only_as(
-        "buffer_model",
-        Kind::Choice(&["traditional", "dynamic"]),
-        "traditional",
-        "buffer sizes are taken as written, none is computed",
-    ),
+    Field::new("buffer_model", Kind::Choice(&["traditional", "dynamic"])),
     Field::new("default_pfcwd_status", Kind::Choice(&["enable", "disable"])),
     Field::label("hwsku", Kind::Any),
     Field::label("platform", Kind::Any),

@@ -11,6 +11,7 @@ mod lag;
 mod port;
 mod qos;
 mod routing;
+mod trimming;
 mod value;
 mod vlan;
 mod watchdog;
@@ -19,8 +20,8 @@ mod xoff;
 pub(crate) use foreign::why_no_effect;
 pub(crate) use routing::{ALL_HASHED, FIVE_TUPLE};
 pub(crate) use value::{
-    is_object_name, is_reserved_for_others, items, old_reference, parse_mac, parse_numbers, parse_prefix,
-    parse_priorities, parse_vlan,
+    is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
+    parse_prefix, parse_priorities, parse_vlan,
 };
 pub(crate) use watchdog::GLOBAL;
 
@@ -78,6 +79,8 @@ pub(crate) enum Fields {
         from: (&'static str, u64),
         to: (&'static str, u64),
     },
+    /// Field names are ports, values of this kind.
+    ByPort(Kind),
 }
 
 /// A field of an entry.
@@ -111,6 +114,8 @@ pub(crate) enum Kind {
         max: i128,
         unit: &'static str,
     },
+    /// A whole number from 0 to this, or this word.
+    NumberOr(i128, &'static str),
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Printable text of at most this many characters.
@@ -133,6 +138,10 @@ pub(crate) enum Kind {
     Each(&'static Kind),
     /// Some of these words, as a list.
     Words(&'static [&'static str]),
+    /// Names of entries of this table, as a list.
+    References(&'static str),
+    /// The length of a cable: digits, then `m`.
+    Cable,
     /// Anything: it is not looked at.
     Any,
 }
@@ -210,7 +219,7 @@ impl Table {
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
         match self.fields {
             Fields::Named(fields) => fields.iter().find(|field| field.name == name),
-            Fields::Map { .. } => None,
+            Fields::Map { .. } | Fields::ByPort(_) => None,
         }
     }
 
@@ -231,6 +240,7 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
         lag::TABLES,
         routing::TABLES,
         watchdog::TABLES,
+        trimming::TABLES,
         xoff::TABLES,
     ]
     .into_iter()

@@ -13,6 +13,9 @@ impl Kind {
             Kind::Number { min, max, .. } => {
                 parse_number(value).is_some_and(|number| (min..=max).contains(&number))
             }
+            Kind::NumberOr(max, word) => {
+                value == word || parse_number(value).is_some_and(|number| (0..=max).contains(&number))
+            }
             Kind::Choice(words) => words.contains(&value),
             Kind::Text(longest) => value.chars().count() <= longest && !value.chars().any(char::is_control),
             Kind::Mac => parse_mac(value).is_some(),
@@ -24,6 +27,8 @@ impl Kind {
             Kind::Vrf => is_vrf(value),
             Kind::Each(kind) => items(value).all(|item| item.is_empty() || kind.check(item).is_ok()),
             Kind::Words(words) => items(value).all(|item| words.contains(&item)),
+            Kind::References(_) => items(value).all(is_object_name) && items(value).next().is_some(),
+            Kind::Cable => parse_cable(value).is_some(),
             Kind::Any => true,
         };
         if fits {
@@ -37,6 +42,7 @@ impl Kind {
         match *self {
             Kind::Number { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
             Kind::Number { min, max, unit } => format!("a whole number of {unit} from {min} to {max}"),
+            Kind::NumberOr(max, word) => format!("a whole number from 0 to {max}, or {word}"),
             Kind::Choice(words) => match words {
                 [last] => last.to_string(),
                 [first @ .., last] => format!("{} or {last}", first.join(", ")),
@@ -52,6 +58,8 @@ impl Kind {
             Kind::Vrf => "default, mgmt or a name that begins with Vrf".to_owned(),
             Kind::Each(kind) => format!("{}; several separated by commas", kind.expected()),
             Kind::Words(words) => format!("a list of {}", words.join(", ")),
+            Kind::References(table) => format!("a list of names of entries of {table}"),
+            Kind::Cable => "a length in whole metres such as 5m".to_owned(),
             Kind::Any => "anything".to_owned(),
         }
     }
@@ -133,6 +141,14 @@ pub(crate) fn parse_priorities(text: &str) -> Option<u8> {
             [n @ b'0'..=b'7'] => Some(mask | 1 << (n - b'0')),
             _ => None,
         })
+}
+
+/// `40m`, as metres. Nothing on Earth is as long as the limit of 32 bits.
+pub(crate) fn parse_cable(text: &str) -> Option<u64> {
+    let digits = text.strip_suffix('m')?;
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let metres = digits.parse().ok().filter(|_| plain)?;
+    (metres <= u64::from(u32::MAX)).then_some(metres)
 }
 
 /// `3` or `3-4`, within 0 to 7, as first and last.

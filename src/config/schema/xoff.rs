@@ -4,7 +4,7 @@
 //!
 //! | field | meaning | unit | range | default |
 //! |---|---|---|---|---|
-//! | `cell_size` | buffer cell; a frame takes whole cells (SAI `SHARED_BUFFER_CELL_SIZE`) | bytes | 1 to 16384 | 256 |
+//! | `cell_size` | buffer cell; a frame takes whole cells (SAI `SHARED_BUFFER_CELL_SIZE`) | bytes | 1 to 16384 | 256; in the dynamic buffer model the chip's |
 //! | `pipeline_latency` | from the last bit of a frame to the earliest start of its departure | ns | 0 to 1000000000 | 0 |
 //! | `mark_point` | where the queue length that decides on ECN and WRED is read, and frames are marked | - | `dequeue`, `enqueue` | `dequeue` |
 //! | `seed` | of every random decision | - | 0 to 2^64-1 | the command line's |
@@ -17,6 +17,13 @@
 //! | `resilient_buckets` | buckets of a next-hop group whose flows stay where they are when other members come and go; 0: plain hashing | - | 0 to 32768 (4096 are exact to 1 % with 32 members) | 0 |
 //! | `neighbours` | most neighbours known at once, those of `NEIGH` included | - | 1 to 65536 | 4096 |
 //! | `neighbour_hold` | most frames that wait for one neighbour's address; all together at most 1024 | frames | 0 to 1024 | 16 |
+//! | `asic` | chip whose constants the dynamic buffer model computes headroom with: SONiC's virtual switch, Nvidia Spectrum-1 to 6 | - | `vs`, `spectrum1` to `spectrum6` | `vs` |
+//! | `asic_cell_size` | its buffer cell, in place of the chip's; `cell_size` is this one's where it is not given and headroom is computed | bytes | 1 to 16384 | the chip's: 128, 96, 144, 144, 192, 192, 256 |
+//! | `asic_pipeline_latency` | what arrives before XOFF is sent, in place of the chip's | bytes | 0 to 2^32-1 | the chip's: 18432, then 19456, 43008 for `spectrum6` |
+//! | `asic_mac_phy_delay` | what is on its way in MAC and PHY, in place of the chip's | bytes | 0 to 2^32-1 | 0.8 KiB |
+//! | `asic_peer_response_time` | what a peer sends until it reacts, in place of the standard's value for the speed | bytes | 0 to 2^32-1 | the standard's; 3.8 KiB at speeds without one |
+//! | `gearbox_delay` | delay of a gearbox between the chip and each cable; 0: none | ns | 0 to 1000000 | 0 |
+//! | `buffer_size` | the whole buffer, of which the dynamic buffer model computes pools without a size | bytes | 1 to 2^32-1 | `egress_lossless_pool`'s size, or 33554432 |
 //! | `icmp_rate` | most ICMP errors per second, of all kinds together; also the burst; 0: none | - | 0 to 1000000 | 100 |
 //!
 //! `XOFF_PORT|<port>`: one port. Other values than Ethernet's exist to be held against simulators that model
@@ -44,7 +51,8 @@
 //! |---|---|---|---|---|
 //! | `weight` | share of each next hop relative to the others: a list in step with those of `STATIC_ROUTE`; an empty item is 1 | - | 1 to 255 | 1 |
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{BYTES_MAX, Field, Fields, Kind, Part, Table};
+use crate::config::headroom::ASIC_NAMES;
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -86,6 +94,13 @@ const SWITCH: &[Field] = &[
     Field::new("resilient_buckets", Kind::number(0, 32_768, "")),
     Field::new("neighbours", Kind::number(1, 65_536, "")),
     Field::new("neighbour_hold", Kind::number(0, 1_024, "frames")),
+    Field::new("asic", Kind::Choice(ASIC_NAMES)),
+    Field::new("asic_cell_size", Kind::number(1, 16_384, "bytes")),
+    Field::new("asic_pipeline_latency", Kind::BYTES),
+    Field::new("asic_mac_phy_delay", Kind::BYTES),
+    Field::new("asic_peer_response_time", Kind::BYTES),
+    Field::new("gearbox_delay", Kind::number(0, 1_000_000, "ns")),
+    Field::new("buffer_size", Kind::number(1, BYTES_MAX as i128, "bytes")),
     Field::new("icmp_rate", Kind::number(0, 1_000_000, "per second")),
 ];
 

@@ -88,6 +88,32 @@ fn bad_pools_and_profiles() {
             "BUFFER_PROFILE|p pool \"inn\": BUFFER_POOL has no entry inn; did you mean in?",
         ),
         (
+            &with_profile(r#"{"pool": "in", "size": "0", "dynamic_th": "0", "xoff": "5001", "xon": "1"}"#),
+            "BUFFER_PROFILE|p xoff \"5001\": headroom larger than the pool: xoff of in is 5000, expected at most that; \
+             lower xoff, or make the pool larger",
+        ),
+        (
+            &with_profile(
+                r#"{"pool": "in", "size": "100", "static_th": "1000", "xoff": "9", "xon": "1100"}"#,
+            ),
+            "BUFFER_PROFILE|p xon \"1100\": a group of this profile pauses at 1100 bytes at the latest, and would resume \
+             at 1100 already; lower xon below the XOFF point",
+        ),
+        (
+            &with_profile(
+                r#"{"pool": "in", "size": "0", "static_th": "1000", "xoff": "9", "xon_offset": "1001"}"#,
+            ),
+            "BUFFER_PROFILE|p xon_offset \"1001\": a group of this profile pauses at 1000 bytes at the latest, which is \
+             less than the offset; lower xon_offset below the XOFF point",
+        ),
+        (
+            &with_profile(
+                r#"{"pool": "in", "size": "0", "static_th": "1000", "xoff": "9", "xon": "901", "xon_offset": "100"}"#,
+            ),
+            "BUFFER_PROFILE|p xon_offset \"100\": it contradicts xon 901: the XOFF point is 1000 bytes at most, so that \
+             the offset resumes at 900 and xon always before that; lower xon, or leave one of the two out",
+        ),
+        (
             &with_profile(r#"{"pool": "in", "dynamic_th": "0"}"#),
             "BUFFER_PROFILE|p size: the field is missing",
         ),
@@ -148,15 +174,15 @@ fn what_has_no_effect_is_said() {
     assert_eq!(
         warnings(text, &["Ethernet0"]),
         [
-            "BUFFER_PG|Ethernet0|0: profile NULL asks for a computed profile; none is computed, the built-in lossy \
-             one is used",
             "BUFFER_POOL|in: no size is given and none is computed: 16777216 bytes are assumed",
-            "BUFFER_POOL|in: percentage has no effect: pool sizes are taken as written, none is computed",
+            "BUFFER_POOL|in: percentage has no effect: buffer_model of DEVICE_METADATA is not dynamic, sizes are taken \
+             as written",
             "BUFFER_POOL|out: xoff has no effect: only ingress pools have headroom",
-            "BUFFER_PROFILE|a: headroom_type \"dynamic\" has no effect: headroom is taken as written, none is computed",
+            "BUFFER_PROFILE|a: headroom_type \"dynamic\" has no effect: buffer_model of DEVICE_METADATA is not dynamic, \
+             sizes are taken as written",
             "BUFFER_PROFILE|a: neither xon nor xon_offset is given: a paused group resumes only when it is empty",
-            "BUFFER_PROFILE|b: packet_discard_action \"trim\" has no effect: packet trimming is not implemented, \
-             frames are dropped",
+            "BUFFER_PROFILE|b: packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL does not say to what \
+             size, with which DSCP and into which queue; frames are dropped",
             "BUFFER_PROFILE|b: xoff has no effect: only ingress profiles have headroom",
         ]
     );

@@ -114,6 +114,7 @@ fn plausible(choices: &[u8]) -> String {
             let _ = write!(text, "{}\"{}\": {{", if e > 0 { ", " } else { "" }, key.join("|"));
             for f in 0..next(6) {
                 let (field, value) = match table.fields {
+                    Fields::ByPort(_) => ("Ethernet0", WORDS[next(WORDS.len())]),
                     Fields::Map { .. } => (WORDS[next(WORDS.len())], WORDS[next(WORDS.len())]),
                     Fields::Named([]) => ("a", "b"),
                     Fields::Named(fields) => {

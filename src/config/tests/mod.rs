@@ -2,6 +2,7 @@
 
 mod bridging;
 mod buffers;
+mod dynamic;
 mod flow_control;
 mod fuzz;
 mod interfaces;
@@ -15,6 +16,7 @@ mod scheduling;
 mod sonic;
 mod switch;
 mod testbeds;
+mod trimming;
 mod watchdog;
 
 use xoff_dataplane::Picos;

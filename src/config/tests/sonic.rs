@@ -118,14 +118,6 @@ fn a_leaf_switch_of_sonic_loads_and_every_part_without_effect_is_named() {
     assert_eq!(parse(&loaded.db.to_json(), "again").unwrap(), loaded.db);
 }
 
-#[test]
-fn the_trimming_example_says_what_it_does_not_do() {
-    let text = r#"{"BUFFER_POOL": {"egress_lossy_pool": {"type": "egress", "mode": "dynamic", "size": "3145728"}},
-        "SWITCH_TRIMMING": {"GLOBAL": {"size": "128", "dscp_value": "48", "queue_index": "6"}},
-        "BUFFER_PROFILE": {"egress_lossy_trim": {"pool": "egress_lossy_pool", "size": "1536", "dynamic_th": "0", "packet_discard_action": "trim"}}}"#;
-    assert_eq!(warnings(text, &[]).len(), 2);
-}
-
 /// The configuration of the Tomahawk-2 switch whose thresholds were measured.
 #[test]
 fn the_measured_switch_can_be_written_down() {

@@ -82,6 +82,7 @@ fn config() -> SwitchConfig {
         ports: vec![port(0), port(1)],
         pools: vec![pool("in", PoolSide::Ingress), pool("out", PoolSide::Egress)],
         profiles: vec![profile("in", 0), profile("out", 1)],
+        port_profiles: Vec::new(),
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),

@@ -153,6 +153,9 @@ fn of_port(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f
         "tx_packets" => counters.tx_packets,
         "tx_bytes" => counters.tx_bytes,
         "dropped_packets" => counters.dropped(),
+        "trim_packets" => counters.trims().trimmed,
+        "tx_trim_packets" => counters.trims().sent,
+        "dropped_trim_packets" => counters.trims().dropped,
         "ecn_marked_packets" => counters.ecn_marked,
         "pfc_rx_frames" => counters.pfc_rx_frames,
         "pfc_tx_frames" => counters.pfc_tx_frames,
@@ -210,6 +213,9 @@ fn of_queue(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> 
         "bytes" => counters.bytes,
         "dropped_packets" => counters.dropped_packets,
         "dropped_bytes" => counters.dropped_bytes,
+        "trim_packets" => counters.trim_packets,
+        "tx_trim_packets" => counters.tx_trim_packets,
+        "dropped_trim_packets" => counters.dropped_trim_packets,
         "wred_dropped_packets" => counters.wred_dropped_packets,
         "ecn_marked_packets" => counters.wred_ecn_marked_packets,
         _ => {
@@ -253,6 +259,7 @@ fn of_host(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
         "nic_tx_bytes" => nic().tx_bytes.iter().sum(),
         "nic_dropped_frames" => host.rx_dropped_frames(),
         "icrc_errors" => host.icrc_errors(),
+        "trimmed_packets" => host.trimmed_frames(),
         _ => {
             let counters = host.rdma_counters();
             counters.each().into_iter().find(|(name, _)| *name == counter)?.1

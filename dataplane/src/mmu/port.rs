@@ -1,0 +1,144 @@
+//! The second level: what a port as a whole may use of a pool (sonic.md 2.1; `BUFFER_PORT_INGRESS_PROFILE_LIST`,
+//! `BUFFER_PORT_EGRESS_PROFILE_LIST`, SAI `PORT_ATTR_QOS_INGRESS_BUFFER_PROFILE_LIST`).
+//!
+//! A port's limit follows from its own threshold and the free cells of the pool, as a user's does. A user is at its limit
+//! when the port is at its own, whatever it holds itself. Where both thresholds are dynamic, a user gets its part of what
+//! the *port* still has: `2^n x (port's limit - port's use)`. So one group alone settles at
+//! `p x g / (p x g + g + 1)` of the pool, as the chips do that have this level.
+//!
+//! Ports without such a threshold, and those whose threshold is as good as none, have no second level, and cost nothing.
+
+use super::threshold::Rule;
+
+/// In place of the index of a second level: the user's port has none in its pool.
+pub(super) const NO_LEVEL: u16 = u16::MAX;
+
+/// A port's threshold for a pool, and its use of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PortLevel {
+    pub(super) rule: Rule,
+    /// Shared cells that the port's groups, or its queues, hold together.
+    pub(super) used: i64,
+}
+
+impl PortLevel {
+    /// Cells that the port may hold while `free` cells of the pool are free.
+    fn limit(self, free: i64) -> i64 {
+        i64::try_from(self.rule.limit(free)).unwrap_or(i64::MAX)
+    }
+
+    /// The limit of a user of `rule`, for its own cells.
+    pub(super) fn limit_of(self, rule: Rule, free: i64) -> u64 {
+        match (rule, self.rule) {
+            (Rule::Dynamic { .. }, Rule::Dynamic { .. }) => rule.limit(self.limit(free) - self.used),
+            _ => rule.limit(free),
+        }
+    }
+
+    /// Whether a user of `rule` that holds `used` shared cells is at a limit, its own or the port's.
+    pub(super) fn at_limit(self, rule: Rule, used: i64, free: i64) -> bool {
+        self.used >= self.limit(free) || used >= i64::try_from(self.limit_of(rule, free)).unwrap_or(i64::MAX)
+    }
+
+    /// As it would be with `cells` more.
+    pub(super) fn with(self, cells: i64) -> PortLevel {
+        PortLevel {
+            used: self.used + cells,
+            ..self
+        }
+    }
+
+    /// How many of `wanted` cells a user of `rule` that holds `used` may take, one after the other, each while neither
+    /// limit is reached and the pool has a free cell.
+    pub(super) fn room(self, rule: Rule, used: u32, free: i64, wanted: u32) -> u32 {
+        let admits = |cell: u32| {
+            let cell = i64::from(cell);
+            cell < free
+                && !self
+                    .with(cell)
+                    .at_limit(rule, i64::from(used) + cell, free - cell)
+        };
+        // Use rises and limits fall with each cell: all that are admitted come before the first that is not.
+        let (mut admitted, mut refused) = (0, wanted);
+        while admitted < refused {
+            let middle = admitted + (refused - admitted) / 2;
+            match admits(middle) {
+                true => admitted = middle + 1,
+                false => refused = middle,
+            }
+        }
+        admitted
+    }
+
+    /// What the port may hold as the last of `wanted` cells meets it, if that is what stops it.
+    pub(super) fn refusing(self, free: i64, wanted: u32) -> Option<i64> {
+        let before = i64::from(wanted) - 1;
+        let limit = self.limit(free - before);
+        (self.used + before >= limit).then_some(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Threshold;
+
+    fn dynamic(n: i8) -> Rule {
+        Rule::new(Threshold::Dynamic(n), |bytes| bytes as u32)
+    }
+
+    /// Cells of one group alone until it is at a limit.
+    fn settles(port: Rule, group: Rule, pool: i64) -> i64 {
+        let mut used = 0;
+        let level = PortLevel { rule: port, used: 0 };
+        while used < pool && !level.with(used).at_limit(group, used, pool - used) {
+            used += 1;
+        }
+        used
+    }
+
+    #[test]
+    fn one_group_alone_settles_where_chips_with_two_levels_do() {
+        let pool = 100_000_i64;
+        for (p, g) in [(0, 0), (1, 0), (0, 2), (-1, 0), (-2, -3), (3, 1), (5, -2)] {
+            let alpha = |n: i8| 2_f64.powi(i32::from(n));
+            let (a, b) = (alpha(p), alpha(g));
+            let expected = (a * b / (a * b + b + 1.0) * pool as f64).min(a / (1.0 + a) * pool as f64);
+            let settled = settles(dynamic(p), dynamic(g), pool) as f64;
+            assert!((settled - expected).abs() <= 3.0, "{p} {g}: {settled} {expected}");
+        }
+    }
+
+    #[test]
+    fn fixed_limits_hold_beside_each_other() {
+        let fixed = |cells: u64| Rule::new(Threshold::Static(cells), |bytes| bytes as u32);
+        assert_eq!(settles(fixed(70), fixed(50), 1_000), 50);
+        assert_eq!(settles(fixed(30), fixed(50), 1_000), 30);
+        assert_eq!(settles(fixed(30), dynamic(0), 1_000), 30);
+        assert_eq!(settles(fixed(700), dynamic(0), 1_000), 500);
+        assert_eq!(settles(dynamic(-1), fixed(500), 999), 333);
+    }
+
+    #[test]
+    fn room_is_cell_by_cell() {
+        for (port, group) in [
+            (dynamic(0), dynamic(0)),
+            (dynamic(-2), dynamic(3)),
+            (dynamic(2), dynamic(-1)),
+        ] {
+            for port_used in 0..20 {
+                for used in 0..=port_used {
+                    for free in -1..40 {
+                        let level = PortLevel {
+                            rule: port,
+                            used: port_used,
+                        };
+                        let admits = |n: i64| free > n && !level.with(n).at_limit(group, used + n, free - n);
+                        let slow = (0..25).take_while(|n| admits(*n)).count() as u32;
+                        assert_eq!(level.room(group, used as u32, free, 25), slow);
+                    }
+                }
+            }
+        }
+    }
+}

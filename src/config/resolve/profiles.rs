@@ -1,0 +1,167 @@
+//! Buffer profiles: what they say, and whether that can be meant.
+
+use std::collections::BTreeMap;
+
+use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
+
+use super::buffers::limit;
+use super::context::Context;
+use super::dynamic;
+use super::trimming;
+use crate::config::problem::Problem;
+use crate::config::schema::BYTES_MAX;
+
+const TABLE: &str = "BUFFER_PROFILE";
+
+pub(super) fn resolve<'a>(
+    context: &mut Context<'a>,
+    pools: &[PoolConfig],
+    pool_index: &BTreeMap<&str, u16>,
+) -> (Vec<BufferProfile>, BTreeMap<&'a str, u16>) {
+    let (mut profiles, mut index) = (Vec::new(), BTreeMap::new());
+    let db = context.db;
+    for (name, _) in db.entries(TABLE) {
+        if context.text(TABLE, name, "size").is_none() {
+            if dynamic::is_on(db) && context.text(TABLE, name, "headroom_type") == Some("dynamic") {
+                // A pattern for generated profiles; nobody uses it itself.
+                continue;
+            }
+            context.problem(Problem::at(TABLE, name, "size", "the field is missing"));
+        }
+        let threshold = threshold(context, name);
+        let Some(&pool) = context
+            .text(TABLE, name, "pool")
+            .and_then(|pool| pool_index.get(pool))
+        else {
+            continue;
+        };
+        let bytes = |field: &str| context.number(TABLE, name, field).unwrap_or(0);
+        let (mut xoff, xon, xon_offset) = (bytes("xoff"), bytes("xon"), bytes("xon_offset"));
+        let size_bytes = bytes("size");
+        if pools[usize::from(pool)].side == PoolSide::Egress {
+            if xoff > 0 {
+                context.warn_entry(
+                    TABLE,
+                    name,
+                    "xoff has no effect: only ingress profiles have headroom",
+                );
+            }
+            xoff = 0;
+        } else if xoff > 0 && xon == 0 && xon_offset == 0 {
+            let why = "neither xon nor xon_offset is given: a paused group resumes only when it is empty";
+            context.warn_entry(TABLE, name, why);
+        }
+        index.insert(name, profiles.len() as u16);
+        let profile = BufferProfile {
+            name: name.to_owned(),
+            pool,
+            size_bytes,
+            threshold,
+            xoff_bytes: xoff,
+            xon_bytes: xon,
+            xon_offset_bytes: xon_offset,
+            trim: pools[usize::from(pool)].side == PoolSide::Egress && trimming::wanted(context, name),
+        };
+        check(context, &pools[usize::from(pool)], &profile);
+        profiles.push(profile);
+    }
+    limit(context, TABLE, profiles.len());
+    (profiles, index)
+}
+
+/// Exactly one of `dynamic_th` and `static_th`.
+fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
+    let dynamic = context
+        .text(TABLE, profile, "dynamic_th")
+        .and_then(|text| text.parse().ok());
+    let fixed = context.number(TABLE, profile, "static_th");
+    match (dynamic, fixed) {
+        (Some(exponent), None) => Threshold::Dynamic(exponent),
+        // No pool is larger, so the limit is the same.
+        (None, Some(bytes)) => Threshold::Static(bytes.min(BYTES_MAX)),
+        (Some(_), Some(_)) => {
+            let why = "dynamic_th and static_th exclude each other";
+            context.problem(Problem::at(TABLE, profile, "", why).fix("remove one of them"));
+            Threshold::Dynamic(0)
+        }
+        (None, None) => {
+            let why = "the limit of shared use is missing";
+            context.problem(Problem::at(TABLE, profile, "", why).fix("add dynamic_th or static_th"));
+            Threshold::Dynamic(0)
+        }
+    }
+}
+
+/// The reserve of a group: in the private form the size holds the headroom as well.
+fn reserve(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
+    match pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes {
+        true => profile.size_bytes - profile.xoff_bytes,
+        false => profile.size_bytes,
+    }
+}
+
+/// The XOFF point of a single congested group, `reserve + a / (1 + a) x pool`, the closed form of SONiC's tests: the
+/// highest there is, since others only lower it.
+pub(super) fn xoff_point(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
+    let size = pool.size_bytes;
+    let shared = match profile.threshold {
+        Threshold::Static(0) => size,
+        Threshold::Static(bytes) => bytes.min(size),
+        Threshold::Dynamic(n) if n >= 0 => ((size as u128) << n).div_euclid(1 + (1u128 << n)) as u64,
+        Threshold::Dynamic(n) => size / (1 + (1 << n.unsigned_abs())),
+        Threshold::Hpcc { shift } => size / (1 + (1 << shift)),
+    };
+    reserve(pool, profile).saturating_add(shared)
+}
+
+/// Headroom that its pool cannot hold, and resume thresholds that contradict the XOFF point or each other.
+fn check(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) {
+    let BufferProfile {
+        xoff_bytes: xoff,
+        xon_bytes: xon,
+        xon_offset_bytes: offset,
+        ..
+    } = *profile;
+    if pool.side == PoolSide::Egress || xoff == 0 {
+        return;
+    }
+    let mut refuse = |field: &str, value: u64, why: String, fix: &str| {
+        let problem = Problem::at(TABLE, &profile.name, field, why).value(value.to_string());
+        context.problem(problem.fix(fix));
+    };
+    let (room, of) = match pool.xoff_bytes {
+        0 => (pool.size_bytes, "size"),
+        shared => (shared, "xoff"),
+    };
+    if xoff > room {
+        let why = format!(
+            "headroom larger than the pool: {of} of {} is {room}, expected at most that",
+            pool.name
+        );
+        refuse("xoff", xoff, why, "lower xoff, or make the pool larger");
+    }
+    let point = xoff_point(pool, profile);
+    if xon > 0 && xon >= point {
+        let why = format!(
+            "a group of this profile pauses at {point} bytes at the latest, and would resume at {xon} already"
+        );
+        refuse("xon", xon, why, "lower xon below the XOFF point");
+    } else if offset > 0 && offset > point {
+        let why = format!(
+            "a group of this profile pauses at {point} bytes at the latest, which is less than the offset"
+        );
+        refuse("xon_offset", offset, why, "lower xon_offset below the XOFF point");
+    } else if xon > 0 && offset > 0 && xon > point - offset {
+        let why = format!(
+            "it contradicts xon {xon}: the XOFF point is {point} bytes at most, so that the offset resumes at {} and xon \
+             always before that",
+            point - offset
+        );
+        refuse(
+            "xon_offset",
+            offset,
+            why,
+            "lower xon, or leave one of the two out",
+        );
+    }
+}
