@@ -14,7 +14,7 @@ use xoff_dataplane::{
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::Engine;
-use super::idle::{IdlePolicy, sleep_on};
+use super::idle::{IdlePolicy, Rest, sleep_on};
 use super::io::{Io, Up};
 use super::ledger::Ledger;
 use super::portset::{Intake, PortEvent};
@@ -411,13 +411,10 @@ impl Worker {
     fn rest(&mut self) {
         let now_ns = monotonic_ns();
         let deadline_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
-        let Some(limit) = self
-            .idle
-            .sleep_for(now_ns, deadline_ns)
-            .filter(|_| self.leaving.is_empty())
-        else {
-            std::thread::yield_now();
-            return;
+        let limit = match self.idle.rest(now_ns, deadline_ns) {
+            Rest::Sleep(limit) if self.leaving.is_empty() => limit,
+            Rest::Look => return std::hint::spin_loop(),
+            Rest::Sleep(_) | Rest::Yield => return std::thread::yield_now(),
         };
         self.bell.about_to_sleep();
         if self.commands.is_empty() && !self.io.waiting() && !self.stop.load(Ordering::Relaxed) {
