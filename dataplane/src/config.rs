@@ -8,7 +8,7 @@ mod trimming;
 mod watchdog;
 
 pub use routing::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
-pub use trimming::{TrimDscp, TrimQueue, TrimmingConfig};
+pub use trimming::{AclRule, AclTable, TrimDscp, TrimQueue, TrimmingConfig};
 pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
 
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
@@ -220,6 +220,16 @@ impl PfcConfig {
     /// Priorities whose received pauses are obeyed.
     pub const fn honoured(&self) -> u8 {
         if self.asymmetric { 0xff } else { self.enabled }
+    }
+
+    /// Whether received 802.3x pauses are obeyed: where no priority's PFC is.
+    pub const fn global_honoured(&self) -> bool {
+        self.global.honoured && self.honoured() == 0
+    }
+
+    /// Whether congestion is signalled by 802.3x pauses: where no priority honours or sends PFC.
+    pub const fn global_generated(&self) -> bool {
+        self.global.generated && self.honoured() == 0
     }
 
     /// Whether congestion of priority group `pg` is signalled by some enabled priority.

@@ -12,6 +12,8 @@ pub struct PgCounters {
     pub bytes: u64,
     /// Frames dropped for lack of cells.
     pub dropped_packets: u64,
+    /// Frames that the PFC watchdog dropped because a queue of the port was stormed.
+    pub watchdog_dropped_packets: u64,
     /// Times the group went from XON to XOFF.
     pub xoff_transitions: u64,
 }
@@ -23,16 +25,36 @@ pub struct QueueCounters {
     pub packets: u64,
     /// Bytes sent (`mac_len`).
     pub bytes: u64,
-    /// Frames dropped at the queue's limit.
+    /// Frames dropped at the queue's limit; those that it trimmed are among them, as SAI has it.
     pub dropped_packets: u64,
     /// Bytes dropped at the queue's limit.
     pub dropped_bytes: u64,
+    /// Frames that the PFC watchdog dropped: what waited when a storm was found, and what came for the queue since.
+    pub watchdog_dropped_packets: u64,
+    /// `TRIM_PACKETS`: frames that found this queue full and were trimmed. They are no drops of the port
+    /// ([`PortCounters::drops`]) unless what was left of them found no room either.
+    pub trim_packets: u64,
+    /// `TX_TRIM_PACKETS`: trimmed frames sent by this queue.
+    pub tx_trim_packets: u64,
+    /// `DROPPED_TRIM_PACKETS`: trimmed frames that found no room in this queue, or were in it when it was emptied.
+    pub dropped_trim_packets: u64,
     /// Frames dropped early.
     pub wred_dropped_packets: u64,
     /// Frames marked CE.
     pub wred_ecn_marked_packets: u64,
     /// Bytes of frames marked CE.
     pub wred_ecn_marked_bytes: u64,
+}
+
+/// What became of trimmed frames. `trimmed` is the sum of the others and of what still waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrimCounters {
+    /// `TRIM_PACKETS`.
+    pub trimmed: u64,
+    /// `TX_TRIM_PACKETS`.
+    pub sent: u64,
+    /// `DROPPED_TRIM_PACKETS`.
+    pub dropped: u64,
 }
 
 /// Counters of one port (`SAI_PORT_STAT_*`). PFC and PAUSE frames are in their own counters only.
@@ -66,8 +88,14 @@ pub struct PortCounters {
     pub rx_pause_ps: [u64; PRIORITIES],
     /// `PFC_n_TX_PAUSE_DURATION`: time this port asked its peer to pause, in picoseconds; the pause in progress included.
     pub tx_pause_ps: [u64; PRIORITIES],
-    /// `PAUSE_RX_PKTS`: 802.3x PAUSE frames received.
+    /// `PAUSE_RX_PKTS`: 802.3x PAUSE frames received, obeyed or not.
     pub pause_rx: u64,
+    /// `PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
+    pub pause_tx: u64,
+    /// Time this port was held by 802.3x pauses of its peer, in picoseconds; the pause in progress included.
+    pub rx_global_pause_ps: u64,
+    /// Time this port asked its peer to pause altogether, in picoseconds; the pause in progress included.
+    pub tx_global_pause_ps: u64,
     /// Frames marked CE on this port.
     pub ecn_marked: u64,
     /// Time the link spent on frames, PFC included, since the first departure of an ordinary frame, in picoseconds
@@ -104,6 +132,9 @@ impl Default for PortCounters {
             rx_pause_ps: [0; PRIORITIES],
             tx_pause_ps: [0; PRIORITIES],
             pause_rx: 0,
+            pause_tx: 0,
+            rx_global_pause_ps: 0,
+            tx_global_pause_ps: 0,
             ecn_marked: 0,
             tx_busy_ps: 0,
             tx_first_ps: u64::MAX,
@@ -119,6 +150,17 @@ impl PortCounters {
     /// Utilisation is measured from the next departure on.
     pub(crate) fn restart_utilisation(&mut self) {
         (self.tx_busy_ps, self.tx_first_ps, self.tx_last_ps) = (0, u64::MAX, 0);
+    }
+
+    /// `TRIM_PACKETS`, `TX_TRIM_PACKETS` and `DROPPED_TRIM_PACKETS` of the port: the sums of its queues.
+    pub fn trims(&self) -> TrimCounters {
+        self.queues
+            .iter()
+            .fold(TrimCounters::default(), |sum, queue| TrimCounters {
+                trimmed: sum.trimmed + queue.trim_packets,
+                sent: sum.sent + queue.tx_trim_packets,
+                dropped: sum.dropped + queue.dropped_trim_packets,
+            })
     }
 
     /// Frames dropped on this port, all reasons and classes.

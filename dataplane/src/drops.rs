@@ -37,6 +37,7 @@ drop_reasons! {
     ExceedsL2Mtu = "EXCEEDS_L2_MTU", "The frame is longer than the port's MTU allows.";
     PriorityGroupDropped = "INGRESS_PRIORITY_GROUP_DROPPED_PACKETS", "No cells left in the priority group: reserved, shared and headroom are used up.";
     QueueDropped = "QUEUE_DROPPED_PACKETS", "The egress queue is at its limit.";
+    TrimDropped = "QUEUE_DROPPED_TRIM_PACKETS", "The queue was full, and the queue for what is left of a trimmed packet too.";
     WredDropped = "QUEUE_WRED_DROPPED_PACKETS", "Early drop: the queue is long and the frame cannot be marked.";
     L3EgressLinkDown = "L3_EGRESS_LINK_DOWN", "The egress port is down.";
     ExceedsL3Mtu = "EXCEEDS_L3_MTU", "The packet is longer than the MTU of the interface it would leave by; a switch does not fragment.";
@@ -65,6 +66,8 @@ drop_reasons! {
     NoBufferSpace = "no_buffer_space", "The host ran out of frame slots: a limit of this program, not of the model.";
     PortDown = "XOFF_INGRESS_LINK_DOWN", "The ingress port is down.";
     PortFlushed = "XOFF_QUEUE_FLUSHED", "The frame waited on a port that went down.";
+    WatchdogEgress = "XOFF_PFC_WD_TX", "The queue it was for is stormed: the PFC watchdog drops what waits in it and what comes for it.";
+    WatchdogIngress = "XOFF_PFC_WD_RX", "The priority group it came in by belongs to a stormed queue of its port: the PFC watchdog drops what is received there.";
     Truncated = "XOFF_TRUNCATED", "Shorter than an Ethernet header.";
     Oversized = "XOFF_OVERSIZED", "Longer than any slot holds: a superframe, or a device whose MTU is larger than the port's.";
     ChecksumUnfinished = "XOFF_CHECKSUM_UNFINISHED", "The sender left the checksum to hardware that does not exist here (offloads of the far end are on).";

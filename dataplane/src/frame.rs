@@ -38,6 +38,9 @@ pub trait Store {
     /// Removes `len` octets from the front of the frame.
     fn pull_front(&mut self, frame: Handle, len: usize);
 
+    /// Cuts the frame to its first `len` octets, at most its length. Copies that share its bytes keep all of theirs.
+    fn truncate(&mut self, frame: Handle, len: usize);
+
     /// Gives the frame's slot back.
     fn release(&mut self, frame: Handle);
 }

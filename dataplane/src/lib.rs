@@ -21,13 +21,17 @@ pub mod route;
 pub mod store;
 mod switch;
 pub mod time;
+mod watchdog;
 pub mod wire;
 
 pub use drops::DropReason;
 pub use frame::{Arrival, Handle, Store};
 pub use ids::{GroupId, InterfaceId, LogicalPort, NextHopId, PgId, PortId, QueueId, TimerId};
-pub use outputs::{Deadline, Drop, Outputs, Punt, PuntReason, Transmit, Verdict};
+pub use outputs::{
+    Deadline, Drop, Outputs, Punt, PuntReason, SwitchEvent, SwitchEventKind, Transmit, Verdict,
+};
 pub use switch::{
     ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES, Switch,
 };
 pub use time::{LinkTiming, Picos, ns3_nanos};
+pub use watchdog::{StormCounters, WatchdogStats, WatchdogStatus};

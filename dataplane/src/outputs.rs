@@ -22,6 +22,9 @@ pub struct Outputs {
     pub events: Vec<SwitchEvent>,
 }
 
+/// Room for what one call usually tells.
+const EVENTS: usize = 16;
+
 impl Outputs {
     /// With room for a burst, so that nothing is allocated later.
     pub fn with_capacity(burst: usize) -> Outputs {
@@ -29,7 +32,7 @@ impl Outputs {
             transmits: Vec::with_capacity(burst),
             deadlines: Vec::with_capacity(burst),
             punts: Vec::with_capacity(burst),
-            events: Vec::new(),
+            events: Vec::with_capacity(EVENTS),
         }
     }
 }

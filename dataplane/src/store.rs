@@ -11,9 +11,10 @@ struct Slot {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The slot whose octets from `rest_from` on follow this prefix.
+    /// The slot whose octets from `rest_from` to `rest_to` follow this prefix.
     rest: u32,
     rest_from: usize,
+    rest_to: usize,
     /// The frame itself and the copies that share its rest.
     users: u32,
     /// Octets at the front that may still be edited; all of them until the frame is shared.
@@ -58,7 +59,7 @@ impl VecStore {
         let mut whole = slot.bytes[slot.start..slot.end].to_vec();
         if slot.rest != NONE {
             let rest = &self.slots[slot.rest as usize];
-            whole.extend_from_slice(&rest.bytes[slot.rest_from..rest.end]);
+            whole.extend_from_slice(&rest.bytes[slot.rest_from..slot.rest_to]);
         }
         whole
     }
@@ -78,6 +79,7 @@ impl VecStore {
                     end: HEADROOM_BYTES,
                     rest: NONE,
                     rest_from: 0,
+                    rest_to: 0,
                     users: 0,
                     editable: usize::MAX,
                 });
@@ -119,7 +121,7 @@ impl Store for VecStore {
         let slot = &self.slots[frame.0 as usize];
         let rest = match slot.rest {
             NONE => 0,
-            rest => self.slots[rest as usize].end - slot.rest_from,
+            _ => slot.rest_to - slot.rest_from,
         };
         (slot.end - slot.start + rest) as u32
     }
@@ -148,12 +150,12 @@ impl Store for VecStore {
         target.end = target.start + stored;
         target.bytes[target.start..target.end]
             .copy_from_slice(&source.bytes[source.start..source.start + stored]);
-        let (rest, rest_from) = match source.rest {
-            NONE if source.start + stored == source.end => (NONE, 0),
-            NONE => (frame.0, source.start + stored),
-            rest => (rest, source.rest_from),
+        let (rest, from, to) = match source.rest {
+            NONE if source.start + stored == source.end => (NONE, 0, 0),
+            NONE => (frame.0, source.start + stored, source.end),
+            rest => (rest, source.rest_from, source.rest_to),
         };
-        (target.rest, target.rest_from) = (rest, rest_from);
+        (target.rest, target.rest_from, target.rest_to) = (rest, from, to);
         source.editable = source.editable.min(stored);
         if rest != NONE {
             self.slots[rest as usize].users += 1;
@@ -175,6 +177,20 @@ impl Store for VecStore {
         slot.editable = slot.editable.saturating_sub(len);
     }
 
+    fn truncate(&mut self, frame: Handle, len: usize) {
+        let slot = &mut self.slots[frame.0 as usize];
+        let own = slot.end - slot.start;
+        slot.end = slot.end.min(slot.start + len);
+        if slot.rest == NONE {
+            return;
+        }
+        slot.rest_to = slot.rest_to.min(slot.rest_from + len.saturating_sub(own));
+        if slot.rest_to == slot.rest_from {
+            let rest = core::mem::replace(&mut slot.rest, NONE);
+            self.unuse(rest);
+        }
+    }
+
     fn release(&mut self, frame: Handle) {
         let rest = self.slots[frame.0 as usize].rest;
         self.unuse(frame.0);
@@ -187,6 +203,29 @@ impl Store for VecStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_cut_off_one_frame_stays_with_those_that_share_it() {
+        let bytes: Vec<u8> = (0..200).map(|n| n as u8).collect();
+        for len in [1, 16, 17, 150, 200] {
+            let mut store = VecStore::new(4);
+            let original = store.insert(&bytes).unwrap();
+            let copies = [(); 2].map(|()| store.copy(original, 16).unwrap());
+            for cut in [original, copies[0]] {
+                store.truncate(cut, len);
+                assert_eq!(store.contents(cut), bytes[..len]);
+                assert_eq!(store.frame_len(cut), len as u32);
+            }
+            store.release(original);
+            let again = store.copy(copies[0], 16).unwrap();
+            assert_eq!(store.contents(again), bytes[..len]);
+            assert_eq!(store.contents(copies[1]), bytes);
+            for frame in [copies[0], copies[1], again] {
+                store.release(frame);
+            }
+            assert_eq!(store.in_use(), 0);
+        }
+    }
 
     #[test]
     fn copies_share_the_rest_and_outlive_the_original() {

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::wire::{Ecn, MacControl, Pfc};
@@ -50,6 +50,8 @@ struct Run {
     store: VecStore,
     outputs: Outputs,
     deadlines: Vec<Deadline>,
+    /// How many the switch has told.
+    events: usize,
     now: Picos,
 }
 
@@ -60,6 +62,7 @@ impl Run {
             store: VecStore::new(8_192),
             outputs: Outputs::with_capacity(256),
             deadlines: Vec::with_capacity(TIMERS),
+            events: 0,
             now: Picos::ZERO,
         };
         // Slots are made on first use: all of them now.
@@ -122,6 +125,7 @@ impl Run {
         for punt in self.outputs.punts.drain(..) {
             self.store.release(punt.frame);
         }
+        self.events += self.outputs.events.drain(..).count();
         assert!(self.deadlines.len() + self.outputs.deadlines.len() <= TIMERS);
         self.deadlines.append(&mut self.outputs.deadlines);
     }
@@ -189,6 +193,60 @@ fn no_frame_allocates_after_start_up() {
         "allocations in {} frames",
         5 * (frames.len() + 2_200)
     );
+}
+
+/// Storms that come and go, with frames that wait, come and are received meanwhile, under every action.
+#[test]
+fn no_storm_allocates_after_start_up() {
+    let mut config = config::switch(usize::from(PORTS));
+    config.watchdog.poll = Picos::from_millis(1);
+    let actions = [
+        WatchdogAction::Drop,
+        WatchdogAction::Forward,
+        WatchdogAction::Alert,
+    ];
+    for (port, action) in config.ports.iter_mut().zip(actions) {
+        port.watchdog = Some(PortWatchdog {
+            queues: 0xff,
+            action,
+            detection: Picos::from_millis(2),
+            restoration: Some(Picos::from_millis(2)),
+            history: true,
+        });
+    }
+    let mut run = Run::new(&config);
+    let pfc = |quanta| MacControl::Pfc(Pfc { enable: 0xff, quanta }).to_frame(mac(9));
+    let (stop, go) = (pfc([0xffff; 8]), pfc([0; 8]));
+    let round = |run: &mut Run| {
+        for port in 0..3 {
+            run.receive(port, &stop);
+        }
+        for _ in 0..5 {
+            for (from, to) in [(0, 1), (1, 2), (2, 0), (3, 0), (3, 1), (3, 2)] {
+                run.receive(from, &udp(from as u8, to, 3, Ecn::NotEct, 200));
+            }
+            run.run_for(Picos::from_millis(1));
+        }
+        for port in 0..3 {
+            run.receive(port, &go);
+        }
+        run.run_for(Picos::from_millis(5));
+    };
+    let frames_of_the_tests_own = {
+        let before = ALLOCATIONS.get();
+        let _ = udp(0, 1, 3, Ecn::NotEct, 200);
+        (ALLOCATIONS.get() - before) * 30
+    };
+    round(&mut run); // addresses are learnt
+    let before = ALLOCATIONS.get();
+    (0..5).for_each(|_| round(&mut run));
+    let allocated = ALLOCATIONS.get() - before - 5 * frames_of_the_tests_own;
+    assert!(run.events >= 5 * 2 * 3, "{}", run.events);
+    for reason in [DropReason::WatchdogEgress, DropReason::WatchdogIngress] {
+        assert!(run.switch.dropped_for(reason) > 5, "{reason:?}");
+    }
+    assert_eq!(run.store.in_use(), run.switch.frames_queued());
+    assert_eq!(allocated, 0);
 }
 
 /// Routes, refusals, neighbours found and given up, frames that wait and overflow, errors told.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use xoff_dataplane::Picos;
 
-use super::show::{ClearCommand, ShowCommand};
+use super::show::ShowCommand;
 use super::values::{self, PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
 use crate::lab::{CheckFormat, EVENTS_MAX_DEFAULT, Format, Seeds, Setting, Shard};
@@ -61,9 +61,9 @@ pub enum Command {
         after_help = "Tables are those of SONiC's `show` commands; --json has all there is (docs/control-socket.md)."
     )]
     Show(ShowCommand),
-    /// Start watermarks of a running switch again
+    /// Let counters of a running switch begin anew
     #[command(subcommand)]
-    Clear(ClearCommand),
+    Clear(super::clear::ClearCommand),
     /// Hold xoff against what others have published
     #[command(subcommand)]
     Bench(super::bench::BenchCommand),

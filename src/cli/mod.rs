@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod clear;
 mod config;
 mod doctor;
 mod host;
@@ -20,10 +21,12 @@ use clap::Parser;
 use crate::failure::Failure;
 pub use args::*;
 pub use bench::{BenchCommand, BenchOracle};
+pub use clear::{ClearCommand, ClearPfc, ClearPfcwd};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
-    ClearCommand, ShowBuffer, ShowCommand, ShowCounters, ShowGroups, ShowInterfaceCounters, ShowInterfaces,
-    ShowIp, ShowMac, ShowPool, ShowQueues, ShowTable,
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowCommand, ShowCounters, ShowGroups,
+    ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcwd,
+    ShowPfcwdStats, ShowPool, ShowPorts, ShowQueues, ShowSwitchTrimming, ShowTable,
 };
 pub use values::{PcapArgument, PortArgument, SendArgument};
 
@@ -43,7 +46,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Replay(options) => replay::run(&options)?.into(),
         Command::Config(command) => config::run(command)?.into(),
         Command::Show(command) => show::run(&command)?.into(),
-        Command::Clear(command) => show::clear(&command)?.into(),
+        Command::Clear(command) => clear::run(&command)?.into(),
         Command::Bench(command) => bench::run(&command)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),
         Command::Probe { probe } => doctor::probe(probe).into(),

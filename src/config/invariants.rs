@@ -95,6 +95,13 @@ fn broken_port(config: &SwitchConfig, port: &PortConfig) -> Option<String> {
             "flow control maps",
             below(&port.pfc.priority_to_queue, PRIORITIES) && below(&port.pfc.priority_to_pg, PRIORITIES),
         ),
+        (
+            "watchdog",
+            port.watchdog.is_none_or(|w| {
+                let poll = config.watchdog.poll;
+                poll.0 > 0 && w.detection >= poll && w.restoration.is_none_or(|time| time >= poll)
+            }),
+        ),
         ("pause", port.pfc.pause_quanta > 0 && port.pfc.refresh.0 > 0),
         (
             "weights",

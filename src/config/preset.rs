@@ -224,6 +224,7 @@ fn bind(db: &mut ConfigDb, port: &str, speed: u32, lossless: bool) {
         ("tc_to_pg_map", "ROCE"),
         ("pfc_to_queue_map", "ROCE"),
         ("pfc_enable", if lossless { "3" } else { "" }),
+        ("pfcwd_sw_enable", if lossless { "3" } else { "" }),
     ];
     put(db, "PORT_QOS_MAP", port, &maps);
     let mut use_profile = |table: &str, numbers: &str, profile: &str| {

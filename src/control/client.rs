@@ -8,13 +8,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::address::Address;
+use super::pfc::PfcPort;
 use super::protocol::{
     Applied, Counters, ErrorReply, Hello, MacControlFrame, Op, VERSION, WatermarkKind, WatermarkPart,
     to_value,
 };
 use super::tables::{Family, Interfaces, MacEntry, Neighbour, RouteEntry};
 use crate::failure::Failure;
-use crate::report::Taint;
+use crate::report::{EventReport, Taint, WatchdogReport};
 
 /// A switch that says nothing for this long is taken for dead.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -175,6 +176,46 @@ impl Client {
     /// See [`Client::ping`].
     pub fn interfaces(&mut self) -> Result<Interfaces, Failure> {
         self.request(&Op::Interfaces {})
+    }
+
+    /// The PFC watchdog; `None` where it watches nothing.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn watchdog(&mut self) -> Result<Option<WatchdogReport>, Failure> {
+        self.request(&Op::Watchdog {})
+    }
+
+    /// Sets the watchdog's statistics back to zero.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn clear_watchdog(&mut self) -> Result<(), Failure> {
+        self.request(&Op::ClearWatchdog {})
+    }
+
+    /// What the switch has told its operator, oldest first.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn events(&mut self) -> Result<Vec<EventReport>, Failure> {
+        self.request(&Op::Events {})
+    }
+
+    /// Priority flow control of each port.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn pfc(&mut self) -> Result<Vec<PfcPort>, Failure> {
+        self.request(&Op::Pfc {})
+    }
+
+    /// Lets the counters of [`Client::pfc`] begin anew.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn clear_pfc(&mut self) -> Result<(), Failure> {
+        self.request(&Op::ClearPfc {})
     }
 
     fn request<T: DeserializeOwned>(&mut self, op: &Op) -> Result<T, Failure> {

@@ -7,6 +7,7 @@
 mod address;
 mod client;
 mod connection;
+mod pfc;
 mod protocol;
 mod server;
 mod tables;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub use address::{Address, Endpoint};
 pub use client::Client;
+pub use pfc::PfcPort;
 pub use protocol::{
     Applied, COUNTERS_SCHEMA, Counters, ErrorCode, ErrorReply, Hello, MacControlFrame, Op, REQUEST_BYTES_MAX,
     VERSION, WatermarkKind, WatermarkPart,
@@ -119,6 +121,28 @@ pub trait Target: Send + Sync {
     /// As [`Target::mac_table`].
     fn interfaces(&self) -> Result<Interfaces, Failure> {
         Err(unsupported("show its interfaces"))
+    }
+
+    /// Sets the watchdog's statistics back to zero; storms go on.
+    ///
+    /// # Errors
+    /// The switch is stopping, or has no watchdog.
+    fn clear_watchdog(&self) -> Result<(), Failure> {
+        Err(unsupported("clear a watchdog's statistics"))
+    }
+
+    /// What the counters of priority flow control are shown less of: their state when they were cleared. Empty: never.
+    fn pfc_base(&self) -> Vec<PfcPort> {
+        Vec::new()
+    }
+
+    /// Clears the counters of priority flow control, for those who are shown them.
+    ///
+    /// # Errors
+    /// This switch cannot.
+    fn set_pfc_base(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
+        let _ = base;
+        Err(unsupported("clear counters"))
     }
 }
 

@@ -82,6 +82,17 @@ pub enum Op {
     },
     /// Ports, LAGs and router interfaces. Result: [`super::Interfaces`].
     Interfaces {},
+    /// The PFC watchdog: what it is told, what it has seen and done. Result: [`crate::report::WatchdogReport`], or null where
+    /// it watches nothing.
+    Watchdog {},
+    /// Sets the watchdog's statistics of all queues back to zero; storms go on. Result: null.
+    ClearWatchdog {},
+    /// What the switch has told its operator. Result: an array of [`crate::report::EventReport`], oldest first.
+    Events {},
+    /// Priority flow control of each port, counted since it was last cleared. Result: an array of [`super::PfcPort`].
+    Pfc {},
+    /// Lets the counters of `pfc` begin anew; all others go on. Result: null.
+    ClearPfc {},
 }
 
 /// Which of the three maxima that SONiC keeps of each watermark.

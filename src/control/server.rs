@@ -13,11 +13,12 @@ use serde_json::Value;
 use super::Target;
 use super::address::{Endpoint, trusted};
 use super::connection::{Connection, State};
+use super::pfc::{pfc_base, pfc_ports};
 use super::protocol::{
     COUNTERS_SCHEMA, Counters, ErrorReply, Hello, Op, from_hex, parse_request, response, to_value,
 };
 use crate::failure::Failure;
-use crate::report::{SwitchReport, SwitchSnapshot};
+use crate::report::{EventReport, SwitchReport, SwitchSnapshot};
 
 /// Most clients at once. One more takes the place of the one that has been silent longest.
 pub const CLIENTS_MAX: usize = 32;
@@ -206,12 +207,25 @@ fn answer(target: &dyn Target, line: &[u8]) -> Vec<u8> {
 }
 
 fn counters(snapshot: Option<SwitchSnapshot>) -> Result<Value, ErrorReply> {
-    let snapshot = snapshot
-        .ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("ask again"))?;
+    let snapshot = snapshot.ok_or_else(starting)?;
     Ok(to_value(&Counters {
         schema: COUNTERS_SCHEMA.to_owned(),
         switch: SwitchReport::new(&snapshot),
     }))
+}
+
+fn starting() -> Failure {
+    Failure::environment("the switch is starting or stopping").fix("ask again")
+}
+
+fn snapshot(target: &dyn Target) -> Result<SwitchSnapshot, Failure> {
+    target.snapshot().ok_or_else(starting)
+}
+
+fn events(snapshot: &SwitchSnapshot) -> Vec<EventReport> {
+    let ports: Vec<String> = snapshot.ports.iter().map(|port| port.name.clone()).collect();
+    let report = |event| EventReport::new(event, &ports);
+    snapshot.events.iter().map(report).collect()
 }
 
 fn perform(target: &dyn Target, op: Op) -> Result<Value, ErrorReply> {
@@ -246,5 +260,16 @@ fn perform(target: &dyn Target, op: Op) -> Result<Value, ErrorReply> {
         Op::Neighbours {} => Ok(to_value(&target.neighbours()?)),
         Op::Routes { family } => Ok(to_value(&target.routes(family)?)),
         Op::Interfaces {} => Ok(to_value(&target.interfaces()?)),
+        Op::Watchdog {} => Ok(to_value(&snapshot(target)?.watchdog)),
+        Op::ClearWatchdog {} => {
+            target.clear_watchdog()?;
+            Ok(Value::Null)
+        }
+        Op::Events {} => Ok(to_value(&events(&snapshot(target)?))),
+        Op::Pfc {} => Ok(to_value(&pfc_ports(&snapshot(target)?, &target.pfc_base()))),
+        Op::ClearPfc {} => {
+            target.set_pfc_base(pfc_base(&snapshot(target)?))?;
+            Ok(Value::Null)
+        }
     }
 }

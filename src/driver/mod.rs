@@ -7,14 +7,17 @@ pub mod clock;
 pub mod engine;
 mod idle;
 mod io;
+pub(crate) mod journal;
 mod keeper;
 mod ledger;
 pub mod pin;
 mod portset;
 pub(crate) mod snapshot;
 mod start;
+mod teller;
 pub mod virtual_time;
 mod wake;
+mod watchdog_report;
 mod worker;
 
 pub use idle::Idle;

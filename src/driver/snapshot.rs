@@ -4,6 +4,8 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId, Switch};
 
+use super::journal::Journal;
+use super::watchdog_report::watchdog;
 use crate::report::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 
 /// What the switch itself does not know of a port.
@@ -20,6 +22,7 @@ pub(crate) struct PortFacts {
 /// Copies a switch's state at `now`; `wire_waits` knows of each port how many frames came faster than its link.
 pub(crate) fn snapshot(
     switch: &Switch,
+    journal: &Journal,
     wire_waits: impl Fn(PortId) -> u64,
     config: &SwitchConfig,
     facts: &[PortFacts],
@@ -43,6 +46,9 @@ pub(crate) fn snapshot(
                     tx_deficit_ns: switch.tx_deficit(id).as_nanos(),
                     pgs: eight(|n| switch.pg_buffers(PgId::new(id, n))),
                     queues: eight(|n| switch.queue_buffers(QueueId::new(id, n))),
+                    pause_history: switch.pause_history(now, id),
+                    pfc_enabled: port.pfc.enabled,
+                    pfc_asymmetric: port.pfc.asymmetric,
                     paused: switch.paused(id),
                     xoff: switch.xoff(id),
                     host_lost: facts.lost,
@@ -64,6 +70,8 @@ pub(crate) fn snapshot(
                 buffers: switch.pool_buffers(index),
             })
             .collect(),
+        events: journal.entries().iter().map(|entry| entry.event).collect(),
+        watchdog: watchdog(switch, journal, config),
     }
 }
 

@@ -20,6 +20,7 @@ use super::ledger::Ledger;
 use super::pin::{Pin, assign, bind, exact_timers};
 use super::portset::PortSet;
 use super::snapshot::PortFacts;
+use super::teller;
 use super::wake::Bell;
 use super::worker::{Command, Look, Worker};
 use crate::capture::live::{PcapError, PcapOptions, Recorder, record};
@@ -181,6 +182,11 @@ pub fn start(
     let ports = config.ports.len() as u16;
     let (recorder, pcap) = recorder(&options.pcap, &config, options.dilate)?;
     let (commands_in, commands_out) = unbounded();
+    let (events_in, events_out) = bounded(teller::EVENTS_WAITING_MAX);
+    let names = teller::Names::of(&config);
+    others.push(spawn("xoff-teller", None, move || {
+        teller::run(&names, &events_out)
+    })?);
     let mut engine = Engine::new(Switch::new(&config), &links);
     engine.reconfigure_cpu(&config.routing);
     let worker = Worker {
@@ -201,6 +207,8 @@ pub fn start(
         done: Vec::with_capacity(4_096),
         events: Vec::new(),
         recorder,
+        teller: events_in,
+        told: 0,
     };
     let switch = spawn("xoff-switch", cores[0], || worker.run())?;
     Ok(Running {
@@ -391,6 +399,11 @@ impl Running {
         let (reply, answer) = bounded(1);
         self.ask(Command::TakeWatermarks(reply));
         answer.recv_timeout(ANSWER).ok()
+    }
+
+    /// Sets the statistics of the PFC watchdog back to zero; storms go on.
+    pub fn clear_watchdog_stats(&self) {
+        self.ask(Command::ClearWatchdogStats);
     }
 
     /// Starts the measurement of utilisation and deficit anew.

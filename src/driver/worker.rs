@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{
-    ApplyError, Arrival, ControlRecord, DropReason, Handle, Picos, PortId, Store, Switch, Transmit,
+    ApplyError, Arrival, ControlRecord, DropReason, Handle, Picos, PortId, Store, Switch, SwitchEvent,
+    Transmit,
 };
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
     /// The state, with the watermarks that start again by it.
     TakeWatermarks(Sender<SwitchSnapshot>),
+    ClearWatchdogStats,
     RestartUtilisation,
     SetTxEnabled {
         port: PortId,
@@ -88,6 +90,10 @@ pub(crate) struct Worker {
     pub(crate) events: Vec<PortEvent>,
     /// Records what passes, if that is asked for.
     pub(crate) recorder: Option<Recorder>,
+    /// To the thread that shows events as they happen.
+    pub(crate) teller: Sender<SwitchEvent>,
+    /// Events of the engine's journal that have been handed to it.
+    pub(crate) told: usize,
 }
 
 /// The engine as a place for received frames.
@@ -198,6 +204,7 @@ impl Worker {
                 self.obey(command);
                 work += 1;
             }
+            self.tell();
             if work > 0 {
                 self.idle.worked(began_ns);
             } else {
@@ -280,6 +287,16 @@ impl Worker {
         self.leaving.len() - before
     }
 
+    /// Has new events shown. Nobody waits for the terminal: an event that finds no room is in the report all the same.
+    #[inline]
+    fn tell(&mut self) {
+        let entries = self.engine.journal().entries();
+        for entry in &entries[self.told..] {
+            let _ = self.teller.try_send(entry.event);
+        }
+        self.told = entries.len();
+    }
+
     /// Hands departures to the devices or the I/O workers.
     fn send(&mut self) -> usize {
         let mut work = 0;
@@ -344,6 +361,9 @@ impl Worker {
             Command::TakeWatermarks(reply) => {
                 let _ = reply.send(engine.snapshot(&self.config, &self.facts, now));
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
+            }
+            Command::ClearWatchdogStats => {
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watchdog_stats());
             }
             Command::RestartUtilisation => {
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.restart_utilisation());
@@ -458,6 +478,7 @@ impl Worker {
             .retain(|event| !matches!(event, PortEvent::Link { .. }));
         self.turn();
         self.send();
+        self.tell();
         self.watch_slots();
         if let Some(recorder) = self.recorder.take() {
             let missed = recorder.finish(monotonic_ns());

@@ -43,6 +43,10 @@ pub fn diagnose(fabric: &Fabric) -> Option<Deadlock> {
     let mut waits: Vec<(Stopped, Vec<Stopped>)> = Vec::new();
     for switch in 0..fabric.switch_count() as u32 {
         for port in 0..fabric.switch(switch as usize).port_count() as u16 {
+            // Most ports are never paused, and this is asked often.
+            if fabric.switch(switch as usize).paused(PortId(port)) == 0 {
+                continue;
+            }
             for queue in 0..PRIORITIES as u8 {
                 let at = Stopped { switch, port, queue };
                 if is_stopped(fabric, at) {

@@ -1,6 +1,6 @@
 //! The fabric itself: what each event does.
 
-use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::parse::{Payload, parse_prefix};
 use xoff_dataplane::{
     ApplyError, Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
@@ -13,6 +13,7 @@ use super::queue::{Event, EventQueue, Source};
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
+use crate::driver::journal::Journal;
 use crate::driver::snapshot::{PortFacts, snapshot};
 use crate::host::{Host, Inbound};
 use crate::rdma::{Completion, HopTelemetry};
@@ -54,6 +55,7 @@ pub enum Halt {
 struct SwitchNode {
     switch: Switch,
     cpu: CpuPort,
+    journal: Journal,
     config: SwitchConfig,
     /// The wire out of each port.
     wires: Vec<u32>,
@@ -176,6 +178,7 @@ impl Fabric {
         let mut node = SwitchNode {
             switch: Switch::new(&config),
             cpu: CpuPort::default(),
+            journal: Journal::default(),
             wires: vec![NO_WIRE; config.ports.len()],
             config,
         };
@@ -219,13 +222,13 @@ impl Fabric {
     pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
         let mut at_once = 0;
         loop {
-            let Some(event) = self.queue.peek() else {
-                return Halt::Idle;
-            };
-            if event.at > until {
+            let Some(event) = self.queue.peek(until) else {
+                if self.queue.len() == 0 {
+                    return Halt::Idle;
+                }
                 self.now = self.now.max(until);
                 return Halt::Time;
-            }
+            };
             at_once = if event.at > self.now { 0 } else { at_once + 1 };
             if at_once > EVENTS_AT_ONCE_MAX {
                 return Halt::Stuck;
@@ -283,10 +286,11 @@ impl Fabric {
 
     /// The frame at the head of a wire has arrived.
     #[inline]
-    fn arrive(&mut self, index: usize, observer: &mut impl Observer) -> bool {
+    fn arrive<O: Observer>(&mut self, index: usize, observer: &mut O) -> bool {
         self.queue.pop();
         let (frame, next) = self.wires[index].take(self.now);
-        if let Some((at, order)) = next {
+        if let Some((at, order, behind)) = next {
+            self.store.prefetch(behind);
             self.queue.push(Event {
                 at,
                 order,
@@ -296,7 +300,9 @@ impl Fabric {
         let Some(frame) = frame else { return false };
         self.frame_hops += 1;
         let to = self.wires[index].to;
-        observer.arrived(self.now, to, view(&self.store, frame));
+        if O::WATCHES {
+            observer.arrived(self.now, to, view(&self.store, frame));
+        }
         match to {
             End::Switch { switch, port } => {
                 self.arrive_at_switch(switch as usize, PortId(port), frame, observer);
@@ -457,7 +463,9 @@ impl Fabric {
         for index in 0..self.outputs.transmits.len() {
             let departure = self.outputs.transmits[index];
             let wire = self.switches[switch].wires[departure.port.index()];
-            if let Some(telemetry) = self.store.telemetry_mut(departure.frame) {
+            if self.store.has_telemetry()
+                && let Some(telemetry) = self.store.telemetry_mut(departure.frame)
+            {
                 let node = &self.switches[switch];
                 telemetry.push(hop(&node.switch, &node.config, departure));
             }
@@ -471,6 +479,18 @@ impl Fabric {
             self.launch(wire, departure.end, departure.frame, observer);
         }
         self.outputs.transmits.clear();
+        if !self.outputs.events.is_empty() {
+            self.tell(switch, observer);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, switch: usize, observer: &mut impl Observer) {
+        for event in &self.outputs.events {
+            observer.told(switch as u32, event);
+        }
+        let node = &mut self.switches[switch];
+        node.journal.take(&mut self.outputs.events, &node.switch);
     }
 
     #[cold]
@@ -501,14 +521,16 @@ impl Fabric {
 
     /// A frame begins to leave: it is on its wire, unless the link is down or takes it.
     #[inline]
-    fn launch(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut impl Observer) {
+    fn launch<O: Observer>(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut O) {
         let order = self.next_order();
         let Some(wire) = self.wires.get_mut(index as usize).filter(|wire| wire.up) else {
             // A port without a link: what leaves by it is nobody's.
             self.store.release(frame);
             return;
         };
-        observer.departed(self.now, end, wire.from, view(&self.store, frame));
+        if O::WATCHES {
+            observer.departed(self.now, end, wire.from, view(&self.store, frame));
+        }
         if !wire.faults.is_empty() {
             match wire.faults.strike(&view(&self.store, frame)) {
                 Some(FaultAction::Drop) => {
@@ -683,7 +705,20 @@ impl Fabric {
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
         let node = &self.switches[switch];
         let facts = vec![PortFacts::default(); node.config.ports.len()];
-        snapshot(&node.switch, |_| 0, &node.config, &facts, self.now)
+        snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
+    }
+
+    /// How long it may take until a watchdog does something about a queue that stands; zero where none would.
+    pub fn watchdog_patience(&self) -> Picos {
+        let acts = |port: &PortWatchdog| port.queues != 0 && port.action != WatchdogAction::Alert;
+        let longest = |config: &SwitchConfig| {
+            let watched = config.ports.iter().filter_map(|port| port.watchdog);
+            let detection = watched.filter(acts).map(|watchdog| watchdog.detection).max();
+            // Up to a poll until it is declared, and another one for what has to come about.
+            detection.map(|detection| detection.saturating_add(Picos(2 * config.watchdog.poll.0)))
+        };
+        let switches = self.switches.iter().filter_map(|node| longest(&node.config));
+        switches.max().unwrap_or(Picos::ZERO)
     }
 
     /// How many switches there are.
@@ -785,7 +820,7 @@ fn check_counts(plan: &FabricPlan) -> Result<(), PlanError> {
         ("switches", plan.switches.len(), SWITCHES_MAX),
         ("hosts", plan.hosts.len(), HOSTS_MAX),
         ("links", plan.links.len(), HOST as usize / 2),
-        // Four timers a port, and one of the switch itself.
+        // Four timers a port, and two of the switch itself.
         ("ports at one switch", ports_max, (1 << TIMER_BITS) / 4 - 1),
     ] {
         if count > max {

@@ -5,11 +5,13 @@
 use std::io::{self, Write};
 
 use xoff_dataplane::wire::MacControl;
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::{Picos, PortId, QueueId, SwitchEvent, SwitchEventKind, Verdict};
 
 use super::observer::{FrameView, Observer};
 use super::plan::{End, FabricPlan};
+use super::simulation::LastingDeadlock;
 use crate::rdma::{Completion, CompletionKind};
+use crate::report::{action_name, event_name};
 
 /// Name and version of the log's form. The number changes when a field changes its meaning or goes.
 pub const EVENTS_SCHEMA: &str = "xoff.events/1";
@@ -162,6 +164,49 @@ impl<W: Write> Observer for EventLog<W> {
             r#"{{"ps":{},"event":"link","link":"{name}","up":{up}}}"#,
             at.0
         ));
+    }
+
+    fn deadlocked(&mut self, at: Picos, lasting: &LastingDeadlock) {
+        let ports = serde_json::Value::from(lasting.deadlock.ports.clone());
+        self.line(format_args!(
+            r#"{{"ps":{},"event":"deadlock","since_ps":{},"queue":{},"ports":{ports}}}"#,
+            at.0, lasting.since.0, lasting.deadlock.queue
+        ));
+    }
+
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        let (ps, what) = (event.at.0, event_name(&event.kind));
+        let place = |queue: QueueId| {
+            self.name(End::Switch {
+                switch,
+                port: queue.port().0,
+            })
+        };
+        match event.kind {
+            SwitchEventKind::StormDetected {
+                queue,
+                action,
+                paused,
+            } => {
+                let (at, number) = (place(queue), queue.number());
+                let (action, paused_ps) = (action_name(action), paused.0);
+                self.line(format_args!(
+                    r#"{{"ps":{ps},"event":"{what}","at":"{at}","queue":{number},"action":"{action}","paused_ps":{paused_ps}}}"#
+                ));
+            }
+            SwitchEventKind::StormRestored { queue } => {
+                let (at, number) = (place(queue), queue.number());
+                self.line(format_args!(
+                    r#"{{"ps":{ps},"event":"{what}","at":"{at}","queue":{number}}}"#
+                ));
+            }
+            SwitchEventKind::BigRedSwitch { on } => {
+                let name = self.switches[switch as usize].0.clone();
+                self.line(format_args!(
+                    r#"{{"ps":{ps},"event":"{what}","at":"{name}","on":{on}}}"#
+                ));
+            }
+        }
     }
 
     fn completed(&mut self, host: usize, completion: &Completion) {

@@ -36,7 +36,7 @@ pub use path::{FabricPath, Paths};
 pub use plan::{End, FabricPlan, LinkPlan, PlanError};
 pub use recording::{LinkRecording, RecordingError};
 pub use series::Series;
-pub use simulation::{Outcome, Simulation};
+pub use simulation::{DEADLOCKS_MAX, LastingDeadlock, Outcome, Simulation};
 pub use store::FabricStore;
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use xoff_dataplane::parse::{Payload, parse_prefix};
 use xoff_dataplane::wire::{Aeth, Bth, Extension, ROCE_UDP_PORT, bth};
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
 
 use super::plan::End;
+use super::simulation::LastingDeadlock;
 use crate::host::Host;
 use crate::rdma::Completion;
 
@@ -57,6 +58,10 @@ impl<'a> FrameView<'a> {
 
 /// Hears what happens, in the order in which it happens. Everything is optional; what is not overridden costs nothing.
 pub trait Observer {
+    /// Whether anybody watches at all. What it would be shown is not even looked up otherwise: the headers of a frame that only
+    /// departs are in no cache.
+    const WATCHES: bool = true;
+
     /// A frame begins to leave `from` at `at`; the link is occupied until `until`.
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
@@ -105,13 +110,29 @@ pub trait Observer {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         let _ = (at, link, up);
     }
+
+    /// Ports have paused each other in a circle for some time.
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        let _ = (at, deadlock);
+    }
+
+    /// A switch tells its operator something.
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        let _ = (switch, event);
+    }
 }
 
 /// Nobody watches.
-impl Observer for () {}
+impl Observer for () {
+    const WATCHES: bool = false;
+}
 
 /// Both watch, the first one first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    const WATCHES: bool = A::WATCHES || B::WATCHES;
+
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
         self.0.departed(at, until, from, frame);
@@ -152,10 +173,22 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.link_changed(at, link, up);
         self.1.link_changed(at, link, up);
     }
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        self.0.deadlocked(at, deadlock);
+        self.1.deadlocked(at, deadlock);
+    }
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        self.0.told(switch, event);
+        self.1.told(switch, event);
+    }
 }
 
 /// Somebody watches, or nobody does.
 impl<O: Observer> Observer for Option<O> {
+    const WATCHES: bool = O::WATCHES;
+
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
         if let Some(observer) = self {
@@ -202,6 +235,18 @@ impl<O: Observer> Observer for Option<O> {
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         if let Some(observer) = self {
             observer.link_changed(at, link, up);
+        }
+    }
+    #[inline]
+    fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
+        if let Some(observer) = self {
+            observer.deadlocked(at, deadlock);
+        }
+    }
+    #[inline]
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        if let Some(observer) = self {
+            observer.told(switch, event);
         }
     }
 }

@@ -5,19 +5,21 @@
 //! event twice, which its handler does not mind. A fabric that reproduces a simulator orders the events of one time by their
 //! insertion instead: it numbers them.
 //!
-//! Nearly all events lie a frame or a link's delay ahead, so they go into a wheel: a ring of short spans of time, each with the
-//! few events that fall into it. Only what lies beyond the wheel's turn (timeouts, refreshes of pauses) waits in a heap.
+//! Nearly all events lie a frame or a link's delay ahead, so they go into a wheel: a ring of very short spans of time, with an
+//! event or two in each that has any. Each of these distances is a place that advances with time, so few parts of the
+//! wheel are touched at once, large as it is. Only what lies beyond the wheel's turn (timeouts, refreshes of pauses) waits in a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::Picos;
 
-/// A span is 2^this picoseconds: 16.4 ns, a fifth of what a full frame takes at 100 Gb/s.
-const SPAN_BITS: u32 = 14;
+/// A span is 2^this picoseconds: half a nanosecond. Two hundred busy links of 100 Gb/s have two events in each.
+const SPAN_BITS: u32 = 9;
 /// Spans of the wheel: 33.5 us in all.
-const SPANS: usize = 2048;
+const SPANS: usize = 1 << 16;
 const WORDS: usize = SPANS / 64;
+const GROUPS: usize = WORDS / 64;
 /// No event: the end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -56,13 +58,15 @@ pub(super) struct EventQueue {
     /// Number of the current span. No event lies in an earlier one.
     span: u64,
     /// The first of the events of each span behind the current one, in no order; a span's place is its number modulo [`SPANS`].
-    wheel: Box<[u32; SPANS]>,
+    wheel: Box<[u32]>,
     /// The events of all spans, and the next one of the same span: few and used again, so that they stay in the cache.
     events: Vec<(Event, u32)>,
     /// First of the free places in `events`.
     free: u32,
     /// Which places of the wheel hold events.
-    held: [u64; WORDS],
+    held: Box<[u64]>,
+    /// Which words of `held` are not zero.
+    groups: [u64; GROUPS],
     /// Events beyond the wheel.
     far: BinaryHeap<Reverse<Event>>,
     len: usize,
@@ -73,10 +77,11 @@ impl Default for EventQueue {
         EventQueue {
             now: Vec::new(),
             span: 0,
-            wheel: Box::new([NONE; SPANS]),
+            wheel: vec![NONE; SPANS].into_boxed_slice(),
             events: Vec::new(),
             free: NONE,
-            held: [0; WORDS],
+            held: vec![0; WORDS].into_boxed_slice(),
+            groups: [0; GROUPS],
             far: BinaryHeap::new(),
             len: 0,
         }
@@ -106,6 +111,7 @@ impl EventQueue {
     #[inline]
     fn insert_wheel(&mut self, place: usize, event: Event) {
         self.held[place / 64] |= 1 << (place % 64);
+        self.groups[place / 4096] |= 1 << (place / 64 % 64);
         let entry = (event, self.wheel[place]);
         self.wheel[place] = match self.events.get_mut(self.free as usize) {
             Some(free) => {
@@ -127,22 +133,27 @@ impl EventQueue {
         std::iter::successors(first, |(_, next)| self.events.get(*next as usize)).map(|(event, _)| *event)
     }
 
-    /// Into the current span, at its place.
+    /// Into the current span, at its place. A span has so few events that they are looked through.
     #[inline]
     fn insert_now(&mut self, event: Event) {
         let key = event.key();
-        // Links of one speed keep step, so a span may hold an event of each of them.
-        let place = self.now.partition_point(|other| other.key() >= key);
-        self.now.insert(place, event);
+        let behind = self
+            .now
+            .iter()
+            .rev()
+            .take_while(|other| other.key() < key)
+            .count();
+        self.now.insert(self.now.len() - behind, event);
     }
 
-    /// The earliest event.
+    /// The earliest event, if it is not later than `until`. Nothing may be added before `until` from then on, unless an event
+    /// comes back.
     #[inline]
-    pub(super) fn peek(&mut self) -> Option<Event> {
+    pub(super) fn peek(&mut self, until: Picos) -> Option<Event> {
         if self.now.is_empty() {
-            self.turn();
+            self.turn(until);
         }
-        self.now.last().copied()
+        self.now.last().copied().filter(|event| event.at <= until)
     }
 
     /// The time of the earliest event. As [`EventQueue::peek`], for those who may only look.
@@ -157,17 +168,17 @@ impl EventQueue {
         near.into_iter().chain(far).min().map(|event| event.at)
     }
 
-    /// Removes the earliest event.
+    /// Removes the event that [`EventQueue::peek`] has shown.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Event> {
-        let first = self.peek()?;
-        self.now.pop();
-        self.len -= 1;
-        Some(first)
+        let first = self.now.pop();
+        self.len -= usize::from(first.is_some());
+        first
     }
 
-    /// Makes the next span that holds events the current one.
-    fn turn(&mut self) {
+    /// Makes the next span that holds events the current one, if it begins by `until`. If it went further, all that is added
+    /// until then would be sorted into one span.
+    fn turn(&mut self, until: Picos) {
         let near = self.next_held();
         let far = self.far.peek().map(|Reverse(event)| event.span());
         let span = match (near, far) {
@@ -175,15 +186,23 @@ impl EventQueue {
             (Some(span), None) | (None, Some(span)) => span,
             (None, None) => return,
         };
+        if span > until.0 >> SPAN_BITS {
+            return;
+        }
         self.span = span;
         if near == Some(span) {
             let place = span as usize % SPANS;
-            self.held[place / 64] &= !(1 << (place % 64));
+            let word = &mut self.held[place / 64];
+            *word &= !(1 << (place % 64));
+            if *word == 0 {
+                self.groups[place / 4096] &= !(1 << (place / 64 % 64));
+            }
             let mut index = std::mem::replace(&mut self.wheel[place], NONE);
             while let Some((event, next)) = self.events.get_mut(index as usize) {
-                self.now.push(*event);
+                let event = *event;
                 let behind = std::mem::replace(next, self.free);
                 self.free = std::mem::replace(&mut index, behind);
+                self.now.push(event);
             }
         }
         while let Some(Reverse(event)) = self
@@ -195,26 +214,41 @@ impl EventQueue {
             self.far.pop();
             self.now.push(event);
         }
-        self.now.sort_unstable_by_key(|event| Reverse(event.key()));
+        // Links of one speed keep step, so a span may hold an event of each of them.
+        if self.now.len() > 1 {
+            self.now.sort_unstable_by_key(|event| Reverse(event.key()));
+        }
     }
 
     /// The first span behind the current one whose place in the wheel holds events.
+    #[inline]
     fn next_held(&self) -> Option<u64> {
         let start = (self.span as usize + 1) % SPANS;
-        let word = |n: usize| {
-            let index = (start / 64 + n) % WORDS;
-            let bits = self.held[index];
-            // The first word counts twice: its high bits come first, its low bits last.
+        let bits = self.held[start / 64] & (u64::MAX << (start % 64));
+        let place = match bits {
+            0 => self.next_held_beyond(start / 64)?,
+            _ => start / 64 * 64 + bits.trailing_zeros() as usize,
+        };
+        let ahead = (place + SPANS - start) % SPANS;
+        Some(self.span + 1 + ahead as u64)
+    }
+
+    /// The first place that holds events in the words behind `word`, which come round to `word` itself last.
+    fn next_held_beyond(&self, word: usize) -> Option<usize> {
+        let start = (word + 1) % WORDS;
+        let group = |n: usize| {
+            let index = (start / 64 + n) % GROUPS;
+            let from_start = u64::MAX << (start % 64);
+            // The first group counts twice: its high bits come first, its low bits last.
             let bits = match n {
-                0 => bits & u64::MAX << (start % 64),
-                WORDS => bits & !(u64::MAX << (start % 64)),
-                _ => bits,
+                0 => self.groups[index] & from_start,
+                GROUPS => self.groups[index] & !from_start,
+                _ => self.groups[index],
             };
             (bits != 0).then(|| index * 64 + bits.trailing_zeros() as usize)
         };
-        let place = (0..=WORDS).find_map(word)?;
-        let ahead = (place + SPANS - start) % SPANS;
-        Some(self.span + 1 + ahead as u64)
+        let word = (0..=GROUPS).find_map(group)?;
+        Some(word * 64 + self.held[word].trailing_zeros() as usize)
     }
 }
 
@@ -243,10 +277,15 @@ mod tests {
             order: 4,
             ..event(4, 7)
         });
-        let sources: Vec<u32> = std::iter::from_fn(|| queue.pop())
+        let sources: Vec<u32> = std::iter::from_fn(|| next(&mut queue))
             .map(|event| event.source.0)
             .collect();
         assert_eq!(sources, [7, 9, 1, 0]);
+    }
+
+    fn next(queue: &mut EventQueue) -> Option<Event> {
+        queue.peek(Picos::NEVER)?;
+        queue.pop()
     }
 
     struct Draw(u64);
@@ -280,12 +319,12 @@ mod tests {
                         expected.map(|event| event.at),
                         "{reach} {round}"
                     );
-                    assert_eq!(queue.peek(), expected, "{reach} {round}");
-                    assert_eq!(queue.pop(), expected, "{reach} {round}");
+                    assert_eq!(queue.peek(Picos::NEVER), expected, "{reach} {round}");
+                    assert_eq!(next(&mut queue), expected, "{reach} {round}");
                     now = expected.map_or(now, |event| event.at.0);
                 }
             }
-            while let Some(event) = queue.pop() {
+            while let Some(event) = next(&mut queue) {
                 assert_eq!(heap.pop(), Some(Reverse(event)));
             }
             assert!(heap.is_empty());
@@ -298,12 +337,26 @@ mod tests {
         for source in [5, 3, 9] {
             queue.push(event(1_000_000, source));
         }
-        assert_eq!(queue.pop(), Some(event(1_000_000, 3)));
+        assert_eq!(next(&mut queue), Some(event(1_000_000, 3)));
         queue.push(event(1_000_000, 4));
         queue.push(event(1_000_000, 5));
-        let rest: Vec<u32> = std::iter::from_fn(|| queue.pop())
+        let rest: Vec<u32> = std::iter::from_fn(|| next(&mut queue))
             .map(|event| event.source.0)
             .collect();
         assert_eq!(rest, [4, 5, 5, 9]);
+    }
+
+    /// Whoever has looked no further than `until` may still add what comes right behind it, and that costs no more than ever.
+    #[test]
+    fn looking_ahead_to_a_time_turns_the_wheel_no_further() {
+        let mut queue = EventQueue::default();
+        queue.push(event(1 << 40, 1));
+        assert_eq!(queue.peek(Picos(5_000_000)), None);
+        for n in 0..1_000 {
+            queue.push(event(5_000_000 + n * 10_000, 2));
+        }
+        assert!(queue.now.len() < 2, "{} in one span", queue.now.len());
+        assert_eq!(next(&mut queue), Some(event(5_000_000, 2)));
+        assert_eq!(queue.len(), 1_000);
     }
 }

@@ -11,6 +11,8 @@ use super::observer::Observer;
 const WATCH: Picos = Picos::from_millis(1);
 /// So long nothing may move while frames wait: three pauses of the longest kind at 10 Gb/s, and more at higher speeds.
 const STANDSTILL: Picos = Picos::from_millis(10);
+/// Most circles of pauses that are kept of a run.
+pub const DEADLOCKS_MAX: usize = 64;
 
 /// How far a run came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,55 @@ pub struct Simulation {
     watched_at: Picos,
     /// Moves up to the last time they were seen to grow, and when that was.
     moved: (u64, Picos),
+    circles: Circles,
+}
+
+/// A circle of pauses that lasted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastingDeadlock {
+    /// When it was first seen.
+    pub since: Picos,
+    /// When it was first seen to be gone; `None`: it is still there, as far as was looked.
+    pub until: Option<Picos>,
+    /// The circle.
+    pub deadlock: Deadlock,
+}
+
+/// Circles that lasted, and the one that is looked at.
+#[derive(Debug, Default)]
+struct Circles {
+    found: Vec<LastingDeadlock>,
+    now: Option<LastingDeadlock>,
+}
+
+impl Circles {
+    /// Enters the circle that is there now, if one is; the one that has just come to count. Pauses that pass by may close a circle for a moment: one counts when it
+    /// has stood for as long as a standstill takes.
+    fn look(&mut self, now: Picos, circle: Option<Deadlock>) -> Option<&LastingDeadlock> {
+        let same = match (&self.now, &circle) {
+            (Some(known), Some(circle)) => known.deadlock == *circle,
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            if let Some(found) = self.found.last_mut().filter(|found| found.until.is_none()) {
+                found.until = Some(now);
+            }
+            self.now = circle.map(|deadlock| LastingDeadlock {
+                since: now,
+                until: None,
+                deadlock,
+            });
+            return None;
+        }
+        let lasting = self.now.as_ref()?;
+        let known = self.found.last().is_some_and(|found| found.until.is_none());
+        if known || now.since(lasting.since) < STANDSTILL || self.found.len() >= DEADLOCKS_MAX {
+            return None;
+        }
+        self.found.push(lasting.clone());
+        self.found.last()
+    }
 }
 
 impl Simulation {
@@ -51,7 +102,14 @@ impl Simulation {
             started: false,
             watched_at: Picos::ZERO,
             moved: (0, Picos::ZERO),
+            circles: Circles::default(),
         }
+    }
+
+    /// The circles of pauses that lasted for 10 ms or more, in the order in which they closed; at most
+    /// [`DEADLOCKS_MAX`].
+    pub fn deadlocks(&self) -> &[LastingDeadlock] {
+        &self.circles.found
     }
 
     /// Starts the jobs; their times count from now.
@@ -112,10 +170,14 @@ impl Simulation {
         if now >= self.watched_at.saturating_add(WATCH) {
             self.watched_at = now;
             let moves = self.fabric.moves();
+            let circle = diagnose(&self.fabric);
+            if let Some(lasting) = self.circles.look(now, circle.clone()) {
+                observer.deadlocked(now, lasting);
+            }
             if moves != self.moved.0 || self.fabric.frames_queued() == 0 {
                 self.moved = (moves, now);
-            } else if now.since(self.moved.1) >= STANDSTILL {
-                return Some(Outcome::Standstill(diagnose(&self.fabric)));
+            } else if now.since(self.moved.1) >= STANDSTILL.max(self.fabric.watchdog_patience()) {
+                return Some(Outcome::Standstill(circle));
             }
         }
         (now >= until).then_some(Outcome::Time)

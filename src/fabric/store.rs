@@ -15,9 +15,10 @@ const START: u8 = 8;
 const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
 const NONE: u32 = u32::MAX;
 
+/// Two cache lines. The first one has all that a switch reads and writes of an untagged IPv4 packet.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 struct Slot {
-    bytes: [u8; SLOT_BYTES],
     /// Octets of the frame behind those that are stored.
     beyond: u32,
     /// Index of the prefix in `long`, if it is too long for a slot.
@@ -28,6 +29,7 @@ struct Slot {
     end: u8,
     in_use: bool,
     damaged: bool,
+    bytes: [u8; SLOT_BYTES],
 }
 
 const FRESH: Slot = Slot {
@@ -103,6 +105,18 @@ impl FabricStore {
 
     pub(super) fn damage(&mut self, frame: Handle) {
         self.slots.items[frame.0 as usize].damaged = true;
+    }
+
+    /// Whether some frame collects telemetry.
+    #[inline]
+    pub(super) fn has_telemetry(&self) -> bool {
+        !self.telemetry.items.is_empty()
+    }
+
+    /// Fetches what will be read of a frame soon, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch(&self, frame: Handle) {
+        std::hint::black_box(self.slots.items.get(frame.0 as usize).map(|slot| slot.end));
     }
 
     /// What a frame has collected on its way; `None` if it collects nothing.
@@ -235,6 +249,23 @@ impl Store for FabricStore {
         }
     }
 
+    fn truncate(&mut self, frame: Handle, len: usize) {
+        let slot = &mut self.slots.items[frame.0 as usize];
+        let stored = match slot.long {
+            NONE => {
+                let stored = usize::from(slot.end - slot.start).min(len);
+                slot.end = slot.start + stored as u8;
+                stored
+            }
+            long => {
+                let bytes = &mut self.long.items[long as usize];
+                bytes.truncate(len);
+                bytes.len()
+            }
+        };
+        slot.beyond = slot.beyond.min((len - stored) as u32);
+    }
+
     fn release(&mut self, frame: Handle) {
         let slot = &mut self.slots.items[frame.0 as usize];
         assert!(slot.in_use, "frame {} released twice", frame.0);
@@ -270,6 +301,29 @@ mod tests {
         store.release(frame);
         store.release(copy);
         assert_eq!((store.in_use(), store.in_use_max()), (0, 2));
+    }
+
+    #[test]
+    fn a_frame_can_be_cut_among_its_headers_and_behind_them() {
+        let mut store = FabricStore::default();
+        for (stored, len, left) in [
+            (70, 1_098, 128),
+            (70, 1_098, 64),
+            (200, 1_098, 128),
+            (200, 1_098, 256),
+        ] {
+            let frame = store.insert(&vec![7; stored], len);
+            let copy = store.copy(frame, 16).unwrap();
+            store.truncate(copy, left);
+            assert_eq!(
+                (store.frame_len(copy), store.frame_len(frame)),
+                (left as u32, len)
+            );
+            assert_eq!(store.prefix(copy), vec![7; stored.min(left)]);
+            for frame in [frame, copy] {
+                store.release(frame);
+            }
+        }
     }
 
     #[test]

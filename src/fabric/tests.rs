@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use xoff_dataplane::config::{SwitchConfig, Threshold, TrimDscp, TrimQueue, TrimmingConfig};
 use xoff_dataplane::{LinkTiming, Picos, Verdict};
 
 use super::*;
@@ -23,6 +24,11 @@ fn mac(host: usize) -> [u8; 6] {
 
 /// Hosts around one switch with the preset `roce-lossless`.
 fn star(hosts: usize) -> Fabric {
+    star_with(hosts, |_| {})
+}
+
+/// As [`star`], with some of the switch's configuration changed.
+fn star_with(hosts: usize, change: impl FnOnce(&mut SwitchConfig)) -> Fabric {
     let ports: Vec<(String, u32)> = (0..hosts)
         .map(|n| (format!("Ethernet{}", 4 * n), SPEED_MBPS))
         .collect();
@@ -39,7 +45,8 @@ fn star(hosts: usize) -> Fabric {
         reaction_budget: budget,
         ..Resolve::default()
     };
-    let loaded = load(&[("base", base.as_str()), ("preset", layer.as_str())], &resolve).unwrap();
+    let mut loaded = load(&[("base", base.as_str()), ("preset", layer.as_str())], &resolve).unwrap();
+    change(&mut loaded.resolved.config);
     let host = |n| {
         let mut config = HostConfig::new(format!("h{n}"), mac(n), LinkTiming::ethernet(SPEED_MBPS));
         config.ipv4 = Some(ip(n));
@@ -212,6 +219,38 @@ fn a_lost_frame_is_repeated_and_a_damaged_one_too() {
         let counters = fabric.host(1).rdma_counters();
         assert!(counters.out_of_sequence > 0, "{counters:?}");
     }
+}
+
+/// Trimmed packets are no messages: they are counted, and what they were is sent again.
+#[test]
+fn a_trimmed_packet_is_not_received() {
+    let mut fabric = star_with(3, |config| {
+        let lossy = usize::from(config.ports[0].queues[0].profile);
+        config.profiles[lossy].threshold = Threshold::Static(20_000);
+        config.profiles[lossy].trim = true;
+        for port in &mut config.ports {
+            port.pfc.enabled = 0;
+            port.pgs = [port.pgs[0]; 8];
+            port.queues[3].profile = lossy as u16;
+        }
+        config.trimming = Some(TrimmingConfig {
+            size_bytes: 128,
+            dscp: TrimDscp::Fixed(48),
+            queue: TrimQueue::Fixed(6),
+            exempt: Vec::new(),
+        });
+    });
+    for source in [0, 1] {
+        let qp = connect(&mut fabric, source, 2, 0x11 + source as u32);
+        write(&mut fabric, source, qp, 1 << 18);
+    }
+    acknowledged(&mut fabric, 2, &mut ());
+    let trims = fabric.switch(0).trims();
+    assert!(trims.sent > 10, "{trims:?}");
+    assert_eq!(fabric.host(2).trimmed_frames(), trims.sent);
+    let counters = fabric.host(2).rdma_counters();
+    assert!(counters.out_of_sequence > 0, "{counters:?}");
+    assert_eq!(fabric.host(2).icrc_errors(), 0);
 }
 
 #[test]

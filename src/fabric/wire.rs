@@ -53,16 +53,17 @@ impl Wire {
         (self.frames.len() == 1).then_some(at)
     }
 
-    /// Takes the frame that arrives at `now`; and the time and order of the one behind it.
+    /// Takes the frame that arrives at `now`; and the time and order of the one behind it, and that itself.
     #[inline]
-    pub(super) fn take(&mut self, now: Picos) -> (Option<Handle>, Option<(Picos, u32)>) {
+    pub(super) fn take(&mut self, now: Picos) -> (Option<Handle>, Option<(Picos, u32, Handle)>) {
         match self.frames.front() {
             Some((at, ..)) if *at <= now => {}
             // The event of a frame that went with its link.
             _ => return (None, None),
         }
         let frame = self.frames.pop_front().map(|(_, frame, _)| frame);
-        (frame, self.frames.front().map(|(at, _, order)| (*at, *order)))
+        let behind = self.frames.front();
+        (frame, behind.map(|(at, frame, order)| (*at, *order, *frame)))
     }
 
     /// Takes all frames off the wire: the link is down.

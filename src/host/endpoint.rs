@@ -16,6 +16,7 @@ use super::queue_pairs::{Depth, Emitted, QueuePairSetup, QueuePairs};
 use super::receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow, Receiver};
 use super::requester::Requester;
 use super::schedule::ClassQueue;
+use super::trimmed::is_trimmed;
 use crate::rdma::{Completion, Counters, Endpoint, PostError, QpIndex, Telemetry, WorkRequest};
 use crate::report::{FlowReport, LatencyReport};
 
@@ -244,6 +245,7 @@ impl Host {
                     self.receiver.receive(now, wall_ns, frame, &view);
                 }
             }
+            Err(_) if is_trimmed(frame, parsed) => self.receiver.totals.trimmed_frames += 1,
             Err(_) => self.receive_other(now, &inbound),
         }
     }
@@ -257,6 +259,8 @@ impl Host {
         let Inbound { prefix, parsed, .. } = *inbound;
         if inbound.damaged {
             self.receiver.receive_damaged(prefix);
+        } else if is_trimmed(prefix, parsed) {
+            self.receiver.totals.trimmed_frames += 1;
         } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
             // The transport has it.
         } else if let Ok(view) = RoceView::new_checked(prefix) {
@@ -323,8 +327,11 @@ impl Host {
             return Some(Emitted::whole(frame_len));
         }
         loop {
-            let queue_pairs = self.queue_pairs.earliest();
-            let turn = self.nic.turn(now, &self.with_flows(queue_pairs))?;
+            let queue_pairs = *self.queue_pairs.earliest();
+            let turn = match self.flows.is_empty() {
+                true => self.nic.turn(now, &queue_pairs)?,
+                false => self.nic.turn(now, &self.with_flows(&queue_pairs))?,
+            };
             let flows_at = self.queues[turn.class].earliest();
             let of_queue_pair = match queue_pairs[turn.class] {
                 at if at > turn.start => false,
@@ -372,7 +379,11 @@ impl Host {
             Some(frame) => frame.created.max(self.nic.link_free()),
             None => Picos::NEVER,
         };
-        self.nic.next_start(&self.earliest()).min(control)
+        let start = match self.flows.is_empty() {
+            true => self.nic.next_start(self.queue_pairs.earliest()),
+            false => self.nic.next_start(&self.with_flows(self.queue_pairs.earliest())),
+        };
+        start.min(control)
     }
 
     /// When something changes by time alone: pauses, timers of queue pairs and neighbours, the receive buffer.
@@ -426,21 +437,19 @@ impl Host {
         self.receiver.icrc_errors()
     }
 
+    /// RoCE packets that a switch has trimmed.
+    pub fn trimmed_frames(&self) -> u64 {
+        self.receiver.totals.trimmed_frames
+    }
+
     /// Frames that found the receive buffer full.
     pub fn rx_dropped_frames(&self) -> u64 {
         self.nic.rx_dropped_frames()
     }
 
-    fn earliest(&self) -> [Picos; PRIORITIES] {
-        self.with_flows(self.queue_pairs.earliest())
-    }
-
     /// When something of each class may leave, given when something of queue pairs may.
     #[inline]
-    fn with_flows(&self, queue_pairs: [Picos; PRIORITIES]) -> [Picos; PRIORITIES] {
-        if self.flows.is_empty() {
-            return queue_pairs;
-        }
+    fn with_flows(&self, queue_pairs: &[Picos; PRIORITIES]) -> [Picos; PRIORITIES] {
         std::array::from_fn(|class| self.queues[class].earliest().min(queue_pairs[class]))
     }
 

@@ -26,6 +26,7 @@ mod stamp;
 pub mod standalone;
 #[cfg(test)]
 mod tests;
+mod trimmed;
 
 pub use config::{
     FLOWS_MAX, FixedLengths, FlowConfig, Gateway, HostConfig, HostConfigError, NicConfig, Operation,

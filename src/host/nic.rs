@@ -157,13 +157,16 @@ impl Nic {
 
     /// When something may leave next, given when each class first has something to send and as pauses stand;
     /// [`Picos::NEVER`] if all that wait are paused.
+    #[inline]
     pub(super) fn next_start(&self, earliest: &[Picos; PRIORITIES]) -> Picos {
         let paused = self.pauses.paused();
-        (0..PRIORITIES)
-            .filter(|class| paused & (1 << class) == 0 && earliest[*class] != Picos::NEVER)
-            .map(|class| earliest[class].max(self.resumed_at[class]).max(self.link_free))
-            .min()
-            .unwrap_or(Picos::NEVER)
+        let mut first = Picos::NEVER;
+        for (class, at) in earliest.iter().enumerate() {
+            if *at < first && paused & (1 << class) == 0 {
+                first = first.min((*at).max(self.resumed_at[class]));
+            }
+        }
+        first.max(self.link_free)
     }
 
     /// When pauses change by themselves next.
@@ -180,11 +183,16 @@ impl Nic {
             return None;
         }
         let paused = self.pauses.paused();
-        let eligible = (0..PRIORITIES)
-            .filter(|class| paused & (1 << class) == 0)
-            .filter(|class| earliest[*class].max(self.resumed_at[*class]) <= start)
-            .fold(0, |mask, class| mask | 1 << class);
-        let class = self.share.choose(eligible)?;
+        let mut eligible = 0_u8;
+        for (class, at) in earliest.iter().enumerate() {
+            let may = *at <= start && self.resumed_at[class] <= start && paused & (1 << class) == 0;
+            eligible |= u8::from(may) << class;
+        }
+        let class = if eligible.is_power_of_two() {
+            eligible.trailing_zeros() as usize
+        } else {
+            self.share.choose(eligible)?
+        };
         Some(Turn { class, start })
     }
 

@@ -211,7 +211,7 @@ impl QueuePairs {
     }
 
     #[inline]
-    pub(super) fn earliest(&self) -> [Picos; PRIORITIES] {
+    pub(super) fn earliest(&self) -> &[Picos; PRIORITIES] {
         self.endpoint.earliest()
     }
 

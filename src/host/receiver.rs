@@ -92,6 +92,8 @@ pub struct ReceiveTotals {
     pub untracked_frames: u64,
     /// Frames with the address of another host (the switch flooded them).
     pub flooded_frames: u64,
+    /// RoCE packets that a switch has trimmed. Without their ICRC they are dropped, as a NIC does it.
+    pub trimmed_frames: u64,
     /// 802.3x PAUSE frames, which a NIC with PFC ignores.
     pub pause_frames: u64,
     /// MAC control frames that mean nothing.

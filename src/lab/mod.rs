@@ -57,7 +57,8 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub use virtual_run::{
-    EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual,
+    DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
+    run as run_virtual,
 };
 pub use wire::hand_over_tap;
 

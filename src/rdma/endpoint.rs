@@ -9,7 +9,7 @@ use super::congestion::CongestionControl;
 use super::counters::Counters;
 use super::packet::Packet;
 use super::queue_pair::QueuePair;
-use super::ready::{CLASSES, ClassQueue};
+use super::ready::CLASSES;
 use super::shared::Shared;
 use super::telemetry::Telemetry;
 use super::work::{Arrival, Completion, Outgoing, PostError, WorkRequest};
@@ -72,7 +72,7 @@ impl Endpoint {
     /// Queue pairs of a class that may send take turns in the order of their creation, as in the ns-3 RDMA models, instead of by
     /// how long each has waited.
     pub fn take_turns(&mut self) {
-        self.shared.classes.iter_mut().for_each(ClassQueue::take_turns);
+        self.shared.classes.take_turns();
     }
 
     /// How many queue pairs it has.
@@ -124,19 +124,22 @@ impl Endpoint {
     }
 
     /// Per NIC class: when its next packet may leave at the earliest, perhaps in the past; [`Picos::NEVER`] if it has none.
-    pub fn earliest(&self) -> [Picos; CLASSES] {
-        std::array::from_fn(|class| self.shared.classes[class].earliest())
+    #[inline]
+    pub fn earliest(&self) -> &[Picos; CLASSES] {
+        self.shared.classes.earliest()
     }
 
     /// The next packet of a class, which begins to leave now. `None` before [`earliest`](Endpoint::earliest); rarely also then,
     /// where an acknowledgement has made needless what was to be repeated.
     pub fn pop(&mut self, now: Picos, class: u8) -> Option<Outgoing> {
-        let class = usize::from(class);
-        if let Some(outgoing) = self.shared.classes.get_mut(class)?.pop_finished() {
+        if usize::from(class) >= CLASSES {
+            return None;
+        }
+        if let Some(outgoing) = self.shared.classes.pop_finished(class) {
             self.count_departure(&outgoing);
             return Some(outgoing);
         }
-        while let Some(index) = self.shared.classes[class].pop(now) {
+        while let Some(index) = self.shared.classes.pop(class, now) {
             let queue_pair = self.queue_pairs.get_mut(index as usize)?;
             if let Some((packet, wants_telemetry)) = queue_pair.pop(now, &mut self.shared) {
                 let outgoing = Outgoing {

@@ -174,7 +174,9 @@ impl QueuePair {
                 || self.requester.sendable(&self.config, &*self.congestion))
         {
             self.queued = true;
-            shared.classes[usize::from(self.config.data_class)].push(self.due.max(now), self.index.0);
+            shared
+                .classes
+                .push(self.config.data_class, self.due.max(now), self.index.0);
         }
         let deadline = self.requester.next_deadline();
         let deadline = deadline

@@ -8,14 +8,14 @@ use super::config::{QpConfig, QpIndex};
 use super::congestion::CongestionControl;
 use super::counters::Counters;
 use super::packet::Packet;
-use super::ready::{CLASSES, ClassQueue, Timers};
+use super::ready::{Classes, Timers};
 use super::telemetry::Telemetry;
 use super::work::{Completion, CompletionKind, Outgoing};
 
 /// Queues, timers and completions of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    pub(super) classes: [ClassQueue; CLASSES],
+    pub(super) classes: Classes,
     pub(super) timers: Timers,
     pub(super) completions: VecDeque<Completion>,
     // Boxes because that is how they travel, in acknowledgements.
@@ -67,7 +67,7 @@ impl Env<'_> {
             telemetry,
             wants_telemetry: false,
         };
-        self.shared.classes[usize::from(class)].push_finished(self.now, outgoing);
+        self.shared.classes.push_finished(class, self.now, outgoing);
     }
 
     /// The end of a local ACK timeout that starts now.

@@ -131,6 +131,12 @@ impl Store for CaptureStore {
         self.slots[frame.0 as usize].stored.drain(..len);
     }
 
+    fn truncate(&mut self, frame: Handle, len: usize) {
+        let slot = &mut self.slots[frame.0 as usize];
+        slot.stored.truncate(len);
+        slot.beyond = slot.beyond.min((len - slot.stored.len()) as u32);
+    }
+
     fn release(&mut self, frame: Handle) {
         let slot = &mut self.slots[frame.0 as usize];
         assert!(slot.used, "frame {} released twice", frame.0);

@@ -355,6 +355,7 @@ mod tests {
             frame_hops: 7,
             frames_under_way_max: 3,
             link_lost_frames: 1,
+            deadlocks: Vec::new(),
             hosts,
         };
         let few = report(vec![host("h1".to_owned(), 3), host("h2".to_owned(), 0)]);

@@ -3,6 +3,7 @@
 //! Field by field: `docs/report.md`.
 
 mod environment;
+mod event;
 mod file;
 pub mod flow;
 mod jobs;
@@ -10,18 +11,21 @@ mod number;
 mod snapshot;
 mod switch;
 mod table;
+mod watchdog;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 pub use environment::{Environment, StealMeter, allowed_cpus};
+pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_file, write_text};
 pub use flow::{FlowReport, LatencyReport};
 pub use number::{grouped, nanos, percent, rate};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
 pub use table::{drops_table, numbers, render, simple_table};
+pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
 
 use crate::failure::Exit;
 use crate::lab::VirtualReport;

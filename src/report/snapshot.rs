@@ -1,8 +1,11 @@
 //! A switch's counters and gauges at one moment, as its driver copies them out.
 
-use xoff_dataplane::DropReason;
 use xoff_dataplane::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
 use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::pfc::PauseHistory;
+use xoff_dataplane::{DropReason, SwitchEvent};
+
+use super::WatchdogReport;
 
 /// One switch at one moment of model time.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +20,10 @@ pub struct SwitchSnapshot {
     pub ports: Vec<PortSnapshot>,
     /// The buffer pools.
     pub pools: Vec<PoolSnapshot>,
+    /// What the switch has told its operator, in the order of its times.
+    pub events: Vec<SwitchEvent>,
+    /// The PFC watchdog, if it watches anything.
+    pub watchdog: Option<WatchdogReport>,
 }
 
 /// One port at one moment.
@@ -40,6 +47,12 @@ pub struct PortSnapshot {
     pub pgs: [PgBuffers; PRIORITIES],
     /// Buffer use of the egress queues.
     pub queues: [QueueBuffers; PRIORITIES],
+    /// Pauses that the peer asked for, per priority.
+    pub pause_history: [PauseHistory; PRIORITIES],
+    /// Bit *n*: PFC is on for priority *n* (`pfc_enable`).
+    pub pfc_enabled: u8,
+    /// Pauses of every priority are obeyed (`pfc_asym`).
+    pub pfc_asymmetric: bool,
     /// Bit *n*: the peer pauses priority *n* now.
     pub paused: u8,
     /// Bit *n*: priority group *n* is in XOFF now.

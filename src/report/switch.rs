@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::DropReason;
-use xoff_dataplane::counters::{Gauge, PgBuffers, PgCounters, PortCounters, QueueBuffers, QueueCounters};
+use xoff_dataplane::counters::{
+    Gauge, PgBuffers, PgCounters, PortCounters, QueueBuffers, QueueCounters, TrimCounters,
+};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
 use super::snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
+use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
 const PS_PER_NS: u64 = 1_000;
 
@@ -20,10 +23,19 @@ pub struct SwitchReport {
     pub model_time_ns: u64,
     /// `SAI_SWITCH_ATTR_SHARED_BUFFER_CELL_SIZE`: the unit of buffer accounting, in bytes.
     pub cell_bytes: u32,
+    /// `SAI_SWITCH_STAT_TX_TRIM_PACKETS`: trimmed packets sent, the sum over the ports.
+    #[serde(default)]
+    pub tx_trim_packets: u64,
+    /// `SAI_SWITCH_STAT_DROPPED_TRIM_PACKETS`: trimmed packets that were dropped after all, the sum over the ports.
+    #[serde(default)]
+    pub dropped_trim_packets: u64,
     /// The ports, in the order of the configuration.
     pub ports: Vec<PortReport>,
     /// The buffer pools.
     pub pools: Vec<PoolReport>,
+    /// The PFC watchdog; left out where it watches nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pfc_watchdog: Option<WatchdogReport>,
 }
 
 /// One port. In arrays of eight, the index is the priority, priority group or queue; in arrays of
@@ -82,10 +94,37 @@ pub struct PortReport {
     pub paused_now: [bool; PRIORITIES],
     /// The priority group is in XOFF at this moment.
     pub xoff_now: [bool; PRIORITIES],
+    /// PFC is on for the priority (`pfc_enable`).
+    #[serde(default)]
+    pub pfc_enabled: [bool; PRIORITIES],
+    /// Pauses of every priority are obeyed (`pfc_asym`).
+    #[serde(default)]
+    pub pfc_asymmetric: bool,
+    /// Pauses that the peer asked for, of each priority.
+    #[serde(default)]
+    pub pause_history: [PauseHistoryReport; PRIORITIES],
     /// `SAI_PORT_STAT_PAUSE_RX_PKTS`: 802.3x PAUSE frames received.
     pub pause_rx: u64,
+    /// `SAI_PORT_STAT_PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
+    #[serde(default)]
+    pub pause_tx: u64,
+    /// Time the peer held the whole port by 802.3x pauses, in nanoseconds.
+    #[serde(default)]
+    pub global_paused_ns: u64,
+    /// Time this port asked its peer to pause altogether, in nanoseconds.
+    #[serde(default)]
+    pub global_pausing_ns: u64,
     /// `SAI_PORT_STAT_ECN_MARKED_PACKETS`: frames marked CE.
     pub ecn_marked: u64,
+    /// `SAI_PORT_STAT_TRIM_PACKETS`: packets that found a queue full and were trimmed, the sum over the queues.
+    #[serde(default)]
+    pub trim_packets: u64,
+    /// `SAI_PORT_STAT_TX_TRIM_PACKETS`: trimmed packets sent.
+    #[serde(default)]
+    pub tx_trim_packets: u64,
+    /// `SAI_PORT_STAT_DROPPED_TRIM_PACKETS`: trimmed packets that found no room either, or were flushed.
+    #[serde(default)]
+    pub dropped_trim_packets: u64,
     /// Frames dropped, by reason; reasons that never happened are left out.
     pub drops: BTreeMap<String, u64>,
     /// The same by traffic class: reason to sixteen counts.
@@ -150,6 +189,12 @@ pub struct QueueReport {
     pub dropped_packets: u64,
     #[serde(rename = "SAI_QUEUE_STAT_DROPPED_BYTES")]
     pub dropped_bytes: u64,
+    #[serde(rename = "SAI_QUEUE_STAT_TRIM_PACKETS", default)]
+    pub trim_packets: u64,
+    #[serde(rename = "SAI_QUEUE_STAT_TX_TRIM_PACKETS", default)]
+    pub tx_trim_packets: u64,
+    #[serde(rename = "SAI_QUEUE_STAT_DROPPED_TRIM_PACKETS", default)]
+    pub dropped_trim_packets: u64,
     #[serde(rename = "SAI_QUEUE_STAT_WRED_DROPPED_PACKETS")]
     pub wred_dropped_packets: u64,
     #[serde(rename = "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS")]
@@ -187,10 +232,16 @@ impl SwitchReport {
     /// The JSON form of a snapshot.
     pub fn new(snapshot: &SwitchSnapshot) -> SwitchReport {
         let cell = snapshot.cell_bytes;
+        let trims = |count: fn(TrimCounters) -> u64| -> u64 {
+            let ports = snapshot.ports.iter();
+            ports.map(|port| count(port.counters.trims())).sum()
+        };
         SwitchReport {
             name: snapshot.name.clone(),
             model_time_ns: snapshot.model_time_ns,
             cell_bytes: cell,
+            tx_trim_packets: trims(|trims| trims.sent),
+            dropped_trim_packets: trims(|trims| trims.dropped),
             ports: snapshot
                 .ports
                 .iter()
@@ -201,6 +252,7 @@ impl SwitchReport {
                 .iter()
                 .map(|pool| PoolReport::new(pool, cell))
                 .collect(),
+            pfc_watchdog: snapshot.watchdog.clone(),
         }
     }
 }
@@ -210,6 +262,7 @@ impl PortReport {
     /// `xoff_transitions` and `xoff_now` is the group's.
     fn new(port: &PortSnapshot, cell_bytes: u32) -> PortReport {
         let counters = &port.counters;
+        let trims = counters.trims();
         let (span_ps, utilisation) = utilisation(counters);
         let pgs = counters.pgs.iter().zip(&port.pgs);
         let queues = counters.queues.iter().zip(&port.queues);
@@ -239,8 +292,22 @@ impl PortReport {
             pausing_ns: counters.tx_pause_ps.map(|ps| ps / PS_PER_NS),
             paused_now: bits(port.paused),
             xoff_now: bits(port.xoff),
+            pfc_enabled: bits(port.pfc_enabled),
+            pfc_asymmetric: port.pfc_asymmetric,
+            pause_history: port.pause_history.map(|history| PauseHistoryReport {
+                transitions: history.transitions,
+                total_pause_ns: history.total_pause_ps / PS_PER_NS,
+                recent_pause_ns: history.recent_pause_ps / PS_PER_NS,
+                recent_pause_at_ns: history.recent_pause_at.map(|at| at.as_nanos()),
+            }),
             pause_rx: counters.pause_rx,
+            pause_tx: counters.pause_tx,
+            global_paused_ns: counters.rx_global_pause_ps / PS_PER_NS,
+            global_pausing_ns: counters.tx_global_pause_ps / PS_PER_NS,
             ecn_marked: counters.ecn_marked,
+            trim_packets: trims.trimmed,
+            tx_trim_packets: trims.sent,
+            dropped_trim_packets: trims.dropped,
             drops: happened(counters)
                 .map(|(name, classes)| (name, classes.iter().sum()))
                 .collect(),
@@ -295,6 +362,9 @@ impl QueueReport {
             bytes: counters.bytes,
             dropped_packets: counters.dropped_packets,
             dropped_bytes: counters.dropped_bytes,
+            trim_packets: counters.trim_packets,
+            tx_trim_packets: counters.tx_trim_packets,
+            dropped_trim_packets: counters.dropped_trim_packets,
             wred_dropped_packets: counters.wred_dropped_packets,
             ecn_marked_packets: counters.wred_ecn_marked_packets,
             ecn_marked_bytes: counters.wred_ecn_marked_bytes,

@@ -7,7 +7,8 @@ use comfy_table::{Cell, CellAlignment, ContentLineStyle, LineStyle, Table, Table
 use super::jobs;
 use super::number::{grouped, nanos, percent, rate};
 use super::switch::describe_drop;
-use super::{FlowReport, PortReport, Report, SwitchReport, Verdict};
+use super::{FlowReport, PortReport, Report, StormReport, SwitchReport, Verdict};
+use crate::lab::DeadlockReport;
 
 /// SONiC's look (tabulate's "simple"): headers, a dashed line, two blanks between columns.
 const SIMPLE: TableStyle = TableStyle::new()
@@ -73,11 +74,16 @@ pub fn render(report: &Report) -> String {
             text.push('\n');
         }
     }
+    if let Some(table) = storms_table(&report.switches) {
+        text.push_str(&table);
+        text.push('\n');
+    }
     if let Some(table) = drops_table(&report.switches) {
         text.push_str(&table);
         text.push('\n');
     }
     if let Some(of) = &report.virtual_time {
+        text.push_str(&deadlocks(&of.deadlocks));
         text.push_str(&jobs::size_line(of));
     }
     text.push_str(&verdict(report));
@@ -236,6 +242,75 @@ pub fn drops_table(switches: &[SwitchReport]) -> Option<String> {
     }
     let header = ["Dropped at", "Reason", "Meaning", "Frames by class"];
     (!rows.is_empty()).then(|| simple_table(&header, 3, rows))
+}
+
+/// A line for each circle of pauses.
+fn deadlocks(deadlocks: &[DeadlockReport]) -> String {
+    let line = |deadlock: &DeadlockReport| {
+        let until = match deadlock.until_ns {
+            Some(at) => format!("until {}", seconds(at)),
+            None => "for good".to_owned(),
+        };
+        format!(
+            "deadlock from {} {until}: these {} ports paused each other in a circle: {}\n",
+            seconds(deadlock.since_ns),
+            deadlock.ports.len(),
+            deadlock.ports.join(", ")
+        )
+    };
+    deadlocks.iter().map(line).collect()
+}
+
+/// With more storms than this, the first ones are shown.
+const STORMS_SHOWN: usize = 32;
+
+/// The storms that watchdogs found; nothing if there was none.
+fn storms_table(switches: &[SwitchReport]) -> Option<String> {
+    let of_switch = |switch: &SwitchReport| {
+        let name = switch.name.clone();
+        let storms = switch.pfc_watchdog.iter().flat_map(|watchdog| &watchdog.storms);
+        storms
+            .map(move |storm| storm_row(&name, storm))
+            .collect::<Vec<_>>()
+    };
+    let mut rows: Vec<Vec<String>> = switches.iter().flat_map(of_switch).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let more = rows.len().saturating_sub(STORMS_SHOWN);
+    rows.truncate(STORMS_SHOWN);
+    let header = [
+        "PFC storm at",
+        "Action",
+        "Paused",
+        "Detected",
+        "Restored",
+        "TX ok/drop",
+        "RX ok/drop",
+    ];
+    let mut text = simple_table(&header, 2, rows);
+    if more > 0 {
+        let _ = writeln!(text, "and {} more (--report FILE has all)", grouped(more as u64));
+    }
+    Some(text)
+}
+
+fn storm_row(switch: &str, storm: &StormReport) -> Vec<String> {
+    let pair = |ok: u64, dropped: u64| format!("{}/{}", grouped(ok), grouped(dropped));
+    vec![
+        format!("{switch} {}:{}", storm.port, storm.queue),
+        storm.action.clone(),
+        nanos(storm.paused_ns),
+        seconds(storm.detected_ns),
+        storm.restored_ns.map_or_else(|| "-".to_owned(), seconds),
+        pair(storm.tx_packets, storm.tx_dropped_packets),
+        pair(storm.rx_packets, storm.rx_dropped_packets),
+    ]
+}
+
+/// A time as the log has it: seconds, exactly.
+fn seconds(ns: u64) -> String {
+    format!("{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
 /// What may be believed of it, in a line, and the reasons under it.

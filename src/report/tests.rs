@@ -37,6 +37,9 @@ pub(crate) fn snapshot() -> SwitchSnapshot {
         tx_deficit_ns: 4_000,
         pgs: Default::default(),
         queues,
+        pause_history: Default::default(),
+        pfc_enabled: 0b1000,
+        pfc_asymmetric: false,
         paused: 0b1000,
         xoff: 0,
         host_lost: 0,
@@ -71,6 +74,8 @@ pub(crate) fn snapshot() -> SwitchSnapshot {
         cell_bytes: 256,
         ports: vec![port, unused],
         pools: vec![pool],
+        events: Vec::new(),
+        watchdog: None,
     }
 }
 

@@ -13,8 +13,8 @@ use super::tables::{self, Links};
 use super::watermarks::Watermarks;
 use crate::config::{Loaded, Resolve, diff, parse, resolve};
 use crate::control::{
-    Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, RouteEntry, Target, WatermarkKind,
-    WatermarkPart,
+    Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, PfcPort, RouteEntry, Target,
+    WatermarkKind, WatermarkPart,
 };
 use crate::driver::{AttachedPort, Finished, Ledger, Options, Running, StartError, start};
 use crate::failure::{Exit, Failure};
@@ -46,6 +46,8 @@ pub struct SwitchSession {
     resolve: Resolve,
     ledger: Ledger,
     watermarks: Mutex<Watermarks>,
+    /// The counters of priority flow control when they were last cleared.
+    pfc_base: Mutex<Vec<PfcPort>>,
     ports: Vec<String>,
     /// What was repaired or should be known, from configuration, ports and driver.
     pub notes: Vec<String>,
@@ -89,6 +91,7 @@ impl SwitchSession {
             resolve,
             ledger,
             watermarks: Mutex::new(Watermarks::new(Instant::now())),
+            pfc_base: Mutex::default(),
             ports: names,
             notes,
         })
@@ -321,6 +324,22 @@ impl Target for SwitchSession {
                 .period_left(now, interval)
                 .max(Duration::from_millis(100)),
         )
+    }
+
+    fn clear_watchdog(&self) -> Result<(), Failure> {
+        self.with_running(|running| {
+            running.clear_watchdog_stats();
+            Some(())
+        })
+    }
+
+    fn pfc_base(&self) -> Vec<PfcPort> {
+        lock(&self.pfc_base).clone()
+    }
+
+    fn set_pfc_base(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
+        *lock(&self.pfc_base) = base;
+        Ok(())
     }
 
     fn taints(&self) -> Vec<Taint> {

@@ -32,7 +32,92 @@ pub(crate) struct QueuedFrame {
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
     pub(crate) ecn_capable: bool,
+    /// It has been trimmed.
+    pub(crate) trimmed: bool,
 }
+
+/// A [`QueuedFrame`] as it lies in the table: half a cache line, since a fabric's tables are larger than a cache. No frame has
+/// more than 2^16 cells: the longest has 9 KiB, and a cell is an octet at least.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Packed {
+    ready_at: Picos,
+    frame: Handle,
+    mac_len: u32,
+    /// Group, or entry of the shared charges.
+    payer: u32,
+    cells: u16,
+    charged_cells: u16,
+    payer_kind: PayerKind,
+    tc: u8,
+    l3_offset: u8,
+    payload: Payload,
+    ecn_capable: bool,
+    trimmed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PayerKind {
+    Own,
+    Shared,
+    None,
+}
+
+impl Packed {
+    #[inline]
+    fn new(frame: &QueuedFrame) -> Packed {
+        let (payer_kind, payer, charged_cells) = match frame.charge {
+            Charge::Own { pg, cells } => (PayerKind::Own, u32::from(pg.0), cells),
+            Charge::Shared(entry) => (PayerKind::Shared, entry, 0),
+            Charge::None => (PayerKind::None, 0, 0),
+        };
+        debug_assert!(frame.cells.max(charged_cells) <= u32::from(u16::MAX));
+        Packed {
+            ready_at: frame.ready_at,
+            frame: frame.frame,
+            mac_len: frame.mac_len,
+            payer,
+            cells: frame.cells as u16,
+            charged_cells: charged_cells as u16,
+            payer_kind,
+            tc: frame.tc,
+            l3_offset: frame.l3_offset,
+            payload: frame.payload,
+            ecn_capable: frame.ecn_capable,
+            trimmed: frame.trimmed,
+        }
+    }
+
+    #[inline]
+    fn unpack(&self) -> QueuedFrame {
+        QueuedFrame {
+            frame: self.frame,
+            mac_len: self.mac_len,
+            cells: u32::from(self.cells),
+            charge: self.charge(),
+            ready_at: self.ready_at,
+            tc: self.tc,
+            l3_offset: self.l3_offset,
+            payload: self.payload,
+            ecn_capable: self.ecn_capable,
+            trimmed: self.trimmed,
+        }
+    }
+
+    #[inline]
+    fn charge(&self) -> Charge {
+        match self.payer_kind {
+            PayerKind::Own => Charge::Own {
+                pg: PgId(self.payer as u16),
+                cells: u32::from(self.charged_cells),
+            },
+            PayerKind::Shared => Charge::Shared(self.payer),
+            PayerKind::None => Charge::None,
+        }
+    }
+}
+
+const _: () = assert!(core::mem::size_of::<Packed>() == 32);
 
 /// A charge that several copies share.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +145,7 @@ const EMPTY: Fifo = Fifo {
 /// All frames in the switch and the queues they wait in. Nothing is allocated after [`FrameTable::new`].
 #[derive(Debug)]
 pub(crate) struct FrameTable {
-    frames: Vec<QueuedFrame>,
+    frames: Vec<Packed>,
     /// What follows each frame, in its queue or in the list of free places. Apart from the frames, which are read in one
     /// go at their departure: a field written just before makes that wait.
     next: Vec<u32>,
@@ -105,13 +190,13 @@ impl FrameTable {
         debug_assert!(self.room() > 0, "room() was not checked");
         let index = match self.frames.get_mut(self.free as usize) {
             Some(place) => {
-                *place = frame;
+                *place = Packed::new(&frame);
                 let index = self.free;
                 self.free = core::mem::replace(&mut self.next[index as usize], NO_FRAME);
                 index
             }
             None => {
-                self.frames.push(frame);
+                self.frames.push(Packed::new(&frame));
                 self.next.push(NO_FRAME);
                 self.frames.len() as u32 - 1
             }
@@ -128,17 +213,19 @@ impl FrameTable {
 
     /// The frame at the head of a queue.
     #[inline]
-    pub(crate) fn head(&self, queue: usize) -> Option<&QueuedFrame> {
-        self.frames.get(self.queues[queue].head as usize)
+    pub(crate) fn head(&self, queue: usize) -> Option<QueuedFrame> {
+        self.frames
+            .get(self.queues[queue].head as usize)
+            .map(Packed::unpack)
     }
 
     /// Removes the head of a queue.
     #[inline]
-    pub(crate) fn pop(&mut self, queue: usize) -> Option<&QueuedFrame> {
+    pub(crate) fn pop(&mut self, queue: usize) -> Option<QueuedFrame> {
         let fifo = &mut self.queues[queue];
         let index = fifo.head;
         let next = self.next.get_mut(index as usize)?;
-        let frame = &self.frames[index as usize];
+        let frame = self.frames[index as usize].unpack();
         fifo.head = core::mem::replace(next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
         if fifo.head == NO_FRAME {
@@ -161,7 +248,7 @@ impl FrameTable {
         let places = core::iter::successors(first, |index| {
             Some(self.next[*index as usize]).filter(|index| *index != NO_FRAME)
         });
-        places.filter_map(|index| match self.frames[index as usize].charge {
+        places.filter_map(|index| match self.frames[index as usize].charge() {
             Charge::Own { pg, .. } => Some(pg),
             Charge::Shared(charge) => self.shared.get(charge as usize).map(|shared| shared.pg),
             Charge::None => None,

@@ -112,6 +112,11 @@ impl Scheduler {
         }
     }
 
+    /// A queue has been emptied at once.
+    pub(crate) fn forget_deficit(&mut self, n: usize) {
+        self.deficit[n] = 0;
+    }
+
     /// All queues have been emptied at once.
     pub(crate) fn forget_deficits(&mut self) {
         self.deficit = [0; PRIORITIES];

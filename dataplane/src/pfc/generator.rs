@@ -1,4 +1,5 @@
-//! The sending side of PFC: when a port asks its peer to stop, again, and to go on.
+//! The sending side of pauses: when a port asks its peer to stop, again, and to go on. What is stopped is a set of
+//! priorities (PFC) or, where no priority has PFC, the [`WHOLE_PORT`] (802.3x).
 
 use std::collections::VecDeque;
 
@@ -6,19 +7,25 @@ use super::bits;
 use crate::config::{PauseModel, PfcConfig};
 use crate::ids::PRIORITIES;
 use crate::time::Picos;
+use crate::wire::mac_control::{MacControl, Pfc};
+
+/// Stands beside the eight priorities: everything the peer sends, stopped by 802.3x PAUSE.
+pub(crate) const WHOLE_PORT: u16 = 1 << PRIORITIES;
+/// What can be stopped.
+const SUBJECTS: usize = PRIORITIES + 1;
 
 /// Decides which PFC frames one port owes its peer. Frames are composed when the link is free, from the state
 /// at that moment, so that a change that is overtaken by the next one costs no frame.
 #[derive(Clone, Debug)]
 pub(crate) struct PauseGenerator {
-    /// Priorities whose group is congested.
-    xoff: u8,
-    /// Priorities for which an XOFF is owed: newly congested, or due for a refresh.
-    owed_xoff: u8,
-    /// Priorities for which an XON is owed.
-    owed_xon: u8,
-    /// Priorities whose last word to the peer was XOFF.
-    told: u8,
+    /// Priorities whose group is congested; [`WHOLE_PORT`] if that is said by PAUSE.
+    xoff: u16,
+    /// Those for which an XOFF is owed: newly congested, or due for a refresh.
+    owed_xoff: u16,
+    /// Those for which an XON is owed.
+    owed_xon: u16,
+    /// Those whose last word to the peer was XOFF.
+    told: u16,
     /// Each change is a frame of its own; `owed_xoff` then only says that some are owed.
     in_order: bool,
     /// Those changes: priority, and whether it is to stop. Alternating per priority, so few while the link is ever free.
@@ -26,12 +33,9 @@ pub(crate) struct PauseGenerator {
     refresh: Picos,
     refresh_at: Picos,
     quanta: u16,
-    since: [Picos; PRIORITIES],
-    asked_ps: [u64; PRIORITIES],
+    since: [Picos; SUBJECTS],
+    asked_ps: [u64; SUBJECTS],
 }
-
-/// Which classes a PFC frame names, with their timers.
-pub(crate) type PauseFrame = (u8, [u16; PRIORITIES]);
 
 impl PauseGenerator {
     pub(crate) fn new(config: &PfcConfig) -> PauseGenerator {
@@ -45,8 +49,8 @@ impl PauseGenerator {
             refresh: config.refresh,
             refresh_at: Picos::NEVER,
             quanta: config.pause_quanta,
-            since: [Picos::ZERO; PRIORITIES],
-            asked_ps: [0; PRIORITIES],
+            since: [Picos::ZERO; SUBJECTS],
+            asked_ps: [0; SUBJECTS],
         };
         generator.reconfigure(config);
         generator
@@ -72,10 +76,10 @@ impl PauseGenerator {
     }
 
     /// These priorities are to be told to stop, or to go on.
-    fn owe(&mut self, priorities: u8, stop: bool) {
+    fn owe(&mut self, priorities: u16, stop: bool) {
         if self.in_order {
             self.changes
-                .extend(bits(priorities).map(|priority| (priority as u8, stop)));
+                .extend(subjects(priorities).map(|priority| (priority as u8, stop)));
             self.owed_xoff |= priorities;
         } else if stop {
             self.owed_xoff |= priorities;
@@ -87,14 +91,14 @@ impl PauseGenerator {
     }
 
     /// Priorities asked to stop now.
-    pub(crate) fn xoff_mask(&self) -> u8 {
+    pub(crate) fn xoff_mask(&self) -> u16 {
         self.xoff
     }
 
     /// The groups behind these priorities have become congested.
-    pub(crate) fn xoff(&mut self, now: Picos, priorities: u8) {
+    pub(crate) fn xoff(&mut self, now: Picos, priorities: u16) {
         let entering = priorities & !self.xoff;
-        for n in bits(entering) {
+        for n in subjects(entering) {
             self.since[n] = now;
         }
         self.owe(entering, true);
@@ -102,9 +106,9 @@ impl PauseGenerator {
     }
 
     /// The groups behind these priorities have room again.
-    pub(crate) fn xon(&mut self, now: Picos, priorities: u8) {
+    pub(crate) fn xon(&mut self, now: Picos, priorities: u16) {
         let leaving = priorities & self.xoff;
-        for n in bits(leaving) {
+        for n in subjects(leaving) {
             self.asked_ps[n] += now.since(self.since[n]).0;
         }
         self.xoff &= !priorities;
@@ -144,48 +148,79 @@ impl PauseGenerator {
     }
 
     /// The frame to send now. An XOFF names every congested class, and so refreshes them all; an XON names only
-    /// the classes that resume.
-    pub(crate) fn take(&mut self, now: Picos) -> Option<PauseFrame> {
-        let mut quanta = [0; PRIORITIES];
+    /// the classes that resume. PFC goes before PAUSE: both are owed only when a port has just changed from one to the other.
+    pub(crate) fn take(&mut self, now: Picos) -> Option<MacControl> {
         if self.in_order {
             return self.take_in_order();
         }
-        if self.owed_xoff != 0 {
-            bits(self.xoff).for_each(|n| quanta[n] = self.quanta);
-            self.owed_xoff = 0;
-            self.told |= self.xoff;
+        let owed = self.owed_xoff | self.owed_xon;
+        let scope = match owed & !WHOLE_PORT {
+            0 => WHOLE_PORT,
+            _ => !WHOLE_PORT,
+        };
+        if self.owed_xoff & scope != 0 {
+            let stopped = self.xoff & scope;
+            self.owed_xoff &= !scope;
+            self.told |= stopped;
             self.refresh_at = now.saturating_add(self.refresh);
-            return Some((self.xoff, quanta));
+            return Some(frame(stopped, self.quanta));
         }
-        let resumed = core::mem::take(&mut self.owed_xon);
+        let resumed = self.owed_xon & scope;
+        self.owed_xon &= !scope;
         self.told &= !resumed;
-        (resumed != 0).then_some((resumed, quanta))
+        (resumed != 0).then(|| frame(resumed, 0))
     }
 
     /// The oldest change.
-    fn take_in_order(&mut self) -> Option<PauseFrame> {
+    fn take_in_order(&mut self) -> Option<MacControl> {
         let change = self.changes.pop_front();
         if self.changes.is_empty() {
             self.owed_xoff = 0;
         }
-        let (priority, stop) = change?;
-        let mut quanta = [0; PRIORITIES];
-        let bit = 1 << priority;
-        if stop {
-            self.told |= bit;
-            quanta[usize::from(priority)] = self.quanta;
-        } else {
-            self.told &= !bit;
+        let (subject, stop) = change?;
+        let bit = 1 << subject;
+        match stop {
+            true => self.told |= bit,
+            false => self.told &= !bit,
         }
-        Some((bit, quanta))
+        Some(frame(bit, if stop { self.quanta } else { 0 }))
     }
 
-    /// Time each priority was asked to pause until `now`, in picoseconds.
+    /// Time each priority was asked to pause until `now` by PFC, in picoseconds.
     pub(crate) fn asked_ps(&self, now: Picos) -> [u64; PRIORITIES] {
-        let mut total = self.asked_ps;
-        bits(self.xoff).for_each(|n| total[n] += now.since(self.since[n]).0);
-        total
+        core::array::from_fn(|n| self.asked_one_ps(now, n))
     }
+
+    /// Time the peer was asked to pause altogether until `now`, in picoseconds.
+    pub(crate) fn asked_whole_port_ps(&self, now: Picos) -> u64 {
+        self.asked_one_ps(now, PRIORITIES)
+    }
+
+    fn asked_one_ps(&self, now: Picos, subject: usize) -> u64 {
+        let running = match self.xoff & (1 << subject) != 0 {
+            true => now.since(self.since[subject]).0,
+            false => 0,
+        };
+        self.asked_ps[subject] + running
+    }
+}
+
+/// The frame that gives everything in `named` the same timer.
+fn frame(named: u16, quanta: u16) -> MacControl {
+    if named == WHOLE_PORT {
+        return MacControl::Pause { quanta };
+    }
+    let enable = named as u8;
+    MacControl::Pfc(Pfc {
+        enable,
+        quanta: core::array::from_fn(|n| if enable & (1 << n) != 0 { quanta } else { 0 }),
+    })
+}
+
+/// The numbers of the set bits, lowest first.
+fn subjects(mask: u16) -> impl Iterator<Item = usize> {
+    let whole_port = (mask & WHOLE_PORT != 0).then_some(PRIORITIES);
+    bits(mask as u8).chain(whole_port)
 }
 
 #[cfg(test)]
@@ -211,6 +246,14 @@ mod tests {
         PauseGenerator::new(&config(PauseModel::Timed))
     }
 
+    /// Which classes the next frame names, and their timers.
+    fn take(pfc: &mut PauseGenerator, now: Picos) -> Option<(u8, [u16; PRIORITIES])> {
+        match pfc.take(now)? {
+            MacControl::Pfc(Pfc { enable, quanta }) => Some((enable, quanta)),
+            pause => panic!("{pause}"),
+        }
+    }
+
     #[test]
     fn in_order_each_change_is_a_frame_and_none_is_repeated() {
         let mut pfc = PauseGenerator::new(&config(PauseModel::UntilResumed { frame_bytes: 43 }));
@@ -219,7 +262,7 @@ mod tests {
         pfc.xoff(Picos::from_nanos(6), 1 << 3);
         let mut frames = Vec::new();
         while pfc.owes() {
-            let (enable, quanta) = pfc.take(Picos::from_nanos(7)).unwrap();
+            let (enable, quanta) = take(&mut pfc, Picos::from_nanos(7)).unwrap();
             frames.push((enable, quanta.iter().any(|q| *q > 0)));
         }
         let (three, four) = (1 << 3, 1 << 4);
@@ -227,7 +270,7 @@ mod tests {
             frames,
             [(three, true), (four, true), (three, false), (three, true)]
         );
-        assert_eq!(pfc.take(Picos::from_nanos(8)), None);
+        assert_eq!(take(&mut pfc, Picos::from_nanos(8)), None);
         assert_eq!(pfc.refresh_at(), Picos::NEVER);
         pfc.refresh_due(Picos::from_millis(1_000));
         assert!(!pfc.owes());
@@ -237,16 +280,19 @@ mod tests {
     fn what_is_owed_survives_another_model_of_pauses() {
         let mut pfc = generator();
         pfc.xoff(Picos::ZERO, 1 << 3);
-        pfc.take(Picos::ZERO);
+        take(&mut pfc, Picos::ZERO);
         pfc.xon(Picos::from_nanos(1), 1 << 3);
         pfc.xoff(Picos::from_nanos(2), 1 << 4);
         pfc.reconfigure(&config(PauseModel::UntilResumed { frame_bytes: 43 }));
-        assert_eq!(pfc.take(Picos::from_nanos(3)), Some((1 << 3, [0; PRIORITIES])));
-        assert_eq!(pfc.take(Picos::from_nanos(3)).unwrap().0, 1 << 4);
+        assert_eq!(
+            take(&mut pfc, Picos::from_nanos(3)),
+            Some((1 << 3, [0; PRIORITIES]))
+        );
+        assert_eq!(take(&mut pfc, Picos::from_nanos(3)).unwrap().0, 1 << 4);
         assert!(!pfc.owes());
         pfc.reconfigure(&config(PauseModel::Timed));
         assert_eq!(
-            pfc.take(Picos::from_nanos(4)).unwrap().0,
+            take(&mut pfc, Picos::from_nanos(4)).unwrap().0,
             1 << 4,
             "so that it does not expire"
         );
@@ -257,14 +303,17 @@ mod tests {
     fn xoff_is_repeated_until_xon_and_xon_is_said_once() {
         let mut pfc = generator();
         pfc.xoff(Picos::ZERO, 1 << 3);
-        let (enable, quanta) = pfc.take(Picos::ZERO).unwrap();
+        let (enable, quanta) = take(&mut pfc, Picos::ZERO).unwrap();
         assert_eq!((enable, quanta[3]), (1 << 3, 0xffff));
-        assert_eq!(pfc.take(Picos::ZERO), None);
+        assert_eq!(take(&mut pfc, Picos::ZERO), None);
         assert_eq!(pfc.refresh_at(), Picos::from_millis(10));
         pfc.refresh_due(Picos::from_millis(10));
-        assert!(pfc.take(Picos::from_millis(10)).is_some());
+        assert!(take(&mut pfc, Picos::from_millis(10)).is_some());
         pfc.xon(Picos::from_millis(11), 1 << 3);
-        assert_eq!(pfc.take(Picos::from_millis(11)), Some((1 << 3, [0; PRIORITIES])));
+        assert_eq!(
+            take(&mut pfc, Picos::from_millis(11)),
+            Some((1 << 3, [0; PRIORITIES]))
+        );
         assert_eq!(pfc.refresh_at(), Picos::NEVER);
         assert_eq!(pfc.asked_ps(Picos::from_millis(20))[3], Picos::from_millis(11).0);
     }
@@ -281,10 +330,10 @@ mod tests {
     fn an_xon_overtaken_by_xoff_is_not_sent() {
         let mut pfc = generator();
         pfc.xoff(Picos::ZERO, 1 << 3);
-        pfc.take(Picos::ZERO);
+        take(&mut pfc, Picos::ZERO);
         pfc.xon(Picos::from_nanos(1), 1 << 3);
         pfc.xoff(Picos::from_nanos(2), 1 << 3);
-        assert_eq!(pfc.take(Picos::from_nanos(2)).unwrap().0, 1 << 3);
+        assert_eq!(take(&mut pfc, Picos::from_nanos(2)).unwrap().0, 1 << 3);
         assert!(!pfc.owes());
     }
 
@@ -292,9 +341,44 @@ mod tests {
     fn a_second_class_refreshes_the_first() {
         let mut pfc = generator();
         pfc.xoff(Picos::ZERO, 1 << 3);
-        pfc.take(Picos::ZERO);
+        take(&mut pfc, Picos::ZERO);
         pfc.xoff(Picos::from_millis(1), 1 << 4);
-        assert_eq!(pfc.take(Picos::from_millis(1)).unwrap().0, 0b1_1000);
+        assert_eq!(take(&mut pfc, Picos::from_millis(1)).unwrap().0, 0b1_1000);
         assert_eq!(pfc.refresh_at(), Picos::from_millis(11));
+    }
+
+    #[test]
+    fn a_whole_port_is_paused_by_pause_frames() {
+        let mut port = generator();
+        port.xoff(Picos::ZERO, WHOLE_PORT);
+        assert_eq!(port.take(Picos::ZERO), Some(MacControl::Pause { quanta: 0xffff }));
+        port.refresh_due(Picos::from_millis(10));
+        assert_eq!(
+            port.take(Picos::from_millis(10)),
+            Some(MacControl::Pause { quanta: 0xffff })
+        );
+        port.xon(Picos::from_millis(12), WHOLE_PORT);
+        assert_eq!(
+            port.take(Picos::from_millis(12)),
+            Some(MacControl::Pause { quanta: 0 })
+        );
+        assert!(!port.owes());
+        assert_eq!(port.asked_ps(Picos::from_millis(20)), [0; PRIORITIES]);
+        assert_eq!(
+            port.asked_whole_port_ps(Picos::from_millis(20)),
+            Picos::from_millis(12).0
+        );
+    }
+
+    #[test]
+    fn a_port_that_changes_from_pfc_to_pause_resumes_before_it_stops() {
+        let mut port = generator();
+        port.xoff(Picos::ZERO, 1 << 3);
+        port.take(Picos::ZERO);
+        port.xon(Picos(1), 1 << 3);
+        port.xoff(Picos(1), WHOLE_PORT);
+        assert_eq!(take(&mut port, Picos(2)), Some((1 << 3, [0; PRIORITIES])));
+        assert_eq!(port.take(Picos(3)), Some(MacControl::Pause { quanta: 0xffff }));
+        assert!(!port.owes());
     }
 }

@@ -1,8 +1,8 @@
-//! Priority flow control (IEEE 802.1Qbb): the receiver of pauses and the generator of XOFF and XON.
+//! Pauses, per priority (IEEE 802.1Qbb) and of a whole port (802.3x): the receiver, and the generator of XOFF and XON.
 
 mod generator;
 mod receiver;
 
-pub(crate) use generator::PauseGenerator;
-pub use receiver::PauseReceiver;
+pub(crate) use generator::{PauseGenerator, WHOLE_PORT};
 pub(crate) use receiver::bits;
+pub use receiver::{PauseHistory, PauseReceiver};

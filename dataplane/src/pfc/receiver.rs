@@ -12,9 +12,26 @@ pub struct PauseReceiver {
     until: [Picos; PRIORITIES],
     paused: u8,
     since: [Picos; PRIORITIES],
+    /// When the latest pause that is over ended.
+    ended: [Picos; PRIORITIES],
+    /// When a pause was last asked for.
+    last_xoff: [Picos; PRIORITIES],
     paused_ps: [u64; PRIORITIES],
     on_to_off: [u64; PRIORITIES],
     until_resumed: bool,
+}
+
+/// The pauses of one priority (`pfc_stat_history`). Always kept; the option decides whether they are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseHistory {
+    /// Times the priority was stopped while it ran.
+    pub transitions: u64,
+    /// Time it was stopped, the pause in progress included, in picoseconds.
+    pub total_pause_ps: u64,
+    /// When the latest pause began, in model time; `None`: there was none.
+    pub recent_pause_at: Option<Picos>,
+    /// How long the latest pause lasted, or has lasted so far, in picoseconds.
+    pub recent_pause_ps: u64,
 }
 
 impl PauseReceiver {
@@ -39,6 +56,9 @@ impl PauseReceiver {
     ) {
         self.expire(now);
         for priority in bits(enable & honoured) {
+            if quanta[priority] != 0 {
+                self.last_xoff[priority] = now;
+            }
             match quanta[priority] {
                 0 => self.resume(priority, now),
                 _ if self.until_resumed => self.pause(priority, now, Picos::NEVER),
@@ -90,6 +110,38 @@ impl PauseReceiver {
         &self.on_to_off
     }
 
+    /// When the latest pause of a priority began; zero if there was none.
+    pub fn since(&self, priority: usize) -> Picos {
+        self.since[priority]
+    }
+
+    /// Since when no XOFF has come for a priority: the arrival of the latest one. [`Picos::NEVER`] while a pause stands that
+    /// lasts until it is resumed: its one XOFF speaks for all that are not repeated.
+    pub fn quiet_since(&self, priority: usize) -> Picos {
+        let stands = self.paused & (1 << priority) != 0 && self.until[priority] == Picos::NEVER;
+        match stands {
+            true => Picos::NEVER,
+            false => self.last_xoff[priority],
+        }
+    }
+
+    /// Each priority's pauses until `now`.
+    pub fn history(&self, now: Picos) -> [PauseHistory; PRIORITIES] {
+        let total = self.paused_ps(now);
+        core::array::from_fn(|n| {
+            let end = match self.paused & (1 << n) != 0 {
+                true => now.min(self.until[n]),
+                false => self.ended[n],
+            };
+            PauseHistory {
+                transitions: self.on_to_off[n],
+                total_pause_ps: total[n],
+                recent_pause_at: (self.on_to_off[n] != 0).then_some(self.since[n]),
+                recent_pause_ps: end.since(self.since[n]).0,
+            }
+        })
+    }
+
     fn pause(&mut self, priority: usize, now: Picos, until: Picos) {
         if self.paused & (1 << priority) == 0 {
             self.paused |= 1 << priority;
@@ -102,6 +154,10 @@ impl PauseReceiver {
     fn resume(&mut self, priority: usize, at: Picos) {
         if self.paused & (1 << priority) != 0 {
             self.paused &= !(1 << priority);
+            self.ended[priority] = at;
+            if self.until[priority] == Picos::NEVER {
+                self.last_xoff[priority] = at;
+            }
             self.paused_ps[priority] += at.since(self.since[priority]).0;
         }
     }
@@ -158,6 +214,38 @@ mod tests {
             rx.paused_ps(Picos::from_millis(2_000))[3],
             Picos::from_millis(1_000).0
         );
+    }
+
+    #[test]
+    fn the_latest_pause_is_remembered_with_its_start_and_length() {
+        let mut rx = PauseReceiver::new();
+        assert_eq!(rx.history(Picos::from_millis(1))[3], PauseHistory::default());
+        let at = Picos::from_nanos;
+        rx.receive(at(1_000), 1 << 3, &quanta(3, 100), 0xff, &GIGABIT); // until 52.2 us
+        rx.receive(at(100_000), 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
+        let so_far = rx.history(at(110_000))[3];
+        assert_eq!((so_far.transitions, so_far.recent_pause_ps), (2, at(10_000).0));
+        rx.receive(at(120_000), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
+        let after = PauseHistory {
+            transitions: 2,
+            total_pause_ps: at(51_200 + 20_000).0,
+            recent_pause_at: Some(at(100_000)),
+            recent_pause_ps: at(20_000).0,
+        };
+        assert_eq!(rx.history(at(900_000))[3], after);
+    }
+
+    #[test]
+    fn xon_is_no_xoff_and_a_pause_that_stands_is_never_quiet() {
+        let mut rx = PauseReceiver::new();
+        rx.receive(Picos(5), 1 << 3, &quanta(3, 9), 0xff, &GIGABIT);
+        rx.receive(Picos(7), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
+        assert_eq!(rx.quiet_since(3), Picos(5));
+        rx.set_until_resumed(true);
+        rx.receive(Picos(8), 1 << 3, &quanta(3, 9), 0xff, &GIGABIT);
+        assert_eq!(rx.quiet_since(3), Picos::NEVER);
+        rx.receive(Picos(20), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
+        assert_eq!(rx.quiet_since(3), Picos(20));
     }
 
     #[test]

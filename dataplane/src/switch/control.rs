@@ -1,10 +1,10 @@
-//! MAC control frames that arrive: PFC is obeyed, PAUSE counted, the rest dropped.
+//! MAC control frames that arrive: PFC is obeyed, PAUSE where no priority has PFC, the rest dropped.
 
 use super::Switch;
 use super::timers::TimerKind;
 use crate::drops::DropReason;
 use crate::frame::{Arrival, Store};
-use crate::ids::PortId;
+use crate::ids::{PRIORITIES, PortId};
 use crate::outputs::{Drop, Outputs, Verdict};
 use crate::pfc::bits;
 use crate::time::Picos;
@@ -23,13 +23,18 @@ impl Switch {
         let bytes = store.prefix(arrival.frame);
         self.control_log.record(now, port, bytes);
         let ingress = &mut self.ports[port.index()];
-        let verdict = match MacControl::parse(bytes) {
+        let verdict = match MacControl::parse_at(bytes, ingress.mac) {
             _ if !ingress.up => Err(DropReason::PortDown),
             Err(_) => Err(DropReason::MacControlUnknown),
-            // 802.3x: ignored while PFC is on, and without PFC nothing here obeys it yet.
-            Ok(MacControl::Pause { .. }) => {
+            Ok(MacControl::Pause { quanta }) => {
                 ingress.counters.pause_rx += 1;
-                Ok(false)
+                if ingress.pfc.global_honoured() {
+                    let timing = ingress.link.timing();
+                    ingress
+                        .whole_port
+                        .receive(now, 1, &[quanta; PRIORITIES], 1, timing);
+                }
+                Ok(())
             }
             Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
                 ingress.counters.pfc_rx_frames += 1;
@@ -41,15 +46,15 @@ impl Switch {
                     ingress.pfc.honoured(),
                     ingress.link.timing(),
                 );
-                Ok(ingress.refresh_paused_queues())
+                Ok(())
             }
         };
         store.release(arrival.frame);
         match verdict {
-            Ok(resumed) => {
-                let expiry = self.ports[port.index()].receiver.next_expiry();
+            Ok(()) => {
+                let expiry = self.ports[port.index()].next_expiry();
                 self.timers.arm(port, TimerKind::PauseExpiry, expiry, outputs);
-                if resumed {
+                if self.pauses_changed(now, port, outputs) {
                     self.kick(now, port, store, outputs);
                 }
                 Verdict::Control

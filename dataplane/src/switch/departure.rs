@@ -11,10 +11,10 @@ use crate::mmu::Mmu;
 use crate::outputs::{Outputs, Transmit};
 use crate::pfc::bits;
 use crate::time::Picos;
-use crate::wire::mac_control::{self, MacControl, Pfc};
+use crate::wire::mac_control;
 use crate::wire::rewrite;
 
-/// How soon a PFC frame that found no slot is tried again.
+/// How soon a PFC or PAUSE frame that found no slot is tried again.
 const NO_SLOT_RETRY: Picos = Picos::from_micros(10);
 
 impl Switch {
@@ -24,6 +24,7 @@ impl Switch {
         let (port, kind, due) = match self.timers.fire(now, timer) {
             Some(Fired::Port(port, kind, due)) => (port, kind, due),
             Some(Fired::Neighbours) => return self.ask_neighbours(now, store, outputs),
+            Some(Fired::Watchdog) => return self.poll_watchdog(now, store, outputs),
             None => return,
         };
         let state = &mut self.ports[port.index()];
@@ -41,9 +42,10 @@ impl Switch {
             }
             TimerKind::PauseExpiry => {
                 state.receiver.expire(now);
-                let resumed = state.refresh_paused_queues();
-                let next = state.receiver.next_expiry();
+                state.whole_port.expire(now);
+                let next = state.next_expiry();
                 self.timers.arm(port, TimerKind::PauseExpiry, next, outputs);
+                let resumed = self.pauses_changed(now, port, outputs);
                 if resumed {
                     self.kick(now, port, store, outputs);
                 }
@@ -107,7 +109,7 @@ impl Switch {
         };
         let id = QueueId::new(port, queue as u8);
         let frame = match frames.pop(id.index()) {
-            Some(frame) => *frame,
+            Some(frame) => frame,
             None => return,
         };
         state.late_ps += now.since(due.max(state.free_at)).0;
@@ -167,9 +169,10 @@ impl Switch {
     pub(super) fn resume_groups<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.resumed.len() {
             let pg = self.resumed[index];
+            let congested = self.congested(pg.port());
             let state = &mut self.ports[pg.port().index()];
-            let priorities = state.signalling(pg.number());
-            state.generator.xon(now, priorities);
+            let resumed = state.asks_for(pg.number()) & !congested;
+            state.generator.xon(now, resumed);
             self.kick_control(now, pg.port(), store, outputs);
         }
         self.resumed.clear();
@@ -186,7 +189,7 @@ impl Switch {
     ) -> bool {
         let state = &mut self.ports[port.index()];
         if state.generator.owes() {
-            return self.send_pfc(now, port, store, outputs);
+            return self.send_pause(now, port, store, outputs);
         }
         let Some(frame) = state.control.pop_front() else {
             return false;
@@ -198,7 +201,13 @@ impl Switch {
     }
 
     #[cold]
-    fn send_pfc<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) -> bool {
+    fn send_pause<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> bool {
         let state = &mut self.ports[port.index()];
         let Some(frame) = store.allocate(mac_control::FRAME_LEN) else {
             self.timers.arm(
@@ -209,17 +218,16 @@ impl Switch {
             );
             return false;
         };
-        let Some((enable, quanta)) = state.generator.take(now) else {
+        let Some(pause) = state.generator.take(now) else {
             store.release(frame);
             return false;
         };
         if let Some(bytes) = store.prefix_mut(frame).first_chunk_mut() {
-            MacControl::Pfc(Pfc { enable, quanta }).emit(state.mac, bytes);
+            pause.emit(state.mac, bytes);
         }
-        state.counters.pfc_tx_frames += 1;
-        bits(enable).for_each(|n| state.counters.pfc_tx[n] += 1);
+        state.count_pause_sent(&pause);
         let refresh_at = state.generator.refresh_at();
-        let duration = state.pfc_duration();
+        let duration = state.pause_duration();
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
         let leaving = Leaving::control(frame, duration);

@@ -1,7 +1,7 @@
 //! The way of a frame to every port of its VLAN.
 
 use super::Switch;
-use super::ingress::{FLOOD_PREFIX_BYTES, Leg, Transit, queue_drop};
+use super::ingress::{FLOOD_PREFIX_BYTES, Leg, Transit};
 use crate::drops::DropReason;
 use crate::egress::Charge;
 use crate::frame::Store;
@@ -18,7 +18,8 @@ impl Switch {
     ) -> Verdict {
         let vlan = transit.vlan.unwrap_or_default();
         let members = self.vlans.members(vlan).len();
-        let plan = match self.plan_ingress(transit, members) {
+        let admitted = self.refuse_stormed_group(transit);
+        let mut plan = match admitted.and_then(|()| self.plan_ingress(transit, transit.cells, members)) {
             Ok(plan) => plan,
             Err(drop) => return self.discard(drop, transit.frame, store),
         };
@@ -34,12 +35,19 @@ impl Switch {
             self.ports[drop.port.index()].count_drop(&drop);
         }
         let copies = legs.len() as u16;
+        let mut cells = transit.cells;
+        if legs.iter().all(|leg| leg.trim.is_some()) {
+            let longest = legs.iter().map(|leg| leg.cells).max().unwrap_or(cells);
+            if let Ok(shorter) = self.plan_ingress(transit, longest.min(cells), 0) {
+                (plan, cells) = (shorter, longest.min(cells));
+            }
+        }
         let charge = match copies {
             1 => Charge::Own {
                 pg: transit.pg,
-                cells: transit.cells,
+                cells,
             },
-            n => self.frames.share_charge(transit.pg, transit.cells, u32::from(n)),
+            n => self.frames.share_charge(transit.pg, cells, u32::from(n)),
         };
         let xoff = self.mmu.commit_ingress(transit.pg, plan);
         self.accept(transit, xoff, outputs, store);
@@ -78,13 +86,9 @@ impl Switch {
             let leg = self
                 .leg(transit, to)
                 .map_err(|reason| transit.drop_at(to, reason));
-            let result = leg.and_then(|leg| {
-                let queue = QueueId::new(to, leg.queue as u8);
-                let plan = self
-                    .mmu
-                    .plan_egress(queue, leg.cells, transit.lossless)
-                    .map_err(|refusal| queue_drop(transit, &leg, refusal))?;
-                self.mmu.commit_egress(queue, plan);
+            let result = leg.and_then(|mut leg| {
+                let plan = self.plan_egress(transit, &mut leg, store)?;
+                self.mmu.commit_egress(QueueId::new(to, leg.queue as u8), plan);
                 Ok(leg)
             });
             match result {

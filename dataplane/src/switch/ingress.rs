@@ -2,13 +2,14 @@
 
 use super::Switch;
 use super::departure::mark;
+use super::trimming::Trim;
 use crate::bridge::{Mac, TagEdit};
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PgId, PortId, QueueId};
-use crate::mmu::{IngressPlan, Refusal};
+use crate::mmu::{EgressPlan, IngressPlan, Refusal};
 use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
 use crate::parse::{Parsed, Payload, Tag};
 use crate::route::{Held, NeighbourId};
@@ -28,6 +29,8 @@ pub(super) struct Leg {
     pub(super) mac_len: u32,
     pub(super) cells: u32,
     pub(super) mark: bool,
+    /// What is left of the frame, if its queue was full.
+    pub(super) trim: Option<Trim>,
     pub(super) frame: Handle,
 }
 
@@ -307,38 +310,60 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Drop> {
+        self.refuse_stormed_group(transit)?;
         let to = self
             .lags
             .select(to, transit.parsed.flow_hash)
             .ok_or_else(|| transit.drop(DropReason::L3EgressLinkDown))?;
-        let leg = self
+        let mut leg = self
             .leg(transit, to)
             .map_err(|reason| transit.drop_at(to, reason))?;
-        let plan = self.plan_ingress(transit, 1)?;
-        let queue = QueueId::new(to, leg.queue as u8);
-        let egress = self
-            .mmu
-            .plan_egress(queue, leg.cells, transit.lossless)
-            .map_err(|refusal| queue_drop(transit, &leg, refusal))?;
-        self.mmu.commit_egress(queue, egress);
+        let mut plan = self.plan_ingress(transit, transit.cells, 1)?;
+        let egress = self.plan_egress(transit, &mut leg, store)?;
+        let mut cells = transit.cells;
+        if leg.trim.is_some() {
+            cells = cells.min(leg.cells);
+            plan = self.plan_ingress(transit, cells, 1)?;
+        }
+        self.mmu.commit_egress(QueueId::new(to, leg.queue as u8), egress);
         let xoff = self.mmu.commit_ingress(transit.pg, plan);
         self.accept(transit, xoff, outputs, store);
         let charge = Charge::Own {
             pg: transit.pg,
-            cells: transit.cells,
+            cells,
         };
         self.enqueue(transit, &leg, charge, store);
         self.kick(transit.now, to, store, outputs);
         Ok(())
     }
 
+    /// Where the cells of a leg would be charged on its egress port; the leg is cut short where only that finds room.
+    #[inline]
+    pub(super) fn plan_egress<S: Store>(
+        &mut self,
+        transit: &Transit,
+        leg: &mut Leg,
+        store: &S,
+    ) -> Result<EgressPlan, Drop> {
+        let queue = QueueId::new(leg.to, leg.queue as u8);
+        match self.mmu.plan_egress(queue, leg.cells, transit.lossless) {
+            Ok(plan) => Ok(plan),
+            Err(refusal) => self.trim(transit, leg, refusal, store),
+        }
+    }
+
     /// Where the frame's cells would be charged on its ingress port.
     #[inline]
-    pub(super) fn plan_ingress(&self, transit: &Transit, copies: usize) -> Result<IngressPlan, Drop> {
+    pub(super) fn plan_ingress(
+        &self,
+        transit: &Transit,
+        cells: u32,
+        copies: usize,
+    ) -> Result<IngressPlan, Drop> {
         if self.frames.room() < copies {
             return Err(transit.drop(DropReason::NoBufferSpace));
         }
-        let plan = self.mmu.plan_ingress(transit.pg, transit.cells);
+        let plan = self.mmu.plan_ingress(transit.pg, cells);
         plan.map_err(|refusal| Drop {
             refusal: Some(refusal),
             ..transit.drop(DropReason::PriorityGroupDropped)
@@ -368,8 +393,8 @@ impl Switch {
         let ingress = &mut self.ports[transit.from.index()];
         let pg = transit.pg.number();
         ingress.counters.pgs[usize::from(pg)].xoff_transitions += 1;
-        let priorities = ingress.signalling(pg);
-        ingress.generator.xoff(transit.now, priorities);
+        let stopped = ingress.asks_for(pg);
+        ingress.generator.xoff(transit.now, stopped);
         self.kick_control(transit.now, transit.from, store, outputs);
     }
 
@@ -399,7 +424,7 @@ impl Switch {
             TagEdit::Push { .. } => egress.link.mac_len(transit.frame_len + TAG_LEN as u32),
         };
         let queue = egress.queue(transit.tc);
-        let mark = egress.early_wred & 1 << queue != 0 && self.early(transit, to, queue)?;
+        let mark = egress.early_queues & 1 << queue != 0 && self.early(transit, to, queue)?;
         Ok(Leg {
             to,
             queue,
@@ -410,14 +435,18 @@ impl Switch {
                 false => self.mmu.cells(mac_len),
             },
             mark,
+            trim: None,
             frame: transit.frame,
         })
     }
 
-    /// What WRED says on arrival: to mark the frame (true), to leave it, or to drop it.
+    /// What the watchdog and WRED say on arrival: to mark the frame (true), to leave it, or to drop it.
     #[inline(never)]
     fn early(&mut self, transit: &Transit, to: PortId, queue: usize) -> Result<bool, DropReason> {
         let egress = &mut self.ports[to.index()];
+        if egress.dropping_queues & 1 << queue != 0 {
+            return Err(DropReason::WatchdogEgress);
+        }
         let Some(wred) = &egress.wred[queue] else {
             return Ok(false);
         };
@@ -446,6 +475,9 @@ impl Switch {
         if leg.edit != TagEdit::Keep {
             l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
         }
+        if let Some(trim) = leg.trim {
+            self.cut(leg, trim, (l3_offset, transit.parsed.payload), store);
+        }
         let queued = QueuedFrame {
             frame: leg.frame,
             mac_len: leg.mac_len,
@@ -456,6 +488,7 @@ impl Switch {
             l3_offset,
             payload: transit.parsed.payload,
             ecn_capable: transit.parsed.ecn_capable(),
+            trimmed: leg.trim.is_some(),
         };
         if leg.mark && mark(&mut self.ports[leg.to.index()], leg.queue, &queued, store) {
             self.marked_on_arrival.push(leg.to);

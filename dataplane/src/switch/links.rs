@@ -40,9 +40,10 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
+        self.end_storms(now, port, store, outputs);
+        self.ports[port.index()].release_pauses(now, true);
+        self.pauses_changed(now, port, outputs);
         let state = &mut self.ports[port.index()];
-        state.receiver.release(now, 0);
-        state.refresh_paused_queues();
         state.generator.forget_peer();
         state.scheduler.forget_deficits();
         state.backlog = 0;
@@ -50,9 +51,11 @@ impl Switch {
             store.release(frame);
         }
         for queue in 0..PRIORITIES {
-            while let Some(&frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
+            while let Some(frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
+                let counters = &mut self.ports[port.index()].counters.queues[queue];
+                counters.dropped_trim_packets += u64::from(frame.trimmed);
                 self.ports[port.index()].count_drop(&Drop {
                     reason: DropReason::PortFlushed,
                     port,

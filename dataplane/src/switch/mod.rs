@@ -3,15 +3,19 @@
 mod control;
 mod control_log;
 mod departure;
+mod filter;
 mod flood;
 mod ingress;
 mod learn;
 mod links;
 mod neighbours;
 mod own;
+mod pauses;
 mod port;
 mod routing;
 mod timers;
+mod trimming;
+mod watchdog;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +25,7 @@ pub use ingress::FLOOD_PREFIX_BYTES;
 
 use crate::bridge::{Fdb, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
-use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
+use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
 use crate::drops::DropReason;
 use crate::egress::FrameTable;
 use crate::frame::{Handle, Store};
@@ -36,6 +40,8 @@ use control_log::ControlLog;
 use ingress::Leg;
 use port::{CONTROL_FRAMES_MAX, Port};
 use timers::Timers;
+use trimming::Trimming;
+use watchdog::Watchdog;
 
 /// A switch. The contract: call one method with the current model time (never earlier than before), drain the
 /// [`Outputs`], call the next.
@@ -51,6 +57,7 @@ pub struct Switch {
     frames: FrameTable,
     timers: Timers,
     mark_point: MarkPoint,
+    trimming: Trimming,
     pipeline_latency: Picos,
     lags: Lags,
     /// Which ports and LAGs were up when links were last looked at.
@@ -61,6 +68,7 @@ pub struct Switch {
     /// Frames to reserved group addresses go to the CPU instead of being dropped.
     protocols_attached: bool,
     control_log: ControlLog,
+    watchdog: Watchdog,
     /// Where the latest arrival was marked.
     marked_on_arrival: Vec<PortId>,
     /// Scratch: groups to resume after a release.
@@ -117,6 +125,7 @@ impl Switch {
             frames: FrameTable::new(config.frames_max, ports),
             timers: Timers::new(ports),
             mark_point: config.mark_point,
+            trimming: Trimming::new(config),
             pipeline_latency: config.pipeline_latency,
             lags: Lags::new(config),
             were_up: vec![false; ports + config.lags.len()],
@@ -124,12 +133,14 @@ impl Switch {
             cpu_attached: false,
             protocols_attached: false,
             control_log: ControlLog::new(ports),
+            watchdog: Watchdog::new(config),
             marked_on_arrival: Vec::with_capacity(ports + config.lags.len()),
             resumed: Vec::with_capacity(ports * PRIORITIES),
             legs: Vec::with_capacity(ports + config.lags.len()),
             found: Vec::with_capacity(4),
         };
         switch.router.set_fib(Arc::clone(&config.routing.fib));
+        switch.start_watchdog(config);
         switch
     }
 
@@ -150,6 +161,7 @@ impl Switch {
         }
         self.name.clone_from(&config.name);
         self.mark_point = config.mark_point;
+        self.trimming = Trimming::new(config);
         self.pipeline_latency = config.pipeline_latency;
         self.fdb.set_ageing(config.fdb_ageing);
         let vlans = VlanTable::new(config);
@@ -158,15 +170,17 @@ impl Switch {
             self.fdb.flush();
         }
         self.mmu.reconfigure(config, &mut self.resumed);
+        self.settle_watchdog();
         let was_up: Vec<bool> = self.ports.iter().map(|port| port.up).collect();
         for (state, port) in self.ports.iter_mut().zip(&config.ports) {
             state.configure(port, config.mark_point);
         }
         self.lags = Lags::new(config);
         self.resume_groups(now, store, outputs);
+        self.configure_watchdog(now, config, store, outputs);
         for (index, was_up) in was_up.into_iter().enumerate() {
             let port = PortId(index as u16);
-            self.restate_pauses(now, port);
+            self.restate_pauses(now, port, outputs);
             match (was_up, self.ports[index].up) {
                 (true, false) => self.bring_down(now, port, store, outputs),
                 (false, true) => self.ports[index].generator.announce(),
@@ -181,20 +195,6 @@ impl Switch {
         self.router.set_fib(Arc::clone(&config.routing.fib));
         self.links_changed(now, store, outputs);
         Ok(())
-    }
-
-    /// Brings pauses in both directions in line with a port's new configuration.
-    fn restate_pauses(&mut self, now: Picos, port: PortId) {
-        let congested = (0..PRIORITIES as u8)
-            .filter(|&pg| self.mmu.xoff(PgId::new(port, pg)))
-            .fold(0, |mask, pg| mask | self.ports[port.index()].signalling(pg));
-        let state = &mut self.ports[port.index()];
-        let asked = state.generator.xoff_mask();
-        state.generator.xon(now, asked & !congested);
-        state.generator.xoff(now, congested & !asked);
-        let honoured = state.pfc.honoured();
-        state.receiver.release(now, honoured);
-        state.refresh_paused_queues();
     }
 
     /// Holds a port's queues back, or lets them go on. MAC control frames still leave.
@@ -336,6 +336,8 @@ impl Switch {
         let mut counters = state.counters.clone();
         counters.rx_pause_ps = state.receiver.paused_ps(now);
         counters.tx_pause_ps = state.generator.asked_ps(now);
+        counters.rx_global_pause_ps = state.whole_port.paused_ps(now)[0];
+        counters.tx_global_pause_ps = state.generator.asked_whole_port_ps(now);
         counters.pfc_on2off_rx = *state.receiver.on_to_off();
         counters
     }
@@ -362,16 +364,6 @@ impl Switch {
         groups
     }
 
-    /// The priority that a port's peer would be told of for the congestion of priority group `pg`, and those that stop queue
-    /// `queue`, as bits: how pauses travel.
-    pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
-        let state = &self.ports[port.index()];
-        let stops = bits(0xff)
-            .filter(|&p| state.pfc.priority_to_queue[p] == queue)
-            .fold(0, |mask, p| mask | 1 << p);
-        (state.signalling(pg), stops)
-    }
-
     /// Time by which departures of a port started later than the model asked, because the driver was late.
     pub fn tx_deficit(&self, port: PortId) -> Picos {
         Picos(self.ports[port.index()].late_ps)
@@ -390,14 +382,19 @@ impl Switch {
             .sum()
     }
 
+    /// What became of trimmed frames, on all ports.
+    pub fn trims(&self) -> TrimCounters {
+        let ports = self.ports.iter().map(|port| port.counters.trims());
+        ports.fold(TrimCounters::default(), |sum, port| TrimCounters {
+            trimmed: sum.trimmed + port.trimmed,
+            sent: sum.sent + port.sent,
+            dropped: sum.dropped + port.dropped,
+        })
+    }
+
     /// Adds drops that a port's backend decided before the switch saw the frames.
     pub fn add_backend_drops(&mut self, port: PortId, reason: DropReason, frames: u64) {
         self.ports[port.index()].counters.drops[reason as usize][0] += frames;
-    }
-
-    /// Bit *n*: the peer holds priority *n* of this port.
-    pub fn paused(&self, port: PortId) -> u8 {
-        self.ports[port.index()].receiver.paused()
     }
 
     /// Bit *n*: priority group *n* of this port is in XOFF.

@@ -19,7 +19,7 @@ const OWN_QUEUE: u8 = 7;
 
 impl Switch {
     /// Sends a frame of the switch's own by `queue` of `port`; it is charged to no priority group. Gives the frame
-    /// back if the port is down or the frame table full.
+    /// back if the port is down, the frame table full, or the queue dropping because of a PFC storm.
     pub fn inject<S: Store>(
         &mut self,
         now: Picos,
@@ -33,6 +33,9 @@ impl Switch {
             return Err(frame);
         }
         let queue = usize::from(queue) % PRIORITIES;
+        if self.ports[port.index()].dropping_queues & 1 << queue != 0 {
+            return Err(frame);
+        }
         let id = QueueId::new(port, queue as u8);
         let mac_len = self.ports[port.index()].link.mac_len(store.frame_len(frame));
         let cells = self.mmu.cells(mac_len);
@@ -50,6 +53,7 @@ impl Switch {
             l3_offset: 14,
             payload: Payload::Other,
             ecn_capable: false,
+            trimmed: false,
         };
         self.frames.push(port.index() * PRIORITIES + queue, queued);
         self.ports[port.index()].backlog |= 1 << queue;

@@ -11,9 +11,10 @@ use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use crate::mmu::Refusal;
 use crate::outputs::Drop;
 use crate::parse::Parsed;
-use crate::pfc::{PauseGenerator, PauseReceiver, bits};
+use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT, bits};
 use crate::time::Picos;
-use crate::wire::mac_control;
+use crate::watchdog::PortWatch;
+use crate::wire::mac_control::{self, MacControl};
 
 /// Raw MAC control frames that may wait for a port's link.
 pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
@@ -38,13 +39,24 @@ pub(crate) struct Port {
     pub(crate) pfc: crate::config::PfcConfig,
     pub(crate) generator: PauseGenerator,
     pub(crate) receiver: PauseReceiver,
-    /// Queues that the peer has stopped.
+    /// 802.3x pauses: priority 0 stands for the whole port.
+    pub(crate) whole_port: PauseReceiver,
+    /// Queues that the peer has stopped, and that obey.
     pub(crate) paused_queues: u8,
+    pub(crate) watch: Box<PortWatch>,
+    /// Queues that the watchdog has told to drop all that comes for them.
+    pub(crate) dropping_queues: u8,
+    /// Priority groups of which all that is received is dropped, because their queues do so.
+    pub(crate) dropping_groups: u8,
+    /// Queues that the watchdog has told not to obey pauses.
+    unheeding_queues: u8,
     pub(crate) scheduler: Scheduler,
     pub(crate) shaper: Option<TokenBucket>,
     pub(crate) wred: [Option<Wred>; PRIORITIES],
-    /// Queues whose WRED has a say on arrival already: it drops, or marks there.
-    pub(crate) early_wred: u8,
+    /// Queues for which something has a say on arrival: the watchdog drops, or WRED drops or marks there.
+    pub(crate) early_queues: u8,
+    /// Queues whose WRED has a say on arrival already.
+    early_wred: u8,
     pub(crate) marker: Marker,
     /// Queues that hold frames.
     pub(crate) backlog: u8,
@@ -82,10 +94,16 @@ impl Port {
             pfc: port.pfc,
             generator: PauseGenerator::new(&port.pfc),
             receiver: PauseReceiver::new(),
+            whole_port: PauseReceiver::new(),
             paused_queues: 0,
+            watch: Box::default(),
+            dropping_queues: 0,
+            dropping_groups: 0,
+            unheeding_queues: 0,
             scheduler: Scheduler::new(&port.queues),
             shaper: None,
             wred: [None; PRIORITIES],
+            early_queues: 0,
             early_wred: 0,
             marker: Marker::new(config.seed, index as u16),
             backlog: 0,
@@ -112,8 +130,9 @@ impl Port {
         self.classify = port.classify;
         self.pfc = port.pfc;
         self.generator.reconfigure(&port.pfc);
-        self.receiver
-            .set_until_resumed(port.pfc.pauses != PauseModel::Timed);
+        let until_resumed = port.pfc.pauses != PauseModel::Timed;
+        self.receiver.set_until_resumed(until_resumed);
+        self.whole_port.set_until_resumed(until_resumed);
         self.scheduler.reconfigure(&port.queues);
         self.shaper = match (self.shaper.take(), port.shaper) {
             (_, None) => None,
@@ -128,6 +147,15 @@ impl Port {
         self.early_wred = bits(0xff)
             .filter(|&n| self.wred[n].is_some_and(early))
             .fold(0, |mask, n| mask | 1 << n);
+        self.refresh_watchdog();
+    }
+
+    /// Works out what follows from storms and the big red switch for queues and groups.
+    pub(crate) fn refresh_watchdog(&mut self) {
+        self.dropping_queues = self.watch.dropping();
+        self.dropping_groups = self.groups_of(self.dropping_queues);
+        self.unheeding_queues = self.watch.unheeding();
+        self.early_queues = self.early_wred | self.dropping_queues;
     }
 
     /// Whether frames that arrive here go on.
@@ -166,13 +194,37 @@ impl Port {
             .fold(0, |mask, p| mask | 1 << p)
     }
 
+    /// What the peer is asked to stop for the congestion of a priority group: priorities, or the whole port.
+    pub(crate) fn asks_for(&self, pg: u8) -> u16 {
+        match self.pfc.global_generated() {
+            true => WHOLE_PORT,
+            false => u16::from(self.signalling(pg)),
+        }
+    }
+
     /// Works out which queues are stopped; whether one of them has just been let go.
     pub(crate) fn refresh_paused_queues(&mut self) -> bool {
         let before = self.paused_queues;
-        self.paused_queues = bits(self.receiver.paused()).fold(0, |mask, p| {
-            mask | 1 << (self.pfc.priority_to_queue[p] % PRIORITIES as u8)
-        });
+        self.paused_queues = match self.whole_port.paused() {
+            0 => self.watch.held() & !self.unheeding_queues,
+            _ => 0xff,
+        };
         before & !self.paused_queues != 0
+    }
+
+    /// When the next pause of the peer ends by itself.
+    pub(crate) fn next_expiry(&self) -> Picos {
+        self.receiver.next_expiry().min(self.whole_port.next_expiry())
+    }
+
+    /// Ends every pause of the peer that is not obeyed any more: all of them if it is gone.
+    pub(crate) fn release_pauses(&mut self, now: Picos, gone: bool) {
+        let (honoured, global) = match gone {
+            true => (0, 0),
+            false => (self.pfc.honoured(), u8::from(self.pfc.global_honoured())),
+        };
+        self.receiver.release(now, honoured);
+        self.whole_port.release(now, global);
     }
 
     /// Queues whose head may leave as far as pauses and blocks go.
@@ -215,6 +267,7 @@ impl Port {
         counters.tx_class_packets[usize::from(frame.tc)] += 1;
         counters.queues[queue].packets += 1;
         counters.queues[queue].bytes += bytes;
+        counters.queues[queue].tx_trim_packets += u64::from(frame.trimmed);
         counters.tx_first_ps = counters.tx_first_ps.min(now.0);
         counters.tx_last_ps = now.0.saturating_add(duration.0);
         counters.tx_busy_ps += duration.0 + core::mem::take(&mut self.control_busy_ps);
@@ -226,11 +279,22 @@ impl Port {
         self.control_busy(self.link.mac_len(frame_len))
     }
 
-    /// As [`Port::control_duration`], for a PFC frame.
-    pub(crate) fn pfc_duration(&mut self) -> Picos {
+    /// As [`Port::control_duration`], for a PFC or PAUSE frame.
+    pub(crate) fn pause_duration(&mut self) -> Picos {
         match self.pfc.pauses {
             PauseModel::Timed => self.control_duration(mac_control::FRAME_LEN as u32),
             PauseModel::UntilResumed { frame_bytes } => self.control_busy(frame_bytes),
+        }
+    }
+
+    /// Counts a PFC or PAUSE frame whose transmission starts.
+    pub(crate) fn count_pause_sent(&mut self, frame: &MacControl) {
+        match frame {
+            MacControl::Pause { .. } => self.counters.pause_tx += 1,
+            MacControl::Pfc(pfc) => {
+                self.counters.pfc_tx_frames += 1;
+                bits(pfc.enable).for_each(|n| self.counters.pfc_tx[n] += 1);
+            }
         }
     }
 
@@ -252,6 +316,14 @@ impl Port {
             DropReason::PriorityGroupDropped => {
                 let group = usize::from(self.priority_group(drop.tc));
                 self.counters.pgs[group].dropped_packets += 1;
+            }
+            DropReason::WatchdogIngress => {
+                let group = usize::from(self.priority_group(drop.tc));
+                self.counters.pgs[group].watchdog_dropped_packets += 1;
+            }
+            DropReason::WatchdogEgress => {
+                let queue = self.queue(drop.tc);
+                self.counters.queues[queue].watchdog_dropped_packets += 1;
             }
             DropReason::QueueDropped => {
                 let queue = self.queue(drop.tc);

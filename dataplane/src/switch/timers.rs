@@ -22,23 +22,28 @@ pub(crate) enum Fired {
     Port(PortId, TimerKind, Picos),
     /// The switch's one deadline about neighbours.
     Neighbours,
+    /// The watchdog's next poll.
+    Watchdog,
 }
 
 /// Ids per port: a power of two, so that an id is taken apart without a division.
 const IDS_PER_PORT: u32 = 4;
 
+/// Deadlines of the switch itself, behind those of its ports.
+const OF_SWITCH: usize = 2;
+
 /// The earliest deadline that is out per timer. A deadline cannot be taken back: one that has been overtaken by
 /// events fires, finds nothing due and asks again.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// Those of the ports, then the one about neighbours.
+    /// Those of the ports, then the one about neighbours, then the watchdog's.
     out_at: Vec<Picos>,
 }
 
 impl Timers {
     pub(crate) fn new(ports: usize) -> Timers {
         Timers {
-            out_at: vec![Picos::NEVER; ports * IDS_PER_PORT as usize + 1],
+            out_at: vec![Picos::NEVER; ports * IDS_PER_PORT as usize + OF_SWITCH],
         }
     }
 
@@ -53,8 +58,13 @@ impl Timers {
         self.arm_id(self.neighbours(), at, outputs);
     }
 
+    /// As [`Timers::arm`], for the watchdog's next poll.
+    pub(crate) fn arm_watchdog(&mut self, at: Picos, outputs: &mut Outputs) {
+        self.arm_id(self.neighbours() + 1, at, outputs);
+    }
+
     fn neighbours(&self) -> u32 {
-        self.out_at.len() as u32 - 1
+        (self.out_at.len() - OF_SWITCH) as u32
     }
 
     #[inline]
@@ -72,7 +82,7 @@ impl Timers {
     /// The port of a [`TimerKind::Transmit`] deadline.
     pub(crate) fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
         let is_transmit = timer.0 % IDS_PER_PORT == TimerKind::Transmit as u32;
-        let of_port = timer.0 != self.neighbours();
+        let of_port = timer.0 < self.neighbours();
         (is_transmit && of_port).then_some(PortId((timer.0 / IDS_PER_PORT) as u16))
     }
 
@@ -91,6 +101,9 @@ impl Timers {
         let due = core::mem::replace(out_at, Picos::NEVER);
         if timer.0 == self.neighbours() {
             return Some(Fired::Neighbours);
+        }
+        if timer.0 > self.neighbours() {
+            return Some(Fired::Watchdog);
         }
         let kind = match timer.0 % IDS_PER_PORT {
             0 => TimerKind::Transmit,

@@ -8,7 +8,7 @@ use crate::ids::PRIORITIES;
 
 /// Octets of a MAC control frame without FCS.
 pub const FRAME_LEN: usize = MIN_FRAME_LEN;
-/// The only destination of PAUSE and PFC accepted and sent; a bridge never forwards it.
+/// The destination of all PAUSE and PFC that is sent; a bridge never forwards it.
 pub const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 /// Opcode of 802.3x PAUSE.
 pub const OPCODE_PAUSE: u16 = 0x0001;
@@ -73,7 +73,7 @@ pub enum Malformed {
     },
     /// The ethertype is not 0x8808, or a VLAN tag stands in front of it.
     EtherType(u16),
-    /// The destination is not 01:80:C2:00:00:01.
+    /// The destination is not 01:80:C2:00:00:01, nor, for PAUSE, the station's own address.
     Destination([u8; 6]),
     /// Neither PAUSE nor PFC.
     Opcode(u16),
@@ -85,10 +85,15 @@ impl MacControl {
     /// All parameters must be there, but not the padding up to [`FRAME_LEN`]: veth and tap devices have no
     /// MAC that pads, and whoever sends a shorter frame there would have had it padded by hardware. Octets
     /// behind the parameters, the high octet of the enable vector and the quanta of priorities not enabled
-    /// are not looked at (802.1Qbb reserves them). Destinations other than the group address are refused,
-    /// also the station's own address that 802.3 would allow for PAUSE: no switch sends it, and PFC does not
-    /// know it.
+    /// are not looked at (802.1Qbb reserves them). Destinations other than the group address are refused: see
+    /// [`MacControl::parse_at`]. The source may be anything, zero included.
     pub fn parse(frame: &[u8]) -> Result<MacControl, Malformed> {
+        MacControl::parse_at(frame, DESTINATION)
+    }
+
+    /// As [`MacControl::parse`], as the station with the address `own` reads it: PAUSE may also be addressed to the station
+    /// itself (802.3 Annex 31B.3.3), PFC to the group address alone (Annex 31D, 802.1Q clause 36).
+    pub fn parse_at(frame: &[u8], own: [u8; 6]) -> Result<MacControl, Malformed> {
         require(frame, field::OPCODE.end)?;
         match be16(frame, field::ETHERTYPE) {
             ETHERTYPE_MAC_CONTROL => {}
@@ -96,6 +101,7 @@ impl MacControl {
         }
         match array(frame, field::DESTINATION) {
             DESTINATION => {}
+            other if other == own && be16(frame, field::OPCODE) == OPCODE_PAUSE => {}
             other => return Err(Malformed::Destination(other)),
         }
         match be16(frame, field::OPCODE) {
@@ -286,6 +292,22 @@ mod tests {
             changed(5, 2).unwrap_err().to_string(),
             "MAC control: destination 01:80:c2:00:00:02, expected 01:80:c2:00:00:01"
         );
+    }
+
+    #[test]
+    fn a_station_reads_pause_to_its_own_address_but_no_pfc() {
+        let own = [2, 0xff, 0, 0, 1, 1];
+        let mut pause = MacControl::Pause { quanta: 9 }.to_frame(SOURCE);
+        pause[..6].copy_from_slice(&own);
+        assert_eq!(
+            MacControl::parse_at(&pause, own),
+            Ok(MacControl::Pause { quanta: 9 })
+        );
+        assert_eq!(MacControl::parse(&pause), Err(Malformed::Destination(own)));
+        let mut pfc = stop(3, 9).to_frame(SOURCE);
+        assert_eq!(MacControl::parse_at(&pfc, own), Ok(stop(3, 9)));
+        pfc[..6].copy_from_slice(&own);
+        assert_eq!(MacControl::parse_at(&pfc, own), Err(Malformed::Destination(own)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rewriting DSCP and ECN in place. The ICRC does not cover them; the IPv4 header checksum is updated, not
+//! Rewriting headers in place. The ICRC does not cover DSCP and ECN; the IPv4 header checksum is updated, not
 //! recomputed (RFC 1624), so that a checksum that was wrong before stays wrong.
 
 use super::be16;
@@ -36,6 +36,7 @@ mod v4 {
 
     pub(super) const VERSION_IHL: usize = 0;
     pub(super) const TOS: usize = 1;
+    pub(super) const TOTAL_LEN: Range<usize> = 2..4;
     pub(super) const TTL_PROTOCOL: Range<usize> = 8..10;
     pub(super) const CHECKSUM: Range<usize> = 10..12;
 }
@@ -110,6 +111,28 @@ pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, destination: [
         }
         Payload::Ipv6 if l3.len() >= super::IPV6_LEN => l3[7] = l3[7].wrapping_sub(1),
         _ => {}
+    }
+}
+
+/// Makes the IP header of a packet that was cut to `len` octets say so: IPv4 total length and checksum, IPv6 payload length.
+/// Arguments as for [`mark_ce`]. A packet that is no longer than `len`, one that was padded, stays as it is.
+pub fn shorten(l3: &mut [u8], payload: Payload, len: usize) {
+    let field = match payload {
+        Payload::Ipv4 if l3.len() >= super::IPV4_LEN => v4::TOTAL_LEN,
+        Payload::Ipv6 if l3.len() >= super::IPV6_LEN => 4..6,
+        _ => return,
+    };
+    let fixed = if payload == Payload::Ipv6 {
+        super::IPV6_LEN
+    } else {
+        0
+    };
+    let old = be16(l3, field.clone());
+    let new = len.saturating_sub(fixed).min(usize::from(old)) as u16;
+    l3[field].copy_from_slice(&new.to_be_bytes());
+    if payload == Payload::Ipv4 {
+        let checksum = updated(be16(l3, v4::CHECKSUM), old, new);
+        l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
     }
 }
 

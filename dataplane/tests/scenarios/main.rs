@@ -1,11 +1,13 @@
 //! What a switch does, in virtual time: one file per theme.
 
+mod asymmetric_pfc;
 mod bridging;
 mod buffer_changes;
 mod conservation;
 mod dropping;
 mod ecn;
 mod flooding;
+mod global_pause;
 mod incast;
 mod pause_reception;
 mod reconfiguration;
@@ -14,5 +16,7 @@ mod sai_qos;
 mod scheduling;
 #[path = "../support/mod.rs"]
 mod support;
+mod trimming;
 mod vlans;
+mod watchdog;
 mod xoff;

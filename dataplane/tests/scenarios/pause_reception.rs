@@ -215,6 +215,28 @@ fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
 }
 
 #[test]
+fn the_source_may_be_anything_and_the_destination_only_the_group() {
+    let mut harness = Harness::learnt(&config::switch(2));
+    let mut frame = MacControl::Pfc(xoff_dataplane::wire::Pfc {
+        enable: 1 << 3,
+        quanta: [100; 8],
+    })
+    .to_frame(mac(1));
+    frame[6..12].fill(0);
+    assert_eq!(harness.receive(1, &frame), Verdict::Control);
+    assert_eq!(harness.switch.paused(PortId(1)), 1 << 3);
+    harness.run();
+    // The port's own address would do for PAUSE, but not for PFC.
+    frame[..6].copy_from_slice(&[2, 0xff, 0, 0, 1, 1]);
+    let Verdict::Dropped(drop) = harness.receive(1, &frame) else {
+        panic!("obeyed or forwarded");
+    };
+    assert_eq!(drop.reason, DropReason::MacControlUnknown);
+    assert_eq!(harness.switch.paused(PortId(1)), 0);
+    assert!((0..2).all(|port| harness.sent(port).is_empty()));
+}
+
+#[test]
 fn the_shortest_frame_that_claims_to_be_pfc_with_a_tag_is_not_pfc() {
     let mut harness = Harness::learnt(&config::switch(2));
     let mut frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 1], mac(1), 64);

@@ -17,7 +17,8 @@ use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::wire::{MacControl, Pfc};
 use xoff_dataplane::{
-    Arrival, DropReason, LinkTiming, Outputs, Picos, PortId, Punt, QueueId, Store, Switch, TimerId, Verdict,
+    Arrival, DropReason, LinkTiming, Outputs, Picos, PortId, Punt, QueueId, Store, Switch, SwitchEvent,
+    TimerId, Verdict,
 };
 
 /// A frame on the link of a port.
@@ -55,6 +56,8 @@ pub struct Harness {
     /// What became of scheduled arrivals that were dropped.
     pub dropped: Vec<xoff_dataplane::Drop>,
     pub punts: Vec<Punt>,
+    /// What the switch has told.
+    pub told: Vec<SwitchEvent>,
     /// CRC over everything that left, with ports and times.
     digest: crc32fast::Hasher,
     links: Vec<LinkTiming>,
@@ -76,6 +79,7 @@ impl Harness {
             record: true,
             dropped: Vec::new(),
             punts: Vec::new(),
+            told: Vec::new(),
             digest: crc32fast::Hasher::new(),
             links: config.ports.iter().map(|port| port.link).collect(),
             sent: vec![Vec::new(); ports],
@@ -348,6 +352,7 @@ impl Harness {
             }
         }
         self.punts.append(&mut outputs.punts);
+        self.told.append(&mut outputs.events);
         self.outputs = outputs;
     }
 }

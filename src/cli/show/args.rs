@@ -1,8 +1,9 @@
 //! What can be typed after `xoff show`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::super::TargetArguments;
+use super::buffer_args::{ShowBuffer, ShowGroups, ShowPool, ShowQueues};
 
 /// `xoff show`
 #[derive(Debug, Subcommand)]
@@ -45,174 +46,71 @@ Examples:
     /// Pools and profiles, as written or as they are in force
     #[command(subcommand)]
     Buffer(ShowBuffer),
-}
-
-/// `xoff show priority-group`
-#[derive(Debug, Subcommand)]
-pub enum ShowGroups {
-    /// Most that each group held since the user cleared it
-    Watermark(ShowGroupWatermark),
-    /// The same, cleared apart from the other
-    PersistentWatermark(ShowGroupWatermark),
-    /// Frames dropped
+    /// Priority flow control
     #[command(subcommand)]
-    Drop(ShowDrop),
+    Pfc(ShowPfc),
+    /// The PFC watchdog
+    #[command(subcommand)]
+    Pfcwd(ShowPfcwd),
+    /// Packet trimming
+    #[command(subcommand)]
+    SwitchTrimming(ShowSwitchTrimming),
 }
 
-/// `xoff show priority-group drop`
+/// `xoff show pfc`
 #[derive(Debug, Subcommand)]
-pub enum ShowDrop {
-    /// Frames of each group that were dropped
-    Counters(ShowTable),
+pub enum ShowPfc {
+    /// PFC frames of each port and priority since `xoff clear pfc counters`
+    Counters(ShowPfcCounters),
+    /// Whether each port obeys pauses of every priority
+    Asymmetric(ShowPorts),
+    /// Lossless priorities of each port
+    Priority(ShowPorts),
 }
 
-impl ShowDrop {
-    pub(super) fn table(&self) -> &ShowTable {
-        let ShowDrop::Counters(table) = self;
-        table
-    }
+/// `xoff show pfcwd`
+#[derive(Debug, Subcommand)]
+pub enum ShowPfcwd {
+    /// What the watchdog of each port is told
+    Config(ShowPorts),
+    /// Storms, and frames during them, of each queue
+    Stats(ShowPfcwdStats),
 }
 
-/// Regions of a priority group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GroupPart {
-    /// Shared use
-    Shared,
-    /// Headroom
-    Headroom,
-}
-
-/// Kinds of queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum QueuePart {
-    /// Queues of unicast frames; copies of flooded ones are in them too
-    Unicast,
-    /// Queues of multicast frames, of which there are none
-    Multicast,
-    /// All queues
-    All,
-}
-
-/// Watermarks of priority groups.
+/// `xoff show pfc counters`
 #[derive(Clone, Debug, Args)]
-pub struct ShowGroupWatermark {
-    /// Which region
-    pub part: GroupPart,
-    /// How it is shown.
-    #[command(flatten)]
-    pub options: ShowWatermark,
-}
-
-/// Watermarks of queues.
-#[derive(Clone, Debug, Args)]
-pub struct ShowQueueWatermark {
-    /// Which queues
-    pub part: QueuePart,
-    /// How it is shown.
-    #[command(flatten)]
-    pub options: ShowWatermark,
-}
-
-/// Options of watermarks.
-#[derive(Clone, Debug, Args)]
-pub struct ShowWatermark {
-    /// Since the present telemetry interval began (`WATERMARK_TABLE|TELEMETRY_INTERVAL`, 120 s) instead
+pub struct ShowPfcCounters {
+    /// Pauses received, of ports whose PFC_WD has pfc_stat_history; times are of the model
     #[arg(long)]
-    pub periodic: bool,
+    pub history: bool,
     /// How it is shown.
     #[command(flatten)]
     pub table: ShowTable,
 }
 
-/// `xoff show queue`
-#[derive(Debug, Subcommand)]
-pub enum ShowQueues {
-    /// Most that each queue held since the user cleared it
-    Watermark(ShowQueueWatermark),
-    /// The same, cleared apart from the other
-    PersistentWatermark(ShowQueueWatermark),
-}
-
-/// `xoff show buffer_pool`, `xoff show headroom-pool`
-#[derive(Debug, Subcommand)]
-pub enum ShowPool {
-    /// Most that each pool held since the user cleared it
-    Watermark(ShowWatermark),
-    /// The same, cleared apart from the other
-    PersistentWatermark(ShowWatermark),
-}
-
-/// `xoff show buffer`
-#[derive(Debug, Subcommand)]
-pub enum ShowBuffer {
-    /// As written
-    Configuration(ShowTable),
-    /// As it is in force, with what was computed
-    Information(ShowTable),
-}
-
-/// `xoff clear`
-#[derive(Debug, Subcommand)]
-pub enum ClearCommand {
-    /// Watermarks of priority groups
-    #[command(subcommand)]
-    PriorityGroup(ClearGroups),
-    /// Watermarks of queues
-    #[command(subcommand)]
-    Queue(ClearQueues),
-    /// Watermarks of buffer pools
-    #[command(subcommand, name = "buffer_pool")]
-    BufferPool(ClearPool),
-    /// Watermarks of shared headroom pools
-    #[command(subcommand)]
-    HeadroomPool(ClearPool),
-}
-
-/// `xoff clear priority-group`
-#[derive(Debug, Subcommand)]
-pub enum ClearGroups {
-    /// Those of the user
-    Watermark(ClearGroupWatermark),
-    /// The persistent ones
-    PersistentWatermark(ClearGroupWatermark),
-}
-
-/// Watermarks of priority groups to be cleared.
+/// `xoff show pfcwd stats`
 #[derive(Clone, Debug, Args)]
-pub struct ClearGroupWatermark {
-    /// Which region
-    pub part: GroupPart,
-    /// Which switch.
+pub struct ShowPfcwdStats {
+    /// Queues too that have had no storm
+    #[arg(short, long)]
+    pub empty: bool,
+    /// Exit with 1 if a storm is on
+    #[arg(long)]
+    pub check_storm: bool,
+    /// Which ports, and how it is shown.
     #[command(flatten)]
-    pub target: TargetArguments,
+    pub of: ShowPorts,
 }
 
-/// `xoff clear queue`
-#[derive(Debug, Subcommand)]
-pub enum ClearQueues {
-    /// Those of the user
-    Watermark(ClearQueueWatermark),
-    /// The persistent ones
-    PersistentWatermark(ClearQueueWatermark),
-}
-
-/// Watermarks of queues to be cleared.
+/// Options of a table of ports.
 #[derive(Clone, Debug, Args)]
-pub struct ClearQueueWatermark {
-    /// Which queues; all are cleared together
-    pub part: QueuePart,
-    /// Which switch.
+pub struct ShowPorts {
+    /// Only these ports
+    #[arg(value_name = "PORT")]
+    pub ports: Vec<String>,
+    /// How it is shown.
     #[command(flatten)]
-    pub target: TargetArguments,
-}
-
-/// `xoff clear buffer_pool`, `xoff clear headroom-pool`
-#[derive(Debug, Subcommand)]
-pub enum ClearPool {
-    /// Those of the user
-    Watermark(TargetArguments),
-    /// The persistent ones
-    PersistentWatermark(TargetArguments),
+    pub table: ShowTable,
 }
 
 /// `xoff show ip`, `xoff show ipv6`
@@ -233,6 +131,13 @@ pub enum ShowInterfaces {
     Counters(ShowInterfaceCounters),
     /// LAGs and their members
     Portchannel(ShowTable),
+}
+
+/// `xoff show switch-trimming`
+#[derive(Debug, Subcommand)]
+pub enum ShowSwitchTrimming {
+    /// What is left of packets that find their queue full, and where it goes
+    Global(ShowTable),
 }
 
 /// `xoff show counters`

@@ -58,6 +58,7 @@ fn tables(counters: &Counters, taints: &[Taint]) -> String {
             by_eight(ports, "Port", "PFC", states),
         ),
         ("", queues(ports)),
+        ("", trims(ports)),
         (
             "Ingress shared pool occupancy per PG (watermark, bytes):",
             by_eight(ports, "Port", "PG", |port| {
@@ -205,6 +206,32 @@ fn queues(ports: &[PortReport]) -> String {
         String::new()
     } else {
         simple_table(&header, 2, rows)
+    }
+}
+
+/// As `show queue counters --trim`; queues that saw no trimmed packet are left out.
+fn trims(ports: &[PortReport]) -> String {
+    let header = ["Port", "TxQ", "Trim/pkts", "TrimSent/pkts", "TrimDrop/pkts"];
+    let counts = |queue: &QueueReport| {
+        [
+            queue.trim_packets,
+            queue.tx_trim_packets,
+            queue.dropped_trim_packets,
+        ]
+    };
+    let mut rows = Vec::new();
+    for port in ports {
+        for (number, queue) in port.queues.iter().enumerate() {
+            if counts(queue) != [0; 3] {
+                let mut row = vec![port.name.clone(), format!("UC{number}")];
+                row.extend(counts(queue).map(grouped));
+                rows.push(row);
+            }
+        }
+    }
+    match rows.is_empty() {
+        true => String::new(),
+        false => simple_table(&header, 2, rows),
     }
 }
 

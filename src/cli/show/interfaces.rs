@@ -218,6 +218,7 @@ const TX_DRP: &[&str] = &[
     "L3_EGRESS_LINK_DOWN",
     "EGRESS_VLAN_FILTER",
     "XOFF_QUEUE_FLUSHED",
+    "XOFF_PFC_WD_TX",
 ];
 /// Frames that the device did not take.
 const TX_ERR: &[&str] = &["XOFF_BACKEND_REFUSED"];

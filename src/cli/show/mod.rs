@@ -2,16 +2,23 @@
 
 mod args;
 mod buffer;
+mod buffer_args;
 mod counters;
 mod interfaces;
 mod neighbours;
+mod pfc;
+mod pfcwd;
 mod routes;
 mod tabulate;
+mod trimming;
 mod watermarks;
 
 pub use args::{
-    ClearCommand, ShowBuffer, ShowCommand, ShowCounters, ShowGroups, ShowInterfaceCounters, ShowInterfaces,
-    ShowIp, ShowMac, ShowPool, ShowQueues, ShowTable,
+    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
+    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
+};
+pub use buffer_args::{
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowGroups, ShowPool, ShowQueues,
 };
 
 use super::{TargetArguments, output};
@@ -35,6 +42,7 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
         ShowCommand::Ndp(options) => neighbours::ndp(options),
         ShowCommand::Ip(command) => ip(Family::Ipv4, command),
         ShowCommand::Ipv6(command) => ip(Family::Ipv6, command),
+        ShowCommand::SwitchTrimming(ShowSwitchTrimming::Global(options)) => trimming::global(options),
         ShowCommand::Interfaces(command) => match command {
             ShowInterfaces::Status(options) => interfaces::status(options),
             ShowInterfaces::Counters(options) => interfaces::counters(options),
@@ -45,11 +53,20 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
         ShowCommand::BufferPool(command) => watermarks::pools(command, false),
         ShowCommand::HeadroomPool(command) => watermarks::pools(command, true),
         ShowCommand::Buffer(command) => buffer::buffer(command),
+        ShowCommand::Pfc(command) => match command {
+            ShowPfc::Counters(options) => pfc::counters(options),
+            ShowPfc::Asymmetric(options) => pfc::asymmetric(options),
+            ShowPfc::Priority(options) => pfc::priority(options),
+        },
+        ShowCommand::Pfcwd(command) => match command {
+            ShowPfcwd::Config(options) => pfcwd::config(options),
+            ShowPfcwd::Stats(options) => pfcwd::stats(options),
+        },
     }
 }
 
 /// Starts watermarks again.
-pub(super) fn clear(command: &ClearCommand) -> Result<Exit, Failure> {
+pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
     watermarks::clear(command)
 }
 

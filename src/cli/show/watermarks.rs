@@ -1,8 +1,8 @@
 //! `show priority-group | queue | buffer_pool | headroom-pool` and `clear` of the same, in the layouts of SONiC's
 //! `watermarkstat` and `pg-drop`.
 
-use super::args::{
-    ClearCommand, ClearGroups, ClearPool, ClearQueues, GroupPart, QueuePart, ShowGroups, ShowPool,
+use super::buffer_args::{
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, GroupPart, QueuePart, ShowGroups, ShowPool,
     ShowQueues, ShowWatermark,
 };
 use super::tabulate::{Text, tabulate};
@@ -68,7 +68,7 @@ fn show(
 }
 
 /// Starts what was named again.
-pub(super) fn clear(command: &ClearCommand) -> Result<Exit, Failure> {
+pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
     let group = |part: GroupPart| match part {
         GroupPart::Shared => WatermarkPart::PriorityGroupShared,
         GroupPart::Headroom => WatermarkPart::PriorityGroupHeadroom,
@@ -78,20 +78,20 @@ pub(super) fn clear(command: &ClearCommand) -> Result<Exit, Failure> {
         ClearPool::PersistentWatermark(target) => (WatermarkKind::Persistent, part, target.clone()),
     };
     let (kind, part, target) = match command {
-        ClearCommand::PriorityGroup(ClearGroups::Watermark(it)) => {
+        ClearWatermarks::PriorityGroup(ClearGroups::Watermark(it)) => {
             (WatermarkKind::User, group(it.part), it.target.clone())
         }
-        ClearCommand::PriorityGroup(ClearGroups::PersistentWatermark(it)) => {
+        ClearWatermarks::PriorityGroup(ClearGroups::PersistentWatermark(it)) => {
             (WatermarkKind::Persistent, group(it.part), it.target.clone())
         }
-        ClearCommand::Queue(ClearQueues::Watermark(it)) => {
+        ClearWatermarks::Queue(ClearQueues::Watermark(it)) => {
             (WatermarkKind::User, WatermarkPart::Queue, it.target.clone())
         }
-        ClearCommand::Queue(ClearQueues::PersistentWatermark(it)) => {
+        ClearWatermarks::Queue(ClearQueues::PersistentWatermark(it)) => {
             (WatermarkKind::Persistent, WatermarkPart::Queue, it.target.clone())
         }
-        ClearCommand::BufferPool(it) => pool(it, WatermarkPart::Pool),
-        ClearCommand::HeadroomPool(it) => pool(it, WatermarkPart::HeadroomPool),
+        ClearWatermarks::BufferPool(it) => pool(it, WatermarkPart::Pool),
+        ClearWatermarks::HeadroomPool(it) => pool(it, WatermarkPart::HeadroomPool),
     };
     connect(&target)?.clear_watermarks(kind, part)?;
     Ok(Exit::Ok)

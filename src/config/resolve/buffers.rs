@@ -6,7 +6,7 @@ use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PoolConfig, PoolSide, Th
 use xoff_dataplane::ids::PRIORITIES;
 
 use super::context::Context;
-use super::{FRAMES, profiles};
+use super::{FRAMES, profiles, trimming};
 use crate::config::db::split_range;
 use crate::config::problem::Problem;
 
@@ -84,6 +84,11 @@ impl Buffers {
                 );
                 context.problem(Problem::at(table, key, "profile", why).value(name));
                 continue;
+            }
+            if side == PoolSide::Ingress && trimming::wanted(context, name) {
+                let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
+                let problem = Problem::at(table, key, "profile", why).value(name);
+                context.problem(problem.fix("name a profile that drops"));
             }
             for number in first..=last {
                 users[port][usize::from(number)] = Some(profile);

@@ -19,8 +19,10 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
         "tc_to_pg_map",
         "pfc_to_queue_map",
         "pfc_to_pg_map",
+        "tc_to_dscp_map",
         "scheduler",
         "pfc_enable",
+        "pfcwd_sw_enable",
     ] {
         if context.text(BINDINGS, "global", field).is_some() {
             let why = format!("{field} has no effect: only dscp_to_tc_map is bound to the whole switch");
@@ -64,10 +66,25 @@ fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
             identity,
         ),
         pauses: PauseModel::Timed,
-        global: GlobalPause::default(),
+        global: global_pause(context, name, enabled),
     };
     let refresh = refresh(context, name, &port.link, pause_quanta, written, enabled != 0);
     PfcConfig { refresh, ..pfc }
+}
+
+/// 802.3x pauses, which PFC on any priority switches off.
+fn global_pause(context: &mut Context<'_>, name: &str, pfc_enabled: u8) -> GlobalPause {
+    let written = context.text("XOFF_PORT", name, "flow_control");
+    if let Some(mode) = written.filter(|mode| *mode != "off" && pfc_enabled != 0) {
+        let text =
+            format!("flow_control {mode:?} has no effect: pfc_enable has a priority, and 802.3x is off then");
+        context.warn_entry("XOFF_PORT", name, text);
+    }
+    let mode = written.unwrap_or("rx");
+    GlobalPause {
+        honoured: matches!(mode, "rx" | "both"),
+        generated: matches!(mode, "tx" | "both"),
+    }
 }
 
 /// Half the pause, or earlier where the sender would otherwise resume while this host stalls.

@@ -1,5 +1,6 @@
 //! From a [`ConfigDb`] to the data plane's [`SwitchConfig`]: references, rules between fields, defaults, advice.
 
+mod acl;
 mod addresses;
 mod advice;
 mod buffers;
@@ -17,10 +18,12 @@ mod queues;
 mod references;
 mod routes;
 mod routing;
+mod trimming;
 mod vlans;
+mod watchdog;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{MarkPoint, SwitchConfig, WatchdogConfig};
+use xoff_dataplane::config::{MarkPoint, SwitchConfig};
 use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
@@ -128,6 +131,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     let mut ports = ports::resolve(&mut context, &mut buffers);
     queues::resolve(&mut context, &mut ports);
     flow_control::resolve(&mut context, &mut ports);
+    let watchdog = watchdog::resolve(&mut context, &mut ports);
     let lags = lags::resolve(&mut context, &mut ports);
     let bridging = vlans::resolve(&mut context, &ports, &lags);
     let port_profiles = port_profiles::resolve(&mut context, &buffers);
@@ -139,6 +143,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         bridging: &bridging,
     };
     let routing = routing::resolve(&mut context, &ground, seed);
+    let trimming = trimming::resolve(&mut context, &ports, &buffers.profiles);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
         .unwrap_or_else(|| buffers.egress_cells());
@@ -177,8 +182,8 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags,
         bridging,
         routing: routing.config,
-        watchdog: WatchdogConfig::default(),
-        trimming: None,
+        watchdog,
+        trimming,
     };
     advice::advise(&mut context, &config);
     let (warnings, problems) = context.finish();

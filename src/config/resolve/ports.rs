@@ -115,7 +115,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
             classify: classes::resolve(context, &name),
             pfc: pfc_off(),
             watchdog: None,
-            tc_to_dscp: [None; TRAFFIC_CLASSES],
+            tc_to_dscp: tc_to_dscp(context, &name),
             pgs: buffers.groups_of(index),
             queues,
             shaper: None,
@@ -153,6 +153,15 @@ fn link(context: &Context<'_>, port: &str) -> LinkTiming {
         as_ns3: false,
         ..ethernet
     }
+}
+
+/// The port's `TC_TO_DSCP_MAP`.
+fn tc_to_dscp(context: &Context<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES] {
+    let map = context.text("PORT_QOS_MAP", port, "tc_to_dscp_map");
+    std::array::from_fn(|tc| {
+        let dscp = context.number("TC_TO_DSCP_MAP", map?, &tc.to_string())?;
+        Some(dscp as u8)
+    })
 }
 
 fn pfc_off() -> PfcConfig {

@@ -7,6 +7,7 @@ use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
 use super::buffers::limit;
 use super::context::Context;
 use super::dynamic;
+use super::trimming;
 use crate::config::problem::Problem;
 use crate::config::schema::BYTES_MAX;
 
@@ -59,7 +60,7 @@ pub(super) fn resolve<'a>(
             xoff_bytes: xoff,
             xon_bytes: xon,
             xon_offset_bytes: xon_offset,
-            trim: false,
+            trim: pools[usize::from(pool)].side == PoolSide::Egress && trimming::wanted(context, name),
         };
         check(context, &pools[usize::from(pool)], &profile);
         profiles.push(profile);

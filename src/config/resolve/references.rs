@@ -1,5 +1,6 @@
 //! What holds for every table alike: required fields, references, and what has no effect.
 
+use super::acl;
 use super::context::Context;
 use crate::config::db::Entry;
 use crate::config::natural::Name;
@@ -129,6 +130,9 @@ fn says_only(kind: Kind, value: &str, same: &str) -> bool {
 }
 
 fn foreign_entry(context: &mut Context<'_>, table: &str, key: &str, entry: &Entry) {
+    if acl::acts_on(context, table, key) {
+        return;
+    }
     let Some(why) = schema::why_no_effect(table) else {
         return;
     };

@@ -74,12 +74,7 @@ const PROFILE: &[Field] = &[
     Field::new("xon", Kind::BYTES),
     Field::new("xon_offset", Kind::BYTES),
     Field::new("headroom_type", Kind::Choice(&["static", "dynamic"])),
-    Field::only_as(
-        "packet_discard_action",
-        Kind::Choice(&["drop", "trim"]),
-        "drop",
-        "packet trimming is not implemented, frames are dropped",
-    ),
+    Field::new("packet_discard_action", Kind::Choice(&["drop", "trim"])),
 ];
 
 const USER: &[Field] = &[Field::required(

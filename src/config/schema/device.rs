@@ -18,12 +18,7 @@ const FIELDS: &[Field] = &[
     Field::new("hostname", Kind::Text(63)),
     Field::new("mac", Kind::Mac),
     Field::new("buffer_model", Kind::Choice(&["traditional", "dynamic"])),
-    Field::only_as(
-        "default_pfcwd_status",
-        Kind::Choice(&["enable", "disable"]),
-        "disable",
-        "the PFC watchdog is not implemented",
-    ),
+    Field::new("default_pfcwd_status", Kind::Choice(&["enable", "disable"])),
     Field::label("hwsku", Kind::Any),
     Field::label("platform", Kind::Any),
     Field::label("type", Kind::Any),

@@ -10,14 +10,13 @@ const FINE_GRAINED: &str =
 const POLICY: &str = "policy-based hashing is not implemented";
 const SRV6: &str = "segment routing is not implemented";
 const GATEWAYS: &str = "VRRP is not implemented";
-const WATCHDOG: &str = "the PFC watchdog is not implemented";
 const COUNTERS: &str = "every counter is always on and exact";
 const REMARKING: &str = "frames are not re-marked";
 const MPLS: &str = "MPLS and class-based forwarding are not implemented";
-const TRIMMING: &str = "packet trimming is not implemented";
 const ADAPTIVE: &str = "adaptive routing is not implemented";
 const MIRRORING: &str = "mirroring and drop monitors are not implemented";
-const ACL: &str = "access lists are not implemented";
+const ACL: &str = "access lists are not implemented, but for tables with a rule whose action is DISABLE_TRIM";
+const POLICERS: &str = "policers are not implemented";
 const OVERLAY: &str = "tunnels and overlays are not implemented";
 const L2: &str = "beyond plain VLANs, bridging protocols are not implemented";
 const SYSTEM: &str = "it configures the host system of a SONiC device";
@@ -59,8 +58,8 @@ const TABLES: &[(&str, &str)] = &[
     ("CHASSIS_MODULE", SYSTEM),
     ("CONSOLE_PORT", SYSTEM),
     ("CONSOLE_SWITCH", SYSTEM),
-    ("COPP_GROUP", ACL),
-    ("COPP_TRAP", ACL),
+    ("COPP_GROUP", POLICERS),
+    ("COPP_TRAP", POLICERS),
     ("CRM", SYSTEM),
     ("DEBUG_COUNTER", COUNTERS),
     ("DEBUG_COUNTER_DROP_REASON", COUNTERS),
@@ -123,9 +122,8 @@ const TABLES: &[(&str, &str)] = &[
     ("PBH_RULE", POLICY),
     ("PBH_TABLE", POLICY),
     ("PEER_SWITCH", SYSTEM),
-    ("PFC_WD", WATCHDOG),
-    ("POLICER", ACL),
-    ("PORT_STORM_CONTROL", ACL),
+    ("POLICER", POLICERS),
+    ("PORT_STORM_CONTROL", POLICERS),
     ("PREFIX_LIST", PROTOCOLS),
     ("PREFIX_SET", PROTOCOLS),
     ("RADIUS", SYSTEM),
@@ -151,7 +149,6 @@ const TABLES: &[(&str, &str)] = &[
     ("STP_VLAN", L2),
     ("STP_VLAN_PORT", L2),
     ("SUPPRESS_VLAN_NEIGH", OVERLAY),
-    ("SWITCH_TRIMMING", TRIMMING),
     ("SYSLOG_CONFIG", SYSTEM),
     ("SYSLOG_CONFIG_FEATURE", SYSTEM),
     ("SYSLOG_SERVER", SYSTEM),
@@ -161,7 +158,6 @@ const TABLES: &[(&str, &str)] = &[
     ("TACPLUS_SERVER", SYSTEM),
     ("TAM_FEATURES", MIRRORING),
     ("TC_TO_DOT1P_MAP", REMARKING),
-    ("TC_TO_DSCP_MAP", REMARKING),
     ("TELEMETRY", SYSTEM),
     ("TELEMETRY_CLIENT", SYSTEM),
     ("TUNNEL", OVERLAY),

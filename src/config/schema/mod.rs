@@ -11,8 +11,10 @@ mod lag;
 mod port;
 mod qos;
 mod routing;
+mod trimming;
 mod value;
 mod vlan;
+mod watchdog;
 mod xoff;
 
 pub(crate) use foreign::why_no_effect;
@@ -21,6 +23,7 @@ pub(crate) use value::{
     is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
     parse_prefix, parse_priorities, parse_vlan,
 };
+pub(crate) use watchdog::GLOBAL;
 
 /// A table of `config_db.json`. One whose keys have two forms is described twice, once for each.
 #[derive(Debug)]
@@ -111,6 +114,8 @@ pub(crate) enum Kind {
         max: i128,
         unit: &'static str,
     },
+    /// A whole number from 0 to this, or this word.
+    NumberOr(i128, &'static str),
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Printable text of at most this many characters.
@@ -234,6 +239,8 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
         vlan::TABLES,
         lag::TABLES,
         routing::TABLES,
+        watchdog::TABLES,
+        trimming::TABLES,
         xoff::TABLES,
     ]
     .into_iter()
@@ -247,9 +254,18 @@ pub(crate) fn table(name: &str) -> Option<&'static Table> {
 
 /// The table of this name in the form that has keys like this one, or in the first if none does.
 pub(crate) fn table_with_key(name: &str, key: &str) -> Option<&'static Table> {
-    let parts = key.split('|').count();
-    tables()
-        .find(|table| table.name == name && table.key.len() == parts)
+    let parts: Vec<&str> = key.split('|').collect();
+    let of_length = || tables().filter(|table| table.name == name && table.key.len() == parts.len());
+    // Of two forms of one length, the one whose words are there.
+    let has_words = |table: &&Table| {
+        table.key.iter().zip(&parts).all(|(part, text)| match part {
+            Part::Only(word) => word == text,
+            _ => true,
+        })
+    };
+    of_length()
+        .find(has_words)
+        .or_else(|| of_length().next())
         .or_else(|| table(name))
 }
 

@@ -26,6 +26,7 @@ pub(super) const TABLES: &[Table] = &[
     map("DOT1P_TO_TC_MAP", DOT1P, TC),
     map("TC_TO_QUEUE_MAP", TC, QUEUE),
     map("TC_TO_PRIORITY_GROUP_MAP", TC, PG),
+    map("TC_TO_DSCP_MAP", TC, DSCP),
     map("MAP_PFC_PRIORITY_TO_QUEUE", PFC, QUEUE),
     map("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", PFC, PG),
     Table {
@@ -62,13 +63,8 @@ const PORT_QOS_MAP: &[Field] = &[
     ),
     Field::new("scheduler", Kind::Reference("SCHEDULER")),
     Field::new("pfc_enable", Kind::Priorities),
-    Field::only_as(
-        "pfcwd_sw_enable",
-        Kind::Priorities,
-        "",
-        "the PFC watchdog is not implemented",
-    ),
-    Field::without_effect("tc_to_dscp_map", Kind::Any, NO_REMARKING),
+    Field::new("pfcwd_sw_enable", Kind::Priorities),
+    Field::new("tc_to_dscp_map", Kind::Reference("TC_TO_DSCP_MAP")),
     Field::without_effect("tc_to_dot1p_map", Kind::Any, NO_REMARKING),
     Field::without_effect("dscp_to_fc_map", Kind::Any, NO_MPLS),
     Field::without_effect("exp_to_fc_map", Kind::Any, NO_MPLS),

@@ -13,6 +13,9 @@ impl Kind {
             Kind::Number { min, max, .. } => {
                 parse_number(value).is_some_and(|number| (min..=max).contains(&number))
             }
+            Kind::NumberOr(max, word) => {
+                value == word || parse_number(value).is_some_and(|number| (0..=max).contains(&number))
+            }
             Kind::Choice(words) => words.contains(&value),
             Kind::Text(longest) => value.chars().count() <= longest && !value.chars().any(char::is_control),
             Kind::Mac => parse_mac(value).is_some(),
@@ -39,6 +42,7 @@ impl Kind {
         match *self {
             Kind::Number { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
             Kind::Number { min, max, unit } => format!("a whole number of {unit} from {min} to {max}"),
+            Kind::NumberOr(max, word) => format!("a whole number from 0 to {max}, or {word}"),
             Kind::Choice(words) => match words {
                 [last] => last.to_string(),
                 [first @ .., last] => format!("{} or {last}", first.join(", ")),

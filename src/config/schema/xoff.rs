@@ -37,6 +37,13 @@
 //! | `rounding_ps` | serialisation times are cut off to a multiple of this | ps | 1 to 1000000 | 1 |
 //! | `pause_quanta` | as above, for this port | quanta | 1 to 65535 | the switch's |
 //! | `pause_refresh` | as above, for this port | ns | 1 to 1000000000 | the switch's |
+//! | `flow_control` | 802.3x pauses of the whole port, while it has no PFC: obeyed (`rx`), sent (`tx`), `both`, or neither | - | `off`, `rx`, `tx`, `both` | `rx` |
+//!
+//! `XOFF_PFC_WD|GLOBAL`: the PFC watchdog of the switch; the rest of it is in `PFC_WD`.
+//!
+//! | field | meaning | unit | range | default |
+//! |---|---|---|---|---|
+//! | `rule` | whose rule says when a paused queue is stormed in which nothing waits. `broadcom`: XOFF frames keep coming. `nvidia`: never. `vs`, SONiC's virtual switch: paused for more than four fifths of every poll interval | - | `broadcom`, `nvidia`, `vs` | `broadcom` |
 //!
 //! `XOFF_ROUTE|<prefix>`: what `STATIC_ROUTE` cannot say of the route to this prefix.
 //!
@@ -57,6 +64,11 @@ pub(super) const TABLES: &[Table] = &[
         name: "XOFF_PORT",
         key: &[Part::Port],
         fields: Fields::Named(PORT),
+    },
+    Table {
+        name: "XOFF_PFC_WD",
+        key: &[Part::Only(super::GLOBAL)],
+        fields: Fields::Named(PFC_WD),
     },
     Table {
         name: "XOFF_ROUTE",
@@ -92,6 +104,8 @@ const SWITCH: &[Field] = &[
     Field::new("icmp_rate", Kind::number(0, 1_000_000, "per second")),
 ];
 
+const PFC_WD: &[Field] = &[Field::new("rule", Kind::Choice(&["broadcom", "nvidia", "vs"]))];
+
 const ROUTE: &[Field] = &[Field::required("weight", Kind::Each(&Kind::number(1, 255, "")))];
 
 const PORT: &[Field] = &[
@@ -101,6 +115,7 @@ const PORT: &[Field] = &[
     Field::new("rounding_ps", Kind::number(1, 1_000_000, "ps")),
     Field::new("pause_quanta", QUANTA),
     Field::new("pause_refresh", Kind::number(1, SECOND_IN_NS, "ns")),
+    Field::new("flow_control", Kind::Choice(&["off", "rx", "tx", "both"])),
 ];
 
 #[cfg(test)]

@@ -181,8 +181,8 @@ fn what_has_no_effect_is_said() {
             "BUFFER_PROFILE|a: headroom_type \"dynamic\" has no effect: buffer_model of DEVICE_METADATA is not dynamic, \
              sizes are taken as written",
             "BUFFER_PROFILE|a: neither xon nor xon_offset is given: a paused group resumes only when it is empty",
-            "BUFFER_PROFILE|b: packet_discard_action \"trim\" has no effect: packet trimming is not implemented, \
-             frames are dropped",
+            "BUFFER_PROFILE|b: packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL does not say to what \
+             size, with which DSCP and into which queue; frames are dropped",
             "BUFFER_PROFILE|b: xoff has no effect: only ingress profiles have headroom",
         ]
     );

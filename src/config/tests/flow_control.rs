@@ -109,7 +109,7 @@ fn bindings_that_will_surprise_are_said() {
     assert_eq!(
         warnings(
             &with_maps(
-                r#"{"Ethernet0": {"dscp_to_tc_map": "M", "pfc_enable": "3", "pfcwd_sw_enable": "3", "tc_to_dscp_map": "T"},
+                r#"{"Ethernet0": {"dscp_to_tc_map": "M", "pfc_enable": "3", "pfcwd_sw_enable": "3", "tc_to_dot1p_map": "T"},
                     "global": {"pfc_enable": "3"}}"#
             ),
             &["Ethernet0"]
@@ -119,8 +119,7 @@ fn bindings_that_will_surprise_are_said() {
             "Ethernet0: PORT_QOS_MAP has no tc_to_queue_map: every class goes to queue 0",
             "Ethernet0: pfc_enable has priority 3, but profile default_ingress_lossy_profile of its priority group 3 \
              has no headroom (xoff): frames in flight when it pauses are dropped",
-            "PORT_QOS_MAP|Ethernet0: pfcwd_sw_enable \"3\" has no effect: the PFC watchdog is not implemented",
-            "PORT_QOS_MAP|Ethernet0: tc_to_dscp_map has no effect: frames are not re-marked",
+            "PORT_QOS_MAP|Ethernet0: tc_to_dot1p_map has no effect: frames are not re-marked",
             "PORT_QOS_MAP|global: pfc_enable has no effect: only dscp_to_tc_map is bound to the whole switch",
         ]
     );

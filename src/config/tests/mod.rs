@@ -16,6 +16,8 @@ mod scheduling;
 mod sonic;
 mod switch;
 mod testbeds;
+mod trimming;
+mod watchdog;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::config::SwitchConfig;

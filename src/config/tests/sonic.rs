@@ -1,5 +1,6 @@
 //! Configurations as SONiC's documentation and images write them.
 
+use xoff_dataplane::Picos;
 use xoff_dataplane::config::{MarkPoint, Threshold};
 
 use super::{bad, good, how, load_text, warnings};
@@ -99,20 +100,22 @@ fn a_leaf_switch_of_sonic_loads_and_every_part_without_effect_is_named() {
             assert!(!named, "{table} is warned about");
         }
     }
-    assert!(loaded.resolved.warnings.contains(
-        &"PFC_WD|Ethernet0: action, detection_time, pfc_stat_history, restoration_time have no effect: the PFC \
-          watchdog is not implemented"
-            .to_owned()
-    ));
+    let watchdog = port.watchdog.expect("PFC_WD|Ethernet0");
+    assert_eq!(
+        (
+            watchdog.queues,
+            watchdog.detection,
+            watchdog.restoration,
+            watchdog.history
+        ),
+        (
+            0b1_1000,
+            Picos::from_millis(400),
+            Some(Picos::from_millis(400)),
+            true
+        )
+    );
     assert_eq!(parse(&loaded.db.to_json(), "again").unwrap(), loaded.db);
-}
-
-#[test]
-fn the_trimming_example_says_what_it_does_not_do() {
-    let text = r#"{"BUFFER_POOL": {"egress_lossy_pool": {"type": "egress", "mode": "dynamic", "size": "3145728"}},
-        "SWITCH_TRIMMING": {"GLOBAL": {"size": "128", "dscp_value": "48", "queue_index": "6"}},
-        "BUFFER_PROFILE": {"egress_lossy_trim": {"pool": "egress_lossy_pool", "size": "1536", "dynamic_th": "0", "packet_discard_action": "trim"}}}"#;
-    assert_eq!(warnings(text, &[]).len(), 2);
 }
 
 /// The configuration of the Tomahawk-2 switch whose thresholds were measured.

@@ -12,6 +12,7 @@ use xoff_dataplane::{
 
 pub(crate) use cpu_port::CpuPort;
 
+use super::journal::Journal;
 use super::snapshot::{PortFacts, snapshot};
 use crate::cpu::Cpu;
 use crate::report::SwitchSnapshot;
@@ -55,6 +56,7 @@ pub struct Engine {
     switch: Switch,
     cpu_port: CpuPort,
     outputs: Outputs,
+    journal: Journal,
     events: BinaryHeap<Reverse<Deadline>>,
     wires: Vec<Wire>,
     caught_up: Vec<u32>,
@@ -77,6 +79,7 @@ impl Engine {
             switch,
             cpu_port: CpuPort::default(),
             outputs: Outputs::with_capacity(256),
+            journal: Journal::default(),
             events: BinaryHeap::with_capacity(links.len() * 8 + 64),
             wires: links.iter().map(wire).collect(),
             caught_up: vec![0; links.len()],
@@ -88,6 +91,11 @@ impl Engine {
     /// The switch, to be read.
     pub fn switch(&self) -> &Switch {
         &self.switch
+    }
+
+    /// What the switch has told its operator.
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// How many more frames a port's wire takes.
@@ -102,7 +110,8 @@ impl Engine {
 
     /// A copy of the switch's state.
     pub(crate) fn snapshot(&self, config: &SwitchConfig, facts: &[PortFacts], now: Picos) -> SwitchSnapshot {
-        snapshot(&self.switch, |port| self.wire_waits(port), config, facts, now)
+        let wire_waits = |port| self.wire_waits(port);
+        snapshot(&self.switch, &self.journal, wire_waits, config, facts, now)
     }
 
     /// Takes new link parameters of a port.
@@ -238,6 +247,7 @@ impl Engine {
             switch,
             cpu_port,
             outputs,
+            journal,
             events,
             caught_up,
             ..
@@ -254,6 +264,7 @@ impl Engine {
         pass_on(outputs, store);
         cpu_port.take(outputs);
         cpu_port.serve(self.time, switch, outputs, store, pass_on);
+        journal.take(&mut outputs.events, switch);
     }
 
     /// Puts something behind the CPU port, or nothing.

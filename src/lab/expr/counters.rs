@@ -43,11 +43,20 @@ pub const SWITCH: Counters = &[
     of("tx_packets", "frames sent"),
     of("tx_bytes", "bytes sent"),
     of("dropped_packets", "frames dropped, for all reasons"),
+    of("trim_packets", "packets that found a queue full and were trimmed"),
+    of("tx_trim_packets", "trimmed packets sent"),
+    of(
+        "dropped_trim_packets",
+        "trimmed packets that found no room either, or were flushed",
+    ),
     of("ecn_marked_packets", "frames marked CE"),
     of("pfc_rx_frames", "PFC frames received"),
     of("pfc_tx_frames", "PFC frames sent"),
     of("pause_rx_frames", "802.3x pauses received"),
+    of("pause_tx_frames", "802.3x pauses sent"),
     of("buffered_cells", "cells in use by priority groups now"),
+    of("storms_detected", "PFC storms that its watchdog found"),
+    of("storms_restored", "those of them that are over"),
 ];
 
 /// Of `SWITCH.pool.NAME.`, a buffer pool.
@@ -65,10 +74,23 @@ pub const PORT: Counters = &[
     of("tx_packets", "frames sent"),
     of("tx_bytes", "bytes sent"),
     of("dropped_packets", "frames dropped here, for all reasons"),
+    of("trim_packets", "packets that found a queue full and were trimmed"),
+    of("tx_trim_packets", "trimmed packets sent"),
+    of(
+        "dropped_trim_packets",
+        "trimmed packets that found no room either, or were flushed",
+    ),
     of("ecn_marked_packets", "frames marked CE"),
     of("pfc_rx_frames", "PFC frames received"),
     of("pfc_tx_frames", "PFC frames sent"),
     of("pause_rx_frames", "802.3x pauses received"),
+    of("pause_tx_frames", "802.3x pauses sent"),
+    of(
+        "global_paused_ns",
+        "time the peer held all of it by 802.3x pauses",
+    ),
+    of("storms_detected", "PFC storms that the watchdog found here"),
+    of("storms_restored", "those of them that are over"),
     of(
         "tx_utilisation_percent",
         "share of the time from the first to the last departure that the link was busy",
@@ -95,12 +117,34 @@ pub const GROUP: Counters = &[
 pub const QUEUE: Counters = &[
     of("packets", "frames sent"),
     of("bytes", "bytes sent"),
-    of("dropped_packets", "frames dropped at its limit"),
+    of(
+        "dropped_packets",
+        "frames dropped at its limit, trimmed ones among them",
+    ),
     of("dropped_bytes", "bytes dropped at its limit"),
+    of("trim_packets", "packets that found it full and were trimmed"),
+    of("tx_trim_packets", "trimmed packets it sent"),
+    of(
+        "dropped_trim_packets",
+        "trimmed packets that found no room in it, or were flushed",
+    ),
     of("wred_dropped_packets", "frames dropped early"),
     of("ecn_marked_packets", "frames marked CE"),
     of("current_cells", "cells in use"),
     of("watermark_cells", "most in use since the last clear"),
+    of("storms_detected", "PFC storms that the watchdog found"),
+    of("storms_restored", "those of them that are over"),
+    of("stormed", "1 while a storm is on, or the big red switch, else 0"),
+    of("storm_tx_packets", "frames sent during storms"),
+    of(
+        "storm_tx_dropped_packets",
+        "frames for the queue dropped during storms, those that waited when they were found included",
+    ),
+    of(
+        "storm_rx_packets",
+        "frames accepted during storms in the queue's priority group of the port",
+    ),
+    of("storm_rx_dropped_packets", "frames dropped there"),
 ];
 
 /// Of `SWITCH.PORT.pfcN.`, flow control of a class.
@@ -114,6 +158,10 @@ pub const PFC: Counters = &[
     of("paused_ns", "time the peer held this class of the port"),
     of("pausing_ns", "time the port asked its peer to pause this class"),
     of("paused", "1 while the peer holds it, else 0"),
+    of(
+        "recent_pause_ns",
+        "how long the latest pause lasted, or has lasted so far",
+    ),
 ];
 
 /// Of `HOST.`; those from `out_of_sequence` on are Linux' `hw_counters`.
@@ -127,6 +175,10 @@ pub const HOST: Counters = &[
     of("nic_tx_bytes", "their bytes"),
     of("nic_dropped_frames", "frames that did not fit the receive buffer"),
     of("icrc_errors", "packets with a wrong ICRC"),
+    of(
+        "trimmed_packets",
+        "packets that a switch has trimmed; they are dropped",
+    ),
     of("out_of_sequence", "packets that arrived behind a gap"),
     of("packet_seq_err", "NAKs for a gap received"),
     of("duplicate_request", "requests received again"),
@@ -231,6 +283,8 @@ pub const EVENTS: Counters = &[
         "a PFC frame that lets a class go leaves a switch, or the host that is named",
     ),
     of("drop", "a switch, a link or a NIC drops a frame"),
+    of("storm", "a switch's watchdog finds a PFC storm"),
+    of("storm_restored", "a switch's watchdog finds that one is over"),
     of("cnp", "a CNP leaves a host"),
     of("nak", "a NAK leaves a host"),
     of("retransmission", "a host sends a packet again"),

@@ -1,7 +1,7 @@
 //! When things happened for the first and for the last time.
 
 use xoff_dataplane::wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::{Picos, PortId, SwitchEvent, SwitchEventKind, Verdict};
 
 use super::super::expr::{Subject, Which};
 use crate::fabric::{End, Fabric, FrameView, Observer};
@@ -14,6 +14,8 @@ pub(super) enum EventKind {
     Xoff,
     Xon,
     Drop,
+    Storm,
+    StormRestored,
     Cnp,
     Nak,
     Retransmission,
@@ -21,11 +23,13 @@ pub(super) enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [EventKind; 8] = [
+    const ALL: [EventKind; 10] = [
         EventKind::Ce,
         EventKind::Xoff,
         EventKind::Xon,
         EventKind::Drop,
+        EventKind::Storm,
+        EventKind::StormRestored,
         EventKind::Cnp,
         EventKind::Nak,
         EventKind::Retransmission,
@@ -39,6 +43,8 @@ impl EventKind {
             EventKind::Xoff => "xoff",
             EventKind::Xon => "xon",
             EventKind::Drop => "drop",
+            EventKind::Storm => "storm",
+            EventKind::StormRestored => "storm_restored",
             EventKind::Cnp => "cnp",
             EventKind::Nak => "nak",
             EventKind::Retransmission => "retransmission",
@@ -193,6 +199,16 @@ impl Observer for EventTimes {
         if lost {
             self.note(EventKind::Drop, at, from);
         }
+    }
+
+    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+        let (kind, queue) = match event.kind {
+            SwitchEventKind::StormDetected { queue, .. } => (EventKind::Storm, queue),
+            SwitchEventKind::StormRestored { queue } => (EventKind::StormRestored, queue),
+            SwitchEventKind::BigRedSwitch { .. } => return,
+        };
+        let port = queue.port().0;
+        self.note(kind, event.at, End::Switch { switch, port });
     }
 
     fn marked(&mut self, at: Picos, port: End) {

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use xoff_dataplane::counters::{Gauge, PortCounters};
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch};
+use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch, WatchdogStats, WatchdogStatus};
 
 use super::super::expr::{Place, Subject, Unknown};
 use super::super::virtual_run::VirtualLab;
@@ -139,13 +139,23 @@ fn of_port(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f
     if counter == "up" {
         return Some(f64::from(u8::from(switch(lab, at).is_up(port))));
     }
+    if counter.starts_with("storms_") {
+        let queues = (0..PRIORITIES as u8).map(|n| QueueId::new(port, n));
+        let stats = queues.filter_map(|queue| switch(lab, at).watchdog_stats(queue));
+        return stats.map(|stats| of_watchdog(&stats, counter)).sum();
+    }
     let counters = counters(lab, at, port);
     Some(match counter {
+        "global_paused_ns" => return Some(counters.rx_global_pause_ps as f64 / 1e3),
+        "pause_tx_frames" => counters.pause_tx,
         "rx_packets" => counters.rx_packets,
         "rx_bytes" => counters.rx_bytes,
         "tx_packets" => counters.tx_packets,
         "tx_bytes" => counters.tx_bytes,
         "dropped_packets" => counters.dropped(),
+        "trim_packets" => counters.trims().trimmed,
+        "tx_trim_packets" => counters.trims().sent,
+        "dropped_trim_packets" => counters.trims().dropped,
         "ecn_marked_packets" => counters.ecn_marked,
         "pfc_rx_frames" => counters.pfc_rx_frames,
         "pfc_tx_frames" => counters.pfc_tx_frames,
@@ -177,13 +187,35 @@ fn of_group(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> 
     } as f64)
 }
 
+/// What the watchdog counts at a queue.
+fn of_watchdog(stats: &WatchdogStats, counter: &str) -> Option<f64> {
+    Some(match counter {
+        "storms_detected" => stats.storms_detected,
+        "storms_restored" => stats.storms_restored,
+        "stormed" => u64::from(stats.status != WatchdogStatus::Operational),
+        "storm_tx_packets" => stats.total.tx_packets,
+        "storm_tx_dropped_packets" => stats.total.tx_dropped_packets,
+        "storm_rx_packets" => stats.total.rx_packets,
+        "storm_rx_dropped_packets" => stats.total.rx_dropped_packets,
+        _ => return None,
+    } as f64)
+}
+
 fn of_queue(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
+    if counter.starts_with("storm") {
+        // A queue that is not watched has had no storm.
+        let stats = switch(lab, at).watchdog_stats(QueueId::new(port, n));
+        return of_watchdog(&stats.unwrap_or_default(), counter);
+    }
     let counters = &counters(lab, at, port).queues[usize::from(n)];
     Some(match counter {
         "packets" => counters.packets,
         "bytes" => counters.bytes,
         "dropped_packets" => counters.dropped_packets,
         "dropped_bytes" => counters.dropped_bytes,
+        "trim_packets" => counters.trim_packets,
+        "tx_trim_packets" => counters.tx_trim_packets,
+        "dropped_trim_packets" => counters.dropped_trim_packets,
         "wred_dropped_packets" => counters.wred_dropped_packets,
         "ecn_marked_packets" => counters.wred_ecn_marked_packets,
         _ => {
@@ -205,6 +237,10 @@ fn of_pfc(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> Op
         "paused_ns" => counters.rx_pause_ps[class] as f64 / 1e3,
         "pausing_ns" => counters.tx_pause_ps[class] as f64 / 1e3,
         "paused" => f64::from(switch(lab, at).paused(port) >> n & 1),
+        "recent_pause_ns" => {
+            let history = switch(lab, at).pause_history(lab.simulation.fabric.now(), port);
+            history[class].recent_pause_ps as f64 / 1e3
+        }
         _ => return None,
     })
 }
@@ -223,6 +259,7 @@ fn of_host(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
         "nic_tx_bytes" => nic().tx_bytes.iter().sum(),
         "nic_dropped_frames" => host.rx_dropped_frames(),
         "icrc_errors" => host.icrc_errors(),
+        "trimmed_packets" => host.trimmed_frames(),
         _ => {
             let counters = host.rdma_counters();
             counters.each().into_iter().find(|(name, _)| *name == counter)?.1

@@ -123,7 +123,10 @@ fn is_count(place: &Place) -> bool {
         Subject::Flow(..) => !counter.starts_with("latency") && !counter.ends_with("_bps"),
         _ => {
             !(counter.ends_with("_cells")
-                || matches!(counter, "up" | "xoff" | "paused" | "tx_utilisation_percent"))
+                || matches!(
+                    counter,
+                    "up" | "xoff" | "paused" | "stormed" | "recent_pause_ns" | "tx_utilisation_percent"
+                ))
         }
     }
 }

@@ -13,4 +13,4 @@ pub(super) use command::play;
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
 pub use output::Format;
 pub(super) use output::print;
-pub use report::{HostReport, VirtualReport};
+pub use report::{DeadlockReport, HostReport, VirtualReport};

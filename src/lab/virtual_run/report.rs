@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::model_hosts::flow_reports;
 use super::build::VirtualLab;
+use crate::fabric::LastingDeadlock;
 use crate::report::{self, Environment, Report};
 use crate::workload::Results;
 
@@ -22,8 +23,24 @@ pub struct VirtualReport {
     pub frames_under_way_max: u64,
     /// Frames that links lost: they went down, or a fault took them.
     pub link_lost_frames: u64,
+    /// Circles of ports that paused each other for 10 ms or more.
+    #[serde(default)]
+    pub deadlocks: Vec<DeadlockReport>,
     /// What the queue pairs of each host counted, under the names of Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
+}
+
+/// Ports that paused each other in a circle. Times are those of the event log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeadlockReport {
+    /// When it was first seen, in nanoseconds; it is looked for every millisecond.
+    pub since_ns: u64,
+    /// When it was seen to be gone, in nanoseconds; null: it is still there.
+    pub until_ns: Option<u64>,
+    /// The circle, as `switch:port`: each waits for the next, the last for the first.
+    pub ports: Vec<String>,
+    /// The queue that stands still on the first of them.
+    pub queue: u8,
 }
 
 /// What the queue pairs of a host counted.
@@ -37,6 +54,15 @@ pub struct HostReport {
     pub pfc_rx: [u64; 8],
     /// Time each class was paused, in nanoseconds.
     pub paused_ns: [u64; 8],
+}
+
+fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
+    DeadlockReport {
+        since_ns: lasting.since.as_nanos(),
+        until_ns: lasting.until.map(|at| at.as_nanos()),
+        ports: lasting.deadlock.ports.clone(),
+        queue: lasting.deadlock.queue,
+    }
 }
 
 impl VirtualLab {
@@ -76,6 +102,7 @@ impl VirtualLab {
             link_lost_frames: (0..self.plan.links.len())
                 .map(|link| fabric.lost_frames(link))
                 .sum(),
+            deadlocks: self.simulation.deadlocks().iter().map(deadlock_report).collect(),
             hosts: hosts.iter().enumerate().map(host_report).collect(),
         });
         report.jobs = Some(self.results()).filter(|results| !results.jobs.is_empty());

@@ -195,6 +195,23 @@ impl Store for ArenaStore {
         self.arena.set_layout(frame, layout);
     }
 
+    /// A frame whose own bytes are shared keeps them, out of its own reach, until the last copy is gone.
+    fn truncate(&mut self, frame: Handle, len: usize) {
+        let mut layout = self.arena.layout(frame);
+        let own = len.min(layout.len as usize);
+        layout.rest_len = layout.rest_len.min((len - own) as u16);
+        layout.len = own as u16;
+        let rest = layout.rest_slot;
+        let gone = rest != NO_SLOT && rest != frame.0 && layout.rest_len == 0;
+        if gone {
+            layout.rest_slot = NO_SLOT;
+        }
+        self.arena.set_layout(frame, layout);
+        if gone {
+            self.unshare(rest);
+        }
+    }
+
     fn release(&mut self, frame: Handle) {
         let rest_slot = self.arena.layout(frame).rest_slot;
         if rest_slot == frame.0 && self.shares[rest_slot as usize] != 0 {

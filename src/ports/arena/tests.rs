@@ -228,6 +228,7 @@ enum Step {
     Edit(usize, usize, u8),
     Push(usize, usize),
     Pull(usize, usize),
+    Truncate(usize, usize),
     Release(usize),
 }
 
@@ -240,6 +241,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (any::<usize>(), any::<usize>(), any::<u8>()).prop_map(|(f, at, byte)| Step::Edit(f, at, byte)),
         (any::<usize>(), 0usize..20).prop_map(|(frame, len)| Step::Push(frame, len)),
         (any::<usize>(), 0usize..400).prop_map(|(frame, len)| Step::Pull(frame, len)),
+        (any::<usize>(), 0usize..2000).prop_map(|(frame, len)| Step::Truncate(frame, len)),
         any::<usize>().prop_map(Step::Release),
     ];
     prop::collection::vec(step, 0..if cfg!(miri) { 30 } else { 200 })
@@ -290,6 +292,12 @@ fn apply(store: &mut ArenaStore, frames: &mut Vec<Model>, step: Step) {
             let len = len.min(frames[n].bytes.len());
             store.pull_front(frames[n].handle, len);
             frames[n].bytes.drain(..len);
+        }
+        Step::Truncate(n, len) => {
+            let Some(n) = pick(n, frames) else { return };
+            let len = len.min(frames[n].bytes.len());
+            store.truncate(frames[n].handle, len);
+            frames[n].bytes.truncate(len);
         }
         Step::Release(n) => {
             let Some(n) = pick(n, frames) else { return };

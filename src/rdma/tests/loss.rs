@@ -133,7 +133,7 @@ proptest! {
             prop_assert_eq!(pipe.acked(end), (0..messages.len() as u64).collect::<Vec<_>>());
             prop_assert_eq!(pipe.received(1 - end), arrivals(messages));
             prop_assert!(pipe.failed(end).is_empty());
-            let earliest = pipe.ends[end].earliest();
+            let earliest = *pipe.ends[end].earliest();
             prop_assert_eq!(earliest, [Picos::NEVER; 8], "nothing is left to send");
             prop_assert_eq!(pipe.ends[end].next_deadline(), Picos::NEVER, "and no timer runs");
         }

@@ -211,7 +211,7 @@ impl Pipe {
                 .map_or(Picos::NEVER, |Reverse(flying)| flying.at);
             let timer = self.ends[0].next_deadline().min(self.ends[1].next_deadline());
             let leave = [0, 1].map(|end| {
-                let earliest = self.ends[end].earliest();
+                let earliest = *self.ends[end].earliest();
                 earliest.into_iter().min().unwrap().max(self.free[end])
             });
             let next = arrival.min(timer).min(leave[0]).min(leave[1]).max(self.now);
@@ -250,7 +250,7 @@ impl Pipe {
     }
 
     fn leave(&mut self, end: usize) {
-        let earliest = self.ends[end].earliest();
+        let earliest = *self.ends[end].earliest();
         let class = (0..8_u8)
             .rev()
             .find(|class| earliest[usize::from(*class)] <= self.now)

@@ -39,7 +39,7 @@ fn a_packet_for_nobody_is_counted() {
     let mut endpoint = one();
     assert!(!endpoint.receive(Picos::ZERO, &write_only(7, 0), Arrival::default()));
     assert_eq!(endpoint.counters().rx_unknown_qp, 1);
-    assert_eq!(endpoint.earliest(), [Picos::NEVER; 8]);
+    assert_eq!(*endpoint.earliest(), [Picos::NEVER; 8]);
 }
 
 #[test]

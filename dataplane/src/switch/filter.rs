@@ -1,0 +1,83 @@
+//! Whether a packet meets the conditions of an ACL rule.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::config::AclRule;
+use crate::parse::Payload;
+use crate::wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
+
+/// What rules look at.
+struct Fields {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    dscp: u8,
+    /// Source and destination port, of unfragmented TCP and UDP.
+    ports: Option<(u16, u16)>,
+}
+
+/// Whether `rule` matches an IP packet; `l3` are its octets from the IP header on. What is not IP matches no rule.
+pub(super) fn matches(rule: &AclRule, l3: &[u8], payload: Payload) -> bool {
+    let Some(packet) = fields(l3, payload) else {
+        return false;
+    };
+    let within = |(first, last): (u16, u16), port: u16| (first..=last).contains(&port);
+    let ports_match = match (rule.source_ports, rule.destination_ports) {
+        (None, None) => true,
+        (source, destination) => packet.ports.is_some_and(|(from, to)| {
+            source.is_none_or(|range| within(range, from))
+                && destination.is_none_or(|range| within(range, to))
+        }),
+    };
+    ports_match
+        && rule.source.is_none_or(|net| net.contains(&packet.source))
+        && rule
+            .destination
+            .is_none_or(|net| net.contains(&packet.destination))
+        && rule.protocol.is_none_or(|protocol| protocol == packet.protocol)
+        && rule.dscp.is_none_or(|dscp| dscp == packet.dscp)
+}
+
+fn fields(l3: &[u8], payload: Payload) -> Option<Fields> {
+    match payload {
+        Payload::Ipv4 => {
+            let header = l3.first_chunk::<IPV4_LEN>()?;
+            let address = |at: usize| {
+                let octets = header[at..].first_chunk::<4>().copied();
+                octets.map(|octets| IpAddr::V4(Ipv4Addr::from(octets)))
+            };
+            let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
+            let behind = usize::from(header[0] & 15) * 4;
+            Some(Fields {
+                source: address(12)?,
+                destination: address(16)?,
+                protocol: header[9],
+                dscp: header[1] >> 2,
+                ports: ports(l3, behind, header[9]).filter(|_| whole),
+            })
+        }
+        Payload::Ipv6 => {
+            let header = l3.first_chunk::<IPV6_LEN>()?;
+            let address = |at: usize| {
+                let octets = header[at..].first_chunk::<16>().copied();
+                octets.map(|octets| IpAddr::V6(Ipv6Addr::from(octets)))
+            };
+            Some(Fields {
+                source: address(8)?,
+                destination: address(24)?,
+                protocol: header[6],
+                dscp: (header[0] << 4 | header[1] >> 4) >> 2,
+                ports: ports(l3, IPV6_LEN, header[6]),
+            })
+        }
+        _ => None,
+    }
+}
+
+fn ports(l3: &[u8], at: usize, protocol: u8) -> Option<(u16, u16)> {
+    if protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP {
+        return None;
+    }
+    let &[a, b, c, d] = l3.get(at..)?.first_chunk::<4>()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}

@@ -1,0 +1,89 @@
+//! Pauses of ports in both directions, brought in line with what is congested, what is obeyed, and the configuration.
+
+use super::Switch;
+use super::port::Port;
+use crate::ids::{PRIORITIES, PgId, PortId};
+use crate::outputs::Outputs;
+use crate::pfc::{PauseHistory, bits};
+use crate::time::Picos;
+
+impl Port {
+    /// Follows the pauses of the queues; the queues whose pause has begun or is over.
+    fn update_held(&mut self, now: Picos) -> u8 {
+        let (receiver, map, counters) = (&self.receiver, &self.pfc.priority_to_queue, &self.counters);
+        let paused = receiver.paused();
+        let queue_of = |p: usize| usize::from(map[p]) % PRIORITIES;
+        let held = bits(paused).fold(0, |mask, p| mask | 1 << queue_of(p));
+        let since = |n: usize| {
+            let pauses = bits(paused).filter(|&p| queue_of(p) == n);
+            pauses.map(|p| receiver.since(p)).min().unwrap_or_default()
+        };
+        let sent = |n: usize| counters.queues[n].packets;
+        self.watch.update_held(now, held, since, sent)
+    }
+}
+
+impl Switch {
+    /// The pauses of a port may have changed: its queues stop or go on. Whether one has just been let go.
+    pub(super) fn pauses_changed(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
+        let state = &mut self.ports[port.index()];
+        let changed = state.update_held(now);
+        if changed & state.watch.watched() != 0 && !self.watchdog.config.big_red_switch {
+            self.timers
+                .arm_watchdog(self.watchdog.grid.next_after(now), outputs);
+        }
+        state.refresh_paused_queues()
+    }
+
+    /// Brings pauses in both directions in line with a port's new configuration.
+    pub(super) fn restate_pauses(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) {
+        let congested = self.congested(port);
+        let state = &mut self.ports[port.index()];
+        let asked = state.generator.xoff_mask();
+        state.generator.xon(now, asked & !congested);
+        state.generator.xoff(now, congested & !asked);
+        state.release_pauses(now, false);
+        self.pauses_changed(now, port, outputs);
+    }
+
+    /// What a port's peer is to stop for, as its groups are now. A group whose frames the watchdog drops asks for nothing.
+    pub(super) fn congested(&self, port: PortId) -> u16 {
+        let state = &self.ports[port.index()];
+        bits(!state.dropping_groups)
+            .map(|pg| pg as u8)
+            .filter(|&pg| self.mmu.xoff(PgId::new(port, pg)))
+            .fold(0, |mask, pg| mask | state.asks_for(pg))
+    }
+}
+
+/// What can be read of pauses between two calls.
+impl Switch {
+    /// Bit *n*: the peer holds priority *n* of this port, by PFC or by an 802.3x pause of all.
+    pub fn paused(&self, port: PortId) -> u8 {
+        let state = &self.ports[port.index()];
+        match state.whole_port.paused() {
+            0 => state.receiver.paused(),
+            _ => 0xff,
+        }
+    }
+
+    /// The priority that a port's peer would be told of for the congestion of priority group `pg`, and those that stop queue
+    /// `queue`, as bits: how pauses travel. A pause of the whole port is one of all priorities.
+    pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
+        let state = &self.ports[port.index()];
+        let stops = match state.pfc.global_honoured() {
+            true => 0xff,
+            false => state.priorities_of(usize::from(queue)),
+        };
+        let signals = match state.pfc.global_generated() {
+            true => 0xff,
+            false => state.signalling(pg),
+        };
+        (signals, stops)
+    }
+
+    /// The pauses that a port's peer has asked for, per priority, up to `now` (`show pfc counters --history`).
+    pub fn pause_history(&self, now: Picos, port: PortId) -> [PauseHistory; PRIORITIES] {
+        self.ports[port.index()].receiver.history(now)
+    }
+}

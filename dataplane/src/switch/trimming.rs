@@ -1,0 +1,203 @@
+//! Packet trimming: a packet that finds its queue full leaves as its first octets, by another queue.
+//!
+//! SAI's rules, `SAI_SWITCH_ATTR_PACKET_TRIM_*` and `SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`:
+//! - only a lack of buffer at a queue whose profile trims; not early drops, nor what the priority group refuses;
+//! - only IP packets longer than `size`: others have no DSCP that would tell their receivers;
+//! - what is left is charged on both sides by its own length, keeps its traffic class in counters, and is subject to the limits
+//!   of its new queue. If that is full too, the packet is dropped for `DROPPED_TRIM`;
+//! - IPv4 total length and checksum or IPv6 payload length follow. Lengths and checksums of upper layers do not, so that a
+//!   receiver sees how long the packet was. The ICRC of RoCE is cut off.
+
+use super::Switch;
+use super::filter;
+use super::ingress::{Leg, Transit, queue_drop};
+use super::port::Port;
+use crate::bridge::TagEdit;
+use crate::config::{AclRule, AclTable, SwitchConfig, TrimDscp, TrimQueue};
+use crate::drops::DropReason;
+use crate::frame::{Handle, Store};
+use crate::ids::{PRIORITIES, QueueId};
+use crate::mmu::{EgressPlan, Refusal};
+use crate::outputs::Drop;
+use crate::parse::Payload;
+use crate::wire::vlan::TAG_LEN;
+use crate::wire::{IPV6_LEN, rewrite};
+
+/// What a switch trims, per port.
+#[derive(Debug, Default)]
+pub(super) struct Trimming {
+    size: u32,
+    ports: Vec<PortTrimming>,
+    exempt: Vec<AclTable>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PortTrimming {
+    /// Bit *n*: queue *n* trims.
+    queues: u8,
+    /// DSCP of trimmed packets.
+    dscp: u8,
+    /// Their queue.
+    queue: u8,
+}
+
+/// How a leg is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trim {
+    /// Octets that are left, FCS not counted.
+    len: u32,
+    dscp: u8,
+    /// The queue that had no room.
+    refused_by: u8,
+    /// The packet's length there (`mac_len`).
+    whole_len: u32,
+}
+
+impl Trimming {
+    pub(super) fn new(config: &SwitchConfig) -> Trimming {
+        let Some(trimming) = &config.trimming else {
+            return Trimming::default();
+        };
+        let trims = |profile: u16| config.profiles.get(usize::from(profile)).is_some_and(|p| p.trim);
+        let ports = config.ports.iter().map(|port| {
+            let dscp = match trimming.dscp {
+                TrimDscp::Fixed(dscp) => Some(dscp),
+                TrimDscp::FromTc(tc) => port.tc_to_dscp.get(usize::from(tc)).copied().flatten(),
+            };
+            let new_dscp = dscp.unwrap_or(0) & 63;
+            let maps = &port.classify;
+            let by_dscp = || {
+                let tc = usize::from(maps.dscp_to_tc[usize::from(new_dscp)]);
+                maps.tc_to_queue.get(tc).copied().unwrap_or(0)
+            };
+            let queue = match trimming.queue {
+                TrimQueue::Fixed(queue) => queue,
+                TrimQueue::Dynamic => by_dscp(),
+            };
+            let queues = (0..PRIORITIES).filter(|n| dscp.is_some() && trims(port.queues[*n].profile));
+            PortTrimming {
+                queues: queues.fold(0, |mask, n| mask | 1 << n),
+                dscp: new_dscp,
+                queue: queue % PRIORITIES as u8,
+            }
+        });
+        Trimming {
+            size: trimming.size_bytes,
+            ports: ports.collect(),
+            exempt: trimming.exempt.clone(),
+        }
+    }
+
+    /// What a queue of a port trims to, if it does.
+    fn of(&self, leg: &Leg) -> Option<PortTrimming> {
+        let port = self.ports.get(leg.to.index())?;
+        (port.queues & 1 << leg.queue != 0).then_some(*port)
+    }
+
+    /// Whether a rule keeps a packet from being trimmed; `l3`: its stored octets from the IP header on.
+    fn exempts(&self, port: u16, l3: &[u8], payload: Payload) -> bool {
+        let decides = |table: &AclTable| {
+            let hit = |rule: &&AclRule| filter::matches(rule, l3, payload);
+            table.ports.contains(&port) && table.rules.iter().find(hit).is_some_and(|r| r.disable_trim)
+        };
+        self.exempt.iter().any(decides)
+    }
+}
+
+impl Switch {
+    /// The queue of `leg` has no room: cuts the packet, if it may be cut and what is left finds room.
+    ///
+    /// # Errors
+    /// The drop, if not.
+    #[cold]
+    pub(super) fn trim<S: Store>(
+        &mut self,
+        transit: &Transit,
+        leg: &mut Leg,
+        refusal: Refusal,
+        store: &S,
+    ) -> Result<EgressPlan, Drop> {
+        let l3 = store.prefix(transit.frame);
+        let l3 = l3.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
+        let payload = transit.parsed.payload;
+        let rule = self.trimming.of(leg).filter(|_| {
+            self.can_cut(transit, leg, l3) && !self.trimming.exempts(transit.from.0, l3, payload)
+        });
+        let Some(rule) = rule else {
+            return Err(queue_drop(transit, leg, refusal));
+        };
+        let trim = Trim {
+            len: self.trimming.size,
+            dscp: rule.dscp,
+            refused_by: leg.queue as u8,
+            whole_len: leg.mac_len,
+        };
+        let egress = &mut self.ports[leg.to.index()];
+        let mac_len = egress.link.mac_len(trim.len);
+        let cells = self.mmu.cells(mac_len);
+        let queue = QueueId::new(leg.to, rule.queue);
+        // A queue that a PFC storm holds has no room either.
+        let storms = egress.dropping_queues & 1 << rule.queue != 0;
+        let plan = match storms {
+            true => Err(None),
+            false => self.mmu.plan_egress(queue, cells, false).map_err(Some),
+        };
+        match plan {
+            Ok(plan) => {
+                leg.queue = usize::from(rule.queue);
+                (leg.mac_len, leg.cells, leg.mark, leg.trim) = (mac_len, cells, false, Some(trim));
+                Ok(plan)
+            }
+            Err(refusal) => {
+                count_trimmed(egress, trim);
+                egress.counters.queues[usize::from(rule.queue)].dropped_trim_packets += 1;
+                Err(Drop {
+                    mac_len,
+                    refusal,
+                    ..transit.drop_at(leg.to, DropReason::TrimDropped)
+                })
+            }
+        }
+    }
+
+    /// Whether a packet is longer than what would be left of it, and its IP header is not.
+    fn can_cut(&self, transit: &Transit, leg: &Leg, l3: &[u8]) -> bool {
+        let tag = TAG_LEN as u32;
+        let edited = |len: u32| match leg.edit {
+            TagEdit::Keep | TagEdit::Rewrite { .. } => len,
+            TagEdit::Push { .. } => len + tag,
+            TagEdit::Pop => len - tag,
+        };
+        let header = match transit.parsed.payload {
+            Payload::Ipv4 => l3.first().map_or(0, |first| u32::from(first & 15) * 4),
+            Payload::Ipv6 => IPV6_LEN as u32,
+            _ => return false,
+        };
+        let header_end = edited(u32::from(transit.parsed.l3_offset)) + header;
+        header_end <= self.trimming.size && self.trimming.size < edited(transit.frame_len)
+    }
+
+    /// Cuts a frame that has been edited otherwise, and counts it.
+    #[cold]
+    pub(super) fn cut<S: Store>(&mut self, leg: &Leg, trim: Trim, l3: (u8, Payload), store: &mut S) {
+        cut(leg.frame, trim, l3, store);
+        count_trimmed(&mut self.ports[leg.to.index()], trim);
+    }
+}
+
+fn cut<S: Store>(frame: Handle, trim: Trim, (l3_offset, payload): (u8, Payload), store: &mut S) {
+    store.truncate(frame, trim.len as usize);
+    let l3_offset = usize::from(l3_offset);
+    if let Some(l3) = store.prefix_mut(frame).get_mut(l3_offset..) {
+        rewrite::set_dscp(l3, payload, trim.dscp);
+        rewrite::shorten(l3, payload, trim.len as usize - l3_offset);
+    }
+}
+
+/// SAI counts the packet as dropped by the queue that refused it, beside as trimmed.
+fn count_trimmed(egress: &mut Port, trim: Trim) {
+    let counters = &mut egress.counters.queues[usize::from(trim.refused_by)];
+    counters.trim_packets += 1;
+    counters.dropped_packets += 1;
+    counters.dropped_bytes += u64::from(trim.whole_len);
+}

@@ -1,0 +1,78 @@
+//! When the watchdog looks.
+
+use crate::time::Picos;
+
+/// The shortest interval between polls.
+const POLL_MIN: Picos = Picos::from_micros(1);
+
+/// The instants of polls: multiples of an interval from an origin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PollGrid {
+    origin: Picos,
+    poll: Picos,
+}
+
+impl PollGrid {
+    pub(crate) fn new(origin: Picos, poll: Picos) -> PollGrid {
+        PollGrid {
+            origin,
+            poll: poll.max(POLL_MIN),
+        }
+    }
+
+    /// The interval.
+    pub(crate) fn poll(&self) -> Picos {
+        self.poll
+    }
+
+    /// The first instant after `now`.
+    pub(crate) fn next_after(&self, now: Picos) -> Picos {
+        self.instant(self.polls_until(now).saturating_add(1))
+    }
+
+    /// When the interval began that was complete at `now`: the poll before the one at or just before `now`.
+    pub(crate) fn interval_start(&self, now: Picos) -> Picos {
+        self.instant(self.polls_until(now).saturating_sub(1))
+    }
+
+    fn polls_until(&self, now: Picos) -> u64 {
+        now.since(self.origin).0 / self.poll.0
+    }
+
+    fn instant(&self, number: u64) -> Picos {
+        self.origin
+            .saturating_add(Picos(self.poll.0.saturating_mul(number)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_are_multiples_of_the_interval_from_the_origin() {
+        let ms = Picos::from_millis;
+        let grid = PollGrid::new(ms(7), ms(200));
+        assert_eq!(grid.next_after(ms(7)), ms(207));
+        assert_eq!(grid.next_after(Picos(ms(207).0 - 1)), ms(207));
+        assert_eq!(
+            grid.next_after(ms(207)),
+            ms(407),
+            "the one that is now has been done"
+        );
+        assert_eq!(grid.interval_start(ms(407)), ms(207));
+        assert_eq!(
+            grid.interval_start(ms(410)),
+            ms(207),
+            "a late poll is about the same interval"
+        );
+        assert_eq!(grid.interval_start(ms(8)), ms(7));
+    }
+
+    #[test]
+    fn no_interval_is_too_short_and_no_time_too_late() {
+        let grid = PollGrid::new(Picos::ZERO, Picos::ZERO);
+        assert_eq!(grid.next_after(Picos::ZERO), POLL_MIN);
+        assert_eq!(grid.next_after(Picos::NEVER), Picos::NEVER);
+    }
+}

@@ -1,0 +1,459 @@
+//! Packet trimming, by the criteria of SONiC's packet_trimming tests, exact where those allow a margin.
+
+use xoff_dataplane::config::{
+    AclRule, AclTable, Bridging, BufferProfile, SwitchConfig, Tagging, Threshold, TrimDscp, TrimQueue,
+    TrimmingConfig, VlanConfig, VlanMember,
+};
+use xoff_dataplane::counters::{PortCounters, TrimCounters};
+use xoff_dataplane::parse::parse;
+use xoff_dataplane::wire::{Ecn, Ipv4Packet, Ipv6Packet, UdpPacket};
+use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Verdict};
+
+use crate::support::frames::{ethernet, mac, tagged, udp};
+use crate::support::packets::{frame, udp6};
+use crate::support::{Harness, config};
+
+const SIZE: usize = 256;
+const DSCP: u8 = 48;
+const QUEUE: usize = 6;
+/// The class and queue that trims, and how many frames of 1000 octets it takes: 4 cells each, 64 in all.
+const CLASS: u8 = 1;
+const FITS: usize = 16;
+
+/// Trimming as the upstream tests set it: to 256 octets, DSCP 48, queue 6. Queue 1 takes 64 cells.
+fn trimming(ports: usize) -> SwitchConfig {
+    let mut config = config::switch(ports);
+    let profile = |name: &str, cells: u64, trim| BufferProfile {
+        name: name.into(),
+        threshold: Threshold::Static(cells * u64::from(config::CELL)),
+        trim,
+        ..config.profiles[config::EGRESS_LOSSY].clone()
+    };
+    let (full, room) = (profile("trims", 64, true), profile("trimmed", 40, false));
+    let first = config.profiles.len() as u16;
+    config.profiles.extend([full, room]);
+    for port in &mut config.ports {
+        port.queues[usize::from(CLASS)].profile = first;
+        port.queues[QUEUE].profile = first + 1;
+        port.classify.dscp_to_tc[usize::from(DSCP)] = 6;
+    }
+    config.trimming = Some(TrimmingConfig {
+        size_bytes: SIZE as u32,
+        dscp: TrimDscp::Fixed(DSCP),
+        queue: TrimQueue::Fixed(QUEUE as u8),
+        exempt: Vec::new(),
+    });
+    config
+}
+
+/// A switch whose port 1 is blocked and whose queue there is full to the last cell.
+fn full(config: &SwitchConfig) -> Harness {
+    let mut harness = Harness::learnt(config);
+    harness.set_tx_enabled(1, false);
+    fill(&mut harness);
+    harness
+}
+
+fn fill(harness: &mut Harness) {
+    assert_eq!(
+        harness.receive_many(FITS, 0, &udp(0, 1, CLASS, Ecn::Ect0, 1_000)),
+        0
+    );
+}
+
+fn trims(counters: &PortCounters, queue: usize) -> [u64; 3] {
+    let queue = &counters.queues[queue];
+    [
+        queue.trim_packets,
+        queue.tx_trim_packets,
+        queue.dropped_trim_packets,
+    ]
+}
+
+/// Unblocks port 1 and returns what leaves it but for the frames that filled it.
+fn trimmed_frames(harness: &mut Harness) -> Vec<Vec<u8>> {
+    harness.clear_sent();
+    harness.set_tx_enabled(1, true);
+    harness.run();
+    let of_queue = |bytes: &Vec<u8>| parse(bytes).dscp() != Some(CLASS);
+    let sent = harness.data_sent(1).into_iter().map(|sent| sent.bytes);
+    sent.filter(of_queue).collect()
+}
+
+#[test]
+fn what_is_longer_is_cut_and_what_is_not_is_dropped() {
+    let mut harness = full(&trimming(2));
+    let long = [400, 5_000, SIZE + 1].map(|len| udp(0, 1, CLASS, Ecn::Ect1, len));
+    for frame in &long {
+        assert_eq!(harness.receive(0, frame), Verdict::Forwarded { copies: 1 });
+    }
+    for len in [100, SIZE] {
+        let Verdict::Dropped(drop) = harness.receive(0, &udp(0, 1, CLASS, Ecn::Ect1, len)) else {
+            panic!("{len} octets were not dropped");
+        };
+        assert_eq!(
+            (drop.reason, drop.mac_len),
+            (DropReason::QueueDropped, len as u32 + 4)
+        );
+    }
+    let sent = trimmed_frames(&mut harness);
+    assert_eq!(sent.len(), long.len());
+    for (sent, whole) in sent.iter().zip(&long) {
+        assert_eq!(sent.len(), SIZE);
+        let ip = Ipv4Packet::new_checked(&sent[14..]).expect("an IPv4 packet of the right length");
+        assert!(ip.verify_checksum());
+        assert_eq!(usize::from(ip.total_len()), SIZE - 14);
+        assert_eq!((ip.dscp(), ip.ecn()), (DSCP, Ecn::Ect1 as u8));
+        let udp = UdpPacket::new_unchecked(ip.payload());
+        assert_eq!(
+            usize::from(udp.len()),
+            whole.len() - 34,
+            "how long the packet was"
+        );
+        assert_eq!(sent[26..], whole[26..SIZE]);
+    }
+    harness.assert_empty();
+}
+
+#[test]
+fn a_frame_not_full_is_not_touched() {
+    let mut harness = Harness::learnt(&trimming(2));
+    let frame = udp(0, 1, CLASS, Ecn::Ect0, 1_000);
+    harness.receive(0, &frame);
+    harness.run();
+    assert_eq!(harness.sent(1)[0].bytes, frame);
+    assert_eq!(harness.switch.trims(), TrimCounters::default());
+}
+
+#[test]
+fn what_is_left_is_charged_by_its_own_length_on_both_sides() {
+    let mut harness = full(&trimming(2));
+    let group = |h: &Harness| {
+        h.switch
+            .pg_buffers(PgId::new(PortId(0), CLASS))
+            .total
+            .current_cells
+    };
+    let queue = |h: &Harness, n: usize| {
+        let id = QueueId::new(PortId(1), n as u8);
+        h.switch.queue_buffers(id).total.current_cells
+    };
+    assert_eq!((group(&harness), queue(&harness, 1)), (64, 64));
+    harness.receive(0, &udp(0, 1, CLASS, Ecn::Ect0, 5_000));
+    // 256 octets and the FCS are two cells of 256.
+    assert_eq!(
+        (group(&harness), queue(&harness, 1), queue(&harness, QUEUE)),
+        (66, 64, 2)
+    );
+    harness.set_tx_enabled(1, true);
+    harness.run();
+    harness.assert_empty();
+}
+
+#[test]
+fn counters_tell_where_packets_were_trimmed_sent_and_dropped() {
+    let mut harness = full(&trimming(3));
+    let received = harness.counters(0).rx_packets;
+    let before = harness.counters(1).tx_packets;
+    let dropped = harness.receive_many(25, 0, &udp(0, 1, CLASS, Ecn::Ect0, 1_000));
+    assert_eq!(dropped, 5, "40 cells take 20 trimmed packets");
+    let counters = harness.counters(1);
+    assert_eq!(trims(&counters, 1), [25, 0, 0]);
+    assert_eq!(trims(&counters, QUEUE), [0, 0, 5]);
+    let queue = &counters.queues[1];
+    assert_eq!((queue.dropped_packets, queue.dropped_bytes), (25, 25 * 1_004));
+    assert_eq!(harness.drops(1, DropReason::TrimDropped), 5);
+    assert_eq!(counters.dropped(), 5);
+    let refusal = harness
+        .switch
+        .last_refusal(PortId(1), DropReason::TrimDropped)
+        .expect("the limit");
+    assert_eq!((refusal.limit_cells, refusal.wanted_cells), (40, 2));
+    assert_eq!(trimmed_frames(&mut harness).len(), 20);
+    let counters = harness.counters(1);
+    assert_eq!(trims(&counters, QUEUE), [0, 20, 5]);
+    assert_eq!(
+        counters.trims(),
+        TrimCounters {
+            trimmed: 25,
+            sent: 20,
+            dropped: 5
+        }
+    );
+    assert_eq!(harness.switch.trims(), counters.trims(), "port and switch agree");
+    let sent = counters.tx_packets - before;
+    assert_eq!(
+        harness.counters(0).rx_packets - received,
+        sent + 5 - FITS as u64,
+        "received is sent and dropped"
+    );
+    assert_eq!(
+        counters.tx_class_packets[usize::from(CLASS)],
+        sent,
+        "a trimmed packet keeps its class"
+    );
+    harness.assert_empty();
+}
+
+#[test]
+fn trimmed_packets_go_by_the_map_of_the_port_they_leave_by() {
+    let mut config = trimming(3);
+    config.ports[1].tc_to_dscp[5] = Some(10);
+    config.ports[2].tc_to_dscp[5] = Some(20);
+    for port in &mut config.ports {
+        port.classify.dscp_to_tc[10] = 6;
+        port.classify.dscp_to_tc[20] = 2;
+    }
+    let trimming = config.trimming.as_mut().expect("it trims");
+    (trimming.dscp, trimming.queue) = (TrimDscp::FromTc(5), TrimQueue::Dynamic);
+    let mut harness = Harness::learnt(&config);
+    for (port, dscp, queue) in [(1, 10, 6), (2, 20, 2)] {
+        let frame = udp(0, port as u8, CLASS, Ecn::Ect0, 1_000);
+        harness.set_tx_enabled(port, false);
+        harness.receive_many(FITS + 1, 0, &frame);
+        harness.set_tx_enabled(port, true);
+        harness.run();
+        let sent = harness.data_sent(port);
+        let dscps: Vec<u8> = sent.iter().filter_map(|sent| parse(&sent.bytes).dscp()).collect();
+        assert_eq!(dscps.iter().filter(|d| **d == dscp).count(), 1, "{dscps:?}");
+        assert_eq!(trims(&harness.counters(port), queue), [0, 1, 0]);
+    }
+    // Port 0 has no DSCP for this class.
+    harness.set_tx_enabled(0, false);
+    let dropped = harness.receive_many(FITS + 2, 1, &udp(1, 0, CLASS, Ecn::Ect0, 1_000));
+    assert_eq!((dropped, harness.counters(0).trims().trimmed), (2, 0));
+}
+
+#[test]
+fn ipv6_and_tagged_packets_are_cut_where_they_leave() {
+    let mut config = trimming(2);
+    config.bridging = Bridging::Vlans(vec![VlanConfig {
+        id: 7,
+        members: vec![
+            VlanMember {
+                port: 0,
+                tagging: Tagging::Untagged,
+            },
+            VlanMember {
+                port: 1,
+                tagging: Tagging::Tagged,
+            },
+        ],
+    }]);
+    let mut harness = full(&config);
+    let mut packet = udp6("2001:db8::1", "2001:db8::2", 64, 1_000);
+    (packet[0], packet[1]) = (0x60 | CLASS >> 2, (CLASS & 3) << 6 | 0x0a);
+    let six = frame(mac(1), mac(0), 0x86dd, &packet);
+    for whole in [&six, &udp(0, 1, CLASS, Ecn::Ect0, SIZE - 3)] {
+        assert_eq!(harness.receive(0, whole), Verdict::Forwarded { copies: 1 });
+    }
+    // With its tag it is not longer than what would be left.
+    assert_eq!(
+        harness.receive_many(1, 0, &udp(0, 1, CLASS, Ecn::Ect0, SIZE - 4)),
+        1
+    );
+    let sent = trimmed_frames(&mut harness);
+    assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [SIZE, SIZE]);
+    assert!(sent.iter().all(|sent| sent[12..16] == [0x81, 0, 0, 7]));
+    let ip = Ipv6Packet::new_checked(&sent[0][18..]).expect("an IPv6 packet of the right length");
+    assert_eq!(usize::from(ip.payload_len()), SIZE - 18 - 40);
+    assert_eq!((ip.traffic_class(), ip.flow_label()), (DSCP << 2, 0xa_0000));
+    assert_eq!(sent[0][26..], six[22..SIZE - 4]);
+    harness.assert_empty();
+}
+
+#[test]
+fn only_whole_headers_of_ip_are_worth_sending() {
+    let mut config = trimming(2);
+    config.trimming.as_mut().expect("it trims").size_bytes = 64;
+    config.ports[0].classify.dot1p_to_tc[0] = CLASS;
+    let mut harness = full(&config);
+    let no_ip = tagged(&ethernet(mac(1), mac(0), 1_000), 0x8100, 0);
+    let mut options = udp(0, 1, CLASS, Ecn::Ect0, 1_000);
+    options[14] = 0x4f;
+    for frame in [&no_ip, &options] {
+        assert_eq!(harness.receive_many(1, 0, frame), 1);
+    }
+    assert_eq!(harness.drops(1, DropReason::QueueDropped), 2);
+    options[14] = 0x4c; // 48 octets, to octet 62
+    assert_eq!(harness.receive_many(1, 0, &options), 0);
+    assert_eq!(
+        trimmed_frames(&mut harness),
+        [{
+            let mut left = options[..64].to_vec();
+            left[15] = DSCP << 2 | Ecn::Ect0 as u8;
+            left[16..18].copy_from_slice(&50_u16.to_be_bytes());
+            let words = |at: usize| u32::from(u16::from_be_bytes([options[at], options[at + 1]]));
+            let fixed = |sum: u32| (sum & 0xffff) + (sum >> 16);
+            let sum = (0xffff - words(24)) + (0xffff - words(16)) + 50;
+            let sum = sum + (0xffff - words(14)) + u32::from(u16::from_be_bytes([left[14], left[15]]));
+            left[24..26].copy_from_slice(&(!(fixed(fixed(sum)) as u16)).to_be_bytes());
+            left
+        }]
+    );
+}
+
+#[test]
+fn exempt_flows_are_dropped_and_rules_in_front_shield_others() {
+    let rule = |source: &str, disable_trim| AclRule {
+        source: Some(source.parse().expect("a prefix")),
+        disable_trim,
+        ..AclRule::default()
+    };
+    let table = |rules| AclTable {
+        ports: vec![0],
+        rules,
+    };
+    let roce = AclRule {
+        protocol: Some(17),
+        source_ports: Some((0xc000, 0xc000)),
+        destination_ports: Some((4_790, 4_791)),
+        dscp: Some(CLASS),
+        destination: Some("10.0.0.0/30".parse().expect("a prefix")),
+        ..rule("10.0.0.0/24", true)
+    };
+    for (rules, trimmed) in [
+        (vec![rule("10.0.0.0/32", true)], 0),
+        (vec![rule("10.0.0.1/32", true)], 1),
+        (vec![rule("10.0.0.0/31", false), rule("10.0.0.0/8", true)], 1),
+        (vec![rule("10.0.0.0/31", true), rule("10.0.0.0/8", false)], 0),
+        (vec![rule("::/0", true)], 1),
+        (vec![roce.clone()], 0),
+        (
+            vec![AclRule {
+                dscp: Some(2),
+                ..roce.clone()
+            }],
+            1,
+        ),
+        (
+            vec![AclRule {
+                protocol: Some(6),
+                ..roce.clone()
+            }],
+            1,
+        ),
+        (
+            vec![AclRule {
+                source_ports: Some((0, 0xbfff)),
+                ..roce
+            }],
+            1,
+        ),
+    ] {
+        let mut config = trimming(2);
+        config.trimming.as_mut().expect("it trims").exempt = vec![table(rules.clone())];
+        let mut harness = full(&config);
+        let dropped = harness.receive_many(1, 0, &udp(0, 1, CLASS, Ecn::Ect0, 1_000));
+        assert_eq!(dropped, 1 - trimmed, "{rules:?}");
+        assert_eq!(
+            harness.drops(1, DropReason::QueueDropped),
+            dropped as u64,
+            "{rules:?}"
+        );
+        assert_eq!(trimmed_frames(&mut harness).len(), trimmed, "{rules:?}");
+    }
+    // A table looks at its own ports alone.
+    let mut config = trimming(3);
+    let everything = table(vec![rule("0.0.0.0/0", true)]);
+    config.trimming.as_mut().expect("it trims").exempt = vec![everything];
+    let mut harness = full(&config);
+    assert_eq!(harness.receive_many(1, 2, &udp(2, 1, CLASS, Ecn::Ect0, 1_000)), 0);
+}
+
+#[test]
+fn ten_toggles_under_traffic_lose_nothing_that_the_counters_do_not_tell() {
+    let on = trimming(2);
+    let off = SwitchConfig {
+        trimming: None,
+        ..on.clone()
+    };
+    let mut harness = full(&on);
+    let frame = udp(0, 1, CLASS, Ecn::Ect0, 1_000);
+    let (mut trimmed, mut dropped) = (0, 0);
+    for toggle in 0..10 {
+        harness.apply(if toggle % 2 == 0 { &off } else { &on });
+        let lost = harness.receive_many(3, 0, &frame) as u64;
+        assert_eq!(lost, if toggle % 2 == 0 { 3 } else { 0 });
+        (trimmed, dropped) = (trimmed + 3 - lost, dropped + lost);
+        assert_eq!(harness.counters(1).trims().trimmed, trimmed, "counters go on");
+        assert_eq!(harness.drops(1, DropReason::QueueDropped), dropped);
+        harness.switch.check();
+    }
+    assert_eq!(trimmed_frames(&mut harness).len() as u64, trimmed);
+    assert_eq!(harness.counters(1).trims().sent, trimmed);
+    harness.assert_empty();
+}
+
+#[test]
+fn copies_of_a_flooded_packet_are_trimmed_one_by_one() {
+    let mut config = trimming(4);
+    config.ports[3].queues[1].profile = config::EGRESS_LOSSY as u16;
+    let mut flooded = udp(0, 9, CLASS, Ecn::Ect0, 3_000);
+    flooded[..6].copy_from_slice(&[0xff; 6]);
+    for (blocked, whole) in [(&[1][..], 2), (&[1, 2], 1), (&[1, 2, 3], 0)] {
+        let mut harness = Harness::learnt(&config);
+        for &port in blocked {
+            harness.set_tx_enabled(port, false);
+            let frames = if port == 3 { 1_100 } else { FITS };
+            harness.receive_many(frames, 0, &udp(0, port as u8, CLASS, Ecn::Ect0, 1_000));
+        }
+        let trims_there = blocked.len() - usize::from(blocked.contains(&3));
+        let before = harness.switch.trims().trimmed;
+        let Verdict::Forwarded { copies } = harness.receive(0, &flooded) else {
+            panic!("a way out was left");
+        };
+        assert_eq!(usize::from(copies), trims_there + whole);
+        assert_eq!(harness.switch.trims().trimmed - before, trims_there as u64);
+        harness.clear_sent();
+        blocked
+            .iter()
+            .for_each(|port| harness.set_tx_enabled(*port, true));
+        harness.run();
+        let of_flood = |port: u16| -> Vec<Vec<u8>> {
+            let sent = harness.data_sent(port).into_iter().map(|sent| sent.bytes);
+            sent.filter(|bytes| bytes[0] == 0xff).collect()
+        };
+        for port in [1, 2].into_iter().filter(|port| blocked.contains(port)) {
+            let sent = of_flood(port);
+            assert_eq!((sent.len(), sent[0].len()), (1, SIZE));
+            assert_eq!(sent[0][26..], flooded[26..SIZE]);
+        }
+        harness.assert_empty();
+    }
+}
+
+#[test]
+fn lossless_frames_and_early_drops_are_no_matter_of_trimming() {
+    let mut config = trimming(2);
+    let profile = config.ports[1].queues[1].profile;
+    config.ports[1].queues[3].profile = profile;
+    let mut wred = config::mark_above(0);
+    (wred.ecn, wred.drop) = (false, true);
+    config.ports[1].queues[1].wred = Some(wred);
+    let mut harness = Harness::learnt(&config);
+    harness.set_tx_enabled(1, false);
+    assert_eq!(harness.receive_many(100, 0, &udp(0, 1, 3, Ecn::Ect0, 1_000)), 0);
+    assert_eq!(
+        harness.receive_many(5, 0, &udp(0, 1, CLASS, Ecn::NotEct, 1_000)),
+        4
+    );
+    assert_eq!(harness.drops(1, DropReason::WredDropped), 4);
+    assert_eq!(harness.switch.trims(), TrimCounters::default());
+}
+
+#[test]
+fn trimmed_packets_on_a_port_that_goes_down_are_counted_as_dropped() {
+    let mut harness = full(&trimming(2));
+    harness.receive_many(4, 0, &udp(0, 1, CLASS, Ecn::Ect0, 1_000));
+    harness.set_link(1, false);
+    assert_eq!(
+        harness.switch.trims(),
+        TrimCounters {
+            trimmed: 4,
+            sent: 0,
+            dropped: 4
+        }
+    );
+    harness.assert_empty();
+}

@@ -1,0 +1,216 @@
+//! Random storms, traffic, links and configurations: what comes in goes out, is dropped and counted, or waits.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use xoff_dataplane::config::{SwitchConfig, WatchdogAction, WatchdogRule};
+use xoff_dataplane::counters::PortCounters;
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::{DropReason, Picos, PortId, QueueId, SwitchEventKind, WatchdogStatus};
+
+use super::{ms, watched};
+use crate::support::Harness;
+use crate::support::frames::udp;
+
+const PORTS: u16 = 4;
+
+struct Dice(Xoshiro256PlusPlus);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0.next_u64() % n
+    }
+
+    fn port(&mut self) -> u16 {
+        self.below(u64::from(PORTS)) as u16
+    }
+}
+
+/// Times of a few milliseconds, so that storms come and go in one run; some queues watched.
+fn random_config(dice: &mut Dice) -> SwitchConfig {
+    let mut config = watched(usize::from(PORTS), WatchdogAction::Drop);
+    config.pools[0].size_bytes = 700 * 256;
+    config.watchdog.poll = [ms(2), ms(3)][dice.below(2) as usize];
+    config.watchdog.big_red_switch = dice.below(8) == 0;
+    config.watchdog.rule =
+        [WatchdogRule::Broadcom, WatchdogRule::Nvidia, WatchdogRule::Vs][dice.below(3) as usize];
+    for port in &mut config.ports {
+        port.pfc.asymmetric = dice.below(2) == 0;
+        if dice.below(6) == 0 {
+            port.watchdog = None;
+        }
+        if let Some(watchdog) = &mut port.watchdog {
+            watchdog.queues = [0b1_1000, 1 << 3, 0xff][dice.below(3) as usize];
+            watchdog.action = [
+                WatchdogAction::Drop,
+                WatchdogAction::Forward,
+                WatchdogAction::Alert,
+            ][dice.below(3) as usize];
+            watchdog.detection = ms(4);
+            watchdog.restoration = [Some(ms(5)), Some(ms(5)), None][dice.below(3) as usize];
+        }
+    }
+    config
+}
+
+fn disturb(dice: &mut Dice, harness: &mut Harness) {
+    let port = dice.port();
+    match dice.below(40) {
+        0 => harness.set_link(port, false),
+        1 => harness.apply(&random_config(dice)),
+        2 => harness.switch.clear_watermarks(),
+        3..10 => harness.set_link(port, true),
+        10..20 => {
+            harness.receive_pfc(port, dice.below(256) as u8, [0; 8]);
+        }
+        _ => {
+            // Up to 10 ms: longer than the detection time.
+            let quanta = std::array::from_fn(|_| dice.below(20_000) as u16);
+            harness.receive_pfc(port, dice.below(256) as u8, quanta);
+        }
+    }
+}
+
+fn sum(harness: &Harness, of: impl Fn(&PortCounters) -> u64) -> u64 {
+    (0..PORTS).map(|port| of(&harness.counters(port))).sum()
+}
+
+/// Counters of queues and groups and the accounts of storms agree with the drops.
+fn accounts_agree(harness: &Harness) {
+    for port in 0..PORTS {
+        let c = harness.counters(port);
+        let of = |reason: DropReason| c.drops[reason as usize].iter().sum::<u64>();
+        let queues: u64 = c.queues.iter().map(|q| q.watchdog_dropped_packets).sum();
+        assert_eq!(queues, of(DropReason::WatchdogEgress), "port {port}");
+        let groups: u64 = c.pgs.iter().map(|pg| pg.watchdog_dropped_packets).sum();
+        assert_eq!(groups, of(DropReason::WatchdogIngress), "port {port}");
+        for n in 0..8 {
+            let Some(stats) = harness.switch.watchdog_stats(QueueId::new(PortId(port), n)) else {
+                continue;
+            };
+            let stormed = stats.status == WatchdogStatus::Stormed;
+            assert_eq!(stats.storms_detected - stats.storms_restored, u64::from(stormed));
+            assert_eq!(harness.switch.stormed_queues(PortId(port)) >> n & 1 == 1, stormed);
+            // Drops of the watchdog happen in storms only, so the account has them all.
+            let dropped = c.queues[usize::from(n)].watchdog_dropped_packets;
+            assert!(
+                stats.total.tx_dropped_packets >= dropped,
+                "port {port} queue {n}: {stats:?}"
+            );
+        }
+    }
+}
+
+fn run(seed: u64, steps: usize) -> Harness {
+    let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(seed));
+    let config = random_config(&mut dice);
+    let mut harness = Harness::new(&config);
+    harness.record = false;
+    for step in 0..steps {
+        if dice.below(60) == 0 {
+            disturb(&mut dice, &mut harness);
+        }
+        let from = dice.port();
+        // Now and then to nobody that is known: it floods.
+        let to = match dice.below(50) {
+            0 => 99,
+            _ => dice.port() as u8,
+        };
+        let class = dice.below(8) as u8;
+        let len = 60 + dice.below(1_400) as usize;
+        harness.receive(from, &udp(from as u8, to, class, Ecn::NotEct, len));
+        harness.run_for(Picos::from_nanos(dice.below(9_000)));
+        if step % 128 == 0 {
+            harness.switch.check();
+            accounts_agree(&harness);
+        }
+    }
+    harness
+}
+
+#[test]
+fn nothing_is_lost_without_a_count_whatever_the_watchdog_does() {
+    let (mut storms, mut restored, mut switched) = (0, 0, 0);
+    let mut by_reason = [0; 2];
+    for seed in 0..6 {
+        let mut harness = run(seed, 15_000);
+        accounts_agree(&harness);
+        for port in 0..PORTS {
+            harness.set_link(port, true);
+            harness.receive_pfc(port, 0xff, [0; 8]);
+        }
+        harness.run();
+        harness.assert_empty();
+        for event in &harness.told {
+            match event.kind {
+                SwitchEventKind::StormDetected { .. } => storms += 1,
+                SwitchEventKind::StormRestored { .. } => restored += 1,
+                SwitchEventKind::BigRedSwitch { .. } => switched += 1,
+            }
+        }
+        let reasons = [DropReason::WatchdogEgress, DropReason::WatchdogIngress];
+        for (count, reason) in by_reason.iter_mut().zip(reasons) {
+            *count += sum(&harness, |c| c.drops[reason as usize].iter().sum());
+        }
+    }
+    assert!(
+        storms > 50 && restored > 50 && restored <= storms,
+        "{storms} {restored}"
+    );
+    assert!(switched > 3, "{switched}");
+    assert!(by_reason.iter().all(|count| *count > 500), "{by_reason:?}");
+}
+
+/// As above with known destinations only, so that frames can be counted.
+#[test]
+fn received_is_sent_and_dropped_and_queued() {
+    let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(17));
+    let mut config = random_config(&mut dice);
+    config.watchdog.big_red_switch = false;
+    for (port, action) in config.ports.iter_mut().zip([
+        WatchdogAction::Drop,
+        WatchdogAction::Forward,
+        WatchdogAction::Alert,
+        WatchdogAction::Drop,
+    ]) {
+        let watchdog = watched(1, action).ports[0].watchdog.unwrap();
+        port.watchdog = Some(xoff_dataplane::config::PortWatchdog {
+            queues: 0xff,
+            detection: ms(4),
+            restoration: Some(ms(5)),
+            ..watchdog
+        });
+    }
+    let mut harness = Harness::learnt(&config);
+    harness.record = false;
+    let copies = u64::from(PORTS) - 2; // of the first broadcast, beyond the first
+    for step in 0..40_000 {
+        if dice.below(60) == 0 {
+            let (port, on) = (dice.port(), dice.below(3) != 0);
+            let quanta = std::array::from_fn(|_| if on { dice.below(20_000) as u16 } else { 0 });
+            harness.receive_pfc(port, 0xff, quanta);
+        }
+        let (from, to) = (dice.port(), dice.port());
+        let frame = udp(
+            from as u8,
+            to as u8,
+            dice.below(8) as u8,
+            Ecn::NotEct,
+            60 + dice.below(900) as usize,
+        );
+        harness.receive(from, &frame);
+        harness.run_for(Picos::from_nanos(dice.below(9_000)));
+        if step % 100 == 0 {
+            let gone = sum(&harness, |c| c.tx_packets) + sum(&harness, PortCounters::dropped);
+            let received = sum(&harness, |c| c.rx_packets) + copies;
+            assert_eq!(
+                received,
+                gone + harness.switch.frames_queued() as u64,
+                "step {step}"
+            );
+        }
+    }
+    accounts_agree(&harness);
+    assert!(harness.told.len() > 50);
+    harness.run();
+    harness.assert_empty();
+}

@@ -1,0 +1,98 @@
+//! Who is hurt by a storm: nobody who shares neither the queue nor its group.
+
+use xoff_dataplane::config::WatchdogAction;
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::{DropReason, Picos};
+
+use super::{QUEUE, detected, ms, stats, storm, watched};
+use crate::support::config::GIGABIT;
+use crate::support::frames::udp;
+use crate::support::sender::{Flow, Sender};
+use crate::support::{Harness, Sent};
+
+/// 1000 octets every 50 us: 17 % of a link.
+const INTERVAL: Picos = Picos::from_micros(50);
+
+fn flow(from: u8, to: u8, class: u8, until: Picos) -> Flow {
+    Flow::new(class, udp(from, to, class, Ecn::NotEct, 1_000), INTERVAL, until)
+}
+
+/// What arrived of a flow within a span.
+fn of(sent: &[Sent], from: u8, class: u8) -> Vec<Picos> {
+    let is = |s: &&Sent| s.bytes[11] == from && s.bytes[15] >> 2 == class && s.pfc().is_none();
+    sent.iter().filter(is).map(|s| s.start).collect()
+}
+
+/// Port 1 is stormed on priority 3. Port 0 sends to it, and by the same group to port 2, and by another group to port 2;
+/// port 3 sends to port 2 in the stormed class, and to port 1 in another.
+#[test]
+fn only_who_shares_the_queue_or_its_ingress_group_notices() {
+    for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
+        let mut harness = Harness::learnt(&watched(4, action));
+        let (start, until) = (harness.now, harness.now + ms(1_500));
+        let zero = vec![
+            flow(0, 1, QUEUE, until),
+            flow(0, 2, QUEUE, until),
+            flow(0, 2, 4, until),
+        ];
+        harness.connect(0, Sender::new(GIGABIT, zero));
+        let three = vec![flow(3, 2, QUEUE, until), flow(3, 1, 4, until)];
+        harness.connect(3, Sender::new(GIGABIT, three));
+        let end = storm(&mut harness, 1, 3, start + ms(55), start + ms(855));
+        harness.run_until(until);
+        let found = detected(&harness, 1)[0];
+
+        // Whoever shares nothing has not lost a frame, nor been held for longer than the others' frames take.
+        for (port, from, class) in [(2, 0, 4), (2, 3, QUEUE), (1, 3, 4)] {
+            let times = of(harness.sent(port), from, class);
+            let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max();
+            let limit = Picos(INTERVAL.0 + Picos::from_micros(40).0);
+            assert!(longest.unwrap() <= limit, "{from} {class}: {longest:?}");
+            for tenth in 0..140 {
+                let from = start + ms(5 + 10 * tenth);
+                let count = times
+                    .iter()
+                    .filter(|at| **at >= from && at.since(from) < ms(10))
+                    .count();
+                assert!((198..=202).contains(&count), "{count} in 10 ms");
+            }
+        }
+        // Who shares the group waited for the queue, and is back at once.
+        let shared = of(harness.sent(2), 0, QUEUE);
+        let gap = shared
+            .windows(2)
+            .find(|pair| pair[1].since(pair[0]) > ms(20))
+            .expect("it was held");
+        assert!(
+            gap[1].since(found) < ms(10) && gap[1] > found,
+            "{found:?} {gap:?}"
+        );
+        let after = shared
+            .iter()
+            .filter(|at| at.since(found) >= ms(10) && at.since(found) < ms(110));
+        assert_eq!(after.count(), 2_000, "at its rate");
+
+        harness.run();
+        harness.assert_empty();
+        let lost = |port| harness.counters(port).dropped();
+        assert_eq!(lost(0) + lost(2) + lost(3), 0);
+        let dropped = harness.drops(1, DropReason::WatchdogEgress);
+        assert_eq!(lost(1), dropped);
+        let flows = harness.peer(0).flows();
+        let (to_stormed, arrived) = (u64::from(flows[0].sent), of(harness.sent(1), 0, QUEUE).len());
+        assert_eq!(to_stormed, dropped + arrived as u64);
+        assert_eq!(flows[1].sent as usize, shared.len(), "held, not lost");
+        let account = stats(&harness, 1);
+        match action {
+            WatchdogAction::Drop => {
+                assert!(dropped > 3_000);
+                assert_eq!(account.total.tx_dropped_packets, dropped);
+            }
+            _ => {
+                assert_eq!(dropped, 0);
+                assert!(account.total.tx_packets > 3_000);
+            }
+        }
+        assert!(account.restored_at.unwrap() >= end + ms(400));
+    }
+}

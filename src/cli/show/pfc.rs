@@ -1,0 +1,192 @@
+//! `show pfc`.
+
+use super::tabulate::{Text, tabulate};
+use super::{ShowPfcCounters, ShowPorts, ShowTable, connect, print};
+use crate::control::PfcPort;
+use crate::failure::{Exit, Failure};
+use crate::report::{grouped, simple_table};
+
+pub(super) fn counters(options: &ShowPfcCounters) -> Result<Exit, Failure> {
+    let ports = connect(&options.table.target)?.pfc()?;
+    print(options.table.json, &ports, |ports| match options.history {
+        true => history_table(ports),
+        false => counter_tables(ports),
+    })
+}
+
+pub(super) fn asymmetric(options: &ShowPorts) -> Result<Exit, Failure> {
+    let ports = ports(options)?;
+    print(options.table.json, &ports, |ports| {
+        let cell = |port: &PfcPort| if port.asymmetric { "on" } else { "off" }.to_owned();
+        by_port(ports, "Asymmetric", cell)
+    })
+}
+
+pub(super) fn priority(options: &ShowPorts) -> Result<Exit, Failure> {
+    let ports = ports(options)?;
+    print(options.table.json, &ports, |ports| {
+        by_port(ports, "Lossless priorities", |port| {
+            match port.priorities.as_slice() {
+                [] => "N/A".to_owned(),
+                some => some.iter().map(u8::to_string).collect::<Vec<_>>().join(","),
+            }
+        })
+    })
+}
+
+/// The ports that are asked for, or all.
+fn ports(options: &ShowPorts) -> Result<Vec<PfcPort>, Failure> {
+    let ShowTable { target, .. } = &options.table;
+    let mut ports = connect(target)?.pfc()?;
+    check_names(&options.ports, ports.iter().map(|port| port.name.as_str()))?;
+    ports.retain(|port| options.ports.is_empty() || options.ports.contains(&port.name));
+    Ok(ports)
+}
+
+/// Refuses names of ports that the switch does not have.
+pub(super) fn check_names<'a>(asked: &[String], known: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+    let known: Vec<&str> = known.collect();
+    match asked.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(Failure::usage(format!("the switch has no such port {name:?}"))
+            .fix(format!("its ports are {}", known.join(", ")))),
+        None => Ok(()),
+    }
+}
+
+/// As `pfc show`: a table between empty lines.
+fn by_port(ports: &[PfcPort], title: &str, cell: impl Fn(&PfcPort) -> String) -> String {
+    let row = |port: &PfcPort| vec![port.name.clone(), cell(port)];
+    let rows: Vec<Vec<String>> = ports.iter().map(row).collect();
+    format!("\n{}\n", tabulate(&["Interface", title], &rows, Text::Left))
+}
+
+/// As `pfcstat`: what was received, then what was sent.
+fn counter_tables(ports: &[PfcPort]) -> String {
+    let table = |corner: &str, counts: fn(&PfcPort) -> &[u64; 8]| {
+        let columns: Vec<String> = (0..8).map(|n| format!("PFC{n}")).collect();
+        let header: Vec<&str> = std::iter::once(corner)
+            .chain(columns.iter().map(String::as_str))
+            .collect();
+        let row = |port: &PfcPort| {
+            let cells = counts(port).iter().map(|count| grouped(*count));
+            std::iter::once(port.name.clone()).chain(cells).collect()
+        };
+        let rows: Vec<Vec<String>> = ports.iter().map(row).collect();
+        tabulate(&header, &rows, Text::Right)
+    };
+    format!(
+        "{}\n{}\n",
+        table("Port Rx", |port| &port.rx),
+        table("Port Tx", |port| &port.tx)
+    )
+}
+
+/// As `pfcstat --history`, with times of the model: SONiC shows dates.
+fn history_table(ports: &[PfcPort]) -> String {
+    let header = [
+        "Port",
+        "Priority",
+        "RX Pause Transitions",
+        "Total RX Pause Time US",
+        "Recent RX Pause Time US",
+        "Recent RX Pause Timestamp",
+    ];
+    let mut rows = Vec::new();
+    for port in ports {
+        for (n, history) in port.history.iter().flatten().enumerate() {
+            rows.push(vec![
+                port.name.clone(),
+                format!("PFC{n}"),
+                grouped(history.transitions),
+                grouped(history.total_pause_ns / 1_000),
+                grouped(history.recent_pause_ns / 1_000),
+                history.recent_pause_at_ns.map_or_else(
+                    || "N/A".to_owned(),
+                    |at| format!("{}.{:09} s", at / 1_000_000_000, at % 1_000_000_000),
+                ),
+            ]);
+        }
+    }
+    simple_table(&header, 2, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::PauseHistoryReport;
+
+    fn ports() -> Vec<PfcPort> {
+        let port = |name: &str| PfcPort {
+            name: name.to_owned(),
+            priorities: vec![3, 4],
+            asymmetric: true,
+            ..PfcPort::default()
+        };
+        let mut first = port("Ethernet0");
+        first.rx[3] = 12_345;
+        first.tx[4] = 7;
+        let mut history = [PauseHistoryReport::default(); 8];
+        history[3] = PauseHistoryReport {
+            transitions: 2,
+            total_pause_ns: 1_234_567_000,
+            recent_pause_ns: 400_000,
+            recent_pause_at_ns: Some(2_000_000_007),
+        };
+        first.history = Some(history);
+        let second = PfcPort {
+            priorities: Vec::new(),
+            asymmetric: false,
+            ..port("Ethernet4")
+        };
+        vec![first, second]
+    }
+
+    #[test]
+    fn counters_in_two_tables() {
+        let expected = "  Port Rx    PFC0    PFC1    PFC2    PFC3    PFC4    PFC5    PFC6    PFC7
+---------  ------  ------  ------  ------  ------  ------  ------  ------
+Ethernet0       0       0       0  12,345       0       0       0       0
+Ethernet4       0       0       0       0       0       0       0       0
+
+  Port Tx    PFC0    PFC1    PFC2    PFC3    PFC4    PFC5    PFC6    PFC7
+---------  ------  ------  ------  ------  ------  ------  ------  ------
+Ethernet0       0       0       0       0       7       0       0       0
+Ethernet4       0       0       0       0       0       0       0       0
+
+";
+        assert_eq!(counter_tables(&ports()), expected);
+    }
+
+    #[test]
+    fn priorities_between_empty_lines() {
+        let table = by_port(&ports(), "Asymmetric", |port| port.asymmetric.to_string());
+        let expected = "
+Interface    Asymmetric
+-----------  ------------
+Ethernet0    true
+Ethernet4    false
+
+";
+        assert_eq!(table, expected);
+    }
+
+    #[test]
+    fn history_of_the_ports_that_keep_it() {
+        let text = history_table(&ports());
+        assert_eq!(text.lines().count(), 2 + 8, "{text}");
+        let row = text.lines().find(|line| line.contains("PFC3")).expect("a row");
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(
+            cells,
+            ["Ethernet0", "PFC3", "2", "1,234,567", "400", "2.000000007", "s"]
+        );
+    }
+
+    #[test]
+    fn unknown_ports_are_refused() {
+        let names = || ["Ethernet0", "Ethernet4"].into_iter();
+        assert!(check_names(&["Ethernet4".to_owned()], names()).is_ok());
+        let failure = check_names(&["Ethernet8".to_owned()], names()).expect_err("no such port");
+        assert_eq!(failure.exit, Exit::Usage);
+    }
+}

@@ -1,0 +1,90 @@
+//! `show switch-trimming global`.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::{ShowTable, connect, print};
+use crate::failure::{Exit, Failure};
+
+/// What SONiC's table has for a field that is not set.
+const NOT_SET: &str = "N/A";
+
+pub(super) fn global(options: &ShowTable) -> Result<Exit, Failure> {
+    let config = connect(&options.target)?.config()?;
+    let entry = config
+        .pointer("/SWITCH_TRIMMING/GLOBAL")
+        .and_then(Value::as_object);
+    print(options.json, &fields(entry), |fields| match entry {
+        Some(_) => table(fields),
+        None => "No configuration is present in CONFIG DB\n".to_owned(),
+    })
+}
+
+/// The four fields as SONiC's JSON has them; empty if nothing is configured.
+fn fields(entry: Option<&Map<String, Value>>) -> Map<String, Value> {
+    let Some(entry) = entry else {
+        return Map::new();
+    };
+    let field = |name: &str| {
+        let value = entry.get(name).and_then(Value::as_str).unwrap_or(NOT_SET);
+        (name.to_owned(), Value::from(value))
+    };
+    ["size", "dscp_value", "tc_value", "queue_index"]
+        .map(field)
+        .into_iter()
+        .collect()
+}
+
+/// A grid of two columns.
+fn table(fields: &Map<String, Value>) -> String {
+    let value = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or(NOT_SET);
+    let rows = [
+        ("Configuration", "Value"),
+        ("Packet trimming size", value("size")),
+        ("Packet trimming DSCP value", value("dscp_value")),
+        ("Packet trimming TC value", value("tc_value")),
+        ("Packet trimming queue index", value("queue_index")),
+    ];
+    let width = |cell: fn(&(&str, &str)) -> usize| rows.iter().map(cell).max().unwrap_or(0);
+    let (left, right) = (width(|row| row.0.len()), width(|row| row.1.len()));
+    let line = |fill: &str| format!("+{}+{}+\n", fill.repeat(left + 2), fill.repeat(right + 2));
+    let mut text = line("-");
+    for (at, (name, value)) in rows.into_iter().enumerate() {
+        let _ = writeln!(text, "| {name:<left$} | {value:<right$} |");
+        text.push_str(&line(if at == 0 { "=" } else { "-" }));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_four_fields_and_says_what_is_not_set() {
+        let entry = serde_json::json!({"size": "128", "dscp_value": "from-tc", "queue_index": "6"});
+        let fields = fields(entry.as_object());
+        assert_eq!(
+            table(&fields),
+            "\
++-----------------------------+---------+
+| Configuration               | Value   |
++=============================+=========+
+| Packet trimming size        | 128     |
++-----------------------------+---------+
+| Packet trimming DSCP value  | from-tc |
++-----------------------------+---------+
+| Packet trimming TC value    | N/A     |
++-----------------------------+---------+
+| Packet trimming queue index | 6       |
++-----------------------------+---------+
+"
+        );
+        assert_eq!(
+            Value::from(fields).to_string(),
+            r#"{"size":"128","dscp_value":"from-tc","tc_value":"N/A","queue_index":"6"}"#
+        );
+        assert!(super::fields(None).is_empty());
+    }
+}
