@@ -1,9 +1,9 @@
-//! `xoff clear`: counters and watermarks of a running switch begin anew, as with SONiC's `sonic-clear`.
+//! `xoff clear`: counters of a running switch begin anew, as with SONiC's `sonic-clear`.
 
 use clap::Subcommand;
 
 use super::TargetArguments;
-use super::show::{ClearGroups, ClearPool, ClearQueues, ClearWatermark, clear_watermarks, connect};
+use super::show::{ClearWatermarks, connect};
 use crate::failure::{Exit, Failure};
 
 /// `xoff clear`
@@ -15,18 +15,9 @@ pub enum ClearCommand {
     /// Priority flow control
     #[command(subcommand)]
     Pfc(ClearPfc),
-    /// Watermarks of priority groups
-    #[command(subcommand)]
-    PriorityGroup(ClearGroups),
-    /// Watermarks of queues
-    #[command(subcommand)]
-    Queue(ClearQueues),
-    /// Watermarks of buffer pools
-    #[command(subcommand, name = "buffer_pool")]
-    BufferPool(ClearPool),
-    /// Watermarks of shared headroom pools
-    #[command(subcommand)]
-    HeadroomPool(ClearPool),
+    /// Watermarks
+    #[command(flatten)]
+    Watermarks(ClearWatermarks),
 }
 
 /// `xoff clear pfcwd`
@@ -46,11 +37,8 @@ pub enum ClearPfc {
 pub(super) fn run(command: &ClearCommand) -> Result<Exit, Failure> {
     match command {
         ClearCommand::Pfcwd(ClearPfcwd::Stats(target)) => connect(target)?.clear_watchdog()?,
+        ClearCommand::Watermarks(command) => return super::show::clear(command),
         ClearCommand::Pfc(ClearPfc::Counters(target)) => connect(target)?.clear_pfc()?,
-        ClearCommand::PriorityGroup(it) => clear_watermarks(ClearWatermark::PriorityGroup(it))?,
-        ClearCommand::Queue(it) => clear_watermarks(ClearWatermark::Queue(it))?,
-        ClearCommand::BufferPool(it) => clear_watermarks(ClearWatermark::BufferPool(it))?,
-        ClearCommand::HeadroomPool(it) => clear_watermarks(ClearWatermark::HeadroomPool(it))?,
     }
     Ok(Exit::Ok)
 }

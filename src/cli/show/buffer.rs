@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::buffer_args::ShowBuffer;
-use super::{connect, print};
+use super::{ShowBuffer, connect, print};
 use crate::failure::{Exit, Failure};
 
 /// Tables of named objects, and what `mmuconfig` calls one.

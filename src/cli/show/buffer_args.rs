@@ -1,9 +1,9 @@
-//! What can be typed about buffers after `xoff show` and `xoff clear`.
+//! What can be typed about buffers and their watermarks, after `xoff show` and `xoff clear`.
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::TargetArguments;
-use super::ShowTable;
+use super::args::ShowTable;
 
 /// `xoff show priority-group`
 #[derive(Debug, Subcommand)]
@@ -25,7 +25,7 @@ pub enum ShowDrop {
 }
 
 impl ShowDrop {
-    pub(super) fn table(&self) -> &ShowTable {
+    pub(in crate::cli) fn table(&self) -> &ShowTable {
         let ShowDrop::Counters(table) = self;
         table
     }
@@ -109,13 +109,21 @@ pub enum ShowBuffer {
     Information(ShowTable),
 }
 
-/// Watermarks that `xoff clear` starts again.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::cli) enum ClearWatermark<'a> {
-    PriorityGroup(&'a ClearGroups),
-    Queue(&'a ClearQueues),
-    BufferPool(&'a ClearPool),
-    HeadroomPool(&'a ClearPool),
+/// `xoff clear`, of watermarks
+#[derive(Debug, Subcommand)]
+pub enum ClearWatermarks {
+    /// Watermarks of priority groups
+    #[command(subcommand)]
+    PriorityGroup(ClearGroups),
+    /// Watermarks of queues
+    #[command(subcommand)]
+    Queue(ClearQueues),
+    /// Watermarks of buffer pools
+    #[command(subcommand, name = "buffer_pool")]
+    BufferPool(ClearPool),
+    /// Watermarks of shared headroom pools
+    #[command(subcommand)]
+    HeadroomPool(ClearPool),
 }
 
 /// `xoff clear priority-group`

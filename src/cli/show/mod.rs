@@ -17,9 +17,9 @@ pub use args::{
     ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
     ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
 };
-pub(super) use buffer_args::ClearWatermark;
-pub(super) use buffer_args::{ClearGroups, ClearPool, ClearQueues};
-pub(super) use watermarks::clear as clear_watermarks;
+pub use buffer_args::{
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowGroups, ShowPool, ShowQueues,
+};
 
 use super::{TargetArguments, output};
 use crate::control::{Address, Client, Family};
@@ -48,6 +48,11 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowInterfaces::Counters(options) => interfaces::counters(options),
             ShowInterfaces::Portchannel(options) => interfaces::portchannel(options),
         },
+        ShowCommand::PriorityGroup(command) => watermarks::groups(command),
+        ShowCommand::Queue(command) => watermarks::queues(command),
+        ShowCommand::BufferPool(command) => watermarks::pools(command, false),
+        ShowCommand::HeadroomPool(command) => watermarks::pools(command, true),
+        ShowCommand::Buffer(command) => buffer::buffer(command),
         ShowCommand::Pfc(command) => match command {
             ShowPfc::Counters(options) => pfc::counters(options),
             ShowPfc::Asymmetric(options) => pfc::asymmetric(options),
@@ -57,12 +62,12 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowPfcwd::Config(options) => pfcwd::config(options),
             ShowPfcwd::Stats(options) => pfcwd::stats(options),
         },
-        ShowCommand::PriorityGroup(command) => watermarks::groups(command),
-        ShowCommand::Queue(command) => watermarks::queues(command),
-        ShowCommand::BufferPool(command) => watermarks::pools(command, false),
-        ShowCommand::HeadroomPool(command) => watermarks::pools(command, true),
-        ShowCommand::Buffer(command) => buffer::buffer(command),
     }
+}
+
+/// Starts watermarks again.
+pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
+    watermarks::clear(command)
 }
 
 fn ip(family: Family, command: &ShowIp) -> Result<Exit, Failure> {

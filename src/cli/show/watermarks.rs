@@ -2,7 +2,7 @@
 //! `watermarkstat` and `pg-drop`.
 
 use super::buffer_args::{
-    ClearGroups, ClearPool, ClearQueues, ClearWatermark, GroupPart, QueuePart, ShowGroups, ShowPool,
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, GroupPart, QueuePart, ShowGroups, ShowPool,
     ShowQueues, ShowWatermark,
 };
 use super::tabulate::{Text, tabulate};
@@ -68,7 +68,7 @@ fn show(
 }
 
 /// Starts what was named again.
-pub(in crate::cli) fn clear(command: ClearWatermark<'_>) -> Result<(), Failure> {
+pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
     let group = |part: GroupPart| match part {
         GroupPart::Shared => WatermarkPart::PriorityGroupShared,
         GroupPart::Headroom => WatermarkPart::PriorityGroupHeadroom,
@@ -78,22 +78,23 @@ pub(in crate::cli) fn clear(command: ClearWatermark<'_>) -> Result<(), Failure> 
         ClearPool::PersistentWatermark(target) => (WatermarkKind::Persistent, part, target.clone()),
     };
     let (kind, part, target) = match command {
-        ClearWatermark::PriorityGroup(ClearGroups::Watermark(it)) => {
+        ClearWatermarks::PriorityGroup(ClearGroups::Watermark(it)) => {
             (WatermarkKind::User, group(it.part), it.target.clone())
         }
-        ClearWatermark::PriorityGroup(ClearGroups::PersistentWatermark(it)) => {
+        ClearWatermarks::PriorityGroup(ClearGroups::PersistentWatermark(it)) => {
             (WatermarkKind::Persistent, group(it.part), it.target.clone())
         }
-        ClearWatermark::Queue(ClearQueues::Watermark(it)) => {
+        ClearWatermarks::Queue(ClearQueues::Watermark(it)) => {
             (WatermarkKind::User, WatermarkPart::Queue, it.target.clone())
         }
-        ClearWatermark::Queue(ClearQueues::PersistentWatermark(it)) => {
+        ClearWatermarks::Queue(ClearQueues::PersistentWatermark(it)) => {
             (WatermarkKind::Persistent, WatermarkPart::Queue, it.target.clone())
         }
-        ClearWatermark::BufferPool(it) => pool(it, WatermarkPart::Pool),
-        ClearWatermark::HeadroomPool(it) => pool(it, WatermarkPart::HeadroomPool),
+        ClearWatermarks::BufferPool(it) => pool(it, WatermarkPart::Pool),
+        ClearWatermarks::HeadroomPool(it) => pool(it, WatermarkPart::HeadroomPool),
     };
-    connect(&target)?.clear_watermarks(kind, part)
+    connect(&target)?.clear_watermarks(kind, part)?;
+    Ok(Exit::Ok)
 }
 
 /// A row for each port, a column for each of eight.
