@@ -4,7 +4,7 @@
 //! reserve, to the shared pool while use is under the limit of that moment, to headroom; a frame one of whose cells finds no
 //! place is dropped. XOFF is declared once the reserve is full and shared use has reached its limit, or headroom is in use.
 
-use xoff_dataplane::config::{PortConfig, SwitchConfig, Threshold};
+use xoff_dataplane::config::{PortProfile, SwitchConfig, Threshold};
 
 use super::measure::Measured;
 
@@ -24,6 +24,8 @@ pub struct Expected {
 struct User {
     pool: i64,
     threshold: Limit,
+    /// Of the port as a whole, which holds nothing else.
+    port: Option<Limit>,
     reserved_max: i64,
     headroom_max: i64,
     reserved: i64,
@@ -39,9 +41,36 @@ enum Limit {
     Cells(i64),
 }
 
+impl Limit {
+    fn of(threshold: Threshold, cell_bytes: u32) -> Option<Limit> {
+        Some(match threshold {
+            Threshold::Dynamic(n) => Limit::Alpha(n),
+            Threshold::Static(0) => Limit::Cells(i64::MAX),
+            Threshold::Static(bytes) => Limit::Cells((bytes / u64::from(cell_bytes)) as i64),
+            Threshold::Hpcc { .. } => return None,
+        })
+    }
+
+    /// While so many cells are free.
+    fn at(self, free: i64) -> i64 {
+        match self {
+            Limit::Alpha(n) if n >= 0 => free.max(0) << n,
+            Limit::Alpha(n) => free.max(0) >> -n,
+            Limit::Cells(cells) => cells,
+        }
+    }
+}
+
 impl User {
-    fn new(config: &SwitchConfig, profile: u16) -> Option<User> {
+    /// A group or queue of this profile on a port, which may have a limit of its own for the profile's pool.
+    fn new(config: &SwitchConfig, port: usize, profile: u16) -> Option<User> {
         let profile = config.profiles.get(usize::from(profile))?;
+        let of_pool = |listed: &&PortProfile| {
+            let same_pool = config.profiles.get(usize::from(listed.profile)).map(|p| p.pool);
+            usize::from(listed.port) == port && same_pool == Some(profile.pool)
+        };
+        let listed = config.port_profiles.iter().find(of_pool);
+        let listed = listed.and_then(|listed| config.profiles.get(usize::from(listed.profile)));
         let pool = config.pools.get(usize::from(profile.pool))?;
         let cells = |bytes: u64| (bytes / u64::from(config.cell_bytes)) as i64;
         let private = pool.xoff_bytes == 0;
@@ -52,12 +81,11 @@ impl User {
         let headroom = cells(profile.xoff_bytes);
         Some(User {
             pool: cells(pool.size_bytes),
-            threshold: match profile.threshold {
-                Threshold::Dynamic(n) => Limit::Alpha(n),
-                Threshold::Static(0) => Limit::Cells(i64::MAX),
-                Threshold::Static(bytes) => Limit::Cells(cells(bytes)),
-                Threshold::Hpcc { .. } => return None,
-            },
+            threshold: Limit::of(profile.threshold, config.cell_bytes)?,
+            // The largest factors stand for no limit at this level.
+            port: listed
+                .filter(|listed| !matches!(listed.threshold, Threshold::Dynamic(6..)))
+                .and_then(|listed| Limit::of(listed.threshold, config.cell_bytes)),
             reserved_max: cells(reserved),
             headroom_max: match private {
                 true => headroom,
@@ -72,10 +100,14 @@ impl User {
 
     fn limit(&self, shared: i64) -> i64 {
         let free = self.pool - shared;
-        match self.threshold {
-            Limit::Alpha(n) if n >= 0 => free << n,
-            Limit::Alpha(n) => free >> -n,
-            Limit::Cells(cells) => cells,
+        let Some(port) = self.port else {
+            return self.threshold.at(free);
+        };
+        let of_port = port.at(free);
+        match (self.threshold, port) {
+            // A part of what the port still has.
+            (Limit::Alpha(_), Limit::Alpha(_)) => of_port.min(self.threshold.at(of_port - shared)),
+            _ => of_port.min(self.threshold.at(free)),
         }
     }
 
@@ -107,10 +139,11 @@ impl User {
         if offset == 0 {
             return xon;
         }
-        let point = match self.threshold {
-            Limit::Cells(cells) => cells,
+        let point = match (self.threshold, self.port) {
+            (Limit::Cells(cells), None) => cells,
+            (Limit::Cells(cells), Some(Limit::Cells(of_port))) => cells.min(of_port),
             // It falls to nothing as the pool fills.
-            Limit::Alpha(_) => (0..=self.pool)
+            _ => (0..=self.pool)
                 .find(|shared| *shared >= self.limit(*shared))
                 .unwrap_or(self.pool),
         };
@@ -119,23 +152,24 @@ impl User {
 }
 
 /// The thresholds of frames of `frame_bytes` (FCS included) and traffic class `tc` that come in on one port and leave by
-/// another, at most `frames_max` of them; `None` for rules of simulators.
+/// another (their indices), at most `frames_max` of them; `None` for rules of simulators.
 pub fn expected(
     config: &SwitchConfig,
-    ingress: &PortConfig,
-    egress: &PortConfig,
+    ingress: usize,
+    egress: usize,
     tc: u8,
     frame_bytes: u32,
     frames_max: u32,
 ) -> Option<Expected> {
-    let pg = ingress.classify.tc_to_pg[usize::from(tc)];
-    let profile = ingress.pgs[usize::from(pg)];
-    let mut group = User::new(config, profile)?;
-    let queue = egress.classify.tc_to_queue[usize::from(tc)];
-    let mut queue = User::new(config, egress.queues[usize::from(queue)].profile)?;
+    let (from, to) = (config.ports.get(ingress)?, config.ports.get(egress)?);
+    let pg = from.classify.tc_to_pg[usize::from(tc)];
+    let profile = from.pgs[usize::from(pg)];
+    let mut group = User::new(config, ingress, profile)?;
+    let queue = to.classify.tc_to_queue[usize::from(tc)];
+    let mut queue = User::new(config, egress, to.queues[usize::from(queue)].profile)?;
     // A lossless frame is never refused by a queue.
     let lossless = group.headroom_max > 0;
-    let signals = ingress.pfc.signals(pg);
+    let signals = from.pfc.signals(pg);
     let cells = i64::from(frame_bytes.div_ceil(config.cell_bytes));
     let mut found = Expected::default();
     for frame in 1..=frames_max {

@@ -185,7 +185,7 @@ fn probe(
     };
     let frame_cells = options.frame_size.div_ceil(config.cell_bytes);
     let said = |class: u8| {
-        let of = |name: &str| wanted.ports.iter().find(|port| port.name == name);
+        let of = |name: &str| wanted.ports.iter().position(|port| port.name == name);
         expected(
             wanted,
             of(&ingress.name)?,
