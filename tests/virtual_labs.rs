@@ -479,3 +479,65 @@ fn times_beyond_sixty_four_bits_are_refused() {
     let (out, _) = lab(folder.path(), &end, &[], 1);
     has(&out, &["verdict: failed"]);
 }
+
+#[test]
+fn a_deadlock_is_named_and_the_watchdog_breaks_it() {
+    let folder = folder();
+    let bed = Path::new(env!("CARGO_MANIFEST_DIR")).join("testbeds/checks/deadlock-watchdog.xoff.yml");
+    let text = read(bed);
+    let (out, _) = lab(
+        folder.path(),
+        &text,
+        &["--events", "e.jsonl", "--report", "r.json"],
+        0,
+    );
+    has(
+        &out,
+        &[
+            "these 3 ports paused each other in a circle: s1:Ethernet4, s2:Ethernet4, s3:Ethernet4",
+            "PFC storm at",
+            "s2 Ethernet4:3",
+            "XOFF_PFC_WD_TX",
+            "verdict: clean",
+        ],
+    );
+    let report = json(folder.path().join("r.json"));
+    let deadlock = &report["virtual_time"]["deadlocks"][0];
+    assert_eq!(deadlock["ports"].as_array().map(Vec::len), Some(3));
+    let until_ns = deadlock["until_ns"].as_u64().expect("it is gone");
+    for switch in report["switches"].as_array().expect("switches") {
+        let watchdog = &switch["pfc_watchdog"];
+        let [storm] = watchdog["storms"].as_array().expect("storms").as_slice() else {
+            panic!("one storm at each switch: {watchdog}");
+        };
+        let time = |field: &str| storm[field].as_u64().expect("a time");
+        assert!((100_000_000..200_000_000).contains(&time("paused_ns")), "{storm}");
+        assert!(
+            time("detected_ns") <= until_ns && until_ns < time("restored_ns"),
+            "{storm}"
+        );
+        let port = switch["ports"]
+            .as_array()
+            .expect("ports")
+            .iter()
+            .find(|port| port["name"] == storm["port"]);
+        let dropped = &port.expect("the port")["drops"]["XOFF_PFC_WD_TX"];
+        assert_eq!(*dropped, storm["tx_dropped_packets"]);
+        let queues = watchdog["queues"].as_array().expect("queues").iter();
+        let detected: u64 = queues
+            .filter_map(|queue| queue["PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED"].as_u64())
+            .sum();
+        assert_eq!(detected, 1);
+    }
+    let events = read(folder.path().join("e.jsonl"));
+    let count = |event: &str| {
+        events
+            .lines()
+            .filter(|line| line.contains(&format!("\"event\":\"{event}\"")))
+            .count()
+    };
+    assert_eq!(
+        (count("deadlock"), count("pfc-storm"), count("pfc-storm-restored")),
+        (1, 3, 3)
+    );
+}

@@ -61,7 +61,7 @@ pub enum Command {
         after_help = "Tables are those of SONiC's `show` commands; --json has all there is (docs/control-socket.md)."
     )]
     Show(ShowCommand),
-    /// Let counters of a running switch begin anew
+    /// Let counters and watermarks of a running switch begin anew
     #[command(subcommand)]
     Clear(super::clear::ClearCommand),
     /// Hold xoff against what others have published
@@ -325,6 +325,9 @@ pub struct LabCheck {
     /// Give a lab up after this many events
     #[arg(long, value_name = "N", default_value_t = EVENTS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
+    /// Run so many labs at once (default: one on each core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
     /// Form of the results
     #[arg(long, value_enum, default_value_t = CheckFormatChoice::Tap)]
     pub format: CheckFormatChoice,
@@ -342,6 +345,8 @@ pub enum CheckFormatChoice {
     Junit,
     /// JSON
     Json,
+    /// A table: a row for each lab
+    Table,
 }
 
 impl From<CheckFormatChoice> for CheckFormat {
@@ -350,6 +355,7 @@ impl From<CheckFormatChoice> for CheckFormat {
             CheckFormatChoice::Tap => CheckFormat::Tap,
             CheckFormatChoice::Junit => CheckFormat::Junit,
             CheckFormatChoice::Json => CheckFormat::Json,
+            CheckFormatChoice::Table => CheckFormat::Table,
         }
     }
 }
@@ -551,6 +557,8 @@ pub enum ConfigCommand {
     /// Replace the configuration of a running switch by a file, whole or not at all
     #[command(after_help = "\
 Prints what changes. An invalid file is refused whole, with every fault in it, and the switch keeps what it has.
+So is one that must lose lossless frames, since more is in use than the new pool or headroom holds, or a group
+that holds frames would no longer be lossless: --dry-run says so without trying, --force does it.
 
 Example:
   xoff config apply sw.json --dry-run --api /tmp/sw.sock")]
@@ -558,9 +566,12 @@ Example:
         /// Configuration in the form of SONiC's config_db.json
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Only say what would change
+        /// Only say what would change, and what would be lost by it
         #[arg(long)]
         dry_run: bool,
+        /// Change it even if lossless frames are lost by that
+        #[arg(long)]
+        force: bool,
         /// Which switch.
         #[command(flatten)]
         target: TargetArguments,

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::TargetArguments;
-use super::show::connect;
+use super::show::{ClearWatermarks, connect};
 use crate::failure::{Exit, Failure};
 
 /// `xoff clear`
@@ -15,6 +15,9 @@ pub enum ClearCommand {
     /// Priority flow control
     #[command(subcommand)]
     Pfc(ClearPfc),
+    /// Watermarks
+    #[command(flatten)]
+    Watermarks(ClearWatermarks),
 }
 
 /// `xoff clear pfcwd`
@@ -34,6 +37,7 @@ pub enum ClearPfc {
 pub(super) fn run(command: &ClearCommand) -> Result<Exit, Failure> {
     match command {
         ClearCommand::Pfcwd(ClearPfcwd::Stats(target)) => connect(target)?.clear_watchdog()?,
+        ClearCommand::Watermarks(command) => return super::show::clear(command),
         ClearCommand::Pfc(ClearPfc::Counters(target)) => connect(target)?.clear_pfc()?,
     }
     Ok(Exit::Ok)

@@ -17,6 +17,7 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
         ConfigCommand::Apply {
             file,
             dry_run,
+            force,
             target,
         } => {
             // The file comes first: a wrong one is wrong whether or not a switch runs.
@@ -31,9 +32,12 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
                 },
                 _ => failure,
             };
-            let applied = connect(&target)?.apply(config, dry_run).map_err(place)?;
+            let applied = connect(&target)?.apply(config, dry_run, force).map_err(place)?;
             for warning in &applied.warnings {
                 output::note(&format!("warning: {warning}"));
+            }
+            for loss in &applied.losses {
+                output::note(&format!("warning: {loss}"));
             }
             output::print(&describe(&applied, dry_run))?;
         }

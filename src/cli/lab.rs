@@ -145,6 +145,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         virtual_time: arguments.virtual_time,
         seed: arguments.seed,
         events_max: arguments.events_max,
+        jobs: arguments.jobs.map(usize::from),
         format: arguments.format.into(),
         report: arguments.report,
     })

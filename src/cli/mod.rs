@@ -24,8 +24,9 @@ pub use bench::{BenchCommand, BenchOracle, BenchProbe};
 pub use clear::{ClearCommand, ClearPfc, ClearPfcwd};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
-    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
-    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowCommand, ShowCounters, ShowGroups,
+    ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcwd,
+    ShowPfcwdStats, ShowPool, ShowPorts, ShowQueues, ShowSwitchTrimming, ShowTable,
 };
 pub use values::{PcapArgument, PortArgument, SendArgument};
 

@@ -123,6 +123,25 @@ impl ConfigDb {
         }
     }
 
+    /// Takes out the fields that `other` has with the same value, and entries that have none left by it.
+    pub(crate) fn remove_equal(&mut self, other: &ConfigDb) {
+        for (name, entries) in &other.tables {
+            let Some(table) = self.tables.get_mut(name) else {
+                continue;
+            };
+            for (key, fields) in entries {
+                let Some(entry) = table.get_mut(key) else { continue };
+                entry.retain(|field, value| fields.get(field) != Some(value));
+                if entry.is_empty() {
+                    table.remove(key);
+                }
+            }
+            if table.is_empty() {
+                self.tables.remove(name);
+            }
+        }
+    }
+
     pub(crate) fn entry(&self, table: &str, key: &str) -> Option<&Entry> {
         self.tables.get(&Name::from(table))?.get(&Name::from(key))
     }

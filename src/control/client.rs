@@ -9,7 +9,10 @@ use serde_json::{Map, Value};
 
 use super::address::Address;
 use super::pfc::PfcPort;
-use super::protocol::{Applied, Counters, ErrorReply, Hello, MacControlFrame, Op, VERSION, to_value};
+use super::protocol::{
+    Applied, Counters, ErrorReply, Hello, MacControlFrame, Op, VERSION, WatermarkKind, WatermarkPart,
+    to_value,
+};
 use super::tables::{Family, Interfaces, MacEntry, Neighbour, RouteEntry};
 use crate::failure::Failure;
 use crate::report::{EventReport, Taint, WatchdogReport};
@@ -81,17 +84,37 @@ impl Client {
     /// Puts a configuration in force, or with `dry_run` says what it would change.
     ///
     /// # Errors
-    /// See [`Client::ping`]; an invalid configuration is refused whole.
-    pub fn apply(&mut self, config: Value, dry_run: bool) -> Result<Applied, Failure> {
-        self.request(&Op::ConfigApply { config, dry_run })
+    /// See [`Client::ping`]; an invalid configuration is refused whole, and without `force` one that must lose lossless frames.
+    pub fn apply(&mut self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure> {
+        self.request(&Op::ConfigApply {
+            config,
+            dry_run,
+            force,
+        })
     }
 
-    /// Starts all watermarks again.
+    /// Counters with the watermarks of a kind.
     ///
     /// # Errors
     /// See [`Client::ping`].
-    pub fn clear_watermarks(&mut self) -> Result<(), Failure> {
-        self.request(&Op::ClearWatermarks {})
+    pub fn watermarks(&mut self, kind: WatermarkKind) -> Result<Counters, Failure> {
+        self.request(&Op::Watermarks { kind })
+    }
+
+    /// Starts watermarks of a kind again.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn clear_watermarks(&mut self, kind: WatermarkKind, part: WatermarkPart) -> Result<(), Failure> {
+        self.request(&Op::ClearWatermarks { kind, part })
+    }
+
+    /// The tables of the configuration that concern buffers, as written or as completed.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn buffers(&mut self, running: bool) -> Result<Value, Failure> {
+        self.request(&Op::Buffers { running })
     }
 
     /// What has tainted the run so far.

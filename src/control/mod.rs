@@ -12,6 +12,8 @@ mod protocol;
 mod server;
 mod tables;
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 pub use address::{Address, Endpoint};
@@ -19,7 +21,7 @@ pub use client::Client;
 pub use pfc::PfcPort;
 pub use protocol::{
     Applied, COUNTERS_SCHEMA, Counters, ErrorCode, ErrorReply, Hello, MacControlFrame, Op, REQUEST_BYTES_MAX,
-    VERSION,
+    VERSION, WatermarkKind, WatermarkPart,
 };
 pub use server::{CLIENTS_MAX, ServerHandle, serve};
 pub use tables::{
@@ -38,14 +40,35 @@ pub trait Target: Send + Sync {
     /// The configuration in force, in the form of `config_db.json`.
     fn config(&self) -> Value;
 
-    /// Makes `config` the new generation, whole or not at all; with `dry_run` only says what would change.
+    /// Makes `config` the new generation, whole or not at all; with `dry_run` only says what would change. A change that must
+    /// lose lossless frames is made with `force` only.
     ///
     /// # Errors
-    /// What is wrong with it; the switch keeps the generation it has.
-    fn apply(&self, config: Value, dry_run: bool) -> Result<Applied, Failure>;
+    /// What is wrong with it, or will be lost; the switch keeps the generation it has.
+    fn apply(&self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure>;
 
-    /// Starts all watermarks again from the present occupancy.
-    fn clear_watermarks(&self);
+    /// As [`Target::snapshot`], with the watermarks of a kind.
+    fn watermarks(&self, kind: WatermarkKind) -> Option<SwitchSnapshot> {
+        let _ = kind;
+        self.snapshot()
+    }
+
+    /// Starts watermarks again from the present occupancy.
+    fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart);
+
+    /// Does what is due, and says how long nothing will be. Called when requests come, and at that time.
+    fn tick(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The tables of the configuration that concern buffers, as written or as completed.
+    ///
+    /// # Errors
+    /// As [`Target::mac_table`].
+    fn buffers(&self, running: bool) -> Result<Value, Failure> {
+        let _ = running;
+        Err(unsupported("show its buffer configuration"))
+    }
 
     /// What has tainted the run so far.
     fn taints(&self) -> Vec<Taint>;

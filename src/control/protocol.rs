@@ -31,9 +31,32 @@ pub enum Op {
         /// Only say what would change.
         #[serde(default)]
         dry_run: bool,
+        /// Also if lossless frames will be lost by it.
+        #[serde(default)]
+        force: bool,
     },
-    /// Start all watermarks again from the present occupancy. Result: null.
-    ClearWatermarks {},
+    /// Counters with the watermarks of a kind. Result: [`Counters`].
+    Watermarks {
+        /// Which of the three maxima.
+        #[serde(default)]
+        kind: WatermarkKind,
+    },
+    /// Start watermarks again from the present occupancy. Result: null.
+    ClearWatermarks {
+        /// Which of the three maxima.
+        #[serde(default)]
+        kind: WatermarkKind,
+        /// Of what.
+        #[serde(default)]
+        part: WatermarkPart,
+    },
+    /// The buffer configuration as written or, with `running`, as completed. Result: the tables of `config_db.json` that concern
+    /// buffers.
+    Buffers {
+        /// With what is computed, and under the names in use.
+        #[serde(default)]
+        running: bool,
+    },
     /// What has tainted the run so far. Result: an array of [`crate::report::Taint`].
     Taints {},
     /// Send a MAC control frame out of a port ahead of its queues. Result: null.
@@ -72,6 +95,38 @@ pub enum Op {
     ClearPfc {},
 }
 
+/// Which of the three maxima that SONiC keeps of each watermark.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum WatermarkKind {
+    /// Since the user cleared it.
+    #[default]
+    User,
+    /// Since the user cleared it, apart from the other one.
+    Persistent,
+    /// Since the present telemetry interval began (`WATERMARK_TABLE|TELEMETRY_INTERVAL`).
+    Periodic,
+}
+
+/// Watermarks that are cleared together.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum WatermarkPart {
+    /// All.
+    #[default]
+    All,
+    /// Shared use of priority groups.
+    PriorityGroupShared,
+    /// Headroom of priority groups.
+    PriorityGroupHeadroom,
+    /// Use of queues.
+    Queue,
+    /// Shared use of pools.
+    Pool,
+    /// Headroom of pools.
+    HeadroomPool,
+}
+
 /// Who answers on a control socket.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Hello {
@@ -97,6 +152,9 @@ pub struct Applied {
     pub changes: Vec<String>,
     /// What is in the configuration but not done.
     pub warnings: Vec<String>,
+    /// What will be lost, or has been lost, by the change while the buffer is as it is; one line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<String>,
 }
 
 /// A MAC control frame as a port received it.

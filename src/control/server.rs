@@ -158,6 +158,11 @@ impl Server {
         } else {
             Some(silence.map_or(ACCEPT_RETRY, |s| s.min(ACCEPT_RETRY)))
         };
+        let due = self.target.tick();
+        let wait = match (wait, due) {
+            (Some(wait), Some(due)) => Some(wait.min(due)),
+            (wait, due) => wait.or(due),
+        };
         // One millisecond more, since the conversion rounds down and would spin through the last one.
         wait.map_or(PollTimeout::NONE, |wait| {
             PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
@@ -201,10 +206,20 @@ fn answer(target: &dyn Target, line: &[u8]) -> Vec<u8> {
     response(id, op.and_then(|op| perform(target, op)))
 }
 
+fn counters(snapshot: Option<SwitchSnapshot>) -> Result<Value, Failure> {
+    let switch = SwitchReport::new(&running(snapshot)?);
+    Ok(to_value(&Counters {
+        schema: COUNTERS_SCHEMA.to_owned(),
+        switch,
+    }))
+}
+
 fn snapshot(target: &dyn Target) -> Result<SwitchSnapshot, Failure> {
-    target
-        .snapshot()
-        .ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("ask again"))
+    running(target.snapshot())
+}
+
+fn running(snapshot: Option<SwitchSnapshot>) -> Result<SwitchSnapshot, Failure> {
+    snapshot.ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("ask again"))
 }
 
 fn events(snapshot: &SwitchSnapshot) -> Vec<EventReport> {
@@ -222,19 +237,19 @@ fn perform(target: &dyn Target, op: Op) -> Result<Value, ErrorReply> {
                 pid: std::process::id(),
             }))
         }
-        Op::Counters {} => {
-            let switch = SwitchReport::new(&snapshot(target)?);
-            Ok(to_value(&Counters {
-                schema: COUNTERS_SCHEMA.to_owned(),
-                switch,
-            }))
-        }
+        Op::Counters {} => Ok(counters(target.snapshot())?),
         Op::ConfigGet {} => Ok(target.config()),
-        Op::ConfigApply { config, dry_run } => Ok(to_value(&target.apply(config, dry_run)?)),
-        Op::ClearWatermarks {} => {
-            target.clear_watermarks();
+        Op::ConfigApply {
+            config,
+            dry_run,
+            force,
+        } => Ok(to_value(&target.apply(config, dry_run, force)?)),
+        Op::Watermarks { kind } => Ok(counters(target.watermarks(kind))?),
+        Op::ClearWatermarks { kind, part } => {
+            target.clear_watermarks(kind, part);
             Ok(Value::Null)
         }
+        Op::Buffers { running } => Ok(target.buffers(running)?),
         Op::Taints {} => Ok(to_value(&target.taints())),
         Op::SendMacControl { port, frame } => {
             target.send_mac_control(&port, &from_hex(&frame)?)?;

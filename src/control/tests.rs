@@ -24,7 +24,7 @@ impl Target for Fake {
     fn config(&self) -> Value {
         json!({"PORT": {"Ethernet0": {"speed": "1000"}}})
     }
-    fn apply(&self, config: Value, dry_run: bool) -> Result<Applied, Failure> {
+    fn apply(&self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure> {
         if config["PORT"]["Ethernet0"]["speed"] != "10000" {
             return Err(Failure::configuration("speed out of range")
                 .at("PORT|Ethernet0|speed")
@@ -33,6 +33,7 @@ impl Target for Fake {
         Ok(Applied {
             changes: vec![format!("dry {dry_run}")],
             warnings: vec![],
+            losses: if force { vec!["forced".to_owned()] } else { vec![] },
         })
     }
     fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
@@ -55,7 +56,8 @@ impl Target for Fake {
             Family::Ipv6 => vec![],
         })
     }
-    fn clear_watermarks(&self) {
+    fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart) {
+        assert_eq!((kind, part), (WatermarkKind::Persistent, WatermarkPart::Queue));
         self.cleared.fetch_add(1, Ordering::Relaxed);
     }
     fn taints(&self) -> Vec<Taint> {
@@ -116,16 +118,37 @@ fn every_operation_reaches_the_target_and_comes_back() {
     );
     assert_eq!(client.config().unwrap()["PORT"]["Ethernet0"]["speed"], "1000");
     let good = json!({"PORT": {"Ethernet0": {"speed": "10000"}}});
-    assert_eq!(client.apply(good.clone(), true).unwrap().changes, ["dry true"]);
-    assert_eq!(client.apply(good, false).unwrap().changes, ["dry false"]);
-    client.clear_watermarks().unwrap();
+    assert_eq!(
+        client.apply(good.clone(), true, false).unwrap().changes,
+        ["dry true"]
+    );
+    let applied = client.apply(good, false, true).unwrap();
+    assert_eq!(
+        (applied.changes, applied.losses),
+        (vec!["dry false".to_owned()], vec!["forced".to_owned()])
+    );
+    client
+        .clear_watermarks(WatermarkKind::Persistent, WatermarkPart::Queue)
+        .unwrap();
+    assert_eq!(
+        client
+            .watermarks(WatermarkKind::Periodic)
+            .unwrap()
+            .switch
+            .ports
+            .len(),
+        2
+    );
     assert_eq!(running.target.cleared.load(Ordering::Relaxed), 1);
     assert_eq!(client.taints().unwrap()[0].cause, "stall");
 }
 
 #[test]
 fn a_refusal_keeps_its_kind_place_and_fix() {
-    let failure = Running::start().client().apply(json!({}), false).unwrap_err();
+    let failure = Running::start()
+        .client()
+        .apply(json!({}), false, false)
+        .unwrap_err();
     assert_eq!(failure.exit, Exit::Configuration);
     assert_eq!(failure.place.as_deref(), Some("PORT|Ethernet0|speed"));
     assert_eq!(failure.fix.as_deref(), Some("1 to 1600000"));

@@ -36,6 +36,18 @@ const PREEMPTIONS_MIN: u64 = 2;
 /// keeps from their work would only come later.
 const CROWDED_NS: u64 = 1_000_000_000;
 
+/// What a worker does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Looks again; whoever else is ready may have the core first.
+    Yield,
+    /// Looks again at once, without letting go of the core: what is due soon is due within less than the time that another one
+    /// would keep it (a slice is milliseconds).
+    Look,
+    /// Sleeps until a frame comes, or for so long.
+    Sleep(Duration),
+}
+
 /// Remembers when there was work last, and whether others wait for the core.
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
@@ -62,26 +74,26 @@ impl IdlePolicy {
         self.worked_at_ns = now_ns;
     }
 
-    /// How long to sleep, given the wall time of the next deadline; `None`: look again at once.
-    pub(crate) fn sleep_for(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Option<Duration> {
+    /// What to do now that there is nothing to do, given the wall time of the next deadline.
+    pub(crate) fn rest(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Rest {
         if self.idle == Idle::Spin {
-            return None;
+            return Rest::Yield;
         }
         if now_ns.saturating_sub(self.looked_at_ns) >= LOOK_NS {
             self.look(now_ns, preemptions());
         }
         let crowded = now_ns < self.crowded_until_ns;
         if !crowded && now_ns.saturating_sub(self.worked_at_ns) < AWAKE_NS {
-            return None;
+            return Rest::Yield;
         }
         let Some(deadline_ns) = deadline_ns else {
-            return Some(Duration::from_nanos(SLEEP_NS_MAX));
+            return Rest::Sleep(Duration::from_nanos(SLEEP_NS_MAX));
         };
         let ahead_ns = deadline_ns.saturating_sub(now_ns);
         if ahead_ns < SLEEP_NS_MIN {
-            return None;
+            return if crowded { Rest::Look } else { Rest::Yield };
         }
-        Some(Duration::from_nanos((ahead_ns - EARLY_NS).min(SLEEP_NS_MAX)))
+        Rest::Sleep(Duration::from_nanos((ahead_ns - EARLY_NS).min(SLEEP_NS_MAX)))
     }
 
     /// Takes in how often the thread was taken off its core, since it began.
@@ -116,17 +128,12 @@ mod tests {
     fn sleeps_only_after_a_while_and_only_for_far_deadlines() {
         let mut policy = IdlePolicy::new(Idle::Adaptive);
         policy.worked(1_000_000);
-        assert_eq!(policy.sleep_for(1_010_000, None), None);
-        assert_eq!(
-            policy.sleep_for(1_100_000, None),
-            Some(Duration::from_millis(100))
-        );
-        assert_eq!(policy.sleep_for(1_100_000, Some(1_150_000)), None);
-        assert_eq!(
-            policy.sleep_for(1_100_000, Some(2_140_000)),
-            Some(Duration::from_millis(1))
-        );
-        assert_eq!(IdlePolicy::new(Idle::Spin).sleep_for(1 << 40, None), None);
+        let sleep = |ms| Rest::Sleep(Duration::from_millis(ms));
+        assert_eq!(policy.rest(1_010_000, None), Rest::Yield);
+        assert_eq!(policy.rest(1_100_000, None), sleep(100));
+        assert_eq!(policy.rest(1_100_000, Some(1_150_000)), Rest::Yield);
+        assert_eq!(policy.rest(1_100_000, Some(2_140_000)), sleep(1));
+        assert_eq!(IdlePolicy::new(Idle::Spin).rest(1 << 40, None), Rest::Yield);
     }
 
     #[test]
@@ -143,6 +150,14 @@ mod tests {
         policy.look(at(1520), 113);
         assert_eq!(policy.crowded_until_ns, at(2520));
         policy.worked(at(1525));
-        assert_eq!(policy.sleep_for(at(1525), None), Some(Duration::from_millis(100)));
+        assert_eq!(
+            policy.rest(at(1525), None),
+            Rest::Sleep(Duration::from_millis(100))
+        );
+        assert_eq!(
+            policy.rest(at(1525), Some(at(1525) + 5_000)),
+            Rest::Look,
+            "who lets go of the core now has it back in milliseconds"
+        );
     }
 }

@@ -11,7 +11,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_dataplane::{Handle, PortId, Store};
 
 use super::clock::monotonic_ns;
-use super::idle::{Idle, IdlePolicy, sleep_on};
+use super::idle::{Idle, IdlePolicy, Rest, sleep_on};
 use super::portset::{BURST, Intake, PortEvent, PortSet};
 use super::wake::Bell;
 use crate::ports::{Arena, ArenaStore, Received, SlotCache, SlotClass, SlotSource};
@@ -246,9 +246,8 @@ impl IoWorker {
     }
 
     fn rest(&mut self, now_ns: u64) {
-        let Some(limit) = self.idle.sleep_for(now_ns, None) else {
-            std::thread::yield_now();
-            return;
+        let Rest::Sleep(limit) = self.idle.rest(now_ns, None) else {
+            return std::thread::yield_now();
         };
         self.bell.about_to_sleep();
         if self.down.is_empty() && !self.stop.load(Ordering::Relaxed) {

@@ -394,9 +394,11 @@ impl Running {
         answer.recv_timeout(ANSWER).ok()
     }
 
-    /// Sets every watermark back to what is in use now.
-    pub fn clear_watermarks(&self) {
-        self.ask(Command::ClearWatermarks);
+    /// Sets every watermark back to what is in use now; the state before that.
+    pub fn take_watermarks(&self) -> Option<SwitchSnapshot> {
+        let (reply, answer) = bounded(1);
+        self.ask(Command::TakeWatermarks(reply));
+        answer.recv_timeout(ANSWER).ok()
     }
 
     /// Sets the statistics of the PFC watchdog back to zero; storms go on.

@@ -14,7 +14,7 @@ use xoff_dataplane::{
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::Engine;
-use super::idle::{IdlePolicy, sleep_on};
+use super::idle::{IdlePolicy, Rest, sleep_on};
 use super::io::{Io, Up};
 use super::ledger::Ledger;
 use super::portset::{Intake, PortEvent};
@@ -42,8 +42,9 @@ pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),
     Look(Look),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
-    ClearWatermarks,
     ClearWatchdogStats,
+    /// The state, with the watermarks that start again by it.
+    TakeWatermarks(Sender<SwitchSnapshot>),
     RestartUtilisation,
     SetTxEnabled {
         port: PortId,
@@ -357,7 +358,8 @@ impl Worker {
                 }
                 let _ = reply.send(result);
             }
-            Command::ClearWatermarks => {
+            Command::TakeWatermarks(reply) => {
+                let _ = reply.send(engine.snapshot(&self.config, &self.facts, now));
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
             }
             Command::ClearWatchdogStats => {
@@ -409,13 +411,10 @@ impl Worker {
     fn rest(&mut self) {
         let now_ns = monotonic_ns();
         let deadline_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
-        let Some(limit) = self
-            .idle
-            .sleep_for(now_ns, deadline_ns)
-            .filter(|_| self.leaving.is_empty())
-        else {
-            std::thread::yield_now();
-            return;
+        let limit = match self.idle.rest(now_ns, deadline_ns) {
+            Rest::Sleep(limit) if self.leaving.is_empty() => limit,
+            Rest::Look => return std::hint::spin_loop(),
+            Rest::Sleep(_) | Rest::Yield => return std::thread::yield_now(),
         };
         self.bell.about_to_sleep();
         if self.commands.is_empty() && !self.io.waiting() && !self.stop.load(Ordering::Relaxed) {

@@ -511,6 +511,19 @@ impl Host {
         true
     }
 
+    /// Sends a frame that is given as bytes, ahead of all data. False if too many wait already, or it is longer than
+    /// [`Host::frame_len_max`].
+    pub fn send_frame(&mut self, now: Picos, bytes: &[u8]) -> bool {
+        if self.pfc_outbox.len() >= PFC_OUTBOX_MAX || bytes.len() > self.frame_len_max() {
+            return false;
+        }
+        self.pfc_outbox.push_back(ControlFrame {
+            created: now,
+            bytes: bytes.to_vec(),
+        });
+        true
+    }
+
     fn control_front(&self) -> Option<&ControlFrame> {
         self.pfc_outbox.front().or_else(|| self.neighbours.front())
     }

@@ -5,6 +5,7 @@
 
 mod jobs;
 mod script;
+mod tree;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +16,8 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 
 pub(super) use jobs::{Job, JobFlow, Transport};
-pub(super) use script::{Block, Configure, Fault, Pause, Send, Step, Wait};
+pub(super) use script::{Block, Configure, Fault, Inject, Pause, Send, Step, Wait};
+pub(super) use tree::{Tree, read};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,8 +27,9 @@ pub(super) struct LabFile {
     #[serde(default)]
     pub(super) transports: Ordered<Transport>,
     pub(super) workload: Option<Workload>,
+    /// Steps, which are read when their repeats are unrolled.
     #[serde(default)]
-    pub(super) script: Vec<Spanned<Step>>,
+    pub(super) script: Vec<Spanned<Tree>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

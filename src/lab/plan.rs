@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use script::{
-    ActionPlan, BlockPlan, DirectionPlan, FaultPlan, PausePlan, ScriptPlan, SelectorPlan, SendPlan, StepPlan,
-    TargetPlan,
+    ActionPlan, BlockPlan, DirectionPlan, FaultPlan, InjectPlan, PausePlan, ScriptPlan, SelectorPlan,
+    SendPlan, StepPlan, TargetPlan,
 };
 pub use transport::TransportPlan;
 

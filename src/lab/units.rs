@@ -46,6 +46,22 @@ pub(crate) fn duration_ns(text: &str) -> Option<u64> {
     (ns <= 1.8e16).then_some(ns as u64)
 }
 
+/// Bytes in hexadecimal digits; blanks, colons, dashes and underscores may stand between them.
+pub(crate) fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .filter(|letter| !matches!(letter, ' ' | ':' | '-' | '_'))
+        .map(|letter| letter.to_digit(16).map(|digit| digit as u8))
+        .collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+    Some(
+        digits
+            .chunks_exact(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect(),
+    )
+}
+
 fn bits_per_second(text: &str) -> Option<f64> {
     let (number, unit) = number_and_unit(text)?;
     let unit = unit

@@ -376,6 +376,11 @@ impl QueueReport {
 }
 
 impl PoolReport {
+    /// Whether headroom was ever taken from it, or may be by its name: SONiC lists the ingress lossless pool alone.
+    pub fn has_headroom(&self) -> bool {
+        self.headroom_watermark_bytes > 0 || self.name.starts_with("ingress_lossless")
+    }
+
     fn new(pool: &PoolSnapshot, cell_bytes: u32) -> PoolReport {
         let (current_bytes, watermark_bytes) = in_bytes(pool.buffers.shared, cell_bytes);
         let (headroom_current_bytes, headroom_watermark_bytes) = in_bytes(pool.buffers.headroom, cell_bytes);

@@ -1,7 +1,9 @@
 //! A configured switch that runs: what `switch run` and labs have in common.
 
 mod generation;
+mod losses;
 mod switch;
 mod tables;
+mod watermarks;
 
 pub use switch::{SwitchPort, SwitchSession, reaction_budget};

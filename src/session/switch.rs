@@ -1,16 +1,20 @@
 //! From a `config_db.json` and devices to a switch that forwards and answers on its control socket.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Picos, PortId, Switch};
 
 use super::generation::Generation;
+use super::losses;
 use super::tables::{self, Links};
+use super::watermarks::Watermarks;
 use crate::config::{Loaded, Resolve, diff, parse, resolve};
 use crate::control::{
     Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, PfcPort, RouteEntry, Target,
+    WatermarkKind, WatermarkPart,
 };
 use crate::driver::{AttachedPort, Finished, Ledger, Options, Running, StartError, start};
 use crate::failure::{Exit, Failure};
@@ -43,6 +47,7 @@ pub struct SwitchSession {
     ledger: Ledger,
     /// The counters of priority flow control when they were last cleared.
     pfc_base: Mutex<Vec<PfcPort>>,
+    watermarks: Mutex<Watermarks>,
     ports: Vec<String>,
     /// What was repaired or should be known, from configuration, ports and driver.
     pub notes: Vec<String>,
@@ -73,7 +78,8 @@ impl SwitchSession {
         let config = resolved.config;
         let names = config.ports.iter().map(|p| p.name.clone()).collect();
         let attached = attach(&config, ports)?;
-        let current = Generation::first(db, config.clone(), resolved.static_routes);
+        let current =
+            Generation::first(db, config.clone(), resolved.static_routes).generating(resolved.generated);
         let running = start(config, attached, options, ledger.clone()).map_err(start_failure)?;
         notes.extend(running.notes.iter().cloned());
         // MAC control frames are rare, and who asks for them asks afterwards.
@@ -85,6 +91,7 @@ impl SwitchSession {
             resolve,
             ledger,
             pfc_base: Mutex::default(),
+            watermarks: Mutex::new(Watermarks::new(Instant::now())),
             ports: names,
             notes,
         })
@@ -106,7 +113,13 @@ impl SwitchSession {
     pub fn stop(&self) -> Finished {
         let running = lock(&self.running).take();
         match running {
-            Some(running) => running.stop(),
+            Some(running) => {
+                let mut finished = running.stop();
+                if let Some(snapshot) = &mut finished.snapshot {
+                    lock(&self.watermarks).show(WatermarkKind::User, snapshot);
+                }
+                finished
+            }
             None => Finished {
                 snapshot: None,
                 taints: self.ledger.taints(),
@@ -128,6 +141,12 @@ impl SwitchSession {
         let lags = current.config.lags.len();
         let interfaces = current.config.routing.interfaces.len();
         self.with_running(|running| running.look(move |switch, _| Links::of(switch, lags, interfaces)))
+    }
+
+    /// What the change from `old` to `new` must lose at this moment.
+    fn losses(&self, old: &SwitchConfig, new: &SwitchConfig) -> Result<Vec<String>, Failure> {
+        let now = self.with_running(Running::snapshot)?;
+        Ok(losses::losses(old, new, &now))
     }
 
     fn with_running<R>(&self, ask: impl FnOnce(&Running) -> Option<R>) -> Result<R, Failure> {
@@ -195,18 +214,24 @@ fn problems(problems: crate::config::Problems) -> Failure {
 
 impl Target for SwitchSession {
     fn snapshot(&self) -> Option<SwitchSnapshot> {
-        lock(&self.running).as_ref()?.snapshot()
+        self.watermarks(WatermarkKind::User)
     }
 
     fn config(&self) -> Value {
-        lock(&self.current).db.to_value()
+        lock(&self.current).shown().to_value()
     }
 
-    fn apply(&self, config: Value, dry_run: bool) -> Result<Applied, Failure> {
+    fn buffers(&self, running: bool) -> Result<Value, Failure> {
+        Ok(lock(&self.current).buffers(running))
+    }
+
+    fn apply(&self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure> {
         let text = config.to_string();
-        let new = parse(&text, "the configuration sent").map_err(problems)?;
+        let mut new = parse(&text, "the configuration sent").map_err(problems)?;
         // One change at a time: what is new is so against what it replaces.
         let mut current = lock(&self.current);
+        // What comes back as it was shown is not written, it was computed.
+        new.remove_equal(&current.generated);
         let how = Resolve {
             interfaces: current.interfaces(),
             ..self.resolve.clone()
@@ -225,14 +250,25 @@ impl Target for SwitchSession {
         // here: the worker gets a finished table.
         let fib = resolved.rib.next_generation(&current.config.routing.fib);
         config.routing.fib = Arc::new(fib.map_err(|error| Failure::configuration(error.to_string()))?);
+        let losses = self.losses(&current.config, &config)?;
+        if !losses.is_empty() && !dry_run && !force {
+            return Err(
+                Failure::configuration("frames would be lost by this change; nothing was changed")
+                    .because(losses.join("\n"))
+                    .fix("wait until less is in use, give more room, or repeat it with --force"),
+            );
+        }
         if !dry_run {
             let applied = self.with_running(|running| running.apply(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
-            *current = current.followed_by(new, config, resolved.static_routes);
+            *current = current
+                .followed_by(new, config, resolved.static_routes)
+                .generating(resolved.generated);
         }
         Ok(Applied {
             changes,
             warnings: resolved.warnings,
+            losses,
         })
     }
 
@@ -258,9 +294,18 @@ impl Target for SwitchSession {
         Ok(tables::interfaces(&current, &self.links(&current)?))
     }
 
-    fn clear_watermarks(&self) {
-        if let Some(running) = lock(&self.running).as_ref() {
-            running.clear_watermarks();
+    fn watermarks(&self, kind: WatermarkKind) -> Option<SwitchSnapshot> {
+        // Between the two, nobody may take the peaks.
+        let watermarks = lock(&self.watermarks);
+        let mut snapshot = lock(&self.running).as_ref()?.snapshot()?;
+        watermarks.show(kind, &mut snapshot);
+        Some(snapshot)
+    }
+
+    fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart) {
+        let mut watermarks = lock(&self.watermarks);
+        if let Some(taken) = lock(&self.running).as_ref().and_then(Running::take_watermarks) {
+            watermarks.clear(taken, kind, part);
         }
     }
 
@@ -278,6 +323,23 @@ impl Target for SwitchSession {
     fn set_pfc_base(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
         *lock(&self.pfc_base) = base;
         Ok(())
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        let interval = lock(&self.current).watermark_interval();
+        let now = Instant::now();
+        let mut watermarks = lock(&self.watermarks);
+        if watermarks.period_left(now, interval).is_zero()
+            && let Some(taken) = lock(&self.running).as_ref().and_then(Running::take_watermarks)
+        {
+            watermarks.next_period(taken, now);
+        }
+        // A switch that is stopping is asked again, but not in a hurry.
+        Some(
+            watermarks
+                .period_left(now, interval)
+                .max(Duration::from_millis(100)),
+        )
     }
 
     fn taints(&self) -> Vec<Taint> {

@@ -132,6 +132,11 @@ impl Bench {
         Ok(command.args(["--api", "api"]).output()?)
     }
 
+    /// Its control socket.
+    pub(crate) fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
     pub(crate) fn counters(&mut self) -> Result<SwitchReport, Failed> {
         let counters = self.client.counters().map_err(|failure| failure.to_string())?;
         Ok(counters.switch)

@@ -13,6 +13,7 @@ mod pinning;
 mod raw;
 #[path = "../support/mod.rs"]
 mod support;
+mod watchdog;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         devices::TESTS,
         control::TESTS,
         incast::TESTS,
+        watchdog::TESTS,
     ];
     support::run_one_by_one(&groups.concat())
 }

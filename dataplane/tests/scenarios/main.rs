@@ -2,6 +2,7 @@
 
 mod asymmetric_pfc;
 mod bridging;
+mod buffer_changes;
 mod conservation;
 mod dropping;
 mod ecn;

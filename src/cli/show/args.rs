@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::super::TargetArguments;
+use super::buffer_args::{ShowBuffer, ShowGroups, ShowPool, ShowQueues};
 
 /// `xoff show`
 #[derive(Debug, Subcommand)]
@@ -30,6 +31,21 @@ Examples:
     /// Ports and LAGs
     #[command(subcommand)]
     Interfaces(ShowInterfaces),
+    /// Priority groups: watermarks and drops
+    #[command(subcommand)]
+    PriorityGroup(ShowGroups),
+    /// Queues: watermarks
+    #[command(subcommand)]
+    Queue(ShowQueues),
+    /// Buffer pools: watermarks of their shared part
+    #[command(subcommand, name = "buffer_pool")]
+    BufferPool(ShowPool),
+    /// Shared headroom pools: watermarks
+    #[command(subcommand)]
+    HeadroomPool(ShowPool),
+    /// Pools and profiles, as written or as they are in force
+    #[command(subcommand)]
+    Buffer(ShowBuffer),
     /// Priority flow control
     #[command(subcommand)]
     Pfc(ShowPfc),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::output;
 use super::{ShowCounters, connect};
-use crate::control::Counters;
+use crate::control::{Counters, WatermarkKind, WatermarkPart};
 use crate::failure::{Exit, Failure};
 use crate::report::{
     PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, grouped, nanos,
@@ -16,7 +16,7 @@ pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {
     let counters = client.counters()?;
     let taints = client.taints()?;
     if options.clear_watermarks {
-        client.clear_watermarks()?;
+        client.clear_watermarks(WatermarkKind::User, WatermarkPart::All)?;
     }
     if options.json {
         output::print_json(&counters)?;

@@ -1,6 +1,8 @@
 //! `xoff show`: a running switch in tables of SONiC's layout.
 
 mod args;
+mod buffer;
+mod buffer_args;
 mod counters;
 mod interfaces;
 mod neighbours;
@@ -9,10 +11,14 @@ mod pfcwd;
 mod routes;
 mod tabulate;
 mod trimming;
+mod watermarks;
 
 pub use args::{
     ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
     ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
+};
+pub use buffer_args::{
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowGroups, ShowPool, ShowQueues,
 };
 
 use super::{TargetArguments, output};
@@ -42,6 +48,11 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowInterfaces::Counters(options) => interfaces::counters(options),
             ShowInterfaces::Portchannel(options) => interfaces::portchannel(options),
         },
+        ShowCommand::PriorityGroup(command) => watermarks::groups(command),
+        ShowCommand::Queue(command) => watermarks::queues(command),
+        ShowCommand::BufferPool(command) => watermarks::pools(command, false),
+        ShowCommand::HeadroomPool(command) => watermarks::pools(command, true),
+        ShowCommand::Buffer(command) => buffer::buffer(command),
         ShowCommand::Pfc(command) => match command {
             ShowPfc::Counters(options) => pfc::counters(options),
             ShowPfc::Asymmetric(options) => pfc::asymmetric(options),
@@ -52,6 +63,11 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowPfcwd::Stats(options) => pfcwd::stats(options),
         },
     }
+}
+
+/// Starts watermarks again.
+pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
+    watermarks::clear(command)
 }
 
 fn ip(family: Family, command: &ShowIp) -> Result<Exit, Failure> {

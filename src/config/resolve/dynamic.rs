@@ -191,11 +191,10 @@ fn wanted(context: &mut Context<'_>, parameters: &Parameters) -> BTreeMap<String
         }
         let threshold = threshold(context, PROFILES, profile, "dynamic_th").unwrap_or(parameters.threshold);
         let Some(cable) = cable(context, port) else {
-            let why = format!("headroom depends on the cable, and {CABLES} has no length for {port}");
-            let fix = format!(
-                "add {port} to {CABLES}|AZURE, such as 5m, or give the group a profile of BUFFER_PROFILE"
-            );
-            context.problem(Problem::at(GROUPS, key, "profile", why).value(profile).fix(fix));
+            let cables = context.db.keys(CABLES).next().unwrap_or("AZURE");
+            let why = format!("the length is missing, and headroom of {GROUPS}|{key} depends on it");
+            let fix = "add one, such as 5m, or give the group a profile with headroom of BUFFER_PROFILE";
+            context.problem(Problem::at(CABLES, cables, port, why).fix(fix));
             continue;
         };
         let lanes = context.text("PORT", port, "lanes").unwrap_or("");

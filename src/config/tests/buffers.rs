@@ -187,3 +187,66 @@ fn what_has_no_effect_is_said() {
         ]
     );
 }
+
+#[test]
+fn profile_lists_of_ports() {
+    let lists = |lists: &str| {
+        let profiles = r#""BUFFER_PROFILE": {"a": {"pool": "in", "size": "0", "dynamic_th": "0"},
+            "b": {"pool": "in", "size": "0", "static_th": "9"}, "c": {"pool": "out", "size": "0", "dynamic_th": "1"}}"#;
+        format!("{{{POOLS}, {profiles}, {lists}}}")
+    };
+    let text = lists(
+        r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["a"]}},
+           "BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": "c"}}"#,
+    );
+    let entry = |profile| xoff_dataplane::config::PortProfile { port: 0, profile };
+    assert_eq!(good(&text, &["Ethernet0"]).port_profiles, [entry(0), entry(2)]);
+    for (text, line) in [
+        (
+            r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["a", "b"]}}"#,
+            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"b\": a of the same list is of pool in too; name one \
+             profile for each pool",
+        ),
+        (
+            r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["c"]}}"#,
+            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"c\": an ingress profile is needed, and this one's \
+             pool out is egress",
+        ),
+        (
+            r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["x"]}}"#,
+            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"x\": BUFFER_PROFILE has no entry x; did you mean a?",
+        ),
+        (
+            r#""BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": []}}"#,
+            "BUFFER_PORT_EGRESS_PROFILE_LIST|Ethernet0 profile_list \"\": expected a list of names of entries of BUFFER_PROFILE",
+        ),
+        (
+            r#""BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {}}"#,
+            "BUFFER_PORT_EGRESS_PROFILE_LIST|Ethernet0 profile_list: the field is missing",
+        ),
+    ] {
+        assert_eq!(bad(&lists(text), &["Ethernet0"]), [line]);
+    }
+}
+
+#[test]
+fn a_profile_in_use_that_is_gone_and_one_that_is_none() {
+    let users = r#""BUFFER_PG": {"Ethernet0|3": {"profile": "gone"}}"#;
+    assert_eq!(
+        bad(&format!("{{{POOLS}, {users}}}"), &["Ethernet0"]),
+        [
+            "BUFFER_PG|Ethernet0|3 profile \"gone\": BUFFER_PROFILE has no entry gone; add gone to BUFFER_PROFILE"
+        ]
+    );
+    let none = format!(
+        r#"{{{POOLS}, "BUFFER_PG": {{"Ethernet0|3-4": {{"profile": "NULL"}}}}, "BUFFER_QUEUE": {{"Ethernet0|5": {{"profile": "NULL"}}}}}}"#
+    );
+    let config = good(&none, &["Ethernet0"]);
+    let port = &config.ports[0];
+    use xoff_dataplane::config::NO_PROFILE;
+    assert_eq!(
+        (port.pgs[3], port.pgs[4], port.queues[5].profile),
+        (NO_PROFILE, NO_PROFILE, NO_PROFILE)
+    );
+    assert_ne!(port.pgs[2], NO_PROFILE);
+}

@@ -256,8 +256,8 @@ fn what_cannot_be_computed_is_refused() {
     let cases = [
         (
             text("").replace(r#""Ethernet0": "5m", "#, ""),
-            "BUFFER_PG|Ethernet0|3-4 profile \"NULL\": headroom depends on the cable, and CABLE_LENGTH has no length for \
-             Ethernet0; add Ethernet0 to CABLE_LENGTH|AZURE, such as 5m, or give the group a profile of BUFFER_PROFILE",
+            "CABLE_LENGTH|AZURE Ethernet0: the length is missing, and headroom of BUFFER_PG|Ethernet0|3-4 depends on it; \
+             add one, such as 5m, or give the group a profile with headroom of BUFFER_PROFILE",
         ),
         (
             text("").replace("\"5m\"", "\"5\""),

@@ -104,7 +104,7 @@ fn what_the_model_refuses_is_refused() {
              queues may have; name a profile that drops",
         ),
         (
-            with(r#""BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["drops", "cut"]}}"#),
+            with(r#""BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["cut"]}}"#),
             "BUFFER_PORT_EGRESS_PROFILE_LIST|Ethernet0 profile_list \"cut\": its packet_discard_action is trim, which \
              only profiles of egress queues may have; name a profile that drops",
         ),

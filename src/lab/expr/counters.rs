@@ -176,6 +176,14 @@ pub const HOST: Counters = &[
     of("nic_dropped_frames", "frames that did not fit the receive buffer"),
     of("icrc_errors", "packets with a wrong ICRC"),
     of(
+        "rx_control_frames",
+        "MAC control frames that arrived: PFC, 802.3x pauses and others",
+    ),
+    of(
+        "rx_irregular_control_frames",
+        "those that break a rule: addresses, opcode, length, times of classes that are not enabled, padding",
+    ),
+    of(
         "trimmed_packets",
         "packets that a switch has trimmed; they are dropped",
     ),
@@ -200,6 +208,17 @@ pub const HOST: Counters = &[
         "req_rnr_retries_exceeded",
         "queue pairs that gave up after RNR NAKs",
     ),
+];
+
+/// Of `HOST.dscpN.`, IP packets that arrived at a host with this DSCP, since counters were cleared.
+pub const ARRIVALS: Counters = &[
+    of("rx_frames", "packets"),
+    of("rx_bytes", "their bytes, without FCS"),
+    of("ce_frames", "those with CE"),
+    of("ttl_min", "smallest hop limit among them"),
+    of("ttl_max", "largest"),
+    of("len_min_bytes", "length of the shortest frame, without FCS"),
+    of("len_max_bytes", "of the longest"),
 ];
 
 /// Of `HOST.pfcN.`.
@@ -289,6 +308,10 @@ pub const EVENTS: Counters = &[
     of("nak", "a NAK leaves a host"),
     of("retransmission", "a host sends a packet again"),
     of("timeout", "a local ACK timeout"),
+    of(
+        "rx",
+        "an IP packet arrives at a host, also of one DSCP: `HOST.dscpN.rx`, `HOST.dscpN.ce`",
+    ),
 ];
 
 /// `SWITCH.PORT.drops.`: the reasons of [`DropReason`].

@@ -14,6 +14,8 @@ const LISTED: usize = 24;
 const ALL: usize = usize::MAX;
 /// Classes, queues and groups of a port.
 const CLASSES: u8 = 8;
+/// Code points of DSCP.
+const DSCPS: u8 = 64;
 
 /// The things of a lab that have names.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub enum Subject {
     Host(usize),
     /// Flow control of a class at a host.
     HostPfc(usize, u8),
+    /// What arrived at a host with a DSCP.
+    Arrivals(usize, u8),
     /// A group of flows, or a named send: place among the flows, and one sender or all.
     Flow(usize, Option<usize>),
     /// A job: place among the jobs, and one sender or all.
@@ -219,7 +223,11 @@ impl Directory {
         };
         let subject = self.subject(path, inner)?;
         match subject {
-            Subject::Run | Subject::Switch(_) | Subject::Port(..) | Subject::Host(_) => Ok(EventPlace {
+            Subject::Run
+            | Subject::Switch(_)
+            | Subject::Port(..)
+            | Subject::Host(_)
+            | Subject::Arrivals(..) => Ok(EventPlace {
                 subject,
                 event: event.name,
             }),
@@ -314,11 +322,10 @@ impl Directory {
                 .map(|host| (self.hosts[*host].clone(), of(*host)))
                 .collect()
         };
-        let numbered = |name: &str, of: &dyn Fn(u8) -> Subject| -> Vec<(String, Subject)> {
-            (0..CLASSES)
-                .map(|class| (format!("{name}{class}"), of(class)))
-                .collect()
+        let up_to = |count: u8, name: &str, of: &dyn Fn(u8) -> Subject| -> Vec<(String, Subject)> {
+            (0..count).map(|n| (format!("{name}{n}"), of(n))).collect()
         };
+        let numbered = |name: &str, of: &dyn Fn(u8) -> Subject| up_to(CLASSES, name, of);
         let below = match *subject {
             Subject::Run => {
                 let switches = self.switches.iter().enumerate();
@@ -346,7 +353,11 @@ impl Directory {
                 below.push(("drops".to_owned(), Subject::Drops(switch, port)));
                 below
             }
-            Subject::Host(host) => numbered("pfc", &|class| Subject::HostPfc(host, class)),
+            Subject::Host(host) => {
+                let mut below = numbered("pfc", &|class| Subject::HostPfc(host, class));
+                below.extend(up_to(DSCPS, "dscp", &|dscp| Subject::Arrivals(host, dscp)));
+                below
+            }
             Subject::Link(ALL) => {
                 let links = self.links.iter().enumerate();
                 links
@@ -388,6 +399,7 @@ fn counters_of(subject: &Subject) -> Counters {
         Subject::Drops(..) => counters::DROPS,
         Subject::Host(_) => counters::HOST,
         Subject::HostPfc(..) => counters::HOST_PFC,
+        Subject::Arrivals(..) => counters::ARRIVALS,
         // Words by themselves.
         Subject::Flow(ALL, _) | Subject::Job(ALL, _) | Subject::Link(ALL) | Subject::Pools(_) => &[],
         Subject::Link(_) => counters::LINK,

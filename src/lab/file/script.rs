@@ -11,7 +11,9 @@ use super::{ConfigSource, OneOrMore};
 pub(in crate::lab) struct Step {
     pub(in crate::lab) at: Option<Spanned<String>>,
     pub(in crate::lab) name: Option<Spanned<String>>,
+    pub(in crate::lab) when: Option<Spanned<String>>,
     pub(in crate::lab) send: Option<Spanned<Send>>,
+    pub(in crate::lab) inject: Option<Spanned<Inject>>,
     pub(in crate::lab) start: Option<Spanned<OneOrMore>>,
     pub(in crate::lab) stop: Option<Spanned<OneOrMore>>,
     pub(in crate::lab) block: Option<Spanned<Block>>,
@@ -45,6 +47,17 @@ pub(in crate::lab) struct Send {
     pub(in crate::lab) qp: Option<Spanned<u32>>,
     pub(in crate::lab) ip: Option<Spanned<u8>>,
     pub(in crate::lab) ttl: Option<Spanned<u8>>,
+}
+
+/// Frames of a host, as bytes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::lab) struct Inject {
+    pub(in crate::lab) from: Spanned<String>,
+    pub(in crate::lab) frame: Spanned<OneOrMore>,
+    pub(in crate::lab) size: Option<Spanned<u32>>,
+    pub(in crate::lab) frames: Option<Spanned<u64>>,
+    pub(in crate::lab) every: Option<Spanned<String>>,
 }
 
 /// A port's egress, or one of its queues.

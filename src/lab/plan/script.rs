@@ -37,6 +37,8 @@ pub struct StepPlan {
     pub at_ns: Option<u64>,
     /// What it is called in results, if it has a name.
     pub name: Option<String>,
+    /// It happens only if this is so, when its turn comes.
+    pub when: Option<Expression>,
     /// What happens.
     pub action: ActionPlan,
     /// Where it is in the lab file, `FILE:LINE`, for messages.
@@ -48,6 +50,8 @@ pub struct StepPlan {
 pub enum ActionPlan {
     /// A host sends frames.
     Send(SendPlan),
+    /// A host sends frames that are given as bytes.
+    Inject(InjectPlan),
     /// A job or flows start.
     Start(Vec<TargetPlan>),
     /// A job posts no more, flows send no more.
@@ -111,6 +115,19 @@ pub struct SendPlan {
     pub first_psn: Option<u32>,
     /// Destination queue pair, if it is said.
     pub dst_qp: Option<u32>,
+}
+
+/// Frames as bytes, of any kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InjectPlan {
+    /// Index in [`super::LabPlan::hosts`].
+    pub host: usize,
+    /// A frame from its destination address on, without FCS.
+    pub frame: Vec<u8>,
+    /// How many.
+    pub frames: u64,
+    /// From the beginning of one to the next, in nanoseconds; `None`: as fast as the host's link takes them.
+    pub every_ns: Option<u64>,
 }
 
 /// What is started or stopped.

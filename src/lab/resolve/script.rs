@@ -1,19 +1,22 @@
 //! `script`: steps with everything that they name resolved.
 
 mod actions;
+mod expand;
+mod formula;
 
 use serde_saphyr::{Location, Spanned};
 
 use super::super::expr::{Expression, Unknown};
-use super::super::file::{OneOrMore, Step, Wait};
+use super::super::file::{OneOrMore, Step, Tree, Wait};
 use super::super::plan::{ActionPlan, LabPlan, ScriptPlan, StepPlan};
 use super::super::units;
 use super::Resolver;
 use super::kinds::known;
+use expand::Unrolled;
+use formula::Scope;
 
 /// What a step may do.
-const VERBS: &str =
-    "send, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect";
+const VERBS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";
 
 /// Conditions, with their places: what they name is checked when all steps are known.
 #[derive(Default)]
@@ -21,21 +24,26 @@ struct Conditions(Vec<(Location, Expression)>);
 
 impl Resolver<'_> {
     /// Adds the script to a plan that has everything else.
-    pub(super) fn script(&mut self, steps: &[Spanned<Step>], plan: &mut LabPlan) {
-        if steps.is_empty() {
+    pub(super) fn script(&mut self, steps: &[Spanned<Tree>], plan: &mut LabPlan) {
+        let mut unrolled = Unrolled::default();
+        self.unroll(steps, &mut Scope::default(), 0, &mut unrolled);
+        if unrolled.steps.is_empty() {
             return;
         }
         let mut conditions = Conditions::default();
         let mut latest = 0;
-        for step in steps {
+        for step in &unrolled.steps {
             let at_ns = self.step_time(&step.value, &mut latest);
             let source = self.source(step.referenced);
             let name = step.value.name.as_ref().map(|name| name.value.clone());
+            let when = step.value.when.as_ref();
+            let when = when.and_then(|when| self.condition(&when.value, when.referenced, &mut conditions));
             let actions = self.actions(step, plan, &mut conditions);
             for (nth, action) in actions.into_iter().enumerate() {
                 plan.script.steps.push(StepPlan {
                     at_ns: at_ns.filter(|_| nth == 0),
                     name: name.clone(),
+                    when: when.clone(),
                     action,
                     source: source.clone(),
                 });
@@ -75,6 +83,7 @@ impl Resolver<'_> {
             };
         }
         verb!(send, send => self.send(send, plan).map(ActionPlan::Send));
+        verb!(inject, inject => self.inject(inject, plan).map(ActionPlan::Inject));
         verb!(start, names => Some(ActionPlan::Start(self.targets(names, plan))));
         verb!(stop, names => Some(ActionPlan::Stop(self.targets(names, plan))));
         verb!(block, block => self.block(&block.value, plan).map(ActionPlan::Block));

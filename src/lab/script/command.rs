@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, TimeMode};
 use super::super::resolve::load;
+use super::super::sweep::{Pooled, run_all};
 use super::format;
 use super::run::Script;
 use super::verdict::Checked;
@@ -22,6 +24,8 @@ pub enum CheckFormat {
     Junit,
     /// JSON.
     Json,
+    /// A table: a row for each lab.
+    Table,
 }
 
 /// What the command asks for.
@@ -35,6 +39,8 @@ pub struct CheckArgs {
     pub seed: u64,
     /// Most events of each lab; one that needs more is given up.
     pub events_max: u64,
+    /// So many labs run at once; `None`: one on each core.
+    pub jobs: Option<usize>,
     /// How results are printed.
     pub format: CheckFormat,
     /// Where the report of the lab goes, as JSON, if there is one lab.
@@ -49,22 +55,30 @@ pub fn check(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
     let plans = arguments
         .files
         .iter()
-        .map(|file| Ok((file.as_path(), read(file, arguments.virtual_time)?)))
+        .map(|file| Ok((file.clone(), read(file, arguments.virtual_time)?)))
         .collect::<Result<Vec<_>, Failure>>()?;
-    let mut labs = Vec::with_capacity(plans.len());
-    for (file, plan) in plans {
-        let (checked, report) = run(plan, file, arguments)?;
-        labs.push(checked);
-        if let Some(path) = &arguments.report {
+    let (count, own) = (plans.len(), arguments.clone());
+    let work = move |at: usize| {
+        let (file, plan) = &plans[at];
+        let (checked, report) = run(plan.clone(), file, &own)?;
+        if let Some(path) = &own.report {
             report.write(path)?;
         }
-    }
+        Ok(checked)
+    };
+    let threads = arguments
+        .jobs
+        .unwrap_or_else(|| crate::report::allowed_cpus().len().max(1));
+    let Pooled::Done(labs) = run_all(count, threads, work, &AtomicBool::new(false), |_| ())? else {
+        return Ok(Exit::Interrupted.into());
+    };
     print!(
         "{}",
         match arguments.format {
             CheckFormat::Tap => format::tap(&labs),
             CheckFormat::Junit => format::junit(&labs),
             CheckFormat::Json => format::json(&labs),
+            CheckFormat::Table => format::table(&labs),
         }
     );
     Ok(match labs.iter().all(Checked::passed) {
@@ -118,6 +132,7 @@ fn read(file: &Path, virtual_time: bool) -> Result<LabPlan, Failure> {
 fn verb(action: &ActionPlan) -> &'static str {
     match action {
         ActionPlan::Send(_) => "send",
+        ActionPlan::Inject(_) => "inject",
         ActionPlan::Start(_) => "start",
         ActionPlan::Stop(_) => "stop",
         ActionPlan::Block(_) => "block",

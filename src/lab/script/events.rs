@@ -4,6 +4,7 @@ use xoff_dataplane::wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
 use xoff_dataplane::{Picos, PortId, SwitchEvent, SwitchEventKind, Verdict};
 
 use super::super::expr::{Subject, Which};
+use super::arrivals::Arrivals;
 use crate::fabric::{End, Fabric, FrameView, Observer};
 use crate::host::Host;
 
@@ -20,10 +21,11 @@ pub(super) enum EventKind {
     Nak,
     Retransmission,
     Timeout,
+    Rx,
 }
 
 impl EventKind {
-    const ALL: [EventKind; 10] = [
+    const ALL: [EventKind; 11] = [
         EventKind::Ce,
         EventKind::Xoff,
         EventKind::Xon,
@@ -34,6 +36,7 @@ impl EventKind {
         EventKind::Nak,
         EventKind::Retransmission,
         EventKind::Timeout,
+        EventKind::Rx,
     ];
 
     /// Its name in expressions.
@@ -49,6 +52,7 @@ impl EventKind {
             EventKind::Nak => "nak",
             EventKind::Retransmission => "retransmission",
             EventKind::Timeout => "timeout",
+            EventKind::Rx => "rx",
         }
     }
 
@@ -59,10 +63,10 @@ impl EventKind {
 
 /// First and last time of one kind of event at one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Span(Option<(Picos, Picos)>);
+pub(super) struct Span(Option<(Picos, Picos)>);
 
 impl Span {
-    fn note(&mut self, at: Picos) {
+    pub(super) fn note(&mut self, at: Picos) {
         self.0 = Some((self.0.map_or(at, |(first, _)| first), at));
     }
 
@@ -90,6 +94,8 @@ pub(super) struct EventTimes {
     ports: Vec<Vec<Spans>>,
     hosts: Vec<Spans>,
     counts: Vec<HostCounts>,
+    /// By host.
+    arrivals: Vec<Arrivals>,
 }
 
 impl EventTimes {
@@ -97,6 +103,9 @@ impl EventTimes {
     pub(super) fn new(fabric: &Fabric) -> EventTimes {
         let ports = |switch| vec![Spans::default(); fabric.switch(switch).port_count()];
         EventTimes {
+            arrivals: (0..fabric.host_count())
+                .map(|host| Arrivals::new(address_of_port(fabric, host)))
+                .collect(),
             ports: (0..fabric.switch_count()).map(ports).collect(),
             hosts: vec![Spans::default(); fabric.host_count()],
             counts: vec![HostCounts::default(); fabric.host_count()],
@@ -109,6 +118,12 @@ impl EventTimes {
             .iter_mut()
             .for_each(|ports| ports.fill(Spans::default()));
         self.hosts.fill(Spans::default());
+        self.arrivals.iter_mut().for_each(Arrivals::clear);
+    }
+
+    /// What has arrived at a host.
+    pub(super) fn arrivals(&self, host: usize) -> Option<&Arrivals> {
+        self.arrivals.get(host)
     }
 
     /// Enters an event that no observer is told of.
@@ -144,6 +159,14 @@ impl EventTimes {
             Subject::Switch(switch) => best(&mut self.ports.get(switch)?.iter().filter_map(of)),
             Subject::Port(switch, port) => of(self.ports.get(switch)?.get(port)?),
             Subject::Host(host) => of(self.hosts.get(host)?),
+            Subject::Arrivals(host, dscp) => {
+                let arrived = self.arrivals.get(host)?.of(dscp)?;
+                match kind {
+                    EventKind::Rx => arrived.rx.get(which),
+                    EventKind::Ce => arrived.ce.get(which),
+                    _ => None,
+                }
+            }
             _ => None,
         }
     }
@@ -155,6 +178,17 @@ impl EventTimes {
             opcode if opcode == Opcode::RcAcknowledge && is_nak(frame) => self.note(EventKind::Nak, at, from),
             _ => {}
         }
+    }
+}
+
+/// Of the port that a host is connected to.
+fn address_of_port(fabric: &Fabric, host: usize) -> [u8; 6] {
+    match fabric.peer(End::Host(host as u32)) {
+        Some(End::Switch { switch, port }) => {
+            let ports = &fabric.switch_config(switch as usize).ports;
+            ports.get(usize::from(port)).map_or([0; 6], |port| port.mac)
+        }
+        _ => [0; 6],
     }
 }
 
@@ -181,9 +215,12 @@ impl Observer for EventTimes {
     }
 
     fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
-        if let End::Host(_) = to
-            && frame.ecn() == 3
-        {
+        let End::Host(host) = to else { return };
+        let arrivals = self.arrivals.get_mut(host as usize);
+        if arrivals.is_some_and(|arrivals| arrivals.note(at, &frame)) {
+            self.note(EventKind::Rx, at, to);
+        }
+        if frame.ecn() == 3 {
             self.note(EventKind::Ce, at, to);
         }
     }

@@ -1,4 +1,4 @@
-//! Results as TAP 14, JUnit's XML, JSON.
+//! Results as TAP 14, JUnit's XML, JSON, a table.
 
 use std::fmt::Write;
 
@@ -158,6 +158,55 @@ fn xml(text: &str) -> String {
     escaped
 }
 
+/// A row for each lab, and below the table what did not hold.
+pub(super) fn table(labs: &[Checked]) -> String {
+    let mut rows = Vec::with_capacity(labs.len());
+    let mut failures = String::new();
+    let (mut checks, mut held) = (0, 0);
+    for lab in labs {
+        let passed = lab.checks.len() - lab.failed();
+        checks += lab.checks.len();
+        held += passed;
+        rows.push(vec![
+            test_name(&lab.file),
+            if lab.passed() { "pass" } else { "FAIL" }.to_owned(),
+            format!("{passed}/{}", lab.checks.len()),
+            report::nanos(lab.model_time_ns),
+        ]);
+        for check in lab.checks.iter().filter(|check| !check.passed) {
+            let _ = writeln!(
+                failures,
+                "\n{}\n  {}",
+                check.title(),
+                why(check).replace('\n', "\n  ")
+            );
+        }
+        if let Some(reason) = &lab.aborted {
+            let _ = writeln!(
+                failures,
+                "\n{}: the script does not come to its end\n  {reason}",
+                lab.file
+            );
+        }
+    }
+    let mut text = report::simple_table(&["Test", "Result", "Checks", "Model time"], 2, rows);
+    let failed = labs.iter().filter(|lab| !lab.passed()).count();
+    let _ = writeln!(
+        text,
+        "\n{} tests: {} passed, {failed} failed; {held} of {checks} checks held",
+        labs.len(),
+        labs.len() - failed
+    );
+    text.push_str(&failures);
+    text
+}
+
+/// The name of a lab file without its folder and ending.
+fn test_name(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.strip_suffix(".xoff.yml").unwrap_or(name).to_owned()
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
@@ -246,6 +295,36 @@ not ok 2 - sw1.rx_packets > 3
             r#"<failure message="sw1.rx_packets &gt; 3">x.xoff.yml:7 at"#,
         ] {
             assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_table_has_a_row_for_each_lab_and_says_what_failed() {
+        let good = Checked {
+            file: "tests/sonic/testGood.xoff.yml".to_owned(),
+            checks: checked().checks[..1].to_vec(),
+            ..checked()
+        };
+        let text = table(&[good, checked()]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("Test") && lines[0].trim_end().ends_with("Model time"),
+            "{text}"
+        );
+        assert_eq!(
+            lines[2].split_whitespace().collect::<Vec<_>>()[..3],
+            ["testGood", "pass", "1/1"]
+        );
+        assert_eq!(
+            lines[3].split_whitespace().collect::<Vec<_>>()[..3],
+            ["x", "FAIL", "1/2"]
+        );
+        for part in [
+            "2 tests: 1 passed, 1 failed; 2 of 3 checks held",
+            "sw1.rx_packets > 3\n  x.xoff.yml:7 at",
+            "first(ce) is never",
+        ] {
+            assert!(text.contains(part), "{part:?}:\n{text}");
         }
     }
 

@@ -3,6 +3,7 @@
 //! A script's conditions are evaluated between events, on counters where they are ([`values`]); what no counter keeps, when
 //! something happened first, an observer remembers ([`events`]).
 
+mod arrivals;
 mod command;
 mod events;
 mod format;

@@ -68,7 +68,8 @@ pub(super) fn value(
                 Some(host) => of_job_sender(results, *job, *host, counter),
             }
         }
-        Subject::Pools(_) => None,
+        // What arrived is kept by the observer.
+        Subject::Pools(_) | Subject::Arrivals(..) => None,
     }
 }
 

@@ -58,9 +58,11 @@ impl Script {
         lab.simulation.fabric.set_events_max(events_max);
         let names = Names::new(&lab).map_err(|unknown| no_such_name(&unknown, &lab_name))?;
         let mut events = EventTimes::new(&lab.simulation.fabric);
-        lab.start(&mut events)?;
-        // What hosts said to find each other is no part of it.
+        lab.settle(&mut events)?;
+        // What hosts said to find each other is no part of it; the first frame of the workload is.
         events.clear();
+        let base = Base::new(&lab, &names);
+        lab.begin(&mut events);
         let flows = lab.plan.workload.flows.iter().enumerate();
         let own_flows = flows
             .filter(|(id, _)| !lab.plan.script.starts(TargetPlan::Flow(*id)))
@@ -68,7 +70,7 @@ impl Script {
             .collect();
         let duration = Picos::from_nanos(lab.plan.workload.duration_ns);
         Ok(Script {
-            base: Base::new(&lab, &names),
+            base,
             flows_until: lab.began.saturating_add(duration),
             own_flows,
             lab,
@@ -121,6 +123,12 @@ impl Script {
             && let Err(stuck) = self.reach(step, Picos::from_nanos(at_ns))
         {
             return Ok(Err(stuck));
+        }
+        if let Some(when) = &step.when
+            && self.holds(when)? != Some(true)
+        {
+            self.pass_over(&step.action);
+            return Ok(Ok(()));
         }
         match &step.action {
             ActionPlan::Wait { ns } => {
@@ -198,7 +206,7 @@ impl Script {
             self.run_to(next)?;
             let now = self.lab.simulation.fabric.now();
             for (host, frame) in self.storms.due(now) {
-                self.send_control(host, frame);
+                self.send_frame(host, &frame);
             }
             if self.flows_until <= now {
                 self.flows_until = Picos::NEVER;

@@ -1,6 +1,5 @@
 //! What steps do to a lab.
 
-use xoff_dataplane::wire::MacControl;
 use xoff_dataplane::{Picos, PortId, QueueId};
 
 use super::super::plan::{ActionPlan, BlockPlan, DirectionPlan, TargetPlan};
@@ -29,8 +28,15 @@ impl Script {
             ActionPlan::Block(block) => self.set_enabled(block, false),
             ActionPlan::Unblock(block) => self.set_enabled(block, true),
             ActionPlan::Pause(pause) => {
-                self.send_control(pause.host, storms::frame(pause));
+                self.send_frame(pause.host, &storms::Frame::Control(storms::frame(pause)));
                 self.storms.begin(self.lab.simulation.fabric.now(), pause);
+            }
+            ActionPlan::Inject(inject) => {
+                self.send_frame(inject.host, &storms::Frame::Bytes(inject.frame.clone()));
+                let fabric = &self.lab.simulation.fabric;
+                let link = fabric.host(inject.host).link();
+                let own_time = link.duration(link.wire_len(link.mac_len(inject.frame.len() as u32)));
+                self.storms.follow(fabric.now(), inject, own_time);
             }
             ActionPlan::Link { link, up } => self.set_link(*link, *up),
             ActionPlan::Fault(fault) => {
@@ -59,14 +65,22 @@ impl Script {
         Ok(())
     }
 
+    /// A step that does not happen: sends have their numbers all the same.
+    pub(super) fn pass_over(&mut self, action: &ActionPlan) {
+        self.sends += usize::from(matches!(action, ActionPlan::Send(_)));
+    }
+
     pub(super) fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R {
         let fabric = &mut self.lab.simulation.fabric;
         fabric.change_host(host, &mut self.events, change)
     }
 
-    /// A pause leaves a host; with too many that wait for its link it is one pause less.
-    pub(super) fn send_control(&mut self, host: usize, frame: MacControl) {
-        self.change_host(host, |host, now| host.send_mac_control(now, frame));
+    /// A frame leaves a host; with too many that wait for its link it is one frame less.
+    pub(super) fn send_frame(&mut self, host: usize, frame: &storms::Frame) {
+        self.change_host(host, |host, now| match frame {
+            storms::Frame::Control(control) => host.send_mac_control(now, *control),
+            storms::Frame::Bytes(bytes) => host.send_frame(now, bytes),
+        });
     }
 
     fn each_switch(&mut self, change: impl Fn(&mut xoff_dataplane::Switch)) {

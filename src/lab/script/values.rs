@@ -62,7 +62,8 @@ impl Names {
     /// All names of values that the script has, patterns taken apart.
     fn asked(&self, plan: &LabPlan) -> Result<Vec<String>, Unknown> {
         let mut paths = Vec::new();
-        for condition in plan.script.steps.iter().flat_map(|step| conditions(&step.action)) {
+        let steps = plan.script.steps.iter();
+        for condition in steps.flat_map(|step| step.when.iter().chain(conditions(&step.action))) {
             for name in condition.names().iter().filter(|name| !name.is_event) {
                 match name.path.contains('*') {
                     true => paths.extend(self.directory.matching(name.path)?),
@@ -119,7 +120,7 @@ fn flows(plan: &LabPlan) -> Vec<Vec<FlowIds>> {
 fn is_count(place: &Place) -> bool {
     let counter = place.counter;
     match place.subject {
-        Subject::Run | Subject::Job(..) | Subject::Pool(..) => false,
+        Subject::Run | Subject::Job(..) | Subject::Pool(..) | Subject::Arrivals(..) => false,
         Subject::Flow(..) => !counter.starts_with("latency") && !counter.ends_with("_bps"),
         _ => {
             !(counter.ends_with("_cells")
@@ -161,6 +162,21 @@ pub(super) struct Reading<'a> {
 impl Values for Reading<'_> {
     fn value(&self, path: &str) -> Result<Option<f64>, Unknown> {
         let place = self.names.directory.find(path)?;
+        let arrivals = match place.subject {
+            Subject::Host(host) => self
+                .events
+                .arrivals(host)
+                .and_then(|all| all.value(place.counter)),
+            Subject::Arrivals(host, dscp) => {
+                let arrivals = self.events.arrivals(host).and_then(|all| all.of(dscp));
+                return Ok(arrivals.and_then(|arrived| arrived.value(place.counter)));
+            }
+            _ => None,
+        };
+        // They begin at zero by themselves when counters are cleared.
+        if arrivals.is_some() {
+            return Ok(arrivals);
+        }
         let Some(value) = read::value(self.lab, self.names, &self.results, &place) else {
             return Ok(None);
         };

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, unbounded};
 
-use super::report::RunFigures;
 use crate::failure::Failure;
 
 /// How often an interrupt is looked for.
@@ -15,9 +14,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What came of the runs.
 #[derive(Debug)]
-pub(super) enum Pooled {
+pub(in crate::lab) enum Pooled<T> {
     /// All of them, in their order.
-    Done(Vec<RunFigures>),
+    Done(Vec<T>),
     /// They were interrupted after so many.
     Interrupted(usize),
 }
@@ -27,13 +26,13 @@ pub(super) enum Pooled {
 ///
 /// # Errors
 /// The failure of the earliest run that has one, whichever of several fails first.
-pub(super) fn run_all(
+pub(in crate::lab) fn run_all<T: Send + 'static>(
     count: usize,
     threads: usize,
-    work: impl Fn(usize) -> Result<RunFigures, Failure> + Send + Sync + 'static,
+    work: impl Fn(usize) -> Result<T, Failure> + Send + Sync + 'static,
     stop: &AtomicBool,
     mut progress: impl FnMut(usize),
-) -> Result<Pooled, Failure> {
+) -> Result<Pooled<T>, Failure> {
     let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (results, received) = unbounded();
     let work = Arc::new(work);
@@ -55,7 +54,7 @@ pub(super) fn run_all(
             }
         };
         thread::Builder::new()
-            .name(format!("xoff-sweep-{number}"))
+            .name(format!("xoff-run-{number}"))
             .spawn(body)
             .map_err(|error| {
                 Failure::environment("cannot start a thread")
@@ -64,7 +63,7 @@ pub(super) fn run_all(
             })?;
     }
     drop(results);
-    let mut done: Vec<Option<RunFigures>> = vec![None; count];
+    let mut done: Vec<Option<T>> = (0..count).map(|_| None).collect();
     let mut failure: Option<(usize, Failure)> = None;
     let mut heard = 0;
     loop {
@@ -87,34 +86,26 @@ pub(super) fn run_all(
     if let Some((_, failure)) = failure {
         return Err(failure);
     }
-    let all: Option<Vec<RunFigures>> = done.into_iter().collect();
+    let all: Option<Vec<T>> = done.into_iter().collect();
     all.map(Pooled::Done)
-        .ok_or_else(|| Failure::environment("a run of the sweep ended without a result"))
+        .ok_or_else(|| Failure::environment("a run ended without a result"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn figures(run: usize) -> RunFigures {
-        RunFigures {
-            run: run as u64,
-            ..RunFigures::default()
-        }
-    }
-
     #[test]
     fn results_are_in_order_whoever_ends_first() {
         let work = |run: usize| {
             // The first ones take longest.
             thread::sleep(Duration::from_millis(20_u64.saturating_sub(5 * run as u64)));
-            Ok(figures(run))
+            Ok(run)
         };
         let Pooled::Done(done) = run_all(9, 4, work, &AtomicBool::new(false), |_| {}).unwrap() else {
             panic!("not done");
         };
-        let runs: Vec<u64> = done.iter().map(|figures| figures.run).collect();
-        assert_eq!(runs, (0..9).collect::<Vec<u64>>());
+        assert_eq!(done, (0..9).collect::<Vec<usize>>());
     }
 
     #[test]
@@ -125,7 +116,7 @@ mod tests {
                 Err(Failure::configuration("three"))
             }
             4 => Err(Failure::configuration("four")),
-            _ => Ok(figures(run)),
+            _ => Ok(run),
         };
         let failure = run_all(1_000, 4, work, &AtomicBool::new(false), |_| {}).unwrap_err();
         assert_eq!(failure.what, "three");
@@ -135,7 +126,7 @@ mod tests {
     fn an_interrupt_does_not_wait_for_runs() {
         let work = |run: usize| {
             thread::sleep(Duration::from_secs(if run == 0 { 0 } else { 60 }));
-            Ok(figures(run))
+            Ok(run)
         };
         let stop = AtomicBool::new(false);
         let begun = std::time::Instant::now();

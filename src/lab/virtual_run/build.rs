@@ -110,6 +110,16 @@ impl VirtualLab {
     /// # Errors
     /// Hosts that do not find each other.
     pub fn start(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
+        self.settle(observer)?;
+        self.begin(observer);
+        Ok(())
+    }
+
+    /// Lets the hosts find each other; the workload has not begun then.
+    ///
+    /// # Errors
+    /// Hosts that do not find each other.
+    pub fn settle(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
         let step = self.longest_wait();
         let fabric = &mut self.simulation.fabric;
         loop {
@@ -136,6 +146,11 @@ impl VirtualLab {
             });
         }
         self.began = fabric.now();
+        Ok(())
+    }
+
+    /// Starts the workload, now.
+    pub fn begin(&mut self, observer: &mut impl Observer) {
         self.simulation.start(observer);
         if self.plan.workload.duration_ns > 0 {
             for host in 0..self.simulation.fabric.host_count() {
@@ -144,7 +159,6 @@ impl VirtualLab {
                     .change_host(host, observer, |host, now| host.start(now));
             }
         }
-        Ok(())
     }
 
     /// Stops the flows that have no end of their own.

@@ -3,10 +3,10 @@
 use serde_saphyr::Spanned;
 use xoff_dataplane::wire::bth::MASK_24;
 
-use super::super::super::file::{Block, Configure, Fault, OneOrMore, Pause, Send};
+use super::super::super::file::{Block, Configure, Fault, Inject, OneOrMore, Pause, Send};
 use super::super::super::plan::{
-    ActionPlan, BlockPlan, DirectionPlan, FarEnd, FaultPlan, FlowPlan, IpVersion, LabPlan, LinkPlan,
-    PausePlan, RatePlan, SelectorPlan, SendPlan, TargetPlan,
+    ActionPlan, BlockPlan, DirectionPlan, FarEnd, FaultPlan, FlowPlan, InjectPlan, IpVersion, LabPlan,
+    LinkPlan, PausePlan, RatePlan, SelectorPlan, SendPlan, TargetPlan,
 };
 use super::super::super::units;
 use super::super::kinds::known;
@@ -14,6 +14,8 @@ use super::super::{NodeIndex, Resolver, listed};
 
 /// Most frames of one `send`.
 const FRAMES_MAX: u64 = 1 << 40;
+/// Shortest and longest frame of an `inject`, without FCS: what Ethernet sends, and what a link takes at the most.
+const INJECTED_LEN: std::ops::RangeInclusive<u32> = 60..=9234;
 const QUANTA_MAX: u32 = 65_535;
 /// A whole probability, in units of 2^-32.
 const CERTAIN: f64 = 4_294_967_296.0;
@@ -79,6 +81,43 @@ impl Resolver<'_> {
             tag: is_tagged.then_some(tag),
             first_psn,
             dst_qp,
+        })
+    }
+
+    pub(super) fn inject(&mut self, inject: &Spanned<Inject>, plan: &LabPlan) -> Option<InjectPlan> {
+        let inject = &inject.value;
+        let host = self.flow_end(&inject.from.value, inject.from.referenced)?;
+        let mut frame = Vec::new();
+        for part in &inject.frame.value.0 {
+            let Some(bytes) = units::hex(&part.value) else {
+                let at = known(part.referenced, inject.frame.referenced);
+                let fix =
+                    "write pairs of hexadecimal digits, in quotes: \"01:80:c2:00:00:01\" or \"8808 0101\"";
+                self.wrong(at, format!("\"{}\" are no bytes", part.value), fix);
+                return None;
+            };
+            frame.extend(bytes);
+        }
+        let given = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        let len = self.number(
+            inject.size.as_ref(),
+            given.max(*INJECTED_LEN.start()),
+            INJECTED_LEN,
+        );
+        if given > len {
+            let what = format!("{given} bytes are more than the frame has, {len}");
+            self.wrong(inject.frame.referenced, what, "write fewer, or a larger `size`");
+            return None;
+        }
+        frame.resize(len as usize, 0);
+        self.fits(len, host, &plan.links, inject.frame.referenced);
+        let every = inject.every.as_ref();
+        let every_ns = every.map(|text| self.quantity(Some(text), 1, units::duration_ns, units::DURATION));
+        Some(InjectPlan {
+            host,
+            frame,
+            frames: self.number(inject.frames.as_ref(), 1, 1..=FRAMES_MAX),
+            every_ns,
         })
     }
 

@@ -284,3 +284,127 @@ fn what_is_wrong_with_a_script_is_named() {
         }
     }
 }
+
+/// The lab with other steps.
+fn with_script(steps: &str) -> String {
+    let head = LAB.split("script:").next().expect("a script");
+    format!("{head}script:\n{steps}")
+}
+
+#[test]
+fn repeats_are_unrolled_with_their_names() {
+    let text = with_script(
+        r#"
+  - let: {base: 10, port: "leaf1:Ethernet8"}
+  - repeat:
+      for: {host: [1, 2], row: [{size: 98, n: 1}, {size: 162, n: 2}]}
+      steps:
+        - let: {frames: $(base*host + row.n - 1)}
+        - send: {name: "s$(host)-$(row.size)", from: "h$(host)", to: h3, size: $(row.size), frames: $(frames)}
+        - repeat:
+            for: {queue: "3..4"}
+            steps: [block: {port: $(port), queue: $(queue)}]
+  - name: after
+    when: $(base) == 10
+    expect: flow.s2-162.sent_frames == $(base // 3)
+"#,
+    );
+    let plan = checked(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let sends: Vec<_> = plan
+        .script
+        .sends()
+        .map(|send| (send.flow.name.as_str(), send.flow.frame_len, send.frames))
+        .collect();
+    assert_eq!(
+        sends,
+        [
+            ("s1-98", 98, 10),
+            ("s1-162", 162, 11),
+            ("s2-98", 98, 20),
+            ("s2-162", 162, 21)
+        ]
+    );
+    assert_eq!(plan.script.steps.len(), 4 * 3 + 1);
+    let last = plan.script.steps.last().expect("a step");
+    assert_eq!(
+        last.when.as_ref().map(ToString::to_string).as_deref(),
+        Some("10 == 10")
+    );
+    let ActionPlan::Expect(conditions) = &last.action else {
+        panic!("{last:?}")
+    };
+    assert_eq!(conditions[0].to_string(), "flow.s2-162.sent_frames == 3");
+    // The place of a step is its own, in the repeat.
+    assert_eq!(plan.script.steps[0].source, plan.script.steps[3].source);
+}
+
+#[test]
+fn injected_frames_are_bytes() {
+    let text = with_script(
+        "  - inject: {from: h3, frame: [\"01:80:c2:00:00:01\", \"0011 2233 4455\", 8808], frames: 5, every: 2us}\n  - expect: leaf1.rx_packets == 0\n",
+    );
+    let plan = checked(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let ActionPlan::Inject(inject) = &plan.script.steps[0].action else {
+        panic!("{:?}", plan.script.steps[0])
+    };
+    assert_eq!((inject.host, inject.frames, inject.every_ns), (2, 5, Some(2_000)));
+    assert_eq!(
+        (inject.frame.len(), &inject.frame[5..8], inject.frame[13]),
+        (60, &[1, 0, 0x11][..], 8)
+    );
+}
+
+#[test]
+fn what_is_wrong_with_repetition_is_named() {
+    let cases: [(&str, &[&str]); 12] = [
+        (
+            "  - expect: a$(x) == 0\n",
+            &["s.xoff.yml:9", "nothing is called \"x\"", "no step above has"],
+        ),
+        (
+            "  - let: {a b: 1}\n",
+            &["s.xoff.yml:9", "\"a b\" cannot be such a name"],
+        ),
+        ("  - let: {a: [1]}\n", &["this is no value for a name"]),
+        (
+            "  - {let: {a: 1}, wait: 1ms}\n",
+            &["`let` stands alone", "`wait`"],
+        ),
+        ("  - repeat: {for: {a: [1]}}\n", &["a repeat has steps"]),
+        ("  - repeat: {steps: []}\n", &["says for what"]),
+        (
+            "  - repeat: {for: {a: 1..x}, steps: []}\n",
+            &["\"1..x\" is no range"],
+        ),
+        (
+            "  - repeat: {for: {a: \"1..9999\", b: \"1..9999\"}, steps: [wait: 1ms]}\n",
+            &["more than 100000 steps"],
+        ),
+        (
+            "  - repeat:\n      for: {a: [1]}\n      steps:\n        - wait: 1ms\n        - wiat: 1ms\n",
+            &["s.xoff.yml:13", "wiat"],
+        ),
+        (
+            "  - {when: 1 ==, wait: 1ms}\n",
+            &["something is missing at the end"],
+        ),
+        (
+            "  - inject: {from: h1, frame: \"01 8\"}\n",
+            &["are no bytes", "hexadecimal"],
+        ),
+        (
+            "  - inject: {from: h1, frame: \"0180\", size: 59}\n",
+            &["59 is out of range", "60 to 9234"],
+        ),
+    ];
+    for (steps, expected) in cases {
+        let problems = checked(&with_script(steps))
+            .map_or_else(|problems| problems.to_string(), |_| panic!("{steps} is taken"));
+        for part in expected {
+            assert!(
+                problems.contains(part),
+                "{steps}: {part:?} is not in:\n{problems}"
+            );
+        }
+    }
+}

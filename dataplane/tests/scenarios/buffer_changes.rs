@@ -1,0 +1,269 @@
+//! Thresholds, profiles, pools and maps that change while links run at their full rate: what was lossless and stays so loses
+//! nothing, and nothing that is counted starts again.
+
+use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PortProfile, SwitchConfig, Threshold};
+use xoff_dataplane::counters::PortCounters;
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::{DropReason, PgId, Picos, PortId, Verdict};
+
+use crate::support::frames::{small, udp};
+use crate::support::sender::{Flow, Sender, number};
+use crate::support::{Harness, config};
+
+const RECEIVER: u16 = 3;
+const SPAN: Picos = Picos::from_millis(60);
+const STEP: Picos = Picos::from_micros(500);
+const FRAME_LEN: usize = 1_082;
+
+fn cells(count: u64) -> u64 {
+    count * u64::from(config::CELL)
+}
+
+/// Three senders at line rate in classes 3 and 4 to one receiver; `change` is called every half millisecond.
+fn under_load(mut config: SwitchConfig, mut change: impl FnMut(u64, &Harness, &mut SwitchConfig)) -> Harness {
+    let mut harness = Harness::learnt(&config);
+    let until = harness.now + SPAN;
+    for port in 0..RECEIVER as u8 {
+        let flow = |class| {
+            let frame = udp(port, RECEIVER as u8, class, Ecn::NotEct, FRAME_LEN);
+            Flow::new(class, frame, Picos::ZERO, until)
+        };
+        harness.connect(
+            u16::from(port),
+            Sender::new(config::GIGABIT, vec![flow(3), flow(4)]),
+        );
+    }
+    let before: Vec<PortCounters> = (0..=RECEIVER).map(|port| harness.counters(port)).collect();
+    let mut last = totals(&harness);
+    for step in 0..SPAN.0 / STEP.0 {
+        change(step, &harness, &mut config);
+        let (seen, peaks) = (totals(&harness), peaks(&harness));
+        harness.apply(&config);
+        assert_eq!(
+            totals(&harness)[..2],
+            seen[..2],
+            "step {step}: a change counts nothing"
+        );
+        assert!(
+            peaks
+                .iter()
+                .zip(self::peaks(&harness))
+                .all(|(old, new)| *old <= new),
+            "step {step}: peaks stay"
+        );
+        harness.run_for(STEP);
+        let now = totals(&harness);
+        assert!(
+            now.iter().zip(&last).all(|(now, last)| now >= last),
+            "step {step}: {last:?} {now:?}"
+        );
+        last = now;
+    }
+    harness.run();
+    lost_nothing(&harness, &before);
+    harness
+}
+
+/// Frames received, sent, and PFC frames sent, of all ports together.
+fn totals(harness: &Harness) -> [u64; 3] {
+    let of_ports =
+        |value: fn(&PortCounters) -> u64| (0..=RECEIVER).map(|port| value(&harness.counters(port))).sum();
+    [
+        of_ports(|counters| counters.rx_packets),
+        of_ports(|counters| counters.tx_packets),
+        of_ports(|counters| counters.pfc_tx_frames),
+    ]
+}
+
+/// Most that the lossless groups of the senders held.
+fn peaks(harness: &Harness) -> Vec<u32> {
+    let of_group = |port, group| {
+        harness
+            .switch
+            .pg_buffers(PgId::new(PortId(port), group))
+            .total
+            .peak_cells
+    };
+    (0..RECEIVER)
+        .flat_map(|port| [of_group(port, 3), of_group(port, 4)])
+        .collect()
+}
+
+fn lost_nothing(harness: &Harness, before: &[PortCounters]) {
+    for port in 0..=RECEIVER {
+        assert_eq!(
+            harness.counters(port).dropped(),
+            0,
+            "port {port}: {:?}",
+            harness.dropped
+        );
+    }
+    let mut sent = 0;
+    for port in 0..RECEIVER {
+        for flow in harness.peer(port).flows() {
+            let of_flow =
+                |s: &&crate::support::Sent| s.bytes[11] == port as u8 && s.bytes[15] >> 2 == flow.priority;
+            let numbers: Vec<u32> = harness
+                .data_sent(RECEIVER)
+                .iter()
+                .filter(of_flow)
+                .map(|s| number(&s.bytes))
+                .collect();
+            assert!(flow.sent > 0);
+            assert_eq!(
+                numbers,
+                (0..flow.sent).collect::<Vec<_>>(),
+                "each once and in order"
+            );
+            sent += u64::from(flow.sent);
+        }
+    }
+    let received = harness.counters(RECEIVER).tx_packets - before[usize::from(RECEIVER)].tx_packets;
+    assert_eq!(received, sent, "what was counted is what was sent");
+    // The link to the receiver was never idle: 1106 octets on the wire each.
+    let carried = received * 1_106 * 8 * 1_000;
+    assert!(carried as f64 > 0.98 * SPAN.0 as f64, "{received} frames");
+    harness.assert_empty();
+}
+
+#[test]
+fn alpha_changes_at_line_rate() {
+    let mut pauses = Vec::new();
+    let harness = under_load(config::switch(4), |step, harness, config| {
+        let alpha = [0, -8, 3, -2, 7, -5][step as usize % 6];
+        config.profiles[config::LOSSLESS].threshold = match step % 7 {
+            6 => Threshold::Static(cells(100)),
+            _ => Threshold::Dynamic(alpha),
+        };
+        pauses.push(totals(harness)[2]);
+    });
+    assert!(harness.counters(0).pfc_tx[3] > 2, "{pauses:?}");
+}
+
+#[test]
+fn profiles_change_at_line_rate() {
+    let mut config = config::switch(4);
+    let other = BufferProfile {
+        name: "other".into(),
+        size_bytes: cells(100 + 200),
+        xoff_bytes: cells(200),
+        xon_bytes: cells(4),
+        xon_offset_bytes: 0,
+        threshold: Threshold::Dynamic(-3),
+        ..config.profiles[config::LOSSLESS].clone()
+    };
+    config.profiles.push(other);
+    under_load(config, |step, _, config| {
+        let profile = if step % 2 == 0 { 4 } else { config::LOSSLESS as u16 };
+        for port in &mut config.ports {
+            port.pgs[3 + (step / 2 % 2) as usize] = profile;
+        }
+        config.profiles[4].xon_bytes = cells(step % 20);
+    });
+}
+
+#[test]
+fn pools_change_above_what_is_in_use_at_line_rate() {
+    under_load(config::switch(4), |step, harness, config| {
+        let used = u64::from(
+            harness
+                .switch
+                .pool_buffers(config::INGRESS_POOL)
+                .shared
+                .current_cells,
+        );
+        config.pools[config::INGRESS_POOL].size_bytes = match step % 3 {
+            0 => cells(used + 1),
+            1 => cells(used * 2 + 100),
+            _ => cells(4_096),
+        };
+        // Private headroom becomes shared and private again; what a pool of it holds is enough for all groups.
+        config.pools[config::INGRESS_POOL].xoff_bytes = if step % 4 < 2 { cells(8 * 64) } else { 0 };
+    });
+}
+
+#[test]
+fn maps_change_at_line_rate() {
+    under_load(config::switch(4), |step, _, config| {
+        let group = 3 + (step % 2) as u8;
+        for port in &mut config.ports {
+            // Class 3 shares the group of class 4, and its priority says so.
+            port.classify.tc_to_pg[3] = group;
+            port.pfc.priority_to_pg[3] = group;
+        }
+    });
+}
+
+#[test]
+fn a_second_level_comes_and_goes_at_line_rate() {
+    let mut config = config::switch(4);
+    let of_port = BufferProfile {
+        threshold: Threshold::Dynamic(-2),
+        ..config.profiles[config::LOSSY].clone()
+    };
+    config.profiles.push(of_port);
+    under_load(config, |step, _, config| {
+        config.profiles[4].threshold = Threshold::Dynamic([-2, 0, -4, 1][step as usize % 4]);
+        config.port_profiles = match step % 3 {
+            0 => Vec::new(),
+            _ => (0..4).map(|port| PortProfile { port, profile: 4 }).collect(),
+        };
+    });
+}
+
+/// Alpha 1 for the group, alpha 1 for the port: a third of the pool, where the group alone would get half.
+#[test]
+fn a_port_with_a_profile_list_pauses_earlier_and_its_groups_together() {
+    let mut config = config::switch(2);
+    let of_port = BufferProfile {
+        threshold: Threshold::Dynamic(0),
+        ..config.profiles[config::LOSSY].clone()
+    };
+    config.profiles.push(of_port);
+    config.port_profiles = vec![PortProfile { port: 0, profile: 4 }];
+    let mut harness = Harness::learnt(&config);
+    harness.set_tx_enabled(1, false);
+    // Reserve of 4, then u >= (4096 - u) - u: 1366 cells.
+    harness.receive_many(4 + 1_365, 0, &small(0, 1, 3));
+    assert_eq!(harness.switch.xoff(PortId(0)), 0);
+    harness.receive(0, &small(0, 1, 3));
+    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    // The other group finds what the port has left: its reserve, then one cell that declares XOFF for it as well.
+    harness.receive_many(4, 0, &small(0, 1, 4));
+    assert_eq!(
+        harness.switch.xoff(PortId(0)) & 1 << 4,
+        0,
+        "the reserve is its own"
+    );
+    while harness.switch.xoff(PortId(0)) & 1 << 4 == 0 {
+        assert!(!matches!(
+            harness.receive(0, &small(0, 1, 4)),
+            Verdict::Dropped(_)
+        ));
+    }
+    harness.switch.check();
+    // Lossless groups have headroom beyond, to the cell.
+    assert_eq!(harness.receive_many(64, 0, &small(0, 1, 3)), 0);
+    assert!(matches!(harness.receive(0, &small(0, 1, 3)), Verdict::Dropped(_)));
+    harness.set_tx_enabled(1, true);
+    harness.run();
+    assert_eq!(harness.pfc_sent(0).last().expect("PFC").1.quanta, [0; 8], "XON");
+    harness.assert_empty();
+}
+
+#[test]
+fn a_group_without_a_buffer_drops_and_disturbs_nobody() {
+    let mut config = config::switch(2);
+    let mut harness = Harness::learnt(&config);
+    config.ports[0].pgs[3] = NO_PROFILE;
+    config.ports[1].queues[0].profile = NO_PROFILE;
+    harness.apply(&config);
+    harness.receive_many(5, 0, &small(0, 1, 3));
+    harness.receive_many(5, 0, &small(0, 1, 4));
+    harness.receive_many(5, 0, &small(0, 1, 0));
+    harness.run();
+    assert_eq!(harness.drops(0, DropReason::PriorityGroupDropped), 5);
+    assert_eq!(harness.drops(1, DropReason::QueueDropped), 5);
+    assert_eq!(harness.sent(1).len(), 5);
+    harness.assert_empty();
+}
