@@ -1,23 +1,23 @@
 //! The fabric itself: what each event does.
 
-use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
+use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::parse::{Payload, parse_prefix};
-use xoff_dataplane::{
-    ApplyError, Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
-};
+use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 
-use super::fault::{Fault, FaultAction};
+use super::fault::FaultAction;
 use super::observer::{FrameView, Observer};
-use super::plan::{End, FabricPlan, PlanError};
+use super::plan::End;
 use super::queue::{Event, EventQueue, Source};
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
 use crate::driver::journal::Journal;
-use crate::driver::snapshot::{PortFacts, snapshot};
 use crate::host::{Host, Inbound};
-use crate::rdma::{Completion, HopTelemetry};
-use crate::report::SwitchSnapshot;
+use crate::rdma::HopTelemetry;
+
+mod build;
+mod changes;
+mod reading;
 
 /// Most events without time going on: more are no traffic but a mistake.
 pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
@@ -95,51 +95,6 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// A fabric at time zero, every link up. `seed` is for faults that draw; switches have seeds of their own.
-    ///
-    /// # Errors
-    /// An end of a link that is not there or used twice, too many of something, a host that cannot be.
-    pub fn new(plan: FabricPlan, seed: u64) -> Result<Fabric, PlanError> {
-        check_counts(&plan)?;
-        let links = plan.links.len();
-        let mut fabric = Fabric {
-            now: Picos::ZERO,
-            queue: EventQueue::default(),
-            switches: Vec::with_capacity(plan.switches.len()),
-            hosts: Vec::with_capacity(plan.hosts.len()),
-            wires: Vec::with_capacity(2 * links),
-            store: FabricStore::default(),
-            outputs: Outputs::with_capacity(64),
-            buffer: Vec::new(),
-            events: 0,
-            events_max: u64::MAX,
-            frame_hops: 0,
-            moves: 0,
-            seed,
-            insertions: None,
-        };
-        for config in plan.switches {
-            fabric.add_switch(config);
-        }
-        for config in &plan.hosts {
-            let host = Host::new(config)?;
-            fabric.hosts.push(HostNode {
-                host,
-                wire: NO_WIRE,
-                armed: Picos::NEVER,
-                busy: false,
-                timer_armed: Picos::NEVER,
-            });
-        }
-        for link in &plan.links {
-            fabric.add_link(&link.name, link.ends, link.delay)?;
-        }
-        for link in 0..links {
-            fabric.set_link(link, true, &mut ());
-        }
-        Ok(fabric)
-    }
-
     /// From now on the events of one time happen in the order of their insertion, as in ns-3, instead of by their places in
     /// the plan; and a link is busy until the event of its release, which is inserted when its transmission begins. For runs
     /// that are held against such a simulator, where chance has it that whole frames leave and arrive in the same nanosecond.
@@ -172,49 +127,6 @@ impl Fabric {
             order,
             source: Source(source),
         });
-    }
-
-    fn add_switch(&mut self, config: SwitchConfig) {
-        let mut node = SwitchNode {
-            switch: Switch::new(&config),
-            cpu: CpuPort::default(),
-            journal: Journal::default(),
-            wires: vec![NO_WIRE; config.ports.len()],
-            config,
-        };
-        node.cpu.reconfigure(&mut node.switch, &node.config.routing);
-        self.switches.push(node);
-    }
-
-    fn add_link(&mut self, name: &str, ends: [End; 2], delay: Picos) -> Result<(), PlanError> {
-        for (direction, (from, to)) in [(ends[0], ends[1]), (ends[1], ends[0])].into_iter().enumerate() {
-            let index = self.wires.len() as u32;
-            let no_such_end = || PlanError::NoSuchEnd {
-                link: name.to_owned(),
-                end: from,
-            };
-            let (wire, timing) = match from {
-                End::Switch { switch, port } => {
-                    let node = self.switches.get_mut(switch as usize).ok_or_else(no_such_end)?;
-                    let config = node.config.ports.get(usize::from(port)).ok_or_else(no_such_end)?;
-                    (&mut node.wires[usize::from(port)], config.link)
-                }
-                End::Host(host) => {
-                    let node = self.hosts.get_mut(host as usize).ok_or_else(no_such_end)?;
-                    (&mut node.wire, *node.host.link())
-                }
-            };
-            if *wire != NO_WIRE {
-                return Err(PlanError::EndInUse {
-                    link: name.to_owned(),
-                    end: from,
-                });
-            }
-            *wire = index;
-            debug_assert_eq!(index as usize % 2, direction);
-            self.wires.push(Wire::new(from, to, delay, timing));
-        }
-        Ok(())
     }
 
     /// Handles events in their order until `until`, and those at `until`. It comes back earlier when a host completes
@@ -556,243 +468,6 @@ impl Fabric {
     }
 }
 
-/// What a script or a driver does to a fabric between two runs.
-impl Fabric {
-    /// Brings a link up or down, by its index in the plan. What is on a link that goes down is lost.
-    pub fn set_link(&mut self, link: usize, up: bool, observer: &mut impl Observer) {
-        for index in [2 * link, 2 * link + 1] {
-            let Some(wire) = self.wires.get_mut(index) else {
-                return;
-            };
-            wire.up = up;
-            if !up {
-                for frame in wire.clear() {
-                    self.store.release(frame);
-                }
-            }
-        }
-        observer.link_changed(self.now, link, up);
-        for index in [2 * link, 2 * link + 1] {
-            match self.wires[index].from {
-                End::Switch { switch, port } => {
-                    self.change_switch(switch as usize, observer, |switch, now, store, outputs| {
-                        switch.set_link(now, PortId(port), up, store, outputs)
-                    });
-                }
-                End::Host(host) => drop(self.serve_host(host as usize, observer)),
-            }
-        }
-    }
-
-    /// Changes a switch now, through one of its methods.
-    pub fn change_switch<R>(
-        &mut self,
-        switch: usize,
-        observer: &mut impl Observer,
-        change: impl FnOnce(&mut Switch, Picos, &mut FabricStore, &mut Outputs) -> R,
-    ) -> R {
-        let node = &mut self.switches[switch];
-        let result = change(&mut node.switch, self.now, &mut self.store, &mut self.outputs);
-        self.drain(switch, observer);
-        result
-    }
-
-    /// Gives a running switch another configuration; the speeds of its ports are those of their wires from then on.
-    ///
-    /// # Errors
-    /// One that a running switch cannot take; then nothing has changed.
-    pub fn configure_switch(
-        &mut self,
-        switch: usize,
-        config: SwitchConfig,
-        observer: &mut impl Observer,
-    ) -> Result<(), ApplyError> {
-        self.change_switch(switch, observer, |switch, now, store, outputs| {
-            switch.apply(now, &config, store, outputs)
-        })?;
-        let node = &mut self.switches[switch];
-        for (wire, port) in node.wires.iter().zip(&config.ports) {
-            if let Some(wire) = self.wires.get_mut(*wire as usize) {
-                wire.set_timing(port.link);
-            }
-        }
-        node.config = config;
-        node.cpu.reconfigure(&mut node.switch, &node.config.routing);
-        Ok(())
-    }
-
-    /// Changes a host now, and lets it send what it then may.
-    pub fn change_host<R>(
-        &mut self,
-        host: usize,
-        observer: &mut impl Observer,
-        change: impl FnOnce(&mut Host, Picos) -> R,
-    ) -> R {
-        let result = change(&mut self.hosts[host].host, self.now);
-        self.serve_host(host, observer);
-        result
-    }
-
-    /// Takes what the hosts have completed since the last call: in the order of hosts, and of each in its own order.
-    pub fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
-        for (index, node) in self.hosts.iter_mut().enumerate() {
-            if node.host.has_completions() {
-                node.host
-                    .completions()
-                    .for_each(|completion| take(index, completion));
-            }
-        }
-    }
-
-    /// Puts a frame on the wire out of `from` at once, as if a device there sent it beside its own traffic: pauses of a
-    /// misbehaving peer, bad frames. False if there is no link or it is down.
-    pub fn inject(&mut self, from: End, frame: &[u8], observer: &mut impl Observer) -> bool {
-        let Some(index) = self.wire_from(from).filter(|index| self.wires[*index].up) else {
-            return false;
-        };
-        let link = *self.wires[index].timing();
-        let end = self.now + link.duration(link.wire_len(link.mac_len(frame.len() as u32)));
-        let frame = self.store.insert(frame, frame.len() as u32);
-        self.launch(index as u32, end, frame, observer);
-        true
-    }
-
-    /// Adds a fault to the wire out of `from`; false if there is none.
-    pub fn add_fault(&mut self, from: End, fault: Fault) -> bool {
-        let Some(index) = self.wire_from(from) else {
-            return false;
-        };
-        let seed = self.seed ^ (index as u64) << 32;
-        self.wires[index].faults.add(fault, seed);
-        true
-    }
-
-    /// Takes the faults of the wire out of `from` away.
-    pub fn clear_faults(&mut self, from: End) {
-        if let Some(index) = self.wire_from(from) {
-            self.wires[index].faults.clear();
-        }
-    }
-
-    fn wire_from(&self, from: End) -> Option<usize> {
-        self.wires.iter().position(|wire| wire.from == from)
-    }
-}
-
-/// What can be read between two runs.
-impl Fabric {
-    /// Model time: that of the latest event, or the time until which it ran.
-    pub fn now(&self) -> Picos {
-        self.now
-    }
-
-    /// When something happens next; `None`: never, by itself.
-    pub fn next_event(&self) -> Option<Picos> {
-        self.queue.earliest()
-    }
-
-    /// A switch, by its index in the plan.
-    pub fn switch(&self, switch: usize) -> &Switch {
-        &self.switches[switch].switch
-    }
-
-    /// What a switch was told to be.
-    pub fn switch_config(&self, switch: usize) -> &SwitchConfig {
-        &self.switches[switch].config
-    }
-
-    /// A copy of a switch's state.
-    pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
-        let node = &self.switches[switch];
-        let facts = vec![PortFacts::default(); node.config.ports.len()];
-        snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
-    }
-
-    /// How long it may take until a watchdog does something about a queue that stands; zero where none would.
-    pub fn watchdog_patience(&self) -> Picos {
-        let acts = |port: &PortWatchdog| port.queues != 0 && port.action != WatchdogAction::Alert;
-        let longest = |config: &SwitchConfig| {
-            let watched = config.ports.iter().filter_map(|port| port.watchdog);
-            let detection = watched.filter(acts).map(|watchdog| watchdog.detection).max();
-            // Up to a poll until it is declared, and another one for what has to come about.
-            detection.map(|detection| detection.saturating_add(Picos(2 * config.watchdog.poll.0)))
-        };
-        let switches = self.switches.iter().filter_map(|node| longest(&node.config));
-        switches.max().unwrap_or(Picos::ZERO)
-    }
-
-    /// How many switches there are.
-    pub fn switch_count(&self) -> usize {
-        self.switches.len()
-    }
-
-    /// A host, by its index in the plan.
-    pub fn host(&self, host: usize) -> &Host {
-        &self.hosts[host].host
-    }
-
-    /// How many hosts there are.
-    pub fn host_count(&self) -> usize {
-        self.hosts.len()
-    }
-
-    /// Where the other end of `end`'s link is.
-    pub fn peer(&self, end: End) -> Option<End> {
-        self.wire_from(end).map(|index| self.wires[index].to)
-    }
-
-    /// Frames that a link lost, in both directions: it went down, or a fault took them.
-    pub fn lost_frames(&self, link: usize) -> u64 {
-        let wires = self.wires.get(2 * link..2 * link + 2).unwrap_or_default();
-        wires.iter().map(|wire| wire.lost_frames).sum()
-    }
-
-    /// Whether a link is up.
-    pub fn link_up(&self, link: usize) -> bool {
-        self.wires.get(2 * link).is_some_and(|wire| wire.up)
-    }
-
-    /// Frames that have left their sender and not arrived yet.
-    pub fn frames_on_wires(&self) -> usize {
-        self.wires.iter().map(Wire::on_it).sum()
-    }
-
-    /// Frames anywhere: on wires and in switches.
-    pub fn frames_under_way(&self) -> usize {
-        self.store.in_use()
-    }
-
-    /// Most frames that were under way at once.
-    pub fn frames_under_way_max(&self) -> usize {
-        self.store.in_use_max()
-    }
-
-    /// Frames that have arrived anywhere, MAC control frames not counted: whether anything moves.
-    pub fn moves(&self) -> u64 {
-        self.moves
-    }
-
-    /// Frames in the queues of switches.
-    pub fn frames_queued(&self) -> usize {
-        self.switches.iter().map(|node| node.switch.frames_queued()).sum()
-    }
-
-    /// Events handled so far.
-    pub fn events(&self) -> u64 {
-        self.events
-    }
-
-    /// Events that are pending.
-    pub fn events_pending(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Frames that have arrived at the end of a link, counted at each link they passed.
-    pub fn frame_hops(&self) -> u64 {
-        self.frame_hops
-    }
-}
-
 /// What a port writes into a frame that leaves by it and collects telemetry.
 #[cold]
 fn hop(switch: &Switch, config: &SwitchConfig, departure: Transmit) -> HopTelemetry {
@@ -812,20 +487,4 @@ fn view(store: &FabricStore, frame: Handle) -> FrameView<'_> {
         frame_len: store.frame_len(frame),
         damaged: store.is_damaged(frame),
     }
-}
-
-fn check_counts(plan: &FabricPlan) -> Result<(), PlanError> {
-    let ports_max = plan.switches.iter().map(|s| s.ports.len()).max().unwrap_or(0);
-    for (what, count, max) in [
-        ("switches", plan.switches.len(), SWITCHES_MAX),
-        ("hosts", plan.hosts.len(), HOSTS_MAX),
-        ("links", plan.links.len(), HOST as usize / 2),
-        // Four timers a port, and two of the switch itself.
-        ("ports at one switch", ports_max, (1 << TIMER_BITS) / 4 - 1),
-    ] {
-        if count > max {
-            return Err(PlanError::TooMany { what, count, max });
-        }
-    }
-    Ok(())
 }
