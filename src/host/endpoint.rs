@@ -228,10 +228,10 @@ impl Host {
         let Inbound { prefix, parsed, .. } = *inbound;
         if inbound.damaged {
             self.receiver.receive_damaged(prefix);
-        } else if is_trimmed(prefix, parsed) {
-            self.receiver.totals.trimmed_frames += 1;
         } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
             // The transport has it.
+        } else if is_trimmed(prefix, parsed) {
+            self.receiver.totals.trimmed_frames += 1;
         } else if let Ok(view) = RoceView::new_checked(prefix) {
             self.receiver.receive(now, now.as_nanos(), prefix, &view);
         } else {

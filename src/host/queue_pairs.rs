@@ -200,7 +200,7 @@ impl QueuePairs {
         parsed: &Parsed,
         telemetry: Option<&Telemetry>,
     ) -> bool {
-        let Some(packet) = decode(prefix, parsed) else {
+        let Some(packet) = decode(prefix, parsed, self.fixed_lengths.is_none()) else {
             return false;
         };
         let arrival = Arrival {
@@ -350,20 +350,27 @@ fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'
     }))
 }
 
-/// Reads the headers of a RoCEv2 packet of which the headers at least are stored; `None` for anything else.
+/// Reads the headers of a RoCEv2 packet of which the headers at least are stored; `None` for anything else, and for a packet of
+/// which a switch has sent on the beginning alone. `whole`: lengths are those of the packets, not fixed ones.
 #[inline]
-fn decode(prefix: &[u8], parsed: &Parsed) -> Option<Packet> {
-    let ip_len = match parsed.payload {
-        Payload::Ipv4 => IPV4_LEN,
-        Payload::Ipv6 => IPV6_LEN,
+fn decode(prefix: &[u8], parsed: &Parsed, whole: bool) -> Option<Packet> {
+    let l3 = prefix.get(usize::from(parsed.l3_offset)..)?;
+    let (ip_len, length_at, beside_payload) = match parsed.payload {
+        Payload::Ipv4 => (IPV4_LEN, 2, IPV4_LEN),
+        Payload::Ipv6 => (IPV6_LEN, 4, 0),
         _ => return None,
     };
-    let udp = prefix.get(usize::from(parsed.l3_offset) + ip_len..)?;
+    let length = l3.get(length_at..)?.first_chunk()?;
+    let carried = usize::from(u16::from_be_bytes(*length)).checked_sub(beside_payload)?;
+    let udp = l3.get(ip_len..)?;
     let (ports, rest) = udp.split_first_chunk::<UDP_LEN>()?;
     if ports[2..4] != ROCE_UDP_PORT.to_be_bytes() {
         return None;
     }
     let udp_len = usize::from(u16::from_be_bytes([ports[4], ports[5]]));
+    if whole && udp_len > carried {
+        return None;
+    }
     let header = Bth::new_checked(rest).ok()?;
     let opcode = header.opcode();
     let extensions = rest.get(bth::LEN..)?;

@@ -359,7 +359,7 @@ fn what_is_wrong_with_repetition_is_named() {
     let cases: [(&str, &[&str]); 12] = [
         (
             "  - expect: a$(x) == 0\n",
-            &["s.xoff.yml:9", "nothing is called \"x\"", "no step above has"],
+            &["s.xoff.yml:10", "nothing is called \"x\"", "no step above has"],
         ),
         (
             "  - let: {a b: 1}\n",
