@@ -363,7 +363,7 @@ fn what_is_wrong_with_repetition_is_named() {
         ),
         (
             "  - let: {a b: 1}\n",
-            &["s.xoff.yml:9", "\"a b\" cannot be such a name"],
+            &["s.xoff.yml:10", "\"a b\" cannot be such a name"],
         ),
         ("  - let: {a: [1]}\n", &["this is no value for a name"]),
         (
@@ -382,7 +382,7 @@ fn what_is_wrong_with_repetition_is_named() {
         ),
         (
             "  - repeat:\n      for: {a: [1]}\n      steps:\n        - wait: 1ms\n        - wiat: 1ms\n",
-            &["s.xoff.yml:13", "wiat"],
+            &["s.xoff.yml:14", "wiat"],
         ),
         (
             "  - {when: 1 ==, wait: 1ms}\n",
