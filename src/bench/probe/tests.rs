@@ -252,7 +252,7 @@ impl Device for Numbers {
                 self.held.push(number);
             }
         }
-        let moody = self.moody && self.fillings % 2 == 0;
+        let moody = self.moody && self.fillings.is_multiple_of(2);
         if self.held.len() as u32 >= self.xoff + u32::from(moody) {
             self.seen.xoff |= 8;
         }
