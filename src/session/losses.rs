@@ -2,9 +2,12 @@
 //!
 //! What is charged stays charged, so a change loses frames only where lossless frames that arrive next have no place: the new
 //! pool or headroom is smaller than what is in use, or a group that holds frames is no longer lossless. Ports that go down lose
-//! what waits for their link.
+//! what waits for their link, queues that the watchdog is told to empty what waits in them; frames that are under way may be longer
+//! than a new MTU, or of a VLAN that the port leaves.
 
-use xoff_dataplane::config::{BufferProfile, PoolSide, PortConfig, SwitchConfig, Trust};
+use xoff_dataplane::config::{
+    Bridging, BufferProfile, PoolSide, PortConfig, SwitchConfig, Trust, WatchdogAction,
+};
 use xoff_dataplane::ids::PRIORITIES;
 
 use crate::report::{PortSnapshot, SwitchSnapshot};
@@ -23,7 +26,7 @@ fn is_lossless(config: &SwitchConfig, port: &PortConfig, group: usize) -> bool {
 /// One line for each loss that the change from `old` to `new` must bring while the buffer is as `now`.
 pub(super) fn losses(old: &SwitchConfig, new: &SwitchConfig, now: &SwitchSnapshot) -> Vec<String> {
     let mut losses = pools(old, new, now);
-    for ((before, after), held) in old.ports.iter().zip(&new.ports).zip(&now.ports) {
+    for (index, ((before, after), held)) in old.ports.iter().zip(&new.ports).zip(&now.ports).enumerate() {
         let port = Port {
             new,
             before,
@@ -32,6 +35,9 @@ pub(super) fn losses(old: &SwitchConfig, new: &SwitchConfig, now: &SwitchSnapsho
             cell_bytes: u64::from(now.cell_bytes),
         };
         port.down(&mut losses);
+        port.stormed(old, now, &mut losses);
+        port.shorter(&mut losses);
+        port.leaves_vlans(index, old, &mut losses);
         for group in (0..PRIORITIES).filter(|group| is_lossless(old, before, *group)) {
             port.group(group, &mut losses);
             port.classes(group, &mut losses);
@@ -93,17 +99,88 @@ struct Port<'a> {
 
 impl Port<'_> {
     fn down(&self, losses: &mut Vec<String>) {
-        let queued: u64 = self
-            .held
-            .queues
-            .iter()
-            .map(|queue| u64::from(queue.total.current_cells))
-            .sum();
+        let queued = self.queued(0xff);
         if self.before.admin_up && !self.after.admin_up && queued > 0 {
             losses.push(format!(
                 "PORT|{} admin_status down: {} bytes wait for its link and will be dropped",
-                self.after.name,
-                queued * self.cell_bytes
+                self.after.name, queued
+            ));
+        }
+    }
+
+    /// Bytes that wait in its queues of this mask.
+    fn queued(&self, queues: u8) -> u64 {
+        let waiting = (0..PRIORITIES).filter(|n| queues & 1 << n != 0);
+        let cells: u64 = waiting
+            .map(|n| u64::from(self.held.queues[n].total.current_cells))
+            .sum();
+        cells * self.cell_bytes
+    }
+
+    /// Bytes in its lossless groups.
+    fn held_lossless(&self, old: &SwitchConfig) -> u64 {
+        let groups = (0..PRIORITIES).filter(|group| is_lossless(old, self.before, *group));
+        let cells: u64 = groups
+            .map(|group| u64::from(self.held.pgs[group].total.current_cells))
+            .sum();
+        cells * self.cell_bytes
+    }
+
+    /// The watchdog is told to drop what waits: the big red switch for every queue that it watches, a new action for those that
+    /// are stormed.
+    fn stormed(&self, old: &SwitchConfig, now: &SwitchSnapshot, losses: &mut Vec<String>) {
+        let Some(watchdog) = self.after.watchdog else {
+            return;
+        };
+        let name = &self.after.name;
+        if self.new.watchdog.big_red_switch && !old.watchdog.big_red_switch {
+            let waiting = self.queued(watchdog.queues);
+            if waiting > 0 {
+                losses.push(format!(
+                    "PFC_WD|GLOBAL BIG_RED_SWITCH enable: {waiting} bytes wait in watched queues of {name} and will be dropped, \
+                     as all that comes for them"
+                ));
+            }
+            return;
+        }
+        let dropped_before = self
+            .before
+            .watchdog
+            .is_some_and(|before| before.action == WatchdogAction::Drop);
+        if watchdog.action != WatchdogAction::Drop || dropped_before {
+            return;
+        }
+        let queues = now.watchdog.iter().flat_map(|report| &report.queues);
+        let stormed = queues.filter(|queue| queue.port == *name && queue.is_stormed());
+        let mask = stormed.fold(0, |mask, queue| mask | 1 << (queue.queue & 7));
+        let waiting = self.queued(mask & watchdog.queues);
+        if waiting > 0 {
+            losses.push(format!(
+                "PFC_WD|{name} action drop: {waiting} bytes wait in stormed queues and will be dropped"
+            ));
+        }
+    }
+
+    /// Its MTU gets smaller while frames of lossless classes wait for it, or have come in by it.
+    fn shorter(&self, losses: &mut Vec<String>) {
+        let (mtu, waiting) = (self.after.mtu, self.queued(0xff));
+        if mtu < self.before.mtu && waiting > 0 {
+            losses.push(format!(
+                "PORT|{} mtu {mtu}: {waiting} bytes wait for its link, and frames that come for it behind them and are longer \
+                 are dropped",
+                self.after.name
+            ));
+        }
+    }
+
+    /// It is in no VLAN any more, while its lossless groups hold frames: what follows them goes nowhere.
+    fn leaves_vlans(&self, index: usize, old: &SwitchConfig, losses: &mut Vec<String>) {
+        let held = self.held_lossless(old);
+        if held > 0 && forwards(old, index) && !forwards(self.new, index) {
+            losses.push(format!(
+                "VLAN_MEMBER: {} is in no VLAN any more, and {held} bytes are in use in its lossless groups: frames that follow \
+                 are dropped",
+                self.after.name
             ));
         }
     }
@@ -159,6 +236,17 @@ impl Port<'_> {
                 u64::from(held.total.current_cells) * self.cell_bytes
             ));
         }
+    }
+}
+
+/// Whether a port bridges at all.
+fn forwards(config: &SwitchConfig, port: usize) -> bool {
+    match &config.bridging {
+        Bridging::Transparent => true,
+        Bridging::Vlans(vlans) => vlans
+            .iter()
+            .flat_map(|vlan| &vlan.members)
+            .any(|member| usize::from(member.port) == port),
     }
 }
 

@@ -312,12 +312,14 @@ impl Switch {
         }
     }
 
-    /// What the watchdog has seen and done at a queue; `None` if it is not watched.
+    /// What the watchdog has seen and done at a queue; `None` if it is not watched and nothing was ever counted there. What was
+    /// counted stays when a queue is no longer watched.
     pub fn watchdog_stats(&self, queue: QueueId) -> Option<WatchdogStats> {
         let n = usize::from(queue.number());
         let state = &self.ports[queue.port().index()];
         let watched = state.watch.watched() & (1 << n) != 0;
-        watched.then(|| state.watch.accounts[n].stats(state.storm_counters(n)))
+        let account = &state.watch.accounts[n];
+        (watched || account.has_counted()).then(|| account.stats(state.storm_counters(n)))
     }
 
     /// Bit *n*: queue *n* of this port is watched.

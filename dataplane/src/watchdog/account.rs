@@ -115,6 +115,11 @@ impl Account {
         self.settled = self.settled.map(|_| counters);
     }
 
+    /// Whether there was anything to count.
+    pub(crate) fn has_counted(&self) -> bool {
+        self.stats.storms_detected > 0 || self.stats.total != StormCounters::default()
+    }
+
     /// The statistics as of `counters`.
     pub(crate) fn stats(&self, counters: StormCounters) -> WatchdogStats {
         let mut now = *self;

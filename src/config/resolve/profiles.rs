@@ -63,6 +63,7 @@ pub(super) fn resolve<'a>(
             trim: pools[usize::from(pool)].side == PoolSide::Egress && trimming::wanted(context, name),
         };
         check(context, &pools[usize::from(pool)], &profile);
+        advise_on_reserve(context, &pools[usize::from(pool)], &profile);
         profiles.push(profile);
     }
     limit(context, TABLE, profiles.len());
@@ -112,6 +113,19 @@ pub(super) fn xoff_point(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
         Threshold::Hpcc { shift } => size / (1 + (1 << shift)),
     };
     reserve(pool, profile).saturating_add(shared)
+}
+
+/// A reserve larger than its pool is held all the same, as reserves are not taken from the pool's shared part; but that was
+/// hardly meant.
+fn advise_on_reserve(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) {
+    let reserve = reserve(pool, profile);
+    if reserve > pool.size_bytes {
+        let why = format!(
+            "size {}: each group or queue reserves {reserve} bytes, more than all of pool {} has ({})",
+            profile.size_bytes, pool.name, pool.size_bytes
+        );
+        context.warn_entry(TABLE, &profile.name, why);
+    }
 }
 
 /// Headroom that its pool cannot hold, and resume thresholds that contradict the XOFF point or each other.

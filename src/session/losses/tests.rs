@@ -125,3 +125,62 @@ fn a_port_that_goes_down_with_frames_in_its_queues() {
         ["PORT|Ethernet0 admin_status down: 1024 bytes wait for its link and will be dropped"]
     );
 }
+
+/// What replacing one text by another loses while queue 3 and group 3 of Ethernet0 hold 100 cells of 256 bytes.
+fn change_while_queued(from: &str, to: &str) -> Vec<String> {
+    let mut now = snapshot();
+    now.ports[0].queues = Default::default();
+    now.ports[0].queues[3].total.current_cells = 100;
+    let group = &mut now.ports[0].pgs[3];
+    group.shared.current_cells = 100;
+    group.headroom.current_cells = 0;
+    group.total.current_cells = 100;
+    let watched = TEXT
+        .replace(
+            r#""pfc_enable": "3,4""#,
+            r#""pfc_enable": "3,4", "pfcwd_sw_enable": "3""#,
+        )
+        .replacen(
+            '{',
+            r#"{"PFC_WD": {"GLOBAL": {}, "Ethernet0": {"detection_time": "200"}}, "#,
+            1,
+        );
+    assert!(watched.contains(from), "{from}");
+    losses(&config(&watched), &config(&watched.replace(from, to)), &now)
+}
+
+#[test]
+fn what_the_big_red_switch_a_smaller_mtu_and_leaving_vlans_lose() {
+    assert_eq!(
+        change_while_queued(r#""GLOBAL": {}"#, r#""GLOBAL": {"BIG_RED_SWITCH": "enable"}"#),
+        [
+            "PFC_WD|GLOBAL BIG_RED_SWITCH enable: 25600 bytes wait in watched queues of Ethernet0 and will be dropped, as all \
+             that comes for them"
+        ]
+    );
+    assert_eq!(
+        change_while_queued(
+            r#""Ethernet0": {"admin_status": "up"}"#,
+            r#""Ethernet0": {"admin_status": "up", "mtu": "500"}"#
+        ),
+        [
+            "PORT|Ethernet0 mtu 500: 25600 bytes wait for its link, and frames that come for it behind them and are longer are \
+             dropped"
+        ]
+    );
+    let elsewhere = r#""VLAN": {"Vlan10": {"vlanid": "10"}}, "VLAN_MEMBER": {"Vlan10|Ethernet4": {"tagging_mode": "untagged"}}, "PORT""#;
+    assert_eq!(
+        change_while_queued(r#""PORT""#, elsewhere),
+        [
+            "VLAN_MEMBER: Ethernet0 is in no VLAN any more, and 25600 bytes are in use in its lossless groups: frames that \
+             follow are dropped"
+        ]
+    );
+    assert_eq!(
+        change_while_queued(
+            r#""detection_time": "200""#,
+            r#""detection_time": "400", "action": "forward""#
+        ),
+        Vec::<String>::new()
+    );
+}
