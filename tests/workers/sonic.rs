@@ -84,7 +84,7 @@ fn receive(bench: &mut Bench, n: usize, count: usize) -> Result<Vec<Vec<u8>>, Fa
 /// Throws away what has made the stations known: three frames at each port.
 fn known(bench: &mut Bench) -> Result<(), Failed> {
     announce(bench)?;
-    (0..PORTS).try_for_each(|n| Ok(drop(receive(bench, n, PORTS - 1)?)))
+    (0..PORTS).try_for_each(|n| receive(bench, n, PORTS - 1).map(drop))
 }
 
 fn dropped(switch: &SwitchReport) -> u64 {
@@ -114,15 +114,17 @@ fn hold(bench: &mut Bench) -> Result<Flood, Failed> {
     Ok(flood)
 }
 
-/// Sends frames of the lossless class to port 1, which is held, and waits until `queued` are there.
-fn fill(bench: &mut Bench, ids: Range<u32>) -> Result<SwitchReport, Failed> {
+/// Sends frames of the lossless class to port 1, which is held, and waits until all are there; false if the pause has
+/// ended meanwhile.
+fn fill(bench: &mut Bench, ids: Range<u32>) -> Result<bool, Failed> {
     let queued = u64::from(ids.end);
     for id in ids {
         bench.fars[0].send(&frame((0, 1), ROCE, id))?;
     }
-    bench.wait("the frames wait in the queue", |switch| {
-        !held(switch) || switch.ports[0].priority_groups[PRIORITY].current_bytes == queued * CELL
-    })
+    let switch = bench.wait("the frames wait in the queue", |switch| {
+        !held(switch) || switch.ports[1].queues[PRIORITY].current_bytes == queued * CELL
+    })?;
+    Ok(held(&switch))
 }
 
 /// `tests/qos/test_pfc_counters.py`: PFC is counted by priority, PAUSE is no PFC, and neither is an ordinary frame.
@@ -177,33 +179,36 @@ fn pfc_counters() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
+/// One frame of the paused class and one of another; false if the pause has ended meanwhile.
+fn round(bench: &mut Bench, n: u32) -> Result<bool, Failed> {
+    // The background's frame comes after the other one, and passes it.
+    bench.fars[0].send(&frame((0, 1), ROCE, n))?;
+    bench.fars[0].send(&frame((0, 1), 0, n))?;
+    let arrived = receive(bench, 1, 1)?;
+    let switch = bench.counters()?;
+    if !held(&switch) {
+        return Ok(false);
+    }
+    let arrived: Vec<(u8, u32)> = arrived.iter().map(|frame| (dscp(frame), id(frame))).collect();
+    same(arrived, vec![(0, n)], "arrived while priority 3 is paused")?;
+    let port = &switch.ports[1];
+    let waiting = port.queues[PRIORITY].current_bytes;
+    same(waiting, u64::from(n + 1) * CELL, "octets that wait")?;
+    same(port.tx_class_packets[PRIORITY], 0, "sent while paused")?;
+    Ok(true)
+}
+
 /// `tests/qos/test_pfc_pause.py`: the paused priority stands still, the other goes on; nothing is lost by it.
 fn pfc_pause() -> Result<Completion, Failed> {
     const ROUNDS: u32 = 20;
     let mut bench = Bench::start(&config()?, PORTS, &[])?;
     known(&mut bench)?;
     let flood = hold(&mut bench)?;
-    for round in 0..ROUNDS {
-        // The background's frame comes after the other one, and passes it.
-        bench.fars[0].send(&frame((0, 1), ROCE, round))?;
-        bench.fars[0].send(&frame((0, 1), 0, round))?;
-        let arrived = receive(&mut bench, 1, 1)?;
-        let switch = bench.counters()?;
-        if !held(&switch) {
-            flood.end()?;
-            return Ok(stalled());
-        }
-        let arrived: Vec<(u8, u32)> = arrived.iter().map(|frame| (dscp(frame), id(frame))).collect();
-        same(arrived, vec![(0, round)], "arrived while priority 3 is paused")?;
-        let waiting = switch.ports[1].queues[PRIORITY].current_bytes;
-        same(waiting, u64::from(round + 1) * CELL, "octets that wait")?;
-    }
+    let still_held = (0..ROUNDS).try_fold(true, |held, n| Ok::<bool, Failed>(held && round(&mut bench, n)?));
     flood.end()?;
-    let switch = bench.counters()?;
-    if !held(&switch) {
+    if !still_held? {
         return Ok(stalled());
     }
-    same(switch.ports[1].tx_class_packets[PRIORITY], 0, "sent while paused")?;
     bench.fars[1].send(&pfc(PRIORITY, 0))?;
     let arrived = receive(&mut bench, 1, ROUNDS as usize)?;
     let arrived: Vec<(u8, u32)> = arrived.iter().map(|frame| (dscp(frame), id(frame))).collect();
@@ -238,33 +243,48 @@ fn xoff_limit() -> Result<Completion, Failed> {
     let mut bench = Bench::start(&config, PORTS, &[])?;
     known(&mut bench)?;
     let flood = hold(&mut bench)?;
-
-    // PFC is sent before what waits: an ordinary frame that comes out behind the fill shows that there was none.
-    let switch = fill(&mut bench, 0..XOFF_CELLS - 1)?;
-    bench.fars[2].send(&frame((2, 0), 0, 78))?;
-    let seen: Vec<u32> = receive(&mut bench, 0, 1)?.iter().map(|frame| id(frame)).collect();
-    if !held(&switch) {
-        flood.end()?;
-        return Ok(stalled());
-    }
-    same(seen, vec![78], "at the sender, one cell short of XOFF")?;
-    same(switch.ports[0].pfc_tx_frames, 0, "PFC sent short of XOFF")?;
-
-    fill(&mut bench, XOFF_CELLS - 1..XOFF_CELLS)?;
-    let mut signals = receive(&mut bench, 0, 1)?;
-    fill(&mut bench, XOFF_CELLS..XOFF_CELLS + MORE_CELLS)?;
-    signals.extend(receive(&mut bench, 0, 2)?);
-    let switch = bench.counters()?;
+    let signals = until_headroom(&mut bench);
     flood.end()?;
-    if !held(&switch) {
-        return Ok(stalled());
+    match signals? {
+        Some(xoffs) => released(&mut bench, xoffs),
+        None => Ok(stalled()),
     }
-    same(switch.ports[0].xoff_transitions[PRIORITY], 1, "times in XOFF")?;
-    let headroom = switch.ports[0].priority_groups[PRIORITY].headroom_current_bytes;
+}
+
+/// Fills the group to one cell short of XOFF, to XOFF and beyond; gives how many XOFF frames came, or nothing if the
+/// pause has ended meanwhile.
+fn until_headroom(bench: &mut Bench) -> Result<Option<usize>, Failed> {
+    if !fill(bench, 0..XOFF_CELLS - 1)? {
+        return Ok(None);
+    }
+    // PFC is sent before what waits: an ordinary frame that comes out behind the fill shows that there was none.
+    bench.fars[2].send(&frame((2, 0), 0, 78))?;
+    let seen = receive(bench, 0, 1)?;
+    let seen: Vec<u32> = seen.iter().map(|frame| id(frame)).collect();
+    same(seen, vec![78], "at the sender, one cell short of XOFF")?;
+    let sent = bench.counters()?.ports[0].pfc_tx_frames;
+    same(sent, 0, "PFC sent short of XOFF")?;
+
+    if !fill(bench, XOFF_CELLS - 1..XOFF_CELLS)? {
+        return Ok(None);
+    }
+    let mut xoffs = receive(bench, 0, 1)?;
+    if !fill(bench, XOFF_CELLS..XOFF_CELLS + MORE_CELLS)? {
+        return Ok(None);
+    }
+    // The first is repeated.
+    xoffs.extend(receive(bench, 0, 2)?);
+    let switch = bench.counters()?;
+    if !held(&switch) {
+        return Ok(None);
+    }
+    xoffs.iter().try_for_each(|frame| valid(frame, u16::MAX))?;
+    let port = &switch.ports[0];
+    same(port.xoff_transitions[PRIORITY], 1, "times in XOFF")?;
+    let headroom = port.priority_groups[PRIORITY].headroom_current_bytes;
     same(headroom, u64::from(MORE_CELLS) * CELL, "octets in headroom")?;
-    check(signals.len() >= 3, || "XOFF is not repeated".to_owned())?;
-    signals.iter().try_for_each(|frame| valid(frame, u16::MAX))?;
-    released(&mut bench, signals.len())
+    same(dropped(&switch), 0, "dropped")?;
+    Ok(Some(xoffs.len()))
 }
 
 /// After the pause all frames pass in order, and one XON follows the `xoffs` or more that were sent.
