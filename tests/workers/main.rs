@@ -11,6 +11,7 @@ mod frames;
 mod incast;
 mod pinning;
 mod raw;
+mod sonic;
 #[path = "../support/mod.rs"]
 mod support;
 mod watchdog;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         control::TESTS,
         incast::TESTS,
         watchdog::TESTS,
+        sonic::TESTS,
     ];
     support::run_one_by_one(&groups.concat())
 }

@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[Reporting] = &[
     ("the_big_red_switch_is_applied", Needs::Netns, big_red_switch),
 ];
 
-const PORTS: usize = 4;
+pub(crate) const PORTS: usize = 4;
 /// SONiC's defaults: all three times.
 const TIME_NS: u64 = 200_000_000;
 /// A pause of 65535 quanta at 1 Gb/s lasts 33.6 ms.
@@ -48,14 +48,14 @@ fn config() -> Result<Value, Failed> {
 }
 
 /// A frame of the lossless class from the station behind `from` to that behind `to`.
-fn lossless(from: usize, to: usize, id: u32) -> Vec<u8> {
+pub(crate) fn lossless(from: usize, to: usize, id: u32) -> Vec<u8> {
     let mut frame = ip(station(10, to, 0), station(10, from, 0), 0, id, LEN);
     // DSCP 26.
     frame[14..16].copy_from_slice(&[0x66, 0x80]);
     frame
 }
 
-fn lossy(from: usize, to: usize, id: u32) -> Vec<u8> {
+pub(crate) fn lossy(from: usize, to: usize, id: u32) -> Vec<u8> {
     ip(station(10, to, 0), station(10, from, 0), 0, id, LEN)
 }
 
@@ -73,14 +73,14 @@ fn send(
 }
 
 /// A thread that sends XOFF for some priorities of some ports, each from its own moment on.
-struct Flood {
+pub(crate) struct Flood {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
 impl Flood {
     /// `targets`: port, priority, and when it begins.
-    fn start(targets: Vec<(usize, usize, Duration)>) -> Result<Flood, Failed> {
+    pub(crate) fn start(targets: Vec<(usize, usize, Duration)>) -> Result<Flood, Failed> {
         let netns = Netns::current()?;
         let open = |n: usize| Far::open(&netns, &format!("h{n}"));
         let mut senders = (0..PORTS).map(open).collect::<Result<Vec<_>, _>>()?;
@@ -101,7 +101,7 @@ impl Flood {
         Ok(Flood { stop, thread })
     }
 
-    fn end(self) -> Result<(), Failed> {
+    pub(crate) fn end(self) -> Result<(), Failed> {
         self.stop.store(true, Ordering::Relaxed);
         Ok(self.thread.join().map_err(|_| "the flood has failed")??)
     }
@@ -132,7 +132,7 @@ fn wait_queues(
 }
 
 /// Makes every station known.
-fn announce(bench: &mut Bench) -> Result<(), Failed> {
+pub(crate) fn announce(bench: &mut Bench) -> Result<(), Failed> {
     for n in 0..PORTS {
         bench.fars[n].send(&ip([0xff; 6], station(10, n, 0), 0, 0, 60))?;
     }
