@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::parse::{Parsed, Payload};
+use xoff_dataplane::parse::Parsed;
 use xoff_dataplane::wire::{
-    Addresses, Bth, BthFields, Cnp, Ecn, Extension, IPV4_LEN, IPV6_LEN, Opcode, Path, ROCE_UDP_PORT,
-    RocePacket, UDP_LEN, bth, cnp, icrc,
+    Addresses, Bth, BthFields, Cnp, Ecn, Extension, Opcode, Path, RocePacket, UDP_LEN, bth, cnp, icrc,
 };
 
 use super::config::{FixedLengths, HostConfig};
 use super::requester::PATTERN;
+use super::trimmed::datagram;
 use crate::rdma::congestion::CongestionControl;
 use crate::rdma::{
     Arrival, Completion, Counters, Endpoint, Header, Outgoing, Packet, PostError, QpConfig, QpIndex,
@@ -354,23 +354,11 @@ fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'
 /// which a switch has sent on the beginning alone. `whole`: lengths are those of the packets, not fixed ones.
 #[inline]
 fn decode(prefix: &[u8], parsed: &Parsed, whole: bool) -> Option<Packet> {
-    let l3 = prefix.get(usize::from(parsed.l3_offset)..)?;
-    let (ip_len, length_at, beside_payload) = match parsed.payload {
-        Payload::Ipv4 => (IPV4_LEN, 2, IPV4_LEN),
-        Payload::Ipv6 => (IPV6_LEN, 4, 0),
-        _ => return None,
-    };
-    let length = l3.get(length_at..)?.first_chunk()?;
-    let carried = usize::from(u16::from_be_bytes(*length)).checked_sub(beside_payload)?;
-    let udp = l3.get(ip_len..)?;
-    let (ports, rest) = udp.split_first_chunk::<UDP_LEN>()?;
-    if ports[2..4] != ROCE_UDP_PORT.to_be_bytes() {
+    let packet = datagram(prefix, parsed)?;
+    if whole && packet.is_trimmed() {
         return None;
     }
-    let udp_len = usize::from(u16::from_be_bytes([ports[4], ports[5]]));
-    if whole && udp_len > carried {
-        return None;
-    }
+    let rest = packet.rest;
     let header = Bth::new_checked(rest).ok()?;
     let opcode = header.opcode();
     let extensions = rest.get(bth::LEN..)?;
@@ -391,7 +379,7 @@ fn decode(prefix: &[u8], parsed: &Parsed, whole: bool) -> Option<Packet> {
         psn: header.psn(),
         ack_req: header.ack_req(),
         becn: header.becn(),
-        payload_len: udp_len.checked_sub(beside)? as u32,
+        payload_len: packet.udp_len.checked_sub(beside)? as u32,
         header: extension,
     })
 }
