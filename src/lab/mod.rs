@@ -57,7 +57,7 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub use virtual_run::{
-    DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
+    BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport, VirtualLab, VirtualReport, VirtualRunArgs,
     run as run_virtual, switch_configurations,
 };
 pub use wire::hand_over_tap;
