@@ -12,8 +12,8 @@ use crate::rdma::congestion::{Context, Factory};
 use crate::rdma::{Completion, CompletionKind, QpConfig, QpIndex, Verb as RdmaVerb, WorkRequest};
 use crate::workload::{Connection, MessageId, Post, Spread, Verb, Workload};
 
-/// Number of the first queue pair; those below 2 are special in InfiniBand.
-const FIRST_QP: u32 = 0x100;
+/// Number of the first queue pair of a run's jobs; those below 2 are special in InfiniBand.
+pub const FIRST_QUEUE_PAIR: u32 = 0x100;
 
 /// How the connections of a job are set up.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl Jobs {
             paths,
         };
         let connections: Vec<Connection> = jobs.workload.connections().to_vec();
-        let mut number = FIRST_QP;
+        let mut number = FIRST_QUEUE_PAIR;
         for (index, connection) in connections.iter().enumerate() {
             let reads = jobs.workload.job_verb(connection.job) == Verb::Read;
             let (poster, peer) = match reads {

@@ -45,6 +45,15 @@ pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>
     Ok(fabric_plan(&plan, &LabOptions::default())?.switches)
 }
 
+/// What one switch of a plan is told to be in a run with this seed.
+///
+/// # Errors
+/// A configuration that cannot be.
+pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<SwitchConfig, Failure> {
+    let setup = switch_setup(plan, switch, seed_of(seed, switch), reaction_budget(plan))?;
+    Ok(setup.loaded.resolved.config)
+}
+
 impl VirtualLab {
     /// Sets a lab up. What its script starts does not start by itself: to run a lab without its script, take that away before.
     ///
