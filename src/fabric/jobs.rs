@@ -24,6 +24,8 @@ pub struct Transport {
     pub congestion: Factory,
     /// DSCP of data, of acknowledgements and of CNPs.
     pub dscp: [u8; 3],
+    /// UDP source port of all of them; `None` derives it from the queue pair's numbers.
+    pub source_port: Option<u16>,
     /// Whether switches may mark their packets.
     pub ecn: Ecn,
 }
@@ -356,6 +358,7 @@ fn setup(
         ack_dscp: transport.dscp[1],
         cnp_dscp: transport.dscp[2],
         ecn: transport.ecn,
+        udp_source_port: transport.source_port,
         ..QueuePairSetup::new(config, congestion, directory.address(to as usize))
     }
 }
