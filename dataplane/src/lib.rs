@@ -5,6 +5,7 @@
 //! out. So the real-time program, the virtual-time simulator, tests, fuzzers and benches run the same code.
 #![forbid(unsafe_code)]
 
+pub mod balance;
 mod bridge;
 pub mod config;
 pub mod counters;

@@ -23,7 +23,7 @@ mod vlans;
 mod watchdog;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+use xoff_dataplane::config::{BalancingConfig, MarkPoint, SwitchConfig};
 use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
@@ -182,6 +182,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags,
         bridging,
         routing: routing.config,
+        balancing: BalancingConfig::default(),
         watchdog,
         trimming,
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{Fib, Rib, Route, Source};
+use xoff_dataplane::route::{Fib, Rib, Route, RouteTag, Source};
 
 use super::context::Context;
 use super::interfaces::{self, Ground, Interfaces};
@@ -81,6 +81,7 @@ fn rib(interfaces: &Interfaces, statics: &[StaticRoute]) -> Rib {
         let route = Route {
             prefix: *prefix,
             target: target.clone(),
+            tag: RouteTag::default(),
         };
         rib.set(Source::Static, *distance, route);
     }
