@@ -57,6 +57,7 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub(crate) use sweep::{Pooled, run_all};
+pub(crate) use virtual_run::seed_of;
 pub use virtual_run::{
     DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
     run as run_virtual, switch_configuration, switch_configurations,

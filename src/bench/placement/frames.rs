@@ -85,8 +85,7 @@ pub fn run_frames(
     settings: &FrameSettings,
     stop: &AtomicBool,
 ) -> Result<Vec<Placed>, Failure> {
-    let transport = format!("{{mtu: 4096, congestion: {}}}", settings.congestion);
-    let lab = Arc::new(PlacementLab::new(setting, &transport)?);
+    let lab = Arc::new(PlacementLab::new(setting, &settings.congestion)?);
     let settings = settings.clone();
     let work = move |(): &mut (), seed| run(&lab, seed, &settings);
     for_each(seeds, 1, || Ok(()), work, stop)

@@ -11,10 +11,11 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::wire::bth::MASK_24;
 use xoff_dataplane::wire::{Addresses, BthFields, Extension, Opcode, Path, Reth, RocePacket};
 
+use crate::config::hash_seed;
 use crate::fabric::FIRST_QUEUE_PAIR;
 use crate::failure::Failure;
 use crate::lab::plan::{FarEnd, LabPlan, TimeMode};
-use crate::lab::{parse, switch_configuration};
+use crate::lab::{parse, seed_of, switch_configuration};
 
 /// Most hosts, and most uplinks.
 const SHAPE_MAX: u16 = 128;
@@ -118,6 +119,10 @@ pub struct Setting {
     pub vary: Vary,
     /// Numbers of queue pairs.
     pub numbering: Numbering,
+    /// UDP source port of all queue pairs; `None`: each has its own, from its numbers.
+    pub source_port: Option<u16>,
+    /// Load balancing of all switches, by the name that a lab file would have; `None`: ECMP.
+    pub load_balancing: Option<String>,
     /// A layer of configuration above what the lab gives all switches.
     pub config: Option<PathBuf>,
 }
@@ -130,23 +135,40 @@ pub struct PlacementLab {
     /// The lab.
     pub plan: LabPlan,
     leaf: usize,
+    template: SwitchConfig,
+    /// Only seeds differ from run to run, and they follow from the seed of the run.
+    derived: bool,
 }
 
 impl PlacementLab {
-    /// The lab of a setting. `transport`: of its queue pairs, as a lab file has it.
+    /// The lab of a setting. `congestion`: the congestion control of its queue pairs.
     ///
     /// # Errors
     /// A configuration that cannot be.
-    pub fn new(setting: &Setting, transport: &str) -> Result<PlacementLab, Failure> {
-        let text = lab_text(setting, transport);
+    pub fn new(setting: &Setting, congestion: &str) -> Result<PlacementLab, Failure> {
+        let text = lab_text(setting, congestion);
         let plan = parse(&text, "placement", FilePath::new(""), TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         let leaf = plan.switches.iter().position(|switch| switch.name == "leaf1");
-        Ok(PlacementLab {
+        let leaf = leaf.unwrap_or_default();
+        let [template, other] = [0, 1].map(|seed| switch_configuration(&plan, leaf, seed));
+        let (template, other) = (template?, other?);
+        if setting.vary == Vary::HashSeed && template.routing.hash_seed == other.routing.hash_seed {
+            return Err(Failure::configuration(
+                "seeds change nothing: the configuration says which hash_seed the switch has",
+            )
+            .at("--config")
+            .fix("take hash_seed out of XOFF_SWITCH, or let seeds change something else: --vary addresses"));
+        }
+        let lab = PlacementLab {
             setting: setting.clone(),
             plan,
-            leaf: leaf.unwrap_or_default(),
-        })
+            leaf,
+            template,
+            derived: true,
+        };
+        let derived = lab.leaf_config(1)? == other && lab.leaf_config(0)? == lab.template;
+        Ok(PlacementLab { derived, ..lab })
     }
 
     /// Index of the leaf among the switches.
@@ -159,7 +181,14 @@ impl PlacementLab {
     /// # Errors
     /// A configuration that cannot be.
     pub fn leaf_config(&self, seed: u64) -> Result<SwitchConfig, Failure> {
-        switch_configuration(&self.plan, self.leaf, seed)
+        if !self.derived {
+            return switch_configuration(&self.plan, self.leaf, seed);
+        }
+        // To resolve a whole configuration takes much longer than all else that a placement takes.
+        let mut config = self.template.clone();
+        config.seed = seed_of(seed, self.leaf);
+        config.routing.hash_seed = hash_seed(config.seed, config.mac);
+        Ok(config)
     }
 
     /// Names of the leaf's ports to hosts, and to spines, each in their order.
@@ -217,7 +246,10 @@ impl PlacementLab {
         let (own, peer) = self.numbers(pair, seed);
         let label = Path::flow_label_of_queue_pairs(own, peer);
         let path = Path {
-            udp_src_port: Path::source_port_of_flow_label(label),
+            udp_src_port: self
+                .setting
+                .source_port
+                .unwrap_or(Path::source_port_of_flow_label(label)),
             ..Path::new(
                 source.mac,
                 source.gateway_mac.unwrap_or_default(),
@@ -245,7 +277,7 @@ impl PlacementLab {
     }
 }
 
-fn lab_text(setting: &Setting, transport: &str) -> String {
+fn lab_text(setting: &Setting, congestion: &str) -> String {
     let Setting {
         shape,
         queue_pairs,
@@ -255,13 +287,19 @@ fn lab_text(setting: &Setting, transport: &str) -> String {
     let layer = config.as_ref().map_or(String::new(), |path| {
         format!(", {:?}", path.display().to_string())
     });
+    let balancing = setting.load_balancing.as_ref().map_or(String::new(), |name| {
+        format!("  defaults: {{load_balancing: {name:?}}}\n")
+    });
+    let source_port = setting
+        .source_port
+        .map_or(String::new(), |port| format!(", source_port: {port}"));
     let mut text = format!(
         "name: placement
 topology:
-  fabric:
+{balancing}  fabric:
     leaf-spine: {{leaves: 2, spines: {}, hosts: {}, speed: {}m, uplink_speed: {}m, delay: 500ns, config: [{{preset: roce-lossless}}{layer}]}}
 transports:
-  default: {transport}
+  default: {{mtu: 4096, congestion: {congestion}{source_port}}}
 workload:
   jobs:
     - name: placement

@@ -47,7 +47,7 @@ pub(super) fn for_each<T: Send + 'static, S>(
 /// # Errors
 /// A configuration that cannot be, or that sends packets elsewhere; an interrupt.
 pub fn by_hash(setting: &Setting, seeds: &[u64], stop: &AtomicBool) -> Result<Figures, Failure> {
-    let lab = Arc::new(PlacementLab::new(setting, "{congestion: none}")?);
+    let lab = Arc::new(PlacementLab::new(setting, "none")?);
     let fixed = Arc::clone(&lab);
     let begin = move || match fixed.setting.vary {
         Vary::HashSeed => Ok(None),

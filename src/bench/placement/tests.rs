@@ -1,5 +1,3 @@
-use std::sync::atomic::AtomicBool;
-
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -11,6 +9,8 @@ fn setting(shape: &str, queue_pairs: u16) -> Setting {
         queue_pairs,
         vary: Vary::default(),
         numbering: Numbering::default(),
+        source_port: None,
+        load_balancing: None,
         config: None,
     }
 }
@@ -88,49 +88,5 @@ fn leaves_are_written_as_hosts_and_uplinks() {
     assert_eq!((steep.host_mbps(), steep.uplink_mbps()), (10_000, 1_280_000));
     for wrong in ["8", "0/4", "4/0", "129/4", "a/b", "4/4/4"] {
         assert!(wrong.parse::<Shape>().unwrap_err().contains("8/4"), "{wrong}");
-    }
-}
-
-/// The published table and other leaves, over fewer seeds than the command's: means of 400 are exact to about 0.01.
-#[test]
-fn the_hash_leaves_what_the_lot_leaves() {
-    let stop = AtomicBool::new(false);
-    let seeds: Vec<u64> = (1..=400).collect();
-    for (shape, queue_pairs, vary, numbering) in [
-        ("4/4", 1, Vary::HashSeed, Numbering::Lab),
-        ("8/8", 1, Vary::HashSeed, Numbering::Lab),
-        ("8/8", 4, Vary::HashSeed, Numbering::Lab),
-        ("8/4", 2, Vary::HashSeed, Numbering::Host),
-        ("4/8", 4, Vary::Addresses, Numbering::Host),
-        ("8/8", 2, Vary::QueuePairs, Numbering::Lab),
-        ("8/8", 1, Vary::Addresses, Numbering::Lab),
-    ] {
-        let setting = Setting {
-            vary,
-            numbering,
-            ..setting(shape, queue_pairs)
-        };
-        let hash = by_hash(&setting, &seeds, &stop).unwrap();
-        let lot = by_lot(&setting, 4_000, 1);
-        // Three standard errors of what varies most, the slowest host with one queue pair.
-        let row = Row::new(setting.shape, queue_pairs, hash, lot, 0.035);
-        assert!(row.holds, "{vary:?} {numbering:?} {row:?}");
-    }
-}
-
-#[test]
-fn frames_with_pfc_divide_uplinks_as_arithmetic_does() {
-    let stop = AtomicBool::new(false);
-    let settings = FrameSettings {
-        congestion: "none".to_owned(),
-        settle: xoff_dataplane::Picos::from_micros(500),
-        measure: xoff_dataplane::Picos::from_micros(1_000),
-    };
-    for (shape, seeds) in [("4/4", 1..=6), ("8/8", 1..=2), ("4/2", 1..=2), ("2/4", 1..=2)] {
-        let placed = run_frames(&setting(shape, 1), &seeds.collect::<Vec<u64>>(), &settings, &stop).unwrap();
-        for one in placed {
-            assert_eq!(one.astray, 0, "{shape}");
-            assert!(one.deviation <= 0.02, "{shape} {one:?}");
-        }
     }
 }

@@ -45,6 +45,12 @@ pub struct BenchPlacement {
     /// How queue pairs are numbered; their UDP source ports follow from it
     #[arg(long, value_enum, default_value_t)]
     pub numbering: Numbering,
+    /// UDP source port of all queue pairs [default: each its own, from its numbers]
+    #[arg(long, value_name = "PORT")]
+    pub source_port: Option<u16>,
+    /// Load balancing of all switches, by a name that a lab file takes; placements are of first packets [default: ECMP]
+    #[arg(long, value_name = "NAME")]
+    pub lb: Option<String>,
     /// A layer of configuration for all switches (config_db.json), such as another SWITCH_HASH
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -103,6 +109,8 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
                 queue_pairs,
                 vary: options.vary,
                 numbering: options.numbering,
+                source_port: options.source_port,
+                load_balancing: options.lb.clone(),
                 config: config.clone(),
             };
             output::note(&format!("{shape}, {queue_pairs} queue pairs"));

@@ -299,7 +299,8 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
     })
 }
 
-fn seed_of(seed: u64, switch: usize) -> u64 {
+/// The seed of one switch in a run with `seed`.
+pub(crate) fn seed_of(seed: u64, switch: usize) -> u64 {
     seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 

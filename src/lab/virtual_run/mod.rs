@@ -8,6 +8,7 @@ mod command;
 mod output;
 mod report;
 
+pub(crate) use build::seed_of;
 pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub(super) use command::play;
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
