@@ -9,7 +9,8 @@ mod links;
 mod output;
 mod report;
 
-pub use build::{VirtualLab, switch_configurations};
+pub(crate) use build::seed_of;
+pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub(super) use command::play;
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
 pub use links::{BalanceReport, LinkReport};
