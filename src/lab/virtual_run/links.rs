@@ -261,7 +261,11 @@ mod tests {
 
     #[test]
     fn balance_is_of_usable_links_between_switches_at_their_speeds() {
-        let equal = [link(100, 1_000, true), link(100, 1_000, true), link(100, 0, false)];
+        let equal = [
+            link(100, 1_000, true),
+            link(100, 1_000, true),
+            link(100, 0, false),
+        ];
         let balance = BalanceReport::of(&equal).unwrap();
         assert_eq!(
             (balance.links, balance.max_mean_ratio, balance.jain_index),
