@@ -75,6 +75,12 @@ pub(super) fn replace(text: &str, path: &str, value: &str) -> Result<String, Edi
     ))
 }
 
+/// Whether there is something at `path`; a text that is no YAML has nothing.
+pub(super) fn has(text: &str, path: &str) -> bool {
+    let root: Result<Spanned<Node>, _> = serde_saphyr::from_str(text);
+    root.is_ok_and(|root| find(&root, path).is_some())
+}
+
 /// Where a value is in the text, in bytes.
 fn range(at: &Location) -> Option<std::ops::Range<usize>> {
     let start = usize::try_from(at.span().byte_offset()?).ok()?;

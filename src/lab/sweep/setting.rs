@@ -4,10 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
+use super::super::balancing;
 use super::super::plan::{LabPlan, TimeMode};
 use super::super::resolve::{load, parse};
-use super::edit::replace;
+use super::edit::{has, replace};
 use crate::failure::Failure;
+
+/// The field that is the scheme of all switches.
+const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 
 /// A field and the values that it takes, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +74,9 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
 }
 
 /// The text with other values in it; lines stay where they are.
-pub(super) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Result<String, Failure> {
-    let mut text = text.to_owned();
-    for chosen in chosen {
+pub(super) fn changed(file: &Path, original: &str, chosen: &[Chosen]) -> Result<String, Failure> {
+    let mut text = original.to_owned();
+    for chosen in chosen.iter().filter(|chosen| !is_added(original, chosen)) {
         text = replace(&text, &chosen.path, &chosen.value).map_err(|error| {
             Failure::new(error.exit, error.what)
                 .at(match error.line {
@@ -88,13 +92,24 @@ pub(super) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Result<Stri
 /// The plan of a changed text.
 pub(super) fn plan(file: &Path, text: &str, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    parse(text, &file.display().to_string(), folder, time).map_err(|problems| {
-        let failure = Failure::configuration(problems.to_string());
+    let refused = |what: String| {
+        let failure = Failure::configuration(what);
         match chosen {
             [] => failure,
             _ => failure.at(described(chosen)),
         }
-    })
+    };
+    let parsed = parse(text, &file.display().to_string(), folder, time);
+    let mut plan = parsed.map_err(|problems| refused(problems.to_string()))?;
+    for added in chosen.iter().filter(|chosen| is_added(text, chosen)) {
+        balancing::choose(&mut plan, &added.value, "--set").map_err(refused)?;
+    }
+    Ok(plan)
+}
+
+/// Whether a field that the file does not have is set nevertheless: of schemes every lab has one, written or not.
+fn is_added(text: &str, chosen: &Chosen) -> bool {
+    chosen.path == LOAD_BALANCING && !has(text, LOAD_BALANCING)
 }
 
 /// `--set a=1 --set b=2`
