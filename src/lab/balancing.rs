@@ -1,11 +1,11 @@
 //! `load_balancing`: a scheme's name in a lab file, as layers of the switches' configuration.
 //!
 //! `topology.defaults.load_balancing` lies below the configuration of each switch, which may say otherwise; a node's own
-//! `load_balancing`, and a choice from outside the file ([`choose`]), lie above it.
+//! `load_balancing` lies above it.
 
 use serde_json::{Value, json};
 
-use super::plan::{ConfigLayer, LabPlan, SwitchPlan};
+use super::plan::{ConfigLayer, SwitchPlan};
 use crate::config::balancing::{SCHEMES, built_in};
 
 /// A layer that says which scheme a switch has.
@@ -37,7 +37,7 @@ fn entry(layer: &ConfigLayer, scheme: &str) -> Option<Value> {
 }
 
 /// The built-in scheme that a name means to a switch.
-pub(super) fn base_of<'a>(switch: &SwitchPlan, scheme: &'a str) -> Option<&'static str> {
+pub(super) fn base_of(switch: &SwitchPlan, scheme: &str) -> Option<&'static str> {
     let said = switch.config.iter().rev().find_map(|layer| {
         let entry = entry(layer, scheme)?;
         Some(entry.get("scheme")?.as_str()?.to_owned())
@@ -97,23 +97,4 @@ pub(super) fn scheme_of(switch: &SwitchPlan) -> Option<String> {
         let scheme = tables.get("XOFF_LB")?.get("global")?.get("scheme")?;
         scheme.as_str().map(str::to_owned)
     })
-}
-
-/// Gives all switches of a lab a scheme, whatever its file says.
-///
-/// # Errors
-/// A name that a switch does not know; what there is instead.
-pub fn choose(plan: &mut LabPlan, scheme: &str, source: &str) -> Result<(), String> {
-    if let Some(switch) = plan.switches.iter().find(|switch| !knows(switch, scheme)) {
-        return Err(format!(
-            "switch {} has no load-balancing scheme \"{scheme}\"; there are {}",
-            switch.name,
-            names(switch).join(", ")
-        ));
-    }
-    for switch in &mut plan.switches {
-        switch.config.push(layer(scheme, source.to_owned()));
-    }
-    advertise_where_heard(&mut plan.switches, source);
-    Ok(())
 }

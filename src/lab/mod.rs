@@ -14,7 +14,7 @@
 //! watches the one above through a pipe, and the kernel kills everything in the PID namespace with its init.
 //! So whichever of them is killed, with SIGKILL too, the others go, and with the last of them everything does.
 
-pub mod balancing;
+mod balancing;
 pub mod child;
 mod config;
 mod exec;
@@ -57,9 +57,12 @@ pub use sweep::{
     Chosen, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Setting, Shard,
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
+pub(crate) use sweep::{Pooled, run_all};
+pub(crate) use virtual_run::seed_of;
 pub use virtual_run::{
-    DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
-    run as run_virtual, switch_configurations,
+    BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
+    VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,
+    switch_configurations,
 };
 pub use wire::hand_over_tap;
 

@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use super::super::balancing;
 use super::super::plan::{LabPlan, TimeMode};
 use super::super::resolve::{load, parse};
-use super::edit::{has, replace};
+use super::edit::{put, replace};
 use crate::failure::Failure;
 
 /// The field that is the scheme of all switches.
@@ -73,11 +72,17 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The text with other values in it; lines stay where they are.
-pub(super) fn changed(file: &Path, original: &str, chosen: &[Chosen]) -> Result<String, Failure> {
-    let mut text = original.to_owned();
-    for chosen in chosen.iter().filter(|chosen| !is_added(original, chosen)) {
-        text = replace(&text, &chosen.path, &chosen.value).map_err(|error| {
+/// The text with other values in it; lines stay where they are, but for a scheme that is added.
+pub(super) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Result<String, Failure> {
+    let mut text = text.to_owned();
+    for chosen in chosen {
+        // Of schemes every lab has one, written or not.
+        let change = if chosen.path == LOAD_BALANCING {
+            put
+        } else {
+            replace
+        };
+        text = change(&text, &chosen.path, &chosen.value).map_err(|error| {
             Failure::new(error.exit, error.what)
                 .at(match error.line {
                     0 => format!("--set {}, {}", chosen.path, file.display()),
@@ -92,24 +97,13 @@ pub(super) fn changed(file: &Path, original: &str, chosen: &[Chosen]) -> Result<
 /// The plan of a changed text.
 pub(super) fn plan(file: &Path, text: &str, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    let refused = |what: String| {
-        let failure = Failure::configuration(what);
+    parse(text, &file.display().to_string(), folder, time).map_err(|problems| {
+        let failure = Failure::configuration(problems.to_string());
         match chosen {
             [] => failure,
             _ => failure.at(described(chosen)),
         }
-    };
-    let parsed = parse(text, &file.display().to_string(), folder, time);
-    let mut plan = parsed.map_err(|problems| refused(problems.to_string()))?;
-    for added in chosen.iter().filter(|chosen| is_added(text, chosen)) {
-        balancing::choose(&mut plan, &added.value, "--set").map_err(refused)?;
-    }
-    Ok(plan)
-}
-
-/// Whether a field that the file does not have is set nevertheless: of schemes every lab has one, written or not.
-fn is_added(text: &str, chosen: &Chosen) -> bool {
-    chosen.path == LOAD_BALANCING && !has(text, LOAD_BALANCING)
+    })
 }
 
 /// `--set a=1 --set b=2`

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::super::super::balancing;
 use super::*;
 
 fn lab(defaults: &str, fabric: &str, nodes: &str) -> String {
@@ -118,18 +117,5 @@ fn unknown_names_are_told_with_their_line() {
         problems
             .to_string()
             .contains("a node of kind model has no `load_balancing`")
-    );
-}
-
-#[test]
-fn a_choice_from_outside_lies_above_all() {
-    let own = ", config: {XOFF_LB: {global: {scheme: random}}}";
-    let mut plan = planned(&lab("load_balancing: drill", own, "load_balancing: letflow"));
-    balancing::choose(&mut plan, "round-robin", "--lb").expect("it is built in");
-    assert_eq!(schemes(&plan), ["round-robin"; 4]);
-    let error = balancing::choose(&mut plan, "robin", "--lb").expect_err("there is none");
-    assert!(
-        error.starts_with("switch leaf1 has no load-balancing scheme \"robin\"; there are ecmp,"),
-        "{error}"
     );
 }
