@@ -1,7 +1,9 @@
 //! The schemes of the switch itself, behind an enum.
 
+pub(super) mod cluster;
 mod round_robin;
 
+use self::cluster::Cluster;
 use self::round_robin::RoundRobin;
 use super::{Choice, Packet, PathChoice, Paths, TableUse};
 use crate::config::{SchemeConfig, SchemeKind};
@@ -10,6 +12,7 @@ use crate::config::{SchemeConfig, SchemeKind};
 #[derive(Debug)]
 pub(super) enum Scheme {
     RoundRobin(RoundRobin),
+    Cluster(Cluster),
     Own(Box<dyn PathChoice>),
 }
 
@@ -18,9 +21,26 @@ impl Scheme {
     pub(super) fn new(config: &SchemeConfig) -> Option<Scheme> {
         Some(match &config.kind {
             SchemeKind::RoundRobin => Scheme::RoundRobin(RoundRobin::default()),
+            &SchemeKind::Cluster { flows_max, idle } => Scheme::Cluster(Cluster::new(flows_max, idle)),
             SchemeKind::Own(own) => Scheme::Own(own.make()),
             _ => return None,
         })
+    }
+
+    /// It as the scheme that announcements are for.
+    pub(super) fn cluster(&self) -> Option<&Cluster> {
+        match self {
+            Scheme::Cluster(cluster) => Some(cluster),
+            _ => None,
+        }
+    }
+
+    /// As [`Scheme::cluster`].
+    pub(super) fn cluster_mut(&mut self) -> Option<&mut Cluster> {
+        match self {
+            Scheme::Cluster(cluster) => Some(cluster),
+            _ => None,
+        }
     }
 }
 
@@ -29,6 +49,7 @@ macro_rules! each {
     ($scheme:expr, $it:ident => $what:expr) => {
         match $scheme {
             Scheme::RoundRobin($it) => $what,
+            Scheme::Cluster($it) => $what,
             Scheme::Own($it) => $what,
         }
     };
