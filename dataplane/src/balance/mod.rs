@@ -23,11 +23,14 @@
 
 mod cluster;
 mod flow_map;
+mod flowset;
 mod group;
 mod hash;
 mod load;
+mod order;
 mod packet;
 mod paths;
+mod places;
 mod random;
 mod scheme;
 mod table;
@@ -39,7 +42,7 @@ pub use packet::{Packet, QueuePair};
 pub use paths::{Member, Paths};
 pub use random::Random;
 pub(crate) use scheme::cluster::Announcement;
-pub(crate) use table::{Balance, Lead, Said};
+pub(crate) use table::{Asked, Balance, Lead, Said};
 
 /// Chooses the path of each packet of one group. One value serves one group.
 ///

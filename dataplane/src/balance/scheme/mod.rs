@@ -1,9 +1,17 @@
 //! The schemes of the switch itself, behind an enum.
 
 pub(super) mod cluster;
+mod drill;
+mod fixed;
+mod flowlet;
+mod per_packet;
 mod round_robin;
 
 use self::cluster::Cluster;
+use self::drill::Drill;
+use self::fixed::Fixed;
+use self::flowlet::Flowlet;
+use self::per_packet::PerPacket;
 use self::round_robin::RoundRobin;
 use super::{Choice, Packet, PathChoice, Paths, TableUse};
 use crate::config::{SchemeConfig, SchemeKind};
@@ -13,6 +21,10 @@ use crate::config::{SchemeConfig, SchemeKind};
 pub(super) enum Scheme {
     RoundRobin(RoundRobin),
     Cluster(Cluster),
+    Flowlet(Flowlet),
+    PerPacket(PerPacket),
+    Fixed(Fixed),
+    Drill(Drill),
     Own(Box<dyn PathChoice>),
 }
 
@@ -22,6 +34,14 @@ impl Scheme {
         Some(match &config.kind {
             SchemeKind::RoundRobin => Scheme::RoundRobin(RoundRobin::default()),
             &SchemeKind::Cluster { flows_max, idle } => Scheme::Cluster(Cluster::new(flows_max, idle)),
+            &SchemeKind::Flowlet {
+                idle,
+                pick,
+                rebalance,
+            } => Scheme::Flowlet(Flowlet::new(config, idle, pick, rebalance)),
+            &SchemeKind::PerPacket { pick } => Scheme::PerPacket(PerPacket::new(config, pick)),
+            &SchemeKind::Fixed { pick } => Scheme::Fixed(Fixed::new(config, pick)),
+            &SchemeKind::Drill { samples, memory } => Scheme::Drill(Drill::new(samples, memory)),
             SchemeKind::Own(own) => Scheme::Own(own.make()),
             _ => return None,
         })
@@ -42,6 +62,17 @@ impl Scheme {
             _ => None,
         }
     }
+
+    /// Whether it weighs primary members against alternate ones.
+    pub(super) fn compares(&self) -> bool {
+        match self {
+            Scheme::Flowlet(scheme) => scheme.compares(),
+            Scheme::PerPacket(scheme) => scheme.compares(),
+            Scheme::Fixed(scheme) => scheme.compares(),
+            Scheme::RoundRobin(_) | Scheme::Drill(_) | Scheme::Cluster(_) => false,
+            Scheme::Own(_) => true,
+        }
+    }
 }
 
 /// Statically dispatched but for schemes from outside.
@@ -50,6 +81,10 @@ macro_rules! each {
         match $scheme {
             Scheme::RoundRobin($it) => $what,
             Scheme::Cluster($it) => $what,
+            Scheme::Flowlet($it) => $what,
+            Scheme::PerPacket($it) => $what,
+            Scheme::Fixed($it) => $what,
+            Scheme::Drill($it) => $what,
             Scheme::Own($it) => $what,
         }
     };
