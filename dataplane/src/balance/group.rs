@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 
+use super::cluster::{Placements, RowKey};
 use super::load::{Loads, Quality};
 use super::packet::Packet;
 use super::paths::{Member, Paths, Standing};
 use super::random::Random;
 use super::scheme::Scheme;
+use super::scheme::cluster::Announcement;
 use super::table::Lead;
 use super::{PathChoice, TableUse};
 use crate::config::HashFields;
 use crate::egress::FrameTable;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, PortId};
 use crate::time::Picos;
 
 /// Why a flow is on its member.
@@ -116,6 +118,8 @@ pub struct MemberView<'a> {
     pub bytes: u64,
     /// How good its link is now.
     pub quality: Quality,
+    /// Flows with data that are placed on it; `None`: the scheme places none.
+    pub flows: Option<u32>,
 }
 
 /// A group at work.
@@ -145,6 +149,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) loads: &'a mut Loads,
     pub(super) frames: &'a FrameTable,
     pub(super) log: &'a mut MoveLog,
+    pub(super) placements: &'a mut Placements,
 }
 
 impl Group {
@@ -207,6 +212,8 @@ impl Group {
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
         };
         let choice = self.scheme.choose(packet, &mut paths);
         let member = match paths.is_usable(choice.member) {
@@ -283,6 +290,8 @@ impl Group {
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
         };
         self.scheme.members_changed(renumbered, &mut paths);
     }
@@ -309,7 +318,14 @@ impl Group {
     }
 
     /// As `show` sees it.
-    pub(super) fn view(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> GroupView<'_> {
+    pub(super) fn view(
+        &self,
+        now: Picos,
+        loads: &mut Loads,
+        frames: &FrameTable,
+        placements: &Placements,
+    ) -> GroupView<'_> {
+        let of_flows = self.scheme.cluster().map(|cluster| cluster.table_use(placements));
         GroupView {
             group: self.whose,
             scheme: self.scheme_index,
@@ -322,12 +338,89 @@ impl Group {
                     packets,
                     bytes,
                     quality: member.quality(now, loads, frames),
+                    flows: self
+                        .scheme
+                        .cluster()
+                        .map(|cluster| cluster.flows_on(placements, index)),
                 })
                 .collect(),
             moves: self.moves,
-            table: self.scheme.table(),
+            table: of_flows.or_else(|| self.scheme.table()),
         }
     }
+
+    /// The group ends.
+    pub(super) fn retire(&mut self, placements: &mut Placements) {
+        if let Some(cluster) = self.scheme.cluster_mut() {
+            cluster.retire(placements);
+        }
+    }
+
+    /// Places a flow before it sends.
+    pub(super) fn announce(
+        &mut self,
+        now: Picos,
+        announced: &Announcement,
+        around: Surroundings<'_>,
+    ) -> Announced {
+        let Some(cluster) = self.scheme.cluster_mut() else {
+            return Announced::NotPlaced;
+        };
+        let mut paths = Paths {
+            members: &self.members,
+            usable: &self.usable,
+            buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
+            loads: around.loads,
+            frames: around.frames,
+            random: &mut self.random,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
+        };
+        let Some((to, from)) = cluster.announce(now, announced, &mut paths) else {
+            return Announced::NoPlace;
+        };
+        if from != Some(to) {
+            self.moves[MoveReason::Announced as usize] += 1;
+            around.log.enter(|| Move {
+                at: now,
+                group: self.whose,
+                flow: announced.key as u32,
+                from,
+                to,
+                reason: MoveReason::Announced,
+            });
+        }
+        Announced::Placed {
+            member: to,
+            port: self.members[usize::from(to)].ports.first().copied(),
+        }
+    }
+}
+
+/// By what the flows of a group are counted.
+fn row_of(whose: Whose, site: u16) -> RowKey {
+    RowKey {
+        lag: matches!(whose, Whose::Lag(_)),
+        site,
+    }
+}
+
+/// What became of an announced flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announced {
+    /// It has its place.
+    Placed {
+        /// The member of its group.
+        member: u16,
+        /// The port that leads over, of a LAG the first; `None` if that is not known.
+        port: Option<PortId>,
+    },
+    /// The table of flows is full, or no member is usable: it is hashed, or dropped where nobody can carry it.
+    NoPlace,
+    /// Its destination is not behind a group, or behind one whose scheme does not place queue pairs.
+    NotPlaced,
 }
 
 /// The latest moves of flows.

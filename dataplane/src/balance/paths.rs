@@ -1,5 +1,6 @@
 //! What a scheme sees of the members of its group.
 
+use super::cluster::{Placements, RowKey};
 use super::load::{Loads, Quality};
 use super::order::STRETCH_BITS;
 use super::packet::Packet;
@@ -83,6 +84,9 @@ pub struct Paths<'a> {
     pub(super) loads: &'a mut Loads,
     pub(super) frames: &'a FrameTable,
     pub(super) random: &'a mut Random,
+    /// Flows that cluster load balancing has placed, in all groups, and by what this group's are counted.
+    pub(super) placements: &'a mut Placements,
+    pub(super) row: RowKey,
 }
 
 /// The load of a member of which none is known: neither good nor bad.

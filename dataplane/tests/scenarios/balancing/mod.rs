@@ -1,6 +1,7 @@
 //! Groups that balance load by a scheme.
 
 mod always;
+mod cluster;
 mod drill;
 mod fixed;
 mod flowlet;
