@@ -66,6 +66,15 @@ struct Parts {
     acknowledged: u16,
 }
 
+/// What arrived of a connection's data, at all its queue pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrivals {
+    /// Packets with data, repetitions included.
+    pub data_packets: u64,
+    /// Those that arrived behind a gap.
+    pub out_of_order_packets: u64,
+}
+
 /// A work request that a queue pair could not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMessage {
@@ -172,6 +181,22 @@ impl Jobs {
     /// When [`Jobs::advance`] has something to do.
     pub fn next_start(&self) -> Picos {
         self.workload.next_start()
+    }
+
+    /// What arrived so far, for each of [`Workload::connections`].
+    pub fn arrivals(&self, fabric: &Fabric) -> Vec<Arrivals> {
+        let mut all = vec![Arrivals::default(); self.pairs.len()];
+        for (host, roles) in self.roles.iter().enumerate() {
+            let endpoint = fabric.host(host).endpoint();
+            for (qp, role) in roles.iter().enumerate() {
+                if let Some(counters) = endpoint.qp_counters(QpIndex(qp as u32)) {
+                    let arrivals = &mut all[role.connection as usize];
+                    arrivals.data_packets += counters.rx_data_packets;
+                    arrivals.out_of_order_packets += crate::report::out_of_order(counters);
+                }
+            }
+        }
+        all
     }
 
     /// Whether everything has been sent and received.

@@ -59,8 +59,9 @@ pub use sweep::{
 pub(crate) use sweep::{Pooled, run_all};
 pub(crate) use virtual_run::seed_of;
 pub use virtual_run::{
-    DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
-    run as run_virtual, switch_configuration, switch_configurations,
+    BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
+    VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,
+    switch_configurations,
 };
 pub use wire::hand_over_tap;
 

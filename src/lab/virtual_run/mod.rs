@@ -5,6 +5,7 @@
 
 mod build;
 mod command;
+mod links;
 mod output;
 mod report;
 
@@ -12,6 +13,7 @@ pub(crate) use build::seed_of;
 pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub(super) use command::play;
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
+pub use links::{BalanceReport, LinkReport};
 pub use output::Format;
 pub(super) use output::print;
-pub use report::{DeadlockReport, HostReport, VirtualReport};
+pub use report::{DeadlockReport, HostReport, ReorderedReport, VirtualReport};
