@@ -14,6 +14,7 @@
 //! watches the one above through a pipe, and the kernel kills everything in the PID namespace with its init.
 //! So whichever of them is killed, with SIGKILL too, the others go, and with the last of them everything does.
 
+mod balancing;
 pub mod child;
 mod config;
 mod exec;

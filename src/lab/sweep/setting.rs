@@ -6,8 +6,11 @@ use std::str::FromStr;
 
 use super::super::plan::{LabPlan, TimeMode};
 use super::super::resolve::{load, parse};
-use super::edit::replace;
+use super::edit::{put, replace};
 use crate::failure::Failure;
+
+/// The field that is the scheme of all switches.
+const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 
 /// A field and the values that it takes, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,11 +72,17 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The text with other values in it; lines stay where they are.
+/// The text with other values in it; lines stay where they are, but for a scheme that is added.
 pub(super) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Result<String, Failure> {
     let mut text = text.to_owned();
     for chosen in chosen {
-        text = replace(&text, &chosen.path, &chosen.value).map_err(|error| {
+        // Of schemes every lab has one, written or not.
+        let change = if chosen.path == LOAD_BALANCING {
+            put
+        } else {
+            replace
+        };
+        text = change(&text, &chosen.path, &chosen.value).map_err(|error| {
             Failure::new(error.exit, error.what)
                 .at(match error.line {
                     0 => format!("--set {}, {}", chosen.path, file.display()),
