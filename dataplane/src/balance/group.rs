@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::load::{Loads, Quality};
 use super::packet::Packet;
-use super::paths::{Member, Paths};
+use super::paths::{Member, Paths, Standing};
 use super::random::Random;
 use super::scheme::Scheme;
 use super::table::Lead;
@@ -130,6 +130,10 @@ pub(crate) struct Group {
     usable: Vec<u16>,
     /// Usable members, each as often as its weight in lowest terms.
     buckets: Vec<u16>,
+    /// Of each member.
+    standing: Vec<Standing>,
+    /// Some usable member is an alternate one.
+    has_alternates: bool,
     scheme: Scheme,
     random: Random,
     taken: Vec<(u64, u64)>,
@@ -155,6 +159,8 @@ impl Group {
             live: Vec::new(),
             usable: Vec::new(),
             buckets: Vec::new(),
+            standing: Vec::new(),
+            has_alternates: false,
             scheme,
             random,
             taken: Vec::new(),
@@ -196,6 +202,8 @@ impl Group {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
@@ -263,11 +271,15 @@ impl Group {
             self.members[member].eligible && self.live[member]
         };
         self.usable = (0..self.members.len() as u16).filter(usable).collect();
+        self.standing = Standing::of(&self.members);
+        self.seat_alternates();
         self.fill_buckets();
         let mut paths = Paths {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
@@ -275,11 +287,22 @@ impl Group {
         self.scheme.members_changed(renumbered, &mut paths);
     }
 
+    /// Schemes that do not compare qualities use alternate members when there is no primary one.
+    fn seat_alternates(&mut self) {
+        let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
+        let primaries = self.usable.iter().any(|member| !alternate(member));
+        if primaries && !self.scheme.compares() {
+            self.usable.retain(|member| !alternate(member));
+        }
+        self.has_alternates = primaries && self.usable.iter().any(alternate);
+    }
+
     fn fill_buckets(&mut self) {
         self.buckets.clear();
         let weight = |member: &u16| u64::from(self.members[usize::from(*member)].weight.max(1));
         let divisor = self.usable.iter().map(weight).fold(0, crate::route::gcd).max(1);
-        for member in &self.usable {
+        let primary = |member: &&u16| !self.has_alternates || !self.members[usize::from(**member)].alternate;
+        for member in self.usable.iter().filter(primary) {
             let times = (weight(member) / divisor) as usize;
             self.buckets.extend(std::iter::repeat_n(*member, times));
         }

@@ -13,6 +13,8 @@ pub struct Packet<'a> {
     pub hash: u32,
     /// Its length as buffers count it.
     pub mac_len: u32,
+    /// Its traffic class.
+    pub tc: u8,
     /// Where its destination is: the site of its route ([`crate::route::RouteTag::site`]).
     pub site: u16,
     /// What it carries.

@@ -36,6 +36,17 @@ pub(crate) enum Said {
     Nobody,
 }
 
+/// A packet that is to be sent on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) now: Picos,
+    pub(crate) mac_len: u32,
+    pub(crate) tc: u8,
+    pub(crate) parsed: &'a Parsed,
+    /// From its layer-3 header on.
+    pub(crate) l3: &'a [u8],
+}
+
 /// A member as the switch knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
@@ -115,41 +126,25 @@ impl Balance {
 
     /// What the chooser of a group of next hops says of a packet.
     #[inline]
-    pub(crate) fn choose_next_hop(
-        &mut self,
-        group: GroupId,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        frames: &FrameTable,
-    ) -> Said {
+    pub(crate) fn choose_next_hop(&mut self, group: GroupId, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.next_hops.get_mut(group.index()) {
-            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(parsed.flow_hash),
+            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),
             Some(chooser) => {
                 let around = Surroundings {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
                 };
-                chooser.say(now, mac_len, parsed, l3, self.hash_seed, around)
+                chooser.say(asked, self.hash_seed, around)
             }
         }
     }
 
     /// As [`Balance::choose_next_hop`], of a LAG, by its index.
     #[inline]
-    pub(crate) fn choose_lag_member(
-        &mut self,
-        lag: usize,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        frames: &FrameTable,
-    ) -> Said {
+    pub(crate) fn choose_lag_member(&mut self, lag: usize, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.lags.get_mut(lag) {
-            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(parsed.flow_hash),
+            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),
             Some(chooser) => {
                 let around = Surroundings {
                     loads: &mut self.loads,
@@ -157,7 +152,7 @@ impl Balance {
                     log: &mut self.log,
                 };
                 // Apart from the choice among next hops, as hashing is.
-                chooser.say(now, mac_len, parsed, l3, !self.hash_seed, around)
+                chooser.say(asked, !self.hash_seed, around)
             }
         }
     }
@@ -315,25 +310,18 @@ impl Balance {
 }
 
 impl Chooser {
-    fn say(
-        &mut self,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        seed: u64,
-        around: Surroundings<'_>,
-    ) -> Said {
+    fn say(&mut self, asked: &Asked<'_>, seed: u64, around: Surroundings<'_>) -> Said {
         match self {
-            Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, parsed, l3)),
+            Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, asked.parsed, asked.l3)),
             Chooser::Scheme(group) => {
                 let packet = Packet {
-                    now,
-                    hash: seeded(flow_hash(group.fields(), parsed, l3), seed),
-                    mac_len,
+                    now: asked.now,
+                    hash: seeded(flow_hash(group.fields(), asked.parsed, asked.l3), seed),
+                    mac_len: asked.mac_len,
+                    tc: asked.tc,
                     site: group.site(),
-                    payload: parsed.payload,
-                    l3,
+                    payload: asked.parsed.payload,
+                    l3: asked.l3,
                 };
                 group.choose(&packet, around).map_or(Said::Nobody, Said::Member)
             }

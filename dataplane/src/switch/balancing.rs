@@ -4,25 +4,32 @@ use std::sync::Arc;
 
 use super::Switch;
 use super::ingress::Transit;
-use crate::balance::{GroupView, Lead, Member, Move, Said};
+use crate::balance::{Asked, GroupView, Lead, Member, Move, Said};
 use crate::config::{Attachment, PortBalancing};
 use crate::frame::Store;
 use crate::ids::{GroupId, LogicalPort, PortId};
 use crate::route::{Fib, Hop, NextHop};
 use crate::time::Picos;
 
+/// What choosers are told of a frame.
+#[inline]
+fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
+    Asked {
+        now: transit.now,
+        mac_len: transit.mac_len,
+        tc: transit.tc,
+        parsed: transit.parsed,
+        l3,
+    }
+}
+
 impl Switch {
     /// The next hop of a packet whose route leads via several.
     #[inline]
     pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
-        let said = self.balance.choose_next_hop(
-            group,
-            transit.now,
-            transit.mac_len,
-            transit.parsed,
-            l3,
-            &self.frames,
-        );
+        let said = self
+            .balance
+            .choose_next_hop(group, &asked(transit, l3), &self.frames);
         match said {
             Said::Hash(hash) => self.router.by_hash(group, hash),
             Said::Member(member) => self.router.member(group, member),
@@ -53,14 +60,9 @@ impl Switch {
     ) -> Option<PortId> {
         let prefix = store.prefix(transit.frame);
         let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
-        let said = self.balance.choose_lag_member(
-            lag,
-            transit.now,
-            transit.mac_len,
-            transit.parsed,
-            l3,
-            &self.frames,
-        );
+        let said = self
+            .balance
+            .choose_lag_member(lag, &asked(transit, l3), &self.frames);
         match said {
             Said::Hash(hash) => self.lags.select(to, hash),
             Said::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
