@@ -15,6 +15,7 @@
 //! So whichever of them is killed, with SIGKILL too, the others go, and with the last of them everything does.
 
 pub mod child;
+mod compare;
 mod config;
 mod exec;
 pub mod expr;
@@ -42,6 +43,10 @@ mod virtual_run;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
+pub use compare::{
+    COMPARE_SCHEMA, CompareArgs, CompareReport, Compared, ComparedRow, ComparedRun, LOAD_BALANCING, Spread,
+    Way, run as run_compare,
+};
 pub use config::{SwitchSetup, switch_setup};
 pub use exec::exec;
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
@@ -57,8 +62,8 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub use virtual_run::{
-    BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport, VirtualLab, VirtualReport, VirtualRunArgs,
-    run as run_virtual, switch_configurations,
+    BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
+    VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configurations,
 };
 pub use wire::hand_over_tap;
 

@@ -63,7 +63,13 @@ mod tests {
         let summary = latencies.summary().unwrap();
         let near = |value: u64, exact: u64| value.abs_diff(exact) * 1_000 <= exact;
         assert_eq!(summary.count, 1_000);
-        assert!(near(summary.p50, 500_000) && near(summary.p99, 990_000), "{summary:?}");
-        assert!(near(summary.p999, 999_000) && near(summary.max, 1_000_000), "{summary:?}");
+        assert!(
+            near(summary.p50, 500_000) && near(summary.p99, 990_000),
+            "{summary:?}"
+        );
+        assert!(
+            near(summary.p999, 999_000) && near(summary.max, 1_000_000),
+            "{summary:?}"
+        );
     }
 }

@@ -13,6 +13,9 @@ use crate::lab::units;
 /// Largest MTU of a port in `PORT`, bytes.
 const MTU_MAX: u32 = 9216;
 
+/// What made the layer, as messages name it.
+pub(in crate::lab) const MADE: &str = "routes: auto";
+
 /// Routes of one switch, sorted by prefix: their next hops.
 type Routes = BTreeMap<Ipv4Net, Vec<Ipv4Addr>>;
 
@@ -46,7 +49,7 @@ pub(super) fn write(
             "STATIC_ROUTE": static_routes(&routes[index]),
         });
         let layer = ConfigLayer::Text {
-            source: "routes: auto".to_owned(),
+            source: MADE.to_owned(),
             text: layer.to_string(),
         };
         switches[index].config.insert(0, layer);

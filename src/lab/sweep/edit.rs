@@ -350,10 +350,7 @@ config: {BUFFER_PROFILE: {pg.lossless: {xoff: \"9\"}, \"a|b\": {size: 0}}}
                 "topology:\n  defaults:\n    a: 1\n",
                 "topology:\n  defaults:\n    lb: x\n    a: 1\n",
             ),
-            (
-                "topology:\n  defaults: {}\n",
-                "topology:\n  defaults: {lb: x}\n",
-            ),
+            ("topology:\n  defaults: {}\n", "topology:\n  defaults: {lb: x}\n"),
             (
                 "topology: {defaults: {lb: y}}\n",
                 "topology: {defaults: {lb: x}}\n",

@@ -10,8 +10,8 @@ mod output;
 mod report;
 
 pub use build::{VirtualLab, switch_configurations};
-pub(super) use command::play;
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
+pub(super) use command::{Played, play};
 pub use links::{BalanceReport, LinkReport};
 pub use output::Format;
 pub(super) use output::print;
