@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ipnet::IpNet;
-use xoff_dataplane::route::{Entry, Fib, NextHop, Path, PathTable, Route, Target, seeded};
+use xoff_dataplane::route::{Entry, Fib, NextHop, Path, PathTable, Route, RouteTag, Target, seeded};
 use xoff_dataplane::{InterfaceId, NextHopId};
 
 /// Destinations that are looked up in turn.
@@ -46,6 +46,7 @@ fn routes(v4: bool, count: usize) -> Vec<Route> {
         .map(|prefix| Route {
             prefix,
             target: target(&mut state),
+            tag: RouteTag::default(),
         })
         .collect()
 }

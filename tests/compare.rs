@@ -86,7 +86,16 @@ fn compare(text: &str, arguments: &[&str], exit: i32) -> Ran {
     fs::write(folder.path().join("lab.yml"), text).expect("a file in a temporary folder");
     let output = Command::new(env!("CARGO_BIN_EXE_xoff"))
         .current_dir(folder.path())
-        .args(["lab", "compare", "lab.yml", "--virtual", "--json", "all.json", "--csv", "all.csv"])
+        .args([
+            "lab",
+            "compare",
+            "lab.yml",
+            "--virtual",
+            "--json",
+            "all.json",
+            "--csv",
+            "all.csv",
+        ])
         .args(arguments)
         .stdin(Stdio::null())
         .output()
@@ -269,11 +278,7 @@ fn one_flow_uses_one_of_two_spines() {
 
 #[test]
 fn flows_without_an_end_are_compared_by_goodput() {
-    let ran = compare(
-        OPEN_LOOP,
-        &["--by", "topology.fabric.leaf-spine.spines=1,2"],
-        0,
-    );
+    let ran = compare(OPEN_LOOP, &["--by", "topology.fabric.leaf-spine.spines=1,2"], 0);
     for part in ["Goodput", "P99.9 frame", "% of one switch"] {
         assert!(ran.out.contains(part), "no {part:?} in\n{}", ran.out);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::InterfaceId;
 use xoff_dataplane::config::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
-use xoff_dataplane::route::{Fib, NextHop, Path, Route, Target};
+use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
 
 /// The router's address on every link.
 pub(crate) const MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
@@ -31,6 +31,7 @@ pub(crate) fn config(routes: u32) -> RoutingConfig {
     let fib = Fib::build((0..routes).map(|n| Route {
         prefix: prefix(n).into(),
         target: target(n),
+        tag: RouteTag::default(),
     }));
     RoutingConfig {
         interfaces: (0..PORTS).map(interface).collect(),

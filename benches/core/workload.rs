@@ -5,8 +5,9 @@ use std::net::Ipv4Addr;
 
 use super::routing;
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide,
-    PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
+    BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig,
+    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    WatchdogConfig, Wred,
 };
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
@@ -284,6 +285,7 @@ fn config() -> SwitchConfig {
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),
+        balancing: BalancingConfig::default(),
         watchdog: WatchdogConfig::default(),
         trimming: None,
     }

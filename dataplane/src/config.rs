@@ -3,10 +3,15 @@
 //! This is the core's side of a configuration. The `xoff` program reads SONiC's `config_db.json`, checks it
 //! against ranges and references, and builds this; the core relies on that and panics on none of it.
 
+mod balancing;
 mod routing;
 mod trimming;
 mod watchdog;
 
+pub use balancing::{
+    AdvertiseConfig, BalancingConfig, HashFields, LoadConfig, Measure, NextHopBalancing, OwnScheme, Pick,
+    PortBalancing, Rebalance, SchemeConfig, SchemeKind,
+};
 pub use routing::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
 pub use trimming::{AclRule, AclTable, TrimDscp, TrimQueue, TrimmingConfig};
 pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
@@ -49,6 +54,8 @@ pub struct SwitchConfig {
     pub bridging: Bridging,
     /// What connects the networks.
     pub routing: RoutingConfig,
+    /// How groups of next hops and LAGs choose among their members.
+    pub balancing: BalancingConfig,
     /// The PFC watchdog, as far as it is the same for all ports.
     pub watchdog: WatchdogConfig,
     /// Packet trimming; `None`: full queues drop.

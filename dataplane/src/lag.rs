@@ -75,6 +75,22 @@ impl Lags {
         }
     }
 
+    /// The members of a group, up or not, in the order of their numbers.
+    pub(crate) fn members(&self, group: usize) -> &[PortId] {
+        &self.groups[group].members
+    }
+
+    /// Whether a group can send by a member.
+    pub(crate) fn is_active(&self, group: usize, member: PortId) -> bool {
+        self.groups[group].active.contains(&member)
+    }
+
+    /// The index of a group that is a logical port; `None`: it is a port.
+    #[inline]
+    pub(crate) fn index_of(&self, logical: LogicalPort) -> Option<usize> {
+        logical.index().checked_sub(self.logical.len())
+    }
+
     /// Whether a group is up.
     pub(crate) fn group_up(&self, group: usize) -> bool {
         !self.groups[group].active.is_empty()

@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use std::thread;
 
 use xoff_dataplane::parse::parse;
-use xoff_dataplane::route::{Fib, NextHop, Path, PathTable, RESILIENT_BUCKETS, Route, Target, seeded};
+use xoff_dataplane::route::{
+    Fib, NextHop, Path, PathTable, RESILIENT_BUCKETS, Route, RouteTag, Target, seeded,
+};
 use xoff_dataplane::{GroupId, InterfaceId};
 
 const SEEDS: u64 = 20;
@@ -123,6 +125,7 @@ fn fib(weights: &[u16]) -> Fib {
     let route = Route {
         prefix: "0.0.0.0/0".parse().unwrap(),
         target: Target::Via((0..).zip(weights).map(path).collect()),
+        tag: RouteTag::default(),
     };
     Fib::build([route]).unwrap()
 }

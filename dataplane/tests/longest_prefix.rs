@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use proptest::prelude::*;
-use xoff_dataplane::route::{Entry, Fib, NextHop, Path, Rib, Route, Source, Target};
+use xoff_dataplane::route::{Entry, Fib, NextHop, Path, Rib, Route, RouteTag, Source, Target};
 use xoff_dataplane::{InterfaceId, NextHopId};
 
 /// Numbers from a seed: splitmix64.
@@ -108,6 +108,7 @@ impl Naive {
             .map(|(key, (address, target))| Route {
                 prefix: bits(key, *address).net(),
                 target: target.clone(),
+                tag: RouteTag::default(),
             })
             .collect()
     }
@@ -217,6 +218,7 @@ impl World {
         let route = Route {
             prefix: prefix.net(),
             target: target.clone(),
+            tag: RouteTag::default(),
         };
         self.rib.set(Source::Static, 1, route);
         self.naive.set(prefix, target);

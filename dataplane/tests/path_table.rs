@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use xoff_dataplane::route::{Entry, Fib, NextHop, Path, PathTable, RESILIENT_BUCKETS, Route, Target};
+use xoff_dataplane::route::{
+    Entry, Fib, NextHop, Path, PathTable, RESILIENT_BUCKETS, Route, RouteTag, Target,
+};
 use xoff_dataplane::{GroupId, InterfaceId, NextHopId};
 
 /// Four for each bucket of a resilient table.
@@ -33,6 +35,7 @@ fn route(index: u8, members: &[(u16, u16)]) -> Route {
     Route {
         prefix: ipnet::IpNet::new_assert(IpAddr::from([10, index, 0, 0]), 16),
         target: Target::Via(members.iter().map(path).collect()),
+        tag: RouteTag::default(),
     }
 }
 

@@ -12,8 +12,8 @@ use crate::rdma::congestion::{Context, Factory};
 use crate::rdma::{Completion, CompletionKind, QpConfig, QpIndex, Verb as RdmaVerb, WorkRequest};
 use crate::workload::{Connection, MessageId, Post, Spread, Verb, Workload};
 
-/// Number of the first queue pair; those below 2 are special in InfiniBand.
-const FIRST_QP: u32 = 0x100;
+/// Number of the first queue pair of a run's jobs; those below 2 are special in InfiniBand.
+pub const FIRST_QUEUE_PAIR: u32 = 0x100;
 
 /// How the connections of a job are set up.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Transport {
     pub congestion: Factory,
     /// DSCP of data, of acknowledgements and of CNPs.
     pub dscp: [u8; 3],
+    /// UDP source port of all of them; `None` derives it from the queue pair's numbers.
+    pub source_port: Option<u16>,
     /// Whether switches may mark their packets.
     pub ecn: Ecn,
 }
@@ -124,7 +126,7 @@ impl Jobs {
             paths,
         };
         let connections: Vec<Connection> = jobs.workload.connections().to_vec();
-        let mut number = FIRST_QP;
+        let mut number = FIRST_QUEUE_PAIR;
         for (index, connection) in connections.iter().enumerate() {
             let reads = jobs.workload.job_verb(connection.job) == Verb::Read;
             let (poster, peer) = match reads {
@@ -381,6 +383,7 @@ fn setup(
         ack_dscp: transport.dscp[1],
         cnp_dscp: transport.dscp[2],
         ecn: transport.ecn,
+        udp_source_port: transport.source_port,
         ..QueuePairSetup::new(config, congestion, directory.address(to as usize))
     }
 }

@@ -3,6 +3,7 @@
 use crate::frame::Handle;
 use crate::ids::{PRIORITIES, PgId};
 use crate::parse::Payload;
+use crate::prefetch::prefetch;
 use crate::time::Picos;
 
 /// No frame: the end of a list.
@@ -156,6 +157,8 @@ pub(crate) struct FrameTable {
     shared: Vec<SharedCharge>,
     shared_free: u32,
     queues: Vec<Fifo>,
+    /// Bytes in all queues of each port.
+    port_bytes: Vec<u64>,
 }
 
 impl FrameTable {
@@ -170,6 +173,7 @@ impl FrameTable {
             shared: Vec::with_capacity(frames_max / 2),
             shared_free: NO_FRAME,
             queues: vec![EMPTY; ports * PRIORITIES],
+            port_bytes: vec![0; ports],
         }
     }
 
@@ -204,6 +208,7 @@ impl FrameTable {
         self.in_use += 1;
         let fifo = &mut self.queues[queue];
         fifo.bytes += u64::from(frame.mac_len);
+        self.port_bytes[queue / PRIORITIES] += u64::from(frame.mac_len);
         let tail = core::mem::replace(&mut fifo.tail, index);
         match tail {
             NO_FRAME => fifo.head = index,
@@ -228,8 +233,10 @@ impl FrameTable {
         let frame = self.frames[index as usize].unpack();
         fifo.head = core::mem::replace(next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
-        if fifo.head == NO_FRAME {
-            fifo.tail = NO_FRAME;
+        self.port_bytes[queue / PRIORITIES] -= u64::from(frame.mac_len);
+        match self.frames.get(fifo.head as usize) {
+            Some(behind) => prefetch(behind),
+            None => fifo.tail = NO_FRAME,
         }
         self.free = index;
         self.in_use -= 1;
@@ -240,6 +247,12 @@ impl FrameTable {
     #[inline]
     pub(crate) fn queued_bytes(&self, queue: usize) -> u64 {
         self.queues[queue].bytes
+    }
+
+    /// Bytes (`mac_len`) that wait in all queues of a port.
+    #[inline]
+    pub(crate) fn port_queued_bytes(&self, port: usize) -> u64 {
+        self.port_bytes[port]
     }
 
     /// The groups that pay for the frames of a queue, from its head; those that nobody pays for are left out.

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-pub(super) use build::gcd;
+pub(crate) use build::gcd;
 pub use error::FibError;
 use lineage::Lineage;
 pub(super) use lineage::Lineages;
@@ -69,6 +69,17 @@ pub struct Route {
     pub prefix: IpNet,
     /// Where to.
     pub target: Target,
+    /// What load balancing is to know of it.
+    pub tag: RouteTag,
+}
+
+/// What load balancing knows of a route. Routes with different tags share no group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteTag {
+    /// Where its destinations are: all that is behind one leaf of a fabric is one site. 0: nothing is said.
+    pub site: u16,
+    /// How a group of its next hops chooses: an index into [`crate::config::BalancingConfig::schemes`]; `None`: by the rules there.
+    pub scheme: Option<u16>,
 }
 
 /// What a look-up finds.
@@ -91,6 +102,8 @@ pub enum Entry {
 pub struct Group {
     /// Its members, at least two, with their weights in lowest terms, in the order of next hop ids.
     pub members: Vec<(NextHopId, u16)>,
+    /// The tag of its routes.
+    pub tag: RouteTag,
     /// The group of the preceding generation whose flows it takes over.
     pub inherits: Option<GroupId>,
 }

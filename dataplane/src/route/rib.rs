@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
-use super::{Fib, FibError, Route, Target};
+use super::{Fib, FibError, Route, RouteTag, Target};
 use crate::config::{Attachment, InterfaceConfig};
 use crate::ids::InterfaceId;
 
@@ -27,6 +27,9 @@ pub const DISTANCE_CONNECTED: u8 = 0;
 /// Distance of static routes unless told otherwise, as in SONiC's FRR.
 pub const DISTANCE_STATIC: u8 = 1;
 
+/// What sources offer for a prefix, by distance and source: where to, and its tag.
+type Offers = BTreeMap<(u8, Source), (Target, RouteTag)>;
+
 /// All routes that are offered: per prefix, one for each source and distance; the one with the least distance is used.
 ///
 /// A source that knows several equally good ways offers them as one route via several next hops. One that has ways of
@@ -34,7 +37,7 @@ pub const DISTANCE_STATIC: u8 = 1;
 /// over when the nearer one is removed.
 #[derive(Clone, Debug, Default)]
 pub struct Rib {
-    offers: BTreeMap<IpNet, BTreeMap<(u8, Source), Target>>,
+    offers: BTreeMap<IpNet, Offers>,
     /// What follows from each interface.
     interfaces: BTreeMap<InterfaceId, Vec<(Source, IpNet)>>,
 }
@@ -48,7 +51,7 @@ impl Rib {
     /// Offers a route, instead of what the source offered to the same prefix at the same distance before.
     pub fn set(&mut self, source: Source, distance: u8, route: Route) {
         let offers = self.offers.entry(route.prefix.trunc()).or_default();
-        offers.insert((distance, source), route.target);
+        offers.insert((distance, source), (route.target, route.tag));
     }
 
     /// Takes an offer back; whether there was one.
@@ -112,9 +115,10 @@ impl Rib {
     /// The best route to each prefix, in the order of prefixes.
     pub fn best(&self) -> impl Iterator<Item = Route> {
         self.offers.iter().filter_map(|(prefix, offers)| {
-            offers.first_key_value().map(|(_, target)| Route {
+            offers.first_key_value().map(|(_, (target, tag))| Route {
                 prefix: *prefix,
                 target: target.clone(),
+                tag: *tag,
             })
         })
     }
@@ -136,6 +140,7 @@ fn derived(interface: InterfaceId, attachment: Attachment, address: IpNet) -> Ve
         let route = Route {
             prefix: IpNet::from(address),
             target,
+            tag: RouteTag::default(),
         };
         (source, route)
     };
@@ -147,7 +152,14 @@ fn derived(interface: InterfaceId, attachment: Attachment, address: IpNet) -> Ve
             Attachment::Port(_) | Attachment::Lag(_) | Attachment::Vlan(_) => Target::Connected(interface),
         };
         let prefix = address.trunc();
-        routes.push((connected, Route { prefix, target }));
+        routes.push((
+            connected,
+            Route {
+                prefix,
+                target,
+                tag: RouteTag::default(),
+            },
+        ));
     }
     if host_bits > 1 {
         match address {
@@ -284,6 +296,7 @@ mod tests {
         let route = |number| Route {
             prefix,
             target: via(number),
+            tag: RouteTag::default(),
         };
         let mut rib = Rib::new();
         rib.set(Source::Daemon(1), 20, route(20));
@@ -315,6 +328,7 @@ mod tests {
                 Route {
                     prefix,
                     target: via(n),
+                    tag: RouteTag::default(),
                 },
             );
         }

@@ -9,10 +9,10 @@ use super::limit::RateLimit;
 use super::neighbour::{NeighbourId, Neighbours};
 use super::paths::{PathTable, seeded};
 use super::solicit::Question;
-use super::{Entry, Fib};
+use super::{Entry, Fib, NextHop};
 use crate::bridge::Mac;
 use crate::config::{Attachment, InterfaceConfig, RoutingConfig, SwitchConfig};
-use crate::ids::{InterfaceId, LogicalPort, NextHopId};
+use crate::ids::{GroupId, InterfaceId, LogicalPort, NextHopId};
 
 /// Frames for the switch itself that it takes per second, and at once.
 const CPU_FRAMES_PER_SECOND: u32 = 10_000;
@@ -223,10 +223,7 @@ impl Router {
     pub(crate) fn hop(&mut self, entry: Entry, destination: IpAddr, flow_hash: u32) -> Hop {
         match entry {
             Entry::NextHop(id) => self.via(id),
-            Entry::Group(group) => match self.paths.select(group, seeded(flow_hash, self.hash_seed)) {
-                Some(id) => self.via(id),
-                None => Hop::Down,
-            },
+            Entry::Group(group) => self.by_hash(group, flow_hash),
             Entry::Connected(interface) => Hop::Neighbour(
                 interface,
                 self.neighbours
@@ -236,6 +233,26 @@ impl Router {
             Entry::Local => Hop::Local,
             Entry::Blackhole => Hop::Blackhole,
         }
+    }
+
+    /// The way over a group by the hash of a flow.
+    #[inline]
+    pub(crate) fn by_hash(&self, group: GroupId, flow_hash: u32) -> Hop {
+        match self.paths.select(group, seeded(flow_hash, self.hash_seed)) {
+            Some(id) => self.via(id),
+            None => Hop::Down,
+        }
+    }
+
+    /// The way over a group whose member was chosen elsewhere.
+    #[inline]
+    pub(crate) fn member(&self, group: GroupId, member: u16) -> Hop {
+        self.via(self.fib.groups()[group.index()].members[usize::from(member)].0)
+    }
+
+    /// Whether the interface of a next hop is up.
+    pub(crate) fn lives(&self, hop: NextHop) -> bool {
+        up(&self.interfaces, hop.interface)
     }
 
     #[inline]

@@ -128,6 +128,13 @@ impl Switch {
             && mark(state, queue, &frame, store);
         let duration = state.link.occupied(frame.mac_len);
         state.count_departure(now, queue, &frame, duration);
+        if self.balance.measures() {
+            let behind = frames.port_queued_bytes(port.index());
+            let wire_len = state.link.timing().wire_len(frame.mac_len);
+            self.balance
+                .loads_mut()
+                .departed(now, port.index(), wire_len, behind);
+        }
         let leaving = Leaving {
             frame: frame.frame,
             duration,

@@ -312,8 +312,7 @@ impl Switch {
     ) -> Result<(), Drop> {
         self.refuse_stormed_group(transit)?;
         let to = self
-            .lags
-            .select(to, transit.parsed.flow_hash)
+            .lag_member(transit, to, store)
             .ok_or_else(|| transit.drop(DropReason::L3EgressLinkDown))?;
         let mut leg = self
             .leg(transit, to)

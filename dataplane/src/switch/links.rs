@@ -97,7 +97,9 @@ impl Switch {
         }
         if changed {
             self.router.refresh_paths();
+            self.refresh_balance();
         }
+        self.balance_lags();
         self.look_for_hops(now, store, outputs);
     }
 

@@ -1,5 +1,6 @@
 //! The switch: ports, memory management unit and bridge, driven by arrivals and deadlines.
 
+mod balancing;
 mod control;
 mod control_log;
 mod departure;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 
+use crate::balance::Balance;
 use crate::bridge::{Fdb, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
@@ -63,6 +65,7 @@ pub struct Switch {
     /// Which ports and LAGs were up when links were last looked at.
     were_up: Vec<bool>,
     router: Router,
+    balance: Balance,
     /// Something answers behind the CPU port.
     cpu_attached: bool,
     /// Frames to reserved group addresses go to the CPU instead of being dropped.
@@ -130,6 +133,7 @@ impl Switch {
             lags: Lags::new(config),
             were_up: vec![false; ports + config.lags.len()],
             router: Router::new(config),
+            balance: Balance::new(config),
             cpu_attached: false,
             protocols_attached: false,
             control_log: ControlLog::new(ports),
@@ -139,7 +143,8 @@ impl Switch {
             legs: Vec::with_capacity(ports + config.lags.len()),
             found: Vec::with_capacity(4),
         };
-        switch.router.set_fib(Arc::clone(&config.routing.fib));
+        switch.balance_lags();
+        switch.take_fib(Arc::clone(&config.routing.fib));
         switch.start_watchdog(config);
         switch
     }
@@ -192,7 +197,8 @@ impl Switch {
             self.lose_neighbours(now, interface, store, outputs);
         }
         self.router.configure(config);
-        self.router.set_fib(Arc::clone(&config.routing.fib));
+        self.balance.configure(config);
+        self.take_fib(Arc::clone(&config.routing.fib));
         self.links_changed(now, store, outputs);
         Ok(())
     }
@@ -307,7 +313,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Arc<Fib> {
-        let old = self.router.set_fib(fib);
+        let old = self.take_fib(fib);
         self.look_for_hops(now, store, outputs);
         old
     }
@@ -344,12 +350,9 @@ impl Switch {
 
     /// How busy a port is.
     pub fn load(&self, port: PortId) -> PortLoad {
-        let base = port.index() * PRIORITIES;
         PortLoad {
             tx_bytes: self.ports[port.index()].counters.tx_bytes,
-            queued_bytes: (base..base + PRIORITIES)
-                .map(|queue| self.frames.queued_bytes(queue))
-                .sum(),
+            queued_bytes: self.frames.port_queued_bytes(port.index()),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::ids::{InterfaceId, LogicalPort};
 use crate::outputs::{Punt, PuntReason};
 use crate::parse::Payload;
 use crate::route::packet::{self, Destination, Packet, Scope};
-use crate::route::{Hop, NeighbourId, Talk, read_arp, read_discovery};
+use crate::route::{Entry, Hop, NeighbourId, Talk, read_arp, read_discovery};
 use crate::wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
 
 impl Switch {
@@ -94,7 +94,11 @@ impl Switch {
             return Err(missing);
         };
         let address = packet.destination.address();
-        match self.router.hop(entry, address, transit.parsed.flow_hash) {
+        let hop = match entry {
+            Entry::Group(group) => self.group_member(transit, group, l3),
+            _ => self.router.hop(entry, address, transit.parsed.flow_hash),
+        };
+        match hop {
             Hop::Neighbour(egress, neighbour) => self.forward(transit, &packet, egress, neighbour),
             Hop::Local => self.deliver(transit, interface, store),
             Hop::Down => Err(DropReason::L3EgressLinkDown),

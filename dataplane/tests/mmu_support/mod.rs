@@ -4,8 +4,9 @@
 pub(crate) mod reference;
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide,
-    PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, WatchdogConfig,
+    BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig,
+    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    WatchdogConfig,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -28,6 +29,7 @@ pub(crate) fn switch(ports: usize) -> SwitchConfig {
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),
+        balancing: BalancingConfig::default(),
         watchdog: WatchdogConfig::default(),
         trimming: None,
     }

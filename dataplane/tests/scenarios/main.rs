@@ -1,6 +1,7 @@
 //! What a switch does, in virtual time: one file per theme.
 
 mod asymmetric_pfc;
+mod balancing;
 mod bridging;
 mod buffer_changes;
 mod conservation;

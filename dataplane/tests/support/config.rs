@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use xoff_dataplane::config::{
-    Attachment, Bridging, BufferProfile, ClassMaps, GlobalPause, InterfaceConfig, MarkPoint, PauseModel,
-    PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig,
-    Threshold, Trust, WatchdogConfig, Wred,
+    Attachment, BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, InterfaceConfig, MarkPoint,
+    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule,
+    SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
 };
-use xoff_dataplane::route::{DISTANCE_STATIC, Fib, NextHop, Path, Rib, Route, Source, Target};
+use xoff_dataplane::route::{DISTANCE_STATIC, Fib, NextHop, Path, Rib, Route, RouteTag, Source, Target};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 /// Indices of profiles.
@@ -75,6 +75,7 @@ pub fn switch(ports: usize) -> SwitchConfig {
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),
+        balancing: BalancingConfig::default(),
         watchdog: WatchdogConfig::default(),
         trimming: None,
     }
@@ -178,7 +179,15 @@ pub fn routes(config: &mut SwitchConfig, routes: &[(&str, Target)]) {
     for (prefix, target) in routes {
         let prefix = prefix.parse().expect("a prefix");
         let target = target.clone();
-        rib.set(Source::Static, DISTANCE_STATIC, Route { prefix, target });
+        rib.set(
+            Source::Static,
+            DISTANCE_STATIC,
+            Route {
+                prefix,
+                target,
+                tag: RouteTag::default(),
+            },
+        );
     }
     config.routing.fib = Arc::new(rib.next_generation(&Fib::default()).expect("routes"));
 }

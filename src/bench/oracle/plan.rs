@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::config::{
-    Attachment, Bridging, BufferProfile, ClassMaps, GlobalPause, InterfaceConfig, MarkPoint, PauseModel,
-    PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, StaticNeighbour,
-    SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
+    Attachment, BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, InterfaceConfig, MarkPoint,
+    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule,
+    StaticNeighbour, SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
 };
 use xoff_dataplane::ids::{InterfaceId, PRIORITIES, TRAFFIC_CLASSES};
-use xoff_dataplane::route::{Fib, FibError, NextHop, Path, Route, Target};
+use xoff_dataplane::route::{Fib, FibError, NextHop, Path, Route, RouteTag, Target};
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::folder::Folder;
@@ -248,6 +248,7 @@ impl Builder<'_> {
             lags: Vec::new(),
             bridging: Bridging::Vlans(Vec::new()),
             routing: self.routing(node)?,
+            balancing: BalancingConfig::default(),
             watchdog: WatchdogConfig::default(),
             trimming: None,
         })
@@ -406,6 +407,7 @@ fn route(address: Ipv4Addr, port: usize) -> Route {
             },
             weight: 1,
         }]),
+        tag: RouteTag::default(),
     }
 }
 

@@ -23,7 +23,7 @@ mod vlans;
 mod watchdog;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+use xoff_dataplane::config::{BalancingConfig, MarkPoint, SwitchConfig};
 use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
@@ -35,6 +35,7 @@ use super::{invariants, read};
 
 pub use ports::PORTS_MAX;
 pub use routes::StaticRoute;
+pub use routing::hash_seed;
 
 const SWITCH: &str = "XOFF_SWITCH";
 const LOCALHOST: &str = "localhost";
@@ -182,6 +183,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags,
         bridging,
         routing: routing.config,
+        balancing: BalancingConfig::default(),
         watchdog,
         trimming,
     };

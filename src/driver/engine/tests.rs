@@ -3,8 +3,9 @@
 mod cpu;
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide,
-    PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust, WatchdogConfig,
+    BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig,
+    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    WatchdogConfig,
 };
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::parse::parse;
@@ -86,6 +87,7 @@ fn config() -> SwitchConfig {
         lags: Vec::new(),
         bridging: Bridging::Transparent,
         routing: RoutingConfig::default(),
+        balancing: BalancingConfig::default(),
         watchdog: WatchdogConfig::default(),
         trimming: None,
     }

@@ -136,7 +136,11 @@ mod tests {
     #[test]
     fn percentages_are_of_bandwidths_or_of_times() {
         for (here, there, expected) in [
-            (run(0, Some(6.0), Some(9)), run(0, Some(12.0), Some(5)), Some(50.0)),
+            (
+                run(0, Some(6.0), Some(9)),
+                run(0, Some(12.0), Some(5)),
+                Some(50.0),
+            ),
             (run(0, None, Some(400)), run(0, None, Some(100)), Some(25.0)),
             (run(0, None, None), run(0, None, Some(100)), None),
             (run(0, None, Some(100)), run(0, None, None), None),

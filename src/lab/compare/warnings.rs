@@ -98,7 +98,14 @@ mod tests {
         let [warning] = warnings(&subject("recovery: go-back-n"), &runs)
             .try_into()
             .expect("one warning");
-        for part in ["per-packet: ", "25", "seed 2", "\"default\"", "go-back-N", "out_of_order: true"] {
+        for part in [
+            "per-packet: ",
+            "25",
+            "seed 2",
+            "\"default\"",
+            "go-back-N",
+            "out_of_order: true",
+        ] {
             assert!(warning.contains(part), "no {part:?} in {warning}");
         }
         let tolerant = [
@@ -110,6 +117,9 @@ mod tests {
         }
         assert_eq!(warnings(&subject("mtu: 1024"), &[run(1, 0, 0)]), [""; 0]);
         let lossy = warnings(&subject("mtu: 1024"), &[run(1, 5, 2)]);
-        assert!(lossy[0].contains("behind one of 2 that were dropped"), "{lossy:?}");
+        assert!(
+            lossy[0].contains("behind one of 2 that were dropped"),
+            "{lossy:?}"
+        );
     }
 }

@@ -21,7 +21,7 @@ pub use seeds::Seeds;
 pub use setting::{Chosen, Setting};
 
 pub(super) use column::{Column, quoted, spread, spread_text};
-pub(super) use pool::{Pooled, run_all};
+pub(crate) use pool::{Pooled, run_all};
 pub(super) use report::rounded;
 pub(super) use run::{combinations, named, progress_bar};
 pub(super) use setting::{changed, load_with, plan as plan_of, put, read as read_lab};

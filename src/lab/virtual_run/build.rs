@@ -48,6 +48,15 @@ pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>
     Ok(fabric_plan(&plan, &LabOptions::default())?.switches)
 }
 
+/// What one switch of a plan is told to be in a run with this seed.
+///
+/// # Errors
+/// A configuration that cannot be.
+pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<SwitchConfig, Failure> {
+    let setup = switch_setup(plan, switch, seed_of(seed, switch), reaction_budget(plan))?;
+    Ok(setup.loaded.resolved.config)
+}
+
 impl VirtualLab {
     /// Sets a lab up. What its script starts does not start by itself: to run a lab without its script, take that away before.
     ///
@@ -295,7 +304,8 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
     })
 }
 
-fn seed_of(seed: u64, switch: usize) -> u64 {
+/// The seed of one switch in a run with `seed`.
+pub(crate) fn seed_of(seed: u64, switch: usize) -> u64 {
     seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 

@@ -9,7 +9,8 @@ mod links;
 mod output;
 mod report;
 
-pub use build::{VirtualLab, switch_configurations};
+pub(crate) use build::seed_of;
+pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
 pub(super) use command::{Played, play};
 pub use links::{BalanceReport, LinkReport};

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::groups::{Groups, pasts};
 use super::lineage::name_of;
 use super::{
-    Entry, Fib, FibError, MEMBERS_MAX, NEXT_HOPS_MAX, NextHop, Path, ROUTES_MAX, Route, Target,
+    Entry, Fib, FibError, MEMBERS_MAX, NEXT_HOPS_MAX, NextHop, Path, ROUTES_MAX, Route, RouteTag, Target,
     WEIGHT_SUM_MAX,
 };
 use crate::ids::{GroupId, NextHopId};
@@ -85,6 +85,7 @@ fn trie<const WORDS: usize>(
 pub(super) struct Sets {
     /// Each in order, no next hop twice, weights in lowest terms.
     pub(super) list: Vec<Vec<Path>>,
+    pub(super) tags: Vec<RouteTag>,
     pub(super) names: Vec<u64>,
     by_name: HashTable<u32>,
     /// For each route that leads via next hops, its set.
@@ -95,25 +96,28 @@ impl Sets {
     fn of(routes: &[Route]) -> Result<Sets, FibError> {
         let mut sets = Sets {
             list: Vec::new(),
+            tags: Vec::new(),
             names: Vec::new(),
             by_name: HashTable::new(),
             of_route: Vec::with_capacity(routes.len()),
         };
         // As routes state them. Most routes state what another one has stated.
-        let mut stated: HashTable<(u64, &[Path], u32)> = HashTable::new();
+        let mut stated: HashTable<(u64, &Route, &[Path], u32)> = HashTable::new();
         for route in routes {
             let Target::Via(paths) = &route.target else {
                 sets.of_route.push(None);
                 continue;
             };
             // What an IPv6 route may state is not what an IPv4 route may.
-            let key = name_of(paths) ^ u64::from(matches!(route.prefix, IpNet::V4(_)));
-            let known = stated.find(key, |&(other, known, _)| other == key && known == paths);
+            let key = name_of(paths, route.tag) ^ u64::from(matches!(route.prefix, IpNet::V4(_)));
+            let known = stated.find(key, |&(other, stated, known, _)| {
+                other == key && known == paths && stated.tag == route.tag
+            });
             let set = match known {
-                Some(&(_, _, set)) => set,
+                Some(&(.., set)) => set,
                 None => {
-                    let set = sets.intern(canonical(route.prefix, paths)?);
-                    stated.insert_unique(key, (key, paths, set), |&(key, ..)| key);
+                    let set = sets.intern(canonical(route.prefix, paths)?, route.tag);
+                    stated.insert_unique(key, (key, route, paths, set), |&(key, ..)| key);
                     set
                 }
             };
@@ -122,24 +126,24 @@ impl Sets {
         Ok(sets)
     }
 
-    fn intern(&mut self, paths: Vec<Path>) -> u32 {
-        let name = name_of(&paths);
-        if let Some(set) = self.find(name, &paths) {
+    fn intern(&mut self, paths: Vec<Path>, tag: RouteTag) -> u32 {
+        let name = name_of(&paths, tag);
+        if let Some(set) = self.find(name, &paths, tag) {
             return set;
         }
         let set = self.list.len() as u32;
         self.list.push(paths);
+        self.tags.push(tag);
         self.names.push(name);
         let names = &self.names;
         self.by_name.insert_unique(name, set, |&set| names[set as usize]);
         set
     }
 
-    /// The set with these paths; `name` is theirs.
-    pub(super) fn find(&self, name: u64, paths: &[Path]) -> Option<u32> {
-        self.by_name
-            .find(name, |&set| self.list[set as usize] == paths)
-            .copied()
+    /// The set with these paths of routes with this tag; `name` is theirs.
+    pub(super) fn find(&self, name: u64, paths: &[Path], tag: RouteTag) -> Option<u32> {
+        let same = |&set: &u32| self.list[set as usize] == paths && self.tags[set as usize] == tag;
+        self.by_name.find(name, same).copied()
     }
 }
 
@@ -187,7 +191,7 @@ fn canonical(prefix: IpNet, paths: &[Path]) -> Result<Vec<Path>, FibError> {
 }
 
 /// Greatest common divisor; of a number and 0 it is the number.
-pub(in crate::route) fn gcd(a: u64, b: u64) -> u64 {
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

@@ -65,7 +65,7 @@ impl Before {
             })
             .collect();
         Before {
-            set: sets.find(name_of(&paths), &paths),
+            set: sets.find(name_of(&paths, group.tag), &paths, group.tag),
             paths,
         }
     }
@@ -155,6 +155,7 @@ impl Groups {
                 .iter()
                 .map(|path| (id_of(next_hops, path.next_hop), path.weight))
                 .collect(),
+            tag: sets.tags[set as usize],
             inherits: before.ancestor_of(lineage),
         };
         self.list.iter().map(group).collect()

@@ -9,7 +9,7 @@
 
 use std::net::IpAddr;
 
-use super::{Fib, Path};
+use super::{Fib, Path, RouteTag};
 use crate::ids::GroupId;
 
 /// The name of a group, and the one of the group before the last change of its members.
@@ -68,9 +68,10 @@ impl Lineages {
     }
 }
 
-/// The name of a set of paths, which are in order.
-pub(super) fn name_of(paths: &[Path]) -> u64 {
-    paths.iter().fold(paths.len() as u64, |name, path| {
+/// The name of a set of paths, which are in order, of routes with a tag. Where nothing is said of routes, names are of the paths alone.
+pub(super) fn name_of(paths: &[Path], tag: RouteTag) -> u64 {
+    let said = u64::from(tag.site) << 32 | tag.scheme.map_or(0, |scheme| u64::from(scheme) + 1) << 48;
+    paths.iter().fold(paths.len() as u64 ^ said, |name, path| {
         let interface = u64::from(path.next_hop.interface.0);
         let (family, address) = match path.next_hop.address {
             IpAddr::V4(address) => (4, u128::from(address.to_bits())),

@@ -27,6 +27,7 @@ fn weighted(prefix: &str, paths: &[(u8, u16)]) -> Route {
     Route {
         prefix: net(prefix),
         target: Target::Via(paths.iter().map(path).collect()),
+        tag: RouteTag::default(),
     }
 }
 
@@ -51,7 +52,11 @@ fn every_kind_of_target_is_found() {
         (net("2001:db8:1::/64"), Target::Connected(InterfaceId(65_535))),
         (net("2001:db8:1::1/128"), Target::Local),
     ]
-    .map(|(prefix, target)| Route { prefix, target });
+    .map(|(prefix, target)| Route {
+        prefix,
+        target,
+        tag: RouteTag::default(),
+    });
     let gateway = [via("10.1.0.0/16", &[3]), via("10.2.0.0/16", &[3, 2])];
     let fib = Fib::build(routes.into_iter().chain(gateway)).unwrap();
     for (address, entry) in [
@@ -120,6 +125,7 @@ fn a_set_of_paths_has_one_group_whatever_its_order_and_scale() {
         fib.groups(),
         [Group {
             members,
+            tag: RouteTag::default(),
             inherits: None
         }]
     );
@@ -163,6 +169,7 @@ fn an_ipv4_route_may_lead_to_an_ipv6_next_hop() {
     let fib = Fib::build([Route {
         prefix: net("10.0.0.0/8"),
         target,
+        tag: RouteTag::default(),
     }])
     .unwrap();
     assert_eq!(found(&fib, "10.1.1.1"), Some(Entry::NextHop(NextHopId(0))));
@@ -178,6 +185,7 @@ fn many_next_hops(routes: u32) -> impl Iterator<Item = Route> {
             },
             weight: 1,
         }]),
+        tag: RouteTag::default(),
     })
 }
 
@@ -198,6 +206,7 @@ fn limits_are_kept_and_the_first_prefix_beyond_is_named() {
         Route {
             prefix: IpNet::new_assert(IpAddr::from((0x0a00_0000 + n).to_be_bytes()), 32),
             target: Target::Via(vec![path(0), path(n + 1)]),
+            tag: RouteTag::default(),
         }
     };
     let most = GROUPS_MAX as u32;
@@ -213,6 +222,7 @@ fn limits_are_kept_and_the_first_prefix_beyond_is_named() {
     let members = |count: u32| Route {
         prefix: net("10.0.0.0/8"),
         target: Target::Via((0..count).map(many_paths).collect()),
+        tag: RouteTag::default(),
     };
     let most = MEMBERS_MAX as u32;
     assert_eq!(
@@ -308,6 +318,7 @@ fn when_pasts_outnumber_the_groups_routes_with_the_same_members_share_one_again(
     let route = |n: u32, numbers: &[u32]| Route {
         prefix: prefix(n),
         target: Target::Via(numbers.iter().map(|&number| many_paths(number)).collect()),
+        tag: RouteTag::default(),
     };
     let count = GROUPS_MAX as u32;
     let first = Fib::build((0..count).map(|n| route(n, &[0, 1, n + 2]))).unwrap();

@@ -30,7 +30,7 @@ fn harness(ports: u8) -> Harness {
 }
 
 /// The station behind a port asks for the router, as stations do before they send.
-fn introduce(harness: &mut Harness, n: u8) {
+pub(crate) fn introduce(harness: &mut Harness, n: u8) {
     let (own, router) = (format!("10.0.{n}.9"), format!("10.0.{n}.1"));
     let request = arp(1, (mac(n), &own), ([0; 6], &router));
     harness.receive(u16::from(n), &frame([0xff; 6], mac(n), 0x0806, &request));

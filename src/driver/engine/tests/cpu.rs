@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Ipv4Packet};
 use xoff_dataplane::config::{Attachment, InterfaceConfig};
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{Fib, Route, Target};
+use xoff_dataplane::route::{Fib, Route, RouteTag, Target};
 
 use super::*;
 use crate::cpu::IcmpError;
@@ -20,7 +20,11 @@ fn routed() -> SwitchConfig {
     let mut routes = Vec::new();
     for n in 0..2 {
         let address: ipnet::IpNet = format!("10.0.{n}.1/24").parse().unwrap();
-        let route = |prefix, target| Route { prefix, target };
+        let route = |prefix, target| Route {
+            prefix,
+            target,
+            tag: RouteTag::default(),
+        };
         routes.push(route(address.addr().into(), Target::Local));
         routes.push(route(address.trunc(), Target::Connected(InterfaceId(n))));
         config.routing.interfaces.push(InterfaceConfig {

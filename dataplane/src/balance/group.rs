@@ -1,0 +1,338 @@
+//! A group at work: its members, its scheme, what it has done.
+
+use std::collections::VecDeque;
+
+use super::load::{Loads, Quality};
+use super::packet::Packet;
+use super::paths::{Member, Paths};
+use super::random::Random;
+use super::scheme::Scheme;
+use super::table::Lead;
+use super::{PathChoice, TableUse};
+use crate::config::HashFields;
+use crate::egress::FrameTable;
+use crate::ids::GroupId;
+use crate::time::Picos;
+
+/// Why a flow is on its member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum MoveReason {
+    /// It is new, or has been forgotten.
+    New,
+    /// It had been silent, and chose again.
+    Idle,
+    /// Its path had become so much worse than another that it moved while it was sending.
+    Quality,
+    /// Its member died.
+    LinkDown,
+    /// A member came back, or came to the group, and took its share.
+    LinkUp,
+    /// Its place was announced before it sent.
+    Announced,
+    /// It turned out to carry data, and is counted with those that do.
+    Promoted,
+}
+
+impl MoveReason {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [MoveReason; 7] = [
+        MoveReason::New,
+        MoveReason::Idle,
+        MoveReason::Quality,
+        MoveReason::LinkDown,
+        MoveReason::LinkUp,
+        MoveReason::Announced,
+        MoveReason::Promoted,
+    ];
+
+    /// Its name in reports and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MoveReason::New => "new",
+            MoveReason::Idle => "idle",
+            MoveReason::Quality => "quality",
+            MoveReason::LinkDown => "link-down",
+            MoveReason::LinkUp => "link-up",
+            MoveReason::Announced => "announced",
+            MoveReason::Promoted => "promoted",
+        }
+    }
+}
+
+/// Whose members are chosen among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Whose {
+    /// A group of next hops of the current generation of routes.
+    NextHops(GroupId),
+    /// A LAG, by its index in the configuration.
+    Lag(u16),
+}
+
+/// A flow that was placed or moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// When.
+    pub at: Picos,
+    /// In which group, as it was called then.
+    pub group: Whose,
+    /// The flow's hash.
+    pub flow: u32,
+    /// The member it was on.
+    pub from: Option<u16>,
+    /// The member it is on.
+    pub to: u16,
+    /// Why.
+    pub reason: MoveReason,
+}
+
+/// A group with a scheme, as `show` sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupView<'a> {
+    /// Which.
+    pub group: Whose,
+    /// Its scheme: an index into [`crate::config::BalancingConfig::schemes`].
+    pub scheme: u16,
+    /// The site its routes lead to; 0: nothing was said.
+    pub site: u16,
+    /// Its members.
+    pub members: Vec<MemberView<'a>>,
+    /// Flows placed or moved, by [`MoveReason`].
+    pub moves: [u64; MoveReason::ALL.len()],
+    /// Its table of flows, if it has one.
+    pub table: Option<TableUse>,
+}
+
+/// A member, as `show` sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberView<'a> {
+    /// What it is.
+    pub member: &'a Member,
+    /// It carries traffic.
+    pub usable: bool,
+    /// Packets that took it since the group began.
+    pub packets: u64,
+    /// Their bytes (`mac_len` where they came in).
+    pub bytes: u64,
+    /// How good its link is now.
+    pub quality: Quality,
+}
+
+/// A group at work.
+#[derive(Debug)]
+pub(crate) struct Group {
+    whose: Whose,
+    scheme_index: u16,
+    site: u16,
+    fields: HashFields,
+    members: Vec<Member>,
+    live: Vec<bool>,
+    usable: Vec<u16>,
+    /// Usable members, each as often as its weight in lowest terms.
+    buckets: Vec<u16>,
+    scheme: Scheme,
+    random: Random,
+    taken: Vec<(u64, u64)>,
+    moves: [u64; MoveReason::ALL.len()],
+}
+
+/// What a group needs of the switch to decide.
+pub(super) struct Surroundings<'a> {
+    pub(super) loads: &'a mut Loads,
+    pub(super) frames: &'a FrameTable,
+    pub(super) log: &'a mut MoveLog,
+}
+
+impl Group {
+    /// Without members.
+    pub(super) fn new(scheme_index: u16, fields: HashFields, scheme: Scheme, random: Random) -> Group {
+        Group {
+            whose: Whose::Lag(0),
+            scheme_index,
+            site: 0,
+            fields,
+            members: Vec::new(),
+            live: Vec::new(),
+            usable: Vec::new(),
+            buckets: Vec::new(),
+            scheme,
+            random,
+            taken: Vec::new(),
+            moves: [0; MoveReason::ALL.len()],
+        }
+    }
+
+    /// It stands for this group of this site from now on.
+    pub(super) fn rename(&mut self, whose: Whose, site: u16) {
+        (self.whose, self.site) = (whose, site);
+    }
+
+    pub(super) fn scheme_index(&self) -> u16 {
+        self.scheme_index
+    }
+
+    #[inline]
+    pub(super) fn site(&self) -> u16 {
+        self.site
+    }
+
+    /// The fields by which it tells flows apart.
+    #[inline]
+    pub(super) fn fields(&self) -> HashFields {
+        self.fields
+    }
+
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The member that a packet takes; `None`: none is usable.
+    #[inline]
+    pub(super) fn choose(&mut self, packet: &Packet<'_>, around: Surroundings<'_>) -> Option<u16> {
+        if self.usable.is_empty() {
+            return None;
+        }
+        let mut paths = Paths {
+            members: &self.members,
+            usable: &self.usable,
+            buckets: &self.buckets,
+            loads: around.loads,
+            frames: around.frames,
+            random: &mut self.random,
+        };
+        let choice = self.scheme.choose(packet, &mut paths);
+        let member = match paths.is_usable(choice.member) {
+            true => choice.member,
+            false => self.usable[0],
+        };
+        let taken = &mut self.taken[usize::from(member)];
+        taken.0 += 1;
+        taken.1 += u64::from(packet.mac_len);
+        if let Some(placed) = choice.placed {
+            self.moves[placed.reason as usize] += 1;
+            around.log.enter(|| Move {
+                at: packet.now,
+                group: self.whose,
+                flow: packet.hash,
+                from: placed.from,
+                to: member,
+                reason: placed.reason,
+            });
+        }
+        Some(member)
+    }
+
+    /// The group has these members now: `renumbered` has the place of each of those before.
+    pub(super) fn set_members(
+        &mut self,
+        leads: Vec<Lead>,
+        renumbered: &[Option<u16>],
+        around: Surroundings<'_>,
+    ) {
+        let live: Vec<_> = leads.iter().map(|lead| lead.live).collect();
+        let members: Vec<_> = leads.into_iter().map(|lead| lead.member).collect();
+        if members == self.members && live == self.live {
+            return;
+        }
+        self.live = live;
+        let mut taken = vec![(0, 0); members.len()];
+        for (old, new) in renumbered.iter().enumerate() {
+            if let (Some(new), Some(counts)) = (new, self.taken.get(old)) {
+                taken[usize::from(*new)] = *counts;
+            }
+        }
+        self.taken = taken;
+        self.members = members;
+        self.settle(renumbered, around);
+    }
+
+    /// These of its members live.
+    pub(super) fn set_live(&mut self, live: impl Fn(u16) -> bool, around: Surroundings<'_>) {
+        let all = 0..self.members.len() as u16;
+        let live: Vec<_> = all.clone().map(live).collect();
+        if live != self.live {
+            self.live = live;
+            self.settle(&all.map(Some).collect::<Vec<_>>(), around);
+        }
+    }
+
+    /// Follows a change of its members.
+    fn settle(&mut self, renumbered: &[Option<u16>], around: Surroundings<'_>) {
+        let usable = |member: &u16| {
+            let member = usize::from(*member);
+            self.members[member].eligible && self.live[member]
+        };
+        self.usable = (0..self.members.len() as u16).filter(usable).collect();
+        self.fill_buckets();
+        let mut paths = Paths {
+            members: &self.members,
+            usable: &self.usable,
+            buckets: &self.buckets,
+            loads: around.loads,
+            frames: around.frames,
+            random: &mut self.random,
+        };
+        self.scheme.members_changed(renumbered, &mut paths);
+    }
+
+    fn fill_buckets(&mut self) {
+        self.buckets.clear();
+        let weight = |member: &u16| u64::from(self.members[usize::from(*member)].weight.max(1));
+        let divisor = self.usable.iter().map(weight).fold(0, crate::route::gcd).max(1);
+        for member in &self.usable {
+            let times = (weight(member) / divisor) as usize;
+            self.buckets.extend(std::iter::repeat_n(*member, times));
+        }
+    }
+
+    /// As `show` sees it.
+    pub(super) fn view(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> GroupView<'_> {
+        GroupView {
+            group: self.whose,
+            scheme: self.scheme_index,
+            site: self.site,
+            members: (0..)
+                .zip(self.members.iter().zip(&self.taken))
+                .map(|(index, (member, &(packets, bytes)))| MemberView {
+                    member,
+                    usable: self.usable.contains(&index),
+                    packets,
+                    bytes,
+                    quality: member.quality(now, loads, frames),
+                })
+                .collect(),
+            moves: self.moves,
+            table: self.scheme.table(),
+        }
+    }
+}
+
+/// The latest moves of flows.
+#[derive(Debug, Default)]
+pub(super) struct MoveLog {
+    max: usize,
+    moves: VecDeque<Move>,
+}
+
+impl MoveLog {
+    pub(super) fn resize(&mut self, max: usize) {
+        self.max = max;
+        self.moves.truncate(max);
+        self.moves.reserve(max - self.moves.len());
+    }
+
+    #[inline]
+    fn enter(&mut self, entry: impl FnOnce() -> Move) {
+        if self.max == 0 {
+            return;
+        }
+        if self.moves.len() == self.max {
+            self.moves.pop_front();
+        }
+        self.moves.push_back(entry());
+    }
+
+    pub(super) fn moves(&self) -> impl Iterator<Item = &Move> {
+        self.moves.iter()
+    }
+}

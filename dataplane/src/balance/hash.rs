@@ -1,0 +1,74 @@
+//! Which packets belong together: the hash of a flow by the fields that a scheme looks at.
+
+use super::packet::{fold, queue_pair};
+use crate::config::HashFields;
+use crate::parse::{Parsed, Payload};
+use crate::wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
+
+/// The hash of a packet's flow, without a seed; `l3`: from its layer-3 header on. Where a packet has not the fields asked for, the
+/// hash is the five-tuple's.
+#[inline]
+pub(crate) fn flow_hash(fields: HashFields, parsed: &Parsed, l3: &[u8]) -> u32 {
+    match fields {
+        HashFields::FiveTuple => parsed.flow_hash,
+        HashFields::FiveTupleQp => match queue_pair(parsed.payload, l3) {
+            Some(pair) => folded(u64::from(parsed.flow_hash), u64::from(pair.destination_qp)),
+            None => parsed.flow_hash,
+        },
+        HashFields::Symmetric => symmetric(parsed.payload, l3).unwrap_or(parsed.flow_hash),
+    }
+}
+
+#[inline]
+fn folded(a: u64, b: u64) -> u32 {
+    let hash = fold(a, b);
+    hash as u32 ^ (hash >> 32) as u32
+}
+
+/// Both ends, the lesser first.
+fn symmetric(payload: Payload, l3: &[u8]) -> Option<u32> {
+    let (source, destination, protocol, ports) = match payload {
+        Payload::Ipv4 => {
+            let header = l3.first_chunk::<IPV4_LEN>()?;
+            let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+            let ports = l3.get(usize::from(header[0] & 0x0f) * 4..).filter(|_| !fragment);
+            (
+                address(&header[12..16]),
+                address(&header[16..20]),
+                header[9],
+                ports,
+            )
+        }
+        Payload::Ipv6 => {
+            let header = l3.first_chunk::<IPV6_LEN>()?;
+            (
+                address(&header[8..24]),
+                address(&header[24..40]),
+                header[6],
+                l3.get(IPV6_LEN..),
+            )
+        }
+        _ => return None,
+    };
+    let ports = ports
+        .filter(|_| matches!(protocol, PROTOCOL_UDP | PROTOCOL_TCP))
+        .and_then(|l4| l4.first_chunk::<4>())
+        .map_or((0, 0), |&[a, b, c, d]| {
+            (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+        });
+    let ends = [(source, ports.0), (destination, ports.1)];
+    let [low, high] = if ends[0] <= ends[1] {
+        ends
+    } else {
+        [ends[1], ends[0]]
+    };
+    let end =
+        |(address, port): (u128, u16)| fold(address as u64 ^ u64::from(port) << 48, (address >> 64) as u64);
+    Some(folded(end(low).rotate_left(1) ^ u64::from(protocol), end(high)))
+}
+
+fn address(octets: &[u8]) -> u128 {
+    octets
+        .iter()
+        .fold(0, |address, octet| address << 8 | u128::from(*octet))
+}

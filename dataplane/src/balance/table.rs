@@ -1,0 +1,364 @@
+//! All groups of a switch that have a scheme.
+
+use super::group::{Group, GroupView, Move, MoveLog, Surroundings, Whose};
+use super::hash::flow_hash;
+use super::load::Loads;
+use super::packet::Packet;
+use super::paths::Member;
+use super::random::Random;
+use super::scheme::Scheme;
+use crate::config::{BalancingConfig, HashFields, SwitchConfig};
+use crate::egress::FrameTable;
+use crate::ids::GroupId;
+use crate::parse::Parsed;
+use crate::route::{Fib, NextHop, RouteTag, seeded};
+use crate::time::Picos;
+
+/// How a group chooses.
+#[derive(Debug)]
+pub(crate) enum Chooser {
+    /// By the hash of these fields; the router or LAG does it.
+    Hash(HashFields),
+    /// By a scheme.
+    Scheme(Box<Group>),
+}
+
+const PLAIN: Chooser = Chooser::Hash(HashFields::FiveTuple);
+
+/// What a chooser says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It goes by this hash, seeded as all are.
+    Hash(u32),
+    /// It takes this member.
+    Member(u16),
+    /// No member is usable.
+    Nobody,
+}
+
+/// A member as the switch knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Lead {
+    pub(crate) member: Member,
+    pub(crate) live: bool,
+    /// Scheme that it brings into its groups.
+    pub(crate) scheme: Option<u16>,
+}
+
+/// Load balancing of a switch.
+#[derive(Debug)]
+pub(crate) struct Balance {
+    config: BalancingConfig,
+    seed: u64,
+    hash_seed: u64,
+    loads: Loads,
+    log: MoveLog,
+    /// Of each group of the current generation of routes; those beyond are plain.
+    next_hops: Vec<Chooser>,
+    /// Of each LAG; those beyond are plain.
+    lags: Vec<Chooser>,
+    /// Some group has a scheme.
+    measures: bool,
+}
+
+/// A group that is to be made, and what was there before.
+struct Successor {
+    whose: Whose,
+    tag: RouteTag,
+    members: Vec<Lead>,
+    before: Option<(Box<Group>, Vec<Option<u16>>)>,
+}
+
+impl Balance {
+    pub(crate) fn new(config: &SwitchConfig) -> Balance {
+        let mut balance = Balance {
+            config: BalancingConfig::default(),
+            seed: config.seed,
+            hash_seed: 0,
+            loads: Loads::new(config),
+            log: MoveLog::default(),
+            next_hops: Vec::new(),
+            lags: Vec::new(),
+            measures: false,
+        };
+        balance.configure(config);
+        balance
+    }
+
+    /// Takes a new configuration. Groups keep their flows if the schemes are what they were; [`Balance::set_fib`] and
+    /// [`Balance::set_lags`] must follow.
+    pub(crate) fn configure(&mut self, config: &SwitchConfig) {
+        self.loads.configure(config);
+        if self.config.schemes != config.balancing.schemes {
+            self.next_hops.clear();
+            self.lags.clear();
+        }
+        self.config = config.balancing.clone();
+        self.hash_seed = config.routing.hash_seed;
+        self.log.resize(self.config.moves_kept as usize);
+    }
+
+    pub(crate) fn config(&self) -> &BalancingConfig {
+        &self.config
+    }
+
+    /// Whether departures are to be told.
+    #[inline]
+    pub(crate) fn measures(&self) -> bool {
+        self.measures
+    }
+
+    #[inline]
+    pub(crate) fn loads_mut(&mut self) -> &mut Loads {
+        &mut self.loads
+    }
+
+    /// What the chooser of a group of next hops says of a packet.
+    #[inline]
+    pub(crate) fn choose_next_hop(
+        &mut self,
+        group: GroupId,
+        now: Picos,
+        mac_len: u32,
+        parsed: &Parsed,
+        l3: &[u8],
+        frames: &FrameTable,
+    ) -> Said {
+        match self.next_hops.get_mut(group.index()) {
+            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(parsed.flow_hash),
+            Some(chooser) => {
+                let around = Surroundings {
+                    loads: &mut self.loads,
+                    frames,
+                    log: &mut self.log,
+                };
+                chooser.say(now, mac_len, parsed, l3, self.hash_seed, around)
+            }
+        }
+    }
+
+    /// As [`Balance::choose_next_hop`], of a LAG, by its index.
+    #[inline]
+    pub(crate) fn choose_lag_member(
+        &mut self,
+        lag: usize,
+        now: Picos,
+        mac_len: u32,
+        parsed: &Parsed,
+        l3: &[u8],
+        frames: &FrameTable,
+    ) -> Said {
+        match self.lags.get_mut(lag) {
+            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(parsed.flow_hash),
+            Some(chooser) => {
+                let around = Surroundings {
+                    loads: &mut self.loads,
+                    frames,
+                    log: &mut self.log,
+                };
+                // Apart from the choice among next hops, as hashing is.
+                chooser.say(now, mac_len, parsed, l3, !self.hash_seed, around)
+            }
+        }
+    }
+
+    /// Routes have changed from `previous` to `next`. `lead` says what a next hop leads over.
+    pub(crate) fn set_fib(
+        &mut self,
+        previous: &Fib,
+        next: &Fib,
+        frames: &FrameTable,
+        lead: impl Fn(NextHop) -> Lead,
+    ) {
+        let mut before = core::mem::take(&mut self.next_hops);
+        if !self.config.schemes.is_empty() {
+            for (index, group) in (0..).zip(next.groups()) {
+                let members = group.members.iter().map(|&(id, weight)| {
+                    let mut lead = lead(next.next_hops()[id.index()]);
+                    lead.member.weight = weight;
+                    lead
+                });
+                let successor = Successor {
+                    whose: Whose::NextHops(GroupId(index)),
+                    tag: group.tag,
+                    members: members.collect(),
+                    before: group.inherits.and_then(|old| {
+                        let old_group = take(&mut before, old.index())?;
+                        Some((old_group, renumbered(previous, old, next, GroupId(index))))
+                    }),
+                };
+                let chooser = self.chooser(successor, frames);
+                self.next_hops.push(chooser);
+            }
+        }
+        self.look_again();
+    }
+
+    /// These are the members of each LAG.
+    pub(crate) fn set_lags(&mut self, lags: Vec<Vec<Lead>>, frames: &FrameTable) {
+        let mut before = core::mem::take(&mut self.lags);
+        for (index, members) in lags.into_iter().enumerate() {
+            let scheme = self.config.lags.get(index).copied().flatten();
+            let old = take(&mut before, index).map(|old| {
+                let place =
+                    |member: &Member| members.iter().position(|lead| lead.member.ports == member.ports);
+                let renumbered = old
+                    .members()
+                    .iter()
+                    .map(|member| place(member).map(|at| at as u16));
+                let renumbered = renumbered.collect();
+                (old, renumbered)
+            });
+            let successor = Successor {
+                whose: Whose::Lag(index as u16),
+                tag: RouteTag { site: 0, scheme },
+                members,
+                before: old,
+            };
+            let chooser = self.chooser(successor, frames);
+            self.lags.push(chooser);
+        }
+        self.look_again();
+    }
+
+    /// Links have changed: looks again which members of groups of next hops live.
+    pub(crate) fn refresh(&mut self, fib: &Fib, frames: &FrameTable, live: impl Fn(NextHop) -> bool) {
+        for (group, chooser) in fib.groups().iter().zip(&mut self.next_hops) {
+            if let Chooser::Scheme(at_work) = chooser {
+                let alive = |member: u16| live(fib.next_hops()[group.members[usize::from(member)].0.index()]);
+                let around = Surroundings {
+                    loads: &mut self.loads,
+                    frames,
+                    log: &mut self.log,
+                };
+                at_work.set_live(alive, around);
+            }
+        }
+    }
+
+    /// Every group with a scheme, as it is now: next hops first.
+    pub(crate) fn views(&self, now: Picos, frames: &FrameTable) -> Vec<GroupView<'_>> {
+        let mut loads = self.loads.clone();
+        let all = self.next_hops.iter().chain(&self.lags);
+        let at_work = all.filter_map(|chooser| match chooser {
+            Chooser::Scheme(group) => Some(group),
+            Chooser::Hash(_) => None,
+        });
+        at_work.map(|group| group.view(now, &mut loads, frames)).collect()
+    }
+
+    /// The latest moves, oldest first.
+    pub(crate) fn moves(&self) -> impl Iterator<Item = &Move> {
+        self.log.moves()
+    }
+
+    fn look_again(&mut self) {
+        let mut all = self.next_hops.iter().chain(&self.lags);
+        self.measures = all.any(|chooser| matches!(chooser, Chooser::Scheme(_)));
+    }
+
+    /// The chooser of a group, with what it knew of flows if it had the same scheme before.
+    fn chooser(&mut self, successor: Successor, frames: &FrameTable) -> Chooser {
+        let Successor {
+            whose,
+            tag,
+            mut members,
+            before,
+        } = successor;
+        let Some(index) = self.scheme_of(tag, &mut members) else {
+            return PLAIN;
+        };
+        let Some(config) = self.config.schemes.get(usize::from(index)) else {
+            return PLAIN;
+        };
+        let (mut group, renumbered) = match before {
+            Some((group, renumbered)) if group.scheme_index() == index => (group, renumbered),
+            _ => {
+                let Some(scheme) = Scheme::new(config) else {
+                    return Chooser::Hash(config.hash);
+                };
+                let stream = match whose {
+                    Whose::NextHops(group) => u64::from(group.0),
+                    Whose::Lag(lag) => 1 << 32 | u64::from(lag),
+                };
+                let random = Random::new(self.seed ^ self.hash_seed, stream);
+                (
+                    Box::new(Group::new(index, config.hash, scheme, random)),
+                    Vec::new(),
+                )
+            }
+        };
+        let around = Surroundings {
+            loads: &mut self.loads,
+            frames,
+            log: &mut self.log,
+        };
+        group.rename(whose, tag.site);
+        group.set_members(members, &renumbered, around);
+        Chooser::Scheme(group)
+    }
+
+    /// The scheme of a group: that of its routes, or of its members, or the switch's. Where it comes from members, those that have
+    /// none carry no traffic.
+    fn scheme_of(&self, tag: RouteTag, members: &mut [Lead]) -> Option<u16> {
+        if tag.scheme.is_some() {
+            return tag.scheme;
+        }
+        let Some(scheme) = members.iter().find_map(|lead| lead.scheme) else {
+            return self.config.default_scheme;
+        };
+        for lead in members {
+            lead.member.eligible = lead.scheme.is_some();
+        }
+        Some(scheme)
+    }
+}
+
+impl Chooser {
+    fn say(
+        &mut self,
+        now: Picos,
+        mac_len: u32,
+        parsed: &Parsed,
+        l3: &[u8],
+        seed: u64,
+        around: Surroundings<'_>,
+    ) -> Said {
+        match self {
+            Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, parsed, l3)),
+            Chooser::Scheme(group) => {
+                let packet = Packet {
+                    now,
+                    hash: seeded(flow_hash(group.fields(), parsed, l3), seed),
+                    mac_len,
+                    site: group.site(),
+                    payload: parsed.payload,
+                    l3,
+                };
+                group.choose(&packet, around).map_or(Said::Nobody, Said::Member)
+            }
+        }
+    }
+}
+
+/// The group at a place, if it has a scheme.
+fn take(choosers: &mut [Chooser], index: usize) -> Option<Box<Group>> {
+    match core::mem::replace(choosers.get_mut(index)?, PLAIN) {
+        Chooser::Scheme(group) => Some(group),
+        Chooser::Hash(_) => None,
+    }
+}
+
+/// Where the members of a group of a generation are in a group of the next.
+fn renumbered(previous: &Fib, old: GroupId, next: &Fib, new: GroupId) -> Vec<Option<u16>> {
+    let members = &next.groups()[new.index()].members;
+    let place = |hop: NextHop| {
+        members
+            .iter()
+            .position(|&(id, _)| next.next_hops()[id.index()] == hop)
+    };
+    let before = previous.groups()[old.index()].members.iter();
+    before
+        .map(|&(id, _)| place(previous.next_hops()[id.index()]).map(|at| at as u16))
+        .collect()
+}

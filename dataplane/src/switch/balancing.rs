@@ -1,0 +1,165 @@
+//! Load balancing at work: what groups are told of the switch, and which way they send a packet.
+
+use std::sync::Arc;
+
+use super::Switch;
+use super::ingress::Transit;
+use crate::balance::{GroupView, Lead, Member, Move, Said};
+use crate::config::{Attachment, PortBalancing};
+use crate::frame::Store;
+use crate::ids::{GroupId, LogicalPort, PortId};
+use crate::route::{Fib, Hop, NextHop};
+use crate::time::Picos;
+
+impl Switch {
+    /// The next hop of a packet whose route leads via several.
+    #[inline]
+    pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
+        let said = self.balance.choose_next_hop(
+            group,
+            transit.now,
+            transit.mac_len,
+            transit.parsed,
+            l3,
+            &self.frames,
+        );
+        match said {
+            Said::Hash(hash) => self.router.by_hash(group, hash),
+            Said::Member(member) => self.router.member(group, member),
+            Said::Nobody => Hop::Down,
+        }
+    }
+
+    /// The port by which a packet leaves a port or LAG; `None`: the LAG is down.
+    #[inline]
+    pub(super) fn lag_member<S: Store>(
+        &mut self,
+        transit: &Transit,
+        to: LogicalPort,
+        store: &S,
+    ) -> Option<PortId> {
+        match self.lags.index_of(to) {
+            None => Some(PortId(to.0)),
+            Some(lag) => self.member_of_lag(transit, to, lag, store),
+        }
+    }
+
+    fn member_of_lag<S: Store>(
+        &mut self,
+        transit: &Transit,
+        to: LogicalPort,
+        lag: usize,
+        store: &S,
+    ) -> Option<PortId> {
+        let prefix = store.prefix(transit.frame);
+        let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
+        let said = self.balance.choose_lag_member(
+            lag,
+            transit.now,
+            transit.mac_len,
+            transit.parsed,
+            l3,
+            &self.frames,
+        );
+        match said {
+            Said::Hash(hash) => self.lags.select(to, hash),
+            Said::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
+            Said::Nobody => None,
+        }
+    }
+
+    /// Makes `fib` the current generation for routing and load balancing; returns the one before.
+    pub(super) fn take_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
+        let old = self.router.set_fib(fib);
+        let leads: Vec<_> = self
+            .router
+            .fib
+            .next_hops()
+            .iter()
+            .map(|hop| self.lead(*hop))
+            .collect();
+        let hops = Arc::clone(&self.router.fib);
+        let lead = |hop: NextHop| match hops.next_hops().binary_search(&hop) {
+            Ok(at) => leads[at].clone(),
+            Err(_) => unreachable!("groups have next hops of their generation"),
+        };
+        self.balance.set_fib(&old, &self.router.fib, &self.frames, lead);
+        old
+    }
+
+    /// Links have changed: groups of next hops look again who lives.
+    pub(super) fn refresh_balance(&mut self) {
+        let router = &self.router;
+        self.balance
+            .refresh(&router.fib, &self.frames, |hop| router.lives(hop));
+    }
+
+    /// LAGs or their links have changed.
+    pub(super) fn balance_lags(&mut self) {
+        let member = |lag: usize, port: PortId| Lead {
+            live: self.lags.is_active(lag, port),
+            ..self.lead_over(&[port])
+        };
+        let members = |lag: usize| {
+            self.lags
+                .members(lag)
+                .iter()
+                .map(|port| member(lag, *port))
+                .collect()
+        };
+        let lags = (0..self.lags.count()).map(members).collect();
+        self.balance.set_lags(lags, &self.frames);
+    }
+
+    /// What a next hop leads over.
+    fn lead(&self, hop: NextHop) -> Lead {
+        let interface = self.router.interfaces.get(hop.interface.index());
+        let ports = match interface.map(|interface| interface.attachment) {
+            Some(Attachment::Port(port)) => vec![PortId(port)],
+            Some(Attachment::Lag(lag)) => self.lags.members(usize::from(lag)).to_vec(),
+            Some(Attachment::Vlan(_) | Attachment::Loopback) | None => Vec::new(),
+        };
+        let mut lead = self.lead_over(&ports);
+        lead.live = self.router.lives(hop);
+        let told = self
+            .balance
+            .config()
+            .next_hops
+            .iter()
+            .find(|told| told.address == hop.address);
+        if let Some(told) = told {
+            lead.scheme = told.scheme.or(lead.scheme);
+            lead.member.alternate = told.alternate;
+        }
+        lead
+    }
+
+    fn lead_over(&self, ports: &[PortId]) -> Lead {
+        let told = |port: &PortId| self.balance.config().ports.get(port.index()).copied();
+        let first: PortBalancing = ports.first().and_then(told).unwrap_or_default();
+        Lead {
+            member: Member {
+                ports: ports.to_vec(),
+                weight: 1,
+                speed_mbps: ports
+                    .iter()
+                    .map(|port| self.ports[port.index()].link.timing().speed_mbps)
+                    .sum(),
+                alternate: false,
+                eligible: true,
+            },
+            live: false,
+            scheme: first.scheme,
+        }
+    }
+
+    /// Groups of next hops and LAGs that have a scheme of their own, next hops first; quality is that of `now`.
+    pub fn balanced_groups(&self, now: Picos) -> Vec<GroupView<'_>> {
+        self.balance.views(now, &self.frames)
+    }
+
+    /// The latest flows that were placed or moved, oldest first; see [`crate::config::BalancingConfig::moves_kept`].
+    pub fn moves(&self) -> impl Iterator<Item = &Move> {
+        self.balance.moves()
+    }
+}

@@ -1,0 +1,100 @@
+//! What every scheme relies on: who is a member, what is counted, schemes from outside.
+
+use xoff_dataplane::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, Whose};
+use xoff_dataplane::config::{HashFields, OwnScheme, SchemeConfig, SchemeKind};
+use xoff_dataplane::{GroupId, Verdict};
+
+use super::{balanced, flow, queue_pair, up, way};
+
+const WRITE_ONLY: u8 = 0x0a;
+
+#[test]
+fn packets_take_turns() {
+    let mut harness = up(&balanced(SchemeConfig::new("spray", SchemeKind::RoundRobin)));
+    let ways: Vec<_> = (0..8).map(|_| way(&mut harness, &flow(1))).collect();
+    assert_eq!(ways, [1, 2, 3, 4, 1, 2, 3, 4]);
+    let views = harness.switch.balanced_groups(harness.now);
+    assert_eq!(views.len(), 1);
+    assert_eq!(views[0].group, Whose::NextHops(GroupId(0)));
+    let packets: Vec<_> = views[0].members.iter().map(|member| member.packets).collect();
+    assert_eq!(packets, [2, 2, 2, 2]);
+}
+
+#[test]
+fn a_dead_link_has_no_turn_and_a_group_without_links_drops() {
+    let mut harness = up(&balanced(SchemeConfig::new("spray", SchemeKind::RoundRobin)));
+    harness.set_link(2, false);
+    let ways: Vec<_> = (0..6).map(|_| way(&mut harness, &flow(1))).collect();
+    assert_eq!(ways, [1, 3, 4, 1, 3, 4]);
+    for port in [1, 3, 4] {
+        harness.set_link(port, false);
+    }
+    assert!(matches!(harness.receive(0, &flow(1)), Verdict::Dropped(_)));
+    let views = harness.switch.balanced_groups(harness.now);
+    assert!(views[0].members.iter().all(|member| !member.usable));
+}
+
+#[test]
+fn queue_pairs_spread_where_their_number_is_hashed() {
+    let spread = |hash| {
+        let scheme = SchemeConfig {
+            hash,
+            ..SchemeConfig::new("hash", SchemeKind::Hash)
+        };
+        let mut harness = up(&balanced(scheme));
+        let mut counts = [0; 5];
+        for qp in 0..200 {
+            counts[usize::from(way(&mut harness, &queue_pair(qp, WRITE_ONLY, 0)))] += 1;
+        }
+        counts
+    };
+    assert_eq!(
+        spread(HashFields::FiveTuple)
+            .iter()
+            .filter(|&&count| count > 0)
+            .count(),
+        1
+    );
+    let counts = spread(HashFields::FiveTupleQp);
+    assert!(
+        counts[1..].iter().all(|count| (23..=77).contains(count)),
+        "{counts:?}"
+    );
+}
+
+/// Always the last member, and says so once.
+#[derive(Debug, Default)]
+struct Last(bool);
+
+impl PathChoice for Last {
+    fn choose(&mut self, _: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
+        let member = *paths.usable().last().expect("there is one");
+        let placed = Placed {
+            reason: MoveReason::New,
+            from: None,
+        };
+        Choice {
+            member,
+            placed: (!core::mem::replace(&mut self.0, true)).then_some(placed),
+        }
+    }
+
+    fn members_changed(&mut self, _: &[Option<u16>], _: &mut Paths<'_>) {}
+}
+
+#[test]
+fn a_scheme_from_outside_decides_and_its_moves_are_kept() {
+    let own = OwnScheme::new(|| Box::new(Last::default()));
+    let mut harness = up(&balanced(SchemeConfig::new("last", SchemeKind::Own(own))));
+    assert_eq!((way(&mut harness, &flow(1)), way(&mut harness, &flow(2))), (4, 4));
+    harness.set_link(4, false);
+    assert_eq!(way(&mut harness, &flow(2)), 3);
+    let moves: Vec<_> = harness.switch.moves().collect();
+    assert_eq!(moves.len(), 1);
+    assert_eq!(
+        (moves[0].from, moves[0].to, moves[0].reason),
+        (None, 3, MoveReason::New)
+    );
+    let views = harness.switch.balanced_groups(harness.now);
+    assert_eq!(views[0].moves[MoveReason::New as usize], 1);
+}
