@@ -16,6 +16,7 @@
 
 mod balancing;
 pub mod child;
+mod compare;
 mod config;
 mod exec;
 pub mod expr;
@@ -43,6 +44,10 @@ mod virtual_run;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
+pub use compare::{
+    COMPARE_SCHEMA, CompareArgs, CompareReport, Compared, ComparedRow, ComparedRun, LOAD_BALANCING, Spread,
+    Way, run as run_compare,
+};
 pub use config::{SwitchSetup, switch_setup};
 pub use exec::exec;
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
