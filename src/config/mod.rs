@@ -52,4 +52,4 @@ pub use natural::compare as natural_order;
 pub use preset::{PRESETS, UnknownPreset, preset};
 pub use problem::{Problem, Problems};
 pub use read::parse;
-pub use resolve::{Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, load, resolve};
+pub use resolve::{Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, hash_seed, load, resolve};

@@ -39,7 +39,7 @@ pub(super) fn switch_setups(
 }
 
 /// The seed of a switch of a lab: each has its own, so that they hash and mark differently.
-pub(super) fn seed_of(seed: u64, switch: usize) -> u64 {
+pub(crate) fn seed_of(seed: u64, switch: usize) -> u64 {
     seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 

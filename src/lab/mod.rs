@@ -56,9 +56,12 @@ pub use sweep::{
     Chosen, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Setting, Shard,
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
+pub(crate) use sweep::{Pooled, run_all};
+pub(crate) use config::seed_of;
 pub use virtual_run::{
-    DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
-    run as run_virtual, switch_configurations,
+    BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
+    VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,
+    switch_configurations,
 };
 pub use wire::hand_over_tap;
 

@@ -229,8 +229,12 @@ impl Group {
         renumbered: &[Option<u16>],
         around: Surroundings<'_>,
     ) {
-        self.live = leads.iter().map(|lead| lead.live).collect();
+        let live: Vec<_> = leads.iter().map(|lead| lead.live).collect();
         let members: Vec<_> = leads.into_iter().map(|lead| lead.member).collect();
+        if members == self.members && live == self.live {
+            return;
+        }
+        self.live = live;
         let mut taken = vec![(0, 0); members.len()];
         for (old, new) in renumbered.iter().enumerate() {
             if let (Some(new), Some(counts)) = (new, self.taken.get(old)) {

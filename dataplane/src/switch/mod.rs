@@ -198,7 +198,6 @@ impl Switch {
         }
         self.router.configure(config);
         self.balance.configure(config);
-        self.balance_lags();
         self.take_fib(Arc::clone(&config.routing.fib));
         self.links_changed(now, store, outputs);
         Ok(())

@@ -8,7 +8,7 @@
 //! Two strengths of check:
 //! - *views* ([`Bth`], the extension headers, smoltcp's [`EthernetFrame`], [`Ipv4Packet`], [`Ipv6Packet`] and
 //!   [`UdpPacket`]) ask only that their octets are there;
-//! - *readers* of whole frames ([`RoceView`], [`MacControl::parse`], [`icrc`]) also ask that the layers
+//! - *readers* of whole frames ([`RoceView`], [`MacControl::parse`], [`LinkQuality::parse`], [`icrc`]) also ask that the layers
 //!   agree with each other, and name the one that does not.
 //!
 //! Ethernet II, IPv4, IPv6 and UDP are smoltcp's views. Its `Repr` types are not exported: their `emit`
@@ -21,6 +21,7 @@ pub mod cnp;
 mod error;
 pub mod ext;
 pub mod icrc;
+pub mod link_quality;
 pub mod mac_control;
 pub mod rewrite;
 pub mod roce;
@@ -31,6 +32,7 @@ pub use bth::{Bth, BthFields, Opcode, Transport};
 pub use cnp::Cnp;
 pub use error::Error;
 pub use ext::{Aeth, AtomicEth, Deth, Extension, ExtensionKind, NakCode, Reth, Syndrome};
+pub use link_quality::LinkQuality;
 pub use mac_control::{MacControl, Malformed, Pfc};
 pub use rewrite::{Ecn, mark_ce, set_dscp};
 pub use roce::{Addresses, BuildError, Path, RocePacket, RoceView};

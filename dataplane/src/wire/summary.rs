@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Ipv4Packet, Ipv6Packet, MacControl, RoceView, vlan};
+use super::{Ipv4Packet, Ipv6Packet, LinkQuality, MacControl, RoceView, vlan};
 use crate::parse::{Payload, parse};
 
 /// Prints a frame the way tcpdump would: `format!("{}", Summary(frame))`. Never fails.
@@ -52,6 +52,10 @@ impl fmt::Display for Summary<'_> {
                 )?;
                 write!(f, ", tos {:#04x}, length {}", parsed.tos, ip.total_len())
             }
+            (Payload::Other, _) if LinkQuality::is(frame) => match LinkQuality::parse(frame) {
+                Ok(message) => write!(f, "{message}"),
+                Err(malformed) => write!(f, "{malformed}"),
+            },
             (Payload::Other | Payload::Truncated, _) => {
                 let at = usize::from(parsed.l3_offset);
                 write!(

@@ -35,6 +35,7 @@ use super::{invariants, read};
 
 pub use ports::PORTS_MAX;
 pub use routes::StaticRoute;
+pub use routing::hash_seed;
 
 const SWITCH: &str = "XOFF_SWITCH";
 const LOCALHOST: &str = "localhost";

@@ -60,8 +60,9 @@ pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>, seed: u64)
     }
 }
 
-/// Switches of one lab have one seed and should not all choose alike: the base address tells them apart.
-fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
+/// What `hash_seed` is where nobody says. Switches of one lab have one seed and should not all choose alike: the base address
+/// tells them apart.
+pub fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
     let bytes = seed.to_be_bytes().into_iter().chain(mac);
     super::ports::fnv1a(&bytes.collect::<Vec<_>>())
 }

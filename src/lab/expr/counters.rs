@@ -170,6 +170,10 @@ pub const HOST: Counters = &[
     of("tx_bytes", "their payload"),
     of("rx_packets", "RDMA packets received by queue pairs"),
     of("rx_bytes", "their payload"),
+    of(
+        "rx_data_packets",
+        "those with data: SEND, WRITE and READ responses",
+    ),
     of("retransmitted_packets", "packets sent again"),
     of("nic_tx_frames", "frames sent, of all kinds but pauses"),
     of("nic_tx_bytes", "their bytes"),

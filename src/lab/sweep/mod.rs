@@ -19,5 +19,5 @@ pub use run::{RUNS_MAX, SweepArgs, run};
 pub use seeds::Seeds;
 pub use setting::{Chosen, Setting};
 
-pub(super) use pool::{Pooled, run_all};
+pub(crate) use pool::{Pooled, run_all};
 pub(super) use setting::load_with;
