@@ -20,13 +20,18 @@
 //!
 //! Quality is measured lazily ([`Loads`]): a departure adds to its port's sum, and whoever asks first after a sampling
 //! interval has ended closes it. So an idle switch has no timers running, and runs are the same on every machine.
+//!
+//! Switches tell each other of the links beyond: what is told and when is in `advertise.rs`, what is heard in `remote.rs`.
+//! Members whose switch has no way to where a packet goes are not usable, whatever the scheme.
 
+mod advertise;
 mod group;
 mod hash;
 mod load;
 mod packet;
 mod paths;
 mod random;
+mod remote;
 mod scheme;
 mod table;
 
@@ -35,6 +40,7 @@ pub use load::{BANDS, Loads, Quality};
 pub use packet::{Packet, QueuePair};
 pub use paths::{Member, Paths};
 pub use random::Random;
+pub use remote::RemoteWord;
 pub(crate) use table::{Balance, Lead, Said};
 
 /// Chooses the path of each packet of one group. One value serves one group.

@@ -24,7 +24,10 @@ impl Switch {
             &self.frames,
         );
         match said {
-            Said::Hash(hash) => self.router.by_hash(group, hash),
+            Said::Hash(hash) => {
+                let instead = |chosen| self.balance.detour(group, hash, chosen);
+                self.router.by_hash_unless(group, hash, instead)
+            }
             Said::Member(member) => self.router.member(group, member),
             Said::Nobody => Hop::Down,
         }

@@ -1,5 +1,6 @@
 //! Groups that balance load by a scheme.
 
+mod global;
 mod interface;
 
 use xoff_dataplane::Picos;
