@@ -32,7 +32,10 @@ impl Switch {
             .balance
             .choose_next_hop(group, &asked(transit, l3), &self.frames);
         match said {
-            Said::Hash(hash) => self.router.by_hash(group, hash),
+            Said::Hash(hash) => {
+                let instead = |chosen| self.balance.detour(group, hash, chosen);
+                self.router.by_hash_unless(group, hash, instead)
+            }
             Said::Member(member) => self.router.member(group, member),
             Said::Nobody => Hop::Down,
         }

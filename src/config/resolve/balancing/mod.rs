@@ -123,6 +123,7 @@ fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<Adve
     Some(AdvertiseConfig {
         interval: Picos::from_micros(interval),
         ports,
+        loads: true,
     })
 }
 
