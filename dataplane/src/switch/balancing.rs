@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Switch;
+use super::filter;
 use super::ingress::Transit;
 use crate::balance::{GroupView, Lead, Member, Move, Said};
 use crate::config::{Attachment, PortBalancing};
@@ -15,6 +16,9 @@ impl Switch {
     /// The next hop of a packet whose route leads via several.
     #[inline]
     pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
+        if self.is_exempt(transit, l3) {
+            return self.router.by_hash(group, transit.parsed.flow_hash);
+        }
         let said = self.balance.choose_next_hop(
             group,
             transit.now,
@@ -53,6 +57,9 @@ impl Switch {
     ) -> Option<PortId> {
         let prefix = store.prefix(transit.frame);
         let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
+        if self.is_exempt(transit, l3) {
+            return self.lags.select(to, transit.parsed.flow_hash);
+        }
         let said = self.balance.choose_lag_member(
             lag,
             transit.now,
@@ -66,6 +73,13 @@ impl Switch {
             Said::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
             Said::Nobody => None,
         }
+    }
+
+    /// Whether a rule keeps a packet out of load balancing: it is hashed.
+    #[inline]
+    fn is_exempt(&self, transit: &Transit, l3: &[u8]) -> bool {
+        let tables = &self.balance.config().exempt;
+        !tables.is_empty() && filter::exempts(tables, transit.from.0, l3, transit.parsed.payload)
     }
 
     /// Makes `fib` the current generation for routing and load balancing; returns the one before.
