@@ -16,6 +16,7 @@
 
 mod balancing;
 pub mod child;
+mod compare;
 mod config;
 mod exec;
 pub mod expr;
@@ -43,6 +44,11 @@ mod virtual_run;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
+pub use compare::{
+    COMPARE_SCHEMA, CompareArgs, CompareReport, Compared, ComparedRow, ComparedRun, LOAD_BALANCING, Spread,
+    Way, run as run_compare,
+};
+pub(crate) use config::seed_of;
 pub use config::{SwitchSetup, switch_setup};
 pub use exec::exec;
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
@@ -58,7 +64,6 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub(crate) use sweep::{Pooled, run_all};
-pub(crate) use virtual_run::seed_of;
 pub use virtual_run::{
     BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
     VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,

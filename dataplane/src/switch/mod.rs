@@ -21,6 +21,7 @@ mod watchdog;
 use std::fmt;
 use std::sync::Arc;
 
+pub use balancing::FlowAnnouncement;
 pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 

@@ -13,6 +13,9 @@ use crate::lab::units;
 /// Largest MTU of a port in `PORT`, bytes.
 const MTU_MAX: u32 = 9216;
 
+/// What made the layer, as messages name it.
+pub(in crate::lab) const MADE: &str = "routes: auto";
+
 /// Routes of one switch, sorted by prefix: their next hops.
 type Routes = BTreeMap<Ipv4Net, Vec<Ipv4Addr>>;
 
@@ -53,7 +56,7 @@ pub(super) fn write(
             tables.insert("XOFF_LB_SITE".to_owned(), Value::Object(sites.clone()));
         }
         let layer = ConfigLayer::Text {
-            source: "routes: auto".to_owned(),
+            source: MADE.to_owned(),
             text: layer.to_string(),
         };
         switches[index].config.insert(0, layer);

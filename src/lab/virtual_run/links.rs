@@ -7,6 +7,7 @@ use xoff_dataplane::{LinkTiming, Picos, PortId};
 
 use super::build::VirtualLab;
 use crate::fabric::{End, Fabric, FabricPlan, LinkPlan};
+use crate::plot::PortName;
 use crate::workload::{jain_index, max_mean_ratio};
 
 /// One direction of a link.
@@ -140,6 +141,28 @@ impl VirtualLab {
             }
         }
         reports
+    }
+
+    /// What plots call the ports of the switches.
+    pub(super) fn names(&self) -> Vec<PortName> {
+        let usable = self.usable();
+        let mut names = Vec::new();
+        for (switch, config) in self.fabric_plan.switches.iter().enumerate() {
+            for port in 0..config.ports.len() {
+                let end = End::Switch {
+                    switch: switch as u32,
+                    port: port as u16,
+                };
+                let peer = self.simulation.fabric.peer(end);
+                names.push(PortName {
+                    port: self.end_name(end),
+                    peer: peer.map_or_else(String::new, |peer| self.end_name(peer)),
+                    between_switches: matches!(peer, Some(End::Switch { .. })),
+                    usable: usable.contains(&end),
+                });
+            }
+        }
+        names
     }
 
     /// What an end of a link is called.

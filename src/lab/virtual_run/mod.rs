@@ -9,10 +9,9 @@ mod links;
 mod output;
 mod report;
 
-pub(crate) use build::seed_of;
 pub use build::{VirtualLab, switch_configuration, switch_configurations};
-pub(super) use command::play;
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
+pub(super) use command::{Played, play};
 pub use links::{BalanceReport, LinkReport};
 pub use output::Format;
 pub(super) use output::print;
