@@ -158,6 +158,8 @@ pub struct PortBalancing {
     pub scheme: Option<u16>,
     /// Load is measured against this speed in Mb/s in place of the port's own; 0: its own.
     pub scale_mbps: u32,
+    /// Its LAG uses it when primary members are worse (`ARS_PORTCHANNELS`).
+    pub alternate_in_lag: bool,
 }
 
 /// A next hop as member of groups (`ARS_NEXTHOPS`).

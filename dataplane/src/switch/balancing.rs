@@ -113,9 +113,15 @@ impl Switch {
 
     /// LAGs or their links have changed.
     pub(super) fn balance_lags(&mut self) {
-        let member = |lag: usize, port: PortId| Lead {
-            live: self.lags.is_active(lag, port),
-            ..self.lead_over(&[port])
+        let alternate = |port: PortId| {
+            let told = self.balance.config().ports.get(port.index());
+            told.is_some_and(|told| told.alternate_in_lag)
+        };
+        let member = |lag: usize, port: PortId| {
+            let mut lead = self.lead_over(&[port]);
+            lead.live = self.lags.is_active(lag, port);
+            lead.member.alternate = alternate(port);
+            lead
         };
         let members = |lag: usize| {
             self.lags

@@ -82,7 +82,7 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig], schemes: &m
             (false, _) => objects.schemes.index(super::PLAIN),
         };
     }
-    alternate_members(context, lags);
+    alternate_members(context, lags, &mut ars.ports);
     Some(ars)
 }
 
@@ -179,6 +179,7 @@ fn ports(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str) -
                 _ => None,
             },
             scale_mbps: (factor * MBPS_PER_FACTOR) as u32,
+            alternate_in_lag: false,
         };
         if let (Some(own), "global" | "nexthop") = (own, mode) {
             let text = format!("ars_obj_name {own:?} has no effect: ars_nhg_path_selector_mode is {mode}");
@@ -221,22 +222,20 @@ fn next_hops(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &st
     }
 }
 
-/// Alternate members of LAGs are checked, and not implemented.
-fn alternate_members(context: &mut Context<'_>, lags: &[LagConfig]) {
+/// Members of LAGs that are used when the others are worse.
+fn alternate_members(context: &mut Context<'_>, lags: &[LagConfig], ports: &mut [PortBalancing]) {
     const FIELD: &str = "alternative_path_members";
     for key in context.db.keys(PORTCHANNELS) {
         let list = context.text(PORTCHANNELS, key, FIELD).unwrap_or("");
         for name in schema::items(list) {
             let of_lag = lags.iter().find(|lag| lag.name == key);
             let is_member = |port: usize| of_lag.is_some_and(|lag| lag.members.contains(&(port as u16)));
-            if !context.port(name).is_some_and(is_member) {
+            if let Some(port) = context.port(name).filter(|port| is_member(*port)) {
+                ports[port].alternate_in_lag = true;
+            } else {
                 let problem = Problem::at(PORTCHANNELS, key, FIELD, format!("{name} is no member of {key}"));
                 context.problem(problem.value(list).fix("name ports of PORTCHANNEL_MEMBER"));
             }
-        }
-        if !list.is_empty() {
-            let text = format!("{FIELD} has no effect: all members of a LAG are primary ones");
-            context.warn_entry(PORTCHANNELS, key, text);
         }
     }
 }
