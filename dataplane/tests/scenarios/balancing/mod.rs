@@ -2,6 +2,8 @@
 
 mod global;
 mod interface;
+mod missing_ways;
+mod three_tiers;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::Verdict;
