@@ -7,7 +7,9 @@ mod fixed;
 mod flowlet;
 mod global;
 mod interface;
+mod missing_ways;
 mod per_packet;
+mod three_tiers;
 mod unequal;
 
 use xoff_dataplane::balance::{Move, MoveReason};
