@@ -32,6 +32,7 @@ mod packet;
 mod paths;
 mod places;
 mod random;
+mod reorder;
 mod scheme;
 mod table;
 
@@ -41,6 +42,8 @@ pub(crate) use packet::pair_key;
 pub use packet::{Packet, QueuePair};
 pub use paths::{Member, Paths};
 pub use random::Random;
+pub(crate) use reorder::Reordering;
+pub use reorder::{ReorderCounts, ReorderingView, StreamView};
 pub(crate) use scheme::cluster::Announcement;
 pub(crate) use table::{Asked, Balance, Lead, Said};
 

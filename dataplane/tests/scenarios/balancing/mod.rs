@@ -7,6 +7,7 @@ mod fixed;
 mod flowlet;
 mod interface;
 mod per_packet;
+mod reorder;
 mod unequal;
 
 use xoff_dataplane::balance::{Move, MoveReason};
