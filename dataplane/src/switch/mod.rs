@@ -1,5 +1,6 @@
 //! The switch: ports, memory management unit and bridge, driven by arrivals and deadlines.
 
+mod advertising;
 mod balancing;
 mod control;
 mod control_log;
@@ -188,10 +189,10 @@ impl Switch {
         self.lags = Lags::new(config);
         self.resume_groups(now, store, outputs);
         self.configure_watchdog(now, config, store, outputs);
-        for (index, was_up) in was_up.into_iter().enumerate() {
+        for (index, was_up) in was_up.iter().enumerate() {
             let port = PortId(index as u16);
             self.restate_pauses(now, port, outputs);
-            match (was_up, self.ports[index].up) {
+            match (*was_up, self.ports[index].up) {
                 (true, false) => self.bring_down(now, port, store, outputs),
                 (false, true) => self.ports[index].generator.announce(),
                 _ => {}
@@ -206,6 +207,11 @@ impl Switch {
         self.configure_reordering(config);
         self.take_fib(Arc::clone(&config.routing.fib));
         self.links_changed(now, store, outputs);
+        for index in 0..self.ports.len() {
+            if self.ports[index].up && !was_up[index] {
+                self.greet(now, PortId(index as u16), store, outputs);
+            }
+        }
         Ok(())
     }
 
@@ -320,6 +326,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Arc<Fib> {
         let old = self.take_fib(fib);
+        self.ways_changed(now, store, outputs);
         self.look_for_hops(now, store, outputs);
         old
     }

@@ -179,6 +179,7 @@ fn what_is_told_to_others() {
     let told = Some(AdvertiseConfig {
         interval: Picos::from_micros(16),
         ports: vec![0, 1],
+        loads: true,
     });
     assert_eq!(
         advertise(r#""scheme": "conga", "advertise_ports": "Ethernet4,Ethernet0""#),

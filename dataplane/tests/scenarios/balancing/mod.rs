@@ -5,6 +5,7 @@ mod cluster;
 mod drill;
 mod fixed;
 mod flowlet;
+mod global;
 mod interface;
 mod per_packet;
 mod reorder;
