@@ -9,6 +9,7 @@ mod global;
 mod interface;
 mod missing_ways;
 mod per_packet;
+mod reorder;
 mod three_tiers;
 mod unequal;
 
