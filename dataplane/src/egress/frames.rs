@@ -229,9 +229,16 @@ impl FrameTable {
         let frame = self.frames[index as usize].unpack();
         fifo.head = core::mem::replace(next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
-        match self.frames.get(fifo.head as usize) {
-            Some(behind) => prefetch(behind),
-            None => fifo.tail = NO_FRAME,
+        // What stands behind it leaves next, and has been in no cache since it came.
+        match (
+            self.frames.get(fifo.head as usize),
+            self.next.get(fifo.head as usize),
+        ) {
+            (Some(behind), Some(next)) => {
+                prefetch(behind);
+                prefetch(next);
+            }
+            _ => fifo.tail = NO_FRAME,
         }
         self.free = index;
         self.in_use -= 1;
