@@ -59,7 +59,7 @@ fn main() {
         let hops = (fabric.frame_hops() - hops) as f64;
         rates.push(hops / seconds);
         println!(
-            "round {}: {:.2} million frame-hops a second, {:.0} ns each, {:.2} events a hop, {} frames under way at most",
+            "round {}: {:.2} million frame-hops a second, {:.0} ns each ({hops:.0} of them), {:.2} events a hop, {} frames under way at most",
             round + 1,
             hops / seconds / 1e6,
             seconds * 1e9 / hops,

@@ -14,6 +14,7 @@ pub mod host;
 pub mod lab;
 #[allow(unsafe_code)] // ethtool's ioctls
 pub mod net;
+pub mod plot;
 #[allow(unsafe_code)] // rings, sockets and the slots that threads share
 pub mod ports;
 pub mod rdma;

@@ -18,6 +18,7 @@ pub mod mmu;
 mod outputs;
 pub mod parse;
 pub mod pfc;
+mod prefetch;
 pub mod route;
 pub mod store;
 mod switch;
@@ -26,13 +27,16 @@ mod watchdog;
 pub mod wire;
 
 pub use drops::DropReason;
+pub use egress::Line;
 pub use frame::{Arrival, Handle, Store};
 pub use ids::{GroupId, InterfaceId, LogicalPort, NextHopId, PgId, PortId, QueueId, TimerId};
 pub use outputs::{
     Deadline, Drop, Outputs, Punt, PuntReason, SwitchEvent, SwitchEventKind, Transmit, Verdict,
 };
+pub use prefetch::prefetch;
 pub use switch::{
-    ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES, Switch,
+    ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES,
+    FlowAnnouncement, Switch,
 };
 pub use time::{LinkTiming, Picos, ns3_nanos};
 pub use watchdog::{StormCounters, WatchdogStats, WatchdogStatus};

@@ -1,4 +1,6 @@
-//! What is held against others: runs whose result somebody else has published.
+//! What is held against others: runs whose result somebody else has published, thresholds against a configuration, paths
+//! against arithmetic.
 
 pub mod oracle;
+pub mod placement;
 pub mod probe;

@@ -20,7 +20,7 @@ use clap::Parser;
 
 use crate::failure::Failure;
 pub use args::*;
-pub use bench::{BenchCommand, BenchOracle, BenchProbe};
+pub use bench::{BenchCommand, BenchOracle, BenchPlacement, BenchProbe};
 pub use clear::{ClearCommand, ClearPfc, ClearPfcwd};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{

@@ -200,9 +200,11 @@ impl Fabric {
     #[inline]
     fn arrive<O: Observer>(&mut self, index: usize, observer: &mut O) -> bool {
         self.queue.pop();
-        let (frame, next) = self.wires[index].take(self.now);
+        let wire = &mut self.wires[index];
+        let to = wire.to;
+        let (frame, next) = wire.take(self.now);
         if let Some((at, order, behind)) = next {
-            self.store.prefetch(behind);
+            self.store.prefetch(behind, matches!(to, End::Host(_)));
             self.queue.push(Event {
                 at,
                 order,
@@ -211,7 +213,6 @@ impl Fabric {
         }
         let Some(frame) = frame else { return false };
         self.frame_hops += 1;
-        let to = self.wires[index].to;
         if O::WATCHES {
             observer.arrived(self.now, to, view(&self.store, frame));
         }
@@ -331,8 +332,7 @@ impl Fabric {
                 // It has something due that it does not send: it is asked again when anything happens to it.
                 break;
             };
-            let link = node.host.link();
-            let end = self.now + link.duration(link.wire_len(link.mac_len(emitted.frame_len as u32)));
+            let end = self.now + node.host.occupied(emitted.frame_len as u32);
             let frame = self
                 .store
                 .insert(&self.buffer[..emitted.stored], emitted.frame_len as u32);

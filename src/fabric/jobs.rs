@@ -12,8 +12,8 @@ use crate::rdma::congestion::{Context, Factory};
 use crate::rdma::{Completion, CompletionKind, QpConfig, QpIndex, Verb as RdmaVerb, WorkRequest};
 use crate::workload::{Connection, MessageId, Post, Spread, Verb, Workload};
 
-/// Number of the first queue pair; those below 2 are special in InfiniBand.
-const FIRST_QP: u32 = 0x100;
+/// Number of the first queue pair of a run's jobs; those below 2 are special in InfiniBand.
+pub const FIRST_QUEUE_PAIR: u32 = 0x100;
 
 /// How the connections of a job are set up.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Transport {
     pub congestion: Factory,
     /// DSCP of data, of acknowledgements and of CNPs.
     pub dscp: [u8; 3],
+    /// UDP source port of all of them; `None` derives it from the queue pair's numbers.
+    pub source_port: Option<u16>,
     /// Whether switches may mark their packets.
     pub ecn: Ecn,
 }
@@ -62,6 +64,15 @@ struct Pairs {
 struct Parts {
     received: u16,
     acknowledged: u16,
+}
+
+/// What arrived of a connection's data, at all its queue pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrivals {
+    /// Packets with data, repetitions included.
+    pub data_packets: u64,
+    /// Those that arrived behind a gap.
+    pub out_of_order_packets: u64,
 }
 
 /// A work request that a queue pair could not complete.
@@ -115,7 +126,7 @@ impl Jobs {
             paths,
         };
         let connections: Vec<Connection> = jobs.workload.connections().to_vec();
-        let mut number = FIRST_QP;
+        let mut number = FIRST_QUEUE_PAIR;
         for (index, connection) in connections.iter().enumerate() {
             let reads = jobs.workload.job_verb(connection.job) == Verb::Read;
             let (poster, peer) = match reads {
@@ -170,6 +181,22 @@ impl Jobs {
     /// When [`Jobs::advance`] has something to do.
     pub fn next_start(&self) -> Picos {
         self.workload.next_start()
+    }
+
+    /// What arrived so far, for each of [`Workload::connections`].
+    pub fn arrivals(&self, fabric: &Fabric) -> Vec<Arrivals> {
+        let mut all = vec![Arrivals::default(); self.pairs.len()];
+        for (host, roles) in self.roles.iter().enumerate() {
+            let endpoint = fabric.host(host).endpoint();
+            for (qp, role) in roles.iter().enumerate() {
+                if let Some(counters) = endpoint.qp_counters(QpIndex(qp as u32)) {
+                    let arrivals = &mut all[role.connection as usize];
+                    arrivals.data_packets += counters.rx_data_packets;
+                    arrivals.out_of_order_packets += crate::report::out_of_order(counters);
+                }
+            }
+        }
+        all
     }
 
     /// Whether everything has been sent and received.
@@ -356,6 +383,7 @@ fn setup(
         ack_dscp: transport.dscp[1],
         cnp_dscp: transport.dscp[2],
         ecn: transport.ecn,
+        udp_source_port: transport.source_port,
         ..QueuePairSetup::new(config, congestion, directory.address(to as usize))
     }
 }

@@ -24,13 +24,14 @@ mod recording;
 mod series;
 mod simulation;
 mod store;
+mod timeline;
 mod wire;
 
 pub use diagnosis::{Deadlock, diagnose};
 pub use engine::{EVENTS_AT_ONCE_MAX, Fabric, Halt};
 pub use events::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, Selector};
-pub use jobs::{Directory, FailedMessage, Jobs, Transport};
+pub use jobs::{Directory, FIRST_QUEUE_PAIR, FailedMessage, Jobs, Transport};
 pub use observer::{FrameView, Observer};
 pub use path::{FabricPath, Paths};
 pub use plan::{End, FabricPlan, LinkPlan, PlanError};
@@ -38,6 +39,7 @@ pub use recording::{LinkRecording, RecordingError};
 pub use series::Series;
 pub use simulation::{DEADLOCKS_MAX, LastingDeadlock, Outcome, Simulation};
 pub use store::FabricStore;
+pub use timeline::{PortTimeline, Timeline};
 
 #[cfg(test)]
 mod tests;

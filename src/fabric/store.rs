@@ -3,7 +3,7 @@
 //! A frame of a queue pair is its headers alone, in a slot of fixed size; what stands behind them is a length. Longer
 //! prefixes (frames of open-loop flows, whose payload is stamped, ARP, pings) lie beside the slots, whole.
 
-use xoff_dataplane::{Handle, Store};
+use xoff_dataplane::{Handle, Store, prefetch};
 
 use crate::rdma::Telemetry;
 
@@ -13,6 +13,8 @@ const SLOT_BYTES: usize = 104;
 const START: u8 = 8;
 /// Longest prefix that a slot stores.
 const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
+/// Where the second cache line of a slot begins.
+const SECOND_LINE: usize = SLOT_BYTES - 64;
 const NONE: u32 = u32::MAX;
 
 /// Two cache lines. The first one has all that a switch reads and writes of an untagged IPv4 packet.
@@ -113,10 +115,15 @@ impl FabricStore {
         !self.telemetry.items.is_empty()
     }
 
-    /// Fetches what will be read of a frame soon, without waiting for it.
+    /// Fetches what a switch will read of a frame soon, without waiting for it; `whole`: what a host will.
     #[inline]
-    pub(super) fn prefetch(&self, frame: Handle) {
-        std::hint::black_box(self.slots.items.get(frame.0 as usize).map(|slot| slot.end));
+    pub(super) fn prefetch(&self, frame: Handle, whole: bool) {
+        if let Some(slot) = self.slots.items.get(frame.0 as usize) {
+            prefetch(slot);
+            if whole {
+                prefetch(&slot.bytes[SECOND_LINE]);
+            }
+        }
     }
 
     /// What a frame has collected on its way; `None` if it collects nothing.

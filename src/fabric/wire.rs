@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use xoff_dataplane::{Handle, LinkTiming, Picos};
+use xoff_dataplane::{Handle, Line, LinkTiming, Picos};
 
 use super::fault::Faults;
 use super::plan::End;
@@ -17,6 +17,8 @@ pub(super) struct Wire {
     delay: Picos,
     /// Speed and framing of the sender.
     timing: LinkTiming,
+    /// Of that: how long the gap behind a frame lasts.
+    gap: Picos,
     pub(super) up: bool,
     /// Frames under way, in order: when the last bit arrives, and the number of that event's insertion.
     frames: VecDeque<(Picos, Handle, u32)>,
@@ -32,6 +34,7 @@ impl Wire {
             from,
             delay,
             timing,
+            gap: Line::new(timing).timing().gap(),
             up: true,
             frames: VecDeque::new(),
             faults: Faults::default(),
@@ -43,7 +46,7 @@ impl Wire {
     /// next arrival, if that is this frame.
     #[inline]
     pub(super) fn put(&mut self, end: Picos, frame: Handle, order: u32) -> Option<Picos> {
-        let last_bit = end.since(self.timing.gap()).saturating_add(self.delay);
+        let last_bit = end.since(self.gap).saturating_add(self.delay);
         // A link that has become faster or shorter overtakes nothing.
         let at = self
             .frames
@@ -79,6 +82,7 @@ impl Wire {
     /// Its sender has another speed from the next frame on.
     pub(super) fn set_timing(&mut self, timing: LinkTiming) {
         self.timing = timing;
+        self.gap = Line::new(timing).timing().gap();
     }
 
     pub(super) fn timing(&self) -> &LinkTiming {

@@ -107,6 +107,12 @@ impl Host {
         self.nic.link()
     }
 
+    /// How long a frame of `frame_len` octets, as a socket sees it, occupies the link.
+    #[inline]
+    pub fn occupied(&self, frame_len: u32) -> Picos {
+        self.nic.duration(frame_len)
+    }
+
     /// Length of the longest frame it builds; [`Host::transmit`] wants a buffer of that.
     pub fn frame_len_max(&self) -> usize {
         // Answers to an echo request are as long as the request.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::PauseReceiver;
-use xoff_dataplane::{LinkTiming, Picos};
+use xoff_dataplane::{Line, LinkTiming, Picos};
 
 use super::config::NicConfig;
 use super::schedule::FairShare;
@@ -48,7 +48,7 @@ struct PendingPause {
 /// Decides when the next frame leaves and of which class it is. It knows nothing of frames.
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
-    link: LinkTiming,
+    link: Line,
     honoured: u8,
     response: Picos,
     pauses: PauseReceiver,
@@ -74,7 +74,7 @@ impl Nic {
         let mut pauses = PauseReceiver::new();
         pauses.set_until_resumed(config.pauses_until_resumed);
         Nic {
-            link: config.link,
+            link: Line::new(config.link),
             honoured: config.pfc_honoured,
             response: Picos::from_nanos(config.response_ns),
             pauses,
@@ -88,7 +88,7 @@ impl Nic {
     }
 
     pub(super) fn link(&self) -> &LinkTiming {
-        &self.link
+        self.link.timing()
     }
 
     /// Takes a PFC frame that arrived at `now`.
@@ -129,7 +129,7 @@ impl Nic {
             pause.enable,
             &pause.quanta,
             self.honoured,
-            &self.link,
+            self.link.timing(),
         );
         self.note_resumed(before, pause.effective);
     }
@@ -265,10 +265,12 @@ impl Nic {
 
     /// Bytes of link time that a frame takes.
     pub(super) fn wire_len(&self, frame_len: u32) -> u32 {
-        self.link.wire_len(self.link.mac_len(frame_len))
+        self.link.timing().wire_len(self.link.mac_len(frame_len))
     }
 
-    fn duration(&self, frame_len: u32) -> Picos {
-        self.link.duration(self.wire_len(frame_len))
+    /// How long a frame occupies the link.
+    #[inline]
+    pub(super) fn duration(&self, frame_len: u32) -> Picos {
+        self.link.occupied(self.link.mac_len(frame_len))
     }
 }

@@ -403,6 +403,7 @@ fn received_report(flow: &ReceivedFlow, device: &str) -> FlowReport {
         received_frames: flow.received_frames,
         lost_frames: flow.missing_frames(),
         reordered_frames: flow.reordered_frames,
+        ce_marked_frames: flow.ce_marked_frames,
         duplicate_frames: flow.duplicate_frames,
         icrc_errors: flow.icrc_errors,
         goodput_bps: flow.goodput_bps,

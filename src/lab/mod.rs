@@ -14,7 +14,9 @@
 //! watches the one above through a pipe, and the kernel kills everything in the PID namespace with its init.
 //! So whichever of them is killed, with SIGKILL too, the others go, and with the last of them everything does.
 
+mod balancing;
 pub mod child;
+mod compare;
 mod config;
 mod exec;
 pub mod expr;
@@ -42,6 +44,10 @@ mod virtual_run;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
+pub use compare::{
+    COMPARE_SCHEMA, CompareArgs, CompareReport, Compared, ComparedRow, ComparedRun, LOAD_BALANCING, Spread,
+    Way, run as run_compare,
+};
 pub use config::{SwitchSetup, switch_setup};
 pub use exec::exec;
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
@@ -56,9 +62,12 @@ pub use sweep::{
     Chosen, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Setting, Shard,
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
+pub(crate) use sweep::{Pooled, run_all};
+pub(crate) use config::seed_of;
 pub use virtual_run::{
-    DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, VirtualLab, VirtualReport, VirtualRunArgs,
-    run as run_virtual, switch_configurations,
+    BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
+    VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,
+    switch_configurations,
 };
 pub use wire::hand_over_tap;
 

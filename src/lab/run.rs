@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,18 +16,18 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::config::switch_setup;
+use super::config::switch_setups;
 use super::external::{self, BorrowedDevice};
 use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 use super::pcap::{self, LabPcap};
-use super::plan::{ScriptPlan, TimeMode};
+use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::play::guests;
 use super::registry::{self, RunningLab, running};
 use super::resolve::load;
 use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
 use super::status::{Status, StatusReader};
 use crate::failure::{Exit, Failure};
-use crate::session::reaction_budget;
+use crate::report::Report;
 
 /// How long `lab down` waits for the switch to write its report, and for the kernel to clear up.
 const DOWN_PATIENCE: Duration = Duration::from_secs(15);
@@ -89,11 +90,56 @@ struct Running {
     borrowed: Vec<BorrowedDevice>,
     /// Where the processes of `lab up` write what they would have written to the terminal.
     log: Option<File>,
+    /// Nothing of it is shown.
+    quiet: bool,
+}
+
+/// Runs a lab as [`run`] does, without a word, and hands back its report.
+///
+/// # Errors
+/// A lab that cannot be, an environment that cannot run it, an interrupt.
+pub(super) fn measure(plan: LabPlan, options: &LabOptions) -> Result<Report, Failure> {
+    static MEASURED: AtomicU32 = AtomicU32::new(0);
+    let number = MEASURED.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("xoff-{}-{number}.json", std::process::id()));
+    let options = LabOptions {
+        report: Some(path.clone()),
+        ..options.clone()
+    };
+    let name = plan.name.clone();
+    let ended = start_plan(plan, &options, &LabPcap::default(), Mode::Run).and_then(|mut running| {
+        running.quiet = true;
+        running.until_the_end()
+    });
+    let text = std::fs::read_to_string(&path);
+    // It was ours alone; where it cannot be taken away, the system does so one day.
+    let _ = std::fs::remove_file(&path);
+    let code = ended?;
+    if code == ExitCode::from(Exit::Interrupted) {
+        return Err(Failure::new(Exit::Interrupted, "interrupted").at(name));
+    }
+    let unread = |error: String| {
+        Failure::environment("the lab ended without a report")
+            .at(&name)
+            .because(error)
+            .fix("`xoff lab run` of the same lab says why; `xoff doctor` what this machine can do")
+    };
+    let text = text.map_err(|error| unread(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| unread(error.to_string()))
 }
 
 fn start(file: &Path, options: &LabOptions, pcap: &LabPcap, mode: Mode) -> Result<Running, Failure> {
-    let mut plan =
+    let plan =
         load(file, TimeMode::RealTime).map_err(|problems| Failure::configuration(problems.to_string()))?;
+    start_plan(plan, options, pcap, mode)
+}
+
+fn start_plan(
+    mut plan: LabPlan,
+    options: &LabOptions,
+    pcap: &LabPcap,
+    mode: Mode,
+) -> Result<Running, Failure> {
     // `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut options = options.clone();
@@ -101,14 +147,11 @@ fn start(file: &Path, options: &LabOptions, pcap: &LabPcap, mode: Mode) -> Resul
     guests::check_programs(&plan)?;
     options.pcap = pcap::resolve(&plan, pcap)?;
     // The switch resolves its configuration for itself; what is wrong with it is better said before anything exists.
-    for switch in 0..plan.switches.len() {
-        switch_setup(
-            &plan,
-            switch,
-            options.seed,
-            reaction_budget(&options.driver(plan.model_hosts())),
-        )?;
-    }
+    switch_setups(
+        &plan,
+        options.seed,
+        &options.driver(plan.model_hosts(), plan.switches.len()),
+    )?;
     // First of all the name: it keeps two labs apart, and says that there is one from the first moment.
     let listener = registry::claim(&plan.name)?;
     let devices: Vec<&str> = plan.external_devices().collect();
@@ -170,6 +213,7 @@ fn launch(
         signals,
         borrowed,
         log: log.map(File::from),
+        quiet: false,
     })
 }
 
@@ -203,6 +247,9 @@ impl Running {
     fn until_the_end(mut self) -> Result<ExitCode, Failure> {
         let bar = ProgressBar::new(0).with_style(bar_style());
         bar.set_message(self.name.clone());
+        if self.quiet {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+        }
         let mut interrupted = false;
         loop {
             match self.next() {
@@ -211,6 +258,7 @@ impl Running {
                     bar.set_length(total_ns);
                     bar.set_position(done_ns);
                 }
+                Event::Status(Status::Print { .. }) if self.quiet => {}
                 Event::Status(Status::Print { text }) => bar.suspend(|| print_line(&text)),
                 Event::Interrupted if interrupted => self.lifeline = None,
                 Event::Interrupted => {

@@ -11,6 +11,8 @@ pub struct Counters {
     pub rx_packets: u64,
     /// Payload bytes of them, whatever became of them.
     pub rx_bytes: u64,
+    /// Data packets that arrived (SEND, WRITE, READ responses), repetitions included.
+    pub rx_data_packets: u64,
     /// Data packets and READ requests sent again.
     pub retransmitted_packets: u64,
     /// Requests that arrived behind a gap.
@@ -67,11 +69,11 @@ macro_rules! names {
     ($($field:ident)*) => {
         impl Counters {
             /// Every counter with its name.
-            pub fn each(&self) -> [(&'static str, u64); 24] {
+            pub fn each(&self) -> [(&'static str, u64); 25] {
                 [$((stringify!($field), self.$field)),*]
             }
 
-            fn each_mut(&mut self) -> [(&'static str, &mut u64); 24] {
+            fn each_mut(&mut self) -> [(&'static str, &mut u64); 25] {
                 [$((stringify!($field), &mut self.$field)),*]
             }
         }
@@ -79,8 +81,8 @@ macro_rules! names {
 }
 
 names! {
-    tx_packets tx_bytes rx_packets rx_bytes retransmitted_packets out_of_sequence packet_seq_err duplicate_request
-    rnr_nak_retry_err out_of_buffer local_ack_timeout_err implied_nak_seq_err rx_write_requests rx_read_requests
+    tx_packets tx_bytes rx_packets rx_bytes rx_data_packets retransmitted_packets out_of_sequence packet_seq_err
+    duplicate_request rnr_nak_retry_err out_of_buffer local_ack_timeout_err implied_nak_seq_err rx_write_requests rx_read_requests
     rp_cnp_handled rp_cnp_ignored np_cnp_sent np_ecn_marked_roce_packets req_transport_retries_exceeded
     req_rnr_retries_exceeded req_remote_errors resp_invalid_requests rx_discarded rx_unknown_qp
 }

@@ -98,9 +98,12 @@ impl QueuePair {
             Opcode::Cnp => self.on_cnp(now),
             opcode => {
                 let response = is_read_response(opcode);
-                if arrival.ce && (response || opcode.transport() != Service::Other) {
+                let request = opcode.transport() != Service::Other;
+                if arrival.ce && (response || request) {
                     responder.replies.on_mark(&mut env);
                 }
+                let has_data = response || (request && opcode != Opcode::RcReadRequest);
+                env.counters.rx_data_packets += u64::from(has_data);
                 if response {
                     requester.on_read_response(&mut env, packet);
                 } else {

@@ -21,6 +21,9 @@ pub struct FlowReport {
     pub lost_frames: u64,
     /// Frames that arrived after one that was sent later.
     pub reordered_frames: u64,
+    /// Frames that arrived marked CE.
+    #[serde(default)]
+    pub ce_marked_frames: u64,
     /// Further arrivals of a frame that had arrived already.
     pub duplicate_frames: u64,
     /// Frames whose invariant CRC was wrong. They are not received frames (a NIC discards them in silence), so

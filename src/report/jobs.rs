@@ -11,11 +11,12 @@ use crate::workload::{JobResults, Results, SizeBin, Summary};
 /// With more hosts that counted something than this, sums are printed, not lines.
 const HOSTS_SHOWN: usize = 16;
 /// Counters of what is as it should be.
-const ORDINARY: [&str; 6] = [
+const ORDINARY: [&str; 7] = [
     "tx_packets",
     "tx_bytes",
     "rx_packets",
     "rx_bytes",
+    "rx_data_packets",
     "rx_write_requests",
     "rx_read_requests",
 ];
@@ -350,6 +351,9 @@ mod tests {
             paused_ns: [0; 8],
         };
         let report = |hosts: Vec<HostReport>| VirtualReport {
+            links: Vec::new(),
+            balance: None,
+            reordered: Vec::new(),
             model_time_ns: 1_000,
             events: 1_234,
             frame_hops: 7,

@@ -29,6 +29,7 @@ pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue,
 
 use crate::failure::Exit;
 use crate::lab::VirtualReport;
+use crate::rdma::Counters;
 use crate::workload::Results;
 
 /// Name and version of the report's form. The number changes when a field changes its meaning or goes.
@@ -103,6 +104,19 @@ pub struct Totals {
     pub ecn_marked_frames: u64,
     /// Frames that switches dropped, whatever the reason.
     pub dropped_frames: u64,
+    /// Time in which switches asked their peers to pause, over all ports and priorities, in nanoseconds; 802.3x pauses once.
+    #[serde(default)]
+    pub pausing_ns: u64,
+    /// Packets with data that arrived at hosts, repetitions included: of flows, and in virtual time of queue pairs too.
+    #[serde(default)]
+    pub data_packets: u64,
+    /// Those that arrived marked CE.
+    #[serde(default)]
+    pub ce_marked_packets: u64,
+    /// Those that arrived out of order: of flows, behind a packet that was sent later; of queue pairs, behind a gap (the
+    /// `hw_counter` `out_of_sequence`, and READ responses that showed others to be missing).
+    #[serde(default)]
+    pub out_of_order_packets: u64,
 }
 
 /// Puts a run's result together. `taints` in any order.
@@ -144,6 +158,13 @@ impl Report {
         }
     }
 
+    /// Adds what the queue pairs of a host have counted to the sums.
+    pub fn count_queue_pairs(&mut self, counters: &Counters) {
+        self.totals.data_packets += counters.rx_data_packets;
+        self.totals.ce_marked_packets += counters.np_ecn_marked_roce_packets;
+        self.totals.out_of_order_packets += out_of_order(counters);
+    }
+
     /// The JSON text, for a file.
     pub fn to_json(&self) -> String {
         let mut text =
@@ -162,14 +183,23 @@ impl Totals {
             totals.lost_frames += flow.lost_frames;
             totals.reordered_frames += flow.reordered_frames;
             totals.icrc_errors += flow.icrc_errors;
+            totals.data_packets += flow.received_frames + flow.duplicate_frames;
+            totals.ce_marked_packets += flow.ce_marked_frames;
+            totals.out_of_order_packets += flow.reordered_frames;
         }
         for port in switches.iter().flat_map(|switch| &switch.ports) {
             totals.pfc_tx_frames += port.pfc_tx_frames;
             totals.ecn_marked_frames += port.ecn_marked;
             totals.dropped_frames += port.dropped();
+            totals.pausing_ns += port.pausing_ns.iter().sum::<u64>() + port.global_pausing_ns;
         }
         totals
     }
+}
+
+/// Packets that arrived at a queue pair behind a gap.
+pub fn out_of_order(counters: &Counters) -> u64 {
+    counters.out_of_sequence + counters.implied_nak_seq_err
 }
 
 /// What a flow broke of its promise, with where and why as far as the switches know; nothing if it kept it or

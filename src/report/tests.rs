@@ -171,6 +171,7 @@ fn totals_are_sums_over_flows_and_ports() {
         lost_frames: 200,
         pfc_tx_frames: 7,
         dropped_frames: 200,
+        data_packets: 1_800,
         ..Totals::default()
     };
     assert_eq!(totals, expected);

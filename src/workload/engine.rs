@@ -8,6 +8,7 @@ use xoff_dataplane::Picos;
 
 use super::arrivals;
 use super::bulk::Bulk;
+use super::latency::Latencies;
 use super::list::List;
 use super::messages::{Message, MessageId, Messages, Tag};
 use super::random::Draws;
@@ -141,6 +142,8 @@ pub(super) struct Counts {
     pub(super) received_messages: u64,
     pub(super) received_bytes: u64,
     pub(super) records: Vec<FlowRecord>,
+    /// From posting to whole at the receiver, of messages that have no record.
+    pub(super) latencies: Latencies,
 }
 
 #[derive(Debug)]
@@ -264,6 +267,7 @@ impl Workload {
                 received_messages: 0,
                 received_bytes: 0,
                 records: Vec::new(),
+                latencies: Latencies::default(),
             },
             stopped: false,
             held: false,
@@ -396,6 +400,8 @@ impl Workload {
         job.counts.last_received = now;
         if let Some(record) = job.counts.records.get_mut(copy.record as usize) {
             record.received = now;
+        } else {
+            job.counts.latencies.add(now.since(copy.posted));
         }
         self.with(copy.job as usize, now, out, |runner, context| {
             if let Runner::Bulk(bulk) = runner {

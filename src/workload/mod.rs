@@ -14,6 +14,7 @@ mod check;
 mod distribution;
 mod engine;
 mod flow_list;
+mod latency;
 mod list;
 mod messages;
 mod nccl;
@@ -30,6 +31,7 @@ mod tests;
 pub use distribution::{DistributionError, SizeDistribution};
 pub use engine::{Connection, Post, Workload};
 pub use flow_list::{FlowListError, FlowListFormat, ListedFlow, parse_flow_list};
+pub use latency::Latency;
 pub use messages::MessageId;
 pub use nccl::NcclRun;
 pub use results::{
@@ -39,4 +41,4 @@ pub use spec::{
     Algorithm, Collective, Endpoints, FLOWS_MAX, FlowSpec, Framing, Incast, JobKind, JobSpec, Permutation,
     Poisson, Problem, RANKS_MAX, Repeat, Spec, SpecError, Spread, Verb,
 };
-pub use summary::{Summary, jain_index};
+pub use summary::{Summary, jain_index, max_mean_ratio};

@@ -7,6 +7,7 @@ use xoff_dataplane::Picos;
 
 use super::bulk::{Bulk, Iteration};
 use super::engine::{Connection, FlowRecord, Job, Runner, Workload};
+use super::latency::Latency;
 use super::spec::{Algorithm, Collective, JobKind};
 use super::summary::{Summary, jain_index, max_mean_ratio};
 
@@ -58,6 +59,9 @@ pub struct JobResults {
     pub collective: Option<CollectiveResults>,
     /// Of jobs made of flows.
     pub flows: Option<FlowSummary>,
+    /// Of a collective: from posting a message until its receiver had it whole, in nanoseconds.
+    #[serde(default)]
+    pub message_latency_ns: Option<Latency>,
 }
 
 /// One iteration.
@@ -234,6 +238,7 @@ impl Workload {
             posted_bytes: counts.posted_bytes,
             received_messages: counts.received_messages,
             received_bytes: counts.received_bytes,
+            message_latency_ns: counts.latencies.summary(),
             ..JobResults::default()
         };
         let mut end = counts.last_received;

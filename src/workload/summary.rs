@@ -58,7 +58,7 @@ pub fn jain_index(values: &[f64]) -> Option<f64> {
 }
 
 /// The largest over the mean; `None` of nothing or of zeros only.
-pub(super) fn max_mean_ratio(values: &[f64]) -> Option<f64> {
+pub fn max_mean_ratio(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let max = values.iter().copied().fold(0.0, f64::max);
     (sum > 0.0).then(|| max * values.len() as f64 / sum)

@@ -2,17 +2,19 @@
 
 use std::collections::VecDeque;
 
+use super::cluster::{Placements, RowKey};
 use super::load::{Loads, Quality};
 use super::packet::Packet;
-use super::paths::{Member, Paths};
+use super::paths::{Member, Paths, Standing};
 use super::random::Random;
 use super::remote::{Remote, SiteIndex};
 use super::scheme::Scheme;
+use super::scheme::cluster::Announcement;
 use super::table::Lead;
 use super::{PathChoice, TableUse};
 use crate::config::HashFields;
 use crate::egress::FrameTable;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, PortId};
 use crate::time::Picos;
 
 /// Why a flow is on its member.
@@ -117,6 +119,8 @@ pub struct MemberView<'a> {
     pub bytes: u64,
     /// How good its link is now.
     pub quality: Quality,
+    /// Flows with data that are placed on it; `None`: the scheme places none.
+    pub flows: Option<u32>,
 }
 
 /// A group at work.
@@ -131,8 +135,14 @@ pub(crate) struct Group {
     members: Vec<Member>,
     live: Vec<bool>,
     usable: Vec<u16>,
+    /// Those that it found when it last looked, before their roles counted.
+    open: Vec<u16>,
     /// Usable members, each as often as its weight in lowest terms.
     buckets: Vec<u16>,
+    /// Of each member.
+    standing: Vec<Standing>,
+    /// Some usable member is an alternate one.
+    has_alternates: bool,
     scheme: Scheme,
     random: Random,
     taken: Vec<(u64, u64)>,
@@ -145,6 +155,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) frames: &'a FrameTable,
     pub(super) log: &'a mut MoveLog,
     pub(super) remote: &'a Remote,
+    pub(super) placements: &'a mut Placements,
 }
 
 impl Group {
@@ -159,7 +170,10 @@ impl Group {
             members: Vec::new(),
             live: Vec::new(),
             usable: Vec::new(),
+            open: Vec::new(),
             buckets: Vec::new(),
+            standing: Vec::new(),
+            has_alternates: false,
             scheme,
             random,
             taken: Vec::new(),
@@ -201,11 +215,15 @@ impl Group {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
             remote: around.remote,
             site: self.site_index,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
         };
         let choice = self.scheme.choose(packet, &mut paths);
         let member = match paths.is_usable(choice.member) {
@@ -236,8 +254,12 @@ impl Group {
         renumbered: &[Option<u16>],
         around: Surroundings<'_>,
     ) {
-        self.live = leads.iter().map(|lead| lead.live).collect();
+        let live: Vec<_> = leads.iter().map(|lead| lead.live).collect();
         let members: Vec<_> = leads.into_iter().map(|lead| lead.member).collect();
+        if members == self.members && live == self.live {
+            return;
+        }
+        self.live = live;
         let mut taken = vec![(0, 0); members.len()];
         for (old, new) in renumbered.iter().enumerate() {
             if let (Some(new), Some(counts)) = (new, self.taken.get(old)) {
@@ -254,7 +276,7 @@ impl Group {
         let all = 0..self.members.len() as u16;
         let live: Vec<_> = all.clone().map(live).collect();
         let usable = self.find_usable(&live, around.remote);
-        if live != self.live || usable != self.usable {
+        if live != self.live || usable != self.open {
             self.live = live;
             self.settle(&all.map(Some).collect::<Vec<_>>(), around);
         }
@@ -263,16 +285,23 @@ impl Group {
     /// Follows a change of its members.
     fn settle(&mut self, renumbered: &[Option<u16>], around: Surroundings<'_>) {
         self.usable = self.find_usable(&self.live, around.remote);
+        self.open.clone_from(&self.usable);
+        self.standing = Standing::of(&self.members);
+        self.seat_alternates();
         self.fill_buckets();
         let mut paths = Paths {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
             remote: around.remote,
             site: self.site_index,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
         };
         self.scheme.members_changed(renumbered, &mut paths);
     }
@@ -292,18 +321,36 @@ impl Group {
         }
     }
 
+    /// Schemes that do not compare qualities use alternate members when there is no primary one.
+    fn seat_alternates(&mut self) {
+        let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
+        let primaries = self.usable.iter().any(|member| !alternate(member));
+        if primaries && !self.scheme.compares() {
+            self.usable.retain(|member| !alternate(member));
+        }
+        self.has_alternates = primaries && self.usable.iter().any(alternate);
+    }
+
     fn fill_buckets(&mut self) {
         self.buckets.clear();
         let weight = |member: &u16| u64::from(self.members[usize::from(*member)].weight.max(1));
         let divisor = self.usable.iter().map(weight).fold(0, crate::route::gcd).max(1);
-        for member in &self.usable {
+        let primary = |member: &&u16| !self.has_alternates || !self.members[usize::from(**member)].alternate;
+        for member in self.usable.iter().filter(primary) {
             let times = (weight(member) / divisor) as usize;
             self.buckets.extend(std::iter::repeat_n(*member, times));
         }
     }
 
     /// As `show` sees it.
-    pub(super) fn view(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> GroupView<'_> {
+    pub(super) fn view(
+        &self,
+        now: Picos,
+        loads: &mut Loads,
+        frames: &FrameTable,
+        placements: &Placements,
+    ) -> GroupView<'_> {
+        let of_flows = self.scheme.cluster().map(|cluster| cluster.table_use(placements));
         GroupView {
             group: self.whose,
             scheme: self.scheme_index,
@@ -316,12 +363,91 @@ impl Group {
                     packets,
                     bytes,
                     quality: member.quality(now, loads, frames),
+                    flows: self
+                        .scheme
+                        .cluster()
+                        .map(|cluster| cluster.flows_on(placements, index)),
                 })
                 .collect(),
             moves: self.moves,
-            table: self.scheme.table(),
+            table: of_flows.or_else(|| self.scheme.table()),
         }
     }
+
+    /// The group ends.
+    pub(super) fn retire(&mut self, placements: &mut Placements) {
+        if let Some(cluster) = self.scheme.cluster_mut() {
+            cluster.retire(placements);
+        }
+    }
+
+    /// Places a flow before it sends.
+    pub(super) fn announce(
+        &mut self,
+        now: Picos,
+        announced: &Announcement,
+        around: Surroundings<'_>,
+    ) -> Announced {
+        let Some(cluster) = self.scheme.cluster_mut() else {
+            return Announced::NotPlaced;
+        };
+        let mut paths = Paths {
+            members: &self.members,
+            usable: &self.usable,
+            buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
+            loads: around.loads,
+            frames: around.frames,
+            random: &mut self.random,
+            remote: around.remote,
+            site: self.site_index,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
+        };
+        let Some((to, from)) = cluster.announce(now, announced, &mut paths) else {
+            return Announced::NoPlace;
+        };
+        if from != Some(to) {
+            self.moves[MoveReason::Announced as usize] += 1;
+            around.log.enter(|| Move {
+                at: now,
+                group: self.whose,
+                flow: announced.key as u32,
+                from,
+                to,
+                reason: MoveReason::Announced,
+            });
+        }
+        Announced::Placed {
+            member: to,
+            port: self.members[usize::from(to)].ports.first().copied(),
+        }
+    }
+}
+
+/// By what the flows of a group are counted.
+fn row_of(whose: Whose, site: u16) -> RowKey {
+    RowKey {
+        lag: matches!(whose, Whose::Lag(_)),
+        site,
+    }
+}
+
+/// What became of an announced flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announced {
+    /// It has its place.
+    Placed {
+        /// The member of its group.
+        member: u16,
+        /// The port that leads over, of a LAG the first; `None` if that is not known.
+        port: Option<PortId>,
+    },
+    /// The table of flows is full, or no member is usable: it is hashed, or dropped where nobody can carry it.
+    NoPlace,
+    /// Its destination is not behind a group, or behind one whose scheme does not place queue pairs.
+    NotPlaced,
 }
 
 /// The latest moves of flows.

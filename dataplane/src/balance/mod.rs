@@ -25,23 +25,30 @@
 //! Members whose switch has no way to where a packet goes are not usable, whatever the scheme.
 
 mod advertise;
+mod cluster;
+mod flow_map;
+mod flowset;
 mod group;
 mod hash;
 mod load;
+mod order;
 mod packet;
 mod paths;
+mod places;
 mod random;
 mod remote;
 mod scheme;
 mod table;
 
-pub use group::{GroupView, MemberView, Move, MoveReason, Whose};
+pub use group::{Announced, GroupView, MemberView, Move, MoveReason, Whose};
 pub use load::{BANDS, Loads, Quality};
+pub(crate) use packet::pair_key;
 pub use packet::{Packet, QueuePair};
 pub use paths::{Member, Paths};
 pub use random::Random;
 pub use remote::RemoteWord;
-pub(crate) use table::{Balance, Lead, Said};
+pub(crate) use scheme::cluster::Announcement;
+pub(crate) use table::{Asked, Balance, Lead, Said};
 
 /// Chooses the path of each packet of one group. One value serves one group.
 ///

@@ -1,7 +1,8 @@
 //! All groups of a switch that have a scheme.
 
 use super::advertise::Advertiser;
-use super::group::{Group, GroupView, Move, MoveLog, Surroundings, Whose};
+use super::cluster::Placements;
+use super::group::{Announced, Group, GroupView, Move, MoveLog, Surroundings, Whose};
 use super::hash::flow_hash;
 use super::load::Loads;
 use super::packet::Packet;
@@ -9,11 +10,12 @@ use super::paths::Member;
 use super::random::Random;
 use super::remote::Remote;
 use super::scheme::Scheme;
+use super::scheme::cluster::Announcement;
 use crate::config::{BalancingConfig, HashFields, SchemeConfig, SwitchConfig};
 use crate::egress::FrameTable;
 use crate::ids::{GroupId, NextHopId};
 use crate::parse::Parsed;
-use crate::route::{Fib, NextHop, RouteTag, seeded};
+use crate::route::{Fib, NextHop, RouteTag, Target, seeded};
 use crate::time::Picos;
 
 /// How a group chooses.
@@ -27,6 +29,8 @@ pub(crate) enum Chooser {
 
 /// Sets detours apart from other uses of the hash: digits of pi.
 const DETOUR: u64 = 0xa409_3822_299f_31d0;
+/// The stream that the first place of flows is drawn from, apart from those of groups.
+const PLACEMENTS: u64 = 1 << 33;
 
 const PLAIN: Chooser = Chooser::Hash(HashFields::FiveTuple);
 
@@ -39,6 +43,17 @@ pub(crate) enum Said {
     Member(u16),
     /// No member is usable.
     Nobody,
+}
+
+/// A packet that is to be sent on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) now: Picos,
+    pub(crate) mac_len: u32,
+    pub(crate) tc: u8,
+    pub(crate) parsed: &'a Parsed,
+    /// From its layer-3 header on.
+    pub(crate) l3: &'a [u8],
 }
 
 /// A member as the switch knows it.
@@ -58,6 +73,7 @@ pub(crate) struct Balance {
     hash_seed: u64,
     loads: Loads,
     log: MoveLog,
+    placements: Placements,
     /// Of each group of the current generation of routes; those beyond are plain.
     next_hops: Vec<Chooser>,
     /// Of each LAG; those beyond are plain.
@@ -95,6 +111,7 @@ impl Balance {
             hash_seed: 0,
             loads: Loads::new(config),
             log: MoveLog::default(),
+            placements: Placements::new(config.ports.len(), Random::new(config.seed, PLACEMENTS).bits()),
             next_hops: Vec::new(),
             lags: Vec::new(),
             measures: false,
@@ -113,6 +130,7 @@ impl Balance {
         if self.config.schemes != config.balancing.schemes {
             self.next_hops.clear();
             self.lags.clear();
+            self.placements.clear();
         }
         self.config = config.balancing.clone();
         self.hash_seed = config.routing.hash_seed;
@@ -139,51 +157,37 @@ impl Balance {
 
     /// What the chooser of a group of next hops says of a packet.
     #[inline]
-    pub(crate) fn choose_next_hop(
-        &mut self,
-        group: GroupId,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        frames: &FrameTable,
-    ) -> Said {
+    pub(crate) fn choose_next_hop(&mut self, group: GroupId, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.next_hops.get_mut(group.index()) {
-            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(parsed.flow_hash),
+            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),
             Some(chooser) => {
                 let around = Surroundings {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
                     remote: &self.remote,
+                    placements: &mut self.placements,
                 };
-                chooser.say(now, mac_len, parsed, l3, self.hash_seed, around)
+                chooser.say(asked, self.hash_seed, around)
             }
         }
     }
 
     /// As [`Balance::choose_next_hop`], of a LAG, by its index.
     #[inline]
-    pub(crate) fn choose_lag_member(
-        &mut self,
-        lag: usize,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        frames: &FrameTable,
-    ) -> Said {
+    pub(crate) fn choose_lag_member(&mut self, lag: usize, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.lags.get_mut(lag) {
-            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(parsed.flow_hash),
+            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),
             Some(chooser) => {
                 let around = Surroundings {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
                     remote: &self.remote,
+                    placements: &mut self.placements,
                 };
                 // Apart from the choice among next hops, as hashing is.
-                chooser.say(now, mac_len, parsed, l3, !self.hash_seed, around)
+                chooser.say(asked, !self.hash_seed, around)
             }
         }
     }
@@ -198,6 +202,9 @@ impl Balance {
     ) {
         let mut before = core::mem::take(&mut self.next_hops);
         self.remote.set_sites(self.advertiser.set_fib(next, &lead));
+        if let Some(site) = own_site(next) {
+            self.placements.set_start(u32::from(site));
+        }
         if !self.config.schemes.is_empty() {
             for (index, group) in (0..).zip(next.groups()) {
                 let members = group.members.iter().map(|&(id, weight)| {
@@ -229,6 +236,7 @@ impl Balance {
                 .informs(group.tag.site, scheme.is_some_and(SchemeConfig::chooses_by_load));
         }
         self.find_detours(next);
+        self.retire(before);
         self.look_again();
     }
 
@@ -256,6 +264,7 @@ impl Balance {
             let chooser = self.chooser(successor, frames);
             self.lags.push(chooser);
         }
+        self.retire(before);
         self.look_again();
     }
 
@@ -269,6 +278,7 @@ impl Balance {
                     frames,
                     log: &mut self.log,
                     remote: &self.remote,
+                    placements: &mut self.placements,
                 };
                 at_work.set_live(alive, around);
             }
@@ -358,12 +368,55 @@ impl Balance {
             Chooser::Scheme(group) => Some(group),
             Chooser::Hash(_) => None,
         });
-        at_work.map(|group| group.view(now, &mut loads, frames)).collect()
+        at_work
+            .map(|group| group.view(now, &mut loads, frames, &self.placements))
+            .collect()
     }
 
     /// The latest moves, oldest first.
     pub(crate) fn moves(&self) -> impl Iterator<Item = &Move> {
         self.log.moves()
+    }
+
+    /// Gives a flow its place in a group of next hops before it sends.
+    pub(crate) fn announce(
+        &mut self,
+        group: GroupId,
+        now: Picos,
+        announced: &Announcement,
+        frames: &FrameTable,
+    ) -> Announced {
+        match self.next_hops.get_mut(group.index()) {
+            Some(Chooser::Scheme(group)) => {
+                let around = Surroundings {
+                    loads: &mut self.loads,
+                    frames,
+                    log: &mut self.log,
+                    remote: &self.remote,
+                    placements: &mut self.placements,
+                };
+                group.announce(now, announced, around)
+            }
+            _ => Announced::NotPlaced,
+        }
+    }
+
+    /// Forgets a flow that was announced, or learnt; whether it was known.
+    pub(crate) fn withdraw(&mut self, key: u64) -> bool {
+        let found = self.placements.find(key);
+        if let Some(place) = found {
+            self.placements.remove(place);
+        }
+        found.is_some()
+    }
+
+    /// These groups have no successor.
+    fn retire(&mut self, ended: Vec<Chooser>) {
+        for chooser in ended {
+            if let Chooser::Scheme(mut group) = chooser {
+                group.retire(&mut self.placements);
+            }
+        }
     }
 
     fn look_again(&mut self) {
@@ -388,7 +441,10 @@ impl Balance {
         };
         let (mut group, renumbered) = match before {
             Some((group, renumbered)) if group.scheme_index() == index => (group, renumbered),
-            _ => {
+            other => {
+                if let Some((mut ended, _)) = other {
+                    ended.retire(&mut self.placements);
+                }
                 let Some(scheme) = Scheme::new(config) else {
                     return Chooser::Hash(config.hash);
                 };
@@ -408,6 +464,7 @@ impl Balance {
             frames,
             log: &mut self.log,
             remote: &self.remote,
+            placements: &mut self.placements,
         };
         group.rename(whose, tag.site, self.remote.site(tag.site));
         group.set_members(members, &renumbered, around);
@@ -431,30 +488,33 @@ impl Balance {
 }
 
 impl Chooser {
-    fn say(
-        &mut self,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        seed: u64,
-        around: Surroundings<'_>,
-    ) -> Said {
+    fn say(&mut self, asked: &Asked<'_>, seed: u64, around: Surroundings<'_>) -> Said {
         match self {
-            Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, parsed, l3)),
+            Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, asked.parsed, asked.l3)),
             Chooser::Scheme(group) => {
                 let packet = Packet {
-                    now,
-                    hash: seeded(flow_hash(group.fields(), parsed, l3), seed),
-                    mac_len,
+                    now: asked.now,
+                    hash: seeded(flow_hash(group.fields(), asked.parsed, asked.l3), seed),
+                    mac_len: asked.mac_len,
+                    tc: asked.tc,
                     site: group.site(),
-                    payload: parsed.payload,
-                    l3,
+                    payload: asked.parsed.payload,
+                    l3: asked.l3,
                 };
                 group.choose(&packet, around).map_or(Said::Nobody, Said::Member)
             }
         }
     }
+}
+
+/// The site of the switch itself: that of its own networks.
+fn own_site(fib: &Fib) -> Option<u16> {
+    let own = |target: &Target| matches!(target, Target::Local | Target::Connected(_));
+    let sites = fib
+        .routes()
+        .filter(|(route, _)| own(&route.target))
+        .map(|(route, _)| route.tag.site);
+    sites.filter(|site| *site > 0).min()
 }
 
 /// The group at a place, if it has a scheme.

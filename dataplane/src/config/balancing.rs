@@ -55,10 +55,12 @@ pub struct SchemeConfig {
     /// Entries of a group's flow table, where the scheme has one: a power of two, 256 to 32 768 (Juniper: flowset size). Flows that
     /// share an entry share their path.
     pub flowset_entries: u32,
-    /// Packets take a primary member if its quality band is below this, or better than that of the alternate one by more than
-    /// [`SchemeConfig::alternate_cost`] (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`). 16, the default: always.
+    /// Schemes that go by quality take alternate members (`NextHopBalancing::alternate`) when the best primary one is too bad: its band,
+    /// counted from the best (0) to the worst (7), has reached this, and the best alternate one is better by more than
+    /// [`SchemeConfig::alternate_cost`] bands (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`). 16, the default: never, as
+    /// long as a primary one lives; 0: whenever it is better. Other schemes take them when no primary one lives.
     pub primary_threshold: u8,
-    /// SAI `ARS_ATTR_ALTERNATE_PATH_COST`.
+    /// SAI `ARS_ATTR_ALTERNATE_PATH_COST`: bands.
     pub alternate_cost: u8,
 }
 

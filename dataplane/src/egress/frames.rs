@@ -3,6 +3,7 @@
 use crate::frame::Handle;
 use crate::ids::{PRIORITIES, PgId};
 use crate::parse::Payload;
+use crate::prefetch::prefetch;
 use crate::time::Picos;
 
 /// No frame: the end of a list.
@@ -233,8 +234,9 @@ impl FrameTable {
         fifo.head = core::mem::replace(next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
         self.port_bytes[queue / PRIORITIES] -= u64::from(frame.mac_len);
-        if fifo.head == NO_FRAME {
-            fifo.tail = NO_FRAME;
+        match self.frames.get(fifo.head as usize) {
+            Some(behind) => prefetch(behind),
+            None => fifo.tail = NO_FRAME,
         }
         self.free = index;
         self.in_use -= 1;

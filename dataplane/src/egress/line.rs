@@ -1,18 +1,19 @@
-//! The link of a port as departures see it: lengths and times without a division.
+//! A link as departures see it: lengths and times without a division.
 
 use crate::time::{LinkTiming, Picos};
 
 /// A [`LinkTiming`], and how long one octet lasts where that is a whole number of picoseconds: at every speed of
 /// Ethernet, so that a departure multiplies instead of dividing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub struct Line {
     timing: LinkTiming,
     /// 0: to be computed each time.
     ps_per_byte: u64,
 }
 
 impl Line {
-    pub(crate) fn new(timing: LinkTiming) -> Line {
+    /// The link of this timing.
+    pub fn new(timing: LinkTiming) -> Line {
         // No speed and no rounding are mistakes of a configuration, and no reason to divide by zero.
         let timing = LinkTiming {
             speed_mbps: timing.speed_mbps.max(1),
@@ -29,19 +30,20 @@ impl Line {
         }
     }
 
-    pub(crate) fn timing(&self) -> &LinkTiming {
+    /// Its timing, with speed and rounding of at least 1.
+    pub fn timing(&self) -> &LinkTiming {
         &self.timing
     }
 
     /// As [`LinkTiming::mac_len`].
     #[inline]
-    pub(crate) fn mac_len(&self, frame_len: u32) -> u32 {
+    pub fn mac_len(&self, frame_len: u32) -> u32 {
         self.timing.mac_len(frame_len)
     }
 
     /// How long a frame of `mac_len` occupies the link.
     #[inline]
-    pub(crate) fn occupied(&self, mac_len: u32) -> Picos {
+    pub fn occupied(&self, mac_len: u32) -> Picos {
         let wire_len = self.timing.wire_len(mac_len);
         match self.ps_per_byte {
             0 => self.timing.duration(wire_len),

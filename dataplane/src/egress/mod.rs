@@ -7,7 +7,7 @@ mod shaper;
 mod wred;
 
 pub(crate) use frames::{Charge, FrameTable, QueuedFrame};
-pub(crate) use line::Line;
+pub use line::Line;
 pub(crate) use scheduler::{Choice, Scheduler};
 pub(crate) use shaper::TokenBucket;
 pub(crate) use wred::Marker;

@@ -27,6 +27,9 @@ pub const DISTANCE_CONNECTED: u8 = 0;
 /// Distance of static routes unless told otherwise, as in SONiC's FRR.
 pub const DISTANCE_STATIC: u8 = 1;
 
+/// What sources offer for a prefix, by distance and source: where to, and its tag.
+type Offers = BTreeMap<(u8, Source), (Target, RouteTag)>;
+
 /// All routes that are offered: per prefix, one for each source and distance; the one with the least distance is used.
 ///
 /// A source that knows several equally good ways offers them as one route via several next hops. One that has ways of
@@ -34,7 +37,7 @@ pub const DISTANCE_STATIC: u8 = 1;
 /// over when the nearer one is removed.
 #[derive(Clone, Debug, Default)]
 pub struct Rib {
-    offers: BTreeMap<IpNet, BTreeMap<(u8, Source), (Target, RouteTag)>>,
+    offers: BTreeMap<IpNet, Offers>,
     /// What follows from each interface.
     interfaces: BTreeMap<InterfaceId, Vec<(Source, IpNet)>>,
 }

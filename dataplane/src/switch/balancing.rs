@@ -1,28 +1,36 @@
 //! Load balancing at work: what groups are told of the switch, and which way they send a packet.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Switch;
 use super::ingress::Transit;
-use crate::balance::{GroupView, Lead, Member, Move, Said};
+use crate::balance::{Announced, Announcement, Asked, GroupView, Lead, Member, Move, Said, pair_key};
 use crate::config::{Attachment, PortBalancing};
 use crate::frame::Store;
 use crate::ids::{GroupId, LogicalPort, PortId};
-use crate::route::{Fib, Hop, NextHop};
+use crate::route::{Entry, Fib, Hop, NextHop};
 use crate::time::Picos;
+
+/// What choosers are told of a frame.
+#[inline]
+fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
+    Asked {
+        now: transit.now,
+        mac_len: transit.mac_len,
+        tc: transit.tc,
+        parsed: transit.parsed,
+        l3,
+    }
+}
 
 impl Switch {
     /// The next hop of a packet whose route leads via several.
     #[inline]
     pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
-        let said = self.balance.choose_next_hop(
-            group,
-            transit.now,
-            transit.mac_len,
-            transit.parsed,
-            l3,
-            &self.frames,
-        );
+        let said = self
+            .balance
+            .choose_next_hop(group, &asked(transit, l3), &self.frames);
         match said {
             Said::Hash(hash) => {
                 let instead = |chosen| self.balance.detour(group, hash, chosen);
@@ -56,14 +64,9 @@ impl Switch {
     ) -> Option<PortId> {
         let prefix = store.prefix(transit.frame);
         let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
-        let said = self.balance.choose_lag_member(
-            lag,
-            transit.now,
-            transit.mac_len,
-            transit.parsed,
-            l3,
-            &self.frames,
-        );
+        let said = self
+            .balance
+            .choose_lag_member(lag, &asked(transit, l3), &self.frames);
         match said {
             Said::Hash(hash) => self.lags.select(to, hash),
             Said::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
@@ -164,5 +167,45 @@ impl Switch {
     /// The latest flows that were placed or moved, oldest first; see [`crate::config::BalancingConfig::moves_kept`].
     pub fn moves(&self) -> impl Iterator<Item = &Move> {
         self.balance.moves()
+    }
+}
+
+/// A queue pair's flow that is about to begin: what is sent to this queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowAnnouncement {
+    /// Who sends.
+    pub source: IpAddr,
+    /// Who has the queue pair.
+    pub destination: IpAddr,
+    /// Its number, 24 bits.
+    pub destination_qp: u32,
+    /// It will carry data, not acknowledgements and small requests alone.
+    pub data: bool,
+    /// The port that it is to leave by; `None`, and where no member leads over that port: the switch chooses.
+    pub via: Option<PortId>,
+}
+
+impl Switch {
+    /// Gives a flow its place before its first packet, where its destination is behind a group with cluster load balancing
+    /// ([`crate::config::SchemeKind::Cluster`]). It is kept until it is withdrawn, however long it is silent, and stays on `via` while that
+    /// lives. A flow that is sending already keeps its place.
+    pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> Announced {
+        let key = pair_key(flow.source, flow.destination, flow.destination_qp);
+        match (key, self.router.fib.lookup(flow.destination)) {
+            (Some(key), Some(Entry::Group(group))) => {
+                let announced = Announcement {
+                    key,
+                    heavy: flow.data,
+                    via: flow.via,
+                };
+                self.balance.announce(group, now, &announced, &self.frames)
+            }
+            _ => Announced::NotPlaced,
+        }
+    }
+
+    /// Forgets the place of a flow to a queue pair: it has ended. Whether the switch knew it.
+    pub fn withdraw_flow(&mut self, source: IpAddr, destination: IpAddr, destination_qp: u32) -> bool {
+        pair_key(source, destination, destination_qp).is_some_and(|key| self.balance.withdraw(key))
     }
 }

@@ -22,6 +22,7 @@ mod watchdog;
 use std::fmt;
 use std::sync::Arc;
 
+pub use balancing::FlowAnnouncement;
 pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 
@@ -199,7 +200,6 @@ impl Switch {
         }
         self.router.configure(config);
         self.balance.configure(config);
-        self.balance_lags();
         self.take_fib(Arc::clone(&config.routing.fib));
         self.links_changed(now, store, outputs);
         for index in 0..self.ports.len() {

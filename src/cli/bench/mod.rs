@@ -1,5 +1,6 @@
 //! `xoff bench`: xoff held against what others have published.
 
+mod placement;
 mod probe;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::{Args, Subcommand};
 use super::output;
 use crate::bench::oracle::{Folder, OracleReport, compare};
 use crate::failure::{Exit, Failure};
+pub use placement::BenchPlacement;
 pub use probe::BenchProbe;
 
 /// `xoff bench`
@@ -28,6 +30,9 @@ Examples:
   xoff bench oracle tests/oracles/incast8_pfc
   xoff bench oracle tests/oracles/*_* --json")]
     Oracle(BenchOracle),
+    /// Place queue pairs on a leaf's uplinks by its hash, over many seeds, and hold what is left against arithmetic
+    #[command(after_help = placement::HELP)]
+    Placement(BenchPlacement),
     /// Find a switch's XOFF, XON, drop and headroom thresholds from outside, and compare them with what is configured
     #[command(after_help = probe::HELP)]
     Probe(BenchProbe),
@@ -50,6 +55,7 @@ pub struct BenchOracle {
 pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
     match command {
         BenchCommand::Oracle(options) => oracle(options),
+        BenchCommand::Placement(options) => placement::run(options),
         BenchCommand::Probe(options) => probe::run(options),
     }
 }

@@ -118,6 +118,7 @@ pub fn flow_report(
         received_frames,
         lost_frames: sent.sent_frames.saturating_sub(received_frames),
         reordered_frames: received.map_or(0, |flow| flow.reordered_frames),
+        ce_marked_frames: received.map_or(0, |flow| flow.ce_marked_frames),
         duplicate_frames: received.map_or(0, |flow| flow.duplicate_frames),
         icrc_errors: received.map_or(0, |flow| flow.icrc_errors),
         goodput_bps: received.map_or(0, |flow| flow.goodput_bps),

@@ -21,6 +21,8 @@ pub struct TransportPlan {
     pub congestion: Choice,
     /// DSCP of data, of acknowledgements and of CNPs.
     pub dscp: [u8; 3],
+    /// UDP source port of all its queue pairs; `None` derives each from the queue pair's numbers.
+    pub source_port: Option<u16>,
     /// Whether switches may mark its packets.
     pub ecn_capable: bool,
     /// Queue pairs of each connection, unless a job says otherwise.
@@ -38,6 +40,7 @@ impl TransportPlan {
             qp: QpConfig::new(0, 0),
             congestion: Choice::default(),
             dscp: [26, 26, 48],
+            source_port: None,
             ecn_capable: true,
             qps: 1,
             spread: Spread::RoundRobin,
@@ -61,6 +64,7 @@ impl TransportPlan {
             qp: self.qp.clone(),
             congestion: self.congestion.factory()?,
             dscp: self.dscp,
+            source_port: self.source_port,
             ecn: if self.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct },
         })
     }

@@ -57,6 +57,10 @@ impl Resolver<'_> {
             .rate
             .as_ref()
             .map(|rate| self.quantity(Some(rate), 1000, units::bit_rate, units::BIT_RATE));
+        plan.source_port = said
+            .source_port
+            .as_ref()
+            .map(|port| self.number(Some(port), 0xc000, 0..=u16::MAX));
         plan.qps = self.qps(said.qps.as_ref(), plan.qps);
         plan.spread = self.spread(said.spread.as_ref(), plan.spread);
         plan

@@ -32,18 +32,7 @@ enum Node {
 /// The text with the scalar at `path` replaced by `value`. Segments of the path are keys, or positions in lists from 0 (or
 /// the `name` of an element); a key that has dots in it may be written as it is.
 pub(super) fn replace(text: &str, path: &str, value: &str) -> Result<String, EditError> {
-    let root: Spanned<Node> = serde_saphyr::from_str(text).map_err(|error| EditError {
-        exit: Exit::Configuration,
-        what: error
-            .without_snippet()
-            .to_string()
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
-        line: error.location().map_or(0, |at| at.line()),
-        fix: "the file is no YAML: correct it first".to_owned(),
-    })?;
+    let root = tree(text)?;
     let Some(found) = find(&root, path) else {
         return Err(unknown(&root, path));
     };
@@ -73,6 +62,69 @@ pub(super) fn replace(text: &str, path: &str, value: &str) -> Result<String, Edi
         written(value),
         &text[place.end..]
     ))
+}
+
+/// The text with the scalar at `path` replaced by `value`, or added where there is none: to the innermost mapping on the path
+/// that is there. Lines behind it may move by one.
+pub(super) fn put(text: &str, path: &str, value: &str) -> Result<String, EditError> {
+    let root = tree(text)?;
+    if find(&root, path).is_some() {
+        return replace(text, path, value);
+    }
+    let ends = path.match_indices('.').map(|(at, _)| at).rev();
+    let inner = ends.filter_map(|at| Some((find(&root, &path[..at])?, &path[at + 1..])));
+    let (mapping, rest) = inner.into_iter().next().unwrap_or((&root, path));
+    let place = usize::try_from(mapping.referenced.span().byte_offset().unwrap_or(u64::MAX.into())).ok();
+    let (Node::Map(entries), Some(place)) = (&mapping.value, place.filter(|at| *at <= text.len())) else {
+        return Err(unknown(&root, path));
+    };
+    let keys: Vec<&str> = rest.split('.').collect();
+    let (first, deeper) = (keys[0], &keys[1..]);
+    let entry = match deeper.is_empty() {
+        true => format!("{first}: {}", written(value)),
+        false => format!(
+            "{first}: {{{}: {}{}",
+            deeper.join(": {"),
+            written(value),
+            "}".repeat(deeper.len())
+        ),
+    };
+    let (before, behind) = text.split_at(place);
+    let added = match behind.strip_prefix('{') {
+        Some(behind) => {
+            let comma = if entries.is_empty() { "" } else { ", " };
+            format!("{before}{{{entry}{comma}{behind}")
+        }
+        None => {
+            let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
+            let indent = " ".repeat(line.chars().count());
+            format!("{before}{entry}\n{indent}{behind}")
+        }
+    };
+    // Whatever forms YAML has: what comes out is read again.
+    let there = tree(&added).ok().is_some_and(|root| {
+        find(&root, path).is_some_and(|found| matches!(&found.value, Node::Scalar(is) if is == value))
+    });
+    match there {
+        true => Ok(added),
+        false => Err(unknown(&root, path)),
+    }
+}
+
+/// The document with its places.
+fn tree(text: &str) -> Result<Spanned<Node>, EditError> {
+    serde_saphyr::from_str(text).map_err(|error| EditError {
+        exit: Exit::Configuration,
+        what: error
+            .without_snippet()
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        line: error.location().map_or(0, |at| at.line()),
+        fix: "the file is no YAML: correct it first".to_owned(),
+    })
 }
 
 /// Where a value is in the text, in bytes.
@@ -281,6 +333,34 @@ config: {BUFFER_PROFILE: {pg.lossless: {xoff: \"9\"}, \"a|b\": {size: 0}}}
         ] {
             assert_eq!(with(path, value), TEXT.replacen(old, new, 1), "{path}");
         }
+    }
+
+    #[test]
+    fn what_is_not_there_is_put_there() {
+        for (text, expected) in [
+            (
+                "topology:\n  # a\n  fabric: {}\nz: 1\n",
+                "topology:\n  # a\n  defaults: {lb: x}\n  fabric: {}\nz: 1\n",
+            ),
+            (
+                "topology: {fabric: {}}\n",
+                "topology: {defaults: {lb: x}, fabric: {}}\n",
+            ),
+            (
+                "topology:\n  defaults:\n    a: 1\n",
+                "topology:\n  defaults:\n    lb: x\n    a: 1\n",
+            ),
+            ("topology:\n  defaults: {}\n", "topology:\n  defaults: {lb: x}\n"),
+            (
+                "topology: {defaults: {lb: y}}\n",
+                "topology: {defaults: {lb: x}}\n",
+            ),
+            ("a: 1\n", "topology: {defaults: {lb: x}}\na: 1\n"),
+        ] {
+            assert_eq!(put(text, "topology.defaults.lb", "x").as_deref(), Ok(expected));
+        }
+        assert!(put("topology: 7\n", "topology.defaults.lb", "x").is_err());
+        assert!(put("topology: [7]\n", "topology.defaults.lb", "x").is_err());
     }
 
     #[test]

@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What came of the runs.
 #[derive(Debug)]
-pub(in crate::lab) enum Pooled<T> {
+pub(crate) enum Pooled<T> {
     /// All of them, in their order.
     Done(Vec<T>),
     /// They were interrupted after so many.
@@ -26,7 +26,7 @@ pub(in crate::lab) enum Pooled<T> {
 ///
 /// # Errors
 /// The failure of the earliest run that has one, whichever of several fails first.
-pub(in crate::lab) fn run_all<T: Send + 'static>(
+pub(crate) fn run_all<T: Send + 'static>(
     count: usize,
     threads: usize,
     work: impl Fn(usize) -> Result<T, Failure> + Send + Sync + 'static,

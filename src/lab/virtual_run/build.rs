@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::super::config::{SwitchSetup, switch_setup};
+use super::super::config::{SwitchSetup, seed_of, switch_setup};
 use super::super::model_hosts::{host_config, next_hop_mac};
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, IpVersion, LabPlan, TargetPlan, TimeMode};
 use super::super::sweep::load_with;
+use super::links::{self, Carried};
 use crate::fabric::{
     Directory, End, Fabric, FabricPlan, Halt, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation,
 };
@@ -34,6 +35,8 @@ pub struct VirtualLab {
     pub began: Picos,
     /// What the fabric was made from, for names.
     pub fabric_plan: FabricPlan,
+    /// What links had carried when the workload started.
+    pub(super) carried_before: Vec<[Carried; 2]>,
 }
 
 /// What the switches of a lab file are told to be in virtual time, in the order of the file.
@@ -43,6 +46,15 @@ pub struct VirtualLab {
 pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>, Failure> {
     let plan = load_with(file, &[], TimeMode::Virtual)?;
     Ok(fabric_plan(&plan, &LabOptions::default())?.switches)
+}
+
+/// What one switch of a plan is told to be in a run with this seed.
+///
+/// # Errors
+/// A configuration that cannot be.
+pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<SwitchConfig, Failure> {
+    let setup = switch_setup(plan, switch, seed_of(seed, switch), reaction_budget(plan))?;
+    Ok(setup.loaded.resolved.config)
 }
 
 impl VirtualLab {
@@ -102,6 +114,7 @@ impl VirtualLab {
             plan,
             options,
             fabric_plan,
+            carried_before: Vec::new(),
         })
     }
 
@@ -146,6 +159,7 @@ impl VirtualLab {
             });
         }
         self.began = fabric.now();
+        self.carried_before = links::carried(&self.simulation.fabric, &self.fabric_plan);
         Ok(())
     }
 
@@ -236,7 +250,6 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
     }
     let budget = reaction_budget(plan);
     let setups = (0..plan.switches.len())
-        // A seed of its own for each switch, so that they hash and mark differently.
         .map(|switch| switch_setup(plan, switch, seed_of(options.seed, switch), budget))
         .collect::<Result<Vec<SwitchSetup>, Failure>>()?;
     let port = |switch: usize, name: &str| {
@@ -288,10 +301,6 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
         hosts,
         links,
     })
-}
-
-fn seed_of(seed: u64, switch: usize) -> u64 {
-    seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// How long the slowest neighbour of a lab takes to obey a pause: both ways of the longest link, a frame of the largest size

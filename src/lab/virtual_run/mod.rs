@@ -5,12 +5,14 @@
 
 mod build;
 mod command;
+mod links;
 mod output;
 mod report;
 
-pub use build::{VirtualLab, switch_configurations};
-pub(super) use command::play;
+pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
+pub(super) use command::{Played, play};
+pub use links::{BalanceReport, LinkReport};
 pub use output::Format;
 pub(super) use output::print;
-pub use report::{DeadlockReport, HostReport, VirtualReport};
+pub use report::{DeadlockReport, HostReport, ReorderedReport, VirtualReport};

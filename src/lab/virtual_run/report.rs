@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::model_hosts::flow_reports;
 use super::build::VirtualLab;
+use super::links::{BalanceReport, LinkReport};
 use crate::fabric::LastingDeadlock;
 use crate::report::{self, Environment, Report};
 use crate::workload::Results;
@@ -28,6 +29,30 @@ pub struct VirtualReport {
     pub deadlocks: Vec<DeadlockReport>,
     /// What the queue pairs of each host counted, under the names of Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
+    /// What each link carried, first from its first end to its second, then back.
+    #[serde(default)]
+    pub links: Vec<LinkReport>,
+    /// How evenly links between switches were used; `None`: there was no choice to make.
+    #[serde(default)]
+    pub balance: Option<BalanceReport>,
+    /// Connections of jobs whose packets arrived out of order, in the order of the jobs.
+    #[serde(default)]
+    pub reordered: Vec<ReorderedReport>,
+}
+
+/// A connection of a job, all its queue pairs together, whose packets arrived out of order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReorderedReport {
+    /// Name of the job.
+    pub job: String,
+    /// The host that has the data.
+    pub src: String,
+    /// The host that gets it.
+    pub dst: String,
+    /// Packets with data that arrived, repetitions included.
+    pub data_packets: u64,
+    /// Those that arrived behind a gap.
+    pub out_of_order_packets: u64,
 }
 
 /// Ports that paused each other in a circle. Times are those of the event log.
@@ -94,7 +119,14 @@ impl VirtualLab {
             pfc_rx: results.nic.pfc_rx,
             paused_ns: results.nic.paused_ns,
         };
+        for host in 0..fabric.host_count() {
+            report.count_queue_pairs(&fabric.host(host).rdma_counters());
+        }
+        let links = self.link_reports();
         report.virtual_time = Some(VirtualReport {
+            balance: BalanceReport::of(&links),
+            links,
+            reordered: self.reordered(),
             model_time_ns: self.elapsed().as_nanos(),
             events: fabric.events(),
             frame_hops: fabric.frame_hops(),
@@ -107,6 +139,25 @@ impl VirtualLab {
         });
         report.jobs = Some(self.results()).filter(|results| !results.jobs.is_empty());
         report
+    }
+
+    /// Connections whose packets arrived out of order.
+    fn reordered(&self) -> Vec<ReorderedReport> {
+        let (jobs, name) = (&self.simulation.jobs, |host: u32| {
+            self.plan.hosts[host as usize].name.clone()
+        });
+        let arrivals = jobs.arrivals(&self.simulation.fabric).into_iter();
+        let reordered = arrivals.zip(jobs.workload().connections());
+        reordered
+            .filter(|(arrivals, _)| arrivals.out_of_order_packets > 0)
+            .map(|(arrivals, connection)| ReorderedReport {
+                job: self.plan.workload.jobs.jobs[connection.job].name.clone(),
+                src: name(connection.src),
+                dst: name(connection.dst),
+                data_packets: arrivals.data_packets,
+                out_of_order_packets: arrivals.out_of_order_packets,
+            })
+            .collect()
     }
 
     /// What became of the jobs.

@@ -1,0 +1,211 @@
+//! `xoff bench placement`: what ECMP leaves of a leaf's uplinks.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use xoff_dataplane::Picos;
+
+use super::super::{output, signals};
+use crate::bench::placement::{
+    FrameRow, FrameSettings, Numbering, PlacementReport, Row, SCHEMA, Setting, Shape, Vary, by_hash, by_lot,
+    run_frames,
+};
+use crate::failure::{Exit, Failure};
+use crate::lab::Seeds;
+
+/// With PFC alone queues fill and pauses settle within this time.
+const SETTLE_PFC: Picos = Picos::from_millis(1);
+/// A host's 100 Gb/s carry 6 000 packets in this time.
+const MEASURE_PFC: Picos = Picos::from_millis(2);
+/// Congestion control takes longer: DCQCN's increases are tens of microseconds apart, and small.
+const SETTLE: Picos = Picos::from_millis(20);
+const MEASURE: Picos = Picos::from_millis(20);
+
+/// `xoff bench placement`
+#[derive(Clone, Debug, Args)]
+pub struct BenchPlacement {
+    /// Hosts and uplinks of the leaf; several with commas
+    #[arg(
+        long,
+        value_name = "H/U,...",
+        value_delimiter = ',',
+        default_value = "4/4,8/8"
+    )]
+    pub shape: Vec<Shape>,
+    /// Queue pairs of each host; several with commas
+    #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub qps: Vec<u16>,
+    /// The placements: a seed each
+    #[arg(long, value_name = "SEEDS", default_value = "1..=5000")]
+    pub seeds: Seeds,
+    /// What a seed changes
+    #[arg(long, value_enum, default_value_t)]
+    pub vary: Vary,
+    /// How queue pairs are numbered; their UDP source ports follow from it
+    #[arg(long, value_enum, default_value_t)]
+    pub numbering: Numbering,
+    /// UDP source port of all queue pairs [default: each its own, from its numbers]
+    #[arg(long, value_name = "PORT")]
+    pub source_port: Option<u16>,
+    /// Load balancing of all switches, by a name that a lab file takes; placements are of first packets [default: ECMP]
+    #[arg(long, value_name = "NAME")]
+    pub lb: Option<String>,
+    /// A layer of configuration for all switches (config_db.json), such as another SWITCH_HASH
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Placements drawn by lot, to compare with
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub trials: u32,
+    /// By how much a figure may differ
+    #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
+    pub tolerance: f64,
+    /// So many of the placements also run as frames in virtual time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub frames: usize,
+    /// Congestion control of those runs; several with commas. Rates of `none` with one queue pair are checked
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "none")]
+    pub congestion: Vec<String>,
+    /// By which share a queue pair's rate may differ from arithmetic
+    #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
+    pub rate_tolerance: f64,
+    /// Print the result as JSON (docs/ecmp.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) const HELP: &str = "\
+The hosts of a leaf send to as many hosts behind another leaf, each by K queue pairs; the uplinks together are
+as fast as the hosts together. A switch gets the first packet of each queue pair and says by which uplink it
+leaves; max-min sharing of the links makes rates of that. Means over all seeds are held against placements
+drawn by lot, and against published figures where there are any; docs/ecmp.md has definitions and results.
+
+Exit codes: 0 all within the tolerance; 1 a figure differs by more than --tolerance, or a rate of frames with
+PFC alone and one queue pair a host by more than --rate-tolerance; 2 usage; 4 a configuration is wrong.
+
+Examples:
+  xoff bench placement
+  xoff bench placement --shape 16/16,8/4,4/8 --qps 1,3,32 --vary queue-pairs
+  xoff bench placement --qps 1 --frames 200
+  xoff bench placement --qps 2,4,8,16 --frames 20 --congestion none,dcqcn";
+
+pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
+    check(options)?;
+    let stop = signals::watch()?;
+    let config = match &options.config {
+        Some(path) => Some(path.canonicalize().map_err(|error| {
+            Failure::configuration(format!("cannot read {}", path.display()))
+                .at("--config")
+                .because(error)
+        })?),
+        None => None,
+    };
+    let mut rows = Vec::new();
+    let mut frames = Vec::new();
+    for &shape in &options.shape {
+        for &queue_pairs in &options.qps {
+            let setting = Setting {
+                shape,
+                queue_pairs,
+                vary: options.vary,
+                numbering: options.numbering,
+                source_port: options.source_port,
+                load_balancing: options.lb.clone(),
+                config: config.clone(),
+            };
+            output::note(&format!("{shape}, {queue_pairs} queue pairs"));
+            let hash = by_hash(&setting, &options.seeds.0, &stop)?;
+            let lot = by_lot(&setting, options.trials as usize, 1);
+            rows.push(Row::new(shape, queue_pairs, hash, lot, options.tolerance));
+            frames.extend(as_frames(options, &setting, &stop)?);
+        }
+    }
+    let report = PlacementReport {
+        schema: SCHEMA,
+        xoff_version: env!("CARGO_PKG_VERSION"),
+        seeds: options.seeds.0.len(),
+        vary: options.vary,
+        numbering: options.numbering,
+        tolerance: options.tolerance,
+        rate_tolerance: options.rate_tolerance,
+        holds: rows.iter().all(|row| row.holds) && frames.iter().all(|row| row.holds),
+        rows,
+        frames,
+    };
+    match options.json {
+        true => output::print_json(&report)?,
+        false => output::print(&report.render())?,
+    }
+    Ok(report.exit())
+}
+
+fn check(options: &BenchPlacement) -> Result<(), Failure> {
+    for (name, share) in [
+        ("--tolerance", options.tolerance),
+        ("--rate-tolerance", options.rate_tolerance),
+    ] {
+        if !(0.0..=1.0).contains(&share) {
+            return Err(Failure::usage(format!("{share} is no share"))
+                .at(name)
+                .fix("write 0.02 for 2 %"));
+        }
+    }
+    if options.trials == 0 {
+        return Err(Failure::usage("nothing is drawn by lot")
+            .at("--trials")
+            .fix("draw 1 at least"));
+    }
+    if options.frames > options.seeds.0.len() {
+        return Err(Failure::usage(format!(
+            "{} placements are not among {} seeds",
+            options.frames,
+            options.seeds.0.len()
+        ))
+        .at("--frames")
+        .fix("give more --seeds"));
+    }
+    if options.frames > 0 && (options.vary, options.numbering) != (Vary::HashSeed, Numbering::Lab) {
+        return Err(Failure::usage(
+            "frames run in a lab, which has its own addresses and numbers of queue pairs",
+        )
+        .at("--frames")
+        .fix("leave --vary and --numbering out"));
+    }
+    Ok(())
+}
+
+fn as_frames(
+    options: &BenchPlacement,
+    setting: &Setting,
+    stop: &AtomicBool,
+) -> Result<Vec<FrameRow>, Failure> {
+    let mut rows = Vec::new();
+    if options.frames == 0 {
+        return Ok(rows);
+    }
+    for congestion in &options.congestion {
+        let (settle, measure) = match congestion.as_str() {
+            "none" => (SETTLE_PFC, MEASURE_PFC),
+            _ => (SETTLE, MEASURE),
+        };
+        let settings = FrameSettings {
+            congestion: congestion.clone(),
+            settle,
+            measure,
+        };
+        output::note(&format!(
+            "{}, {} queue pairs: {} placements as frames, congestion control {congestion}",
+            setting.shape, setting.queue_pairs, options.frames
+        ));
+        let placed = run_frames(setting, &options.seeds.0[..options.frames], &settings, stop)?;
+        let row = FrameRow::new(
+            setting.shape,
+            setting.queue_pairs,
+            congestion,
+            &placed,
+            options.rate_tolerance,
+        );
+        rows.push(row);
+    }
+    Ok(rows)
+}

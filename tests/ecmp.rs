@@ -1,0 +1,105 @@
+//! What ECMP leaves of a leaf's uplinks: placements by the switch's hash against placements by lot and the published table, and
+//! frames with PFC against arithmetic. `xoff bench placement` does the same over thousands of seeds.
+
+use std::sync::atomic::AtomicBool;
+
+use xoff::bench::placement::{
+    FrameSettings, Leaf, Numbering, PlacementLab, Row, Setting, Vary, by_hash, by_lot, run_frames,
+};
+use xoff::lab::switch_configuration;
+use xoff_dataplane::Picos;
+
+/// Three standard errors of what varies most over 400 placements, the slowest host with one queue pair.
+const TOLERANCE: f64 = 0.035;
+
+fn setting(shape: &str, queue_pairs: u16) -> Setting {
+    Setting {
+        shape: shape.parse().unwrap(),
+        queue_pairs,
+        vary: Vary::default(),
+        numbering: Numbering::default(),
+        source_port: None,
+        load_balancing: None,
+        config: None,
+    }
+}
+
+fn row(setting: &Setting) -> Row {
+    let seeds: Vec<u64> = (1..=400).collect();
+    let hash = by_hash(setting, &seeds, &AtomicBool::new(false)).unwrap_or_else(|error| panic!("{error}"));
+    Row::new(
+        setting.shape,
+        setting.queue_pairs,
+        hash,
+        by_lot(setting, 4_000, 1),
+        TOLERANCE,
+    )
+}
+
+#[test]
+fn the_hash_leaves_what_the_lot_leaves() {
+    for (shape, queue_pairs) in [("4/4", 1), ("8/8", 1), ("8/8", 4), ("4/8", 2), ("16/8", 1)] {
+        let row = row(&setting(shape, queue_pairs));
+        assert!(row.holds, "{row:?}");
+    }
+}
+
+/// With one hash seed for all placements, other addresses and other queue pairs are placed anew each time; and it does not matter
+/// that all hosts number their queue pairs alike.
+#[test]
+fn so_it_does_whatever_tells_placements_apart() {
+    for vary in [Vary::HashSeed, Vary::Addresses, Vary::QueuePairs] {
+        for numbering in [Numbering::Lab, Numbering::Host] {
+            let row = row(&Setting {
+                vary,
+                numbering,
+                ..setting("8/8", 2)
+            });
+            assert!(row.holds, "{vary:?}, {numbering:?}: {row:?}");
+        }
+    }
+}
+
+/// With one source port for all, the five-tuple holds a host's queue pairs together: as if it had one.
+#[test]
+fn one_source_port_makes_one_queue_pair_of_many() {
+    let fixed = Setting {
+        source_port: Some(0xc000),
+        ..setting("8/8", 8)
+    };
+    let (many, one) = (row(&fixed).hash, by_lot(&setting("8/8", 1), 4_000, 1));
+    assert!(many.difference(&one) <= TOLERANCE, "{many:?} {one:?}");
+}
+
+/// The configuration of a seed is that of a run with the seed.
+#[test]
+fn placements_are_those_of_runs() {
+    let lab = PlacementLab::new(&setting("4/4", 1), "none").unwrap_or_else(|error| panic!("{error}"));
+    for seed in [0, 1, 77, u64::MAX] {
+        let run = switch_configuration(&lab.plan, lab.leaf(), seed).unwrap_or_else(|error| panic!("{error}"));
+        let config = lab.leaf_config(seed).unwrap_or_else(|error| panic!("{error}"));
+        assert!(config == run, "seed {seed}");
+    }
+    let mut leaf = Leaf::new(&lab, 3).unwrap_or_else(|error| panic!("{error}"));
+    let placed: Vec<_> = (0..2)
+        .map(|_| leaf.place(&lab, 3).unwrap_or_else(|error| panic!("{error}")))
+        .collect();
+    assert_eq!(placed[0], placed[1], "a flow keeps its way");
+}
+
+#[test]
+fn frames_with_pfc_divide_uplinks_as_arithmetic_does() {
+    let settings = FrameSettings {
+        congestion: "none".to_owned(),
+        settle: Picos::from_micros(500),
+        measure: Picos::from_millis(1),
+    };
+    for (shape, last) in [("4/4", 6), ("8/8", 2), ("4/2", 2), ("2/4", 2)] {
+        let seeds: Vec<u64> = (1..=last).collect();
+        let placed = run_frames(&setting(shape, 1), &seeds, &settings, &AtomicBool::new(false));
+        for one in placed.unwrap_or_else(|error| panic!("{error}")) {
+            assert_eq!(one.astray, 0, "{shape}");
+            assert!(one.deviation <= 0.02, "{shape} {one:?}");
+        }
+    }
+}
