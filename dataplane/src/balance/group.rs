@@ -135,8 +135,6 @@ pub(crate) struct Group {
     members: Vec<Member>,
     live: Vec<bool>,
     usable: Vec<u16>,
-    /// Those that it found when it last looked, before their roles counted.
-    open: Vec<u16>,
     /// Usable members, each as often as its weight in lowest terms.
     buckets: Vec<u16>,
     /// Of each member.
@@ -154,8 +152,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) loads: &'a mut Loads,
     pub(super) frames: &'a FrameTable,
     pub(super) log: &'a mut MoveLog,
-    pub(super) remote: &'a Remote,
     pub(super) placements: &'a mut Placements,
+    pub(super) remote: &'a Remote,
 }
 
 impl Group {
@@ -170,7 +168,6 @@ impl Group {
             members: Vec::new(),
             live: Vec::new(),
             usable: Vec::new(),
-            open: Vec::new(),
             buckets: Vec::new(),
             standing: Vec::new(),
             has_alternates: false,
@@ -220,10 +217,10 @@ impl Group {
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
-            remote: around.remote,
-            site: self.site_index,
             placements: around.placements,
             row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
         };
         let choice = self.scheme.choose(packet, &mut paths);
         let member = match paths.is_usable(choice.member) {
@@ -276,7 +273,7 @@ impl Group {
         let all = 0..self.members.len() as u16;
         let live: Vec<_> = all.clone().map(live).collect();
         let usable = self.find_usable(&live, around.remote);
-        if live != self.live || usable != self.open {
+        if live != self.live || usable != self.usable {
             self.live = live;
             self.settle(&all.map(Some).collect::<Vec<_>>(), around);
         }
@@ -285,9 +282,9 @@ impl Group {
     /// Follows a change of its members.
     fn settle(&mut self, renumbered: &[Option<u16>], around: Surroundings<'_>) {
         self.usable = self.find_usable(&self.live, around.remote);
-        self.open.clone_from(&self.usable);
         self.standing = Standing::of(&self.members);
-        self.seat_alternates();
+        let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
+        self.has_alternates = self.usable.iter().any(alternate) && !self.usable.iter().all(alternate);
         self.fill_buckets();
         let mut paths = Paths {
             members: &self.members,
@@ -298,16 +295,26 @@ impl Group {
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
-            remote: around.remote,
-            site: self.site_index,
             placements: around.placements,
             row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
         };
         self.scheme.members_changed(renumbered, &mut paths);
     }
 
-    /// The eligible ones of the `live` members; without those whose neighbour has no way to the site, if others are left.
+    /// The eligible ones of the `live` members; without those whose neighbour has no way to the site, if others are left. Schemes
+    /// that do not compare qualities use alternate members when there is no primary one.
     fn find_usable(&self, live: &[bool], remote: &Remote) -> Vec<u16> {
+        let mut usable = self.find_reaching(live, remote);
+        let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
+        if !self.scheme.compares() && !usable.iter().all(alternate) {
+            usable.retain(|member| !alternate(member));
+        }
+        usable
+    }
+
+    fn find_reaching(&self, live: &[bool], remote: &Remote) -> Vec<u16> {
         let own = |member: &u16| self.members[usize::from(*member)].eligible && live[usize::from(*member)];
         let living: Vec<_> = (0..self.members.len() as u16).filter(own).collect();
         let Some(site) = self.site_index else {
@@ -319,16 +326,6 @@ impl Group {
             true => living,
             false => reaching,
         }
-    }
-
-    /// Schemes that do not compare qualities use alternate members when there is no primary one.
-    fn seat_alternates(&mut self) {
-        let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
-        let primaries = self.usable.iter().any(|member| !alternate(member));
-        if primaries && !self.scheme.compares() {
-            self.usable.retain(|member| !alternate(member));
-        }
-        self.has_alternates = primaries && self.usable.iter().any(alternate);
     }
 
     fn fill_buckets(&mut self) {
@@ -400,10 +397,10 @@ impl Group {
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
-            remote: around.remote,
-            site: self.site_index,
             placements: around.placements,
             row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
         };
         let Some((to, from)) = cluster.announce(now, announced, &mut paths) else {
             return Announced::NoPlace;

@@ -123,12 +123,12 @@ pub struct Paths<'a> {
     pub(super) loads: &'a mut Loads,
     pub(super) frames: &'a FrameTable,
     pub(super) random: &'a mut Random,
-    pub(super) remote: &'a Remote,
-    /// Where the group's routes lead, if somebody may tell something of it.
-    pub(super) site: Option<SiteIndex>,
     /// Flows that cluster load balancing has placed, in all groups, and by what this group's are counted.
     pub(super) placements: &'a mut Placements,
     pub(super) row: RowKey,
+    pub(super) remote: &'a Remote,
+    /// Where the group's routes lead, if somebody may tell something of it.
+    pub(super) site: Option<SiteIndex>,
 }
 
 /// The load of a member of which none is known: neither good nor bad.

@@ -27,10 +27,10 @@ pub(crate) enum Chooser {
     Scheme(Box<Group>),
 }
 
-/// Sets detours apart from other uses of the hash: digits of pi.
-const DETOUR: u64 = 0xa409_3822_299f_31d0;
 /// The stream that the first place of flows is drawn from, apart from those of groups.
 const PLACEMENTS: u64 = 1 << 33;
+/// Sets detours apart from other uses of the hash: digits of pi.
+const DETOUR: u64 = 0xa409_3822_299f_31d0;
 
 const PLAIN: Chooser = Chooser::Hash(HashFields::FiveTuple);
 
@@ -165,8 +165,8 @@ impl Balance {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
-                    remote: &self.remote,
                     placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 chooser.say(asked, self.hash_seed, around)
             }
@@ -183,8 +183,8 @@ impl Balance {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
-                    remote: &self.remote,
                     placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 // Apart from the choice among next hops, as hashing is.
                 chooser.say(asked, !self.hash_seed, around)
@@ -201,10 +201,10 @@ impl Balance {
         lead: impl Fn(NextHop) -> Lead,
     ) {
         let mut before = core::mem::take(&mut self.next_hops);
-        self.remote.set_sites(self.advertiser.set_fib(next, &lead));
         if let Some(site) = own_site(next) {
             self.placements.set_start(u32::from(site));
         }
+        self.remote.set_sites(self.advertiser.set_fib(next, &lead));
         if !self.config.schemes.is_empty() {
             for (index, group) in (0..).zip(next.groups()) {
                 let members = group.members.iter().map(|&(id, weight)| {
@@ -225,6 +225,7 @@ impl Balance {
                 self.next_hops.push(chooser);
             }
         }
+        self.retire(before);
         for (index, group) in next.groups().iter().enumerate() {
             let scheme = match self.next_hops.get(index) {
                 Some(Chooser::Scheme(at_work)) => {
@@ -236,7 +237,6 @@ impl Balance {
                 .informs(group.tag.site, scheme.is_some_and(SchemeConfig::chooses_by_load));
         }
         self.find_detours(next);
-        self.retire(before);
         self.look_again();
     }
 
@@ -277,8 +277,8 @@ impl Balance {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
-                    remote: &self.remote,
                     placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 at_work.set_live(alive, around);
             }
@@ -392,8 +392,8 @@ impl Balance {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
-                    remote: &self.remote,
                     placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 group.announce(now, announced, around)
             }
@@ -463,8 +463,8 @@ impl Balance {
             loads: &mut self.loads,
             frames,
             log: &mut self.log,
-            remote: &self.remote,
             placements: &mut self.placements,
+            remote: &self.remote,
         };
         group.rename(whose, tag.site, self.remote.site(tag.site));
         group.set_members(members, &renumbered, around);

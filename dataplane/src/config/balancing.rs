@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::AclTable;
 use crate::balance::PathChoice;
 use crate::time::Picos;
 
@@ -12,9 +13,10 @@ use crate::time::Picos;
 pub struct BalancingConfig {
     /// What groups can be told to do; elsewhere a scheme is an index here.
     pub schemes: Vec<SchemeConfig>,
-    /// Scheme of the groups of next hops that neither their route nor their members name one for; `None`: static hashing.
+    /// Scheme of the groups of next hops and LAGs that neither their route, nor [`BalancingConfig::lags`], nor their members name
+    /// one for; `None`: static hashing.
     pub default_scheme: Option<u16>,
-    /// Scheme of each LAG ([`crate::config::SwitchConfig::lags`]); missing entries and `None`: static hashing.
+    /// Scheme of each LAG ([`crate::config::SwitchConfig::lags`]); missing entries and `None`: that of its members, or the default.
     pub lags: Vec<Option<u16>>,
     /// What ports bring into groups; missing entries are [`PortBalancing::default`].
     pub ports: Vec<PortBalancing>,
@@ -22,6 +24,8 @@ pub struct BalancingConfig {
     pub next_hops: Vec<NextHopBalancing>,
     /// How the load of ports is measured.
     pub load: LoadConfig,
+    /// Packets that are hashed by the five-tuple whatever the scheme of their group: rules with `DISABLE_ARS_FORWARDING`.
+    pub exempt: Vec<AclTable>,
     /// What this switch tells others of its links, if it does.
     pub advertise: Option<AdvertiseConfig>,
     /// Queue pairs whose reordering is counted as their packets arrive; 0: none is.
@@ -169,6 +173,8 @@ pub struct PortBalancing {
     pub scheme: Option<u16>,
     /// Load is measured against this speed in Mb/s in place of the port's own; 0: its own.
     pub scale_mbps: u32,
+    /// Its LAG uses it when primary members are worse (`ARS_PORTCHANNELS`).
+    pub alternate_in_lag: bool,
 }
 
 /// A next hop as member of groups (`ARS_NEXTHOPS`).

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Switch;
+use super::filter;
 use super::ingress::Transit;
 use crate::balance::{Announced, Announcement, Asked, GroupView, Lead, Member, Move, Said, pair_key};
 use crate::config::{Attachment, PortBalancing};
@@ -28,6 +29,9 @@ impl Switch {
     /// The next hop of a packet whose route leads via several.
     #[inline]
     pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
+        if self.is_exempt(transit, l3) {
+            return self.router.by_hash(group, transit.parsed.flow_hash);
+        }
         let said = self
             .balance
             .choose_next_hop(group, &asked(transit, l3), &self.frames);
@@ -64,6 +68,9 @@ impl Switch {
     ) -> Option<PortId> {
         let prefix = store.prefix(transit.frame);
         let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
+        if self.is_exempt(transit, l3) {
+            return self.lags.select(to, transit.parsed.flow_hash);
+        }
         let said = self
             .balance
             .choose_lag_member(lag, &asked(transit, l3), &self.frames);
@@ -72,6 +79,13 @@ impl Switch {
             Said::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
             Said::Nobody => None,
         }
+    }
+
+    /// Whether a rule keeps a packet out of load balancing: it is hashed.
+    #[inline]
+    fn is_exempt(&self, transit: &Transit, l3: &[u8]) -> bool {
+        let tables = &self.balance.config().exempt;
+        !tables.is_empty() && filter::exempts(tables, transit.from.0, l3, transit.parsed.payload)
     }
 
     /// Makes `fib` the current generation for routing and load balancing; returns the one before.
@@ -102,9 +116,15 @@ impl Switch {
 
     /// LAGs or their links have changed.
     pub(super) fn balance_lags(&mut self) {
-        let member = |lag: usize, port: PortId| Lead {
-            live: self.lags.is_active(lag, port),
-            ..self.lead_over(&[port])
+        let alternate = |port: PortId| {
+            let told = self.balance.config().ports.get(port.index());
+            told.is_some_and(|told| told.alternate_in_lag)
+        };
+        let member = |lag: usize, port: PortId| {
+            let mut lead = self.lead_over(&[port]);
+            lead.live = self.lags.is_active(lag, port);
+            lead.member.alternate = alternate(port);
+            lead
         };
         let members = |lag: usize| {
             self.lags

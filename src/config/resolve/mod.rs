@@ -144,7 +144,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags: &lags,
         bridging: &bridging,
     };
-    let balancing = balancing::resolve(&mut context);
+    let balancing = balancing::resolve(&mut context, &lags);
     let routing = routing::resolve(&mut context, &ground, &balancing, seed);
     let trimming = trimming::resolve(&mut context, &ports, &buffers.profiles);
     let frames = context

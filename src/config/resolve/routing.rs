@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{Fib, Rib, Route, Source};
+use xoff_dataplane::route::{Fib, Rib, Route, RouteTag, Source};
 
 use super::balancing::Balancing;
 use super::context::Context;
@@ -88,10 +88,12 @@ fn rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Balancing) 
         let route = Route {
             prefix: *prefix,
             target: target.clone(),
-            tag: balancing.tag(*prefix),
+            tag: RouteTag::default(),
         };
         rib.set(Source::Static, *distance, route);
     }
+    // The switch's own networks too: their site is its own.
+    rib.tag(|prefix| balancing.tag(prefix));
     rib
 }
 

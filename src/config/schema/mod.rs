@@ -3,6 +3,7 @@
 //! Reading, checking, the warnings about what has no effect and the hints at misspelt names all follow from
 //! these descriptions; only rules between fields are code (`resolve`).
 
+mod ars;
 mod balancing;
 mod buffer;
 mod check;
@@ -249,6 +250,7 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
         routing::TABLES,
         watchdog::TABLES,
         trimming::TABLES,
+        ars::TABLES,
         balancing::TABLES,
         xoff::TABLES,
     ]

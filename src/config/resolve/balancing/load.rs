@@ -27,12 +27,26 @@ pub(super) fn resolve(context: &mut Context<'_>, mut load: LoadConfig) -> LoadCo
     measure(context, "past", &mut load.past);
     measure(context, "future", &mut load.future);
     measure(context, "current", &mut load.current);
-    if load.past.weight == 0 && load.future.weight == 0 && load.current.weight == 0 {
-        let why = "the weights sum to zero: no measure counts, and all links would be equally good";
-        let problem = Problem::at(TABLE, LB_GLOBAL, "", why);
-        context.problem(problem.fix("give past_weight, future_weight or current_weight a weight"));
-    }
     load
+}
+
+/// Refuses weights that sum to zero: no measure would count. `profile`: the one of `ARS_PROFILE`.
+pub(super) fn check_weights(context: &mut Context<'_>, load: &LoadConfig, profile: Option<&str>) {
+    if load.past.weight != 0 || load.future.weight != 0 || load.current.weight != 0 {
+        return;
+    }
+    let why = "the weights sum to zero: no measure counts, and all links would be equally good";
+    let (problem, fix) = match profile {
+        Some(profile) if context.db.entry(TABLE, LB_GLOBAL).is_none() => (
+            Problem::at("ARS_PROFILE", profile, "", why),
+            "give past_load_weight or future_load_weight a weight",
+        ),
+        _ => (
+            Problem::at(TABLE, LB_GLOBAL, "", why),
+            "give past_weight, future_weight or current_weight a weight",
+        ),
+    };
+    context.problem(problem.fix(fix));
 }
 
 fn measure(context: &mut Context<'_>, name: &str, measure: &mut Measure) {

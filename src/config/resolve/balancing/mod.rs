@@ -1,16 +1,20 @@
 //! Load balancing: `XOFF_LB` and its sisters, and SONiC's ARS tables.
 
+mod ars;
 mod load;
 mod schemes;
 mod tags;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{AdvertiseConfig, BalancingConfig, LoadConfig, Pick, SchemeConfig, SchemeKind};
+use xoff_dataplane::config::{
+    AdvertiseConfig, BalancingConfig, LagConfig, LoadConfig, Pick, SchemeConfig, SchemeKind,
+};
 use xoff_dataplane::route::RouteTag;
 
 use self::schemes::Schemes;
 pub(super) use self::schemes::{exists, unknown};
 use self::tags::Tags;
+use super::acl::{self, Exemption};
 use super::context::Context;
 use crate::config::problem::Problem;
 use crate::config::schema::{self, LB_GLOBAL};
@@ -38,18 +42,22 @@ impl Balancing {
     }
 }
 
-pub(super) fn resolve(context: &mut Context<'_>) -> Balancing {
+pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancing {
     let mut schemes = Schemes::read(context);
-    let default_scheme =
-        context
-            .text(WHOLE, LB_GLOBAL, "scheme")
-            .and_then(|name| match schemes.is_plain(name) {
-                true => None,
-                false => schemes.index(name),
-            });
-    let lags = lags(context, &mut schemes);
+    let profile = context.db.keys("ARS_PROFILE").next();
+    let mut ars = ars::resolve(context, lags, &mut schemes).unwrap_or_default();
+    let default_scheme = match context.text(WHOLE, LB_GLOBAL, "scheme") {
+        None => ars.default_scheme,
+        Some(name) if schemes.is_plain(name) => None,
+        Some(name) => schemes.index(name),
+    };
+    let lags = own_lags(context, &mut schemes, core::mem::take(&mut ars.lags));
     let mut tags = Tags::read(context, &mut schemes);
-    let load = load::resolve(context, LoadConfig::default());
+    tags.hash_families(ars.hashed, &mut schemes);
+    let load = ars::load(context, LoadConfig::default());
+    let load = load::resolve(context, load);
+    load::check_weights(context, &load, profile);
+    let exempt = acl::exempt(context, Exemption::Ars);
     let schemes = schemes.into_list();
     let advertise = advertise(context, &schemes);
     if !schemes.iter().any(|scheme| scheme.kind != SchemeKind::Hash) && advertise.is_none() {
@@ -65,25 +73,35 @@ pub(super) fn resolve(context: &mut Context<'_>) -> Balancing {
         config: BalancingConfig {
             default_scheme,
             lags,
+            ports: ars.ports,
+            next_hops: ars.next_hops,
             load,
+            exempt,
             advertise,
             reordering_flows: number("reordering_flows").unwrap_or(0) as u32,
             moves_kept: moves_kept as u32,
             schemes,
-            ..BalancingConfig::default()
         },
         tags,
     }
 }
 
-/// The scheme of each LAG, by its index in [`Context::lags`].
-fn lags(context: &mut Context<'_>, schemes: &mut Schemes) -> Vec<Option<u16>> {
-    let scheme = |lag: &&str| context.text(PORTCHANNEL, lag, "scheme");
-    let said: Vec<Option<&str>> = context.lags.iter().map(scheme).collect();
-    said.into_iter().map(|name| schemes.index(name?)).collect()
+/// The scheme of each LAG, by its index in [`Context::lags`]: its own, or what ARS says.
+fn own_lags(context: &mut Context<'_>, schemes: &mut Schemes, ars: Vec<Option<u16>>) -> Vec<Option<u16>> {
+    let names = context.lags.clone();
+    let own = |(index, lag): (usize, &str)| match context.text(PORTCHANNEL, lag, "scheme") {
+        Some(name) => schemes.index(name),
+        None => ars.get(index).copied().flatten(),
+    };
+    let lags: Vec<Option<u16>> = names.into_iter().enumerate().map(own).collect();
+    match lags.iter().any(Option::is_some) {
+        true => lags,
+        false => Vec::new(),
+    }
 }
 
-/// What the switch tells others: if it is told to, or if a scheme of its own listens to them.
+/// What the switch tells others: which sites it has no way to, unless it is not to; loads too, if it is told to, or if a scheme of
+/// its own listens to them.
 fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<AdvertiseConfig> {
     const PORTS: &str = "advertise_ports";
     let list = context.text(WHOLE, LB_GLOBAL, PORTS).unwrap_or("");
@@ -104,12 +122,13 @@ fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<Adve
     }
     ports.sort_unstable();
     ports.dedup();
-    let on = match context.text(WHOLE, LB_GLOBAL, "advertise") {
+    let loads = match context.text(WHOLE, LB_GLOBAL, "advertise") {
         Some("on") => true,
-        Some("off") => false,
+        Some("ways") => false,
+        Some("off") => return None,
         _ => schemes.iter().any(listens),
     };
-    if !on {
+    if ports.is_empty() && !loads {
         return None;
     }
     if ports.is_empty() {
@@ -123,6 +142,7 @@ fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<Adve
     Some(AdvertiseConfig {
         interval: Picos::from_micros(interval),
         ports,
+        loads,
     })
 }
 

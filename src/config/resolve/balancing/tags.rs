@@ -16,6 +16,8 @@ const SITE: &str = "XOFF_LB_SITE";
 /// What prefixes say of the routes within them.
 pub(super) struct Tags {
     schemes: BTreeMap<IpNet, u16>,
+    /// Of routes that no prefix says anything of, by address family: IPv4, IPv6.
+    families: [Option<u16>; 2],
     sites: BTreeMap<IpNet, u16>,
 }
 
@@ -26,8 +28,14 @@ impl Tags {
         let site = |context: &Context<'_>, key: &str| Some(context.number(SITE, key, "site")? as u16);
         Tags {
             schemes: by_scheme,
+            families: [None; 2],
             sites: by_prefix(context, SITE, site),
         }
+    }
+
+    /// Routes of these address families are hashed: IPv4, IPv6.
+    pub(super) fn hash_families(&mut self, hashed: [bool; 2], schemes: &mut Schemes) {
+        self.families = hashed.map(|hashed| hashed.then(|| schemes.index(super::PLAIN)).flatten());
     }
 
     pub(super) fn forget_sites(&mut self) {
@@ -38,7 +46,7 @@ impl Tags {
     pub(super) fn of(&self, prefix: IpNet) -> RouteTag {
         RouteTag {
             site: longest(&self.sites, prefix).unwrap_or(0),
-            scheme: longest(&self.schemes, prefix),
+            scheme: longest(&self.schemes, prefix).or(self.families[usize::from(prefix.addr().is_ipv6())]),
         }
     }
 }
