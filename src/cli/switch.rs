@@ -154,6 +154,7 @@ fn read(path: &Path, resolve: &Resolve) -> Result<Loaded, Failure> {
 
 fn ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
     let port = |port: &super::PortArgument| SwitchPort {
+        delay: xoff_dataplane::Picos::ZERO,
         name: port.name.clone(),
         device: port.device.clone(),
         backend: port.backend.into(),
@@ -221,6 +222,7 @@ mod tests {
             snapshot: None,
             taints: Vec::new(),
             notes: Vec::new(),
+            _kept: None,
         };
         assert_eq!(
             report(finished, &StealMeter::start(), 0).exit(),

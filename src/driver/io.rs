@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::{Handle, PortId, Store};
+use xoff_dataplane::{Handle, Picos, PortId, Store};
 
 use super::clock::monotonic_ns;
 use super::idle::{Idle, IdlePolicy, Rest, sleep_on};
 use super::portset::{BURST, Intake, PortEvent, PortSet};
-use super::wake::Bell;
-use crate::ports::{Arena, ArenaStore, Received, SlotCache, SlotClass, SlotSource};
+use crate::ports::{Arena, ArenaStore, Bell, Received, SlotCache, SlotClass, SlotSource};
 
 /// Entries of each ring. Enough for a stall of some milliseconds at a million frames a second.
 const RING: usize = 8_192;
@@ -32,7 +31,12 @@ pub(crate) enum Up {
 /// From the switch's worker to an I/O worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Down {
-    Transmit { index: u16, frame: Handle },
+    /// A frame, and when it is due: see [`PortSet::queue`].
+    Transmit {
+        index: u16,
+        frame: Handle,
+        due: Picos,
+    },
     Slot(Handle),
 }
 
@@ -63,7 +67,7 @@ pub(crate) struct IoWorker {
 /// Joins an I/O worker for `ports` to a switch's worker. Its ports hold up to `held` small slots, which it gets at once
 /// and beside its stock.
 pub(crate) fn pair(
-    ports: PortSet,
+    mut ports: PortSet,
     store: &mut ArenaStore,
     held: usize,
     switch_bell: Bell,
@@ -73,6 +77,7 @@ pub(crate) fn pair(
     let (up_in, up_out) = RingBuffer::new(RING);
     let (down_in, down_out) = RingBuffer::new(RING);
     let bell = Bell::new()?;
+    ports.wake_by(&bell);
     let remote = Remote {
         up: up_out,
         down: down_in,
@@ -121,9 +126,10 @@ impl Remote {
     }
 
     /// Sends a frame down; gives it back if the ring is full.
-    pub(crate) fn transmit(&mut self, index: u16, frame: Handle) -> Result<(), Handle> {
+    pub(crate) fn transmit(&mut self, index: u16, frame: Handle, due: Picos) -> Result<(), Handle> {
         self.rang = true;
-        self.down.push(Down::Transmit { index, frame }).map_err(|_| frame)
+        let entry = Down::Transmit { index, frame, due };
+        self.down.push(entry).map_err(|_| frame)
     }
 
     /// Brings the I/O worker's stock of empty slots up, and wakes it if there is anything for it.
@@ -203,7 +209,7 @@ impl IoWorker {
         let mut taken = 0;
         while taken < BURST * 4 {
             match self.down.pop() {
-                Ok(Down::Transmit { index, frame }) => self.ports.queue(usize::from(index), frame),
+                Ok(Down::Transmit { index, frame, due }) => self.ports.queue(usize::from(index), frame, due),
                 Ok(Down::Slot(slot)) => self.slots.put(slot),
                 Err(_) => break,
             }
@@ -246,15 +252,15 @@ impl IoWorker {
     }
 
     fn rest(&mut self, now_ns: u64) {
-        let Rest::Sleep(limit) = self.idle.rest(now_ns, None) else {
+        let Rest::Sleep(limit) = self.idle.rest(now_ns, self.ports.next_due_ns()) else {
             return std::thread::yield_now();
         };
         self.bell.about_to_sleep();
-        if self.down.is_empty() && !self.stop.load(Ordering::Relaxed) {
+        if self.down.is_empty() && !self.ports.waiting() && !self.stop.load(Ordering::Relaxed) {
             let limit = if self.ports.all_wake() {
                 limit
             } else {
-                super::POLLED_SLEEP
+                limit.min(super::POLLED_SLEEP)
             };
             sleep_on(self.ports.fds().chain([self.bell.fd()]), limit);
         }
@@ -302,10 +308,18 @@ impl Io {
         }
     }
 
-    /// Whether entries wait in a ring.
+    /// When the next frame is due that waits here for its time, in wall time.
+    pub(crate) fn next_due_ns(&self) -> Option<u64> {
+        match self {
+            Io::Inline(ports) => ports.next_due_ns(),
+            Io::Remote(_) => None,
+        }
+    }
+
+    /// Whether something waits in a ring.
     pub(crate) fn waiting(&self) -> bool {
         match self {
-            Io::Inline(_) => false,
+            Io::Inline(ports) => ports.waiting(),
             Io::Remote(remotes) => remotes.iter().any(|r| r.peek().is_some()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use xoff_dataplane::PortId;
+use xoff_dataplane::{Picos, PortId};
 
 use crate::net::Netns;
 use crate::ports::{Arena, Opened, Port, PortError, PortSpec};
@@ -23,6 +23,8 @@ pub struct AttachedPort {
     pub spec: PortSpec,
     /// The network namespace the device is in; `None`: that of the thread that starts the switch.
     pub netns: Option<Arc<Netns>>,
+    /// How long a bit is under way on its link, in either direction, in model time.
+    pub delay: Picos,
 }
 
 impl AttachedPort {

@@ -1,9 +1,11 @@
 //! The real-time driver: pinned workers that move frames between ports and the switch, and the model's time over the wall's.
 //!
 //! One worker owns the switch. With `workers` = 1 it owns the ports too; with more, the others are I/O workers that
-//! own ports and pass bursts of handles over rings. Model time rules, wall time only gates: see [`engine`].
+//! own ports and pass bursts of handles over rings. Several switches of one process share threads, see [`crew`]. Model time rules, wall time only gates: see [`engine`].
 
+mod balancing_report;
 pub mod clock;
+mod crew;
 pub mod engine;
 mod idle;
 mod io;
@@ -12,11 +14,11 @@ mod keeper;
 mod ledger;
 pub mod pin;
 mod portset;
+mod running;
 pub(crate) mod snapshot;
 mod start;
 mod teller;
 pub mod virtual_time;
-mod wake;
 mod watchdog_report;
 mod worker;
 
@@ -25,7 +27,8 @@ pub(crate) use idle::sleep_on;
 pub use keeper::AttachedPort;
 pub use ledger::Ledger;
 pub use pin::Pin;
-pub use start::{Finished, Options, Running, StartError, start};
+pub use running::{Finished, Running};
+pub use start::{Options, Start, StartError, start, start_all};
 
 use std::time::Duration;
 

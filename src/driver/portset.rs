@@ -5,10 +5,11 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crossbeam_channel::{Receiver, Sender};
-use xoff_dataplane::{DropReason, Handle, PortId};
+use xoff_dataplane::{DropReason, Handle, Picos, PortId};
 
+use super::clock::{ModelClock, monotonic_ns};
 use super::keeper::{Lost, Opening};
-use crate::ports::{Arena, Port, Received, SlotSource, is_gone};
+use crate::ports::{Arena, Bell, Port, Received, SlotSource, is_gone};
 
 /// Frames taken from a port at once.
 pub(crate) const BURST: usize = 64;
@@ -47,8 +48,11 @@ struct Owned {
     id: PortId,
     port: Option<Port>,
     up: bool,
-    /// Frames whose transmission has started in the model and that the device has not taken yet.
-    to_device: VecDeque<Handle>,
+    /// Whether frames are kept here until they are due: the link has a delay, and no receiver that knows when they arrive.
+    holds: bool,
+    /// Frames whose transmission has started in the model and that the device has not taken yet, each with the time that it is
+    /// due.
+    to_device: VecDeque<(Handle, Picos)>,
     refused: u64,
 }
 
@@ -58,6 +62,9 @@ pub(crate) struct PortSet {
     ports: Vec<Owned>,
     received: Vec<Received>,
     batch: Vec<Handle>,
+    /// When each frame of the batch is due.
+    dues: Vec<Picos>,
+    clock: ModelClock,
     lost: Sender<Lost>,
     opened: Receiver<Opening>,
     events: Vec<PortEvent>,
@@ -66,13 +73,17 @@ pub(crate) struct PortSet {
 }
 
 impl PortSet {
+    /// `delay_of` knows how long a bit is under way on the link of a port.
     pub(crate) fn new(
         ports: Vec<(PortId, Option<Port>)>,
+        delay_of: impl Fn(PortId) -> Picos,
+        clock: ModelClock,
         lost: Sender<Lost>,
         opened: Receiver<Opening>,
     ) -> PortSet {
         let own = |(id, port): (PortId, Option<Port>)| Owned {
             id,
+            holds: delay_of(id) > Picos::ZERO && !matches!(port, Some(Port::Link(_))),
             port,
             up: false,
             to_device: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
@@ -82,6 +93,8 @@ impl PortSet {
             ports: ports.into_iter().map(own).collect(),
             received: Vec::with_capacity(BURST),
             batch: Vec::with_capacity(BURST),
+            dues: Vec::with_capacity(BURST),
+            clock,
             lost,
             opened,
             events: Vec::new(),
@@ -107,9 +120,29 @@ impl PortSet {
 
     /// Whether every open port can wake a sleeper.
     pub(crate) fn all_wake(&self) -> bool {
+        let wakes = |port: &Port| port.fd().is_some() || matches!(port, Port::Link(_));
+        self.ports.iter().all(|p| p.port.as_ref().is_none_or(wakes))
+    }
+
+    /// The bell that links in memory ring when they bring something.
+    pub(crate) fn wake_by(&mut self, bell: &Bell) {
+        for port in self.ports.iter_mut().filter_map(|p| p.port.as_mut()) {
+            port.wake_by(bell);
+        }
+    }
+
+    /// Whether a link in memory has brought something that no descriptor tells of.
+    pub(crate) fn waiting(&self) -> bool {
         self.ports
             .iter()
-            .all(|p| p.port.as_ref().is_none_or(|port| port.fd().is_some()))
+            .any(|p| p.port.as_ref().is_some_and(Port::is_waiting))
+    }
+
+    /// When the next frame is due that waits for its time, in wall time.
+    pub(crate) fn next_due_ns(&self) -> Option<u64> {
+        let first = |p: &Owned| p.to_device.front().filter(|_| p.holds).map(|(_, due)| *due);
+        let due = self.ports.iter().filter_map(first).min();
+        due.map(|due| self.clock.wall_ns(due))
     }
 
     /// Takes up to a burst from each port, as far as the intake has room. How many frames came.
@@ -135,9 +168,28 @@ impl PortSet {
         total
     }
 
-    /// A frame is to leave by a port, whose index in this set is known.
-    pub(crate) fn queue(&mut self, index: usize, frame: Handle) {
-        self.ports[index].to_device.push_back(frame);
+    /// A frame is to leave by a port, whose index in this set is known. `due`: when it is to be handed to the device; of a link
+    /// in memory, when it is to arrive.
+    pub(crate) fn queue(&mut self, index: usize, frame: Handle, due: Picos) {
+        self.ports[index].to_device.push_back((frame, due));
+    }
+
+    /// Puts the next frames of a port into the batch: up to a burst of those that may go now.
+    fn gather(&mut self, index: usize) {
+        let owned = &self.ports[index];
+        let now = match owned.holds {
+            true => self.clock.at(monotonic_ns()),
+            false => Picos::NEVER,
+        };
+        self.batch.clear();
+        self.dues.clear();
+        for &(frame, due) in owned.to_device.iter().take(BURST) {
+            if due > now {
+                break;
+            }
+            self.batch.push(frame);
+            self.dues.push(due);
+        }
     }
 
     /// Hands waiting frames to the devices; those that are done with go to `done`. How many were.
@@ -145,17 +197,19 @@ impl PortSet {
         let mut total = 0;
         for index in 0..self.ports.len() {
             while !self.ports[index].to_device.is_empty() {
+                self.gather(index);
+                if self.batch.is_empty() {
+                    break;
+                }
                 let owned = &mut self.ports[index];
                 let Some(port) = &mut owned.port else {
                     owned.refused += owned.to_device.len() as u64;
-                    owned.to_device.drain(..).for_each(&mut done);
+                    owned.to_device.drain(..).for_each(|(frame, _)| done(frame));
                     break;
                 };
-                self.batch.clear();
-                self.batch.extend(owned.to_device.iter().take(BURST));
-                match port.transmit(arena, &self.batch) {
+                match port.transmit_timed(arena, &self.batch, &self.dues) {
                     Ok(taken) => {
-                        owned.to_device.drain(..taken).for_each(&mut done);
+                        owned.to_device.drain(..taken).for_each(|(frame, _)| done(frame));
                         total += taken;
                         if taken < self.batch.len() {
                             break;
@@ -177,12 +231,17 @@ impl PortSet {
         let owned = &mut self.ports[index];
         let over = owned.to_device.len().saturating_sub(DEVICE_QUEUE_MAX);
         if over > 0 {
-            owned.to_device.drain(..over).for_each(done);
+            owned.to_device.drain(..over).for_each(|(frame, _)| done(frame));
             self.events.push(PortEvent::Lost {
                 port: owned.id,
                 frames: over as u64,
             });
         }
+    }
+
+    /// The open ports, without what watches over them.
+    pub(crate) fn into_ports(self) -> impl Iterator<Item = Port> {
+        self.ports.into_iter().filter_map(|owned| owned.port)
     }
 
     /// Looks at links, losses and newly opened devices; called some ten times a second.

@@ -1,17 +1,18 @@
-//! Starting, asking and stopping a switch.
+//! Starting switches.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Switch};
+use xoff_dataplane::{Picos, PortId, Switch};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
+use super::crew::Crew;
 use super::engine::{Engine, WIRE_FRAMES_MAX};
 use super::idle::{Idle, IdlePolicy};
 use super::io::{Io, pair};
@@ -19,25 +20,24 @@ use super::keeper::{self, AttachedPort, Lost, Opening};
 use super::ledger::Ledger;
 use super::pin::{Pin, assign, bind, exact_timers};
 use super::portset::PortSet;
+use super::running::{CrewThread, Parts, Running};
 use super::snapshot::PortFacts;
 use super::teller;
-use super::wake::Bell;
-use super::worker::{Command, Look, Worker};
+use super::worker::{End, Way, Worker};
 use crate::capture::live::{PcapError, PcapOptions, Recorder, record};
-use crate::ports::{Arena, ArenaStore, Opened, Port, PortError};
-use crate::report::{SwitchSnapshot, Taint, allowed_cpus};
+use crate::ports::{Arena, ArenaStore, Bell, Opened, Port, PortError};
+use crate::report::allowed_cpus;
 
 /// Slots beside those of frames in the model: on wires, in device queues, in I/O workers' stocks.
 const SPARE_SLOTS_PER_PORT: usize = 2 * WIRE_FRAMES_MAX;
-/// Longest wait for an answer of the switch's worker.
-const ANSWER: Duration = Duration::from_secs(5);
 /// A frame that does not fit in a small slot occupies at least this much of the model's buffer.
 const LARGE_FRAME_BYTES_MIN: u64 = 1_793;
 
 /// How a switch is driven.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads: one for the switch, the others for its ports. 1 or more.
+    /// Threads, 1 or more. Of one switch: one for it, the others for its ports. Of several: they share as many as this, and move
+    /// the frames of their ports themselves.
     pub workers: usize,
     /// Which cores they run on. The first entry is the switch's worker.
     pub pin: Pin,
@@ -89,38 +89,18 @@ pub enum StartError {
     },
 }
 
-/// A switch that forwards.
+/// A switch that is to be started.
 #[derive(Debug)]
-pub struct Running {
-    commands: Sender<Command>,
-    bell: Bell,
-    ledger: Ledger,
-    stop: Arc<AtomicBool>,
-    switch: Option<JoinHandle<SwitchSnapshot>>,
-    others: Vec<JoinHandle<()>>,
-    /// Writes recordings; ends with what it has to say about them.
-    pcap: Option<JoinHandle<Vec<String>>>,
-    ports: u16,
-    /// What was repaired or should be known.
-    pub notes: Vec<String>,
-    /// Cores of the switch's worker, the I/O workers and the `other_threads`, in this order.
-    pub cores: Vec<Option<usize>>,
-    /// The model's time.
-    pub clock: ModelClock,
+pub struct Start {
+    /// What it is told to be.
+    pub config: SwitchConfig,
+    /// Its devices, with those that had to be opened before.
+    pub attached: Vec<(AttachedPort, Option<Opened>)>,
+    /// What is recorded of the frames that pass.
+    pub pcap: PcapOptions,
 }
 
-/// What a run leaves.
-#[derive(Debug)]
-pub struct Finished {
-    /// The last state of the switch; `None` if its worker died.
-    pub snapshot: Option<SwitchSnapshot>,
-    /// Why the run is tainted; empty if it is clean.
-    pub taints: Vec<Taint>,
-    /// What should be known of its recordings.
-    pub notes: Vec<String>,
-}
-
-/// Opens the ports and starts the threads. Ports without a device start down, and come up when it appears.
+/// Opens the ports of a switch and starts its threads. Ports without a device start down, and come up when it appears.
 ///
 /// # Errors
 /// A device that exists and cannot be used; memory or descriptors that the kernel refuses; no device at all.
@@ -130,79 +110,147 @@ pub fn start(
     options: &Options,
     ledger: Ledger,
 ) -> Result<Running, StartError> {
+    let one = Start {
+        config,
+        attached,
+        pcap: options.pcap.clone(),
+    };
+    let mut running = start_all(vec![one], options, &ledger)?;
+    Ok(running.pop().expect("one was started"))
+}
+
+/// Starts switches that may be joined by links in memory. Notes about their threads are the first one's.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_all(
+    switches: Vec<Start>,
+    options: &Options,
+    ledger: &Ledger,
+) -> Result<Vec<Running>, StartError> {
+    let count = switches.len();
+    let crews = options.workers.clamp(1, count.max(1));
+    let io_workers = match switches.as_slice() {
+        [only] => (options.workers.max(1) - 1).min(only.attached.len()),
+        _ => 0,
+    };
+    let threads = crews + io_workers + options.other_threads;
+    let (cores, note) = assign(&options.pin, threads, &allowed_cpus());
+    let mut notes: Vec<String> = note.into_iter().collect();
+    if count > 1 && options.workers > count {
+        notes.push(format!(
+            "{count} switches run in {count} threads, not in {}: none of them has more than one",
+            options.workers
+        ));
+    }
+    let common = Common {
+        options,
+        ledger,
+        clock: ModelClock::new(options.epoch_ns.unwrap_or_else(monotonic_ns), options.dilate),
+        cores: &cores,
+        io_cores: &cores[crews..crews + io_workers],
+    };
+    let mut running: Vec<Running> = Vec::with_capacity(count);
+    let mut switches = switches.into_iter();
+    for crew in 0..crews {
+        // Neighbours in the list share a thread.
+        let size = (crew + 1) * count / crews - crew * count / crews;
+        let bell = Bell::new().map_err(system("an eventfd"))?;
+        let prepared = switches.by_ref().take(size);
+        let prepared = prepared
+            .map(|start| prepare(start, &common, &bell))
+            .collect::<Result<Vec<_>, StartError>>()?;
+        let (workers, parts): (Vec<Worker>, Vec<Parts>) = prepared.into_iter().unzip();
+        let crew_thread = Crew {
+            workers,
+            bell,
+            idle: IdlePolicy::new(options.idle),
+        };
+        let thread = spawn("xoff-switch", cores[crew], || crew_thread.run())?;
+        let thread = Arc::new(CrewThread::new(thread));
+        running.extend(parts.into_iter().map(|parts| Running::new(parts, &thread)));
+    }
+    if let Some(first) = running.first_mut() {
+        first.notes.append(&mut notes);
+    }
+    Ok(running)
+}
+
+/// What all switches of a start share.
+struct Common<'a> {
+    options: &'a Options,
+    ledger: &'a Ledger,
+    clock: ModelClock,
+    cores: &'a [Option<usize>],
+    io_cores: &'a [Option<usize>],
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> StartError {
+    move |source| StartError::System { what, source }
+}
+
+/// Opens the ports of a switch, and starts what runs beside its worker.
+fn prepare(start: Start, common: &Common<'_>, bell: &Bell) -> Result<(Worker, Parts), StartError> {
+    let Start {
+        config,
+        attached,
+        pcap,
+    } = start;
     let mut notes = Vec::new();
     let mut facts = vec![PortFacts::default(); config.ports.len()];
     let (attached, mut opened) = open_all(attached, &mut facts, &mut notes)?;
-    let system = |what| move |source| StartError::System { what, source };
     let held = attached.iter().map(|port| port.spec.slots_held()).sum();
     let mut store = ArenaStore::new(arena_for(&config, held).map_err(system("memory for frames"))?);
     for port in opened.iter_mut().filter_map(|(_, port)| port.as_mut()) {
         port.attach(&store.shared_arena())?;
+        port.wake_by(bell);
     }
-    let bell = Bell::new().map_err(system("an eventfd"))?;
     let stop = Arc::new(AtomicBool::new(false));
-    let io_workers = (options.workers.max(1) - 1).min(opened.len());
-    let threads = 1 + io_workers + options.other_threads;
-    let (cores, note) = assign(&options.pin, threads, &allowed_cpus());
-    notes.extend(note);
     let (lost_in, lost_out) = unbounded();
-    let held = attached
-        .iter()
-        .map(|port| (port.id, port.spec.slots_held()))
-        .collect();
-    let mut spread = Spread::new(opened, &held, io_workers, lost_in, config.ports.len());
+    let by_port: BTreeMap<PortId, AttachedPort> = attached.into_iter().map(|a| (a.id, a)).collect();
+    let mut spread = Spread::new(
+        opened,
+        &by_port,
+        common.io_cores.len(),
+        common.clock,
+        lost_in,
+        config.ports.len(),
+    );
     let mut others = Vec::new();
     let owners = std::mem::take(&mut spread.owners);
-    let by_port: BTreeMap<PortId, AttachedPort> = attached.into_iter().map(|a| (a.id, a)).collect();
     let arena = store.shared_arena();
     others.push(spawn("xoff-keeper", None, move || {
         keeper::run(by_port, owners, lost_out, &arena)
     })?);
-    let io = if io_workers == 0 {
-        Io::Inline(spread.sets.remove(0))
-    } else {
-        let mut remotes = Vec::new();
-        for (n, (set, held)) in spread.sets.into_iter().zip(spread.held).enumerate() {
-            let (remote, worker) = pair(
-                set,
-                &mut store,
-                held,
-                bell.clone(),
-                options.idle,
-                Arc::clone(&stop),
-            )
-            .map_err(system("an eventfd"))?;
-            remotes.push(remote);
-            others.push(spawn(&format!("xoff-io{n}"), cores[1 + n], || worker.run())?);
-        }
-        Io::Remote(remotes)
-    };
-    let clock = ModelClock::new(options.epoch_ns.unwrap_or_else(monotonic_ns), options.dilate);
-    let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();
-    let ports = config.ports.len() as u16;
-    let (recorder, pcap) = recorder(&options.pcap, &config, options.dilate)?;
+    let ways = std::mem::take(&mut spread.ways);
+    let io = io_of(spread, &mut store, common, bell, &stop, &mut others)?;
+    let (recorder, pcap) = recorder(&pcap, &config, common.options.dilate)?;
     let (commands_in, commands_out) = unbounded();
     let (events_in, events_out) = bounded(teller::EVENTS_WAITING_MAX);
     let names = teller::Names::of(&config);
     others.push(spawn("xoff-teller", None, move || {
         teller::run(&names, &events_out)
     })?);
+    let (end_in, end_out): (Sender<End>, Receiver<End>) = bounded(1);
+    let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();
+    let ports = config.ports.len() as u16;
     let mut engine = Engine::new(Switch::new(&config), &links);
     engine.reconfigure_cpu(&config.routing);
     let worker = Worker {
         engine,
         store,
         io,
-        clock,
-        ledger: ledger.clone(),
+        clock: common.clock,
+        ledger: common.ledger.clone(),
         commands: commands_out,
-        bell: bell.clone(),
-        idle: IdlePolicy::new(options.idle),
-        stall_ns: options.reaction_budget.as_nanos() as u64,
+        stall_ns: common.options.reaction_budget.as_nanos() as u64,
         config,
         facts,
-        place: spread.place,
+        ways,
         stop: Arc::clone(&stop),
+        end: end_in,
+        watched_ns: 0,
+        clocks_apart: realtime_ns().wrapping_sub(monotonic_ns()),
         leaving: VecDeque::with_capacity(4_096),
         done: Vec::with_capacity(4_096),
         events: Vec::new(),
@@ -210,20 +258,45 @@ pub fn start(
         teller: events_in,
         told: 0,
     };
-    let switch = spawn("xoff-switch", cores[0], || worker.run())?;
-    Ok(Running {
+    let parts = Parts {
         commands: commands_in,
-        bell,
-        ledger,
+        bell: bell.clone(),
+        ledger: common.ledger.clone(),
         stop,
-        switch: Some(switch),
+        end: end_out,
         others,
         pcap,
         ports,
         notes,
-        cores,
-        clock,
-    })
+        cores: common.cores.to_vec(),
+        clock: common.clock,
+    };
+    Ok((worker, parts))
+}
+
+/// The worker's way to its ports: its own, or those of I/O workers, whose threads are started.
+fn io_of(
+    mut spread: Spread,
+    store: &mut ArenaStore,
+    common: &Common<'_>,
+    bell: &Bell,
+    stop: &Arc<AtomicBool>,
+    others: &mut Vec<JoinHandle<()>>,
+) -> Result<Io, StartError> {
+    if common.io_cores.is_empty() {
+        return Ok(Io::Inline(spread.sets.remove(0)));
+    }
+    let mut remotes = Vec::new();
+    for (n, (set, held)) in spread.sets.into_iter().zip(spread.held).enumerate() {
+        let idle = common.options.idle;
+        let (remote, worker) =
+            pair(set, store, held, bell.clone(), idle, Arc::clone(stop)).map_err(system("an eventfd"))?;
+        remotes.push(remote);
+        others.push(spawn(&format!("xoff-io{n}"), common.io_cores[n], || {
+            worker.run()
+        })?);
+    }
+    Ok(Io::Remote(remotes))
 }
 
 /// The worker's end of the recordings, and the thread that writes them, if there are any.
@@ -302,26 +375,32 @@ struct Spread {
     /// Small slots that the ports of each set keep for themselves.
     held: Vec<usize>,
     owners: BTreeMap<PortId, Sender<Opening>>,
-    place: Vec<Option<(usize, u16)>>,
+    ways: Vec<Way>,
 }
 
 impl Spread {
     fn new(
         opened: Vec<(PortId, Option<Port>)>,
-        held_by_port: &BTreeMap<PortId, usize>,
+        attached: &BTreeMap<PortId, AttachedPort>,
         io_workers: usize,
+        clock: ModelClock,
         lost: Sender<Lost>,
         ports: usize,
     ) -> Spread {
         let groups = io_workers.max(1);
         let mut parts: Vec<Vec<(PortId, Option<Port>)>> = (0..groups).map(|_| Vec::new()).collect();
-        let mut place = vec![None; ports];
+        let mut ways = vec![Way::default(); ports];
+        let delay_of = |id: PortId| attached.get(&id).map_or(Picos::ZERO, |port| port.delay);
         let mut held = vec![0; groups];
         for (n, (id, port)) in opened.into_iter().enumerate() {
             let group = n % groups;
-            place[id.index()] = Some((group, parts[group].len() as u16));
+            ways[id.index()] = Way {
+                place: Some((group, parts[group].len() as u16)),
+                delay: delay_of(id),
+                in_memory: matches!(port, Some(Port::Link(_))),
+            };
             parts[group].push((id, port));
-            held[group] += held_by_port.get(&id).copied().unwrap_or_default();
+            held[group] += attached.get(&id).map_or(0, |port| port.spec.slots_held());
         }
         let mut owners = BTreeMap::new();
         let sets = parts
@@ -329,14 +408,14 @@ impl Spread {
             .map(|part| {
                 let (opened_in, opened_out): (Sender<Opening>, Receiver<Opening>) = unbounded();
                 owners.extend(part.iter().map(|(id, _)| (*id, opened_in.clone())));
-                PortSet::new(part, lost.clone(), opened_out)
+                PortSet::new(part, delay_of, clock, lost.clone(), opened_out)
             })
             .collect();
         Spread {
             sets,
             held,
             owners,
-            place,
+            ways,
         }
     }
 }
@@ -358,135 +437,4 @@ fn spawn<T: Send + 'static>(
         what: "a thread",
         source,
     })
-}
-
-impl Running {
-    /// How many ports the switch has, with or without a device.
-    pub fn port_count(&self) -> u16 {
-        self.ports
-    }
-
-    /// A copy of the switch's state; `None` if its worker is gone.
-    pub fn snapshot(&self) -> Option<SwitchSnapshot> {
-        let (reply, answer) = bounded(1);
-        self.ask(Command::Snapshot(reply));
-        answer.recv_timeout(ANSWER).ok()
-    }
-
-    /// What `look` finds in the switch; `None` if its worker is gone. No frame moves meanwhile: it must be short, and
-    /// what it finds is put into words elsewhere.
-    pub fn look<R: Send + 'static>(
-        &self,
-        look: impl FnOnce(&Switch, Picos) -> R + Send + 'static,
-    ) -> Option<R> {
-        let (reply, answer) = bounded(1);
-        self.ask(Command::Look(Look(Box::new(move |switch, now| {
-            // An asker that has gone away does not want the answer.
-            let _ = reply.send(look(switch, now));
-        }))));
-        answer.recv_timeout(ANSWER).ok()
-    }
-
-    /// Makes `config` the current generation; `None` if the worker is gone.
-    pub fn apply(&self, config: SwitchConfig) -> Option<Result<(), ApplyError>> {
-        let (reply, answer) = bounded(1);
-        self.ask(Command::Apply(Box::new(config), reply));
-        answer.recv_timeout(ANSWER).ok()
-    }
-
-    /// Sets every watermark back to what is in use now; the state before that.
-    pub fn take_watermarks(&self) -> Option<SwitchSnapshot> {
-        let (reply, answer) = bounded(1);
-        self.ask(Command::TakeWatermarks(reply));
-        answer.recv_timeout(ANSWER).ok()
-    }
-
-    /// Sets the statistics of the PFC watchdog back to zero; storms go on.
-    pub fn clear_watchdog_stats(&self) {
-        self.ask(Command::ClearWatchdogStats);
-    }
-
-    /// Starts the measurement of utilisation and deficit anew.
-    pub fn restart_utilisation(&self) {
-        self.ask(Command::RestartUtilisation);
-    }
-
-    /// Holds a port's queues back, or lets them go on; MAC control frames still leave.
-    pub fn set_tx_enabled(&self, port: PortId, on: bool) {
-        self.ask(Command::SetTxEnabled { port, on });
-    }
-
-    /// Sends a raw MAC control frame from a port; whether it was taken.
-    pub fn send_mac_control(&self, port: PortId, bytes: Vec<u8>) -> bool {
-        let (reply, answer) = bounded(1);
-        self.ask(Command::SendMacControl { port, bytes, reply });
-        answer.recv_timeout(ANSWER).unwrap_or(false)
-    }
-
-    /// Records the MAC control frames that a port receives, or stops doing so.
-    pub fn record_mac_control(&self, port: PortId, on: bool) {
-        self.ask(Command::RecordMacControl { port, on });
-    }
-
-    /// Recorded MAC control frames, oldest first.
-    pub fn mac_control_records(&self) -> Vec<ControlRecord> {
-        let (reply, answer) = bounded(1);
-        self.ask(Command::MacControlRecords(reply));
-        answer.recv_timeout(ANSWER).unwrap_or_default()
-    }
-
-    /// Why the run is tainted so far.
-    pub fn taints(&self) -> Vec<Taint> {
-        self.ledger.taints()
-    }
-
-    /// Whether the switch's worker has died.
-    pub fn is_dead(&self) -> bool {
-        self.switch.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    /// Stops all threads and takes the last state.
-    pub fn stop(mut self) -> Finished {
-        let (snapshot, mut notes) = self.halt();
-        if snapshot.is_none() {
-            self.ledger.taint(0, "the switch's worker died".to_owned());
-        }
-        let ports = snapshot.iter().flat_map(|snapshot| &snapshot.ports);
-        for port in ports.filter(|port| port.pcap_missed > 0) {
-            notes.push(format!(
-                "{} frames of {} are missing in its recording, which could not be written as fast as they came",
-                port.pcap_missed, port.name
-            ));
-        }
-        Finished {
-            snapshot,
-            taints: self.ledger.taints(),
-            notes,
-        }
-    }
-
-    fn halt(&mut self) -> (Option<SwitchSnapshot>, Vec<String>) {
-        self.stop.store(true, Ordering::SeqCst);
-        self.bell.ring();
-        let snapshot = self.switch.take().and_then(|thread| thread.join().ok());
-        for thread in self.others.drain(..) {
-            // A thread that panicked has said so on standard error.
-            let _ = thread.join();
-        }
-        // It has all frames now that the worker is gone, and ends when it has written them.
-        let notes = self.pcap.take().and_then(|thread| thread.join().ok());
-        (snapshot, notes.unwrap_or_default())
-    }
-
-    fn ask(&self, command: Command) {
-        // A worker that is gone does not answer; the asker notices by that.
-        let _ = self.commands.send(command);
-        self.bell.ring();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.halt();
-    }
 }

@@ -1,4 +1,4 @@
-//! A switch's worker: one thread that owns the switch and drives it with the wall clock.
+//! A switch's worker: it owns the switch and drives it with the wall clock. A [`Crew`](super::crew::Crew) is the thread.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,21 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{
-    ApplyError, Arrival, ControlRecord, DropReason, Handle, Picos, PortId, Store, Switch, SwitchEvent,
-    Transmit,
+    ApplyError, Arrival, ControlRecord, DropReason, Handle, LinkTiming, Picos, PortId, Store, Switch,
+    SwitchEvent, Transmit,
 };
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::engine::Engine;
-use super::idle::{IdlePolicy, Rest, sleep_on};
 use super::io::{Io, Up};
 use super::ledger::Ledger;
 use super::portset::{Intake, PortEvent};
 use super::snapshot::PortFacts;
-use super::wake::Bell;
 use crate::capture::Direction;
 use crate::capture::live::Recorder;
-use crate::ports::{Arena, ArenaStore, Received, SlotSource};
+use crate::ports::{Arena, ArenaStore, Port, Received, SlotSource};
 use crate::report::SwitchSnapshot;
 
 /// A look at the switch, at a moment of model time. It must be short: meanwhile no frame moves.
@@ -65,7 +63,43 @@ pub(crate) enum Command {
 /// The wall clocks may drift apart by this much between two looks before it counts as a step.
 const CLOCK_STEP_NS: u64 = 50_000_000;
 
-/// The thread's state.
+/// How frames reach the far end of a port's link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Way {
+    /// Which I/O worker has the port (0 for the worker itself), and its index there; `None` without a device.
+    pub(crate) place: Option<(usize, u16)>,
+    /// How long a bit is under way.
+    pub(crate) delay: Picos,
+    /// The far end is a switch of this process, which is told when a frame arrives.
+    pub(crate) in_memory: bool,
+}
+
+impl Way {
+    /// When a frame is to be handed to the device, or, of a link in memory, when its last bit arrives.
+    #[inline]
+    fn due(&self, transmit: &Transmit, link: &LinkTiming) -> Picos {
+        match self.in_memory {
+            true => transmit.end.since(link.gap()).saturating_add(self.delay),
+            false => transmit.start.saturating_add(self.delay),
+        }
+    }
+}
+
+/// What a worker leaves. The far ends of links in memory see them go down when this is dropped, not before.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) snapshot: SwitchSnapshot,
+    pub(crate) kept: Kept,
+}
+
+/// Ports that nobody serves any more, and where their frames lie.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    _ports: Vec<Port>,
+    _store: ArenaStore,
+}
+
+/// A switch and all that drives it.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) engine: Engine,
@@ -74,15 +108,18 @@ pub(crate) struct Worker {
     pub(crate) clock: ModelClock,
     pub(crate) ledger: Ledger,
     pub(crate) commands: Receiver<Command>,
-    pub(crate) bell: Bell,
-    pub(crate) idle: IdlePolicy,
     /// Wall time a frame or a deadline may be late before that taints the run.
     pub(crate) stall_ns: u64,
     pub(crate) config: SwitchConfig,
     pub(crate) facts: Vec<PortFacts>,
-    /// For each port: which I/O worker has it (0 for this thread itself), and its index there.
-    pub(crate) place: Vec<Option<(usize, u16)>>,
+    /// For each port.
+    pub(crate) ways: Vec<Way>,
     pub(crate) stop: Arc<AtomicBool>,
+    /// Takes what the worker leaves.
+    pub(crate) end: Sender<End>,
+    /// When clocks and slots were looked at last, and how far apart the wall clocks were then.
+    pub(crate) watched_ns: u64,
+    pub(crate) clocks_apart: u64,
     /// Frames whose transmission has started and that no device or ring has taken yet.
     pub(crate) leaving: VecDeque<Transmit>,
     /// Frames the devices are done with, before their slots are freed; empty between bursts.
@@ -99,6 +136,7 @@ pub(crate) struct Worker {
 /// The engine as a place for received frames.
 struct Wires<'a> {
     engine: &'a mut Engine,
+    ways: &'a [Way],
     clock: ModelClock,
     now_ns: u64,
     oldest_ns: u64,
@@ -113,21 +151,22 @@ impl Intake for Wires<'_> {
         // A stamp from the future is a clock that was read too early.
         let stamp_ns = received.received_ns.min(self.now_ns);
         self.oldest_ns = self.oldest_ns.min(stamp_ns);
-        let Received {
-            frame,
-            frame_len,
-            parsed,
-            ..
-        } = received;
-        self.engine.offer(
-            port,
-            Arrival {
-                frame,
-                frame_len,
-                parsed,
-                received_at: self.clock.at(stamp_ns),
-            },
-        );
+        let arrival = |received_at| Arrival {
+            frame: received.frame,
+            frame_len: received.frame_len,
+            parsed: received.parsed,
+            received_at,
+        };
+        match received.arrives {
+            Some(at) => self.engine.deliver(port, arrival(at)),
+            None => {
+                let at = self
+                    .clock
+                    .at(stamp_ns)
+                    .saturating_add(self.ways[port.index()].delay);
+                self.engine.offer(port, arrival(at));
+            }
+        }
     }
 }
 
@@ -145,8 +184,12 @@ impl Intake for Recorded<'_, '_> {
 
     fn take(&mut self, port: PortId, received: Received) {
         let (head, tail) = self.arena.segments(received.frame);
+        let at_ns = match received.arrives {
+            Some(at) => self.wires.clock.wall_ns(at),
+            None => received.received_ns,
+        };
         self.recorder
-            .record(port, Direction::Inbound, received.received_ns, [head, tail]);
+            .record(port, Direction::Inbound, at_ns, [head, tail]);
         self.wires.take(port, received);
     }
 }
@@ -182,36 +225,47 @@ fn take_in(
 }
 
 impl Worker {
-    /// Runs until told to stop; what the switch had counted by then, and slots that did not come back.
-    pub(crate) fn run(mut self) -> SwitchSnapshot {
-        let mut watched_ns = 0;
-        let mut clocks_apart = realtime_ns().wrapping_sub(monotonic_ns());
-        while !self.stop.load(Ordering::Relaxed) {
-            let began_ns = monotonic_ns();
-            if began_ns.saturating_sub(watched_ns) > super::WATCH_NS {
-                watched_ns = began_ns;
-                self.watch_clocks(&mut clocks_apart);
-                self.watch_slots();
-                self.recorder.iter_mut().for_each(Recorder::flush);
-                if let Io::Inline(ports) = &mut self.io {
-                    self.events.append(&mut ports.watch());
-                }
-            }
-            let mut work = self.receive();
-            work += self.turn();
-            work += self.send();
-            while let Ok(command) = self.commands.try_recv() {
-                self.obey(command);
-                work += 1;
-            }
-            self.tell();
-            if work > 0 {
-                self.idle.worked(began_ns);
-            } else {
-                self.rest();
+    /// Receives, switches, sends and obeys, once. How much there was to do.
+    pub(crate) fn step(&mut self, began_ns: u64) -> usize {
+        if began_ns.saturating_sub(self.watched_ns) > super::WATCH_NS {
+            self.watched_ns = began_ns;
+            self.watch_clocks();
+            self.watch_slots();
+            self.recorder.iter_mut().for_each(Recorder::flush);
+            if let Io::Inline(ports) = &mut self.io {
+                self.events.append(&mut ports.watch());
             }
         }
-        self.finish()
+        let mut work = self.receive();
+        work += self.turn();
+        work += self.send();
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(command);
+            work += 1;
+        }
+        self.tell();
+        work
+    }
+
+    /// Whether it has been told to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is something to do now that no descriptor tells of.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.commands.is_empty() || self.io.waiting() || self.is_stopped()
+    }
+
+    /// Whether frames wait for room on their way to a device.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// When there is something to do by time alone, in wall time.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        let event_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
+        event_ns.into_iter().chain(self.io.next_due_ns()).min()
     }
 
     /// Puts what has arrived on the wires.
@@ -219,6 +273,7 @@ impl Worker {
         let now_ns = monotonic_ns();
         let mut wires = Wires {
             engine: &mut self.engine,
+            ways: &self.ways,
             clock: self.clock,
             now_ns,
             oldest_ns: now_ns,
@@ -303,8 +358,13 @@ impl Worker {
         match &mut self.io {
             Io::Inline(ports) => {
                 for transmit in self.leaving.drain(..) {
-                    match self.place[transmit.port.index()] {
-                        Some((_, index)) => ports.queue(usize::from(index), transmit.frame),
+                    let port = transmit.port.index();
+                    let way = &self.ways[port];
+                    match way.place {
+                        Some((_, index)) => {
+                            let due = way.due(&transmit, &self.config.ports[port].link);
+                            ports.queue(usize::from(index), transmit.frame, due);
+                        }
                         None => self.store.release(transmit.frame),
                     }
                 }
@@ -315,11 +375,14 @@ impl Worker {
             }
             Io::Remote(remotes) => {
                 while let Some(transmit) = self.leaving.pop_front() {
-                    let Some((worker, index)) = self.place[transmit.port.index()] else {
+                    let port = transmit.port.index();
+                    let way = &self.ways[port];
+                    let Some((worker, index)) = way.place else {
                         self.store.release(transmit.frame);
                         continue;
                     };
-                    if remotes[worker].transmit(index, transmit.frame).is_err() {
+                    let due = way.due(&transmit, &self.config.ports[port].link);
+                    if remotes[worker].transmit(index, transmit.frame, due).is_err() {
                         self.leaving.push_front(transmit);
                         break;
                     }
@@ -407,27 +470,6 @@ impl Worker {
         }
     }
 
-    /// Nothing to do: looks again at once, or sleeps until a frame, a command or the next deadline.
-    fn rest(&mut self) {
-        let now_ns = monotonic_ns();
-        let deadline_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
-        let limit = match self.idle.rest(now_ns, deadline_ns) {
-            Rest::Sleep(limit) if self.leaving.is_empty() => limit,
-            Rest::Look => return std::hint::spin_loop(),
-            Rest::Sleep(_) | Rest::Yield => return std::thread::yield_now(),
-        };
-        self.bell.about_to_sleep();
-        if self.commands.is_empty() && !self.io.waiting() && !self.stop.load(Ordering::Relaxed) {
-            let limit = if self.io.all_wake() {
-                limit
-            } else {
-                limit.min(super::POLLED_SLEEP)
-            };
-            sleep_on(self.io.fds().chain([self.bell.fd()]), limit);
-        }
-        self.bell.awake();
-    }
-
     fn note_stall(&self, now_ns: u64, late_ns: u64, what: &str) {
         if late_ns > self.stall_ns {
             let late_ms = late_ns as f64 / 1e6;
@@ -450,18 +492,19 @@ impl Worker {
     }
 
     /// A step of the real-time clock makes kernel time stamps lie.
-    fn watch_clocks(&self, apart: &mut u64) {
+    fn watch_clocks(&mut self) {
         let monotonic = monotonic_ns();
         let now = realtime_ns().wrapping_sub(monotonic);
-        let step_ns = now.wrapping_sub(*apart) as i64;
-        *apart = now;
+        let step_ns = now.wrapping_sub(self.clocks_apart) as i64;
+        self.clocks_apart = now;
         if step_ns.unsigned_abs() > CLOCK_STEP_NS {
             let cause = format!("the machine's clock was set (by {:.1} ms)", step_ns as f64 / 1e6);
             self.ledger.taint(self.clock.at(monotonic).as_nanos(), cause);
         }
     }
 
-    fn finish(mut self) -> SwitchSnapshot {
+    /// Ends: what the switch has counted goes to who waits for it.
+    pub(crate) fn finish(mut self) {
         match &mut self.io {
             Io::Inline(ports) => self.events.append(&mut ports.watch()),
             Io::Remote(remotes) => {
@@ -484,6 +527,18 @@ impl Worker {
             }
         }
         let now = self.clock.at(monotonic_ns());
-        self.engine.snapshot(&self.config, &self.facts, now)
+        let ports = match self.io {
+            Io::Inline(ports) => ports.into_ports().collect(),
+            Io::Remote(_) => Vec::new(),
+        };
+        let end = End {
+            snapshot: self.engine.snapshot(&self.config, &self.facts, now),
+            kept: Kept {
+                _ports: ports,
+                _store: self.store,
+            },
+        };
+        // Who does not wait for it does not want it.
+        let _ = self.end.send(end);
     }
 }

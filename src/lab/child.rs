@@ -27,7 +27,8 @@ pub struct Lab {
     pub options: LabOptions,
     /// What it is up for.
     pub mode: Mode,
-    /// The ports of the switches, one per link, in the order of [`LabPlan::links`].
+    /// The ports of the switches that have a device: one per link to a host or an external device, in the order of
+    /// [`LabPlan::links`].
     pub ports: Vec<PortAttachment>,
     /// The hosts, in the order of [`LabPlan::hosts`].
     pub hosts: Vec<HostAttachment>,
@@ -110,7 +111,7 @@ fn assemble(inherited: &Inherited, stop: &Arc<AtomicBool>) -> Result<Lab, Failur
             device: device.clone(),
             place: PortPlace::Outside,
         }),
-        // Refused in real time when the file was read.
+        // A link in memory.
         FarEnd::Switch { .. } => None,
     };
     let ports = plan.links.iter().enumerate().filter_map(attach).collect();

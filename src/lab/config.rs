@@ -5,7 +5,9 @@ use xoff_dataplane::Picos;
 
 use super::plan::{ConfigLayer, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT};
 use crate::config::{self, Loaded, Resolve};
+use crate::driver::Options;
 use crate::failure::Failure;
+use crate::session::reaction_budget;
 
 /// A switch's configuration, ready to run.
 #[derive(Clone, Debug)]
@@ -17,6 +19,28 @@ pub struct SwitchSetup {
     /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]; zero for those that are
     /// not in a port of this switch.
     pub speeds_mbps: Vec<u32>,
+}
+
+/// The configuration of every switch of a lab in real time, as `driver` drives it.
+///
+/// # Errors
+/// As [`switch_setup`].
+pub(super) fn switch_setups(
+    plan: &LabPlan,
+    seed: u64,
+    driver: &Options,
+) -> Result<Vec<SwitchSetup>, Failure> {
+    // What a pause has to outlast: the host's stalls, and both ways of the longest link.
+    let longest = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);
+    let budget = reaction_budget(driver).saturating_add(Picos::from_nanos(longest.saturating_mul(2)));
+    (0..plan.switches.len())
+        .map(|switch| switch_setup(plan, switch, seed_of(seed, switch), budget))
+        .collect()
+}
+
+/// The seed of a switch of a lab: each has its own, so that they hash and mark differently.
+pub(crate) fn seed_of(seed: u64, switch: usize) -> u64 {
+    seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// Resolves the configuration of the switch with index `switch` in the plan. Its ports are those that have a

@@ -14,6 +14,7 @@
 //! watches the one above through a pipe, and the kernel kills everything in the PID namespace with its init.
 //! So whichever of them is killed, with SIGKILL too, the others go, and with the last of them everything does.
 
+mod balancing;
 pub mod child;
 mod compare;
 mod config;
@@ -47,6 +48,7 @@ pub use compare::{
     COMPARE_SCHEMA, CompareArgs, CompareReport, Compared, ComparedRow, ComparedRun, LOAD_BALANCING, Spread,
     Way, run as run_compare,
 };
+pub(crate) use config::seed_of;
 pub use config::{SwitchSetup, switch_setup};
 pub use exec::exec;
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
@@ -62,7 +64,6 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub(crate) use sweep::{Pooled, run_all};
-pub(crate) use virtual_run::seed_of;
 pub use virtual_run::{
     BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
     VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,

@@ -8,6 +8,7 @@ use super::pcap::LabPcap;
 use crate::capture::live::PcapOptions;
 use crate::driver::{Idle, Options, Pin};
 use crate::ports::Backend;
+use crate::report::allowed_cpus;
 
 /// `xoff lab run`.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ pub struct LabOptions {
     pub report: Option<PathBuf>,
     /// Model time runs so many times slower than the wall, at least 1.
     pub dilate: u32,
-    /// Threads of the driver; `None` leaves it to the driver.
+    /// Threads of the driver; `None` leaves it to the lab: see [`LabOptions::driver`].
     pub workers: Option<usize>,
     /// Which thread runs on which core.
     pub pin: Pin,
@@ -74,11 +75,17 @@ impl LabOptions {
         self.backend == Backend::Tap
     }
 
-    /// What the driver is told; `other_threads` are those of the hosts.
-    pub fn driver(&self, other_threads: usize) -> Options {
+    /// What the driver is told; `other_threads` are those of the hosts. Several switches have a thread each where there is a core
+    /// for it, and share what there is otherwise.
+    pub fn driver(&self, other_threads: usize, switches: usize) -> Options {
         let default = Options::default();
+        let free = allowed_cpus().len().saturating_sub(other_threads);
+        let workers = match switches {
+            0 | 1 => default.workers,
+            several => free.clamp(1, several),
+        };
         Options {
-            workers: self.workers.unwrap_or(default.workers),
+            workers: self.workers.unwrap_or(workers),
             pin: self.pin.clone(),
             idle: self.idle,
             dilate: self.dilate,

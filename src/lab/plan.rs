@@ -192,7 +192,7 @@ pub struct LinkPlan {
     /// Speed in Mb/s, if the lab file says one. Otherwise the configuration of the port decides, and where
     /// that says nothing either, [`SPEED_MBPS_DEFAULT`].
     pub speed_mbps: Option<u32>,
-    /// How long a bit is under way, in nanoseconds; zero in real time.
+    /// How long a bit is under way, in nanoseconds of model time.
     pub delay_ns: u64,
     /// MTU of the interfaces, in bytes.
     pub mtu: u32,

@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::config::switch_setup;
+use super::config::switch_setups;
 use super::external::{self, BorrowedDevice};
 use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 use super::pcap::{self, LabPcap};
@@ -28,7 +28,6 @@ use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
 use super::status::{Status, StatusReader};
 use crate::failure::{Exit, Failure};
 use crate::report::Report;
-use crate::session::reaction_budget;
 
 /// How long `lab down` waits for the switch to write its report, and for the kernel to clear up.
 const DOWN_PATIENCE: Duration = Duration::from_secs(15);
@@ -148,14 +147,11 @@ fn start_plan(
     guests::check_programs(&plan)?;
     options.pcap = pcap::resolve(&plan, pcap)?;
     // The switch resolves its configuration for itself; what is wrong with it is better said before anything exists.
-    for switch in 0..plan.switches.len() {
-        switch_setup(
-            &plan,
-            switch,
-            options.seed,
-            reaction_budget(&options.driver(plan.model_hosts())),
-        )?;
-    }
+    switch_setups(
+        &plan,
+        options.seed,
+        &options.driver(plan.model_hosts(), plan.switches.len()),
+    )?;
     // First of all the name: it keeps two labs apart, and says that there is one from the first moment.
     let listener = registry::claim(&plan.name)?;
     let devices: Vec<&str> = plan.external_devices().collect();

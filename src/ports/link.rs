@@ -1,20 +1,22 @@
 //! A link in memory: two ports joined by rings of handles.
 //!
 //! Each end keeps a stock of its own empty slots posted with the other, as a network card is given receive
-//! buffers. A sender copies the frame into a posted slot and passes that. So the slots of one switch never get into
-//! the accounts of another, a frame that shares bytes crosses as one of its own, and a receiver that does not
-//! take its frames stops the sender: nothing is lost.
+//! buffers. A sender copies the frame into a posted slot and passes that. So each switch has an arena of its own and its
+//! slots never get into the accounts of another, a frame that shares bytes crosses as one of its own, and a
+//! receiver that does not take its frames stops the sender: nothing is lost.
+//!
+//! Nothing can be polled for here: a sender rings the bell of the thread that the other end was given to.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_dataplane::parse::parse;
-use xoff_dataplane::{DropReason, Handle};
+use xoff_dataplane::{DropReason, Handle, Picos};
 
 use super::clock::monotonic_ns;
 use super::count::DropCounts;
-use super::{Arena, PortDrops, Received, SlotClass, SlotSource, longest_frame};
+use super::{Arena, Bell, PortDrops, Received, SlotClass, SlotSource, longest_frame};
 
 /// Of the posted slots, one in so many is large, where the MTU asks for large ones.
 const SMALL_PER_LARGE: usize = 4;
@@ -24,7 +26,25 @@ const SMALL_PER_LARGE: usize = 4;
 struct Crossing {
     slot: Handle,
     /// `None`: an empty slot.
-    sent_ns: Option<u64>,
+    sent: Option<Sent>,
+}
+
+/// When a frame was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// In nanoseconds of `CLOCK_MONOTONIC`.
+    at_ns: u64,
+    /// When it arrives in model time, if the sender said so.
+    arrives: Option<Picos>,
+}
+
+/// What one end tells the other of itself, before the first slot crosses.
+#[derive(Debug, Default)]
+struct Side {
+    /// Where its slots are.
+    arena: OnceLock<Arc<Arena>>,
+    /// Of the thread that takes its frames.
+    bell: OnceLock<Bell>,
 }
 
 /// The way of one class of empty slots.
@@ -45,7 +65,8 @@ type Buffers = [Stock<Consumer<Handle>>; 2];
 #[derive(Debug)]
 pub struct Link {
     name: String,
-    arena: Arc<Arena>,
+    own: Arc<Side>,
+    peer: Arc<Side>,
     to_peer: Producer<Crossing>,
     from_peer: Consumer<Crossing>,
     /// Our slots for the peer to fill.
@@ -60,7 +81,7 @@ pub struct Link {
 }
 
 impl Link {
-    pub(super) fn pair(arena: &Arc<Arena>, names: [&str; 2], mtu: u32, frames: usize) -> [Link; 2] {
+    pub(super) fn pair(names: [&str; 2], mtu: u32, frames: usize) -> [Link; 2] {
         let longest = longest_frame(mtu);
         let large = match SlotClass::for_frame(longest as usize) {
             Some(SlotClass::Small) => 0,
@@ -69,9 +90,11 @@ impl Link {
         // Every slot that may be on its way can come back at once, so there is always a place for it.
         let ((tx_a, rx_b), (tx_b, rx_a)) = (RingBuffer::new(frames + large), RingBuffer::new(frames + large));
         let ((posts_a, buffers_b), (posts_b, buffers_a)) = (stocks(frames, large), stocks(frames, large));
-        let end = |name: &str, to_peer, from_peer, posts, buffers| Link {
-            name: name.to_owned(),
-            arena: Arc::clone(arena),
+        let sides = [(); 2].map(|()| Arc::new(Side::default()));
+        let end = |n: usize, to_peer, from_peer, posts, buffers| Link {
+            name: names[n].to_owned(),
+            own: Arc::clone(&sides[n]),
+            peer: Arc::clone(&sides[1 - n]),
             to_peer,
             from_peer,
             posts,
@@ -82,9 +105,24 @@ impl Link {
             drops: DropCounts::new(),
         };
         [
-            end(names[0], tx_a, rx_a, posts_a, buffers_a),
-            end(names[1], tx_b, rx_b, posts_b, buffers_b),
+            end(0, tx_a, rx_a, posts_a, buffers_a),
+            end(1, tx_b, rx_b, posts_b, buffers_b),
         ]
+    }
+
+    /// The slots of this end are those of `arena`. The first time counts.
+    pub(super) fn attach(&mut self, arena: &Arc<Arena>) {
+        let _ = self.own.arena.set(Arc::clone(arena));
+    }
+
+    /// Whose bell rings when something arrives here. The first time counts.
+    pub(super) fn wake_by(&mut self, bell: &Bell) {
+        let _ = self.own.bell.set(bell.clone());
+    }
+
+    /// Whether something waits to be received.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.from_peer.is_empty()
     }
 
     pub(super) fn receive(
@@ -93,23 +131,28 @@ impl Link {
         max: usize,
         out: &mut Vec<Received>,
     ) -> io::Result<usize> {
-        debug_assert!(
-            std::ptr::eq(slots.arena(), &*self.arena),
-            "slots of another arena"
-        );
+        let own = Arc::clone(&self.own);
+        // What was not attached yet has posted nothing, so nothing comes back.
+        let Some(arena) = own.arena.get() else {
+            return Ok(0);
+        };
+        debug_assert!(std::ptr::eq(slots.arena(), &**arena), "slots of another arena");
         let mut received = 0;
         while received < max {
-            let Some((slot, sent_ns)) = self.next() else { break };
-            let Some(received_ns) = sent_ns else {
+            let Some(Crossing { slot, sent }) = self.next(arena) else {
+                break;
+            };
+            let Some(sent) = sent else {
                 slots.put(slot);
                 continue;
             };
-            let frame = self.arena.segments(slot).0;
+            let frame = arena.segments(slot).0;
             out.push(Received {
                 frame: slot,
                 frame_len: frame.len() as u32,
                 parsed: parse(frame),
-                received_ns,
+                received_ns: sent.at_ns,
+                arrives: sent.arrives,
             });
             received += 1;
         }
@@ -119,11 +162,11 @@ impl Link {
         Ok(received)
     }
 
-    /// The next slot of ours that comes back, and when its frame was sent if it holds one.
-    fn next(&mut self) -> Option<(Handle, Option<u64>)> {
+    /// The next slot of ours that comes back.
+    fn next(&mut self, arena: &Arena) -> Option<Crossing> {
         let crossing = self.from_peer.pop().ok()?;
-        self.outstanding[self.arena.class(crossing.slot) as usize] -= 1;
-        Some((crossing.slot, crossing.sent_ns))
+        self.outstanding[arena.class(crossing.slot) as usize] -= 1;
+        Some(crossing)
     }
 
     /// Posts slots until the peer has as many as it may.
@@ -143,11 +186,39 @@ impl Link {
     }
 
     pub(super) fn transmit(&mut self, arena: &Arena, frames: &[Handle]) -> io::Result<usize> {
-        debug_assert!(std::ptr::eq(arena, &*self.arena), "frames of another arena");
+        Ok(self.transmit_timed(arena, frames, |_| None))
+    }
+
+    /// Takes frames from the front of `frames`, of which the n-th arrives at `arrives(n)`; how many.
+    pub(super) fn transmit_timed(
+        &mut self,
+        arena: &Arena,
+        frames: &[Handle],
+        arrives: impl Fn(usize) -> Option<Picos>,
+    ) -> usize {
         if self.closed {
-            return Ok(0);
+            return 0;
         }
-        let sent_ns = Some(monotonic_ns());
+        let peer = Arc::clone(&self.peer);
+        let Some(to) = peer.arena.get() else { return 0 };
+        let taken = self.fill(arena, to, frames, arrives);
+        if taken > 0
+            && let Some(bell) = peer.bell.get()
+        {
+            bell.ring();
+        }
+        taken
+    }
+
+    /// Copies frames into posted slots, which lie in `to`, as far as there are any; how many frames are done with.
+    fn fill(
+        &mut self,
+        arena: &Arena,
+        to: &Arena,
+        frames: &[Handle],
+        arrives: impl Fn(usize) -> Option<Picos>,
+    ) -> usize {
+        let at_ns = monotonic_ns();
         for (taken, frame) in frames.iter().enumerate() {
             let len = arena.frame_len(*frame);
             let Some(class) = SlotClass::for_frame(len).filter(|_| len <= self.longest as usize) else {
@@ -155,13 +226,18 @@ impl Link {
                 continue;
             };
             let Ok(slot) = self.buffers[class as usize].ring.pop() else {
-                return Ok(taken);
+                return taken;
             };
-            // SAFETY: our caller holds the frame; the slot came over the ring empty and unshared, and is held here.
-            unsafe { arena.copy_into_empty(*frame, slot) };
-            self.pass(Crossing { slot, sent_ns });
+            // SAFETY: our caller holds the frame; the slot came over the ring empty and unshared, and is held here. It is one
+            // of `to`: its owner said where its slots lie before it posted the first one.
+            unsafe { arena.copy_into_empty(*frame, to, slot) };
+            let sent = Some(Sent {
+                at_ns,
+                arrives: arrives(taken),
+            });
+            self.pass(Crossing { slot, sent });
         }
-        Ok(frames.len())
+        frames.len()
     }
 
     /// Passes a slot of the peer's to the peer.
@@ -177,7 +253,7 @@ impl Link {
     fn hand_back(&mut self) {
         for class in 0..self.buffers.len() {
             while let Ok(slot) = self.buffers[class].ring.pop() {
-                self.pass(Crossing { slot, sent_ns: None });
+                self.pass(Crossing { slot, sent: None });
             }
         }
     }
@@ -185,8 +261,11 @@ impl Link {
     pub(super) fn close(&mut self, slots: &mut impl SlotSource) -> bool {
         self.closed = true;
         self.hand_back();
-        while let Some((slot, _)) = self.next() {
-            slots.put(slot);
+        let own = Arc::clone(&self.own);
+        if let Some(arena) = own.arena.get() {
+            while let Some(crossing) = self.next(arena) {
+                slots.put(crossing.slot);
+            }
         }
         self.outstanding == [0; 2]
     }
@@ -243,7 +322,8 @@ mod tests {
 
     fn pair(mtu: u32, frames: usize) -> (ArenaStore, [Link; 2]) {
         let arena = Arena::new(64, 16).expect("a small arena");
-        let links = Link::pair(&arena, ["a", "b"], mtu, frames);
+        let mut links = Link::pair(["a", "b"], mtu, frames);
+        links.iter_mut().for_each(|link| link.attach(&arena));
         (ArenaStore::new(arena), links)
     }
 
@@ -288,6 +368,37 @@ mod tests {
         assert!(a.close(&mut store), "the peer posted slots, we did not");
         assert!(b.close(&mut store));
         assert_eq!(store.in_use(), 0);
+    }
+
+    #[test]
+    fn frames_cross_between_arenas_with_their_times_and_ring_the_receiver() {
+        let mut stores = [(); 2].map(|()| ArenaStore::new(Arena::new(64, 16).expect("a small arena")));
+        let [mut a, mut b] = Link::pair(["a", "b"], 1500, 4);
+        a.attach(&stores[0].shared_arena());
+        b.attach(&stores[1].shared_arena());
+        let bell = Bell::new().expect("an eventfd");
+        b.wake_by(&bell);
+        receive(&mut b, &mut stores[1]);
+        // So that numbers of slots differ on both sides.
+        let other = stores[0].store(&[1; 60]).expect("a free slot");
+        let frame = stores[0].store(&[7; 100]).expect("a free slot");
+        bell.about_to_sleep();
+        let taken = a.transmit_timed(&stores[0].shared_arena(), &[frame], |n| Some(Picos(5 + n as u64)));
+        assert_eq!(taken, 1);
+        assert!(b.is_waiting());
+        let mut polled = [nix::poll::PollFd::new(bell.fd(), nix::poll::PollFlags::POLLIN)];
+        assert_eq!(nix::poll::poll(&mut polled, 0_u8), Ok(1), "the bell rang");
+        bell.awake();
+        let got = receive(&mut b, &mut stores[1]);
+        assert_eq!(bytes(&stores[1], got[0].frame), [7; 100]);
+        assert_eq!(got[0].arrives, Some(Picos(5)));
+        assert!(!b.is_waiting());
+        stores[1].release(got[0].frame);
+        stores[0].release(frame);
+        stores[0].release(other);
+        assert!(a.close(&mut stores[0]));
+        assert!(b.close(&mut stores[1]));
+        assert_eq!([stores[0].in_use(), stores[1].in_use()], [0, 0]);
     }
 
     #[test]

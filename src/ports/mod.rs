@@ -6,6 +6,7 @@
 //! counts. What the model does with a frame is the switch's.
 
 pub mod arena;
+mod bell;
 mod clock;
 mod count;
 mod device;
@@ -26,11 +27,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::Handle;
 use xoff_dataplane::parse::Parsed;
+use xoff_dataplane::{Handle, Picos};
 
 use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
+pub use bell::Bell;
 pub use count::PortDrops;
 pub use error::PortError;
 pub use link::Link;
@@ -140,6 +142,8 @@ pub struct Received {
     /// When it came, in nanoseconds of `CLOCK_MONOTONIC`: the kernel's time stamp where the backend has one, otherwise
     /// the time of the read.
     pub received_ns: u64,
+    /// When it arrives in model time, where the sender has said so: it may lie ahead. Links in memory alone know it.
+    pub arrives: Option<Picos>,
 }
 
 /// An open port.
@@ -196,13 +200,30 @@ impl Port {
     pub fn attach(&mut self, arena: &Arc<Arena>) -> Result<(), PortError> {
         match self {
             Port::Xdp(xdp) => xdp.attach(arena),
-            Port::Packet(_) | Port::Tap(_) | Port::Link(_) | Port::Pnet(_) => Ok(()),
+            Port::Link(link) => {
+                link.attach(arena);
+                Ok(())
+            }
+            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) => Ok(()),
         }
     }
 
-    /// The two ends of a link in memory that holds up to `frames` frames each way, all in slots of `arena`.
-    pub fn link_pair(arena: &Arc<Arena>, names: [&str; 2], mtu: u32, frames: usize) -> [Port; 2] {
-        Link::pair(arena, names, mtu, frames).map(|end| Port::Link(Box::new(end)))
+    /// The two ends of a link in memory that holds up to `frames` frames each way. Each end is [attached](Port::attach) to
+    /// its own arena, which may be the same one.
+    pub fn link_pair(names: [&str; 2], mtu: u32, frames: usize) -> [Port; 2] {
+        Link::pair(names, mtu, frames).map(|end| Port::Link(Box::new(end)))
+    }
+
+    /// Names the thread that is to be woken for frames of a port that has no [`fd`](Port::fd).
+    pub fn wake_by(&mut self, bell: &Bell) {
+        if let Port::Link(link) = self {
+            link.wake_by(bell);
+        }
+    }
+
+    /// Whether frames wait in this process: nothing that can be polled tells of them.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self, Port::Link(link) if link.is_waiting())
     }
 
     /// Appends up to `max` frames to `out` and returns how many; 0 when none is waiting. Where slots run out, frames stay
@@ -229,7 +250,23 @@ impl Port {
         each!(self, backend => backend.transmit(arena, frames))
     }
 
-    /// What `poll(2)` waits on for frames; `None` for a link in memory.
+    /// As [`Port::transmit`]; `arrives` says of each frame when it is to arrive in model time, which a link in memory hands on.
+    ///
+    /// # Errors
+    /// As for [`Port::receive`].
+    pub fn transmit_timed(
+        &mut self,
+        arena: &Arena,
+        frames: &[Handle],
+        arrives: &[Picos],
+    ) -> io::Result<usize> {
+        match self {
+            Port::Link(link) => Ok(link.transmit_timed(arena, frames, |n| arrives.get(n).copied())),
+            other => other.transmit(arena, frames),
+        }
+    }
+
+    /// What `poll(2)` waits on for frames; `None` for a link in memory, whose other end rings a [`Bell`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Port::Packet(packet) => Some(packet.fd()),

@@ -117,6 +117,7 @@ impl Pnet {
                 frame_len: bytes.len() as u32,
                 parsed: parse(bytes),
                 received_ns: monotonic_ns(),
+                arrives: None,
             });
             received += 1;
         }

@@ -124,6 +124,7 @@ impl Tap {
                 frame_len: frame_len as u32,
                 parsed: parse(slots.arena().segments(frame).0),
                 received_ns,
+                arrives: None,
             });
             received += 1;
         }

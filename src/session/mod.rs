@@ -6,4 +6,4 @@ mod switch;
 mod tables;
 mod watermarks;
 
-pub use switch::{SwitchPort, SwitchSession, reaction_budget};
+pub use switch::{SwitchPort, SwitchSession, SwitchStart, reaction_budget};

@@ -11,12 +11,13 @@ use super::generation::Generation;
 use super::losses;
 use super::tables::{self, Links};
 use super::watermarks::Watermarks;
+use crate::capture::live::PcapOptions;
 use crate::config::{Loaded, Resolve, diff, parse, resolve};
 use crate::control::{
     Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, PfcPort, RouteEntry, Target,
     WatermarkKind, WatermarkPart,
 };
-use crate::driver::{AttachedPort, Finished, Ledger, Options, Running, StartError, start};
+use crate::driver::{AttachedPort, Finished, Ledger, Options, Running, Start, StartError, start_all};
 use crate::failure::{Exit, Failure};
 use crate::net::Netns;
 use crate::ports::{Backend, Opened, PortSpec};
@@ -35,6 +36,21 @@ pub struct SwitchPort {
     pub netns: Option<Arc<Netns>>,
     /// The device, where it had to be opened before.
     pub opened: Option<Opened>,
+    /// How long a bit is under way on its link, in either direction, in model time.
+    pub delay: Picos,
+}
+
+/// A switch that is to be started.
+#[derive(Debug)]
+pub struct SwitchStart {
+    /// Its configuration.
+    pub loaded: Loaded,
+    /// How that was resolved.
+    pub resolve: Resolve,
+    /// Its ports that have a device.
+    pub ports: Vec<SwitchPort>,
+    /// What is recorded of the frames that pass.
+    pub pcap: PcapOptions,
 }
 
 /// A running switch with its configuration.
@@ -73,28 +89,53 @@ impl SwitchSession {
         options: &Options,
         ledger: Ledger,
     ) -> Result<SwitchSession, Failure> {
-        let Loaded { db, resolved } = loaded;
-        let mut notes = resolved.warnings;
-        let config = resolved.config;
-        let names = config.ports.iter().map(|p| p.name.clone()).collect();
-        let attached = attach(&config, ports)?;
-        let current =
-            Generation::first(db, config.clone(), resolved.static_routes).generating(resolved.generated);
-        let running = start(config, attached, options, ledger.clone()).map_err(start_failure)?;
-        notes.extend(running.notes.iter().cloned());
-        // MAC control frames are rare, and who asks for them asks afterwards.
-        (0..running.port_count()).for_each(|port| running.record_mac_control(PortId(port), true));
-        Ok(SwitchSession {
-            cores: running.cores.clone(),
-            running: Mutex::new(Some(running)),
-            current: Mutex::new(current),
+        let one = SwitchStart {
+            loaded,
             resolve,
-            ledger,
-            pfc_base: Mutex::default(),
-            watermarks: Mutex::new(Watermarks::new(Instant::now())),
-            ports: names,
-            notes,
-        })
+            ports,
+            pcap: options.pcap.clone(),
+        };
+        let mut sessions = SwitchSession::start_all(vec![one], options, &ledger)?;
+        Ok(sessions.pop().expect("one was started"))
+    }
+
+    /// Starts switches that may be joined by links in memory, in as many threads as the options say.
+    ///
+    /// # Errors
+    /// As [`SwitchSession::start`].
+    pub fn start_all(
+        switches: Vec<SwitchStart>,
+        options: &Options,
+        ledger: &Ledger,
+    ) -> Result<Vec<SwitchSession>, Failure> {
+        let mut starts = Vec::with_capacity(switches.len());
+        let mut begun = Vec::with_capacity(switches.len());
+        for SwitchStart {
+            loaded: Loaded { db, resolved },
+            resolve,
+            ports,
+            pcap,
+        } in switches
+        {
+            let config = resolved.config;
+            begun.push(Begun {
+                notes: resolved.warnings,
+                ports: config.ports.iter().map(|p| p.name.clone()).collect(),
+                current: Generation::first(db, config.clone(), resolved.static_routes)
+                    .generating(resolved.generated),
+                resolve,
+            });
+            starts.push(Start {
+                attached: attach(&config, ports)?,
+                config,
+                pcap,
+            });
+        }
+        let running = start_all(starts, options, ledger).map_err(start_failure)?;
+        let sessions = begun.into_iter().zip(running);
+        Ok(sessions
+            .map(|(begun, running)| begun.session(running, ledger.clone()))
+            .collect())
     }
 
     /// Whether the switch's worker has died.
@@ -106,6 +147,13 @@ impl SwitchSession {
     pub fn restart_utilisation(&self) {
         if let Some(running) = lock(&self.running).as_ref() {
             running.restart_utilisation();
+        }
+    }
+
+    /// Tells the switch to stop, and does not wait for it: those of a lab stop together.
+    pub fn tell_to_stop(&self) {
+        if let Some(running) = lock(&self.running).as_ref() {
+            running.tell_to_stop();
         }
     }
 
@@ -124,6 +172,7 @@ impl SwitchSession {
                 snapshot: None,
                 taints: self.ledger.taints(),
                 notes: Vec::new(),
+                _kept: None,
             },
         }
     }
@@ -158,6 +207,34 @@ impl SwitchSession {
     }
 }
 
+/// What a session has before its switch runs.
+struct Begun {
+    current: Generation,
+    resolve: Resolve,
+    ports: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Begun {
+    fn session(self, running: Running, ledger: Ledger) -> SwitchSession {
+        let mut notes = self.notes;
+        notes.extend(running.notes.iter().cloned());
+        // MAC control frames are rare, and who asks for them asks afterwards.
+        (0..running.port_count()).for_each(|port| running.record_mac_control(PortId(port), true));
+        SwitchSession {
+            cores: running.cores.clone(),
+            running: Mutex::new(Some(running)),
+            current: Mutex::new(self.current),
+            resolve: self.resolve,
+            ledger,
+            pfc_base: Mutex::default(),
+            watermarks: Mutex::new(Watermarks::new(Instant::now())),
+            ports: self.ports,
+            notes,
+        }
+    }
+}
+
 /// Finds each device's port.
 fn attach(
     config: &SwitchConfig,
@@ -170,6 +247,7 @@ fn attach(
             backend,
             netns,
             opened,
+            delay,
         } = port;
         let Some(index) = config.ports.iter().position(|p| p.name == name) else {
             return Err(Failure::usage(format!("the switch has no port {name:?}")));
@@ -186,6 +264,7 @@ fn attach(
                 id: PortId(index as u16),
                 spec,
                 netns,
+                delay,
             },
             opened,
         ))

@@ -2,7 +2,7 @@
 
 use libtest_mimic::Failed;
 use xoff::net;
-use xoff::ports::{Backend, Port, SlotSource};
+use xoff::ports::{ArenaStore, Backend, Port, SlotSource};
 use xoff_dataplane::Store;
 
 use crate::support::Needs::{Netns, Tun, Xdp, XdpOnTun};
@@ -166,7 +166,7 @@ fn backends_equal_the_reference() -> Result<(), Failed> {
     same(receive(Backend::Auto)?, reference.clone(), "auto and pnet")?;
     same(receive(Backend::Tap)?, reference.clone(), "tap and pnet")?;
     let mut store = store()?;
-    let [mut near, mut far] = Port::link_pair(&store.shared_arena(), ["a", "b"], 1500, 512);
+    let [mut near, mut far] = link_pair(&store, 1500, 512)?;
     receive_burst(&mut near, &mut store)?;
     let handles: Vec<_> = sent.iter().map(|frame| stored(&mut store, frame)).collect();
     same(
@@ -181,9 +181,18 @@ fn backends_equal_the_reference() -> Result<(), Failed> {
     same(got, reference, "link and pnet")
 }
 
+/// A link whose ends both have their slots in `store`.
+fn link_pair(store: &ArenaStore, mtu: u32, frames: usize) -> Result<[Port; 2], Failed> {
+    let mut ends = Port::link_pair(["a", "b"], mtu, frames);
+    for end in &mut ends {
+        end.attach(&store.shared_arena())?;
+    }
+    Ok(ends)
+}
+
 fn link_delivers() -> Result<(), Failed> {
     let mut store = store()?;
-    let [mut near, mut far] = Port::link_pair(&store.shared_arena(), ["a", "b"], 9100, 64);
+    let [mut near, mut far] = link_pair(&store, 9100, 64)?;
     for (from, to) in [(true, 0), (false, 1)] {
         let (sender, receiver) = if from {
             (&mut near, &mut far)

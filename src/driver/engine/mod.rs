@@ -128,13 +128,30 @@ impl Engine {
         wire.waits += u64::from(gated > at);
         let mac_len = wire.link.mac_len(arrival.frame_len);
         wire.next_free = gated.saturating_add(wire.link.duration(wire.link.wire_len(mac_len)));
+        self.put(port, gated, arrival);
+    }
+
+    /// Puts a frame on its port's wire that the link has carried already: the switch gets it at `arrival.received_at`, which may
+    /// lie ahead, and behind those that came before it.
+    pub fn deliver(&mut self, port: PortId, arrival: Arrival) {
+        let wire = &mut self.wires[port.index()];
+        let before = wire.frames.back().map_or(self.time, |(at, _)| *at);
+        let at = arrival.received_at.max(before);
+        wire.next_free = wire.next_free.max(at);
+        self.put(port, at, arrival);
+    }
+
+    /// Puts a frame behind those on a wire; the first of them has an event.
+    #[inline]
+    fn put(&mut self, port: PortId, at: Picos, arrival: Arrival) {
+        let wire = &mut self.wires[port.index()];
         if wire.frames.is_empty() {
             self.events.push(Reverse(Deadline {
-                at: gated,
+                at,
                 timer: TimerId(WIRE_TIMER | u32::from(port.0)),
             }));
         }
-        wire.frames.push_back((gated, arrival));
+        wire.frames.push_back((at, arrival));
     }
 
     /// Handles every event up to `now`, in order. Frames to transmit go to `transmit`, frames for the CPU to what stands

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::child::Lab;
+use super::config::switch_setups;
 use super::model_hosts::flow_reports;
 use super::options::Mode;
 use super::plan::HostPlan;
@@ -67,9 +68,9 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
     let threads = usize::from(lab.plan.model_hosts() > 0) + guest_threads;
     let options = Options {
         epoch_ns: Some(monotonic_ns()),
-        ..lab.options.driver(threads)
+        ..lab.options.driver(threads, lab.plan.switches.len())
     };
-    let setups = switches::setups(&lab, &options)?;
+    let setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
     let links = hosts::links(&lab.plan, &setups);
     let sessions = switches::start(&lab, setups, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
@@ -94,6 +95,9 @@ impl Stage {
     fn play(mut self) -> Result<Exit, Failure> {
         for note in self.sessions.iter().flat_map(|s| &s.notes) {
             eprintln!("note: {note}");
+        }
+        if let (Mode::Up, [first, _, ..]) = (self.lab.mode, self.lab.plan.switches.as_slice()) {
+            eprintln!("note: the control socket of the lab is that of {}", first.name);
         }
         // The first switch answers for the lab.
         let server = match (self.lab.take_listener(), self.sessions.first()) {
@@ -234,6 +238,8 @@ impl Stage {
 
     fn finish(&mut self) -> Report {
         let outcomes = self.hosts.take().and_then(RunningHosts::stop).unwrap_or_default();
+        // All at once: a switch that still runs is not to see its neighbours' links go down.
+        self.sessions.iter().for_each(|session| session.tell_to_stop());
         let finished: Vec<Finished> = self.sessions.iter().map(|session| session.stop()).collect();
         for note in finished.iter().flat_map(|finished| &finished.notes) {
             eprintln!("note: {note}");

@@ -2,25 +2,22 @@
 
 use std::sync::Arc;
 
+use xoff_dataplane::Picos;
+
 use crate::driver::{Ledger, Options};
 use crate::failure::Failure;
 use crate::lab::child::{Lab, PortAttachment, PortPlace};
-use crate::lab::config::{SwitchSetup, switch_setup};
+use crate::lab::config::SwitchSetup;
 use crate::lab::plan::{FarEnd, LinkPlan};
 use crate::lab::wire::hand_over_tap;
 use crate::net::Netns;
 use crate::ports::{Backend, Opened, Port, PortError, PortSpec, make_persistent_tap};
-use crate::session::{SwitchPort, SwitchSession, reaction_budget};
+use crate::session::{SwitchPort, SwitchSession, SwitchStart};
 
-/// The configuration of every switch of the lab.
-pub(super) fn setups(lab: &Lab, options: &Options) -> Result<Vec<SwitchSetup>, Failure> {
-    let budget = reaction_budget(options);
-    (0..lab.plan.switches.len())
-        .map(|switch| switch_setup(&lab.plan, switch, lab.options.seed, budget))
-        .collect()
-}
+/// Frames that may be in the rings of a link between two switches, each way.
+const LINK_FRAMES: usize = 1_024;
 
-/// Starts every switch of the lab.
+/// Starts every switch of the lab, with links in memory between them.
 pub(super) fn start(
     lab: &Lab,
     setups: Vec<SwitchSetup>,
@@ -28,23 +25,58 @@ pub(super) fn start(
     ledger: &Ledger,
 ) -> Result<Vec<Arc<SwitchSession>>, Failure> {
     let outside = outside(lab)?;
-    let mut sessions = Vec::with_capacity(setups.len());
-    for (switch, setup) in setups.into_iter().enumerate() {
-        let own = lab
-            .ports
-            .iter()
-            .filter(|port| lab.plan.links[port.link].switch == switch);
-        let ports = own
-            .map(|attachment| switch_port(lab, &setup, attachment, outside.as_ref()))
-            .collect::<Result<Vec<_>, _>>()?;
-        let options = Options {
-            pcap: lab.options.pcap.get(switch).cloned().unwrap_or_default(),
-            ..options.clone()
-        };
-        let session = SwitchSession::start(setup.loaded, setup.resolve, ports, &options, ledger.clone())?;
-        sessions.push(Arc::new(session));
+    let mut ports: Vec<Vec<SwitchPort>> = setups.iter().map(|_| Vec::new()).collect();
+    for attachment in &lab.ports {
+        let switch = lab.plan.links[attachment.link].switch;
+        ports[switch].push(switch_port(lab, &setups[switch], attachment, outside.as_ref())?);
     }
-    Ok(sessions)
+    for link in &lab.plan.links {
+        if let FarEnd::Switch { switch: far, port } = &link.far {
+            let [near_end, far_end] = between(link, &setups, *far, port);
+            ports[link.switch].push(near_end);
+            ports[*far].push(far_end);
+        }
+    }
+    let starts = setups.into_iter().zip(ports).enumerate();
+    let starts = starts.map(|(switch, (setup, ports))| SwitchStart {
+        loaded: setup.loaded,
+        resolve: setup.resolve,
+        ports,
+        pcap: lab.options.pcap.get(switch).cloned().unwrap_or_default(),
+    });
+    let sessions = SwitchSession::start_all(starts.collect(), options, ledger)?;
+    Ok(sessions.into_iter().map(Arc::new).collect())
+}
+
+/// The ends of a link between two switches.
+fn between(link: &LinkPlan, setups: &[SwitchSetup], far: usize, far_port: &str) -> [SwitchPort; 2] {
+    // What one of them cannot take is its own to refuse.
+    let mtu = mtu_of(&setups[link.switch], &link.port, link).max(mtu_of(&setups[far], far_port, link));
+    let names = [
+        format!(
+            "{}:{}",
+            setups[link.switch].loaded.resolved.config.name, link.port
+        ),
+        format!("{}:{far_port}", setups[far].loaded.resolved.config.name),
+    ];
+    let [near, far] = Port::link_pair([&names[1], &names[0]], mtu, LINK_FRAMES);
+    [(near, &link.port as &str), (far, far_port)].map(|(port, name)| SwitchPort {
+        name: name.to_owned(),
+        device: port.device().to_owned(),
+        backend: Backend::Auto,
+        netns: None,
+        opened: Some(Opened {
+            port,
+            notes: Vec::new(),
+        }),
+        delay: Picos::from_nanos(link.delay_ns),
+    })
+}
+
+/// MTU of a port with a link, as the switch's configuration has it.
+fn mtu_of(setup: &SwitchSetup, port: &str, link: &LinkPlan) -> u32 {
+    let mut ports = setup.loaded.resolved.config.ports.iter();
+    ports.find(|own| own.name == port).map_or(link.mtu, |own| own.mtu)
 }
 
 /// The namespace of borrowed devices, if there are any.
@@ -74,6 +106,7 @@ fn switch_port(
         FarEnd::External(_) | FarEnd::Switch { .. } => None,
     };
     Ok(SwitchPort {
+        delay: Picos::from_nanos(link.delay_ns),
         name: link.port.clone(),
         device: attachment.device.clone(),
         backend: backend_to(lab, link),
@@ -94,11 +127,7 @@ fn backend_to(lab: &Lab, link: &LinkPlan) -> Backend {
 /// Opens the switch's end of a cable of the lab's own. A tap is made, and its other end given to the host.
 fn open(lab: &Lab, setup: &SwitchSetup, attachment: &PortAttachment, host: usize) -> Result<Opened, Failure> {
     let link = &lab.plan.links[attachment.link];
-    let ports = &setup.loaded.resolved.config.ports;
-    let mtu = ports
-        .iter()
-        .find(|port| port.name == link.port)
-        .map_or(link.mtu, |port| port.mtu);
+    let mtu = mtu_of(setup, &link.port, link);
     let to_guest = lab.plan.hosts[host].vm().is_some();
     let backend = backend_to(lab, link);
     let spec = PortSpec {

@@ -72,7 +72,7 @@ impl Resolver<'_> {
             .as_ref()
             .map(|text| self.quantity(Some(text), 0, units::speed_mbps, units::SPEED));
         let mtu = self.number(link.value.mtu.as_ref(), MTU_DEFAULT, MTU_MIN..=MTU_MAX);
-        let delay_ns = self.delay_ns(link.value.delay.as_ref());
+        let delay_ns = self.quantity(link.value.delay.as_ref(), 0, units::duration_ns, units::DURATION);
         let name = match &link.value.name {
             Some(name) => {
                 self.name(name, "link");
@@ -119,17 +119,6 @@ impl Resolver<'_> {
         })
     }
 
-    fn delay_ns(&mut self, delay: Option<&Spanned<String>>) -> u64 {
-        let delay_ns = self.quantity(delay, 0, units::duration_ns, units::DURATION);
-        if let Some(delay) = delay.filter(|_| delay_ns > 0) {
-            self.only_virtual(
-                delay.referenced,
-                format!("the link has a delay of {}", delay.value),
-            );
-        }
-        delay_ns
-    }
-
     fn between_switches(&mut self, ends: &Spanned<Vec<Spanned<Endpoint>>>, a: usize, b: usize) -> Option<()> {
         let at = ends.referenced;
         if a == b {
@@ -137,11 +126,6 @@ impl Resolver<'_> {
             self.wrong(at, what, "connect different switches");
             return None;
         }
-        let what = format!(
-            "the link is between two switches, {} and {}",
-            self.switches[a], self.switches[b]
-        );
-        self.only_virtual(at, what);
         Some(())
     }
 

@@ -50,9 +50,6 @@ impl Resolver<'_> {
                         name: name.value.clone(),
                         config: self.config(node.config.as_ref()),
                     });
-                    if switches.len() == 2 {
-                        self.only_virtual(name.referenced, format!("{} is a second switch", name.value));
-                    }
                 }
                 kind @ ("model" | "plain" | "vm") => {
                     self.only_fields_of(kind, node);

@@ -9,6 +9,9 @@ use super::super::resolve::{load, parse};
 use super::edit::{self, EditError, replace};
 use crate::failure::Failure;
 
+/// The field that is the scheme of all switches.
+const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
+
 /// A field and the values that it takes, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -69,11 +72,16 @@ pub(in crate::lab) fn read(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The text with other values in it; lines stay where they are.
+/// The text with other values in it; lines stay where they are, but for a scheme that is added.
 pub(in crate::lab) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Result<String, Failure> {
     let mut text = text.to_owned();
     for chosen in chosen {
-        text = replace(&text, &chosen.path, &chosen.value)
+        // Of schemes every lab has one, written or not.
+        let change = match chosen.path == LOAD_BALANCING {
+            true => edit::put,
+            false => replace,
+        };
+        text = change(&text, &chosen.path, &chosen.value)
             .map_err(|error| misplaced(error, &format!("--set {}", chosen.path), file))?;
     }
     Ok(text)

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::super::config::{SwitchSetup, switch_setup};
+use super::super::config::{SwitchSetup, seed_of, switch_setup};
 use super::super::model_hosts::{host_config, next_hop_mac};
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, IpVersion, LabPlan, TargetPlan, TimeMode};
@@ -250,7 +250,6 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
     }
     let budget = reaction_budget(plan);
     let setups = (0..plan.switches.len())
-        // A seed of its own for each switch, so that they hash and mark differently.
         .map(|switch| switch_setup(plan, switch, seed_of(options.seed, switch), budget))
         .collect::<Result<Vec<SwitchSetup>, Failure>>()?;
     let port = |switch: usize, name: &str| {
@@ -302,11 +301,6 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
         hosts,
         links,
     })
-}
-
-/// The seed of one switch in a run with `seed`.
-pub(crate) fn seed_of(seed: u64, switch: usize) -> u64 {
-    seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// How long the slowest neighbour of a lab takes to obey a pause: both ways of the longest link, a frame of the largest size

@@ -9,7 +9,6 @@ mod links;
 mod output;
 mod report;
 
-pub(crate) use build::seed_of;
 pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
 pub(super) use command::{Played, play};

@@ -213,15 +213,15 @@ impl Arena {
         Some((offset as u64, bytes.len() as u32))
     }
 
-    /// Copies a frame into a slot that holds none.
+    /// Copies a frame into a slot of `to` that holds none and is large enough. `to` may be this arena.
     ///
     /// # Safety
     /// The caller holds both handles, and nothing in the slot is shared.
-    pub(super) unsafe fn copy_into_empty(&self, frame: Handle, slot: Handle) {
+    pub(super) unsafe fn copy_into_empty(&self, frame: Handle, to: &Arena, slot: Handle) {
         // SAFETY: as the caller promises.
-        let room = unsafe { self.room(slot) };
+        let room = unsafe { to.room(slot) };
         let len = self.gather(frame, room).map(|copied| copied.len());
-        self.set_layout(slot, Layout::whole(len.expect("the slot is large enough") as u16));
+        to.set_layout(slot, Layout::whole(len.expect("the slot is large enough") as u16));
     }
 
     fn layout(&self, frame: Handle) -> Layout {

@@ -113,6 +113,7 @@ impl Packet {
                         frame_len: frame_len as u32,
                         parsed,
                         received_ns: self.clock.convert(waiting.header.tp_sec, waiting.header.tp_nsec),
+                        arrives: None,
                     });
                     received += 1;
                 }

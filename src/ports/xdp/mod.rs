@@ -367,6 +367,7 @@ impl Live {
                 frame_len: waiting.len as u32,
                 parsed,
                 received_ns,
+                arrives: None,
             });
             return Outcome::Delivered;
         };

@@ -1,4 +1,4 @@
-//! Waking a worker that sleeps in `ppoll`.
+//! Waking a thread that sleeps in `ppoll`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// One worker's bell. Ringing costs a load unless the worker sleeps.
+/// One thread's bell. Ringing costs a load unless the thread sleeps.
 #[derive(Clone, Debug)]
-pub(crate) struct Bell(Arc<Inner>);
+pub struct Bell(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -18,7 +18,11 @@ struct Inner {
 }
 
 impl Bell {
-    pub(crate) fn new() -> io::Result<Bell> {
+    /// A bell.
+    ///
+    /// # Errors
+    /// Those of `eventfd`: too many open files.
+    pub fn new() -> io::Result<Bell> {
         let fd = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         Ok(Bell(Arc::new(Inner {
             fd,
@@ -49,6 +53,7 @@ impl Bell {
         let _ = self.0.fd.read();
     }
 
+    /// What the thread polls.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.fd.as_fd()
     }
