@@ -20,6 +20,7 @@ mod exec;
 pub mod expr;
 mod external;
 mod file;
+mod jobs;
 mod launch;
 mod model_hosts;
 mod options;
@@ -42,10 +43,12 @@ mod virtual_run;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
+pub(crate) use config::seed_of;
 pub use config::{SwitchSetup, switch_setup};
 pub use exec::exec;
 pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 pub use pcap::LabPcap;
+pub use play::RealReport;
 pub use problem::{Problem, Problems};
 pub use registry::{RunningLab, address, running};
 pub use resolve::{load, parse};
@@ -57,7 +60,6 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub(crate) use sweep::{Pooled, run_all};
-pub(crate) use config::seed_of;
 pub use virtual_run::{
     BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
     VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,

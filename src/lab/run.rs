@@ -22,9 +22,9 @@ use super::pcap::{self, LabPcap};
 use super::plan::{ScriptPlan, TimeMode};
 use super::play::guests;
 use super::registry::{self, RunningLab, running};
-use super::resolve::load;
 use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
 use super::status::{Status, StatusReader};
+use super::sweep::{Chosen, load_with};
 use crate::failure::{Exit, Failure};
 
 /// How long `lab down` waits for the switch to write its report, and for the kernel to clear up.
@@ -32,14 +32,19 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// `xoff lab run FILE`: brings the lab up, runs its workload, shows how it goes, and takes it down.
 pub fn run(arguments: &LabRunArgs) -> ExitCode {
-    let LabRunArgs { file, options, pcap } = arguments;
-    told(start(file, options, pcap, Mode::Run).and_then(Running::until_the_end))
+    let LabRunArgs {
+        file,
+        chosen,
+        options,
+        pcap,
+    } = arguments;
+    told(start(file, chosen, options, pcap, Mode::Run).and_then(Running::until_the_end))
 }
 
 /// `xoff lab up FILE`: brings the lab up and leaves it there.
 pub fn up(arguments: &LabUpArgs) -> ExitCode {
     let LabUpArgs { file, options, pcap } = arguments;
-    told(start(file, options, pcap, Mode::Up).and_then(Running::until_ready))
+    told(start(file, &[], options, pcap, Mode::Up).and_then(Running::until_ready))
 }
 
 /// `xoff lab down NAME`: stops a lab that runs, and waits until nothing is left of it.
@@ -90,9 +95,14 @@ struct Running {
     log: Option<File>,
 }
 
-fn start(file: &Path, options: &LabOptions, pcap: &LabPcap, mode: Mode) -> Result<Running, Failure> {
-    let mut plan =
-        load(file, TimeMode::RealTime).map_err(|problems| Failure::configuration(problems.to_string()))?;
+fn start(
+    file: &Path,
+    chosen: &[Chosen],
+    options: &LabOptions,
+    pcap: &LabPcap,
+    mode: Mode,
+) -> Result<Running, Failure> {
+    let mut plan = load_with(file, chosen, TimeMode::RealTime)?;
     // `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut options = options.clone();
