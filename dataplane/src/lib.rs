@@ -35,7 +35,8 @@ pub use outputs::{
 };
 pub use prefetch::prefetch;
 pub use switch::{
-    ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES, Switch,
+    ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES,
+    FlowAnnouncement, Switch,
 };
 pub use time::{LinkTiming, Picos, ns3_nanos};
 pub use watchdog::{StormCounters, WatchdogStats, WatchdogStatus};

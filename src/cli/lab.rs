@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::args::{LabCheck, LabRun};
+use super::args::{CompareFormatChoice, LabCheck, LabCompare, LabRun};
 use super::{
     BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, signals, values,
 };
 use crate::control::Address;
 use crate::failure::{Exit, Failure};
 use crate::lab::{
-    self, CheckArgs, Chosen, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs, RunningLab,
-    Setting, SweepArgs, VirtualRunArgs,
+    self, CheckArgs, Chosen, CompareArgs, Compared, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs,
+    MergeArgs, RunningLab, Setting, SweepArgs, VirtualRunArgs, Way,
 };
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
@@ -28,6 +28,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             }
             run_real(arguments)
         }
+        LabCommand::Compare(arguments) => compare(*arguments),
         LabCommand::Merge(arguments) => {
             for path in arguments.report.iter().chain(&arguments.csv) {
                 output::check_report_path(path)?;
@@ -123,6 +124,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     for (given, option) in [
         (more.events.is_some(), "--events"),
         (more.series.is_some(), "--series"),
+        (more.plots.is_some(), "--plots"),
         (!arguments.pcap.is_empty(), "--pcap"),
         (more.nccl_json.is_some(), "--nccl-json"),
         (more.format == FormatChoice::Nccl, "--format nccl"),
@@ -147,6 +149,45 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
         },
         &*signals::watch()?,
     )
+}
+
+fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
+    for path in arguments.json.iter().chain(&arguments.csv) {
+        output::check_report_path(path)?;
+    }
+    let compared = match (arguments.lb, arguments.by) {
+        (Some(schemes), _) => Compared::LoadBalancing(schemes.values),
+        (None, Some(setting)) => Compared::Field(setting),
+        (None, None) => {
+            return Err(Failure::usage("there is nothing to compare").fix("add --lb ecmp,flowlet"));
+        }
+    };
+    let way = match arguments.virtual_time {
+        true => Way::Virtual {
+            run: Box::new(VirtualRunArgs {
+                until: arguments.until,
+                events_max: arguments.events_max,
+                ..VirtualRunArgs::new(arguments.file.clone())
+            }),
+            jobs: arguments.jobs.map(usize::from),
+        },
+        false => Way::RealTime(Box::new(options(&arguments.running, 0, arguments.backend))),
+    };
+    let compare = CompareArgs {
+        file: arguments.file,
+        compared,
+        settings: arguments.set,
+        seeds: arguments.seeds.0,
+        way,
+        format: match arguments.format {
+            CompareFormatChoice::Table => Format::Table,
+            CompareFormatChoice::Json => Format::Json,
+        },
+        json: arguments.json,
+        csv: arguments.csv,
+        plots: arguments.plots,
+    };
+    lab::run_compare(&compare, &*signals::watch()?)
 }
 
 fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
@@ -193,6 +234,8 @@ fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         nccl_json: more.nccl_json,
         events_max: more.events_max,
         quiet: false,
+        plots: more.plots,
+        watched: false,
     })
 }
 

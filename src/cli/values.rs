@@ -15,6 +15,7 @@ use xoff_dataplane::Picos;
 use crate::failure::Failure;
 use crate::lab::plan::RatePlan;
 use crate::lab::units;
+use crate::lab::{LOAD_BALANCING, Setting};
 
 /// Longest name of a network device (`IFNAMSIZ` less its zero byte).
 const DEVICE_NAME_MAX: usize = 15;
@@ -319,6 +320,18 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
 /// A unicast hardware address.
 pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
     units::mac(text).ok_or_else(|| format!("'{text}' is not {}", units::MAC))
+}
+
+/// Names of load-balancing schemes, as values of the field of a lab file that has them.
+pub(super) fn schemes(text: &str) -> Result<Setting, String> {
+    let setting: Result<Setting, String> = format!("{LOAD_BALANCING}={text}").parse();
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    if names.iter().any(|name| name.is_empty()) {
+        return Err(format!(
+            "'{text}' has an empty name; write names such as ecmp,flowlet"
+        ));
+    }
+    setting.map_err(|_| format!("'{text}' names a scheme twice"))
 }
 
 #[cfg(test)]

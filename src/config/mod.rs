@@ -31,6 +31,7 @@
 //! | IPv6 on an interface | with a link-local address that follows from the MAC address | RFC 4291 |
 //! | `STATIC_ROUTE.distance` | 1, also for 0 | FRR |
 
+pub mod balancing;
 mod db;
 mod diff;
 mod headroom;

@@ -185,7 +185,9 @@ impl Reader<'_> {
                         let names = items?.into_iter().map(|name| self.reference(place, target, name));
                         names.collect::<Option<_>>().map(Value::List)
                     }
-                    Some(Kind::Priorities | Kind::Each(_)) => items.map(|items| Value::Text(items.join(","))),
+                    Some(Kind::Priorities | Kind::Each(_) | Kind::Ports) => {
+                        items.map(|items| Value::Text(items.join(",")))
+                    }
                     // The unknown field is reported by its name.
                     None => items.map(|items| Value::Text(items.join(","))),
                     Some(_) => {

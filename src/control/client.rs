@@ -15,7 +15,7 @@ use super::protocol::{
 };
 use super::tables::{Family, Interfaces, MacEntry, Neighbour, RouteEntry};
 use crate::failure::Failure;
-use crate::report::{EventReport, Taint, WatchdogReport};
+use crate::report::{EventReport, LoadBalancingReport, Taint, WatchdogReport};
 
 /// A switch that says nothing for this long is taken for dead.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -184,6 +184,14 @@ impl Client {
     /// See [`Client::ping`].
     pub fn watchdog(&mut self) -> Result<Option<WatchdogReport>, Failure> {
         self.request(&Op::Watchdog {})
+    }
+
+    /// Load balancing; `None` where there is nothing to choose.
+    ///
+    /// # Errors
+    /// See [`Client::ping`].
+    pub fn load_balancing(&mut self) -> Result<Option<LoadBalancingReport>, Failure> {
+        self.request(&Op::LoadBalancing {})
     }
 
     /// Sets the watchdog's statistics back to zero.

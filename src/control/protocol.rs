@@ -85,6 +85,9 @@ pub enum Op {
     /// The PFC watchdog: what it is told, what it has seen and done. Result: [`crate::report::WatchdogReport`], or null where
     /// it watches nothing.
     Watchdog {},
+    /// Load balancing: groups, their members, the latest moves of flows. Result: [`crate::report::LoadBalancingReport`], or null
+    /// where there is nothing to choose.
+    LoadBalancing {},
     /// Sets the watchdog's statistics of all queues back to zero; storms go on. Result: null.
     ClearWatchdog {},
     /// What the switch has told its operator. Result: an array of [`crate::report::EventReport`], oldest first.

@@ -18,7 +18,7 @@ use super::protocol::{
     COUNTERS_SCHEMA, Counters, ErrorReply, Hello, Op, from_hex, parse_request, response, to_value,
 };
 use crate::failure::Failure;
-use crate::report::{EventReport, SwitchReport, SwitchSnapshot};
+use crate::report::{EventReport, LoadBalancingReport, SwitchReport, SwitchSnapshot};
 
 /// Most clients at once. One more takes the place of the one that has been silent longest.
 pub const CLIENTS_MAX: usize = 32;
@@ -260,6 +260,10 @@ fn perform(target: &dyn Target, op: Op) -> Result<Value, ErrorReply> {
         Op::Neighbours {} => Ok(to_value(&target.neighbours()?)),
         Op::Routes { family } => Ok(to_value(&target.routes(family)?)),
         Op::Interfaces {} => Ok(to_value(&target.interfaces()?)),
+        Op::LoadBalancing {} => {
+            let snapshot = snapshot(target)?;
+            Ok(to_value(&LoadBalancingReport::new(&snapshot.balancing)))
+        }
         Op::Watchdog {} => Ok(to_value(&snapshot(target)?.watchdog)),
         Op::ClearWatchdog {} => {
             target.clear_watchdog()?;

@@ -3,6 +3,7 @@
 //! One worker owns the switch. With `workers` = 1 it owns the ports too; with more, the others are I/O workers that
 //! own ports and pass bursts of handles over rings. Several switches of one process share threads, see [`crew`]. Model time rules, wall time only gates: see [`engine`].
 
+mod balancing_report;
 pub mod clock;
 mod crew;
 pub mod engine;

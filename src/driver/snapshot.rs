@@ -4,6 +4,7 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId, Switch};
 
+use super::balancing_report::balancing;
 use super::journal::Journal;
 use super::watchdog_report::watchdog;
 use crate::report::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
@@ -72,6 +73,7 @@ pub(crate) fn snapshot(
             .collect(),
         events: journal.entries().iter().map(|entry| entry.event).collect(),
         watchdog: watchdog(switch, journal, config),
+        balancing: balancing(switch, config, now),
     }
 }
 

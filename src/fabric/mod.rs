@@ -24,6 +24,7 @@ mod recording;
 mod series;
 mod simulation;
 mod store;
+mod timeline;
 mod wire;
 
 pub use diagnosis::{Deadlock, diagnose};
@@ -38,6 +39,7 @@ pub use recording::{LinkRecording, RecordingError};
 pub use series::Series;
 pub use simulation::{DEADLOCKS_MAX, LastingDeadlock, Outcome, Simulation};
 pub use store::FabricStore;
+pub use timeline::{PortTimeline, Timeline};
 
 #[cfg(test)]
 mod tests;

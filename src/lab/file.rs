@@ -35,6 +35,7 @@ pub(super) struct LabFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Topology {
+    pub(super) defaults: Option<Defaults>,
     /// One template, by its name: it makes nodes and links beside those below.
     pub(super) fabric: Option<Spanned<Ordered<Template>>>,
     #[serde(default)]
@@ -42,6 +43,13 @@ pub(super) struct Topology {
     #[serde(default)]
     pub(super) links: Vec<Spanned<Link>>,
     pub(super) routes: Option<Spanned<Routes>>,
+}
+
+/// What holds for all nodes that do not say otherwise.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Defaults {
+    pub(super) load_balancing: Option<Spanned<String>>,
 }
 
 /// A template of any name: which fields it has is checked where it is expanded.
@@ -88,6 +96,7 @@ pub(super) struct RouteOverride {
 pub(super) struct Node {
     pub(super) kind: Option<Spanned<String>>,
     pub(super) config: Option<Spanned<ConfigSource>>,
+    pub(super) load_balancing: Option<Spanned<String>>,
     pub(super) mac: Option<Spanned<String>>,
     pub(super) ipv4: Option<Spanned<String>>,
     pub(super) ipv6: Option<Spanned<String>>,

@@ -14,7 +14,9 @@
 //! watches the one above through a pipe, and the kernel kills everything in the PID namespace with its init.
 //! So whichever of them is killed, with SIGKILL too, the others go, and with the last of them everything does.
 
+mod balancing;
 pub mod child;
+mod compare;
 mod config;
 mod exec;
 pub mod expr;
@@ -43,6 +45,10 @@ mod virtual_run;
 mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
+pub use compare::{
+    COMPARE_SCHEMA, CompareArgs, CompareReport, Compared, ComparedRow, ComparedRun, LOAD_BALANCING, Spread,
+    Way, run as run_compare,
+};
 pub(crate) use config::seed_of;
 pub use config::{SwitchSetup, switch_setup};
 pub use exec::exec;

@@ -1,5 +1,6 @@
 //! From a lab file to a plan: names resolved, defaults filled in, everything wrong told at once.
 
+mod balancing;
 mod hosts;
 mod jobs;
 mod kinds;
@@ -189,6 +190,7 @@ impl Resolver<'_> {
         let (mut switches, mut hosts) = self.nodes(&topology.nodes);
         let links = self.links(&topology.links);
         self.one_link_each(&topology, &mut hosts);
+        self.balancing(lab.topology.defaults.as_ref(), &topology.nodes, &mut switches);
         if let Some(overrides) = &topology.routes {
             self.routes(overrides, &topology.nodes, &mut switches, &mut hosts, &links);
         }

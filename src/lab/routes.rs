@@ -20,6 +20,7 @@ use ipnet::Ipv4Net;
 use super::plan::{FarEnd, HostPlan, LinkPlan, SwitchPlan};
 
 pub(super) use addresses::{Overlap, told};
+pub(super) use tables::MADE;
 
 /// Hops of a switch that a destination cannot be reached from.
 const UNREACHABLE: u32 = u32::MAX;

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,13 +20,14 @@ use super::config::switch_setups;
 use super::external::{self, BorrowedDevice};
 use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
 use super::pcap::{self, LabPcap};
-use super::plan::{ScriptPlan, TimeMode};
+use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::play::guests;
 use super::registry::{self, RunningLab, running};
 use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
 use super::status::{Status, StatusReader};
 use super::sweep::{Chosen, load_with};
 use crate::failure::{Exit, Failure};
+use crate::report::Report;
 
 /// How long `lab down` waits for the switch to write its report, and for the kernel to clear up.
 const DOWN_PATIENCE: Duration = Duration::from_secs(15);
@@ -93,6 +95,42 @@ struct Running {
     borrowed: Vec<BorrowedDevice>,
     /// Where the processes of `lab up` write what they would have written to the terminal.
     log: Option<File>,
+    /// Nothing of it is shown.
+    quiet: bool,
+}
+
+/// Runs a lab as [`run`] does, without a word, and hands back its report.
+///
+/// # Errors
+/// A lab that cannot be, an environment that cannot run it, an interrupt.
+pub(super) fn measure(plan: LabPlan, options: &LabOptions) -> Result<Report, Failure> {
+    static MEASURED: AtomicU32 = AtomicU32::new(0);
+    let number = MEASURED.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("xoff-{}-{number}.json", std::process::id()));
+    let options = LabOptions {
+        report: Some(path.clone()),
+        ..options.clone()
+    };
+    let name = plan.name.clone();
+    let ended = start_plan(plan, &options, &LabPcap::default(), Mode::Run).and_then(|mut running| {
+        running.quiet = true;
+        running.until_the_end()
+    });
+    let text = std::fs::read_to_string(&path);
+    // It was ours alone; where it cannot be taken away, the system does so one day.
+    let _ = std::fs::remove_file(&path);
+    let code = ended?;
+    if code == ExitCode::from(Exit::Interrupted) {
+        return Err(Failure::new(Exit::Interrupted, "interrupted").at(name));
+    }
+    let unread = |error: String| {
+        Failure::environment("the lab ended without a report")
+            .at(&name)
+            .because(error)
+            .fix("`xoff lab run` of the same lab says why; `xoff doctor` what this machine can do")
+    };
+    let text = text.map_err(|error| unread(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| unread(error.to_string()))
 }
 
 fn start(
@@ -102,7 +140,15 @@ fn start(
     pcap: &LabPcap,
     mode: Mode,
 ) -> Result<Running, Failure> {
-    let mut plan = load_with(file, chosen, TimeMode::RealTime)?;
+    start_plan(load_with(file, chosen, TimeMode::RealTime)?, options, pcap, mode)
+}
+
+fn start_plan(
+    mut plan: LabPlan,
+    options: &LabOptions,
+    pcap: &LabPcap,
+    mode: Mode,
+) -> Result<Running, Failure> {
     // `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut options = options.clone();
@@ -176,6 +222,7 @@ fn launch(
         signals,
         borrowed,
         log: log.map(File::from),
+        quiet: false,
     })
 }
 
@@ -209,6 +256,9 @@ impl Running {
     fn until_the_end(mut self) -> Result<ExitCode, Failure> {
         let bar = ProgressBar::new(0).with_style(bar_style());
         bar.set_message(self.name.clone());
+        if self.quiet {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+        }
         let mut interrupted = false;
         loop {
             match self.next() {
@@ -217,6 +267,7 @@ impl Running {
                     bar.set_length(total_ns);
                     bar.set_position(done_ns);
                 }
+                Event::Status(Status::Print { .. }) if self.quiet => {}
                 Event::Status(Status::Print { text }) => bar.suspend(|| print_line(&text)),
                 Event::Interrupted if interrupted => self.lifeline = None,
                 Event::Interrupted => {

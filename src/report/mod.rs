@@ -2,6 +2,7 @@
 //!
 //! Field by field: `docs/report.md`.
 
+mod balancing;
 mod environment;
 mod event;
 mod file;
@@ -17,6 +18,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use balancing::{
+    BalancingSnapshot, GroupReport, GroupSnapshot, LoadBalancingReport, MemberReport, MoveReport,
+    MoveSnapshot, TableReport,
+};
 pub use environment::{Environment, StealMeter, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_file, write_text};

@@ -5,7 +5,7 @@ use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::PauseHistory;
 use xoff_dataplane::{DropReason, SwitchEvent};
 
-use super::WatchdogReport;
+use super::{BalancingSnapshot, WatchdogReport};
 
 /// One switch at one moment of model time.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,8 @@ pub struct SwitchSnapshot {
     pub events: Vec<SwitchEvent>,
     /// The PFC watchdog, if it watches anything.
     pub watchdog: Option<WatchdogReport>,
+    /// Groups of links, and who goes where.
+    pub balancing: BalancingSnapshot,
 }
 
 /// One port at one moment.

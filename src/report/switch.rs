@@ -9,6 +9,7 @@ use xoff_dataplane::counters::{
 };
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
+use super::balancing::LoadBalancingReport;
 use super::snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
@@ -36,6 +37,9 @@ pub struct SwitchReport {
     /// The PFC watchdog; left out where it watches nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc_watchdog: Option<WatchdogReport>,
+    /// Groups of equal-cost next hops and LAGs; left out where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_balancing: Option<LoadBalancingReport>,
 }
 
 /// One port. In arrays of eight, the index is the priority, priority group or queue; in arrays of
@@ -253,6 +257,7 @@ impl SwitchReport {
                 .map(|pool| PoolReport::new(pool, cell))
                 .collect(),
             pfc_watchdog: snapshot.watchdog.clone(),
+            load_balancing: LoadBalancingReport::new(&snapshot.balancing),
         }
     }
 }

@@ -76,6 +76,7 @@ pub(crate) fn snapshot() -> SwitchSnapshot {
         pools: vec![pool],
         events: Vec::new(),
         watchdog: None,
+        balancing: BalancingSnapshot::default(),
     }
 }
 

@@ -2,16 +2,19 @@
 
 use std::collections::VecDeque;
 
+use super::cluster::{Placements, RowKey};
 use super::load::{Loads, Quality};
 use super::packet::Packet;
-use super::paths::{Member, Paths};
+use super::paths::{Member, Paths, Standing};
 use super::random::Random;
+use super::remote::{Remote, SiteIndex};
 use super::scheme::Scheme;
+use super::scheme::cluster::Announcement;
 use super::table::Lead;
 use super::{PathChoice, TableUse};
 use crate::config::HashFields;
 use crate::egress::FrameTable;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, PortId};
 use crate::time::Picos;
 
 /// Why a flow is on its member.
@@ -116,6 +119,8 @@ pub struct MemberView<'a> {
     pub bytes: u64,
     /// How good its link is now.
     pub quality: Quality,
+    /// Flows with data that are placed on it; `None`: the scheme places none.
+    pub flows: Option<u32>,
 }
 
 /// A group at work.
@@ -124,12 +129,18 @@ pub(crate) struct Group {
     whose: Whose,
     scheme_index: u16,
     site: u16,
+    /// Its place among the sites that neighbours may speak of.
+    site_index: Option<SiteIndex>,
     fields: HashFields,
     members: Vec<Member>,
     live: Vec<bool>,
     usable: Vec<u16>,
     /// Usable members, each as often as its weight in lowest terms.
     buckets: Vec<u16>,
+    /// Of each member.
+    standing: Vec<Standing>,
+    /// Some usable member is an alternate one.
+    has_alternates: bool,
     scheme: Scheme,
     random: Random,
     taken: Vec<(u64, u64)>,
@@ -141,6 +152,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) loads: &'a mut Loads,
     pub(super) frames: &'a FrameTable,
     pub(super) log: &'a mut MoveLog,
+    pub(super) placements: &'a mut Placements,
+    pub(super) remote: &'a Remote,
 }
 
 impl Group {
@@ -150,11 +163,14 @@ impl Group {
             whose: Whose::Lag(0),
             scheme_index,
             site: 0,
+            site_index: None,
             fields,
             members: Vec::new(),
             live: Vec::new(),
             usable: Vec::new(),
             buckets: Vec::new(),
+            standing: Vec::new(),
+            has_alternates: false,
             scheme,
             random,
             taken: Vec::new(),
@@ -163,8 +179,8 @@ impl Group {
     }
 
     /// It stands for this group of this site from now on.
-    pub(super) fn rename(&mut self, whose: Whose, site: u16) {
-        (self.whose, self.site) = (whose, site);
+    pub(super) fn rename(&mut self, whose: Whose, site: u16, site_index: Option<SiteIndex>) {
+        (self.whose, self.site, self.site_index) = (whose, site, site_index);
     }
 
     pub(super) fn scheme_index(&self) -> u16 {
@@ -196,9 +212,15 @@ impl Group {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
         };
         let choice = self.scheme.choose(packet, &mut paths);
         let member = match paths.is_usable(choice.member) {
@@ -250,7 +272,8 @@ impl Group {
     pub(super) fn set_live(&mut self, live: impl Fn(u16) -> bool, around: Surroundings<'_>) {
         let all = 0..self.members.len() as u16;
         let live: Vec<_> = all.clone().map(live).collect();
-        if live != self.live {
+        let usable = self.find_usable(&live, around.remote);
+        if live != self.live || usable != self.usable {
             self.live = live;
             self.settle(&all.map(Some).collect::<Vec<_>>(), around);
         }
@@ -258,35 +281,73 @@ impl Group {
 
     /// Follows a change of its members.
     fn settle(&mut self, renumbered: &[Option<u16>], around: Surroundings<'_>) {
-        let usable = |member: &u16| {
-            let member = usize::from(*member);
-            self.members[member].eligible && self.live[member]
-        };
-        self.usable = (0..self.members.len() as u16).filter(usable).collect();
+        self.usable = self.find_usable(&self.live, around.remote);
+        self.standing = Standing::of(&self.members);
+        let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
+        self.has_alternates = self.usable.iter().any(alternate) && !self.usable.iter().all(alternate);
         self.fill_buckets();
         let mut paths = Paths {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,
             random: &mut self.random,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
         };
         self.scheme.members_changed(renumbered, &mut paths);
+    }
+
+    /// The eligible ones of the `live` members; without those whose neighbour has no way to the site, if others are left. Schemes
+    /// that do not compare qualities use alternate members when there is no primary one.
+    fn find_usable(&self, live: &[bool], remote: &Remote) -> Vec<u16> {
+        let mut usable = self.find_reaching(live, remote);
+        let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
+        if !self.scheme.compares() && !usable.iter().all(alternate) {
+            usable.retain(|member| !alternate(member));
+        }
+        usable
+    }
+
+    fn find_reaching(&self, live: &[bool], remote: &Remote) -> Vec<u16> {
+        let own = |member: &u16| self.members[usize::from(*member)].eligible && live[usize::from(*member)];
+        let living: Vec<_> = (0..self.members.len() as u16).filter(own).collect();
+        let Some(site) = self.site_index else {
+            return living;
+        };
+        let reaches = |member: &&u16| remote.reaches(&self.members[usize::from(**member)].ports, site);
+        let reaching: Vec<_> = living.iter().filter(reaches).copied().collect();
+        match reaching.is_empty() {
+            true => living,
+            false => reaching,
+        }
     }
 
     fn fill_buckets(&mut self) {
         self.buckets.clear();
         let weight = |member: &u16| u64::from(self.members[usize::from(*member)].weight.max(1));
         let divisor = self.usable.iter().map(weight).fold(0, crate::route::gcd).max(1);
-        for member in &self.usable {
+        let primary = |member: &&u16| !self.has_alternates || !self.members[usize::from(**member)].alternate;
+        for member in self.usable.iter().filter(primary) {
             let times = (weight(member) / divisor) as usize;
             self.buckets.extend(std::iter::repeat_n(*member, times));
         }
     }
 
     /// As `show` sees it.
-    pub(super) fn view(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> GroupView<'_> {
+    pub(super) fn view(
+        &self,
+        now: Picos,
+        loads: &mut Loads,
+        frames: &FrameTable,
+        placements: &Placements,
+    ) -> GroupView<'_> {
+        let of_flows = self.scheme.cluster().map(|cluster| cluster.table_use(placements));
         GroupView {
             group: self.whose,
             scheme: self.scheme_index,
@@ -299,12 +360,91 @@ impl Group {
                     packets,
                     bytes,
                     quality: member.quality(now, loads, frames),
+                    flows: self
+                        .scheme
+                        .cluster()
+                        .map(|cluster| cluster.flows_on(placements, index)),
                 })
                 .collect(),
             moves: self.moves,
-            table: self.scheme.table(),
+            table: of_flows.or_else(|| self.scheme.table()),
         }
     }
+
+    /// The group ends.
+    pub(super) fn retire(&mut self, placements: &mut Placements) {
+        if let Some(cluster) = self.scheme.cluster_mut() {
+            cluster.retire(placements);
+        }
+    }
+
+    /// Places a flow before it sends.
+    pub(super) fn announce(
+        &mut self,
+        now: Picos,
+        announced: &Announcement,
+        around: Surroundings<'_>,
+    ) -> Announced {
+        let Some(cluster) = self.scheme.cluster_mut() else {
+            return Announced::NotPlaced;
+        };
+        let mut paths = Paths {
+            members: &self.members,
+            usable: &self.usable,
+            buckets: &self.buckets,
+            standing: &self.standing,
+            has_alternates: self.has_alternates,
+            loads: around.loads,
+            frames: around.frames,
+            random: &mut self.random,
+            placements: around.placements,
+            row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
+        };
+        let Some((to, from)) = cluster.announce(now, announced, &mut paths) else {
+            return Announced::NoPlace;
+        };
+        if from != Some(to) {
+            self.moves[MoveReason::Announced as usize] += 1;
+            around.log.enter(|| Move {
+                at: now,
+                group: self.whose,
+                flow: announced.key as u32,
+                from,
+                to,
+                reason: MoveReason::Announced,
+            });
+        }
+        Announced::Placed {
+            member: to,
+            port: self.members[usize::from(to)].ports.first().copied(),
+        }
+    }
+}
+
+/// By what the flows of a group are counted.
+fn row_of(whose: Whose, site: u16) -> RowKey {
+    RowKey {
+        lag: matches!(whose, Whose::Lag(_)),
+        site,
+    }
+}
+
+/// What became of an announced flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announced {
+    /// It has its place.
+    Placed {
+        /// The member of its group.
+        member: u16,
+        /// The port that leads over, of a LAG the first; `None` if that is not known.
+        port: Option<PortId>,
+    },
+    /// The table of flows is full, or no member is usable: it is hashed, or dropped where nobody can carry it.
+    NoPlace,
+    /// Its destination is not behind a group, or behind one whose scheme does not place queue pairs.
+    NotPlaced,
 }
 
 /// The latest moves of flows.

@@ -12,6 +12,9 @@ const FULL: u32 = 1_000;
 /// Averages are kept in units of 2^-16 permille.
 const FRACTION_BITS: u32 = 16;
 
+/// Part of a sampling interval that a band is worth where packets choose; see [`Loads::band_cost`].
+const BAND_COST_PART: u64 = 128;
+
 /// Empty intervals after which an average with the largest exponent is as good as zero.
 const INTERVALS_MAX: u64 = 1 << 9;
 
@@ -45,8 +48,16 @@ pub struct Loads {
     past: Place,
     future: Place,
     current: Place,
+    /// What a band costs a packet that has the choice; see [`Loads::band_cost`].
+    band_cost: u64,
     meters: Vec<Meter>,
 }
+
+/// Fraction of a picosecond in which the time of a byte is kept.
+const BYTE_TIME_BITS: u32 = 8;
+
+/// The longest wait that is told from a longer one: a quarter of a second.
+pub(super) const WAIT_MAX_PS: u64 = 1 << 38;
 
 /// A measure's limits and weight, ready to be multiplied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,6 +96,12 @@ struct Meter {
     sent: u64,
     /// Permille of an interval that a byte fills, in units of 2^-32.
     per_byte: u64,
+    /// When what is on the link has passed.
+    free_at: Picos,
+    /// Picoseconds that a byte takes, in units of 2^-8.
+    byte_time: u32,
+    /// Bit *n*: the peer holds the queue of traffic class *n*.
+    held_tcs: u16,
     /// Averages of what was sent and queued.
     past: u32,
     future: u32,
@@ -93,6 +110,12 @@ struct Meter {
 }
 
 impl Meter {
+    /// Picoseconds that bytes take.
+    #[inline]
+    fn time_of(&self, bytes: u64) -> u64 {
+        (bytes.min(u64::from(u32::MAX)) * u64::from(self.byte_time)) >> BYTE_TIME_BITS
+    }
+
     #[inline]
     fn permille(&self, bytes: u64) -> u32 {
         // A queue of many intervals' length is as bad as one of 60.
@@ -110,6 +133,7 @@ impl Loads {
             past: Place::default(),
             future: Place::default(),
             current: Place::default(),
+            band_cost: 0,
             meters: Vec::new(),
         };
         loads.configure(config);
@@ -127,6 +151,7 @@ impl Loads {
             current,
         } = config.balancing.load;
         self.interval = interval.max(Picos::from_nanos(1));
+        self.band_cost = self.interval.0 / BAND_COST_PART;
         self.exponent = u32::from(exponent.min(15));
         self.instant_drop = instant_drop;
         let weights = [past, future, current]
@@ -147,12 +172,16 @@ impl Loads {
             let per_byte =
                 ((8_000_000 * u128::from(FULL)) << 32) / (u128::from(mbps) * u128::from(self.interval.0));
             let per_byte = per_byte.min(u128::from(u64::MAX)) as u64;
+            let byte_time = (8_000_000 << BYTE_TIME_BITS) / mbps;
             match self.meters.get_mut(index) {
-                Some(meter) => meter.per_byte = per_byte,
+                Some(meter) => (meter.per_byte, meter.byte_time) = (per_byte, byte_time),
                 None => self.meters.push(Meter {
                     until: self.interval,
                     sent: 0,
                     per_byte,
+                    free_at: Picos::ZERO,
+                    byte_time,
+                    held_tcs: 0,
                     past: 0,
                     future: 0,
                     averaged: 0,
@@ -165,7 +194,37 @@ impl Loads {
     #[inline]
     pub(crate) fn departed(&mut self, now: Picos, port: usize, bytes: u32, queued: u64) {
         self.close(now, port, queued);
-        self.meters[port].sent += u64::from(bytes);
+        let meter = &mut self.meters[port];
+        meter.sent += u64::from(bytes);
+        meter.free_at = now.saturating_add(Picos(meter.time_of(u64::from(bytes))));
+    }
+
+    /// The peer of a port holds the queues of these traffic classes.
+    pub(crate) fn held(&mut self, port: usize, tcs: u16) {
+        self.meters[port].held_tcs = tcs;
+    }
+
+    /// Whether a frame of this class would stand still at a port.
+    #[inline]
+    pub(crate) fn holds(&self, port: usize, tc: u8) -> bool {
+        self.meters[port].held_tcs >> (tc % 16) & 1 != 0
+    }
+
+    /// Picoseconds until a frame that is queued now would begin to leave if nothing held the port back: what is on the link, and
+    /// `queued` bytes. At most [`WAIT_MAX_PS`].
+    #[inline]
+    pub(crate) fn wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
+        let meter = &self.meters[port];
+        (meter.free_at.since(now).0 + meter.time_of(queued)).min(WAIT_MAX_PS)
+    }
+
+    /// Picoseconds of waiting that one band of averaged load is worth to schemes that choose for every packet: 1/128 of the sampling
+    /// interval (125 ns of 16 us, 1.5 KB at 100 Gb/s). So little because averages are old and all packets read the same
+    /// ones: who followed them would send everything one way until the next sample. They break ties; the queue of now
+    /// decides.
+    #[inline]
+    pub(crate) fn band_cost(&self) -> u64 {
+        self.band_cost
     }
 
     /// The quality of a port, with `queued` bytes in its queues.

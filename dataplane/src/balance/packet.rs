@@ -1,5 +1,7 @@
 //! What a scheme is told of a packet.
 
+use std::net::IpAddr;
+
 use crate::parse::Payload;
 use crate::time::Picos;
 use crate::wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, bth};
@@ -13,6 +15,8 @@ pub struct Packet<'a> {
     pub hash: u32,
     /// Its length as buffers count it.
     pub mac_len: u32,
+    /// Its traffic class.
+    pub tc: u8,
     /// Where its destination is: the site of its route ([`crate::route::RouteTag::site`]).
     pub site: u16,
     /// What it carries.
@@ -61,9 +65,8 @@ pub(crate) fn queue_pair(payload: Payload, l3: &[u8]) -> Option<QueuePair> {
         }
         Payload::Ipv6 => {
             let header = l3.first_chunk::<IPV6_LEN>()?;
-            let source = fold(word(header, 8), word(header, 16));
-            let destination = fold(word(header, 24).rotate_left(1), word(header, 32));
-            (source ^ destination.rotate_left(32), header[6], IPV6_LEN)
+            let (source, destination) = (address(header, 8), address(header, 24));
+            (of_v6(source, destination), header[6], IPV6_LEN)
         }
         _ => return None,
     };
@@ -81,11 +84,35 @@ pub(crate) fn queue_pair(payload: Payload, l3: &[u8]) -> Option<QueuePair> {
     })
 }
 
+/// The key of the queue pair of this number at `destination`, for packets from `source` ([`QueuePair::key`]).
+pub(crate) fn pair_key(source: IpAddr, destination: IpAddr, destination_qp: u32) -> Option<u64> {
+    let addresses = match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits())
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => of_v6(source.octets(), destination.octets()),
+        _ => return None,
+    };
+    Some(fold(addresses, u64::from(destination_qp & bth::MASK_24)))
+}
+
+#[inline]
+fn of_v6(source: [u8; 16], destination: [u8; 16]) -> u64 {
+    let source = fold(word(&source, 0), word(&source, 8));
+    let destination = fold(word(&destination, 0).rotate_left(1), word(&destination, 8));
+    source ^ destination.rotate_left(32)
+}
+
 /// As the flow hash: a multiplication whose halves are folded; the constants are digits of pi.
 #[inline]
 pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ 0x243f_6a88_85a3_08d3) * u128::from(b ^ 0x1319_8a2e_0370_7344);
     product as u64 ^ (product >> 64) as u64
+}
+
+#[inline]
+fn address(header: &[u8; IPV6_LEN], at: usize) -> [u8; 16] {
+    header[at..].first_chunk().copied().unwrap_or_default()
 }
 
 #[inline]

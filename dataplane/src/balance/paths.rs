@@ -1,11 +1,16 @@
 //! What a scheme sees of the members of its group.
 
+use super::cluster::{Placements, RowKey};
 use super::load::{Loads, Quality};
+use super::order::STRETCH_BITS;
 use super::packet::Packet;
 use super::random::Random;
+use super::remote::{Remote, SiteIndex};
 use crate::egress::FrameTable;
 use crate::ids::PortId;
+use crate::route::gcd;
 use crate::time::Picos;
+use crate::wire::link_quality::{LOAD_MAX, PathLoad};
 
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +41,75 @@ impl Member {
             }
         }
     }
+
+    /// What its links send, on average over the sampling interval, in permille of their speed; of a LAG, the mean.
+    #[inline]
+    pub(super) fn utilisation(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> u32 {
+        let of = |port: &PortId| loads.utilisation(now, port.index(), frames.port_queued_bytes(port.index()));
+        match self.ports.as_slice() {
+            [] => UNKNOWN,
+            ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
+        }
+    }
+
+    /// How long what waits for its links takes them, in permille of the sampling interval; of a LAG, the mean.
+    #[inline]
+    pub(super) fn backlog(&self, loads: &Loads, frames: &FrameTable) -> u32 {
+        let of = |port: &PortId| loads.backlog(port.index(), frames.port_queued_bytes(port.index()));
+        match self.ports.as_slice() {
+            [] => UNKNOWN,
+            ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
+        }
+    }
+
+    /// What it sends, or what waits if that is more: a link that is paused sends nothing, and is not free.
+    #[inline]
+    pub(super) fn demand(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> u32 {
+        let waits = self.backlog(loads, frames);
+        self.utilisation(now, loads, frames)
+            .max(waits)
+            .min(u32::from(LOAD_MAX))
+    }
+
+    /// Its own link, as it is told to neighbours.
+    pub(super) fn path_load(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> PathLoad {
+        PathLoad {
+            load: self.quality(now, loads, frames).load,
+            utilisation: self.demand(now, loads, frames) as u16,
+        }
+    }
+}
+
+/// How a member stands to the others of its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Its part where members are drawn that are equally good.
+    pub(super) share: u32,
+    /// Waits are multiplied by this, in units of 2^-8: the greatest weight of the group by its own.
+    pub(super) stretch: u32,
+}
+
+impl Standing {
+    /// Of all members: shares are weights where these differ, otherwise speeds if all are known.
+    pub(super) fn of(members: &[Member]) -> Vec<Standing> {
+        let weight = |member: &Member| u32::from(member.weight.max(1));
+        let most = members.iter().map(weight).max().unwrap_or(1);
+        let weighted = members.iter().any(|member| weight(member) != most);
+        let speeds = !weighted && members.iter().all(|member| member.speed_mbps > 0);
+        let share = |member: &Member| if speeds { member.speed_mbps } else { weight(member) };
+        let divisor = members
+            .iter()
+            .map(share)
+            .fold(0, |a, b| gcd(a.into(), b.into()) as u32)
+            .max(1);
+        members
+            .iter()
+            .map(|member| Standing {
+                share: share(member) / divisor,
+                stretch: (most << STRETCH_BITS) / weight(member),
+            })
+            .collect()
+    }
 }
 
 /// The members of a group as they are now.
@@ -44,9 +118,17 @@ pub struct Paths<'a> {
     pub(super) members: &'a [Member],
     pub(super) usable: &'a [u16],
     pub(super) buckets: &'a [u16],
+    pub(super) standing: &'a [Standing],
+    pub(super) has_alternates: bool,
     pub(super) loads: &'a mut Loads,
     pub(super) frames: &'a FrameTable,
     pub(super) random: &'a mut Random,
+    /// Flows that cluster load balancing has placed, in all groups, and by what this group's are counted.
+    pub(super) placements: &'a mut Placements,
+    pub(super) row: RowKey,
+    pub(super) remote: &'a Remote,
+    /// Where the group's routes lead, if somebody may tell something of it.
+    pub(super) site: Option<SiteIndex>,
 }
 
 /// The load of a member of which none is known: neither good nor bad.
@@ -87,10 +169,65 @@ impl Paths<'_> {
         self.by_hash(draw)
     }
 
+    /// Whether all usable members are drawn with the same chance.
+    #[inline]
+    pub(super) fn is_even(&self) -> bool {
+        self.buckets.len() == self.usable.len()
+    }
+
     /// The group's random numbers.
     #[inline]
     pub fn random(&mut self) -> &mut Random {
         self.random
+    }
+
+    /// Whether some of the usable members are alternate ones.
+    #[inline]
+    pub(super) fn has_alternates(&self) -> bool {
+        self.has_alternates
+    }
+
+    /// A member's part where one is drawn of several that are equally good.
+    #[inline]
+    pub(super) fn share(&self, member: u16) -> u32 {
+        self.standing[usize::from(member)].share
+    }
+
+    /// What a band of averaged load is worth to packets that choose, in picoseconds of waiting.
+    #[inline]
+    pub(super) fn band_cost(&self) -> u64 {
+        self.loads.band_cost()
+    }
+
+    /// Whether the peers of all of a member's links hold the packet's class (PFC).
+    #[inline]
+    pub fn is_held(&self, packet: &Packet<'_>, member: u16) -> bool {
+        match self.members[usize::from(member)].ports.as_slice() {
+            [] => false,
+            ports => ports.iter().all(|port| self.loads.holds(port.index(), packet.tc)),
+        }
+    }
+
+    /// Picoseconds until a packet that comes now would begin to leave by a member, if nothing held it back: what is on its
+    /// links and in their queues, at their speed; of a LAG, the mean. At most a quarter of a second.
+    #[inline]
+    pub fn wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
+        let of = |port: &PortId| {
+            let queued = self.frames.port_queued_bytes(port.index());
+            self.loads.wait_ps(packet.now, port.index(), queued)
+        };
+        match self.members[usize::from(member)].ports.as_slice() {
+            [port] => of(port),
+            [] => 0,
+            ports => ports.iter().map(of).sum::<u64>() / ports.len() as u64,
+        }
+    }
+
+    /// As [`Paths::wait_ps`], longer for members of less weight.
+    #[inline]
+    pub(super) fn stretched_wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
+        let stretch = self.standing[usize::from(member)].stretch;
+        (self.wait_ps(packet, member) * u64::from(stretch)) >> STRETCH_BITS
     }
 
     /// Bytes that wait in the queues of a member's ports.
@@ -111,27 +248,54 @@ impl Paths<'_> {
     /// What a member's links send, on average over the sampling interval, in permille of their speed; of a LAG, the mean.
     #[inline]
     pub fn utilisation(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
-        let (loads, frames) = (&mut *self.loads, self.frames);
-        let of = |port: &PortId| {
-            let queued = frames.port_queued_bytes(port.index());
-            loads.utilisation(packet.now, port.index(), queued)
-        };
-        match self.members[usize::from(member)].ports.as_slice() {
-            [] => UNKNOWN,
-            ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
-        }
+        self.members[usize::from(member)].utilisation(packet.now, self.loads, self.frames)
     }
 
     /// How long what waits for a member's links takes them, in permille of the sampling interval; of a LAG, the mean.
     #[inline]
     pub fn backlog(&self, member: u16) -> u32 {
-        let of = |port: &PortId| {
-            let queued = self.frames.port_queued_bytes(port.index());
-            self.loads.backlog(port.index(), queued)
-        };
-        match self.members[usize::from(member)].ports.as_slice() {
-            [] => UNKNOWN,
-            ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
+        self.members[usize::from(member)].backlog(self.loads, self.frames)
+    }
+
+    /// How loaded the way behind a member is, towards the packet's site, as its switch tells: 0 to 1 000, in the measure of
+    /// [`Quality::load`]. `None`: it has told nothing, or nothing lately.
+    #[inline]
+    pub fn remote_load(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
+        Some(u32::from(self.beyond(packet, member)?.load))
+    }
+
+    /// As [`Paths::remote_load`], in the measure of [`Paths::utilisation`].
+    #[inline]
+    pub fn remote_utilisation(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
+        Some(u32::from(self.beyond(packet, member)?.utilisation))
+    }
+
+    /// How good a member's whole path is: the own link's load and the remote one weighed, the latter with `remote_percent`
+    /// (at most 100). Where the remote one is not known, the own link's alone.
+    #[inline]
+    pub fn path_quality(&mut self, packet: &Packet<'_>, member: u16, remote_percent: u8) -> Quality {
+        let own = self.quality(packet, member);
+        match self.remote_load(packet, member) {
+            None => own,
+            Some(remote) => {
+                let part = u32::from(remote_percent.min(100));
+                Quality::of((u32::from(own.load) * (100 - part) + remote * part) / 100)
+            }
         }
+    }
+
+    /// How busy the busiest link of a member's path is, as far as it is known: what it sends in permille of its speed, or what
+    /// waits for it in permille of a sampling interval if that is more; 0 to 1 000 (CONGA's metric; the part about what waits is
+    /// ours: links of a lossless fabric can be stopped, and send nothing then).
+    #[inline]
+    pub fn path_load(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
+        let own = self.members[usize::from(member)].demand(packet.now, self.loads, self.frames);
+        own.max(self.remote_utilisation(packet, member).unwrap_or(0))
+    }
+
+    #[inline]
+    fn beyond(&self, packet: &Packet<'_>, member: u16) -> Option<PathLoad> {
+        let ports = &self.members[usize::from(member)].ports;
+        self.remote.load(packet.now, ports, self.site?)
     }
 }

@@ -1,17 +1,21 @@
 //! All groups of a switch that have a scheme.
 
-use super::group::{Group, GroupView, Move, MoveLog, Surroundings, Whose};
+use super::advertise::Advertiser;
+use super::cluster::Placements;
+use super::group::{Announced, Group, GroupView, Move, MoveLog, Surroundings, Whose};
 use super::hash::flow_hash;
 use super::load::Loads;
 use super::packet::Packet;
 use super::paths::Member;
 use super::random::Random;
+use super::remote::Remote;
 use super::scheme::Scheme;
-use crate::config::{BalancingConfig, HashFields, SwitchConfig};
+use super::scheme::cluster::Announcement;
+use crate::config::{BalancingConfig, HashFields, SchemeConfig, SwitchConfig};
 use crate::egress::FrameTable;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, NextHopId};
 use crate::parse::Parsed;
-use crate::route::{Fib, NextHop, RouteTag, seeded};
+use crate::route::{Fib, NextHop, RouteTag, Target, seeded};
 use crate::time::Picos;
 
 /// How a group chooses.
@@ -22,6 +26,11 @@ pub(crate) enum Chooser {
     /// By a scheme.
     Scheme(Box<Group>),
 }
+
+/// The stream that the first place of flows is drawn from, apart from those of groups.
+const PLACEMENTS: u64 = 1 << 33;
+/// Sets detours apart from other uses of the hash: digits of pi.
+const DETOUR: u64 = 0xa409_3822_299f_31d0;
 
 const PLAIN: Chooser = Chooser::Hash(HashFields::FiveTuple);
 
@@ -34,6 +43,17 @@ pub(crate) enum Said {
     Member(u16),
     /// No member is usable.
     Nobody,
+}
+
+/// A packet that is to be sent on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) now: Picos,
+    pub(crate) mac_len: u32,
+    pub(crate) tc: u8,
+    pub(crate) parsed: &'a Parsed,
+    /// From its layer-3 header on.
+    pub(crate) l3: &'a [u8],
 }
 
 /// A member as the switch knows it.
@@ -53,12 +73,26 @@ pub(crate) struct Balance {
     hash_seed: u64,
     loads: Loads,
     log: MoveLog,
+    placements: Placements,
     /// Of each group of the current generation of routes; those beyond are plain.
     next_hops: Vec<Chooser>,
     /// Of each LAG; those beyond are plain.
     lags: Vec<Chooser>,
-    /// Some group has a scheme.
+    /// Some group has a scheme, or loads are told to neighbours.
     measures: bool,
+    /// What neighbours have told.
+    remote: Remote,
+    /// What they are told.
+    advertiser: Advertiser,
+    /// Groups without a scheme some of whose next hops have no way to the site, in order.
+    detours: Vec<Detour>,
+}
+
+/// Next hops of a group that is hashed, as far as they have a way: each as often as its weight.
+#[derive(Debug)]
+struct Detour {
+    group: GroupId,
+    open: Vec<NextHopId>,
 }
 
 /// A group that is to be made, and what was there before.
@@ -77,9 +111,13 @@ impl Balance {
             hash_seed: 0,
             loads: Loads::new(config),
             log: MoveLog::default(),
+            placements: Placements::new(config.ports.len(), Random::new(config.seed, PLACEMENTS).bits()),
             next_hops: Vec::new(),
             lags: Vec::new(),
             measures: false,
+            remote: Remote::default(),
+            advertiser: Advertiser::default(),
+            detours: Vec::new(),
         };
         balance.configure(config);
         balance
@@ -92,9 +130,13 @@ impl Balance {
         if self.config.schemes != config.balancing.schemes {
             self.next_hops.clear();
             self.lags.clear();
+            self.placements.clear();
         }
         self.config = config.balancing.clone();
         self.hash_seed = config.routing.hash_seed;
+        self.remote
+            .configure(config.ports.len(), self.config.advertise.as_ref());
+        self.advertiser.configure(config);
         self.log.resize(self.config.moves_kept as usize);
     }
 
@@ -115,49 +157,37 @@ impl Balance {
 
     /// What the chooser of a group of next hops says of a packet.
     #[inline]
-    pub(crate) fn choose_next_hop(
-        &mut self,
-        group: GroupId,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        frames: &FrameTable,
-    ) -> Said {
+    pub(crate) fn choose_next_hop(&mut self, group: GroupId, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.next_hops.get_mut(group.index()) {
-            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(parsed.flow_hash),
+            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),
             Some(chooser) => {
                 let around = Surroundings {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
+                    placements: &mut self.placements,
+                    remote: &self.remote,
                 };
-                chooser.say(now, mac_len, parsed, l3, self.hash_seed, around)
+                chooser.say(asked, self.hash_seed, around)
             }
         }
     }
 
     /// As [`Balance::choose_next_hop`], of a LAG, by its index.
     #[inline]
-    pub(crate) fn choose_lag_member(
-        &mut self,
-        lag: usize,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        frames: &FrameTable,
-    ) -> Said {
+    pub(crate) fn choose_lag_member(&mut self, lag: usize, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.lags.get_mut(lag) {
-            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(parsed.flow_hash),
+            None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),
             Some(chooser) => {
                 let around = Surroundings {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
+                    placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 // Apart from the choice among next hops, as hashing is.
-                chooser.say(now, mac_len, parsed, l3, !self.hash_seed, around)
+                chooser.say(asked, !self.hash_seed, around)
             }
         }
     }
@@ -171,6 +201,10 @@ impl Balance {
         lead: impl Fn(NextHop) -> Lead,
     ) {
         let mut before = core::mem::take(&mut self.next_hops);
+        if let Some(site) = own_site(next) {
+            self.placements.set_start(u32::from(site));
+        }
+        self.remote.set_sites(self.advertiser.set_fib(next, &lead));
         if !self.config.schemes.is_empty() {
             for (index, group) in (0..).zip(next.groups()) {
                 let members = group.members.iter().map(|&(id, weight)| {
@@ -191,6 +225,18 @@ impl Balance {
                 self.next_hops.push(chooser);
             }
         }
+        self.retire(before);
+        for (index, group) in next.groups().iter().enumerate() {
+            let scheme = match self.next_hops.get(index) {
+                Some(Chooser::Scheme(at_work)) => {
+                    self.config.schemes.get(usize::from(at_work.scheme_index()))
+                }
+                Some(Chooser::Hash(_)) | None => None,
+            };
+            self.advertiser
+                .informs(group.tag.site, scheme.is_some_and(SchemeConfig::chooses_by_load));
+        }
+        self.find_detours(next);
         self.look_again();
     }
 
@@ -218,6 +264,7 @@ impl Balance {
             let chooser = self.chooser(successor, frames);
             self.lags.push(chooser);
         }
+        self.retire(before);
         self.look_again();
     }
 
@@ -230,10 +277,87 @@ impl Balance {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
+                    placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 at_work.set_live(alive, around);
             }
         }
+        self.advertiser.set_live(live);
+        self.find_detours(fib);
+    }
+
+    /// Where a flow of a group without a scheme goes, if not where its hash says: that next hop has no way to the site. Other
+    /// flows stay.
+    #[inline]
+    pub(crate) fn detour(&self, group: GroupId, hash: u32, chosen: NextHopId) -> NextHopId {
+        match self.detours.is_empty() {
+            true => chosen,
+            false => self.detour_among(group, hash, chosen),
+        }
+    }
+
+    #[cold]
+    fn detour_among(&self, group: GroupId, hash: u32, chosen: NextHopId) -> NextHopId {
+        let Ok(place) = self.detours.binary_search_by_key(&group, |detour| detour.group) else {
+            return chosen;
+        };
+        let open = &self.detours[place].open;
+        if open.contains(&chosen) {
+            return chosen;
+        }
+        // Apart from the hash that has led to the member without a way.
+        let hash = seeded(hash, self.hash_seed.rotate_left(32) ^ DETOUR);
+        open[((u64::from(hash) * open.len() as u64) >> 32) as usize]
+    }
+
+    fn find_detours(&mut self, fib: &Fib) {
+        self.detours.clear();
+        if !self.remote.any_unreachable() {
+            return;
+        }
+        for (index, group) in fib.groups().iter().enumerate() {
+            let plain = !matches!(self.next_hops.get(index), Some(Chooser::Scheme(_)));
+            let Some(site) = self.remote.site(group.tag.site).filter(|_| plain) else {
+                continue;
+            };
+            let hop = |id: NextHopId| fib.next_hops()[id.index()];
+            let reaches =
+                |&&(id, _): &&(NextHopId, u16)| self.advertiser.reaches(site, hop(id), &self.remote);
+            let reaching: Vec<_> = group.members.iter().filter(reaches).collect();
+            if !reaching.is_empty() && reaching.len() < group.members.len() {
+                let each = reaching.iter();
+                self.detours.push(Detour {
+                    group: GroupId(index as u32),
+                    open: each
+                        .flat_map(|&&(id, weight)| core::iter::repeat_n(id, usize::from(weight)))
+                        .collect(),
+                });
+            }
+        }
+    }
+
+    /// Looks at all ways that neighbours are told of; whether one has ended or is there again.
+    pub(crate) fn look_at_ways(&mut self, now: Picos, frames: &FrameTable) -> bool {
+        self.advertiser.look(now, &mut self.loads, frames, &self.remote)
+    }
+
+    #[inline]
+    pub(crate) fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    pub(crate) fn remote_mut(&mut self) -> &mut Remote {
+        &mut self.remote
+    }
+
+    #[inline]
+    pub(crate) fn advertiser(&self) -> &Advertiser {
+        &self.advertiser
+    }
+
+    pub(crate) fn advertiser_mut(&mut self) -> &mut Advertiser {
+        &mut self.advertiser
     }
 
     /// Every group with a scheme, as it is now: next hops first.
@@ -244,7 +368,9 @@ impl Balance {
             Chooser::Scheme(group) => Some(group),
             Chooser::Hash(_) => None,
         });
-        at_work.map(|group| group.view(now, &mut loads, frames)).collect()
+        at_work
+            .map(|group| group.view(now, &mut loads, frames, &self.placements))
+            .collect()
     }
 
     /// The latest moves, oldest first.
@@ -252,9 +378,51 @@ impl Balance {
         self.log.moves()
     }
 
+    /// Gives a flow its place in a group of next hops before it sends.
+    pub(crate) fn announce(
+        &mut self,
+        group: GroupId,
+        now: Picos,
+        announced: &Announcement,
+        frames: &FrameTable,
+    ) -> Announced {
+        match self.next_hops.get_mut(group.index()) {
+            Some(Chooser::Scheme(group)) => {
+                let around = Surroundings {
+                    loads: &mut self.loads,
+                    frames,
+                    log: &mut self.log,
+                    placements: &mut self.placements,
+                    remote: &self.remote,
+                };
+                group.announce(now, announced, around)
+            }
+            _ => Announced::NotPlaced,
+        }
+    }
+
+    /// Forgets a flow that was announced, or learnt; whether it was known.
+    pub(crate) fn withdraw(&mut self, key: u64) -> bool {
+        let found = self.placements.find(key);
+        if let Some(place) = found {
+            self.placements.remove(place);
+        }
+        found.is_some()
+    }
+
+    /// These groups have no successor.
+    fn retire(&mut self, ended: Vec<Chooser>) {
+        for chooser in ended {
+            if let Chooser::Scheme(mut group) = chooser {
+                group.retire(&mut self.placements);
+            }
+        }
+    }
+
     fn look_again(&mut self) {
         let mut all = self.next_hops.iter().chain(&self.lags);
-        self.measures = all.any(|chooser| matches!(chooser, Chooser::Scheme(_)));
+        self.measures =
+            self.advertiser.measures() || all.any(|chooser| matches!(chooser, Chooser::Scheme(_)));
     }
 
     /// The chooser of a group, with what it knew of flows if it had the same scheme before.
@@ -273,7 +441,10 @@ impl Balance {
         };
         let (mut group, renumbered) = match before {
             Some((group, renumbered)) if group.scheme_index() == index => (group, renumbered),
-            _ => {
+            other => {
+                if let Some((mut ended, _)) = other {
+                    ended.retire(&mut self.placements);
+                }
                 let Some(scheme) = Scheme::new(config) else {
                     return Chooser::Hash(config.hash);
                 };
@@ -292,8 +463,10 @@ impl Balance {
             loads: &mut self.loads,
             frames,
             log: &mut self.log,
+            placements: &mut self.placements,
+            remote: &self.remote,
         };
-        group.rename(whose, tag.site);
+        group.rename(whose, tag.site, self.remote.site(tag.site));
         group.set_members(members, &renumbered, around);
         Chooser::Scheme(group)
     }
@@ -315,30 +488,33 @@ impl Balance {
 }
 
 impl Chooser {
-    fn say(
-        &mut self,
-        now: Picos,
-        mac_len: u32,
-        parsed: &Parsed,
-        l3: &[u8],
-        seed: u64,
-        around: Surroundings<'_>,
-    ) -> Said {
+    fn say(&mut self, asked: &Asked<'_>, seed: u64, around: Surroundings<'_>) -> Said {
         match self {
-            Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, parsed, l3)),
+            Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, asked.parsed, asked.l3)),
             Chooser::Scheme(group) => {
                 let packet = Packet {
-                    now,
-                    hash: seeded(flow_hash(group.fields(), parsed, l3), seed),
-                    mac_len,
+                    now: asked.now,
+                    hash: seeded(flow_hash(group.fields(), asked.parsed, asked.l3), seed),
+                    mac_len: asked.mac_len,
+                    tc: asked.tc,
                     site: group.site(),
-                    payload: parsed.payload,
-                    l3,
+                    payload: asked.parsed.payload,
+                    l3: asked.l3,
                 };
                 group.choose(&packet, around).map_or(Said::Nobody, Said::Member)
             }
         }
     }
+}
+
+/// The site of the switch itself: that of its own networks.
+fn own_site(fib: &Fib) -> Option<u16> {
+    let own = |target: &Target| matches!(target, Target::Local | Target::Connected(_));
+    let sites = fib
+        .routes()
+        .filter(|(route, _)| own(&route.target))
+        .map(|(route, _)| route.tag.site);
+    sites.filter(|site| *site > 0).min()
 }
 
 /// The group at a place, if it has a scheme.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::AclTable;
 use crate::balance::PathChoice;
 use crate::time::Picos;
 
@@ -12,9 +13,10 @@ use crate::time::Picos;
 pub struct BalancingConfig {
     /// What groups can be told to do; elsewhere a scheme is an index here.
     pub schemes: Vec<SchemeConfig>,
-    /// Scheme of the groups of next hops that neither their route nor their members name one for; `None`: static hashing.
+    /// Scheme of the groups of next hops and LAGs that neither their route, nor [`BalancingConfig::lags`], nor their members name
+    /// one for; `None`: static hashing.
     pub default_scheme: Option<u16>,
-    /// Scheme of each LAG ([`crate::config::SwitchConfig::lags`]); missing entries and `None`: static hashing.
+    /// Scheme of each LAG ([`crate::config::SwitchConfig::lags`]); missing entries and `None`: that of its members, or the default.
     pub lags: Vec<Option<u16>>,
     /// What ports bring into groups; missing entries are [`PortBalancing::default`].
     pub ports: Vec<PortBalancing>,
@@ -22,6 +24,8 @@ pub struct BalancingConfig {
     pub next_hops: Vec<NextHopBalancing>,
     /// How the load of ports is measured.
     pub load: LoadConfig,
+    /// Packets that are hashed by the five-tuple whatever the scheme of their group: rules with `DISABLE_ARS_FORWARDING`.
+    pub exempt: Vec<AclTable>,
     /// What this switch tells others of its links, if it does.
     pub advertise: Option<AdvertiseConfig>,
     /// Queue pairs whose reordering is counted as their packets arrive; 0: none is.
@@ -55,10 +59,12 @@ pub struct SchemeConfig {
     /// Entries of a group's flow table, where the scheme has one: a power of two, 256 to 32 768 (Juniper: flowset size). Flows that
     /// share an entry share their path.
     pub flowset_entries: u32,
-    /// Packets take a primary member if its quality band is below this, or better than that of the alternate one by more than
-    /// [`SchemeConfig::alternate_cost`] (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`). 16, the default: always.
+    /// Schemes that go by quality take alternate members (`NextHopBalancing::alternate`) when the best primary one is too bad: its band,
+    /// counted from the best (0) to the worst (7), has reached this, and the best alternate one is better by more than
+    /// [`SchemeConfig::alternate_cost`] bands (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`). 16, the default: never, as
+    /// long as a primary one lives; 0: whenever it is better. Other schemes take them when no primary one lives.
     pub primary_threshold: u8,
-    /// SAI `ARS_ATTR_ALTERNATE_PATH_COST`.
+    /// SAI `ARS_ATTR_ALTERNATE_PATH_COST`: bands.
     pub alternate_cost: u8,
 }
 
@@ -72,6 +78,21 @@ impl SchemeConfig {
             flowset_entries: 256,
             primary_threshold: 16,
             alternate_cost: 0,
+        }
+    }
+}
+
+impl SchemeConfig {
+    /// Whether members with less load get more: what is told of a way is then its best member, not the mean.
+    pub(crate) fn chooses_by_load(&self) -> bool {
+        match &self.kind {
+            SchemeKind::Flowlet { pick, .. }
+            | SchemeKind::PerPacket { pick }
+            | SchemeKind::Fixed { pick } => *pick != Pick::Random,
+            SchemeKind::Drill { .. } => true,
+            SchemeKind::Hash | SchemeKind::RoundRobin | SchemeKind::Cluster { .. } | SchemeKind::Own(_) => {
+                false
+            }
         }
     }
 }
@@ -152,6 +173,8 @@ pub struct PortBalancing {
     pub scheme: Option<u16>,
     /// Load is measured against this speed in Mb/s in place of the port's own; 0: its own.
     pub scale_mbps: u32,
+    /// Its LAG uses it when primary members are worse (`ARS_PORTCHANNELS`).
+    pub alternate_in_lag: bool,
 }
 
 /// A next hop as member of groups (`ARS_NEXTHOPS`).
@@ -220,6 +243,8 @@ pub struct AdvertiseConfig {
     pub interval: Picos,
     /// Ports towards other switches.
     pub ports: Vec<u16>,
+    /// Loads are measured and told, beside which sites have no way.
+    pub loads: bool,
 }
 
 /// A scheme from outside. Two are the same if they are clones of one.

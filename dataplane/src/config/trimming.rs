@@ -34,7 +34,7 @@ pub enum TrimQueue {
     Dynamic,
 }
 
-/// Rules at the ingress of some ports (`ACL_TABLE`), as far as they decide on trimming.
+/// Rules at the ingress of some ports (`ACL_TABLE`), as far as they decide on trimming, or on adaptive routing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclTable {
     /// Indices of the ports whose arrivals it looks at.
@@ -58,6 +58,7 @@ pub struct AclRule {
     pub destination_ports: Option<(u16, u16)>,
     /// `DSCP`, of the packet as it arrives.
     pub dscp: Option<u8>,
-    /// `PACKET_ACTION` is `DISABLE_TRIM`; otherwise `FORWARD`, which shields packets from rules behind it.
-    pub disable_trim: bool,
+    /// `PACKET_ACTION` is what the list is for, such as `DISABLE_TRIM`; otherwise it shields packets from rules behind it, as
+    /// `FORWARD` does.
+    pub exempts: bool,
 }

@@ -112,6 +112,14 @@ impl Rib {
         }
     }
 
+    /// Says of every offer that there is what load balancing is to know of it.
+    pub fn tag(&mut self, tag: impl Fn(IpNet) -> RouteTag) {
+        for (prefix, offers) in &mut self.offers {
+            let tag = tag(*prefix);
+            offers.values_mut().for_each(|(_, of_offer)| *of_offer = tag);
+        }
+    }
+
     /// The best route to each prefix, in the order of prefixes.
     pub fn best(&self) -> impl Iterator<Item = Route> {
         self.offers.iter().filter_map(|(prefix, offers)| {

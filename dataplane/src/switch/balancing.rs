@@ -1,30 +1,47 @@
 //! Load balancing at work: what groups are told of the switch, and which way they send a packet.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Switch;
+use super::filter;
 use super::ingress::Transit;
-use crate::balance::{GroupView, Lead, Member, Move, Said};
-use crate::config::{Attachment, PortBalancing};
+use crate::balance::{
+    Announced, Announcement, Asked, GroupView, Lead, Member, Move, Reordering, ReorderingView, Said, pair_key,
+};
+use crate::config::{Attachment, PortBalancing, SwitchConfig};
 use crate::frame::Store;
 use crate::ids::{GroupId, LogicalPort, PortId};
-use crate::route::{Fib, Hop, NextHop};
+use crate::route::{Entry, Fib, Hop, NextHop};
 use crate::time::Picos;
+
+/// What choosers are told of a frame.
+#[inline]
+fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
+    Asked {
+        now: transit.now,
+        mac_len: transit.mac_len,
+        tc: transit.tc,
+        parsed: transit.parsed,
+        l3,
+    }
+}
 
 impl Switch {
     /// The next hop of a packet whose route leads via several.
     #[inline]
     pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
-        let said = self.balance.choose_next_hop(
-            group,
-            transit.now,
-            transit.mac_len,
-            transit.parsed,
-            l3,
-            &self.frames,
-        );
+        if self.is_exempt(transit, l3) {
+            return self.router.by_hash(group, transit.parsed.flow_hash);
+        }
+        let said = self
+            .balance
+            .choose_next_hop(group, &asked(transit, l3), &self.frames);
         match said {
-            Said::Hash(hash) => self.router.by_hash(group, hash),
+            Said::Hash(hash) => {
+                let instead = |chosen| self.balance.detour(group, hash, chosen);
+                self.router.by_hash_unless(group, hash, instead)
+            }
             Said::Member(member) => self.router.member(group, member),
             Said::Nobody => Hop::Down,
         }
@@ -53,19 +70,24 @@ impl Switch {
     ) -> Option<PortId> {
         let prefix = store.prefix(transit.frame);
         let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
-        let said = self.balance.choose_lag_member(
-            lag,
-            transit.now,
-            transit.mac_len,
-            transit.parsed,
-            l3,
-            &self.frames,
-        );
+        if self.is_exempt(transit, l3) {
+            return self.lags.select(to, transit.parsed.flow_hash);
+        }
+        let said = self
+            .balance
+            .choose_lag_member(lag, &asked(transit, l3), &self.frames);
         match said {
             Said::Hash(hash) => self.lags.select(to, hash),
             Said::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
             Said::Nobody => None,
         }
+    }
+
+    /// Whether a rule keeps a packet out of load balancing: it is hashed.
+    #[inline]
+    fn is_exempt(&self, transit: &Transit, l3: &[u8]) -> bool {
+        let tables = &self.balance.config().exempt;
+        !tables.is_empty() && filter::exempts(tables, transit.from.0, l3, transit.parsed.payload)
     }
 
     /// Makes `fib` the current generation for routing and load balancing; returns the one before.
@@ -96,9 +118,15 @@ impl Switch {
 
     /// LAGs or their links have changed.
     pub(super) fn balance_lags(&mut self) {
-        let member = |lag: usize, port: PortId| Lead {
-            live: self.lags.is_active(lag, port),
-            ..self.lead_over(&[port])
+        let alternate = |port: PortId| {
+            let told = self.balance.config().ports.get(port.index());
+            told.is_some_and(|told| told.alternate_in_lag)
+        };
+        let member = |lag: usize, port: PortId| {
+            let mut lead = self.lead_over(&[port]);
+            lead.live = self.lags.is_active(lag, port);
+            lead.member.alternate = alternate(port);
+            lead
         };
         let members = |lag: usize| {
             self.lags
@@ -158,8 +186,78 @@ impl Switch {
         self.balance.views(now, &self.frames)
     }
 
+    /// What has arrived out of order, per queue pair and in all; `None`: the configuration has none counted
+    /// ([`crate::config::BalancingConfig::reordering_flows`]).
+    pub fn reordering(&self) -> Option<ReorderingView> {
+        self.reordering.as_ref().map(|reordering| reordering.view())
+    }
+
+    /// A frame has arrived: where the order of queue pairs is counted, it is.
+    #[inline]
+    pub(super) fn note_order<S: Store>(&mut self, transit: &Transit, store: &S) {
+        if let Some(reordering) = &mut self.reordering {
+            let prefix = store.prefix(transit.frame);
+            let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..);
+            reordering.note(transit.now, transit.parsed.payload, l3.unwrap_or(&[]));
+        }
+    }
+
+    /// Counts go on if as many queue pairs are counted as before.
+    pub(super) fn configure_reordering(&mut self, config: &SwitchConfig) {
+        let streams_max = self.reordering.as_ref().map_or(0, |known| known.streams_max());
+        if streams_max != config.balancing.reordering_flows {
+            self.reordering = reordering(config);
+        }
+    }
+
     /// The latest flows that were placed or moved, oldest first; see [`crate::config::BalancingConfig::moves_kept`].
     pub fn moves(&self) -> impl Iterator<Item = &Move> {
         self.balance.moves()
+    }
+}
+
+/// The counts of a configuration that wants some.
+pub(super) fn reordering(config: &SwitchConfig) -> Option<Box<Reordering>> {
+    let flows = config.balancing.reordering_flows;
+    (flows > 0).then(|| Box::new(Reordering::new(flows)))
+}
+
+/// A queue pair's flow that is about to begin: what is sent to this queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowAnnouncement {
+    /// Who sends.
+    pub source: IpAddr,
+    /// Who has the queue pair.
+    pub destination: IpAddr,
+    /// Its number, 24 bits.
+    pub destination_qp: u32,
+    /// It will carry data, not acknowledgements and small requests alone.
+    pub data: bool,
+    /// The port that it is to leave by; `None`, and where no member leads over that port: the switch chooses.
+    pub via: Option<PortId>,
+}
+
+impl Switch {
+    /// Gives a flow its place before its first packet, where its destination is behind a group with cluster load balancing
+    /// ([`crate::config::SchemeKind::Cluster`]). It is kept until it is withdrawn, however long it is silent, and stays on `via` while that
+    /// lives. A flow that is sending already keeps its place.
+    pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> Announced {
+        let key = pair_key(flow.source, flow.destination, flow.destination_qp);
+        match (key, self.router.fib.lookup(flow.destination)) {
+            (Some(key), Some(Entry::Group(group))) => {
+                let announced = Announcement {
+                    key,
+                    heavy: flow.data,
+                    via: flow.via,
+                };
+                self.balance.announce(group, now, &announced, &self.frames)
+            }
+            _ => Announced::NotPlaced,
+        }
+    }
+
+    /// Forgets the place of a flow to a queue pair: it has ended. Whether the switch knew it.
+    pub fn withdraw_flow(&mut self, source: IpAddr, destination: IpAddr, destination_qp: u32) -> bool {
+        pair_key(source, destination, destination_qp).is_some_and(|key| self.balance.withdraw(key))
     }
 }

@@ -1,8 +1,8 @@
-//! Whether a packet meets the conditions of an ACL rule.
+//! Whether a packet meets the conditions of an ACL rule, and which it exempts.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::config::AclRule;
+use crate::config::{AclRule, AclTable};
 use crate::parse::Payload;
 use crate::wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
@@ -16,8 +16,18 @@ struct Fields {
     ports: Option<(u16, u16)>,
 }
 
+/// Whether a rule of these tables exempts a packet that came in on `port`: in each table the first that matches decides. `l3`: its
+/// stored octets from the IP header on.
+pub(super) fn exempts(tables: &[AclTable], port: u16, l3: &[u8], payload: Payload) -> bool {
+    let decides = |table: &AclTable| {
+        let hit = |rule: &&AclRule| matches(rule, l3, payload);
+        table.ports.contains(&port) && table.rules.iter().find(hit).is_some_and(|rule| rule.exempts)
+    };
+    tables.iter().any(decides)
+}
+
 /// Whether `rule` matches an IP packet; `l3` are its octets from the IP header on. What is not IP matches no rule.
-pub(super) fn matches(rule: &AclRule, l3: &[u8], payload: Payload) -> bool {
+fn matches(rule: &AclRule, l3: &[u8], payload: Payload) -> bool {
     let Some(packet) = fields(l3, payload) else {
         return false;
     };

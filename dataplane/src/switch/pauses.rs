@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::port::Port;
-use crate::ids::{PRIORITIES, PgId, PortId};
+use crate::ids::{PRIORITIES, PgId, PortId, TRAFFIC_CLASSES};
 use crate::outputs::Outputs;
 use crate::pfc::{PauseHistory, bits};
 use crate::time::Picos;
@@ -32,7 +32,11 @@ impl Switch {
             self.timers
                 .arm_watchdog(self.watchdog.grid.next_after(now), outputs);
         }
-        state.refresh_paused_queues()
+        let resumed = state.refresh_paused_queues();
+        let stopped = |tc: usize| u16::from(state.paused_queues >> state.queue(tc as u8) & 1);
+        let tcs = (0..TRAFFIC_CLASSES).fold(0, |mask, tc| mask | stopped(tc) << tc);
+        self.balance.loads_mut().held(port.index(), tcs);
+        resumed
     }
 
     /// Brings pauses in both directions in line with a port's new configuration.

@@ -13,7 +13,7 @@ use super::filter;
 use super::ingress::{Leg, Transit, queue_drop};
 use super::port::Port;
 use crate::bridge::TagEdit;
-use crate::config::{AclRule, AclTable, SwitchConfig, TrimDscp, TrimQueue};
+use crate::config::{AclTable, SwitchConfig, TrimDscp, TrimQueue};
 use crate::drops::DropReason;
 use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, QueueId};
@@ -93,15 +93,6 @@ impl Trimming {
         let port = self.ports.get(leg.to.index())?;
         (port.queues & 1 << leg.queue != 0).then_some(*port)
     }
-
-    /// Whether a rule keeps a packet from being trimmed; `l3`: its stored octets from the IP header on.
-    fn exempts(&self, port: u16, l3: &[u8], payload: Payload) -> bool {
-        let decides = |table: &AclTable| {
-            let hit = |rule: &&AclRule| filter::matches(rule, l3, payload);
-            table.ports.contains(&port) && table.rules.iter().find(hit).is_some_and(|r| r.disable_trim)
-        };
-        self.exempt.iter().any(decides)
-    }
 }
 
 impl Switch {
@@ -121,7 +112,8 @@ impl Switch {
         let l3 = l3.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
         let payload = transit.parsed.payload;
         let rule = self.trimming.of(leg).filter(|_| {
-            self.can_cut(transit, leg, l3) && !self.trimming.exempts(transit.from.0, l3, payload)
+            self.can_cut(transit, leg, l3)
+                && !filter::exempts(&self.trimming.exempt, transit.from.0, l3, payload)
         });
         let Some(rule) = rule else {
             return Err(queue_drop(transit, leg, refusal));

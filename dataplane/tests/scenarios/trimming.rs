@@ -295,9 +295,9 @@ fn only_whole_headers_of_ip_are_worth_sending() {
 
 #[test]
 fn exempt_flows_are_dropped_and_rules_in_front_shield_others() {
-    let rule = |source: &str, disable_trim| AclRule {
+    let rule = |source: &str, exempts| AclRule {
         source: Some(source.parse().expect("a prefix")),
-        disable_trim,
+        exempts,
         ..AclRule::default()
     };
     let table = |rules| AclTable {

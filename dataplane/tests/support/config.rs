@@ -7,7 +7,7 @@ use xoff_dataplane::config::{
     PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule,
     SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
 };
-use xoff_dataplane::route::{DISTANCE_STATIC, Fib, NextHop, Path, Rib, Route, RouteTag, Source, Target};
+use xoff_dataplane::route::{DISTANCE_STATIC, NextHop, Path, Rib, Route, RouteTag, Source, Target};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 /// Indices of profiles.
@@ -189,7 +189,9 @@ pub fn routes(config: &mut SwitchConfig, routes: &[(&str, Target)]) {
             },
         );
     }
-    config.routing.fib = Arc::new(rib.next_generation(&Fib::default()).expect("routes"));
+    // Groups of the generation before keep their flows.
+    let next = rib.next_generation(&config.routing.fib).expect("routes");
+    config.routing.fib = Arc::new(next);
 }
 
 /// Equal-cost routers, by interface and address.

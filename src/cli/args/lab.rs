@@ -24,6 +24,19 @@ Examples:
   xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
   xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
     Run(Box<LabRun>),
+    /// The same lab under several load-balancing schemes, beside its hosts on one switch that blocks nobody
+    #[command(after_help = "\
+A row for each scheme: bus bandwidth, percent of the same job on one non-blocking switch, completion time, tail latency,
+balance of links, pauses, marks, reordering, drops (docs/compare.md). Warns where a scheme reorders and hosts cannot bear it.
+
+Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 usage, 3 this environment cannot, 4 the lab or a scheme
+is wrong, 5 a run in real time is tainted.
+
+Examples:
+  xoff lab compare testbeds/fabrics/permutation.xoff.yml --virtual --lb ecmp,flowlet,round-robin,cluster --seeds 1..=32
+  xoff lab compare FILE --virtual --lb ecmp,drill --json compare.json --csv compare.csv --plots plots/
+  xoff lab compare FILE --virtual --by transports.default.congestion=none,dcqcn")]
+    Compare(Box<LabCompare>),
     /// Merge the parts of a sweep that `lab run --shard` has written, and print their table
     #[command(after_help = "\
 Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 a part is missing, 4 a file is no part.
@@ -108,6 +121,67 @@ pub struct LabRun {
     pub in_virtual_time: VirtualArguments,
 }
 
+/// `xoff lab compare`
+#[derive(Clone, Debug, Args)]
+#[command(group(clap::ArgGroup::new("compared").required(true).args(["lb", "by"])))]
+pub struct LabCompare {
+    /// The lab: nodes, links and workload, in YAML
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Load-balancing schemes, such as ecmp,flowlet,per-packet; each is put into topology.defaults.load_balancing
+    #[arg(long, value_name = "A,B,...", value_parser = values::schemes)]
+    pub lb: Option<Setting>,
+    /// Compare values of another field of the lab file instead
+    #[arg(long, value_name = "PATH=V1,V2,...")]
+    pub by: Option<Setting>,
+    /// In virtual time: no namespaces, no wall clock, the same bytes for the same seed (docs/virtual-time.md)
+    #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend"])]
+    pub virtual_time: bool,
+    /// Run once for each seed, such as 1..=32 or 1,2,5
+    #[arg(long, value_name = "LIST", default_value = "0")]
+    pub seeds: Seeds,
+    /// Replace a value of the lab file; with several, compare once for each; several options multiply (docs/sweeps.md)
+    #[arg(long, value_name = "PATH=V1[,V2...]")]
+    pub set: Vec<Setting>,
+    /// Write everything here, as JSON (docs/compare.md)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the table here, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Draw link loads, completion times, queues and pauses here, as SVG
+    #[arg(long, value_name = "FOLDER")]
+    pub plots: Option<PathBuf>,
+    /// What is printed: the table, or everything as JSON
+    #[arg(long, value_enum, default_value_t = CompareFormatChoice::Table)]
+    pub format: CompareFormatChoice,
+    /// End each run after this much model time, such as 10ms; otherwise when the workload is over
+    #[arg(long, value_name = "TIME", requires = "virtual_time", value_parser = values::model_time)]
+    pub until: Option<Picos>,
+    /// Give a run up after so many events
+    #[arg(long, value_name = "N", requires = "virtual_time", default_value_t = EVENTS_MAX_DEFAULT,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub events_max: u64,
+    /// Runs at the same time [default: as many as there are cores]
+    #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// How the work is spread.
+    #[command(flatten)]
+    pub running: RunningArguments,
+    /// How frames are moved between switch and hosts
+    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
+    pub backend: BackendChoice,
+}
+
+/// Forms of a comparison.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CompareFormatChoice {
+    /// A table for people
+    Table,
+    /// Everything, as with --json
+    Json,
+}
+
 /// `xoff lab check`
 #[derive(Clone, Debug, Args)]
 pub struct LabCheck {
@@ -174,6 +248,9 @@ pub struct VirtualArguments {
     /// Write queues, pauses and rates over time as CSV files here
     #[arg(long, value_name = "FOLDER", requires = "virtual_time")]
     pub series: Option<PathBuf>,
+    /// Draw link loads, queues and pauses over time here, as SVG
+    #[arg(long, value_name = "FOLDER", requires = "virtual_time")]
+    pub plots: Option<PathBuf>,
     /// Model time between two samples of the series
     #[arg(long, value_name = "TIME", requires = "series", default_value = "10us", value_parser = values::model_time)]
     pub series_interval: Picos,
@@ -198,7 +275,7 @@ pub struct VirtualArguments {
 pub struct SweepArguments {
     /// Run once for each seed, such as 1..=32 or 1,2,5 (docs/sweeps.md)
     #[arg(long, value_name = "LIST", requires = "virtual_time",
-          conflicts_with_all = ["seed", "events", "pcap", "series", "nccl_json"])]
+          conflicts_with_all = ["seed", "events", "pcap", "series", "plots", "nccl_json"])]
     pub seeds: Option<Seeds>,
     /// Replace a value of the lab file; with several, run once for each; several options multiply
     ///

@@ -52,6 +52,14 @@ Examples:
     /// The PFC watchdog
     #[command(subcommand)]
     Pfcwd(ShowPfcwd),
+    /// Load balancing: groups, their members' quality and share, moves of flows
+    #[command(after_help = "\
+Groups are the sets of equal-cost next hops, and LAGs; docs/load-balancing.md says what the columns are.
+
+Examples:
+  xoff show load-balancing --lab spray
+  xoff show load-balancing moves --api /tmp/sw.sock --json")]
+    LoadBalancing(ShowLoadBalancing),
     /// Packet trimming
     #[command(subcommand)]
     SwitchTrimming(ShowSwitchTrimming),
@@ -163,6 +171,27 @@ pub struct ShowTable {
     /// Which switch.
     #[command(flatten)]
     pub target: TargetArguments,
+}
+
+/// `xoff show load-balancing`
+#[derive(Clone, Debug, Args)]
+pub struct ShowLoadBalancing {
+    /// What to show
+    #[arg(value_enum, default_value_t)]
+    pub part: LoadBalancingPart,
+    /// Which switch, and how.
+    #[command(flatten)]
+    pub table: ShowTable,
+}
+
+/// What `xoff show load-balancing` shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LoadBalancingPart {
+    /// Groups and their members
+    #[default]
+    Groups,
+    /// The latest flows that were placed or moved, oldest first
+    Moves,
 }
 
 /// `xoff show mac`

@@ -1,6 +1,7 @@
 //! `xoff show`: a running switch in tables of SONiC's layout.
 
 mod args;
+mod balancing;
 mod buffer;
 mod buffer_args;
 mod counters;
@@ -14,8 +15,9 @@ mod trimming;
 mod watermarks;
 
 pub use args::{
-    ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc,
-    ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts, ShowSwitchTrimming, ShowTable,
+    LoadBalancingPart, ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp,
+    ShowLoadBalancing, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts,
+    ShowSwitchTrimming, ShowTable,
 };
 pub use buffer_args::{
     ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowGroups, ShowPool, ShowQueues,
@@ -48,6 +50,7 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowInterfaces::Counters(options) => interfaces::counters(options),
             ShowInterfaces::Portchannel(options) => interfaces::portchannel(options),
         },
+        ShowCommand::LoadBalancing(options) => balancing::balancing(options),
         ShowCommand::PriorityGroup(command) => watermarks::groups(command),
         ShowCommand::Queue(command) => watermarks::queues(command),
         ShowCommand::BufferPool(command) => watermarks::pools(command, false),

@@ -1,4 +1,5 @@
-//! `ACL_TABLE`, `ACL_RULE`: as far as they exempt packets from trimming. Tables without such a rule have no effect.
+//! `ACL_TABLE`, `ACL_RULE`: as far as they exempt packets from trimming, or from adaptive routing. Tables without such a rule have
+//! no effect.
 
 use ipnet::IpNet;
 use xoff_dataplane::config::{AclRule, AclTable};
@@ -11,28 +12,67 @@ use crate::config::schema;
 const TABLE: &str = "ACL_TABLE";
 const RULE: &str = "ACL_RULE";
 const TYPE: &str = "ACL_TABLE_TYPE";
+const ACTION: &str = "PACKET_ACTION";
 const PRIORITY_MAX: u64 = 999_999;
 /// The types of the model that match IP packets; others are defined in `ACL_TABLE_TYPE`.
 const IP_TYPES: [&str; 3] = ["L3", "L3V6", "L3V4V6"];
 
+/// What rules exempt packets from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exemption {
+    /// Trimming.
+    Trim,
+    /// Adaptive routing and switching: packets are hashed.
+    Ars,
+}
+
+impl Exemption {
+    const ALL: [Exemption; 2] = [Exemption::Trim, Exemption::Ars];
+
+    /// The action of such rules. SONiC's design of ARS has a field of this name, its test plan an action.
+    const fn action(self) -> &'static str {
+        match self {
+            Exemption::Trim => "DISABLE_TRIM",
+            Exemption::Ars => "DISABLE_ARS_FORWARDING",
+        }
+    }
+
+    /// What a type of tables has among its `ACTIONS` for such rules.
+    const fn of_types(self) -> &'static [&'static str] {
+        match self {
+            Exemption::Trim => &["DISABLE_TRIM_ACTION"],
+            Exemption::Ars => &["DISABLE_ARS_FORWARDING_ACTION", "ARS_ACTION"],
+        }
+    }
+
+    /// Whether a rule is such a one.
+    fn is_of(self, context: &Context<'_>, rule: &str) -> bool {
+        let flag = self == Exemption::Ars && context.text(RULE, rule, self.action()) == Some("true");
+        flag || context.text(RULE, rule, ACTION) == Some(self.action())
+    }
+}
+
 /// Whether an entry of the access lists is one that is acted on; others are named as being without effect.
 pub(super) fn acts_on(context: &Context<'_>, table: &str, key: &str) -> bool {
+    let decides = |table: &str| {
+        Exemption::ALL
+            .into_iter()
+            .any(|from| decides_on(context, from, table))
+    };
     match table {
-        TABLE => decides_on_trimming(context, key),
-        RULE => key
-            .split_once('|')
-            .is_some_and(|(of, _)| decides_on_trimming(context, of)),
+        TABLE => decides(key),
+        RULE => key.split_once('|').is_some_and(|(of, _)| decides(of)),
         TYPE => context
             .db
             .keys(TABLE)
-            .any(|name| context.text(TABLE, name, "type") == Some(key) && decides_on_trimming(context, name)),
+            .any(|name| context.text(TABLE, name, "type") == Some(key) && decides(name)),
         _ => false,
     }
 }
 
-fn decides_on_trimming(context: &Context<'_>, table: &str) -> bool {
+fn decides_on(context: &Context<'_>, from: Exemption, table: &str) -> bool {
     let mut rules = rules_of(context, table).into_iter();
-    rules.any(|key| action(context, key) == Some("DISABLE_TRIM"))
+    rules.any(|key| from.is_of(context, key))
 }
 
 fn rules_of<'a>(context: &Context<'a>, table: &str) -> Vec<&'a str> {
@@ -40,27 +80,23 @@ fn rules_of<'a>(context: &Context<'a>, table: &str) -> Vec<&'a str> {
     context.db.keys(RULE).filter(of_table).collect()
 }
 
-fn action<'a>(context: &Context<'a>, rule: &str) -> Option<&'a str> {
-    context.text(RULE, rule, "PACKET_ACTION")
-}
-
-/// The tables with a rule whose action is `DISABLE_TRIM`.
-pub(super) fn exempt_from_trimming(context: &mut Context<'_>) -> Vec<AclTable> {
+/// The tables with a rule that exempts packets.
+pub(super) fn exempt(context: &mut Context<'_>, from: Exemption) -> Vec<AclTable> {
     let mut tables = Vec::new();
     for key in context.db.keys(RULE) {
         let of = key.split_once('|').map_or(key, |(of, _)| of);
-        if action(context, key) == Some("DISABLE_TRIM") && context.db.entry(TABLE, of).is_none() {
+        if from.is_of(context, key) && context.db.entry(TABLE, of).is_none() {
             let problem = Problem::at(RULE, key, "", format!("{TABLE} has no entry {of}"));
             context.problem(problem.fix(format!("add {of} to {TABLE}")));
         }
     }
     for name in context.db.keys(TABLE) {
-        if !decides_on_trimming(context, name) || !matches_ip(context, name) {
+        if !decides_on(context, from, name) || !matches_ip(context, from, name) {
             continue;
         }
         let ports = ports_of(context, name);
         let keys = rules_of(context, name).into_iter();
-        let mut rules: Vec<(u64, AclRule)> = keys.filter_map(|key| rule(context, key)).collect();
+        let mut rules: Vec<(u64, AclRule)> = keys.filter_map(|key| rule(context, from, key)).collect();
         // The highest priority decides; the order of names is kept among equal ones.
         rules.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
         let rules = rules.into_iter().map(|(_, rule)| rule).collect();
@@ -69,24 +105,31 @@ pub(super) fn exempt_from_trimming(context: &mut Context<'_>) -> Vec<AclTable> {
     tables
 }
 
-/// Whether a table's type and stage are such that its rules can decide on trimming; says so if not.
-fn matches_ip(context: &mut Context<'_>, name: &str) -> bool {
+/// Whether a table's type and stage are such that its rules can exempt packets; says so if not.
+fn matches_ip(context: &mut Context<'_>, from: Exemption, name: &str) -> bool {
     let kind = context.text(TABLE, name, "type").unwrap_or("L3");
+    let action = from.action();
     let own_type = || {
         let actions = context.db.get(TYPE, kind, "ACTIONS");
-        actions.is_some_and(|list| {
-            schema::items(&list).any(|item| item.eq_ignore_ascii_case("DISABLE_TRIM_ACTION"))
-        })
+        let allows = |item: &str| {
+            from.of_types()
+                .iter()
+                .any(|action| item.eq_ignore_ascii_case(action))
+        };
+        actions.is_some_and(|list| schema::items(&list).any(allows))
     };
     if !IP_TYPES.contains(&kind) && !own_type() {
-        let why = "a rule of this table has the action DISABLE_TRIM, expected L3, L3V6, L3V4V6 or an entry of \
-                   ACL_TABLE_TYPE with DISABLE_TRIM_ACTION among its ACTIONS";
+        let why = format!(
+            "a rule of this table has the action {action}, expected L3, L3V6, L3V4V6 or an entry of ACL_TABLE_TYPE with {} among \
+             its ACTIONS",
+            from.of_types()[0]
+        );
         context.problem(Problem::at(TABLE, name, "type", why).value(kind));
         return false;
     }
     match context.text(TABLE, name, "stage") {
         Some(stage) if !stage.eq_ignore_ascii_case("ingress") => {
-            let why = "a rule of this table has the action DISABLE_TRIM, expected ingress";
+            let why = format!("a rule of this table has the action {action}, expected ingress");
             context.problem(Problem::at(TABLE, name, "stage", why).value(stage));
             false
         }
@@ -116,22 +159,24 @@ fn ports_of(context: &mut Context<'_>, table: &str) -> Vec<u16> {
 }
 
 /// A rule that exempts packets, or shields them from rules behind it; `None` for others.
-fn rule(context: &mut Context<'_>, key: &str) -> Option<(u64, AclRule)> {
+fn rule(context: &mut Context<'_>, from: Exemption, key: &str) -> Option<(u64, AclRule)> {
     let entry = context.db.entry(RULE, key)?;
-    let disable_trim = match action(context, key) {
-        Some("DISABLE_TRIM") => true,
-        Some("FORWARD") => false,
-        other => {
+    let exempts = from.is_of(context, key);
+    let other = Exemption::ALL.into_iter().any(|from| from.is_of(context, key));
+    match context.text(RULE, key, ACTION) {
+        _ if exempts || other => {}
+        Some("FORWARD") => {}
+        action => {
             let why = format!(
-                "no effect: of actions only DISABLE_TRIM and FORWARD are implemented, this rule's is {}",
-                other.unwrap_or("none that they know")
+                "no effect: of actions only DISABLE_TRIM, DISABLE_ARS_FORWARDING and FORWARD are implemented, this rule's is {}",
+                action.unwrap_or("none that they know")
             );
             context.warn_entry(RULE, key, why);
             return None;
         }
-    };
+    }
     let mut rule = AclRule {
-        disable_trim,
+        exempts,
         ..AclRule::default()
     };
     let mut priority = None;
@@ -177,7 +222,9 @@ fn condition(
     value: &str,
 ) -> Result<(), Refused> {
     match field {
-        "PACKET_ACTION" => {}
+        ACTION => {}
+        "DISABLE_ARS_FORWARDING" if matches!(value, "true" | "false") => {}
+        "DISABLE_ARS_FORWARDING" => return Err(Refused::Value("true or false")),
         "PRIORITY" => {
             *priority = Some(number(value, PRIORITY_MAX, "a whole number from 0 to 999999")?);
         }

@@ -3,6 +3,7 @@
 mod acl;
 mod addresses;
 mod advice;
+mod balancing;
 mod buffers;
 mod classes;
 mod context;
@@ -23,7 +24,7 @@ mod vlans;
 mod watchdog;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::config::{BalancingConfig, MarkPoint, SwitchConfig};
+use xoff_dataplane::config::{MarkPoint, SwitchConfig};
 use xoff_dataplane::route::Rib;
 
 use self::buffers::Buffers;
@@ -143,7 +144,8 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags: &lags,
         bridging: &bridging,
     };
-    let routing = routing::resolve(&mut context, &ground, seed);
+    let balancing = balancing::resolve(&mut context, &lags);
+    let routing = routing::resolve(&mut context, &ground, &balancing, seed);
     let trimming = trimming::resolve(&mut context, &ports, &buffers.profiles);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
@@ -183,7 +185,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         lags,
         bridging,
         routing: routing.config,
-        balancing: BalancingConfig::default(),
+        balancing: balancing.config,
         watchdog,
         trimming,
     };

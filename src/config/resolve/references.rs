@@ -1,7 +1,7 @@
 //! What holds for every table alike: required fields, references, and what has no effect.
 
-use super::acl;
 use super::context::Context;
+use super::{acl, balancing};
 use crate::config::db::Entry;
 use crate::config::natural::Name;
 use crate::config::problem::Problem;
@@ -107,6 +107,12 @@ fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, 
             Some(meant) => format!("did you mean {meant}?"),
             None => format!("add {value} to {target}"),
         }));
+    }
+    if field.kind == Kind::Scheme && !balancing::exists(context, value) {
+        let why = format!("there is no load-balancing scheme {value}");
+        let problem = Problem::at(table.name, key, field.name, why).value(value);
+        let fix = balancing::unknown(context, value);
+        context.problem(problem.fix(fix));
     }
     match field.effect {
         Effect::Full | Effect::Label => {}

@@ -6,6 +6,7 @@ use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::route::{Fib, Rib, Route, RouteTag, Source};
 
+use super::balancing::Balancing;
 use super::context::Context;
 use super::interfaces::{self, Ground, Interfaces};
 use super::routes::{self, StaticRoute};
@@ -22,11 +23,16 @@ pub(super) struct Routing {
     pub(super) static_routes: Vec<StaticRoute>,
 }
 
-pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>, seed: u64) -> Routing {
+pub(super) fn resolve(
+    context: &mut Context<'_>,
+    ground: &Ground<'_>,
+    balancing: &Balancing,
+    seed: u64,
+) -> Routing {
     hashing(context);
     let interfaces = interfaces::resolve(context, ground);
     let static_routes = routes::resolve(context, &interfaces);
-    let rib = rib(&interfaces, &static_routes);
+    let rib = rib(&interfaces, &static_routes, balancing);
     let fib = first_generation(context, &rib);
     let neighbours = neighbours::resolve(context, &interfaces);
     interfaces::advise(context, &interfaces);
@@ -68,7 +74,7 @@ pub fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
 }
 
 /// Everything that offers a route: the interfaces' addresses and networks, and `STATIC_ROUTE`.
-fn rib(interfaces: &Interfaces, statics: &[StaticRoute]) -> Rib {
+fn rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Balancing) -> Rib {
     let mut rib = Rib::new();
     for (index, interface) in interfaces.list.iter().enumerate() {
         rib.set_interface(InterfaceId(index as u16), interface);
@@ -86,6 +92,8 @@ fn rib(interfaces: &Interfaces, statics: &[StaticRoute]) -> Rib {
         };
         rib.set(Source::Static, *distance, route);
     }
+    // The switch's own networks too: their site is its own.
+    rib.tag(|prefix| balancing.tag(prefix));
     rib
 }
 

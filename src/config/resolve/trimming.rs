@@ -2,7 +2,7 @@
 
 use xoff_dataplane::config::{BufferProfile, PortConfig, TrimDscp, TrimQueue, TrimmingConfig};
 
-use super::acl;
+use super::acl::{self, Exemption};
 use super::context::Context;
 use crate::config::problem::Problem;
 use crate::config::schema;
@@ -25,7 +25,7 @@ pub(super) fn resolve(
     profiles: &[BufferProfile],
 ) -> Option<TrimmingConfig> {
     check_port_lists(context);
-    let exempt = acl::exempt_from_trimming(context);
+    let exempt = acl::exempt(context, Exemption::Trim);
     let trims = |port: &PortConfig| {
         let mut queues = port.queues.iter();
         queues.any(|queue| profiles[usize::from(queue.profile)].trim)

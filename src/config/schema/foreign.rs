@@ -13,9 +13,8 @@ const GATEWAYS: &str = "VRRP is not implemented";
 const COUNTERS: &str = "every counter is always on and exact";
 const REMARKING: &str = "frames are not re-marked";
 const MPLS: &str = "MPLS and class-based forwarding are not implemented";
-const ADAPTIVE: &str = "adaptive routing is not implemented";
 const MIRRORING: &str = "mirroring and drop monitors are not implemented";
-const ACL: &str = "access lists are not implemented, but for tables with a rule whose action is DISABLE_TRIM";
+const ACL: &str = "access lists are not implemented, but for tables with a rule whose action is DISABLE_TRIM or DISABLE_ARS_FORWARDING";
 const POLICERS: &str = "policers are not implemented";
 const OVERLAY: &str = "tunnels and overlays are not implemented";
 const L2: &str = "beyond plain VLANs, bridging protocols are not implemented";
@@ -27,11 +26,6 @@ const TABLES: &[(&str, &str)] = &[
     ("ACL_RULE", ACL),
     ("ACL_TABLE", ACL),
     ("ACL_TABLE_TYPE", ACL),
-    ("ARS_INTERFACES", ADAPTIVE),
-    ("ARS_NEXTHOPS", ADAPTIVE),
-    ("ARS_OBJECT", ADAPTIVE),
-    ("ARS_PORTCHANNELS", ADAPTIVE),
-    ("ARS_PROFILE", ADAPTIVE),
     ("ASIC_SENSORS", SYSTEM),
     ("AUTO_TECHSUPPORT", SYSTEM),
     ("AUTO_TECHSUPPORT_FEATURE", SYSTEM),

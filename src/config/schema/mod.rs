@@ -3,6 +3,8 @@
 //! Reading, checking, the warnings about what has no effect and the hints at misspelt names all follow from
 //! these descriptions; only rules between fields are code (`resolve`).
 
+mod ars;
+mod balancing;
 mod buffer;
 mod check;
 mod device;
@@ -17,6 +19,7 @@ mod vlan;
 mod watchdog;
 mod xoff;
 
+pub(crate) use balancing::LB_GLOBAL;
 pub(crate) use foreign::why_no_effect;
 pub(crate) use routing::{ALL_HASHED, FIVE_TUPLE};
 pub(crate) use value::{
@@ -140,6 +143,12 @@ pub(crate) enum Kind {
     Words(&'static [&'static str]),
     /// Names of entries of this table, as a list.
     References(&'static str),
+    /// Names of ports that exist, separated by commas.
+    Ports,
+    /// A load-balancing scheme: a built-in one, or an entry of `XOFF_LB_SCHEME`.
+    Scheme,
+    /// A built-in load-balancing scheme.
+    BuiltInScheme,
     /// The length of a cable: digits, then `m`.
     Cable,
     /// Anything: it is not looked at.
@@ -241,6 +250,8 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
         routing::TABLES,
         watchdog::TABLES,
         trimming::TABLES,
+        ars::TABLES,
+        balancing::TABLES,
         xoff::TABLES,
     ]
     .into_iter()

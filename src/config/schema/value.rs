@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::Kind;
+use crate::config::balancing::{SCHEMES, built_in};
 
 impl Kind {
     /// `Err` says what the value should have been.
@@ -28,6 +29,9 @@ impl Kind {
             Kind::Each(kind) => items(value).all(|item| item.is_empty() || kind.check(item).is_ok()),
             Kind::Words(words) => items(value).all(|item| words.contains(&item)),
             Kind::References(_) => items(value).all(is_object_name) && items(value).next().is_some(),
+            Kind::Ports => items(value).all(is_object_name),
+            Kind::Scheme => is_object_name(value),
+            Kind::BuiltInScheme => built_in(value).is_some(),
             Kind::Cable => parse_cable(value).is_some(),
             Kind::Any => true,
         };
@@ -59,10 +63,18 @@ impl Kind {
             Kind::Each(kind) => format!("{}; several separated by commas", kind.expected()),
             Kind::Words(words) => format!("a list of {}", words.join(", ")),
             Kind::References(table) => format!("a list of names of entries of {table}"),
+            Kind::Ports => "names of ports separated by commas".to_owned(),
+            Kind::Scheme => format!("{}, or the name of an entry of XOFF_LB_SCHEME", built_in_names()),
+            Kind::BuiltInScheme => built_in_names(),
             Kind::Cable => "a length in whole metres such as 5m".to_owned(),
             Kind::Any => "anything".to_owned(),
         }
     }
+}
+
+fn built_in_names() -> String {
+    let names: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+    names.join(", ")
 }
 
 /// The items of a list in one string; an empty string is an empty list.

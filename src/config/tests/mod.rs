@@ -1,5 +1,6 @@
 //! Tests of the configuration.
 
+mod balancing;
 mod bridging;
 mod buffers;
 mod dynamic;

@@ -195,7 +195,7 @@ fn rules_exempt_flows_in_the_order_of_their_priorities() {
         source_ports: Some((100, 200)),
         destination_ports: Some((4_791, 4_791)),
         dscp: Some(26),
-        disable_trim: true,
+        exempts: true,
     };
     assert_eq!(tables[0].rules, [forward, exempt]);
     let said: Vec<String> = warnings(&text, &[])

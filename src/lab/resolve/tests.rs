@@ -1,3 +1,4 @@
+mod balancing;
 mod jobs;
 mod script;
 mod topology;

@@ -74,8 +74,24 @@ fn over(made: &Node, said: &Node) -> Node {
         };
     }
     either!(
-        kind, mac, ipv4, ipv6, nic, gateway, routes, exec, kernel, initrd, append, memory, cpus, accel, qemu,
-        args, console
+        kind,
+        load_balancing,
+        mac,
+        ipv4,
+        ipv6,
+        nic,
+        gateway,
+        routes,
+        exec,
+        kernel,
+        initrd,
+        append,
+        memory,
+        cpus,
+        accel,
+        qemu,
+        args,
+        console
     )
 }
 

@@ -13,6 +13,9 @@ use crate::lab::units;
 /// Largest MTU of a port in `PORT`, bytes.
 const MTU_MAX: u32 = 9216;
 
+/// What made the layer, as messages name it.
+pub(in crate::lab) const MADE: &str = "routes: auto";
+
 /// Routes of one switch, sorted by prefix: their next hops.
 type Routes = BTreeMap<Ipv4Net, Vec<Ipv4Addr>>;
 
@@ -30,6 +33,7 @@ pub(super) fn write(
         .map(|(index, said)| said.base_mac(index))
         .collect();
     let routes = routes(graph, networks, overrides);
+    let sites = sites(networks);
     for (index, router) in graph.routers.iter().enumerate() {
         for access in &router.hosts {
             hosts[access.host].gateway_mac = Some(own[index].mac_of(&access.port, macs[index]));
@@ -38,15 +42,21 @@ pub(super) fn write(
             let edge = graph.routers[switch].edges.iter().find(|edge| edge.own == peer);
             edge.map_or(macs[switch], |edge| own[switch].mac_of(&edge.port, macs[switch]))
         });
-        let layer = json!({
+        let mut layer = json!({
             "DEVICE_METADATA": { "localhost": { "mac": text(macs[index]) } },
             "PORT": ports(router),
             "INTERFACE": interfaces(router, &networks[index]),
             "NEIGH": neighbours,
             "STATIC_ROUTE": static_routes(&routes[index]),
         });
+        // What schemes that look at other switches need; without them it does nothing.
+        if let (false, Some(tables)) = (router.edges.is_empty(), layer.as_object_mut()) {
+            let ports = json!({ "global": { "advertise_ports": towards_switches(router) } });
+            tables.insert("XOFF_LB".to_owned(), ports);
+            tables.insert("XOFF_LB_SITE".to_owned(), Value::Object(sites.clone()));
+        }
         let layer = ConfigLayer::Text {
-            source: "routes: auto".to_owned(),
+            source: MADE.to_owned(),
             text: layer.to_string(),
         };
         switches[index].config.insert(0, layer);
@@ -88,6 +98,23 @@ fn static_routes(routes: &Routes) -> Map<String, Value> {
         (prefix.to_string(), fields)
     };
     routes.iter().map(entry).collect()
+}
+
+/// Where every network is: the number of its switch, counted from 1.
+fn sites(networks: &[Networks]) -> Map<String, Value> {
+    let mut table = Map::new();
+    for (switch, networks) in networks.iter().enumerate() {
+        for network in &networks.advertised {
+            let site = (switch + 1).to_string();
+            table.insert(network.to_string(), json!({ "site": site }));
+        }
+    }
+    table
+}
+
+fn towards_switches(router: &Router) -> String {
+    let ports: Vec<&str> = router.edges.iter().map(|edge| edge.port.as_str()).collect();
+    ports.join(",")
 }
 
 fn ports(router: &Router) -> Map<String, Value> {

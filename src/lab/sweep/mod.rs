@@ -4,6 +4,7 @@
 //! each all seeds. A shard has every n-th of them, so that shards take alike long. Results are put in that order, whichever ends
 //! first, and hold nothing of the machine: a sweep in parts, merged, is byte for byte the sweep in one.
 
+mod column;
 mod edit;
 mod merge;
 mod pool;
@@ -19,5 +20,8 @@ pub use run::{RUNS_MAX, SweepArgs, run};
 pub use seeds::Seeds;
 pub use setting::{Chosen, Setting};
 
+pub(super) use column::{Column, quoted, spread, spread_text};
 pub(crate) use pool::{Pooled, run_all};
-pub(super) use setting::load_with;
+pub(super) use report::rounded;
+pub(super) use run::{combinations, named, progress_bar};
+pub(super) use setting::{changed, load_with, plan as plan_of, put, read as read_lab};

@@ -74,6 +74,18 @@ pub struct RunFigures {
     pub totals: Totals,
     /// Payload per second of all open-loop flows together, in bits.
     pub goodput_bps: u64,
+    /// Of the open-loop flows the largest 99.9th percentile of a frame's latency, in nanoseconds.
+    #[serde(default)]
+    pub frame_latency_p999_ns: Option<u64>,
+    /// As in [`BalanceReport`](crate::lab::BalanceReport).
+    #[serde(default)]
+    pub link_max_mean_ratio: Option<f64>,
+    /// The same.
+    #[serde(default)]
+    pub link_jain_index: Option<f64>,
+    /// In comparisons: `goodput_bps` over that on one switch with the same seed, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent_of_one_switch: Option<f64>,
     /// The jobs.
     pub jobs: Vec<JobFigures>,
 }
@@ -95,17 +107,33 @@ pub struct JobFigures {
     pub slowdown_p99: Option<f64>,
     /// Of jobs made of flows: Jain's index of their throughputs.
     pub jain_index: Option<f64>,
+    /// Of jobs made of flows: 99.9th percentile of their slowdowns.
+    #[serde(default)]
+    pub slowdown_p999: Option<f64>,
+    /// Of a collective: 99.9th percentile of its messages' latency, in nanoseconds.
+    #[serde(default)]
+    pub message_latency_p999_ns: Option<u64>,
+    /// In comparisons: the bus bandwidth of a collective over that on one switch with the same seed, of other jobs the completion
+    /// time there over the one here, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent_of_one_switch: Option<f64>,
 }
 
 impl RunFigures {
     /// What is kept of a report.
-    pub(super) fn new(run: u64, values: Vec<String>, report: &Report) -> RunFigures {
-        let (model_time_ns, events, frame_hops) = report
-            .virtual_time
-            .as_ref()
-            .map_or((0, 0, 0), |of| (of.model_time_ns, of.events, of.frame_hops));
+    pub(in crate::lab) fn new(run: u64, values: Vec<String>, report: &Report) -> RunFigures {
+        let (model_time_ns, events, frame_hops, balance) = match (&report.virtual_time, &report.real_time) {
+            (Some(of), _) => (of.model_time_ns, of.events, of.frame_hops, of.balance),
+            (None, Some(of)) => (of.model_time_ns, 0, 0, of.balance),
+            (None, None) => (0, 0, 0, None),
+        };
         let jobs = report.jobs.as_ref().map_or(&[][..], |results| &results.jobs);
+        let latencies = report.flows.iter().map(|flow| flow.latency_ns.p999);
         RunFigures {
+            frame_latency_p999_ns: latencies.max(),
+            link_max_mean_ratio: balance.map(|balance| rounded(balance.max_mean_ratio)),
+            link_jain_index: balance.map(|balance| rounded(balance.jain_index)),
+            percent_of_one_switch: None,
             run,
             values,
             seed: report.seed,
@@ -141,6 +169,9 @@ impl JobFigures {
             bus_bandwidth_gbytes_per_s: bandwidths.as_ref().and_then(mean),
             slowdown_p99: flows.and_then(|flows| flows.slowdown).map(|s| rounded(s.p99)),
             jain_index: flows.and_then(|flows| flows.jain_index).map(rounded),
+            slowdown_p999: flows.and_then(|flows| flows.slowdown).map(|s| rounded(s.p999)),
+            message_latency_p999_ns: job.message_latency_ns.map(|latency| latency.p999),
+            percent_of_one_switch: None,
         }
     }
 }
@@ -188,7 +219,7 @@ impl std::str::FromStr for Shard {
 }
 
 /// Six decimals: enough to read, and few enough that a number written and read again is the same number.
-fn rounded(value: f64) -> f64 {
+pub(in crate::lab) fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 

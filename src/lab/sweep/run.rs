@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::plan::TimeMode;
-use super::super::virtual_run::{Format, VirtualRunArgs, play, print};
+use super::super::virtual_run::{Format, Played, VirtualRunArgs, play, print};
 use super::pool::{Pooled, run_all};
 use super::report::{Parameter, RunFigures, SWEEP_SCHEMA, Shard, SweepReport};
 use super::setting::{self, Chosen, Setting};
@@ -138,14 +138,14 @@ fn one(
         ..VirtualRunArgs::default()
     };
     let plan = setting::plan(&template.file, text, chosen, TimeMode::Virtual)?;
-    let (_, report) =
+    let Played { report, .. } =
         play(plan, &arguments).map_err(|failure| named(failure, &template.file, chosen, seed))?;
     let values = chosen.iter().map(|chosen| chosen.value.clone()).collect();
     Ok(RunFigures::new(run, values, &report))
 }
 
 /// Says which run of the sweep it was.
-fn named(failure: Failure, file: &Path, chosen: &[Chosen], seed: u64) -> Failure {
+pub(in crate::lab) fn named(failure: Failure, file: &Path, chosen: &[Chosen], seed: u64) -> Failure {
     let place = failure
         .place
         .clone()
@@ -157,7 +157,7 @@ fn named(failure: Failure, file: &Path, chosen: &[Chosen], seed: u64) -> Failure
 }
 
 /// All combinations of values, the last field changing fastest.
-fn combinations(settings: &[Setting], seeds: usize) -> Result<Vec<Vec<Chosen>>, Failure> {
+pub(in crate::lab) fn combinations(settings: &[Setting], seeds: usize) -> Result<Vec<Vec<Chosen>>, Failure> {
     let count = settings
         .iter()
         .try_fold(seeds, |count, setting| count.checked_mul(setting.values.len()));
@@ -204,7 +204,7 @@ fn parameter(setting: &Setting) -> Parameter {
     }
 }
 
-fn progress_bar(runs: usize) -> ProgressBar {
+pub(in crate::lab) fn progress_bar(runs: usize) -> ProgressBar {
     let bar = ProgressBar::new(runs as u64);
     if !std::io::stderr().is_terminal() {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());

@@ -6,8 +6,11 @@ use std::str::FromStr;
 
 use super::super::plan::{LabPlan, TimeMode};
 use super::super::resolve::{load, parse};
-use super::edit::replace;
+use super::edit::{self, EditError, replace};
 use crate::failure::Failure;
+
+/// The field that is the scheme of all switches.
+const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 
 /// A field and the values that it takes, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub(in crate::lab) fn load_with(file: &Path, chosen: &[Chosen], time: TimeMode) 
 }
 
 /// The text of a lab file.
-pub(super) fn read(file: &Path) -> Result<String, Failure> {
+pub(in crate::lab) fn read(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|error| {
         Failure::configuration("cannot read the lab file")
             .at(file.display().to_string())
@@ -69,24 +72,42 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The text with other values in it; lines stay where they are.
-pub(super) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Result<String, Failure> {
+/// The text with other values in it; lines stay where they are, but for a scheme that is added.
+pub(in crate::lab) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Result<String, Failure> {
     let mut text = text.to_owned();
     for chosen in chosen {
-        text = replace(&text, &chosen.path, &chosen.value).map_err(|error| {
-            Failure::new(error.exit, error.what)
-                .at(match error.line {
-                    0 => format!("--set {}, {}", chosen.path, file.display()),
-                    line => format!("--set {}, {}:{line}", chosen.path, file.display()),
-                })
-                .fix(error.fix)
-        })?;
+        // Of schemes every lab has one, written or not.
+        let change = match chosen.path == LOAD_BALANCING {
+            true => edit::put,
+            false => replace,
+        };
+        text = change(&text, &chosen.path, &chosen.value)
+            .map_err(|error| misplaced(error, &format!("--set {}", chosen.path), file))?;
     }
     Ok(text)
 }
 
+/// The text with a value in it that need not be there yet.
+pub(in crate::lab) fn put(file: &Path, text: &str, option: &str, chosen: &Chosen) -> Result<String, Failure> {
+    edit::put(text, &chosen.path, &chosen.value).map_err(|error| misplaced(error, option, file))
+}
+
+fn misplaced(error: EditError, option: &str, file: &Path) -> Failure {
+    Failure::new(error.exit, error.what)
+        .at(match error.line {
+            0 => format!("{option}, {}", file.display()),
+            line => format!("{option}, {}:{line}", file.display()),
+        })
+        .fix(error.fix)
+}
+
 /// The plan of a changed text.
-pub(super) fn plan(file: &Path, text: &str, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
+pub(in crate::lab) fn plan(
+    file: &Path,
+    text: &str,
+    chosen: &[Chosen],
+    time: TimeMode,
+) -> Result<LabPlan, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     parse(text, &file.display().to_string(), folder, time).map_err(|problems| {
         let failure = Failure::configuration(problems.to_string());

@@ -2,84 +2,77 @@
 
 use std::fmt::Write as _;
 
+use super::column::{Column, quoted, spread, spread_text};
 use super::report::{JobFigures, RunFigures, SweepReport};
 use crate::report::{grouped, nanos, rate, simple_table};
 
 /// Most failures that are printed.
 const FAILURES_SHOWN: usize = 8;
 
-/// A figure of a run or of a job of it.
-struct Column {
-    title: &'static str,
-    csv: &'static str,
-    value: fn(&RunFigures, Option<&JobFigures>) -> Option<f64>,
-    show: fn(f64) -> String,
-}
-
 const COLUMNS: [Column; 11] = [
     Column {
         title: "JCT",
-        csv: "jct_ns",
+        name: "jct_ns",
         value: |_, job| job?.jct_ns.map(|ns| ns as f64),
         show: |ns| nanos(ns as u64),
     },
     Column {
         title: "Over roofline",
-        csv: "jct_ratio",
+        name: "jct_ratio",
         value: |_, job| job?.jct_ratio,
         show: |ratio| format!("{ratio:.3}"),
     },
     Column {
         title: "Busbw GB/s",
-        csv: "bus_bandwidth_gbytes_per_s",
+        name: "bus_bandwidth_gbytes_per_s",
         value: |_, job| job?.bus_bandwidth_gbytes_per_s,
         show: |bandwidth| format!("{bandwidth:.2}"),
     },
     Column {
         title: "p99 slowdown",
-        csv: "slowdown_p99",
+        name: "slowdown_p99",
         value: |_, job| job?.slowdown_p99,
         show: |slowdown| format!("{slowdown:.2}"),
     },
     Column {
         title: "Jain",
-        csv: "jain_index",
+        name: "jain_index",
         value: |_, job| job?.jain_index,
         show: |index| format!("{index:.3}"),
     },
     Column {
         title: "Goodput",
-        csv: "goodput_bps",
+        name: "goodput_bps",
         value: |run, _| (run.totals.sent_frames > 0).then_some(run.goodput_bps as f64),
         show: |bps| rate(bps as u64),
     },
     Column {
         title: "Lost",
-        csv: "lost_frames",
+        name: "lost_frames",
         value: |run, _| (run.totals.sent_frames > 0).then_some(run.totals.lost_frames as f64),
         show: |frames| grouped(frames as u64),
     },
     Column {
         title: "Model time",
-        csv: "model_time_ns",
+        name: "model_time_ns",
         value: |run, _| Some(run.model_time_ns as f64),
         show: |ns| nanos(ns as u64),
     },
     Column {
         title: "Drops",
-        csv: "dropped_frames",
+        name: "dropped_frames",
         value: |run, _| Some(run.totals.dropped_frames as f64),
         show: |frames| grouped(frames as u64),
     },
     Column {
         title: "PFC frames",
-        csv: "pfc_tx_frames",
+        name: "pfc_tx_frames",
         value: |run, _| Some(run.totals.pfc_tx_frames as f64),
         show: |frames| grouped(frames as u64),
     },
     Column {
         title: "Marked",
-        csv: "ecn_marked_frames",
+        name: "ecn_marked_frames",
         value: |run, _| Some(run.totals.ecn_marked_frames as f64),
         show: |frames| grouped(frames as u64),
     },
@@ -107,16 +100,10 @@ impl Row<'_> {
         self.runs.iter().filter(|run| !run.failures.is_empty()).count()
     }
 
-    /// Smallest, median and largest over the seeds; the median is one of the values.
+    /// Smallest, median and largest over the seeds.
     fn spread(&self, column: &Column) -> Option<[f64; 3]> {
-        let mut values: Vec<f64> = self
-            .runs
-            .iter()
-            .filter_map(|run| (column.value)(run, self.job_of(run)))
-            .collect();
-        values.sort_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
-        Some([min, values[(values.len() - 1) / 2], max])
+        let runs = self.runs.iter();
+        spread(runs.filter_map(|run| (column.value)(run, self.job_of(run))))
     }
 }
 
@@ -181,19 +168,6 @@ pub(super) fn render(sweep: &SweepReport) -> String {
     text
 }
 
-fn spread_text(spread: Option<[f64; 3]>, show: fn(f64) -> String) -> String {
-    match spread {
-        None => "-".to_owned(),
-        Some([min, median, max]) => {
-            let (low, middle, high) = (show(min), show(median), show(max));
-            match low == high {
-                true => middle,
-                false => format!("{middle} [{low}, {high}]"),
-            }
-        }
-    }
-}
-
 fn failures(sweep: &SweepReport) -> String {
     let failed: Vec<&RunFigures> = sweep.runs.iter().filter(|run| !run.failures.is_empty()).collect();
     let mut text = String::new();
@@ -224,7 +198,7 @@ pub(super) fn csv(sweep: &SweepReport) -> String {
         .collect();
     header.extend(["job", "runs", "failed"].map(str::to_owned));
     for column in &COLUMNS {
-        header.extend(["median", "min", "max"].map(|of| format!("{}_{of}", column.csv)));
+        header.extend(["median", "min", "max"].map(|of| format!("{}_{of}", column.name)));
     }
     let mut text = header.join(",");
     text.push('\n');
@@ -244,14 +218,6 @@ pub(super) fn csv(sweep: &SweepReport) -> String {
         text.push('\n');
     }
     text
-}
-
-/// A field of RFC 4180.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

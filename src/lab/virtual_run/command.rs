@@ -14,8 +14,9 @@ use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::super::sweep::{Chosen, load_with};
 use super::build::VirtualLab;
 use super::output::{self, Format};
-use crate::fabric::{EventLog, LinkRecording, Outcome, Series};
+use crate::fabric::{EventLog, LinkRecording, Outcome, Series, Timeline};
 use crate::failure::Failure;
+use crate::plot::{self, Watched};
 use crate::report::{self, Report};
 
 /// Model time between two looks of the progress bar, and at most so many looks in a run.
@@ -57,6 +58,10 @@ pub struct VirtualRunArgs {
     pub events_max: u64,
     /// No progress on the terminal.
     pub quiet: bool,
+    /// Folder of the plots.
+    pub plots: Option<PathBuf>,
+    /// What happens over time is kept, plots or not.
+    pub watched: bool,
 }
 
 /// The observers that a command asks for.
@@ -65,7 +70,10 @@ type Watching = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 /// Runs a lab in virtual time and prints its result.
 pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
     let plan = load_with(&arguments.file, &arguments.chosen, TimeMode::Virtual)?;
-    let (lab, report) = play(plan, arguments)?;
+    if let Some(folder) = &arguments.plots {
+        plot::make_folder(folder)?;
+    }
+    let Played { lab, report, watched } = play(plan, arguments)?;
     let text = match arguments.format {
         Format::Table => report::render(&report),
         Format::Json => report.to_json(),
@@ -78,6 +86,10 @@ pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &arguments.nccl_json {
         output::write_nccl_json(path, &lab, &report)?;
     }
+    if let (Some(folder), Some(watched)) = (&arguments.plots, &watched) {
+        let title = format!("{}, seed {}", lab.plan.name, report.seed);
+        plot::write_run(folder, &title, watched)?;
+    }
     // The tables of others have no place for what went wrong here.
     if arguments.format == Format::Nccl {
         for failure in &report.failures {
@@ -87,11 +99,22 @@ pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
     Ok(report.exit().into())
 }
 
+/// A run that came to its end.
+#[derive(Debug)]
+pub(crate) struct Played {
+    /// The lab as it is now.
+    pub(crate) lab: VirtualLab,
+    /// What came of it.
+    pub(crate) report: Report,
+    /// What happened over time, if that was asked for.
+    pub(crate) watched: Option<Watched>,
+}
+
 /// Plays a lab to its end.
 ///
 /// # Errors
 /// What cannot be set up, a file that cannot be written, a run that cannot come to its end.
-pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<(VirtualLab, Report), Failure> {
+pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Played, Failure> {
     let options = LabOptions {
         seed: arguments.seed,
         ..LabOptions::default()
@@ -114,7 +137,12 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<(Vir
     lab.start(&mut watching)?;
     let fabric = &mut lab.simulation.fabric;
     fabric.set_events_max(fabric.events().saturating_add(arguments.events_max));
-    let outcome = advance(&mut lab, arguments, &mut watching, &mut series)?;
+    let watched = arguments.watched || arguments.plots.is_some();
+    let mut timeline = watched.then(|| Timeline::new(&lab.simulation.fabric));
+    let outcome = advance(&mut lab, arguments, &mut watching, &mut series, &mut timeline)?;
+    if let Some(timeline) = &mut timeline {
+        timeline.finish(&lab.simulation.fabric);
+    }
     let (events, recordings) = watching;
     let unwritten = |error: std::io::Error, path: &Path| {
         Failure::environment(format!("cannot write {}", path.display())).because(error)
@@ -134,7 +162,11 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<(Vir
     report
         .failures
         .extend(complaint(&lab, &outcome, arguments.events_max));
-    Ok((lab, report))
+    let watched = timeline.map(|timeline| Watched {
+        timeline,
+        names: lab.names(),
+    });
+    Ok(Played { lab, report, watched })
 }
 
 fn watch(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<Watching, Failure> {
@@ -183,6 +215,7 @@ fn advance(
     arguments: &VirtualRunArgs,
     watching: &mut Watching,
     series: &mut Option<Series>,
+    timeline: &mut Option<Timeline>,
 ) -> Result<Outcome, Failure> {
     let workload = &lab.plan.workload;
     let sending = Picos::from_nanos(workload.duration_ns);
@@ -213,11 +246,17 @@ fn advance(
         if let Some(series) = series {
             next = next.min(series.next().since(lab.began).max(Picos(now.0 + 1)));
         }
+        if let Some(timeline) = timeline {
+            next = next.min(timeline.next().since(lab.began).max(Picos(now.0 + 1)));
+        }
         let outcome = lab.run(next, has_jobs && stopped, watching);
         if let Some(series) = series {
             series
                 .sample(&lab.simulation.fabric)
                 .map_err(|error| Failure::environment("cannot write the series").because(error))?;
+        }
+        if let Some(timeline) = timeline {
+            timeline.sample(&lab.simulation.fabric);
         }
         if !stopped && lab.elapsed() >= sending {
             stopped = true;

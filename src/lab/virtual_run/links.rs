@@ -9,6 +9,7 @@ use super::super::plan::LabPlan;
 use super::build::VirtualLab;
 use crate::fabric::{End, Fabric, FabricPlan, LinkPlan};
 use crate::host::NicCounters;
+use crate::plot::PortName;
 use crate::workload::{Connection, jain_index, max_mean_ratio};
 
 /// One direction of a link.
@@ -136,6 +137,29 @@ impl VirtualLab {
         )
     }
 
+    /// What plots call the ports of the switches.
+    pub(super) fn names(&self) -> Vec<PortName> {
+        let connections = self.simulation.jobs.workload().connections();
+        let usable = usable_by(&self.plan, &self.fabric_plan, connections);
+        let mut names = Vec::new();
+        for (switch, config) in self.fabric_plan.switches.iter().enumerate() {
+            for port in 0..config.ports.len() {
+                let end = End::Switch {
+                    switch: switch as u32,
+                    port: port as u16,
+                };
+                let peer = self.simulation.fabric.peer(end);
+                names.push(PortName {
+                    port: self.end_name(end),
+                    peer: peer.map_or_else(String::new, |peer| self.end_name(peer)),
+                    between_switches: matches!(peer, Some(End::Switch { .. })),
+                    usable: usable.contains(&end),
+                });
+            }
+        }
+        names
+    }
+
     /// What an end of a link is called.
     pub(super) fn end_name(&self, end: End) -> String {
         end_name(&self.plan, &self.fabric_plan, end)
@@ -150,13 +174,7 @@ pub(in crate::lab) fn link_reports(
     carried: &[[Carried; 2]],
     span: Picos,
 ) -> Vec<LinkReport> {
-    let jobs = connections
-        .iter()
-        .map(|connection| (connection.src, connection.dst));
-    let flows = plan.workload.flows.iter();
-    let flows = flows.map(|flow| (flow.from as u32, flow.to as u32));
-    let (switches, hosts) = (fabric.switches.len(), fabric.hosts.len());
-    let usable = usable(&fabric.links, switches, hosts, jobs.chain(flows));
+    let usable = usable_by(plan, fabric, connections);
     let mut reports = Vec::with_capacity(2 * carried.len());
     for (link, carried) in fabric.links.iter().zip(carried) {
         let [a, b] = link.ends;
@@ -177,6 +195,17 @@ pub(in crate::lab) fn link_reports(
         }
     }
     reports
+}
+
+/// The sending ends of all directions of links that are on a shortest path of the workload's data.
+fn usable_by(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<End> {
+    let jobs = connections
+        .iter()
+        .map(|connection| (connection.src, connection.dst));
+    let flows = plan.workload.flows.iter();
+    let flows = flows.map(|flow| (flow.from as u32, flow.to as u32));
+    let (switches, hosts) = (fabric.switches.len(), fabric.hosts.len());
+    usable(&fabric.links, switches, hosts, jobs.chain(flows))
 }
 
 fn end_name(plan: &LabPlan, fabric: &FabricPlan, end: End) -> String {

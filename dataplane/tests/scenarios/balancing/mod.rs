@@ -1,10 +1,21 @@
 //! Groups that balance load by a scheme.
 
+mod always;
+mod cluster;
+mod drill;
+mod fixed;
+mod flowlet;
+mod global;
 mod interface;
+mod missing_ways;
+mod per_packet;
+mod reorder;
+mod three_tiers;
+mod unequal;
 
-use xoff_dataplane::Picos;
-use xoff_dataplane::Verdict;
-use xoff_dataplane::config::{SchemeConfig, SwitchConfig};
+use xoff_dataplane::balance::{Move, MoveReason};
+use xoff_dataplane::config::{SchemeConfig, SchemeKind, SwitchConfig};
+use xoff_dataplane::{Picos, Verdict};
 
 use crate::routing::introduce;
 use crate::support::Harness;
@@ -20,7 +31,9 @@ fn balanced(scheme: SchemeConfig) -> SwitchConfig {
     config::routes(&mut config, &[("198.51.100.0/24", config::via(&HOPS))]);
     config.balancing.schemes = vec![scheme];
     config.balancing.default_scheme = Some(0);
-    config.balancing.moves_kept = 1_024;
+    config.balancing.moves_kept = 4_096;
+    // Nothing is dropped here for want of room.
+    config.pools.iter_mut().for_each(|pool| pool.size_bytes = 1 << 26);
     config
 }
 
@@ -62,4 +75,39 @@ fn way(harness: &mut Harness, frame: &[u8]) -> u16 {
     (1..5)
         .find(|&port| !harness.data_sent(port).is_empty())
         .expect("it left")
+}
+
+/// [`up`] with a scheme of this kind.
+fn with(kind: SchemeKind) -> Harness {
+    up(&balanced(SchemeConfig::new("tested", kind)))
+}
+
+/// Packets that each member has taken; member *n* leads over port *n* + 1.
+fn packets(harness: &Harness) -> Vec<u64> {
+    let views = harness.switch.balanced_groups(harness.now);
+    views[0].members.iter().map(|member| member.packets).collect()
+}
+
+/// The port that a frame is to leave by, whether it can leave now or has to wait.
+fn chosen(harness: &mut Harness, frame: &[u8]) -> u16 {
+    let before = packets(harness);
+    assert_eq!(harness.receive(0, frame), Verdict::Forwarded { copies: 1 });
+    let after = packets(harness);
+    let taken = before
+        .iter()
+        .zip(&after)
+        .position(|(before, after)| before < after);
+    taken.expect("a member took it") as u16 + 1
+}
+
+/// Puts frames of 1 000 octets (8 us each) into the queue of a port, past all groups.
+fn occupy(harness: &mut Harness, port: u16, frames: usize) {
+    let packet = udp4("10.0.0.9", &format!("10.0.{port}.9"), 64, 958);
+    assert_eq!(harness.receive_many(frames, 0, &to_router(0, 0x0800, &packet)), 0);
+}
+
+/// The flows that were placed or moved since `from`: where they were, where they are, and why.
+fn moves(harness: &Harness, from: usize) -> Vec<(Option<u16>, u16, MoveReason)> {
+    let told = |entry: &Move| (entry.from, entry.to, entry.reason);
+    harness.switch.moves().skip(from).map(told).collect()
 }

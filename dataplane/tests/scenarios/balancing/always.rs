@@ -1,0 +1,121 @@
+//! What holds for every scheme whatever happens: a packet leaves by a member that can carry it, and is not dropped while there is
+//! one.
+
+use proptest::prelude::*;
+use xoff_dataplane::config::{HashFields, Pick, Rebalance, SchemeConfig, SchemeKind};
+use xoff_dataplane::{Picos, Verdict};
+
+use super::{balanced, flow, introduce, packets, up};
+
+/// What may happen between packets.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Packet(u16),
+    Link(u16, bool),
+    Wait(u32),
+    Pause(u16, u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0u16..400).prop_map(Step::Packet),
+        1 => (1u16..5, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
+        3 => (0u32..200).prop_map(Step::Wait),
+        1 => (1u16..5, any::<u16>()).prop_map(|(port, quanta)| Step::Pause(port, quanta)),
+    ]
+}
+
+fn pick() -> impl Strategy<Value = Pick> {
+    prop_oneof![
+        Just(Pick::Random),
+        Just(Pick::Quality),
+        Just(Pick::PathLoad),
+        (0u8..=255).prop_map(|remote_percent| Pick::Global { remote_percent }),
+    ]
+}
+
+fn kind() -> impl Strategy<Value = SchemeKind> {
+    let rebalance =
+        proptest::option::of(
+            (0u8..9, any::<u32>()).prop_map(|(quality_delta, probability)| Rebalance {
+                quality_delta,
+                probability,
+            }),
+        );
+    prop_oneof![
+        (0u64..300, pick(), rebalance).prop_map(|(idle, pick, rebalance)| SchemeKind::Flowlet {
+            idle: Picos::from_micros(idle),
+            pick,
+            rebalance,
+        }),
+        pick().prop_map(|pick| SchemeKind::PerPacket { pick }),
+        pick().prop_map(|pick| SchemeKind::Fixed { pick }),
+        Just(SchemeKind::RoundRobin),
+        (any::<u8>(), any::<u8>()).prop_map(|(samples, memory)| SchemeKind::Drill { samples, memory }),
+    ]
+}
+
+fn scheme() -> impl Strategy<Value = SchemeConfig> {
+    let hash = prop_oneof![
+        Just(HashFields::FiveTuple),
+        Just(HashFields::FiveTupleQp),
+        Just(HashFields::Symmetric),
+    ];
+    (kind(), hash, any::<u32>(), any::<u8>(), any::<u8>()).prop_map(
+        |(kind, hash, flowset_entries, primary_threshold, alternate_cost)| SchemeConfig {
+            name: "any".into(),
+            hash,
+            kind,
+            flowset_entries,
+            primary_threshold,
+            alternate_cost,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_packet_leaves_by_a_link_that_is_up(scheme in scheme(), steps in prop::collection::vec(step(), 1..200)) {
+        let mut harness = up(&balanced(scheme));
+        let mut alive = [true; 4];
+        for step in steps {
+            match step {
+                Step::Packet(source_port) => {
+                    let before = packets(&harness);
+                    let verdict = harness.receive(0, &flow(source_port));
+                    let after = packets(&harness);
+                    let taken: Vec<_> = (0..4).filter(|&member| after[member] > before[member]).collect();
+                    if alive.contains(&true) {
+                        prop_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+                        prop_assert_eq!(taken.len(), 1);
+                        prop_assert!(alive[taken[0]]);
+                    } else {
+                        prop_assert!(matches!(verdict, Verdict::Dropped(_)));
+                        prop_assert!(taken.is_empty());
+                    }
+                }
+                Step::Link(port, link_up) => {
+                    harness.set_link(port, link_up);
+                    if link_up {
+                        introduce(&mut harness, port as u8);
+                    }
+                    alive[usize::from(port) - 1] = link_up;
+                }
+                Step::Wait(micros) => harness.run_for(Picos::from_micros(micros.into())),
+                Step::Pause(port, quanta) => {
+                    harness.receive_pfc(port, 1, [quanta; 8]);
+                }
+            }
+        }
+        let view = &harness.switch.balanced_groups(harness.now)[0];
+        let usable: Vec<_> = view.members.iter().map(|member| member.usable).collect();
+        prop_assert_eq!(usable, alive.to_vec());
+        if let Some(table) = view.table {
+            prop_assert!(table.flows <= table.flows_max);
+        }
+        let moved = harness.switch.moves().all(|entry| entry.from != Some(entry.to) && entry.to < 4);
+        prop_assert!(moved);
+    }
+}

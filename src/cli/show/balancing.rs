@@ -1,0 +1,213 @@
+//! `show load-balancing`.
+
+use std::fmt::Write as _;
+
+use super::tabulate::{Text, tabulate};
+use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
+use crate::failure::{Exit, Failure};
+use crate::report::{GroupReport, LoadBalancingReport, MemberReport, MoveReport};
+
+/// What stands where nothing is counted or measured.
+const NONE: &str = "-";
+
+pub(super) fn balancing(options: &ShowLoadBalancing) -> Result<Exit, Failure> {
+    let report = connect(&options.table.target)?
+        .load_balancing()?
+        .unwrap_or_default();
+    match options.part {
+        LoadBalancingPart::Groups => print(options.table.json, &report.groups, |groups| groups_table(groups)),
+        LoadBalancingPart::Moves => print(options.table.json, &report.moves, |moves| moves_table(moves)),
+    }
+}
+
+fn groups_table(groups: &[GroupReport]) -> String {
+    let mut text = String::new();
+    for (at, group) in groups.iter().enumerate() {
+        if at > 0 {
+            text.push('\n');
+        }
+        text.push_str(&headline(group));
+        let all = group.packets();
+        let rows: Vec<Vec<String>> = group.members.iter().map(|member| row(member, all)).collect();
+        let header = [
+            "Member", "Next hop", "State", "Weight", "Mb/s", "Band", "Load", "Packets", "Share", "TX bytes",
+        ];
+        text.push_str(&tabulate(&header, &rows, Text::Left));
+    }
+    if groups.is_empty() {
+        text.push_str(
+            "There is nothing to choose: no route has several next hops, no LAG several members.\n",
+        );
+    }
+    text
+}
+
+/// The group in one line, and what moved in another.
+fn headline(group: &GroupReport) -> String {
+    let mut text = group.name.clone();
+    if group.routes > 1 {
+        let _ = write!(text, " and {} more", group.routes - 1);
+    }
+    let _ = write!(text, ": {}", group.scheme);
+    if let Some(site) = group.site {
+        let _ = write!(text, ", site {site}");
+    }
+    if let Some(table) = group.table {
+        let _ = write!(text, ", {} of {} flows", table.flows, table.flows_max);
+        if table.overflow_packets > 0 {
+            let _ = write!(text, " ({} packets found no place)", table.overflow_packets);
+        }
+    }
+    if let (Some(ratio), Some(index)) = (group.max_mean_ratio, group.jain_index) {
+        let _ = write!(text, ", max/mean {ratio:.3}, Jain {index:.3}");
+    }
+    text.push('\n');
+    if !group.moves.is_empty() {
+        let moves = group
+            .moves
+            .iter()
+            .map(|(reason, count)| format!("{reason} {count}"));
+        let _ = writeln!(
+            text,
+            "flows placed or moved: {}",
+            moves.collect::<Vec<_>>().join(", ")
+        );
+    }
+    text
+}
+
+fn row(member: &MemberReport, all: Option<u64>) -> Vec<String> {
+    let number = |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), |number| number.to_string());
+    let share = match (member.packets, all) {
+        (Some(packets), Some(all)) if all > 0 => format!("{:.1}%", packets as f64 * 100.0 / all as f64),
+        _ => NONE.to_owned(),
+    };
+    let state = match (member.usable, member.alternate) {
+        (false, _) => "unused",
+        (true, false) => "used",
+        (true, true) => "alternate",
+    };
+    vec![
+        if member.ports.is_empty() {
+            NONE.to_owned()
+        } else {
+            member.ports.join(",")
+        },
+        member.next_hop.clone().unwrap_or_else(|| NONE.to_owned()),
+        state.to_owned(),
+        member.weight.to_string(),
+        member.speed_mbps.to_string(),
+        number(member.band.map(u64::from)),
+        member.load.map_or_else(
+            || NONE.to_owned(),
+            |load| format!("{:.1}%", f64::from(load) / 10.0),
+        ),
+        number(member.packets),
+        share,
+        member.tx_bytes.to_string(),
+    ]
+}
+
+fn moves_table(moves: &[MoveReport]) -> String {
+    let row = |moved: &MoveReport| {
+        vec![
+            format!("{:.6}", moved.at_ns as f64 / 1e9),
+            moved.group.clone(),
+            moved.flow.clone(),
+            moved.reason.clone(),
+            moved.from.clone().unwrap_or_else(|| NONE.to_owned()),
+            moved.to.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = moves.iter().map(row).collect();
+    tabulate(
+        &["Time (s)", "Group", "Flow", "Reason", "From", "To"],
+        &rows,
+        Text::Left,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::TableReport;
+
+    fn member(port: &str, packets: Option<u64>) -> MemberReport {
+        MemberReport {
+            ports: vec![port.to_owned()],
+            next_hop: Some("172.16.0.1".to_owned()),
+            usable: port != "Ethernet8",
+            weight: 1,
+            speed_mbps: 100_000,
+            band: packets.map(|_| 7),
+            load: packets.map(|_| 25),
+            packets,
+            bytes: packets.map(|packets| packets * 100),
+            tx_bytes: 1000,
+            ..MemberReport::default()
+        }
+    }
+
+    #[test]
+    fn a_group_that_counts_and_one_that_is_hashed() {
+        let flowlets = GroupReport {
+            name: "10.0.1.0/24".to_owned(),
+            scheme: "flowlet".to_owned(),
+            site: Some(2),
+            routes: 3,
+            members: vec![member("Ethernet4", Some(3)), member("Ethernet8", Some(1))],
+            moves: [("idle".to_owned(), 4), ("new".to_owned(), 12)].into(),
+            table: Some(TableReport {
+                flows: 12,
+                flows_max: 4096,
+                overflow_packets: 7,
+            }),
+            max_mean_ratio: Some(1.0),
+            jain_index: Some(1.0),
+            ..GroupReport::default()
+        };
+        let hashed = GroupReport {
+            name: "PortChannel1".to_owned(),
+            scheme: "ecmp".to_owned(),
+            members: vec![member("Ethernet0", None)],
+            ..GroupReport::default()
+        };
+        assert_eq!(
+            groups_table(&[flowlets, hashed]),
+            "\
+10.0.1.0/24 and 2 more: flowlet, site 2, 12 of 4096 flows (7 packets found no place), max/mean 1.000, Jain 1.000
+flows placed or moved: idle 4, new 12
+Member     Next hop    State      Weight    Mb/s    Band  Load      Packets  Share      TX bytes
+---------  ----------  -------  --------  ------  ------  ------  ---------  -------  ----------
+Ethernet4  172.16.0.1  used            1  100000       7  2.5%            3  75.0%          1000
+Ethernet8  172.16.0.1  unused          1  100000       7  2.5%            1  25.0%          1000
+
+PortChannel1: ecmp
+Member     Next hop    State      Weight    Mb/s  Band    Load    Packets    Share      TX bytes
+---------  ----------  -------  --------  ------  ------  ------  ---------  -------  ----------
+Ethernet0  172.16.0.1  used            1  100000  -       -       -          -              1000
+"
+        );
+        assert!(groups_table(&[]).starts_with("There is nothing to choose"));
+    }
+
+    #[test]
+    fn moves_are_told_with_time_and_reason() {
+        let moved = MoveReport {
+            at_ns: 1_500_000,
+            group: "10.0.1.0/24".to_owned(),
+            flow: "0badcafe".to_owned(),
+            reason: "link-down".to_owned(),
+            from: Some("Ethernet4".to_owned()),
+            to: "Ethernet8".to_owned(),
+        };
+        assert_eq!(
+            moves_table(&[moved]),
+            "\
+  Time (s)  Group        Flow      Reason     From       To
+----------  -----------  --------  ---------  ---------  ---------
+  0.001500  10.0.1.0/24  0badcafe  link-down  Ethernet4  Ethernet8
+"
+        );
+    }
+}

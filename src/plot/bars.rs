@@ -1,0 +1,112 @@
+//! Bars: a figure by scheme, with its spread over seeds.
+
+use std::path::Path;
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::style::{AXIS, Area, COLOURS, Drawn, GREY, GRID, LABEL, TITLE, nothing, picture};
+use super::units::{self, Unit, short};
+use crate::failure::Failure;
+
+const PANEL_HEIGHT: u32 = 320;
+const BAR_WIDTH: u32 = 110;
+const AROUND: u32 = 130;
+
+/// One bar.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// What it is called.
+    pub name: String,
+    /// Median, smallest and largest, in nanoseconds; `None`: there is no value.
+    pub spread: Option<[f64; 3]>,
+    /// It is what the others are measured against.
+    pub reference: bool,
+}
+
+/// Bars beside each other.
+#[derive(Clone, Debug)]
+pub struct BarPanel {
+    /// Its title.
+    pub title: String,
+    /// From left to right.
+    pub bars: Vec<Bar>,
+}
+
+/// A panel below the other. `axis` is what the bars differ by, `what` the time they show.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_bars(path: &Path, panels: &[BarPanel], axis: &str, what: &str) -> Result<(), Failure> {
+    let most = panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0);
+    let width = (AROUND + BAR_WIDTH * most as u32).max(480);
+    let height = PANEL_HEIGHT * panels.len().max(1) as u32;
+    picture(path, (width, height), |area| {
+        let areas = area.split_evenly((panels.len().max(1), 1));
+        for (area, panel) in areas.iter().zip(panels) {
+            draw(area, panel, axis, what)?;
+        }
+        Ok(())
+    })
+}
+
+fn draw(area: &Area<'_>, panel: &BarPanel, axis: &str, what: &str) -> Drawn {
+    let largest = panel.bars.iter().filter_map(|bar| bar.spread);
+    let largest = largest.map(|[.., max]| max).fold(0.0, f64::max);
+    if largest <= 0.0 {
+        return nothing(area, &format!("{}: no run came to its end", panel.title));
+    }
+    let unit = units::time(largest);
+    let count = panel.bars.len();
+    let mut chart = ChartBuilder::on(area)
+        .caption(&panel.title, TITLE)
+        .margin(8)
+        .margin_right(20)
+        .x_label_area_size(52)
+        .y_label_area_size(70)
+        .build_cartesian_2d((0..count).into_segmented(), 0.0..1.15 * largest / unit.size)?;
+    let name = |bar: &SegmentValue<usize>| match bar {
+        SegmentValue::CenterOf(at) => panel.bars.get(*at).map_or(String::new(), |bar| bar.name.clone()),
+        _ => String::new(),
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .x_desc(axis)
+        .y_desc(format!("{what} ({})", unit.name))
+        .x_labels(count)
+        .x_label_formatter(&name)
+        .y_label_formatter(&|value| short(*value))
+        .axis_desc_style(AXIS)
+        .label_style(LABEL)
+        .draw()?;
+    for (at, bar) in panel.bars.iter().enumerate() {
+        let Some(spread) = bar.spread else { continue };
+        let [median, min, max] = spread.map(|value| value / unit.size);
+        let colour = if bar.reference { GREY } else { COLOURS[0] };
+        let mut rectangle = Rectangle::new(
+            [
+                (SegmentValue::Exact(at), 0.0),
+                (SegmentValue::Exact(at + 1), median),
+            ],
+            colour.mix(0.75).filled(),
+        );
+        rectangle.set_margin(0, 0, 22, 22);
+        chart.draw_series([rectangle])?;
+        let middle = || SegmentValue::CenterOf(at);
+        if max > min {
+            let bar = ErrorBar::new_vertical(middle(), min, median, max, BLACK.filled(), 16);
+            chart.draw_series([bar])?;
+        }
+        let style = TextStyle::from(LABEL).pos(Pos::new(HPos::Center, VPos::Bottom));
+        let label = EmptyElement::at((middle(), max)) + Text::new(text(median, unit), (0, -5), style);
+        chart.draw_series([label])?;
+    }
+    Ok(())
+}
+
+fn text(value: f64, unit: Unit) -> String {
+    format!("{} {}", short(value), unit.name)
+}
