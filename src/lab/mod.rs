@@ -30,6 +30,7 @@ pub mod plan;
 mod play;
 mod problem;
 mod registry;
+mod reordering;
 mod resolve;
 mod routes;
 mod run;

@@ -16,6 +16,7 @@ use super::config::switch_setups;
 use super::model_hosts::flow_reports;
 use super::options::Mode;
 use super::plan::HostPlan;
+use super::reordering;
 use crate::control::{Endpoint, Target, serve};
 use crate::driver::clock::{ModelClock, monotonic_ns};
 use crate::driver::{Finished, Ledger, Options};
@@ -71,6 +72,10 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
         ..lab.options.driver(threads, lab.plan.switches.len())
     };
     let setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
+    let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
+    for warning in reordering::warnings(&lab.plan, &configs) {
+        eprintln!("warning: {warning}");
+    }
     let links = hosts::links(&lab.plan, &setups);
     let sessions = switches::start(&lab, setups, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);

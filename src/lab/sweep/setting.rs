@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::super::plan::{LabPlan, TimeMode};
 use super::super::resolve::{load, parse};
-use super::edit::{self, EditError, put, replace};
+use super::edit::{self, EditError, replace};
 use crate::failure::Failure;
 
 /// The field that is the scheme of all switches.
@@ -78,7 +78,7 @@ pub(in crate::lab) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Res
     for chosen in chosen {
         // Of schemes every lab has one, written or not.
         let change = if chosen.path == LOAD_BALANCING {
-            put
+            edit::put
         } else {
             replace
         };

@@ -9,6 +9,7 @@ use super::super::config::{SwitchSetup, seed_of, switch_setup};
 use super::super::model_hosts::{host_config, next_hop_mac};
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, IpVersion, LabPlan, TargetPlan, TimeMode};
+use super::super::reordering;
 use super::super::sweep::load_with;
 use super::links::{self, Carried};
 use crate::fabric::{
@@ -116,6 +117,12 @@ impl VirtualLab {
             fabric_plan,
             carried_before: Vec::new(),
         })
+    }
+
+    /// What will probably not do what was meant; one line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().collect();
+        reordering::warnings(&self.plan, &switches)
     }
 
     /// Lets the hosts find each other, and starts the workload.
