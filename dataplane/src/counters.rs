@@ -57,7 +57,7 @@ pub struct TrimCounters {
     pub dropped: u64,
 }
 
-/// Counters of one port (`SAI_PORT_STAT_*`). PFC and PAUSE frames are in their own counters only.
+/// Counters of one port (`SAI_PORT_STAT_*`). PFC, PAUSE and link quality messages are in their own counters only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames received, whatever became of them.
@@ -96,6 +96,10 @@ pub struct PortCounters {
     pub rx_global_pause_ps: u64,
     /// Time this port asked its peer to pause altogether, in picoseconds; the pause in progress included.
     pub tx_global_pause_ps: u64,
+    /// Link quality messages sent to the switch at the other end.
+    pub link_quality_tx: u64,
+    /// Link quality messages received and understood.
+    pub link_quality_rx: u64,
     /// Frames marked CE on this port.
     pub ecn_marked: u64,
     /// Time the link spent on frames, PFC included, since the first departure of an ordinary frame, in picoseconds
@@ -135,6 +139,8 @@ impl Default for PortCounters {
             pause_tx: 0,
             rx_global_pause_ps: 0,
             tx_global_pause_ps: 0,
+            link_quality_tx: 0,
+            link_quality_rx: 0,
             ecn_marked: 0,
             tx_busy_ps: 0,
             tx_first_ps: u64::MAX,

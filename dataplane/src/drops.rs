@@ -72,5 +72,7 @@ drop_reasons! {
     Oversized = "XOFF_OVERSIZED", "Longer than any slot holds: a superframe, or a device whose MTU is larger than the port's.";
     ChecksumUnfinished = "XOFF_CHECKSUM_UNFINISHED", "The sender left the checksum to hardware that does not exist here (offloads of the far end are on).";
     MacControlUnknown = "XOFF_MAC_CONTROL_UNKNOWN", "A MAC control frame that is neither PAUSE nor PFC, or is malformed.";
+    LinkQualityMalformed = "XOFF_LINK_QUALITY_MALFORMED", "A link quality message that cannot be read.";
+    LinkQualityUnexpected = "XOFF_LINK_QUALITY_UNEXPECTED", "A link quality message on a port that exchanges none.";
     BackendRefused = "XOFF_BACKEND_REFUSED", "The device refused to send the frame.";
 }

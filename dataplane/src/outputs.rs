@@ -140,7 +140,7 @@ pub enum Verdict {
         /// Copies, one for unicast.
         copies: u16,
     },
-    /// A MAC control frame: obeyed or ignored, counted, gone.
+    /// A MAC control frame or link quality message: obeyed or ignored, counted, gone.
     Control,
     /// For the switch itself: handed to the CPU port, or read and done with.
     Punted,

@@ -31,7 +31,7 @@ pub use diagnosis::{Deadlock, diagnose};
 pub use engine::{EVENTS_AT_ONCE_MAX, Fabric, Halt};
 pub use events::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, Selector};
-pub use jobs::{Directory, FIRST_QUEUE_PAIR, FailedMessage, Jobs, Transport};
+pub use jobs::{Arrivals, Directory, FIRST_QUEUE_PAIR, FailedMessage, JobHosts, Jobs, Transport, Watched};
 pub use observer::{FrameView, Observer};
 pub use path::{FabricPath, Paths};
 pub use plan::{End, FabricPlan, LinkPlan, PlanError};

@@ -13,6 +13,9 @@ use super::{PortError, PortSpec};
 /// Frames that a tap of another program is to hold for it. The default is 500 or 1000.
 const TAP_QUEUE_FRAMES: u32 = 10_000;
 
+/// From this MTU on a frame with its headers may take a page.
+const SCATTERED_MTU_MIN: u32 = 3_500;
+
 /// What has to be put back on a device; done when it is dropped.
 #[derive(Debug)]
 pub(super) struct Guarded {
@@ -140,23 +143,36 @@ fn has_address(device: &str) -> bool {
         })
 }
 
-/// Offloads of this end: those that glue received frames together.
+/// Offloads of this end: off are those that glue received frames together. Only what is sent here is scattered, and the switch
+/// alone sends: a packet socket's frames of a page and more lie in pieces, which the kernel copies together for a device
+/// that does not take them so.
 fn clear_own_offloads(spec: &PortSpec, guarded: &mut Guarded, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
-    let clear = || -> net::Result<Option<ethtool::Features>> {
-        if ethtool::offloads(device)? == ethtool::Offloads::OFF {
+    let clear = || -> net::Result<Option<(ethtool::Features, bool)>> {
+        let now = ethtool::offloads(device)?;
+        let want = |sg| ethtool::Offloads {
+            sg,
+            ..ethtool::Offloads::OFF
+        };
+        let sg = now.sg || spec.mtu >= SCATTERED_MTU_MIN;
+        if now == want(sg) {
             return Ok(None);
         }
         let before = ethtool::features(device)?;
-        ethtool::set_offloads(device, &ethtool::Offloads::OFF)?;
-        Ok(Some(before))
+        if sg != now.sg && ethtool::set_offloads(device, &want(sg)).is_ok() {
+            return Ok(Some((before, true)));
+        }
+        // A device that cannot take pieces is slower, no more.
+        ethtool::set_offloads(device, &want(now.sg))?;
+        Ok((now != want(now.sg)).then_some((before, false)))
     };
     match clear() {
         Ok(None) => {}
-        Ok(before) => {
-            guarded.features = before;
+        Ok(Some((before, scattered))) => {
+            guarded.features = Some(before);
+            let sg = if scattered { "sg on " } else { "" };
             notes.push(format!(
-                "{port}: offloads of '{device}' are off now (`ethtool -K {device} rx off tx off sg off tso off gso off gro off lro off`)"
+                "{port}: offloads of '{device}' are off now (`ethtool -K {device} rx off tx off {sg}tso off gso off gro off lro off`)"
             ));
         }
         Err(error) => notes.push(format!(

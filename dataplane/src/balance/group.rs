@@ -7,6 +7,7 @@ use super::load::{Loads, Quality};
 use super::packet::Packet;
 use super::paths::{Member, Paths, Standing};
 use super::random::Random;
+use super::remote::{Remote, SiteIndex};
 use super::scheme::Scheme;
 use super::scheme::cluster::Announcement;
 use super::table::Lead;
@@ -128,6 +129,8 @@ pub(crate) struct Group {
     whose: Whose,
     scheme_index: u16,
     site: u16,
+    /// Its place among the sites that neighbours may speak of.
+    site_index: Option<SiteIndex>,
     fields: HashFields,
     members: Vec<Member>,
     live: Vec<bool>,
@@ -150,6 +153,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) frames: &'a FrameTable,
     pub(super) log: &'a mut MoveLog,
     pub(super) placements: &'a mut Placements,
+    pub(super) remote: &'a Remote,
 }
 
 impl Group {
@@ -159,6 +163,7 @@ impl Group {
             whose: Whose::Lag(0),
             scheme_index,
             site: 0,
+            site_index: None,
             fields,
             members: Vec::new(),
             live: Vec::new(),
@@ -174,8 +179,8 @@ impl Group {
     }
 
     /// It stands for this group of this site from now on.
-    pub(super) fn rename(&mut self, whose: Whose, site: u16) {
-        (self.whose, self.site) = (whose, site);
+    pub(super) fn rename(&mut self, whose: Whose, site: u16, site_index: Option<SiteIndex>) {
+        (self.whose, self.site, self.site_index) = (whose, site, site_index);
     }
 
     pub(super) fn scheme_index(&self) -> u16 {
@@ -214,6 +219,8 @@ impl Group {
             random: &mut self.random,
             placements: around.placements,
             row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
         };
         let choice = self.scheme.choose(packet, &mut paths);
         let member = match paths.is_usable(choice.member) {
@@ -265,7 +272,8 @@ impl Group {
     pub(super) fn set_live(&mut self, live: impl Fn(u16) -> bool, around: Surroundings<'_>) {
         let all = 0..self.members.len() as u16;
         let live: Vec<_> = all.clone().map(live).collect();
-        if live != self.live {
+        let usable = self.find_usable(&live, around.remote);
+        if live != self.live || usable != self.usable {
             self.live = live;
             self.settle(&all.map(Some).collect::<Vec<_>>(), around);
         }
@@ -273,13 +281,10 @@ impl Group {
 
     /// Follows a change of its members.
     fn settle(&mut self, renumbered: &[Option<u16>], around: Surroundings<'_>) {
-        let usable = |member: &u16| {
-            let member = usize::from(*member);
-            self.members[member].eligible && self.live[member]
-        };
-        self.usable = (0..self.members.len() as u16).filter(usable).collect();
+        self.usable = self.find_usable(&self.live, around.remote);
         self.standing = Standing::of(&self.members);
-        self.seat_alternates();
+        let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
+        self.has_alternates = self.usable.iter().any(alternate) && !self.usable.iter().all(alternate);
         self.fill_buckets();
         let mut paths = Paths {
             members: &self.members,
@@ -292,18 +297,35 @@ impl Group {
             random: &mut self.random,
             placements: around.placements,
             row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
         };
         self.scheme.members_changed(renumbered, &mut paths);
     }
 
-    /// Schemes that do not compare qualities use alternate members when there is no primary one.
-    fn seat_alternates(&mut self) {
+    /// The eligible ones of the `live` members; without those whose neighbour has no way to the site, if others are left. Schemes
+    /// that do not compare qualities use alternate members when there is no primary one.
+    fn find_usable(&self, live: &[bool], remote: &Remote) -> Vec<u16> {
+        let mut usable = self.find_reaching(live, remote);
         let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
-        let primaries = self.usable.iter().any(|member| !alternate(member));
-        if primaries && !self.scheme.compares() {
-            self.usable.retain(|member| !alternate(member));
+        if !self.scheme.compares() && !usable.iter().all(alternate) {
+            usable.retain(|member| !alternate(member));
         }
-        self.has_alternates = primaries && self.usable.iter().any(alternate);
+        usable
+    }
+
+    fn find_reaching(&self, live: &[bool], remote: &Remote) -> Vec<u16> {
+        let own = |member: &u16| self.members[usize::from(*member)].eligible && live[usize::from(*member)];
+        let living: Vec<_> = (0..self.members.len() as u16).filter(own).collect();
+        let Some(site) = self.site_index else {
+            return living;
+        };
+        let reaches = |member: &&u16| remote.reaches(&self.members[usize::from(**member)].ports, site);
+        let reaching: Vec<_> = living.iter().filter(reaches).copied().collect();
+        match reaching.is_empty() {
+            true => living,
+            false => reaching,
+        }
     }
 
     fn fill_buckets(&mut self) {
@@ -377,6 +399,8 @@ impl Group {
             random: &mut self.random,
             placements: around.placements,
             row: row_of(self.whose, self.site),
+            remote: around.remote,
+            site: self.site_index,
         };
         let Some((to, from)) = cluster.announce(now, announced, &mut paths) else {
             return Announced::NoPlace;

@@ -20,7 +20,11 @@
 //!
 //! Quality is measured lazily ([`Loads`]): a departure adds to its port's sum, and whoever asks first after a sampling
 //! interval has ended closes it. So an idle switch has no timers running, and runs are the same on every machine.
+//!
+//! Switches tell each other of the links beyond: what is told and when is in `advertise.rs`, what is heard in `remote.rs`.
+//! Members whose switch has no way to where a packet goes are not usable, whatever the scheme.
 
+mod advertise;
 mod cluster;
 mod flow_map;
 mod flowset;
@@ -32,6 +36,8 @@ mod packet;
 mod paths;
 mod places;
 mod random;
+mod remote;
+mod reorder;
 mod scheme;
 mod table;
 
@@ -41,6 +47,9 @@ pub(crate) use packet::pair_key;
 pub use packet::{Packet, QueuePair};
 pub use paths::{Member, Paths};
 pub use random::Random;
+pub use remote::RemoteWord;
+pub(crate) use reorder::Reordering;
+pub use reorder::{ReorderCounts, ReorderingView, StreamView};
 pub(crate) use scheme::cluster::Announcement;
 pub(crate) use table::{Asked, Balance, Lead, Said};
 

@@ -79,16 +79,9 @@ impl Order {
         let level = match self.pick {
             Pick::Quality | Pick::Random => level(u32::from(paths.quality(packet, member).load)),
             Pick::Global { remote_percent } => {
-                let part = u32::from(remote_percent.min(100));
-                let own = u32::from(paths.quality(packet, member).load);
-                // Of whom nothing is told, what is known decides.
-                let remote = paths.remote_load(packet, member).unwrap_or(own);
-                level((own * (100 - part) + remote * part) / 100)
+                level(u32::from(paths.path_quality(packet, member, remote_percent).load))
             }
-            Pick::PathLoad => {
-                let own = paths.utilisation(packet, member);
-                level(own.max(paths.remote_load(packet, member).unwrap_or(0)))
-            }
+            Pick::PathLoad => level(paths.path_load(packet, member)),
         };
         let held = match paths.is_held(packet, member) {
             true => HELD,

@@ -5,10 +5,12 @@ use super::load::{Loads, Quality};
 use super::order::STRETCH_BITS;
 use super::packet::Packet;
 use super::random::Random;
+use super::remote::{Remote, SiteIndex};
 use crate::egress::FrameTable;
 use crate::ids::PortId;
 use crate::route::gcd;
 use crate::time::Picos;
+use crate::wire::link_quality::{LOAD_MAX, PathLoad};
 
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,43 @@ impl Member {
                 let sum: u32 = ports.iter().map(|port| u32::from(of(port).load)).sum();
                 Quality::of(sum / ports.len() as u32)
             }
+        }
+    }
+
+    /// What its links send, on average over the sampling interval, in permille of their speed; of a LAG, the mean.
+    #[inline]
+    pub(super) fn utilisation(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> u32 {
+        let of = |port: &PortId| loads.utilisation(now, port.index(), frames.port_queued_bytes(port.index()));
+        match self.ports.as_slice() {
+            [] => UNKNOWN,
+            ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
+        }
+    }
+
+    /// How long what waits for its links takes them, in permille of the sampling interval; of a LAG, the mean.
+    #[inline]
+    pub(super) fn backlog(&self, loads: &Loads, frames: &FrameTable) -> u32 {
+        let of = |port: &PortId| loads.backlog(port.index(), frames.port_queued_bytes(port.index()));
+        match self.ports.as_slice() {
+            [] => UNKNOWN,
+            ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
+        }
+    }
+
+    /// What it sends, or what waits if that is more: a link that is paused sends nothing, and is not free.
+    #[inline]
+    pub(super) fn demand(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> u32 {
+        let waits = self.backlog(loads, frames);
+        self.utilisation(now, loads, frames)
+            .max(waits)
+            .min(u32::from(LOAD_MAX))
+    }
+
+    /// Its own link, as it is told to neighbours.
+    pub(super) fn path_load(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> PathLoad {
+        PathLoad {
+            load: self.quality(now, loads, frames).load,
+            utilisation: self.demand(now, loads, frames) as u16,
         }
     }
 }
@@ -87,6 +126,9 @@ pub struct Paths<'a> {
     /// Flows that cluster load balancing has placed, in all groups, and by what this group's are counted.
     pub(super) placements: &'a mut Placements,
     pub(super) row: RowKey,
+    pub(super) remote: &'a Remote,
+    /// Where the group's routes lead, if somebody may tell something of it.
+    pub(super) site: Option<SiteIndex>,
 }
 
 /// The load of a member of which none is known: neither good nor bad.
@@ -188,13 +230,6 @@ impl Paths<'_> {
         (self.wait_ps(packet, member) * u64::from(stretch)) >> STRETCH_BITS
     }
 
-    /// How busy the links beyond a member are towards the packet's site, in permille, as other switches tell; `None`: nothing is
-    /// told.
-    #[inline]
-    pub fn remote_load(&mut self, _packet: &Packet<'_>, _member: u16) -> Option<u32> {
-        None
-    }
-
     /// Bytes that wait in the queues of a member's ports.
     #[inline]
     pub fn queued_bytes(&self, member: u16) -> u64 {
@@ -213,27 +248,54 @@ impl Paths<'_> {
     /// What a member's links send, on average over the sampling interval, in permille of their speed; of a LAG, the mean.
     #[inline]
     pub fn utilisation(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
-        let (loads, frames) = (&mut *self.loads, self.frames);
-        let of = |port: &PortId| {
-            let queued = frames.port_queued_bytes(port.index());
-            loads.utilisation(packet.now, port.index(), queued)
-        };
-        match self.members[usize::from(member)].ports.as_slice() {
-            [] => UNKNOWN,
-            ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
-        }
+        self.members[usize::from(member)].utilisation(packet.now, self.loads, self.frames)
     }
 
     /// How long what waits for a member's links takes them, in permille of the sampling interval; of a LAG, the mean.
     #[inline]
     pub fn backlog(&self, member: u16) -> u32 {
-        let of = |port: &PortId| {
-            let queued = self.frames.port_queued_bytes(port.index());
-            self.loads.backlog(port.index(), queued)
-        };
-        match self.members[usize::from(member)].ports.as_slice() {
-            [] => UNKNOWN,
-            ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
+        self.members[usize::from(member)].backlog(self.loads, self.frames)
+    }
+
+    /// How loaded the way behind a member is, towards the packet's site, as its switch tells: 0 to 1 000, in the measure of
+    /// [`Quality::load`]. `None`: it has told nothing, or nothing lately.
+    #[inline]
+    pub fn remote_load(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
+        Some(u32::from(self.beyond(packet, member)?.load))
+    }
+
+    /// As [`Paths::remote_load`], in the measure of [`Paths::utilisation`].
+    #[inline]
+    pub fn remote_utilisation(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
+        Some(u32::from(self.beyond(packet, member)?.utilisation))
+    }
+
+    /// How good a member's whole path is: the own link's load and the remote one weighed, the latter with `remote_percent`
+    /// (at most 100). Where the remote one is not known, the own link's alone.
+    #[inline]
+    pub fn path_quality(&mut self, packet: &Packet<'_>, member: u16, remote_percent: u8) -> Quality {
+        let own = self.quality(packet, member);
+        match self.remote_load(packet, member) {
+            None => own,
+            Some(remote) => {
+                let part = u32::from(remote_percent.min(100));
+                Quality::of((u32::from(own.load) * (100 - part) + remote * part) / 100)
+            }
         }
+    }
+
+    /// How busy the busiest link of a member's path is, as far as it is known: what it sends in permille of its speed, or what
+    /// waits for it in permille of a sampling interval if that is more; 0 to 1 000 (CONGA's metric; the part about what waits is
+    /// ours: links of a lossless fabric can be stopped, and send nothing then).
+    #[inline]
+    pub fn path_load(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
+        let own = self.members[usize::from(member)].demand(packet.now, self.loads, self.frames);
+        own.max(self.remote_utilisation(packet, member).unwrap_or(0))
+    }
+
+    #[inline]
+    fn beyond(&self, packet: &Packet<'_>, member: u16) -> Option<PathLoad> {
+        let ports = &self.members[usize::from(member)].ports;
+        self.remote.load(packet.now, ports, self.site?)
     }
 }

@@ -1,5 +1,6 @@
 //! All groups of a switch that have a scheme.
 
+use super::advertise::Advertiser;
 use super::cluster::Placements;
 use super::group::{Announced, Group, GroupView, Move, MoveLog, Surroundings, Whose};
 use super::hash::flow_hash;
@@ -7,11 +8,12 @@ use super::load::Loads;
 use super::packet::Packet;
 use super::paths::Member;
 use super::random::Random;
+use super::remote::Remote;
 use super::scheme::Scheme;
 use super::scheme::cluster::Announcement;
-use crate::config::{BalancingConfig, HashFields, SwitchConfig};
+use crate::config::{BalancingConfig, HashFields, SchemeConfig, SwitchConfig};
 use crate::egress::FrameTable;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, NextHopId};
 use crate::parse::Parsed;
 use crate::route::{Fib, NextHop, RouteTag, Target, seeded};
 use crate::time::Picos;
@@ -27,6 +29,8 @@ pub(crate) enum Chooser {
 
 /// The stream that the first place of flows is drawn from, apart from those of groups.
 const PLACEMENTS: u64 = 1 << 33;
+/// Sets detours apart from other uses of the hash: digits of pi.
+const DETOUR: u64 = 0xa409_3822_299f_31d0;
 
 const PLAIN: Chooser = Chooser::Hash(HashFields::FiveTuple);
 
@@ -74,8 +78,21 @@ pub(crate) struct Balance {
     next_hops: Vec<Chooser>,
     /// Of each LAG; those beyond are plain.
     lags: Vec<Chooser>,
-    /// Some group has a scheme.
+    /// Some group has a scheme, or loads are told to neighbours.
     measures: bool,
+    /// What neighbours have told.
+    remote: Remote,
+    /// What they are told.
+    advertiser: Advertiser,
+    /// Groups without a scheme some of whose next hops have no way to the site, in order.
+    detours: Vec<Detour>,
+}
+
+/// Next hops of a group that is hashed, as far as they have a way: each as often as its weight.
+#[derive(Debug)]
+struct Detour {
+    group: GroupId,
+    open: Vec<NextHopId>,
 }
 
 /// A group that is to be made, and what was there before.
@@ -98,6 +115,9 @@ impl Balance {
             next_hops: Vec::new(),
             lags: Vec::new(),
             measures: false,
+            remote: Remote::default(),
+            advertiser: Advertiser::default(),
+            detours: Vec::new(),
         };
         balance.configure(config);
         balance
@@ -114,6 +134,9 @@ impl Balance {
         }
         self.config = config.balancing.clone();
         self.hash_seed = config.routing.hash_seed;
+        self.remote
+            .configure(config.ports.len(), self.config.advertise.as_ref());
+        self.advertiser.configure(config);
         self.log.resize(self.config.moves_kept as usize);
     }
 
@@ -143,6 +166,7 @@ impl Balance {
                     frames,
                     log: &mut self.log,
                     placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 chooser.say(asked, self.hash_seed, around)
             }
@@ -160,6 +184,7 @@ impl Balance {
                     frames,
                     log: &mut self.log,
                     placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 // Apart from the choice among next hops, as hashing is.
                 chooser.say(asked, !self.hash_seed, around)
@@ -179,6 +204,7 @@ impl Balance {
         if let Some(site) = own_site(next) {
             self.placements.set_start(u32::from(site));
         }
+        self.remote.set_sites(self.advertiser.set_fib(next, &lead));
         if !self.config.schemes.is_empty() {
             for (index, group) in (0..).zip(next.groups()) {
                 let members = group.members.iter().map(|&(id, weight)| {
@@ -200,6 +226,17 @@ impl Balance {
             }
         }
         self.retire(before);
+        for (index, group) in next.groups().iter().enumerate() {
+            let scheme = match self.next_hops.get(index) {
+                Some(Chooser::Scheme(at_work)) => {
+                    self.config.schemes.get(usize::from(at_work.scheme_index()))
+                }
+                Some(Chooser::Hash(_)) | None => None,
+            };
+            self.advertiser
+                .informs(group.tag.site, scheme.is_some_and(SchemeConfig::chooses_by_load));
+        }
+        self.find_detours(next);
         self.look_again();
     }
 
@@ -241,10 +278,86 @@ impl Balance {
                     frames,
                     log: &mut self.log,
                     placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 at_work.set_live(alive, around);
             }
         }
+        self.advertiser.set_live(live);
+        self.find_detours(fib);
+    }
+
+    /// Where a flow of a group without a scheme goes, if not where its hash says: that next hop has no way to the site. Other
+    /// flows stay.
+    #[inline]
+    pub(crate) fn detour(&self, group: GroupId, hash: u32, chosen: NextHopId) -> NextHopId {
+        match self.detours.is_empty() {
+            true => chosen,
+            false => self.detour_among(group, hash, chosen),
+        }
+    }
+
+    #[cold]
+    fn detour_among(&self, group: GroupId, hash: u32, chosen: NextHopId) -> NextHopId {
+        let Ok(place) = self.detours.binary_search_by_key(&group, |detour| detour.group) else {
+            return chosen;
+        };
+        let open = &self.detours[place].open;
+        if open.contains(&chosen) {
+            return chosen;
+        }
+        // Apart from the hash that has led to the member without a way.
+        let hash = seeded(hash, self.hash_seed.rotate_left(32) ^ DETOUR);
+        open[((u64::from(hash) * open.len() as u64) >> 32) as usize]
+    }
+
+    fn find_detours(&mut self, fib: &Fib) {
+        self.detours.clear();
+        if !self.remote.any_unreachable() {
+            return;
+        }
+        for (index, group) in fib.groups().iter().enumerate() {
+            let plain = !matches!(self.next_hops.get(index), Some(Chooser::Scheme(_)));
+            let Some(site) = self.remote.site(group.tag.site).filter(|_| plain) else {
+                continue;
+            };
+            let hop = |id: NextHopId| fib.next_hops()[id.index()];
+            let reaches =
+                |&&(id, _): &&(NextHopId, u16)| self.advertiser.reaches(site, hop(id), &self.remote);
+            let reaching: Vec<_> = group.members.iter().filter(reaches).collect();
+            if !reaching.is_empty() && reaching.len() < group.members.len() {
+                let each = reaching.iter();
+                self.detours.push(Detour {
+                    group: GroupId(index as u32),
+                    open: each
+                        .flat_map(|&&(id, weight)| core::iter::repeat_n(id, usize::from(weight)))
+                        .collect(),
+                });
+            }
+        }
+    }
+
+    /// Looks at all ways that neighbours are told of; whether one has ended or is there again.
+    pub(crate) fn look_at_ways(&mut self, now: Picos, frames: &FrameTable) -> bool {
+        self.advertiser.look(now, &mut self.loads, frames, &self.remote)
+    }
+
+    #[inline]
+    pub(crate) fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    pub(crate) fn remote_mut(&mut self) -> &mut Remote {
+        &mut self.remote
+    }
+
+    #[inline]
+    pub(crate) fn advertiser(&self) -> &Advertiser {
+        &self.advertiser
+    }
+
+    pub(crate) fn advertiser_mut(&mut self) -> &mut Advertiser {
+        &mut self.advertiser
     }
 
     /// Every group with a scheme, as it is now: next hops first.
@@ -280,6 +393,7 @@ impl Balance {
                     frames,
                     log: &mut self.log,
                     placements: &mut self.placements,
+                    remote: &self.remote,
                 };
                 group.announce(now, announced, around)
             }
@@ -307,7 +421,8 @@ impl Balance {
 
     fn look_again(&mut self) {
         let mut all = self.next_hops.iter().chain(&self.lags);
-        self.measures = all.any(|chooser| matches!(chooser, Chooser::Scheme(_)));
+        self.measures =
+            self.advertiser.measures() || all.any(|chooser| matches!(chooser, Chooser::Scheme(_)));
     }
 
     /// The chooser of a group, with what it knew of flows if it had the same scheme before.
@@ -349,8 +464,9 @@ impl Balance {
             frames,
             log: &mut self.log,
             placements: &mut self.placements,
+            remote: &self.remote,
         };
-        group.rename(whose, tag.site);
+        group.rename(whose, tag.site, self.remote.site(tag.site));
         group.set_members(members, &renumbered, around);
         Chooser::Scheme(group)
     }

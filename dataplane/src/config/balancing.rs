@@ -82,6 +82,21 @@ impl SchemeConfig {
     }
 }
 
+impl SchemeConfig {
+    /// Whether members with less load get more: what is told of a way is then its best member, not the mean.
+    pub(crate) fn chooses_by_load(&self) -> bool {
+        match &self.kind {
+            SchemeKind::Flowlet { pick, .. }
+            | SchemeKind::PerPacket { pick }
+            | SchemeKind::Fixed { pick } => *pick != Pick::Random,
+            SchemeKind::Drill { .. } => true,
+            SchemeKind::Hash | SchemeKind::RoundRobin | SchemeKind::Cluster { .. } | SchemeKind::Own(_) => {
+                false
+            }
+        }
+    }
+}
+
 /// How a group chooses a member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SchemeKind {
@@ -228,6 +243,8 @@ pub struct AdvertiseConfig {
     pub interval: Picos,
     /// Ports towards other switches.
     pub ports: Vec<u16>,
+    /// Loads are measured and told, beside which sites have no way.
+    pub loads: bool,
 }
 
 /// A scheme from outside. Two are the same if they are clones of one.

@@ -238,8 +238,19 @@ impl Router {
     /// The way over a group by the hash of a flow.
     #[inline]
     pub(crate) fn by_hash(&self, group: GroupId, flow_hash: u32) -> Hop {
+        self.by_hash_unless(group, flow_hash, |id| id)
+    }
+
+    /// As [`Router::by_hash`]; `instead` may name another next hop of the group.
+    #[inline]
+    pub(crate) fn by_hash_unless(
+        &self,
+        group: GroupId,
+        flow_hash: u32,
+        instead: impl FnOnce(NextHopId) -> NextHopId,
+    ) -> Hop {
         match self.paths.select(group, seeded(flow_hash, self.hash_seed)) {
-            Some(id) => self.via(id),
+            Some(id) => self.via(instead(id)),
             None => Hop::Down,
         }
     }

@@ -63,8 +63,8 @@ impl Switch {
         }
     }
 
-    /// Flow control that was not obeyed is a received frame like any other, of class 0: received = sent + dropped.
-    fn drop_control(&mut self, port: PortId, frame_len: u32, reason: DropReason) -> Drop {
+    /// Flow control that was not obeyed, or a message that was not heard, is a received frame like any other, of class 0: received = sent + dropped.
+    pub(super) fn drop_control(&mut self, port: PortId, frame_len: u32, reason: DropReason) -> Drop {
         let ingress = &mut self.ports[port.index()];
         let mac_len = ingress.link.mac_len(frame_len);
         let drop = Drop {

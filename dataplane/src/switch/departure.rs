@@ -25,6 +25,7 @@ impl Switch {
             Some(Fired::Port(port, kind, due)) => (port, kind, due),
             Some(Fired::Neighbours) => return self.ask_neighbours(now, store, outputs),
             Some(Fired::Watchdog) => return self.poll_watchdog(now, store, outputs),
+            Some(Fired::LinkQuality) => return self.advertise(now, store, outputs),
             None => return,
         };
         let state = &mut self.ports[port.index()];
@@ -134,6 +135,10 @@ impl Switch {
             self.balance
                 .loads_mut()
                 .departed(now, port.index(), wire_len, behind);
+            if self.balance.advertiser().sleeps() {
+                let at = self.balance.advertiser_mut().wake(now);
+                self.timers.arm_link_quality(at, outputs);
+            }
         }
         let leaving = Leaving {
             frame: frame.frame,

@@ -14,6 +14,7 @@ use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
 use crate::parse::{Parsed, Payload, Tag};
 use crate::route::{Held, NeighbourId};
 use crate::time::Picos;
+use crate::wire::LinkQuality;
 use crate::wire::rewrite;
 use crate::wire::vlan::{self, TAG_LEN};
 
@@ -137,8 +138,12 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        if arrival.parsed.payload == Payload::MacControl {
-            return self.receive_control(now, port, arrival, store, outputs);
+        match arrival.parsed.payload {
+            Payload::MacControl => return self.receive_control(now, port, arrival, store, outputs),
+            Payload::Other if LinkQuality::is(store.prefix(arrival.frame)) => {
+                return self.receive_link_quality(now, port, arrival, store, outputs);
+            }
+            _ => {}
         }
         self.marked_on_arrival.clear();
         let mut transit = self.transit(now, port, arrival.frame, arrival.frame_len, &arrival.parsed);
@@ -146,6 +151,7 @@ impl Switch {
         counters.rx_packets += 1;
         counters.rx_bytes += u64::from(transit.mac_len);
         counters.rx_class_packets[usize::from(transit.tc)] += 1;
+        self.note_order(&transit, store);
         let way = self.find_way(&mut transit, store, outputs);
         let verdict = self.send_on_its_way(&mut transit, way, store, outputs);
         if !self.found.is_empty() {
@@ -234,6 +240,9 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Verdict {
         let drop = transit.drop(reason);
+        if reason == DropReason::L3EgressLinkDown {
+            self.tell_who_sent_here(transit.now, outputs);
+        }
         if let Some(tell) = transit.tell
             && self.cpu_attached
             && self.router.icmp_limit.allow(transit.now)

@@ -31,6 +31,9 @@ impl Switch {
             self.bring_down(now, port, store, outputs);
         }
         self.links_changed(now, store, outputs);
+        if up {
+            self.greet(now, port, store, outputs);
+        }
     }
 
     pub(super) fn bring_down<S: Store>(
@@ -41,6 +44,9 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         self.end_storms(now, port, store, outputs);
+        if self.balance.remote_mut().forget(port) {
+            self.refresh_balance();
+        }
         self.ports[port.index()].release_pauses(now, true);
         self.pauses_changed(now, port, outputs);
         let state = &mut self.ports[port.index()];
@@ -100,6 +106,7 @@ impl Switch {
             self.refresh_balance();
         }
         self.balance_lags();
+        self.ways_changed(now, store, outputs);
         self.look_for_hops(now, store, outputs);
     }
 

@@ -1,5 +1,6 @@
 //! The switch: ports, memory management unit and bridge, driven by arrivals and deadlines.
 
+mod advertising;
 mod balancing;
 mod control;
 mod control_log;
@@ -25,7 +26,7 @@ pub use balancing::FlowAnnouncement;
 pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 
-use crate::balance::Balance;
+use crate::balance::{Balance, Reordering};
 use crate::bridge::{Fdb, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
@@ -39,6 +40,7 @@ use crate::outputs::Outputs;
 use crate::pfc::bits;
 use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
 use crate::time::Picos;
+use balancing::reordering;
 use control_log::ControlLog;
 use ingress::Leg;
 use port::{CONTROL_FRAMES_MAX, Port};
@@ -67,6 +69,8 @@ pub struct Switch {
     were_up: Vec<bool>,
     router: Router,
     balance: Balance,
+    /// The order of what arrives, where it is counted.
+    reordering: Option<Box<Reordering>>,
     /// Something answers behind the CPU port.
     cpu_attached: bool,
     /// Frames to reserved group addresses go to the CPU instead of being dropped.
@@ -135,6 +139,7 @@ impl Switch {
             were_up: vec![false; ports + config.lags.len()],
             router: Router::new(config),
             balance: Balance::new(config),
+            reordering: reordering(config),
             cpu_attached: false,
             protocols_attached: false,
             control_log: ControlLog::new(ports),
@@ -184,10 +189,10 @@ impl Switch {
         self.lags = Lags::new(config);
         self.resume_groups(now, store, outputs);
         self.configure_watchdog(now, config, store, outputs);
-        for (index, was_up) in was_up.into_iter().enumerate() {
+        for (index, was_up) in was_up.iter().enumerate() {
             let port = PortId(index as u16);
             self.restate_pauses(now, port, outputs);
-            match (was_up, self.ports[index].up) {
+            match (*was_up, self.ports[index].up) {
                 (true, false) => self.bring_down(now, port, store, outputs),
                 (false, true) => self.ports[index].generator.announce(),
                 _ => {}
@@ -199,8 +204,14 @@ impl Switch {
         }
         self.router.configure(config);
         self.balance.configure(config);
+        self.configure_reordering(config);
         self.take_fib(Arc::clone(&config.routing.fib));
         self.links_changed(now, store, outputs);
+        for index in 0..self.ports.len() {
+            if self.ports[index].up && !was_up[index] {
+                self.greet(now, PortId(index as u16), store, outputs);
+            }
+        }
         Ok(())
     }
 
@@ -315,6 +326,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Arc<Fib> {
         let old = self.take_fib(fib);
+        self.ways_changed(now, store, outputs);
         self.look_for_hops(now, store, outputs);
         old
     }

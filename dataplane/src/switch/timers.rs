@@ -24,19 +24,21 @@ pub(crate) enum Fired {
     Neighbours,
     /// The watchdog's next poll.
     Watchdog,
+    /// Neighbours are to be told of loads.
+    LinkQuality,
 }
 
 /// Ids per port: a power of two, so that an id is taken apart without a division.
 const IDS_PER_PORT: u32 = 4;
 
 /// Deadlines of the switch itself, behind those of its ports.
-const OF_SWITCH: usize = 2;
+const OF_SWITCH: usize = 3;
 
 /// The earliest deadline that is out per timer. A deadline cannot be taken back: one that has been overtaken by
 /// events fires, finds nothing due and asks again.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// Those of the ports, then the one about neighbours, then the watchdog's.
+    /// Those of the ports, then the one about neighbours, the watchdog's, and that of link quality messages.
     out_at: Vec<Picos>,
 }
 
@@ -61,6 +63,11 @@ impl Timers {
     /// As [`Timers::arm`], for the watchdog's next poll.
     pub(crate) fn arm_watchdog(&mut self, at: Picos, outputs: &mut Outputs) {
         self.arm_id(self.neighbours() + 1, at, outputs);
+    }
+
+    /// As [`Timers::arm`], for link quality messages.
+    pub(crate) fn arm_link_quality(&mut self, at: Picos, outputs: &mut Outputs) {
+        self.arm_id(self.neighbours() + 2, at, outputs);
     }
 
     fn neighbours(&self) -> u32 {
@@ -99,11 +106,11 @@ impl Timers {
             return None;
         }
         let due = core::mem::replace(out_at, Picos::NEVER);
-        if timer.0 == self.neighbours() {
-            return Some(Fired::Neighbours);
-        }
-        if timer.0 > self.neighbours() {
-            return Some(Fired::Watchdog);
+        match timer.0.checked_sub(self.neighbours()) {
+            None => {}
+            Some(0) => return Some(Fired::Neighbours),
+            Some(1) => return Some(Fired::Watchdog),
+            Some(_) => return Some(Fired::LinkQuality),
         }
         let kind = match timer.0 % IDS_PER_PORT {
             0 => TimerKind::Transmit,

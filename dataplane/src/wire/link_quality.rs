@@ -13,7 +13,7 @@
 //! | 17 | reserved | sent as 0, not looked at |
 //! | 18 | length | octets from the subtype to the end of the last entry: 16 + 12 n |
 //! | 20 | reserved | |
-//! | 22 | sequence | one more than in the message before on this link |
+//! | 22 | sequence | greater than in the message before, modulo 2^32 |
 //! | 26 | hold | microseconds after which loads told here are forgotten |
 //! | 30 | entries | 12 octets each, at most [`ENTRIES_MAX`] |
 //!

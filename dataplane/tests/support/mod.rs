@@ -4,6 +4,7 @@
 
 pub mod config;
 pub mod frames;
+pub mod net;
 pub mod packets;
 pub mod sender;
 
@@ -227,6 +228,16 @@ impl Harness {
 
     pub fn sent(&self, port: u16) -> &[Sent] {
         &self.sent[usize::from(port)]
+    }
+
+    /// Frames sent since they were last taken.
+    pub fn take_sent(&mut self, port: u16) -> Vec<Sent> {
+        std::mem::take(&mut self.sent[usize::from(port)])
+    }
+
+    /// Whether nothing is left to happen.
+    pub fn is_idle(&self) -> bool {
+        self.events.is_empty()
     }
 
     /// Frames sent that are not PFC.

@@ -77,10 +77,9 @@ pub(in crate::lab) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Res
     let mut text = text.to_owned();
     for chosen in chosen {
         // Of schemes every lab has one, written or not.
-        let change = if chosen.path == LOAD_BALANCING {
-            edit::put
-        } else {
-            replace
+        let change = match chosen.path == LOAD_BALANCING {
+            true => edit::put,
+            false => replace,
         };
         text = change(&text, &chosen.path, &chosen.value)
             .map_err(|error| misplaced(error, &format!("--set {}", chosen.path), file))?;

@@ -5,8 +5,12 @@ mod cluster;
 mod drill;
 mod fixed;
 mod flowlet;
+mod global;
 mod interface;
+mod missing_ways;
 mod per_packet;
+mod reorder;
+mod three_tiers;
 mod unequal;
 
 use xoff_dataplane::balance::{Move, MoveReason};

@@ -1,0 +1,136 @@
+//! Link quality messages: sent ahead of data, heard, never forwarded. What is told and when is in [`crate::balance`].
+
+use super::Switch;
+use super::port::CONTROL_FRAMES_MAX;
+use crate::balance::RemoteWord;
+use crate::drops::DropReason;
+use crate::frame::{Arrival, Handle, Store};
+use crate::ids::PortId;
+use crate::outputs::{Outputs, Verdict};
+use crate::time::Picos;
+use crate::wire::link_quality::{self, LinkQuality};
+
+impl Switch {
+    /// The deadline of loads has come.
+    #[cold]
+    pub(super) fn advertise<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+        let news = self.balance.look_at_ways(now, &self.frames);
+        self.tell_if_due(now, news, store, outputs);
+    }
+
+    /// Links, routes or what neighbours have told have changed: a way that has ended, or is there again, is told at once.
+    pub(super) fn ways_changed<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+        if self.balance.look_at_ways(now, &self.frames) {
+            self.tell_if_due(now, true, store, outputs);
+        }
+    }
+
+    /// A port has come up: the switch at its other end knows nothing of this one's ways.
+    pub(super) fn greet<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
+        if self.balance.remote().listens(port) && self.balance.advertiser_mut().greet() {
+            self.tell_if_due(now, true, store, outputs);
+        }
+    }
+
+    /// A packet had no way, so somebody does not know that: it is told again, as often as loads would be.
+    #[cold]
+    pub(super) fn tell_who_sent_here(&mut self, now: Picos, outputs: &mut Outputs) {
+        let at = self.balance.advertiser_mut().had_no_way(now);
+        if at != Picos::NEVER {
+            self.timers.arm_link_quality(at, outputs);
+        }
+    }
+
+    fn tell_if_due<S: Store>(&mut self, now: Picos, news: bool, store: &mut S, outputs: &mut Outputs) {
+        let due = self.balance.advertiser_mut().due(now, news);
+        if due.send {
+            for index in 0..self.balance.advertiser().ports().len() {
+                let port = PortId(self.balance.advertiser().ports()[index]);
+                if self.ports.get(port.index()).is_some_and(|state| state.up) {
+                    self.tell(port, store);
+                    self.kick_control(now, port, store, outputs);
+                }
+            }
+            self.balance.advertiser_mut().sent();
+        }
+        if due.next != Picos::NEVER {
+            self.timers.arm_link_quality(due.next, outputs);
+        }
+    }
+
+    /// Puts what is to be told on a port in front of its queues: as many messages as its MTU asks for.
+    fn tell<S: Store>(&mut self, port: PortId, store: &mut S) {
+        let most = link_quality::entries_in(self.ports[port.index()].mtu as usize);
+        let entries = self.balance.advertiser().entries(port).count();
+        let mut told = 0;
+        while told < entries && most > 0 {
+            let count = most.min(entries - told);
+            let Some(frame) = self.message(port, told, count, store) else {
+                return;
+            };
+            let state = &mut self.ports[port.index()];
+            if state.control.len() >= CONTROL_FRAMES_MAX {
+                return store.release(frame);
+            }
+            state.control.push_back(frame);
+            state.counters.link_quality_tx += 1;
+            told += count;
+        }
+    }
+
+    /// A message with `count` of the entries for a port, from `first` on; `None`: there is no slot.
+    fn message<S: Store>(
+        &mut self,
+        port: PortId,
+        first: usize,
+        count: usize,
+        store: &mut S,
+    ) -> Option<Handle> {
+        let frame = store.allocate(link_quality::frame_len(count))?;
+        let sequence = self.balance.advertiser_mut().next_sequence();
+        let teller = self.balance.advertiser();
+        link_quality::emit(
+            store.prefix_mut(frame),
+            self.ports[port.index()].mac,
+            sequence,
+            teller.hold_us(),
+            teller.entries(port).skip(first).take(count),
+        );
+        Some(frame)
+    }
+
+    /// A link quality message has arrived.
+    #[cold]
+    pub(super) fn receive_link_quality<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let understood = match LinkQuality::parse(store.prefix(arrival.frame)) {
+            _ if !self.ports[port.index()].up => Err(DropReason::PortDown),
+            _ if !self.balance.remote().listens(port) => Err(DropReason::LinkQualityUnexpected),
+            Err(_) => Err(DropReason::LinkQualityMalformed),
+            Ok(message) => Ok(self.balance.remote_mut().hear(now, port, &message)),
+        };
+        store.release(arrival.frame);
+        match understood {
+            Ok(changed) => {
+                self.ports[port.index()].counters.link_quality_rx += 1;
+                if changed {
+                    self.refresh_balance();
+                    self.ways_changed(now, store, outputs);
+                }
+                Verdict::Control
+            }
+            Err(reason) => Verdict::Dropped(self.drop_control(port, arrival.frame_len, reason)),
+        }
+    }
+
+    /// What the switch behind a port has told of its ways, in the order of sites.
+    pub fn remote_words(&self, now: Picos, port: PortId) -> impl Iterator<Item = RemoteWord> {
+        self.balance.remote().words(now, port)
+    }
+}

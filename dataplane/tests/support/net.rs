@@ -1,0 +1,274 @@
+//! Several switches and the cables between them, step by step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use xoff_dataplane::config::{
+    AdvertiseConfig, Attachment, InterfaceConfig, SchemeConfig, StaticNeighbour, SwitchConfig,
+};
+use xoff_dataplane::route::{DISTANCE_STATIC, Fib, Rib, Route, RouteTag, Source, Target};
+use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
+
+use super::config::{switch, via};
+use super::packets::{frame, refresh_checksum, udp4};
+use super::{Harness, Sent};
+
+/// How long a frame is under way, and how far switches run alone.
+const DELAY: Picos = Picos::from_nanos(500);
+
+/// An end of a cable: switch and port.
+pub type Place = (usize, u16);
+
+/// Switches with cables.
+pub struct Net {
+    pub switches: Vec<Harness>,
+    cables: Vec<(Place, Place)>,
+    /// Cables that lose all link quality messages.
+    pub deaf: BTreeSet<usize>,
+    /// Frames that left by ports without a cable.
+    pub out: Vec<(Place, Sent)>,
+    /// Link quality messages that were sent, with the places they left by.
+    pub told: Vec<(Place, Sent)>,
+    now: Picos,
+}
+
+/// A fabric of leaves with a host at port 0 each, and spines. Port 1 + *s* of a leaf leads to spine *s*, port *l* of a spine to leaf
+/// *l*; leaves come first. Behind leaf *l* is 10.0.*l*.0/24, site *l* + 1.
+#[derive(Clone)]
+pub struct Shape {
+    pub leaves: usize,
+    pub spines: usize,
+    pub mbps: u32,
+    /// Of the leaves' groups; `None`: static hashing.
+    pub scheme: Option<SchemeConfig>,
+    pub loads: bool,
+    pub interval: Picos,
+}
+
+impl Shape {
+    pub fn new(leaves: usize, spines: usize) -> Shape {
+        Shape {
+            leaves,
+            spines,
+            mbps: 100_000,
+            scheme: None,
+            loads: true,
+            interval: Picos::from_micros(20),
+        }
+    }
+
+    pub fn spine(&self, spine: usize) -> usize {
+        self.leaves + spine
+    }
+
+    /// The configuration of each switch.
+    pub fn configs(&self) -> Vec<SwitchConfig> {
+        let leaf = |leaf: usize| {
+            let mut config = self.base(leaf, 1 + self.spines);
+            interface(&mut config, 0, leaf, &format!("10.0.{leaf}.1/24"));
+            neighbour(&mut config, 0, &format!("10.0.{leaf}.9"), host_mac(leaf));
+            for spine in 0..self.spines {
+                let (own, peer) = (link(leaf, spine, 0), link(leaf, spine, 1));
+                interface(&mut config, 1 + spine, leaf, &format!("{own}/31"));
+                neighbour(&mut config, 1 + spine, &peer, mac(self.spine(spine)));
+            }
+            let hops: Vec<(u16, String)> = (0..self.spines)
+                .map(|spine| (1 + spine as u16, link(leaf, spine, 1)))
+                .collect();
+            let hops: Vec<_> = hops.iter().map(|(port, hop)| (*port, hop.as_str())).collect();
+            let others = (0..self.leaves).filter(|other| *other != leaf);
+            routes(&mut config, others.map(|other| (other, via(&hops))));
+            config.balancing.schemes = self.scheme.clone().into_iter().collect();
+            config.balancing.default_scheme = self.scheme.as_ref().map(|_| 0);
+            config.balancing.moves_kept = 1_024;
+            self.advertise(&mut config, 1..=self.spines);
+            config
+        };
+        let spine = |spine: usize| {
+            let switch = self.spine(spine);
+            let mut config = self.base(switch, self.leaves);
+            for leaf in 0..self.leaves {
+                let (own, peer) = (link(leaf, spine, 1), link(leaf, spine, 0));
+                interface(&mut config, leaf, switch, &format!("{own}/31"));
+                neighbour(&mut config, leaf, &peer, mac(leaf));
+            }
+            let to = |leaf: usize| (leaf, via(&[(leaf as u16, link(leaf, spine, 0).as_str())]));
+            routes(&mut config, (0..self.leaves).map(to));
+            self.advertise(&mut config, 0..=self.leaves - 1);
+            config
+        };
+        (0..self.leaves)
+            .map(leaf)
+            .chain((0..self.spines).map(spine))
+            .collect()
+    }
+
+    pub fn cables(&self) -> Vec<(Place, Place)> {
+        let spines = |leaf: usize| {
+            (0..self.spines).map(move |spine| ((leaf, 1 + spine as u16), (self.spine(spine), leaf as u16)))
+        };
+        (0..self.leaves).flat_map(spines).collect()
+    }
+
+    pub fn net(&self) -> Net {
+        Net::new(&self.configs(), self.cables())
+    }
+
+    fn base(&self, index: usize, ports: usize) -> SwitchConfig {
+        let mut config = switch(ports);
+        config.name = format!("switch{index}");
+        config.bridging = xoff_dataplane::config::Bridging::Vlans(Vec::new());
+        config.routing.hash_seed = index as u64;
+        for port in &mut config.ports {
+            port.link = LinkTiming::ethernet(self.mbps);
+        }
+        config
+    }
+
+    fn advertise(&self, config: &mut SwitchConfig, ports: std::ops::RangeInclusive<usize>) {
+        config.balancing.advertise = Some(AdvertiseConfig {
+            interval: self.interval,
+            ports: ports.map(|port| port as u16).collect(),
+            loads: self.loads,
+        });
+    }
+}
+
+/// A frame of a UDP flow from the host of a leaf to that of another, by its source port.
+pub fn flow(from: usize, to: usize, source_port: u16, payload: usize) -> Vec<u8> {
+    let mut packet = udp4(&format!("10.0.{from}.9"), &format!("10.0.{to}.9"), 64, payload);
+    packet[20..22].copy_from_slice(&source_port.to_be_bytes());
+    refresh_checksum(&mut packet);
+    frame(mac(from), host_mac(from), 0x0800, &packet)
+}
+
+/// The router's address of a switch.
+pub fn mac(switch: usize) -> [u8; 6] {
+    [2, 0xaa, 0, 0, 1, switch as u8]
+}
+
+pub fn host_mac(leaf: usize) -> [u8; 6] {
+    [2, 0xbb, 0, 0, 0, leaf as u8]
+}
+
+fn link(leaf: usize, spine: usize, end: usize) -> String {
+    format!("172.16.{leaf}.{}", 2 * spine + end)
+}
+
+pub fn interface(config: &mut SwitchConfig, port: usize, switch: usize, address: &str) {
+    config.routing.interfaces.push(InterfaceConfig {
+        name: format!("Ethernet{port}"),
+        attachment: Attachment::Port(port as u16),
+        mac: mac(switch),
+        mtu: 9_100,
+        addresses: vec![address.parse().expect("an address")],
+    });
+}
+
+pub fn neighbour(config: &mut SwitchConfig, interface: usize, address: &str, mac: [u8; 6]) {
+    config.routing.neighbours.push(StaticNeighbour {
+        interface: InterfaceId(interface as u16),
+        address: address.parse().expect("an address"),
+        mac,
+    });
+}
+
+/// Routes to leaves, tagged with their sites.
+pub fn routes(config: &mut SwitchConfig, to: impl Iterator<Item = (usize, Target)>) {
+    let mut rib = Rib::new();
+    for (n, interface) in config.routing.interfaces.iter().enumerate() {
+        rib.set_interface(InterfaceId(n as u16), interface);
+    }
+    for (leaf, target) in to {
+        let route = Route {
+            prefix: format!("10.0.{leaf}.0/24").parse().expect("a prefix"),
+            target,
+            tag: RouteTag {
+                site: leaf as u16 + 1,
+                scheme: None,
+            },
+        };
+        rib.set(Source::Static, DISTANCE_STATIC, route);
+    }
+    config.routing.fib = Arc::new(rib.next_generation(&Fib::default()).expect("routes"));
+}
+
+impl Net {
+    pub fn new(configs: &[SwitchConfig], cables: Vec<(Place, Place)>) -> Net {
+        Net {
+            switches: configs.iter().map(Harness::new).collect(),
+            cables,
+            deaf: BTreeSet::new(),
+            out: Vec::new(),
+            told: Vec::new(),
+            now: Picos::ZERO,
+        }
+    }
+
+    pub fn now(&self) -> Picos {
+        self.now
+    }
+
+    pub fn run_for(&mut self, span: Picos) {
+        let until = self.now + span;
+        while self.now < until {
+            self.step(until);
+        }
+    }
+
+    /// Runs until nothing is left to happen; panics if that takes longer than `at_most`.
+    pub fn run_until_idle(&mut self, at_most: Picos) {
+        let end = self.now + at_most;
+        while self.switches.iter().any(|switch| !switch.is_idle()) {
+            assert!(self.now < end, "still busy at {:?}", self.now);
+            self.step(end);
+        }
+    }
+
+    /// A cable goes down or comes up, at both ends.
+    pub fn set_cable(&mut self, cable: usize, up: bool) {
+        let (a, b) = self.cables[cable];
+        for (switch, port) in [a, b] {
+            self.switches[switch].set_link(port, up);
+        }
+        self.carry();
+    }
+
+    fn step(&mut self, until: Picos) {
+        self.now = until.min(self.now + DELAY);
+        for switch in &mut self.switches {
+            switch.run_until(self.now);
+        }
+        self.carry();
+    }
+
+    /// Puts what has left one end of a cable onto its way to the other.
+    fn carry(&mut self) {
+        for index in 0..self.switches.len() {
+            for port in 0..self.switches[index].switch.port_count() as u16 {
+                for sent in self.switches[index].take_sent(port) {
+                    self.pass_on((index, port), sent);
+                }
+            }
+        }
+    }
+
+    fn pass_on(&mut self, from: Place, sent: Sent) {
+        let told = xoff_dataplane::wire::LinkQuality::is(&sent.bytes);
+        if told {
+            self.told.push((from, sent.clone()));
+        }
+        let cable = |ends: &(Place, Place)| ends.0 == from || ends.1 == from;
+        let Some(cable) = self.cables.iter().position(cable) else {
+            self.out.push((from, sent));
+            return;
+        };
+        if told && self.deaf.contains(&cable) {
+            return;
+        }
+        let (a, b) = self.cables[cable];
+        let (to, port) = if a == from { b } else { a };
+        let at = sent.end + DELAY;
+        self.switches[to].receive_at(at, port, sent.bytes);
+    }
+}
