@@ -48,6 +48,9 @@ pub struct LabPlan {
     /// jobs are for virtual time, and not handed to the processes of real time.
     #[serde(skip)]
     pub transports: Vec<TransportPlan>,
+    /// The queue pairs of jobs are announced to the switches, each with its way, before they send.
+    #[serde(default)]
+    pub announce: bool,
     /// What the hosts send.
     pub workload: WorkloadPlan,
     /// What happens besides, and what must come of it; empty without a script.

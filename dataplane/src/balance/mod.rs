@@ -36,8 +36,8 @@ mod packet;
 mod paths;
 mod places;
 mod random;
-mod reorder;
 mod remote;
+mod reorder;
 mod scheme;
 mod table;
 
@@ -47,9 +47,9 @@ pub(crate) use packet::pair_key;
 pub use packet::{Packet, QueuePair};
 pub use paths::{Member, Paths};
 pub use random::Random;
+pub use remote::RemoteWord;
 pub(crate) use reorder::Reordering;
 pub use reorder::{ReorderCounts, ReorderingView, StreamView};
-pub use remote::RemoteWord;
 pub(crate) use scheme::cluster::Announcement;
 pub(crate) use table::{Asked, Balance, Lead, Said};
 
