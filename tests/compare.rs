@@ -188,7 +188,7 @@ fn every_scheme_has_a_row_and_so_has_the_one_switch() {
     assert_eq!(row(&json, None)["figures"]["link_jain_index"], Value::Null);
     let csv = ran.text("all.csv");
     let fields: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-    assert_eq!(fields, [4 + 3 * KPIS.len(); 5], "{csv}");
+    assert_eq!(fields, [5 + 3 * KPIS.len(); 5], "{csv}");
     for name in [
         "jct",
         "links",

@@ -219,6 +219,18 @@ pub(super) fn host_counters(hosts: &[HostReport]) -> String {
     text
 }
 
+/// How evenly links between switches were used, in a line; nothing where there was no choice.
+pub(super) fn balance_line(of: &VirtualReport) -> String {
+    of.balance.map_or_else(String::new, |balance| {
+        format!(
+            "links between switches: busiest {:.2} times the mean, Jain's index {:.3}, over {} directions that could be used\n",
+            balance.max_mean_ratio,
+            balance.jain_index,
+            grouped(u64::from(balance.links))
+        )
+    })
+}
+
 /// How large the run was, in a line.
 pub(super) fn size_line(of: &VirtualReport) -> String {
     let lost = match of.link_lost_frames {

@@ -87,6 +87,7 @@ pub fn render(report: &Report) -> String {
     }
     if let Some(of) = &report.virtual_time {
         text.push_str(&deadlocks(&of.deadlocks));
+        text.push_str(&jobs::balance_line(of));
         text.push_str(&jobs::size_line(of));
     }
     text.push_str(&verdict(report));
