@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::parse::Parsed;
 use xoff_dataplane::wire::{
     Addresses, Bth, BthFields, Cnp, Ecn, Extension, Opcode, Path, RocePacket, UDP_LEN, bth, cnp, icrc,
 };
 
 use super::config::{FixedLengths, HostConfig};
+use super::nic::Earliest;
 use super::requester::PATTERN;
 use super::trimmed::datagram;
 use crate::rdma::congestion::CongestionControl;
@@ -211,8 +211,11 @@ impl QueuePairs {
     }
 
     #[inline]
-    pub(super) fn earliest(&self) -> &[Picos; PRIORITIES] {
-        self.endpoint.earliest()
+    pub(super) fn earliest(&self) -> Earliest {
+        Earliest {
+            at: *self.endpoint.earliest(),
+            waiting: self.endpoint.waiting(),
+        }
     }
 
     pub(super) fn advance(&mut self, now: Picos) {

@@ -77,8 +77,8 @@ fn every_built_in_scheme_needs_only_its_name() {
         let config = good(&text, PORTS);
         assert_eq!(config.balancing.schemes, [known.config()], "{}", known.name);
         assert_eq!(
-            config.balancing.advertise.is_some(),
-            known.listens,
+            config.balancing.advertise.map(|told| told.loads),
+            Some(known.listens),
             "{}",
             known.name
         );
@@ -193,10 +193,20 @@ fn what_is_told_to_others() {
         advertise(r#""scheme": "conga", "advertise": "off", "advertise_ports": "Ethernet0""#),
         None
     );
-    assert_eq!(
-        advertise(r#""scheme": "flowlet", "advertise_ports": "Ethernet0""#),
-        None
-    );
+    let ways = AdvertiseConfig {
+        interval: Picos::from_micros(16),
+        ports: vec![0],
+        loads: false,
+    };
+    for said in [
+        "",
+        r#""scheme": "flowlet", "#,
+        r#""scheme": "conga", "advertise": "ways", "#,
+    ] {
+        let told = advertise(&format!(r#"{said}"advertise_ports": "Ethernet0""#));
+        assert_eq!(told.as_ref(), Some(&ways), "{said}");
+    }
+    assert_eq!(advertise(r#""advertise": "ways""#), None, "nobody is there");
     let own = advertise(r#""advertise": "on", "advertise_ports": "Ethernet0", "advertise_interval": "40""#);
     assert_eq!(own.map(|own| own.interval), Some(Picos::from_micros(40)));
     assert_eq!(

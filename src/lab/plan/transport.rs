@@ -1,5 +1,6 @@
 //! How connections of jobs are set up.
 
+use serde::{Deserialize, Serialize};
 use xoff_dataplane::wire::Ecn;
 
 use crate::fabric::Transport;
@@ -11,7 +12,7 @@ use crate::workload::{Framing, Spread};
 const BETWEEN_FRAMES_BYTES: u32 = 20;
 
 /// Options of connections under a name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransportPlan {
     /// The name.
     pub name: String,

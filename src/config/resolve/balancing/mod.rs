@@ -100,7 +100,8 @@ fn own_lags(context: &mut Context<'_>, schemes: &mut Schemes, ars: Vec<Option<u1
     }
 }
 
-/// What the switch tells others: if it is told to, or if a scheme of its own listens to them.
+/// What the switch tells others: which sites it has no way to, unless it is not to; loads too, if it is told to, or if a scheme of
+/// its own listens to them.
 fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<AdvertiseConfig> {
     const PORTS: &str = "advertise_ports";
     let list = context.text(WHOLE, LB_GLOBAL, PORTS).unwrap_or("");
@@ -121,12 +122,13 @@ fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<Adve
     }
     ports.sort_unstable();
     ports.dedup();
-    let on = match context.text(WHOLE, LB_GLOBAL, "advertise") {
+    let loads = match context.text(WHOLE, LB_GLOBAL, "advertise") {
         Some("on") => true,
-        Some("off") => false,
+        Some("ways") => false,
+        Some("off") => return None,
         _ => schemes.iter().any(listens),
     };
-    if !on {
+    if ports.is_empty() && !loads {
         return None;
     }
     if ports.is_empty() {
@@ -140,7 +142,7 @@ fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<Adve
     Some(AdvertiseConfig {
         interval: Picos::from_micros(interval),
         ports,
-        loads: true,
+        loads,
     })
 }
 
