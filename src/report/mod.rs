@@ -26,7 +26,7 @@ pub use environment::{Environment, StealMeter, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_file, write_text};
 pub use flow::{FlowReport, LatencyReport};
-pub use number::{grouped, nanos, percent, rate};
+pub use number::{gbytes, grouped, nanos, percent, rate};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
 pub use table::{drops_table, numbers, render, simple_table};

@@ -54,6 +54,8 @@ pub const SWITCH: Counters = &[
     of("pfc_tx_frames", "PFC frames sent"),
     of("pause_rx_frames", "802.3x pauses received"),
     of("pause_tx_frames", "802.3x pauses sent"),
+    of("link_quality_rx_frames", "link quality messages received"),
+    of("link_quality_tx_frames", "link quality messages sent"),
     of("buffered_cells", "cells in use by priority groups now"),
     of("storms_detected", "PFC storms that its watchdog found"),
     of("storms_restored", "those of them that are over"),
@@ -103,6 +105,8 @@ pub const PORT: Counters = &[
     of("pfc_tx_frames", "PFC frames sent"),
     of("pause_rx_frames", "802.3x pauses received"),
     of("pause_tx_frames", "802.3x pauses sent"),
+    of("link_quality_rx_frames", "link quality messages received"),
+    of("link_quality_tx_frames", "link quality messages sent"),
     of(
         "global_paused_ns",
         "time the peer held all of it by 802.3x pauses",

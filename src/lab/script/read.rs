@@ -202,6 +202,8 @@ fn of_port(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f
         "dropped_trim_packets" => counters.trims().dropped,
         "ecn_marked_packets" => counters.ecn_marked,
         "pfc_rx_frames" => counters.pfc_rx_frames,
+        "link_quality_rx_frames" => counters.link_quality_rx,
+        "link_quality_tx_frames" => counters.link_quality_tx,
         "pfc_tx_frames" => counters.pfc_tx_frames,
         "pause_rx_frames" => counters.pause_rx,
         "tx_utilisation_percent" => {
