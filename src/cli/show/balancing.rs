@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::tabulate::{Text, tabulate};
 use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
 use crate::failure::{Exit, Failure};
-use crate::report::{GroupReport, LoadBalancingReport, MemberReport, MoveReport};
+use crate::report::{GroupReport, MemberReport, MoveReport};
 
 /// What stands where nothing is counted or measured.
 const NONE: &str = "-";

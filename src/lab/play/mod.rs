@@ -20,6 +20,7 @@ use super::config::switch_setups;
 use super::model_hosts::flow_reports;
 use super::options::Mode;
 use super::plan::{HostPlan, LabPlan};
+use super::reordering;
 use super::virtual_run::fabric_of;
 use crate::control::{Endpoint, Target, serve};
 use crate::driver::clock::{ModelClock, monotonic_ns};
@@ -94,6 +95,10 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
         ..lab.options.driver(threads, lab.plan.switches.len())
     };
     let setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
+    let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
+    for warning in reordering::warnings(&lab.plan, &configs) {
+        eprintln!("warning: {warning}");
+    }
     let fabric = fabric_of(&lab.plan, &lab.options, &setups)?;
     let links = hosts::links(&lab.plan, &setups);
     let sessions = switches::start(&lab, setups, &options, &ledger)?;
