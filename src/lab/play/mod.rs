@@ -270,12 +270,11 @@ impl Stage {
         let patience_ns = standstill_ns(&self.lab.plan).saturating_mul(dilate);
         // A pause between two iterations is none of the network's.
         let waits = (now_ns..u64::MAX).contains(&progress.next_start_ns);
-        self.cut_short = match () {
-            () if done_ns >= until_ns => Some("the time is over"),
-            () if !waits && now_ns.saturating_sub(moved_ns) > patience_ns => {
-                Some("nothing has arrived at any host for long")
-            }
-            () => None,
+        let stands_still = !waits && now_ns.saturating_sub(moved_ns) > patience_ns;
+        self.cut_short = if done_ns >= until_ns {
+            Some("the time is over")
+        } else {
+            stands_still.then_some("nothing has arrived at any host for long")
         };
         self.cut_short.is_some()
     }
