@@ -267,8 +267,7 @@ Ethernet0  172.16.0.1  used            1  100000  -       -       -          -  
         };
         assert_eq!(
             moves_table(&[moved]),
-            "\
-  Time (s)  Group        Flow      Reason     From       To
+            "  Time (s)  Group        Flow      Reason     From       To
 ----------  -----------  --------  ---------  ---------  ---------
   0.001500  10.0.1.0/24  0badcafe  link-down  Ethernet4  Ethernet8
 "
