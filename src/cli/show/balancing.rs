@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::tabulate::{Text, tabulate};
 use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
 use crate::failure::{Exit, Failure};
-use crate::report::{GroupReport, LoadBalancingReport, MemberReport, MoveReport};
+use crate::report::{GroupReport, MemberReport, MoveReport, ReorderedStream, ReorderingReport};
 
 /// What stands where nothing is counted or measured.
 const NONE: &str = "-";
@@ -16,6 +16,9 @@ pub(super) fn balancing(options: &ShowLoadBalancing) -> Result<Exit, Failure> {
         .unwrap_or_default();
     match options.part {
         LoadBalancingPart::Groups => print(options.table.json, &report.groups, |groups| groups_table(groups)),
+        LoadBalancingPart::Reordering => print(options.table.json, &report.reordering, |reordering| {
+            reordering_text(reordering.as_ref())
+        }),
         LoadBalancingPart::Moves => print(options.table.json, &report.moves, |moves| moves_table(moves)),
     }
 }
@@ -108,6 +111,41 @@ fn row(member: &MemberReport, all: Option<u64>) -> Vec<String> {
     ]
 }
 
+fn reordering_text(reordering: Option<&ReorderingReport>) -> String {
+    let Some(all) = reordering else {
+        return "Nobody counts: set `reordering_flows` of XOFF_LB|global to the number of queue pairs to be watched.\n"
+            .to_owned();
+    };
+    let mut text = format!(
+        "{} of {} packets out of order, by {} at most; {} repeated; {} streams known",
+        all.out_of_order_packets, all.packets, all.extent_max, all.repeated_packets, all.streams
+    );
+    if all.untracked_packets > 0 {
+        let _ = write!(text, " ({} packets found no place)", all.untracked_packets);
+    }
+    text.push('\n');
+    let row = |stream: &ReorderedStream| {
+        vec![
+            stream.source.clone(),
+            stream.destination.clone(),
+            format!("{:#08x}", stream.destination_qp),
+            if stream.responses { "responses" } else { "requests" }.to_owned(),
+            stream.packets.to_string(),
+            stream.out_of_order_packets.to_string(),
+            stream.extent_max.to_string(),
+            stream.repeated_packets.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.reordered.iter().map(row).collect();
+    if !rows.is_empty() {
+        let header = [
+            "Source", "Destination", "QP", "What", "Packets", "Out of order", "By at most", "Repeated",
+        ];
+        text.push_str(&tabulate(&header, &rows, Text::Left));
+    }
+    text
+}
+
 fn moves_table(moves: &[MoveReport]) -> String {
     let row = |moved: &MoveReport| {
         vec![
@@ -130,7 +168,7 @@ fn moves_table(moves: &[MoveReport]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::TableReport;
+    use crate::report::{LoadBalancingReport, TableReport};
 
     fn member(port: &str, packets: Option<u64>) -> MemberReport {
         MemberReport {

@@ -14,7 +14,7 @@
 //! larger nowhere: so it comes to an end. Nothing is drawn, so the same edges have the same colours.
 
 /// An edge: left and right vertex. Numbers are to be dense.
-pub type Edge = (u32, u32);
+pub(super) type Edge = (u32, u32);
 
 /// The colour of each edge, below `colours`, such that any two colours differ by at most one edge at every vertex, and between each
 /// pair of vertices.

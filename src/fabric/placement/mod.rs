@@ -23,7 +23,8 @@ use std::net::IpAddr;
 
 use xoff_dataplane::PortId;
 
-pub use colouring::{Edge, equitable};
+use colouring::Edge;
+pub use colouring::equitable;
 use walk::{At, Walk, Way};
 
 use super::plan::FabricPlan;
