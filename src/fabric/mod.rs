@@ -32,7 +32,9 @@ pub use diagnosis::{Deadlock, diagnose};
 pub use engine::{EVENTS_AT_ONCE_MAX, Fabric, Halt};
 pub use events::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, Selector};
-pub use jobs::{DataFlow, Directory, FIRST_QUEUE_PAIR, FailedMessage, Jobs, Transport};
+pub use jobs::{
+    Arrivals, DataFlow, Directory, FIRST_QUEUE_PAIR, FailedMessage, JobHosts, Jobs, Transport, Watched,
+};
 pub use observer::{FrameView, Observer};
 pub use path::{FabricPath, Paths};
 pub use placement::{PlannedFlow, PlannedHop, equitable, place};

@@ -7,7 +7,8 @@
 //!   the path counts, over as many tiers as there are. A next switch that has told nothing counts as idle;
 //! - the load told is that of the **best** way where the groups of these routes choose by load, and the **mean** by
 //!   capacity where they do not look: a static hash cannot avoid the worse ones;
-//! - capacities of ways are the lesser of the own link and what is told of beyond; told is their sum. Ways whose link is down, and
+//! - capacities of ways are the lesser of the own link and what is told of beyond; told is their sum, which is more
+//!   than can be used where two ways share a link further on. Ways whose link is down, and
 //!   those whose next switch has said that it has none, do not count; none at all is told as capacity 0;
 //! - a neighbour that is itself a way to a site is told nothing of it: it is nearer, and does not come here for it.
 //!

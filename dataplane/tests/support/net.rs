@@ -147,7 +147,7 @@ pub fn mac(switch: usize) -> [u8; 6] {
     [2, 0xaa, 0, 0, 1, switch as u8]
 }
 
-fn host_mac(leaf: usize) -> [u8; 6] {
+pub fn host_mac(leaf: usize) -> [u8; 6] {
     [2, 0xbb, 0, 0, 0, leaf as u8]
 }
 
@@ -155,7 +155,7 @@ fn link(leaf: usize, spine: usize, end: usize) -> String {
     format!("172.16.{leaf}.{}", 2 * spine + end)
 }
 
-fn interface(config: &mut SwitchConfig, port: usize, switch: usize, address: &str) {
+pub fn interface(config: &mut SwitchConfig, port: usize, switch: usize, address: &str) {
     config.routing.interfaces.push(InterfaceConfig {
         name: format!("Ethernet{port}"),
         attachment: Attachment::Port(port as u16),
@@ -165,7 +165,7 @@ fn interface(config: &mut SwitchConfig, port: usize, switch: usize, address: &st
     });
 }
 
-fn neighbour(config: &mut SwitchConfig, interface: usize, address: &str, mac: [u8; 6]) {
+pub fn neighbour(config: &mut SwitchConfig, interface: usize, address: &str, mac: [u8; 6]) {
     config.routing.neighbours.push(StaticNeighbour {
         interface: InterfaceId(interface as u16),
         address: address.parse().expect("an address"),

@@ -7,7 +7,7 @@
 //! | `scheme` | scheme of every group of next hops for which nothing else names one: that of `XOFF_LB_GROUP` first, then that of its members (`ARS_NEXTHOPS`, `ARS_INTERFACES`), then this | - | a built-in scheme or an entry of `XOFF_LB_SCHEME` | `ecmp`, or what `ARS_PROFILE` says |
 //! | `moves_kept` | latest flows placed or moved that are kept with their reasons; 0: they are only counted | - | 0 to 65536 | 256 |
 //! | `reordering_flows` | queue pairs whose packets are looked at for reordering as they arrive; 0: none | - | 0 to 1048576 | 0 |
-//! | `advertise` | whether the switch tells its neighbours the load of its links. `auto`: if one of its own schemes weighs what others tell | - | `auto`, `on`, `off` | `auto` |
+//! | `advertise` | what the switch tells the switches behind `advertise_ports`. `ways`: which sites it has no way to any more. `on`: that, and the load of its ways. `auto`: `on` if one of its own schemes weighs what others tell, else `ways` | - | `auto`, `on`, `ways`, `off` | `auto` |
 //! | `advertise_interval` | time between two messages while there is something to tell | us | 1 to 1000000 | 16 |
 //! | `advertise_ports` | ports towards other switches: a list | - | ports | none |
 //!
@@ -92,7 +92,7 @@ const WHOLE: &[Field] = &[
     Field::new("scheme", Kind::Scheme),
     Field::new("moves_kept", Kind::number(0, 1 << 16, "")),
     Field::new("reordering_flows", Kind::number(0, 1 << 20, "")),
-    Field::new("advertise", Kind::Choice(&["auto", "on", "off"])),
+    Field::new("advertise", Kind::Choice(&["auto", "on", "ways", "off"])),
     Field::new("advertise_interval", Kind::number(1, 1_000_000, "us")),
     Field::new("advertise_ports", Kind::Ports),
 ];

@@ -77,8 +77,8 @@ fn every_built_in_scheme_needs_only_its_name() {
         let config = good(&text, PORTS);
         assert_eq!(config.balancing.schemes, [known.config()], "{}", known.name);
         assert_eq!(
-            config.balancing.advertise.is_some(),
-            known.listens,
+            config.balancing.advertise.map(|told| told.loads),
+            Some(known.listens),
             "{}",
             known.name
         );
@@ -193,10 +193,20 @@ fn what_is_told_to_others() {
         advertise(r#""scheme": "conga", "advertise": "off", "advertise_ports": "Ethernet0""#),
         None
     );
-    assert_eq!(
-        advertise(r#""scheme": "flowlet", "advertise_ports": "Ethernet0""#),
-        None
-    );
+    let ways = AdvertiseConfig {
+        interval: Picos::from_micros(16),
+        ports: vec![0],
+        loads: false,
+    };
+    for said in [
+        "",
+        r#""scheme": "flowlet", "#,
+        r#""scheme": "conga", "advertise": "ways", "#,
+    ] {
+        let told = advertise(&format!(r#"{said}"advertise_ports": "Ethernet0""#));
+        assert_eq!(told.as_ref(), Some(&ways), "{said}");
+    }
+    assert_eq!(advertise(r#""advertise": "ways""#), None, "nobody is there");
     let own = advertise(r#""advertise": "on", "advertise_ports": "Ethernet0", "advertise_interval": "40""#);
     assert_eq!(own.map(|own| own.interval), Some(Picos::from_micros(40)));
     assert_eq!(
@@ -289,4 +299,32 @@ fn figures_that_a_scheme_has_not_are_named() {
         ]
     );
     assert!(built_in("own").is_none());
+}
+
+/// SONiC's own way to say `ecmp-qp`.
+#[test]
+fn a_list_of_hashed_fields_may_have_the_queue_pair() {
+    let hashed = |lists: &str| {
+        let text = format!(
+            r#"{{"PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up"}}}}, "SWITCH_HASH": {{"GLOBAL": {{{lists}}}}}}}"#
+        );
+        assert_eq!(warnings(&text, PORTS), [""; 0], "{lists}");
+        let balancing = good(&text, PORTS).balancing;
+        let name = |index: Option<u16>| index.map(|index| balancing.schemes[usize::from(index)].name.clone());
+        let lag = balancing.lags.first().copied().flatten();
+        (name(balancing.default_scheme), name(lag))
+    };
+    let five = r#"["SRC_IP", "DST_IP", "IP_PROTOCOL", "L4_SRC_PORT", "L4_DST_PORT"]"#;
+    let six = r#"["SRC_IP", "DST_IP", "IP_PROTOCOL", "L4_SRC_PORT", "L4_DST_PORT", "RDMA_BTH_DEST_QP"]"#;
+    let (ecmp, qp) = (Some("ecmp".to_owned()), Some("ecmp-qp".to_owned()));
+    assert_eq!(hashed(&format!(r#""ecmp_hash": {five}"#)), (None, None));
+    assert_eq!(hashed(&format!(r#""ecmp_hash": {six}"#)), (qp.clone(), ecmp));
+    assert_eq!(
+        hashed(&format!(r#""lag_hash_ipv4_rdma": {six}"#)),
+        (None, qp.clone())
+    );
+    assert_eq!(
+        hashed(&format!(r#""ecmp_hash_ipv6_rdma": {six}, "lag_hash": {six}"#)),
+        (qp.clone(), qp)
+    );
 }
