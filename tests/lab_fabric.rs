@@ -76,7 +76,11 @@ impl Lab {
 
     /// Runs it, and what it reported.
     fn run(&self, arguments: &[&str]) -> Result<(Report, Output), Failed> {
-        let all = [&["lab", "run", "lab.xoff.yml", "--report", "report.json"], arguments].concat();
+        let all = [
+            &["lab", "run", "lab.xoff.yml", "--report", "report.json"],
+            arguments,
+        ]
+        .concat();
         let output = self.command(&all).output()?;
         let text = fs::read_to_string(self.0.path().join("report.json"));
         let text = text.map_err(|error| format!("no report ({error}):\n{}", said(&output)))?;
@@ -109,7 +113,9 @@ fn flows_and_jobs_cross_a_fabric() -> Result<Completion, Failed> {
     let [jobs, expected] = [&real, &model].map(|report| report.jobs.clone().unwrap_or_default().jobs);
     same(jobs.len(), 2, "jobs")?;
     for (job, expected) in jobs.iter().zip(&expected) {
-        check(job.finished, || format!("{} is not done:\n{}", job.name, said(&output)))?;
+        check(job.finished, || {
+            format!("{} is not done:\n{}", job.name, said(&output))
+        })?;
         same(job.roofline_ns, expected.roofline_ns, "the roofline")?;
         check(job.jct_ns >= Some(job.roofline_ns), || {
             format!("{} took {:?}, less than it can", job.name, job.jct_ns)
@@ -127,9 +133,15 @@ fn flows_and_jobs_cross_a_fabric() -> Result<Completion, Failed> {
         real_time.ok_or("no links of real time")?,
         virtual_time.ok_or("no links of virtual time")?,
     );
-    same(used(real_links), used(model_links), "the ways that the hash chose")?;
+    same(
+        used(real_links),
+        used(model_links),
+        "the ways that the hash chose",
+    )?;
     let flow = &real.flows[0];
-    check(flow.sent_frames > 10, || format!("{} frames sent", flow.sent_frames))?;
+    check(flow.sent_frames > 10, || {
+        format!("{} frames sent", flow.sent_frames)
+    })?;
     if real.verdict == Verdict::Tainted {
         return Ok(Completion::ignored_with(
             "the machine stalled: the run is tainted and proves no more",
@@ -199,7 +211,9 @@ fn a_lab_is_recorded_and_asked() -> Result<Completion, Failed> {
         .command(&["lab", "up", "lab.xoff.yml", "--pcap", "spine1=spine1.pcapng"])
         .output()?;
     check(up.status.success(), || said(&up))?;
-    let shown = lab.command(&["show", "interfaces", "status", "--lab", "fabric-asked"]).output()?;
+    let shown = lab
+        .command(&["show", "interfaces", "status", "--lab", "fabric-asked"])
+        .output()?;
     let down = lab.command(&["lab", "down", "fabric-asked"]).output()?;
     check(down.status.success(), || said(&down))?;
     // The first switch answers: it has ports to two hosts and two spines.

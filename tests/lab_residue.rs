@@ -377,7 +377,9 @@ workload: {{jobs: [{{name: long, kind: permutation, hosts: all, bytes: 1G}}]}}
     for stage in ["__lab-init", "__lab-switch", "all"] {
         let child = bench.run()?;
         eventually(PATIENCE, || {
-            let switch = bench.process("__lab-switch").ok_or("there is no switch process")?;
+            let switch = bench
+                .process("__lab-switch")
+                .ok_or("there is no switch process")?;
             // The switch, its keepers and tellers and the hosts: the lab is being played.
             match fs::read_dir(format!("/proc/{switch}/task"))?.count() {
                 10.. => Ok(()),
@@ -385,7 +387,11 @@ workload: {{jobs: [{{name: long, kind: permutation, hosts: all, bytes: 1G}}]}}
             }
         })?;
         let victims: Vec<Pid> = match stage {
-            "all" => bench.processes().into_iter().map(|(pid, _)| Pid::from_raw(pid)).collect(),
+            "all" => bench
+                .processes()
+                .into_iter()
+                .map(|(pid, _)| Pid::from_raw(pid))
+                .collect(),
             one => bench.process(one).into_iter().collect(),
         };
         for victim in victims {

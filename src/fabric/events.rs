@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use xoff_dataplane::wire::MacControl;
+use xoff_dataplane::wire::{LinkQuality, MacControl};
 use xoff_dataplane::{Picos, PortId, QueueId, SwitchEvent, SwitchEventKind, Verdict};
 
 use super::observer::{FrameView, Observer};
@@ -93,9 +93,17 @@ impl<W: Write> EventLog<W> {
                     r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn},"opcode":"{opcode}","qp":{qp},"psn":{psn}}}"#
                 ));
             }
-            None => self.line(format_args!(
-                r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn}}}"#
-            )),
+            None => match LinkQuality::parse(frame.prefix) {
+                Ok(message) => {
+                    let (sequence, sites) = (message.sequence, sites(&message));
+                    self.line(format_args!(
+                        r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn},"sequence":{sequence},"sites":[{sites}]}}"#
+                    ));
+                }
+                Err(_) => self.line(format_args!(
+                    r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn}}}"#
+                )),
+            },
         }
     }
 
@@ -115,6 +123,20 @@ impl<W: Write> EventLog<W> {
         }
         true
     }
+}
+
+/// What a link quality message says: of each site its number, Mb/s, load and utilisation, the latter `null` if not measured.
+fn sites(message: &LinkQuality<'_>) -> String {
+    let mut text = String::new();
+    for entry in message.entries() {
+        let comma = if text.is_empty() { "" } else { "," };
+        let (site, mbps) = (entry.site, entry.capacity_mbps);
+        text += &match entry.load {
+            Some(path) => format!("{comma}[{site},{mbps},{},{}]", path.load, path.utilisation),
+            None => format!("{comma}[{site},{mbps},null,null]"),
+        };
+    }
+    text
 }
 
 /// A name as JSON writes it, without the quotes around it.

@@ -1,12 +1,17 @@
 //! Workloads on hosts, be they a fabric's or real time's: messages become work requests of queue pairs, completions become reports.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use xoff_dataplane::balance::Announced;
 use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::wire::bth::MASK_24;
-use xoff_dataplane::{LinkTiming, Picos};
+use xoff_dataplane::{FlowAnnouncement, LinkTiming, Picos};
 
 use super::engine::Fabric;
 use super::observer::Observer;
 use super::path::{FabricPath, Paths};
+use super::placement::PlannedHop;
 use crate::host::{Entropy, Host, QueuePairSetup};
 use crate::rdma::congestion::{Context, Factory};
 use crate::rdma::{Completion, CompletionKind, QpConfig, QpIndex, Verb as RdmaVerb, WorkRequest};
@@ -148,6 +153,23 @@ pub struct Jobs {
     failed: Vec<FailedMessage>,
     paths: Paths,
     mtus: Vec<u32>,
+    /// What goes with data to queue pairs.
+    data_flows: Vec<DataFlow>,
+    /// By job: flows that are announced, and to which switch.
+    announced: BTreeMap<usize, Vec<(usize, DataFlow)>>,
+}
+
+/// The data of a connection's queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataFlow {
+    /// Index of the host that sends it.
+    pub from: usize,
+    /// Addresses of the two hosts.
+    pub addresses: (IpAddr, IpAddr),
+    /// Number of the queue pair that gets it.
+    pub destination_qp: u32,
+    /// Index of the job.
+    pub job: usize,
 }
 
 impl Jobs {
@@ -170,6 +192,8 @@ impl Jobs {
             mtus: transports.iter().map(|transport| transport.qp.mtu).collect(),
             workload,
             paths,
+            data_flows: Vec::new(),
+            announced: BTreeMap::new(),
         };
         let connections: Vec<Connection> = jobs.workload.connections().to_vec();
         let mut number = FIRST_QUEUE_PAIR;
@@ -186,6 +210,15 @@ impl Jobs {
                 next: 0,
             };
             for pair in 0..connection.qps {
+                // READ responses go to the queue pair that asks.
+                let destination_qp = if reads { number } else { number + 1 };
+                let (from, to) = (connection.src as usize, connection.dst as usize);
+                jobs.data_flows.push(DataFlow {
+                    from,
+                    addresses: (directory.address(from), directory.address(to)),
+                    destination_qp: destination_qp & MASK_24,
+                    job: connection.job,
+                });
                 let transport = &transports[connection.transport];
                 let ends = [
                     (poster, peer, number, number + 1),
@@ -222,6 +255,55 @@ impl Jobs {
     /// Messages that failed, in order.
     pub fn failed(&self) -> &[FailedMessage] {
         &self.failed
+    }
+
+    /// The queue pairs that get data, and who sends it.
+    pub fn data_flows(&self) -> &[DataFlow] {
+        &self.data_flows
+    }
+
+    /// Tells switches which way flows go that will begin, `hops` by their places in [`Jobs::data_flows`]; how many places were given. They
+    /// are withdrawn when their jobs are over.
+    pub fn announce(
+        &mut self,
+        fabric: &mut Fabric,
+        hops: &[PlannedHop],
+        observer: &mut impl Observer,
+    ) -> usize {
+        for hop in hops {
+            let flow = self.data_flows[hop.flow];
+            let announcement = FlowAnnouncement {
+                source: flow.addresses.0,
+                destination: flow.addresses.1,
+                destination_qp: flow.destination_qp,
+                data: true,
+                via: Some(hop.port),
+            };
+            let announced = fabric.change_switch(hop.switch, observer, |switch, now, _, _| {
+                switch.announce_flow(now, &announcement)
+            });
+            if matches!(announced, Announced::Placed { .. }) {
+                let of_job = self.announced.entry(flow.job).or_default();
+                of_job.push((hop.switch, flow));
+            }
+        }
+        self.announced.values().map(Vec::len).sum()
+    }
+
+    /// Withdraws the flows of jobs that are over.
+    pub(super) fn withdraw(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+        if self.announced.is_empty() {
+            return;
+        }
+        let over: Vec<usize> = self.announced.keys().copied().collect();
+        let over = over.into_iter().filter(|job| self.workload.is_over(*job));
+        let ended: Vec<_> = over.filter_map(|job| self.announced.remove(&job)).collect();
+        for (switch, flow) in ended.into_iter().flatten() {
+            let (source, destination) = flow.addresses;
+            fabric.change_switch(switch, observer, |switch, _, _, _| {
+                switch.withdraw_flow(source, destination, flow.destination_qp)
+            });
+        }
     }
 
     /// When [`Jobs::advance`] has something to do.

@@ -129,7 +129,10 @@ impl Simulation {
             let watch = watch.max(self.fabric.next_event().unwrap_or(watch));
             let next = until.min(self.jobs.next_start()).min(watch);
             match self.fabric.run(next, observer) {
-                Halt::Completion => self.jobs.complete(&mut Watched(&mut self.fabric, observer)),
+                Halt::Completion => {
+                    self.jobs.complete(&mut Watched(&mut self.fabric, observer));
+                    self.jobs.withdraw(&mut self.fabric, observer);
+                }
                 Halt::Stuck => return Outcome::Stuck,
                 Halt::Spent => return Outcome::Spent,
                 Halt::Idle => match self.jobs.next_start() {

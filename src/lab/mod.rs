@@ -31,6 +31,7 @@ pub mod plan;
 mod play;
 mod problem;
 mod registry;
+mod reordering;
 mod resolve;
 mod routes;
 mod run;

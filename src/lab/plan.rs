@@ -46,6 +46,9 @@ pub struct LabPlan {
     pub links: Vec<LinkPlan>,
     /// How connections of jobs are set up: what [`JobSpec::transport`](crate::workload::JobSpec::transport) counts.
     pub transports: Vec<TransportPlan>,
+    /// The queue pairs of jobs are announced to the switches, each with its way, before they send.
+    #[serde(default)]
+    pub announce: bool,
     /// What the hosts send.
     pub workload: WorkloadPlan,
     /// What happens besides, and what must come of it; empty without a script.

@@ -143,34 +143,30 @@ fn has_address(device: &str) -> bool {
         })
 }
 
-/// Offloads of this end: off are those that glue received frames together. Only what is sent here is scattered, and the switch
-/// alone sends: a packet socket's frames of a page and more lie in pieces, which the kernel copies together for a device
-/// that does not take them so.
+/// Offloads of this end: those that glue received frames together. Scatter-gather stays as it is on a port of long frames: a
+/// packet socket's frames of a page and more lie in pieces, and the kernel copies those together, into fresh memory, for a
+/// device that does not take them so.
 fn clear_own_offloads(spec: &PortSpec, guarded: &mut Guarded, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
-    let clear = || -> net::Result<Option<(ethtool::Features, bool)>> {
+    let long_frames = spec.mtu >= SCATTERED_MTU_MIN;
+    let clear = || -> net::Result<Option<ethtool::Features>> {
         let now = ethtool::offloads(device)?;
-        let want = |sg| ethtool::Offloads {
-            sg,
+        let wanted = ethtool::Offloads {
+            sg: now.sg && long_frames,
             ..ethtool::Offloads::OFF
         };
-        let sg = now.sg || spec.mtu >= SCATTERED_MTU_MIN;
-        if now == want(sg) {
+        if now == wanted {
             return Ok(None);
         }
         let before = ethtool::features(device)?;
-        if sg != now.sg && ethtool::set_offloads(device, &want(sg)).is_ok() {
-            return Ok(Some((before, true)));
-        }
-        // A device that cannot take pieces is slower, no more.
-        ethtool::set_offloads(device, &want(now.sg))?;
-        Ok((now != want(now.sg)).then_some((before, false)))
+        ethtool::set_offloads(device, &wanted)?;
+        Ok(Some(before))
     };
     match clear() {
         Ok(None) => {}
-        Ok(Some((before, scattered))) => {
-            guarded.features = Some(before);
-            let sg = if scattered { "sg on " } else { "" };
+        Ok(before) => {
+            guarded.features = before;
+            let sg = if long_frames { "" } else { "sg off " };
             notes.push(format!(
                 "{port}: offloads of '{device}' are off now (`ethtool -K {device} rx off tx off {sg}tso off gso off gro off lro off`)"
             ));

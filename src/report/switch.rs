@@ -118,6 +118,12 @@ pub struct PortReport {
     /// Time this port asked its peer to pause altogether, in nanoseconds.
     #[serde(default)]
     pub global_pausing_ns: u64,
+    /// Link quality messages received and understood; they are in no other counter.
+    #[serde(default)]
+    pub link_quality_rx_frames: u64,
+    /// Link quality messages sent.
+    #[serde(default)]
+    pub link_quality_tx_frames: u64,
     /// `SAI_PORT_STAT_ECN_MARKED_PACKETS`: frames marked CE.
     pub ecn_marked: u64,
     /// `SAI_PORT_STAT_TRIM_PACKETS`: packets that found a queue full and were trimmed, the sum over the queues.
@@ -309,6 +315,8 @@ impl PortReport {
             pause_tx: counters.pause_tx,
             global_paused_ns: counters.rx_global_pause_ps / PS_PER_NS,
             global_pausing_ns: counters.tx_global_pause_ps / PS_PER_NS,
+            link_quality_rx_frames: counters.link_quality_rx,
+            link_quality_tx_frames: counters.link_quality_tx,
             ecn_marked: counters.ecn_marked,
             trim_packets: trims.trimmed,
             tx_trim_packets: trims.sent,

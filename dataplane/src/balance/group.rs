@@ -183,6 +183,11 @@ impl Group {
         (self.whose, self.site, self.site_index) = (whose, site, site_index);
     }
 
+    /// Its scheme has another number.
+    pub(super) fn renumber_scheme(&mut self, scheme_index: u16) {
+        self.scheme_index = scheme_index;
+    }
+
     pub(super) fn scheme_index(&self) -> u16 {
         self.scheme_index
     }

@@ -10,10 +10,15 @@
 use bolero::check;
 use xoff_dataplane::parse::{Payload, parse, parse_prefix};
 use xoff_dataplane::wire::{
-    Bth, Cnp, Extension, ExtensionKind, MacControl, Opcode, RoceView, Summary, icrc, mark_ce, set_dscp, vlan,
+    Bth, Cnp, Extension, ExtensionKind, LinkQuality, MacControl, Opcode, RoceView, Summary, icrc,
+    link_quality, mark_ce, set_dscp, vlan,
 };
 
 use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6, hex};
+
+/// A link quality message about two sites.
+const LINK_QUALITY: &str = "0180c200000e 02000000000a 88b5 5851 01 00 0028 0000 00000007 000000c8
+    0002 015e 012c 0000 000186a0 0304 ffff ffff 0000 00000000";
 
 /// Runs every reader over a frame and checks what each must promise.
 fn read_everything(frame: &[u8]) {
@@ -23,6 +28,7 @@ fn read_everything(frame: &[u8]) {
         assert_eq!(parse(frame).payload, Payload::MacControl);
         assert_eq!(MacControl::parse(&control.to_frame([2; 6])), Ok(control));
     }
+    check_link_quality(frame);
     for kind in ExtensionKind::ALL {
         assert_eq!(
             Extension::parse(kind, frame).is_ok(),
@@ -31,6 +37,22 @@ fn read_everything(frame: &[u8]) {
     }
     assert_eq!(Bth::new_checked(frame).is_ok(), frame.len() >= 12);
     assert!(!Summary(frame).to_string().is_empty());
+}
+
+/// What is read is written again as the same octets, but for reserved ones and padding.
+fn check_link_quality(frame: &[u8]) {
+    let Ok(message) = LinkQuality::parse(frame) else {
+        return;
+    };
+    assert!(LinkQuality::is(frame));
+    assert_eq!(parse(frame).payload, Payload::Other);
+    let (sequence, hold_us) = (message.sequence, message.hold_us);
+    let mut again = vec![0; link_quality::frame_len(message.entries().len())];
+    link_quality::emit(&mut again, [2; 6], sequence, hold_us, message.entries());
+    let read = LinkQuality::parse(&again).expect("what was written can be read");
+    assert!(read.entries().eq(message.entries()) && message.entries().len() <= link_quality::ENTRIES_MAX);
+    assert_eq!((read.sequence, read.hold_us), (sequence, hold_us));
+    assert!(message.entries().all(|entry| entry.site > 0));
 }
 
 fn check_parser(frame: &[u8]) {
@@ -87,7 +109,16 @@ fn any_octets() {
 /// octets, cut and extend.
 #[test]
 fn frames_with_faults() {
-    let seeds = [VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6].map(hex);
+    let seeds = [
+        VECTOR_A,
+        VECTOR_B,
+        VECTOR_S1,
+        VECTOR_S2,
+        VECTOR_S3,
+        VECTOR_V6,
+        LINK_QUALITY,
+    ]
+    .map(hex);
     check!()
         .with_type::<(u8, Vec<(u8, u8)>, u8, u8)>()
         .for_each(|(seed, faults, cut, tags)| {

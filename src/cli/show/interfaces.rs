@@ -208,6 +208,7 @@ const RX_ERR: &[&str] = &[
     "XOFF_TRUNCATED",
     "XOFF_CHECKSUM_UNFINISHED",
     "XOFF_MAC_CONTROL_UNKNOWN",
+    "XOFF_LINK_QUALITY_MALFORMED",
 ];
 /// Frames longer than the port takes.
 const RX_OVR: &[&str] = &["XOFF_OVERSIZED", "EXCEEDS_L2_MTU"];

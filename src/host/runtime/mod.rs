@@ -78,7 +78,7 @@ pub struct Progress {
     pub sent_frames: u64,
     /// Frames of flows that they have received.
     pub received_frames: u64,
-    /// When a frame arrived last, in nanoseconds of CLOCK_MONOTONIC; 0: never.
+    /// When a frame arrived or the application did something by time alone, in nanoseconds of CLOCK_MONOTONIC; 0: never.
     pub last_arrival_ns: u64,
     /// Whether some flow has still something to send.
     pub is_sending: bool,
@@ -184,14 +184,19 @@ pub fn spawn_with<A: Application>(
 impl<A> RunningHosts<A> {
     /// Starts the flows and the application. Later calls do nothing.
     pub fn start_sending(&self) {
-        self.advance(Phase::Sending);
+        self.reach(Phase::Sending);
     }
 
-    /// Stops the flows; what they have not sent is not sent any more. Returns when the thread has done so, or after a second.
+    /// Stops the flows; what they have not sent is not sent any more. The application goes on.
     pub fn stop_sending(&self) {
-        self.advance(Phase::Draining);
+        self.reach(Phase::Draining);
+    }
+
+    /// Returns when the thread is in this phase, or after a second.
+    fn reach(&self, phase: Phase) {
+        self.advance(phase);
         for _ in 0..1_000 {
-            if self.shared.reached.load(Ordering::Acquire) >= Phase::Draining as u8 || self.is_dead() {
+            if self.shared.reached.load(Ordering::Acquire) >= phase as u8 || self.is_dead() {
                 return;
             }
             thread::sleep(Duration::from_millis(1));

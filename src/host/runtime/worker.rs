@@ -82,9 +82,9 @@ impl<A: Application> Worker<A> {
             }
             self.enter_phase(wanted, &moment);
             let received = self.receive(&moment);
-            self.serve(&moment);
+            let served = self.serve(&moment);
             let sent = self.transmit(&moment);
-            self.publish(&moment, received > 0);
+            self.publish(&moment, received > 0 || served);
             if moment.monotonic_ns.saturating_sub(self.watched_ns) >= WATCH_NS {
                 self.watched_ns = moment.monotonic_ns;
                 for attachment in &mut self.attachments {
@@ -151,6 +151,8 @@ impl<A: Application> Worker<A> {
                 attachments: &mut self.attachments,
             });
         }
+        let working = !self.application.is_finished();
+        self.shared.is_working.store(working, Ordering::Relaxed);
         self.shared.reached.store(self.phase as u8, Ordering::Release);
     }
 
@@ -162,10 +164,10 @@ impl<A: Application> Worker<A> {
             .sum()
     }
 
-    /// Lets the application do what follows from what has arrived, or from the time.
-    fn serve(&mut self, moment: &Moment) {
+    /// Lets the application do what follows from what has arrived, or from the time; whether it was the time.
+    fn serve(&mut self, moment: &Moment) -> bool {
         if self.phase == Phase::Ready {
-            return;
+            return false;
         }
         let due = self.application.next_start() <= moment.now;
         if due || self.attachments.iter().any(|at| at.host.has_completions()) {
@@ -174,6 +176,7 @@ impl<A: Application> Worker<A> {
                 attachments: &mut self.attachments,
             });
         }
+        due
     }
 
     fn transmit(&mut self, moment: &Moment) -> usize {
@@ -184,7 +187,7 @@ impl<A: Application> Worker<A> {
             .sum()
     }
 
-    fn publish(&self, moment: &Moment, arrived: bool) {
+    fn publish(&self, moment: &Moment, moved: bool) {
         let hosts = || self.attachments.iter().map(|attachment| &attachment.host);
         let shared = &self.shared;
         shared
@@ -207,7 +210,7 @@ impl<A: Application> Worker<A> {
         shared.next_start_ns.store(next_start_ns, Ordering::Relaxed);
         let unresolved: usize = hosts().map(|host| host.unresolved().count()).sum();
         shared.unresolved.store(unresolved as u64, Ordering::Relaxed);
-        if arrived {
+        if moved {
             shared
                 .last_arrival_ns
                 .store(moment.monotonic_ns, Ordering::Relaxed);

@@ -120,7 +120,12 @@ fn failures(report: &CompareReport) -> String {
             let _ = write!(options, ", {}={value}", parameter.path);
         }
         let first = run.figures.failures[0].replace('\n', "\n    ");
-        let _ = writeln!(text, "  {}{options}, seed {}: {first}", run.name(), run.figures.seed);
+        let _ = writeln!(
+            text,
+            "  {}{options}, seed {}: {first}",
+            run.name(),
+            run.figures.seed
+        );
     }
     if let Some(more) = failed.len().checked_sub(FAILURES_SHOWN).filter(|more| *more > 0) {
         let _ = writeln!(text, "  and {more} more: see failures in --json FILE");

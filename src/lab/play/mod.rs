@@ -19,7 +19,8 @@ use super::child::Lab;
 use super::config::switch_setups;
 use super::model_hosts::flow_reports;
 use super::options::Mode;
-use super::plan::HostPlan;
+use super::plan::{HostPlan, LabPlan};
+use super::reordering;
 use super::virtual_run::fabric_of;
 use crate::control::{Endpoint, Target, serve};
 use crate::driver::clock::{ModelClock, monotonic_ns};
@@ -40,8 +41,17 @@ const LOOK: Duration = Duration::from_millis(20);
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 /// Model time without an arrival after which nothing is on its way any more.
 const QUIET: Duration = Duration::from_millis(100);
-/// Model time without an arrival after which jobs that are not done never will be: longer than timeouts repeat at their default.
+/// Model time without an arrival after which jobs that are not done never will be, unless timeouts are longer.
 const STANDSTILL: Duration = Duration::from_secs(10);
+/// Unit of the local ACK timeout (IBTA 9.7.6.1.3), in nanoseconds.
+const ACK_TIMEOUT_UNIT_NS: u64 = 4_096;
+
+/// How long nothing may arrive while jobs are not done, in model time: longer than it takes until something is repeated.
+fn standstill_ns(plan: &LabPlan) -> u64 {
+    let timeouts = plan.transports.iter().map(|transport| transport.qp.ack_timeout);
+    let longest_ns = ACK_TIMEOUT_UNIT_NS << timeouts.max().unwrap_or(0).min(31);
+    (STANDSTILL.as_nanos() as u64).max(2 * longest_ns)
+}
 
 /// A lab in motion.
 struct Stage {
@@ -85,6 +95,10 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
         ..lab.options.driver(threads, lab.plan.switches.len())
     };
     let setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
+    let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
+    for warning in reordering::warnings(&lab.plan, &configs) {
+        eprintln!("warning: {warning}");
+    }
     let fabric = fabric_of(&lab.plan, &lab.options, &setups)?;
     let links = hosts::links(&lab.plan, &setups);
     let sessions = switches::start(&lab, setups, &options, &ledger)?;
@@ -192,10 +206,9 @@ impl Stage {
 
     /// Until the workload is over; without one, until nothing runs on plain hosts and guests any more.
     fn workload(&mut self) -> Result<(), Failure> {
-        let (duration_ns, drain_ns) = (
-            self.lab.plan.workload.duration_ns,
-            self.lab.plan.workload.drain_ns,
-        );
+        let workload = &self.lab.plan.workload;
+        let until_ns = self.lab.options.until_ns.unwrap_or(u64::MAX);
+        let (duration_ns, drain_ns) = (workload.duration_ns.min(until_ns), workload.drain_ns);
         let dilate = u64::from(self.lab.options.dilate.max(1));
         let has_jobs = !self.lab.plan.workload.jobs.jobs.is_empty();
         let sends = duration_ns > 0 || has_jobs;
@@ -253,15 +266,15 @@ impl Stage {
         let until_ns = self.lab.options.until_ns.unwrap_or(u64::MAX);
         let now_ns = monotonic_ns();
         let moved_ns = progress.last_arrival_ns.max(begun_ns);
-        let patience_ns = STANDSTILL.as_nanos() as u64 * u64::from(self.lab.options.dilate.max(1));
+        let dilate = u64::from(self.lab.options.dilate.max(1));
+        let patience_ns = standstill_ns(&self.lab.plan).saturating_mul(dilate);
         // A pause between two iterations is none of the network's.
-        let waits = progress.next_start_ns != u64::MAX && progress.next_start_ns > moved_ns;
-        self.cut_short = match () {
-            () if done_ns >= until_ns => Some("the time is over"),
-            () if !waits && now_ns.saturating_sub(moved_ns) > patience_ns => {
-                Some("nothing has arrived at any host for long")
-            }
-            () => None,
+        let waits = (now_ns..u64::MAX).contains(&progress.next_start_ns);
+        let stands_still = !waits && now_ns.saturating_sub(moved_ns) > patience_ns;
+        self.cut_short = if done_ns >= until_ns {
+            Some("the time is over")
+        } else {
+            stands_still.then_some("nothing has arrived at any host for long")
         };
         self.cut_short.is_some()
     }

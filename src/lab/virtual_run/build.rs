@@ -1,5 +1,7 @@
 //! From a plan to a fabric with jobs.
 
+use std::sync::Arc;
+
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -8,9 +10,13 @@ use super::super::jobs::jobs;
 use super::super::model_hosts::host_config;
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
+use super::super::reordering;
 use super::super::sweep::load_with;
 use super::links::{self, Carried};
-use crate::fabric::{End, Fabric, FabricPlan, Halt, LinkPlan, Observer, Outcome, Simulation, Watched};
+use crate::fabric::{
+    DataFlow, End, Fabric, FabricPlan, Halt, LinkPlan, Observer, Outcome, PlannedFlow, Simulation, Watched,
+    place,
+};
 use crate::failure::Failure;
 
 /// The longest frame of a link: MTU 9216 with Ethernet header, tag and FCS.
@@ -78,6 +84,12 @@ impl VirtualLab {
         })
     }
 
+    /// What will probably not do what was meant; one line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().collect();
+        reordering::warnings(&self.plan, &switches)
+    }
+
     /// Lets the hosts find each other, and starts the workload.
     ///
     /// # Errors
@@ -123,8 +135,11 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Starts the workload, now.
+    /// Starts the workload, now. If the lab announces, all switches are told before of the ways of all jobs' queue pairs.
     pub fn begin(&mut self, observer: &mut impl Observer) {
+        if self.plan.announce {
+            self.announce(observer);
+        }
         self.simulation.start(observer);
         if self.plan.workload.duration_ns > 0 {
             for host in 0..self.simulation.fabric.host_count() {
@@ -133,6 +148,18 @@ impl VirtualLab {
                     .change_host(host, observer, |host, now| host.start(now));
             }
         }
+    }
+
+    /// Gives every queue pair's data its way through the fabric: see [`place`]. How many places were given; switches whose scheme knows
+    /// no queue pairs give none.
+    pub fn announce(&mut self, observer: &mut impl Observer) -> usize {
+        let Simulation { fabric, jobs, .. } = &mut self.simulation;
+        let planned = |flow: &DataFlow| PlannedFlow {
+            from: flow.from,
+            destination: flow.addresses.1,
+        };
+        let flows: Vec<PlannedFlow> = jobs.data_flows().iter().map(planned).collect();
+        jobs.announce(fabric, &place(&self.fabric_plan, &flows), observer)
     }
 
     /// Stops the flows that have no end of their own.
@@ -158,8 +185,14 @@ impl VirtualLab {
         plan.switches[switch].config.extend_from_slice(layers);
         let seed = seed_of(self.options.seed, switch);
         let setup = switch_setup(&plan, switch, seed, reaction_budget(&plan))?;
-        let config = setup.loaded.resolved.config;
+        let resolved = setup.loaded.resolved;
+        let mut config = resolved.config;
         let fabric = &mut self.simulation.fabric;
+        // The routes follow those in force, so that groups of next hops know whose flows they take over.
+        let routes = resolved.rib.next_generation(fabric.switch(switch).fib());
+        config.routing.fib = Arc::new(routes.map_err(|error| {
+            Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
+        })?);
         fabric
             .configure_switch(switch, config.clone(), observer)
             .map_err(|error| {

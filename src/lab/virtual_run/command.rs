@@ -122,6 +122,11 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Play
     // `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
+    if !arguments.quiet {
+        for warning in lab.warnings() {
+            eprintln!("warning: {warning}");
+        }
+    }
     if arguments.format == Format::Nccl || arguments.nccl_json.is_some() {
         output::check_collective(&lab)?;
     }

@@ -3,6 +3,7 @@
 mod always;
 mod cluster;
 mod drill;
+mod exempt;
 mod fixed;
 mod flowlet;
 mod global;
