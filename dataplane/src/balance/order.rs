@@ -72,8 +72,8 @@ impl Order {
     /// The band of a member as [`Order::best`] saw it, counted from the best (0) to 7; 8 more if its link is held.
     #[inline]
     pub(super) fn level(&self, packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u8 {
-        let held = paths.loads.holds_anywhere(packet.tc) && paths.is_held(packet, member);
-        self.lasting_level(member, paths) + if held { HELD } else { 0 }
+        let held = if paths.is_held(packet, member) { HELD } else { 0 };
+        self.lasting_level(member, paths) + held
     }
 
     /// The same without regard to pauses, which pass.

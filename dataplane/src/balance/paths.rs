@@ -171,7 +171,8 @@ impl Paths<'_> {
     /// Whether the peers of all of a member's links hold the packet's class (PFC).
     #[inline]
     pub fn is_held(&self, packet: &Packet<'_>, member: u16) -> bool {
-        self.members[usize::from(member)].is_held(packet.tc, self.loads)
+        self.loads.holds_anywhere(packet.tc)
+            && self.members[usize::from(member)].is_held(packet.tc, self.loads)
     }
 
     /// Picoseconds until a packet that comes now would begin to leave by a member, if nothing held it back: what is on its

@@ -13,7 +13,7 @@ pub(crate) struct Drill {
     memory: usize,
     /// The best of the last time, the best first.
     remembered: Vec<u16>,
-    /// Members to be compared, with their waits: room for all is there from the start.
+    /// Members that were compared, with their costs: room for all is there from the start.
     candidates: Vec<(u64, u16)>,
 }
 
@@ -29,71 +29,94 @@ impl Drill {
         }
     }
 
+    /// Hands members that are drawn to `take`: without putting them back where all have the same chance.
     #[inline]
-    fn add(&mut self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) {
-        if self.candidates.iter().all(|&(_, other)| other != member) {
-            let held = u64::from(paths.is_held(packet, member)) << 62;
-            let wait = paths.stretched_wait_ps(packet, member);
-            self.candidates.push((held + wait, member));
-        }
-    }
-
-    /// Draws members: without putting them back where all have the same chance.
-    #[inline]
-    fn draw(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
+    fn draw(samples: usize, paths: &mut Paths<'_>, mut take: impl FnMut(u16, &Paths<'_>)) {
         let members = paths.usable().len();
-        if self.samples >= members {
+        if samples >= members {
             for index in 0..members {
-                let member = paths.usable()[index];
-                self.add(packet, member, paths);
+                take(paths.usable()[index], paths);
             }
             return;
         }
         if !paths.is_even() {
-            for _ in 0..self.samples {
+            for _ in 0..samples {
                 let member = paths.at_random();
-                self.add(packet, member, paths);
+                take(member, paths);
             }
             return;
         }
         let mut drawn = [0usize; SAMPLES_MAX];
-        for count in 0..self.samples.min(SAMPLES_MAX) {
+        for count in 0..samples.min(SAMPLES_MAX) {
             // A place among those that are left: those drawn, in order, push it on.
             let mut index = paths.random().below((members - count) as u32) as usize;
-            let before = drawn[..count].iter().take_while(|&&other| {
-                let pushed = index >= other;
-                index += usize::from(pushed);
-                pushed
-            });
-            let place = before.count();
+            let mut place = 0;
+            while place < count && index >= drawn[place] {
+                index += 1;
+                place += 1;
+            }
             drawn.copy_within(place..count, place + 1);
             drawn[place] = index;
-            let member = paths.usable()[index];
-            self.add(packet, member, paths);
+            take(paths.usable()[index], paths);
         }
     }
+
+    /// With one remembered, or none, which is how DRILL is meant: nothing is to be put in order.
+    #[inline]
+    fn choose_one(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+        let mut best = (u64::MAX, 0);
+        // Of several that are equal the one that was drawn first, which is a random one.
+        let mut consider = |member: u16, paths: &Paths<'_>| {
+            let cost = cost(packet, member, paths);
+            best = if cost < best.0 { (cost, member) } else { best };
+        };
+        Drill::draw(self.samples, paths, &mut consider);
+        if let Some(remembered) = self.remembered.first_mut() {
+            consider(*remembered, paths);
+            *remembered = best.1;
+        } else if self.memory > 0 {
+            self.remembered.push(best.1);
+        }
+        best.1
+    }
+
+    fn choose_of_many(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+        let candidates = &mut self.candidates;
+        candidates.clear();
+        let mut add = |member: u16, paths: &Paths<'_>| {
+            if candidates.iter().all(|&(_, other)| other != member) {
+                candidates.push((cost(packet, member, paths), member));
+            }
+        };
+        Drill::draw(self.samples, paths, &mut add);
+        for member in &self.remembered {
+            add(*member, paths);
+        }
+        self.remembered.clear();
+        for count in 0..self.memory.min(candidates.len()) {
+            let rest = &mut candidates[count..];
+            let least = (0..rest.len()).min_by_key(|&index| rest[index].0).unwrap_or(0);
+            rest[..=least].rotate_right(1);
+            self.remembered.push(rest[0].1);
+        }
+        candidates[0].1
+    }
+}
+
+/// A member's wait; those whose link is held come last.
+#[inline]
+fn cost(packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u64 {
+    let held = u64::from(paths.is_held(packet, member)) << 62;
+    held + paths.stretched_wait_ps(packet, member)
 }
 
 impl PathChoice for Drill {
     #[inline]
     fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
-        self.candidates.clear();
-        self.draw(packet, paths);
-        for index in 0..self.remembered.len() {
-            self.add(packet, self.remembered[index], paths);
-        }
-        self.remembered.clear();
-        for count in 0..self.memory.max(1).min(self.candidates.len()) {
-            // Of several that are equal the one that was drawn first, which is a random one.
-            let rest = &mut self.candidates[count..];
-            let least = (0..rest.len()).min_by_key(|&index| rest[index].0).unwrap_or(0);
-            rest[..=least].rotate_right(1);
-            if count < self.memory {
-                self.remembered.push(rest[0].1);
-            }
-        }
-        let best = self.candidates[0].1;
-        Choice::stay(best)
+        Choice::stay(match self.memory {
+            0 | 1 => self.choose_one(packet, paths),
+            _ => self.choose_of_many(packet, paths),
+        })
     }
 
     fn members_changed(&mut self, _: &[Option<u16>], paths: &mut Paths<'_>) {
