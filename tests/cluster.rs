@@ -185,12 +185,11 @@ fn a_link_that_dies_moves_its_flows_and_none_is_lost() {
     );
 }
 
+/// Flows on each link upwards, by switch and port, and downwards, by the port of the way up and the last switch.
+type Loads = (BTreeMap<(usize, u16), usize>, BTreeMap<(u16, usize), usize>);
+
 /// How many flows each link carries, by where it begins and ends.
-fn loads(
-    plan: &FabricPlan,
-    flows: &[PlannedFlow],
-    hops: &[PlannedHop],
-) -> (BTreeMap<(usize, u16), usize>, BTreeMap<(u16, usize), usize>) {
+fn loads(plan: &FabricPlan, flows: &[PlannedFlow], hops: &[PlannedHop]) -> Loads {
     let (mut up, mut down) = (BTreeMap::new(), BTreeMap::new());
     for hop in hops {
         *up.entry((hop.switch, hop.port.0)).or_default() += 1;
