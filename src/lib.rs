@@ -12,6 +12,7 @@ pub mod fabric;
 pub mod failure;
 pub mod host;
 pub mod lab;
+mod model_time;
 #[allow(unsafe_code)] // ethtool's ioctls
 pub mod net;
 pub mod plot;

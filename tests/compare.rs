@@ -188,7 +188,7 @@ fn every_scheme_has_a_row_and_so_has_the_one_switch() {
     assert_eq!(row(&json, None)["figures"]["link_jain_index"], Value::Null);
     let csv = ran.text("all.csv");
     let fields: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-    assert_eq!(fields, [4 + 3 * KPIS.len(); 5], "{csv}");
+    assert_eq!(fields, [5 + 3 * KPIS.len(); 5], "{csv}");
     for name in [
         "jct",
         "links",
@@ -203,7 +203,47 @@ fn every_scheme_has_a_row_and_so_has_the_one_switch() {
             "{name}: {svg}"
         );
     }
-    assert!(ran.text("plots/links.svg").contains("Load of between switches"));
+    assert!(
+        ran.text("plots/links.svg")
+            .contains("mean of the links between switches")
+    );
+}
+
+#[test]
+fn schemes_are_put_into_a_lab_that_names_none() {
+    let arguments = ["--lb", "ecmp,random", "--seeds", "1..=2"];
+    let ran = compare(COLLECTIVE, &arguments, 0);
+    let json = ran.json();
+    assert!(ran.out.contains("Scheme"), "{}", ran.out);
+    assert_eq!(json["compared"]["path"], "topology.defaults.load_balancing");
+    // Nothing is to be balanced on one switch: it is the same for all schemes.
+    assert_eq!(json["rows"].as_array().map(Vec::len), Some(3));
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(6));
+    let ecmp = &row(&json, Some("ecmp"))["figures"];
+    assert_eq!(ecmp["out_of_order_ratio"]["max"], 0.0, "{ecmp}");
+    let random = &row(&json, Some("random"))["figures"];
+    assert!(
+        random["out_of_order_ratio"]["min"]
+            .as_f64()
+            .is_some_and(|ratio| ratio > 0.0)
+    );
+    assert!(
+        ran.err.contains("warning: random: ") && ran.err.contains("go-back-N"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(json["warnings"].as_array().map(Vec::len), Some(1));
+    let tolerant = COLLECTIVE.replace("mtu: 1024", "mtu: 1024, out_of_order: true");
+    let ran = compare(&tolerant, &arguments, 0);
+    assert!(!ran.err.contains("warning"), "{}", ran.err);
+    let json = ran.json();
+    let slowest = |scheme| {
+        row(&json, Some(scheme))["figures"]["jct_ns"]["max"]
+            .as_f64()
+            .expect("a time")
+    };
+    // A seed in which ECMP puts both flows of a leaf on one uplink is among the two.
+    assert!(slowest("random") < slowest("ecmp"), "{}", ran.out);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         .err()
         .map(|error| error.to_string());
     let refusal = refusal.or_else(|| Netns::create().err().map(|error| error.to_string()));
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 9] = [
         (
             "the_count_of_namespaces_sees_one_that_is_held",
             the_count_sees_one_that_is_held,
@@ -61,6 +61,10 @@ fn main() -> ExitCode {
         (
             "twenty_times_all_killed_at_random_moments",
             twenty_times_all_killed,
+        ),
+        (
+            "several_switches_leave_nothing_when_killed",
+            several_switches_leave_nothing,
         ),
         ("borrowed_devices_are_given_back", borrowed_devices_are_given_back),
         ("refusals_leave_nothing", refusals_leave_nothing),
@@ -354,6 +358,50 @@ fn each_process_killed_alone(bench: &Bench) -> Result<(), Failed> {
             .map_err(|failed| format!("{stage}: {}", failed.message().unwrap_or_default()))?;
         let expected = if stage == "command line" { None } else { Some(3) };
         check(status.code() == expected, format!("{stage}: {status}"))?;
+    }
+    Ok(())
+}
+
+/// Links between switches are memory of one process, which goes with it.
+fn several_switches_leave_nothing(bench: &Bench) -> Result<(), Failed> {
+    let name = &bench.name;
+    fs::write(
+        bench.file(),
+        format!(
+            "name: {name}
+topology: {{fabric: {{leaf-spine: {{leaves: 2, spines: 2, hosts: 1, speed: 100m, config: {{preset: roce-lossless}}}}}}}}
+workload: {{jobs: [{{name: long, kind: permutation, hosts: all, bytes: 1G}}]}}
+"
+        ),
+    )?;
+    for stage in ["__lab-init", "__lab-switch", "all"] {
+        let child = bench.run()?;
+        eventually(PATIENCE, || {
+            let switch = bench
+                .process("__lab-switch")
+                .ok_or("there is no switch process")?;
+            // The switch, its keepers and tellers and the hosts: the lab is being played.
+            match fs::read_dir(format!("/proc/{switch}/task"))?.count() {
+                10.. => Ok(()),
+                _ => Err("the switches do not run yet".into()),
+            }
+        })?;
+        let victims: Vec<Pid> = match stage {
+            "all" => bench
+                .processes()
+                .into_iter()
+                .map(|(pid, _)| Pid::from_raw(pid))
+                .collect(),
+            one => bench.process(one).into_iter().collect(),
+        };
+        for victim in victims {
+            // It may have died of another's death.
+            let _ = kill(victim, Signal::SIGKILL);
+        }
+        finish(child)?;
+        bench
+            .is_clean()
+            .map_err(|failed| format!("{stage}: {}", failed.message().unwrap_or_default()))?;
     }
     Ok(())
 }

@@ -26,17 +26,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             if arguments.virtual_time {
                 return run_virtual(arguments);
             }
-            let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
-            let report = arguments.report;
-            let options = LabOptions {
-                report,
-                ..options(&arguments.running, arguments.seed, arguments.backend)
-            };
-            Ok(lab::run(&LabRunArgs {
-                file: arguments.file,
-                options,
-                pcap,
-            }))
+            run_real(arguments)
         }
         LabCommand::Compare(arguments) => compare(*arguments),
         LabCommand::Merge(arguments) => {
@@ -84,6 +74,38 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     }
 }
 
+/// In real time: once.
+fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
+    let (set, until) = (
+        arguments.in_virtual_time.sweep.set,
+        arguments.in_virtual_time.until,
+    );
+    if let Some(several) = set.iter().find(|setting| setting.values.len() > 1) {
+        return Err(Failure::usage("a sweep is for virtual time")
+            .at(format!("--set {}={}", several.path, several.values.join(",")))
+            .fix("give one value, or add --virtual"));
+    }
+    let options = LabOptions {
+        report: arguments.report,
+        until_ns: until.map(|until| until.as_nanos()),
+        ..options(&arguments.running, arguments.seed, arguments.backend)
+    };
+    Ok(lab::run(&LabRunArgs {
+        file: arguments.file,
+        chosen: set.into_iter().map(chosen).collect(),
+        options,
+        pcap: pcap(&arguments.pcap, arguments.pcap_snaplen)?,
+    }))
+}
+
+/// A setting with one value.
+fn chosen(setting: Setting) -> Chosen {
+    Chosen {
+        value: setting.values.into_iter().next().unwrap_or_default(),
+        path: setting.path,
+    }
+}
+
 /// In virtual time: once, or as a sweep.
 fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     let sweep = arguments.in_virtual_time.sweep.clone();
@@ -92,10 +114,6 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     }
     let several = sweep.set.iter().any(|setting| setting.values.len() > 1);
     if sweep.seeds.is_none() && sweep.shard.is_none() && sweep.csv.is_none() && !several {
-        let chosen = |setting: Setting| Chosen {
-            value: setting.values.into_iter().next().unwrap_or_default(),
-            path: setting.path,
-        };
         let run = virtual_arguments(arguments)?;
         return lab::run_virtual(&VirtualRunArgs {
             chosen: sweep.set.into_iter().map(chosen).collect(),

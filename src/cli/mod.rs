@@ -24,9 +24,10 @@ pub use bench::{BenchCommand, BenchOracle, BenchPlacement, BenchProbe};
 pub use clear::{ClearCommand, ClearPfc, ClearPfcwd};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
-    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowCommand, ShowCounters, ShowGroups,
-    ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcwd,
-    ShowPfcwdStats, ShowPool, ShowPorts, ShowQueues, ShowSwitchTrimming, ShowTable,
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, LoadBalancingPart, ShowBuffer, ShowCommand,
+    ShowCounters, ShowGroups, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowLoadBalancing, ShowMac,
+    ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPool, ShowPorts, ShowQueues, ShowSwitchTrimming,
+    ShowTable,
 };
 pub use values::{PcapArgument, PortArgument, SendArgument};
 

@@ -5,6 +5,7 @@
 
 mod balancing_report;
 pub mod clock;
+mod command;
 mod crew;
 pub mod engine;
 mod idle;

@@ -10,8 +10,9 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Switch};
 
 use super::clock::ModelClock;
+use super::command::{Command, Look};
 use super::ledger::Ledger;
-use super::worker::{Command, End, Kept, Look};
+use super::worker::{End, Kept};
 use crate::ports::Bell;
 use crate::report::{SwitchSnapshot, Taint};
 

@@ -1,13 +1,18 @@
-//! Workloads on a fabric: messages become work requests of queue pairs, completions become reports.
+//! Workloads on hosts, be they a fabric's or real time's: messages become work requests of queue pairs, completions become reports.
 
-use xoff_dataplane::Picos;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use xoff_dataplane::balance::Announced;
 use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::wire::bth::MASK_24;
+use xoff_dataplane::{FlowAnnouncement, LinkTiming, Picos};
 
 use super::engine::Fabric;
 use super::observer::Observer;
 use super::path::{FabricPath, Paths};
-use crate::host::QueuePairSetup;
+use super::placement::PlannedHop;
+use crate::host::{Entropy, Host, QueuePairSetup};
 use crate::rdma::congestion::{Context, Factory};
 use crate::rdma::{Completion, CompletionKind, QpConfig, QpIndex, Verb as RdmaVerb, WorkRequest};
 use crate::workload::{Connection, MessageId, Post, Spread, Verb, Workload};
@@ -26,6 +31,8 @@ pub struct Transport {
     pub dscp: [u8; 3],
     /// UDP source port of all of them; `None` derives it from the queue pair's numbers.
     pub source_port: Option<u16>,
+    /// Source ports that change with each packet.
+    pub entropy: Option<Entropy>,
     /// Whether switches may mark their packets.
     pub ecn: Ecn,
 }
@@ -36,6 +43,50 @@ pub trait Directory {
     fn address(&self, host: usize) -> std::net::IpAddr;
     /// The link address that `from` sends to on its way to `to`; `None` asks the network.
     fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]>;
+}
+
+/// What jobs run on: hosts with queue pairs, and the time.
+pub trait JobHosts {
+    /// Model time.
+    fn now(&self) -> Picos;
+    /// How many hosts there are, by the numbers that jobs call them.
+    fn host_count(&self) -> usize;
+    /// A host.
+    fn host(&self, host: usize) -> &Host;
+    /// Changes a host now, and sees to it that it sends what it then may.
+    fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R;
+    /// Takes what the hosts have completed since the last call: in the order of hosts, and of each in its own order.
+    fn take_completions(&mut self, take: impl FnMut(usize, Completion));
+}
+
+/// A fabric with whoever watches it.
+#[derive(Debug)]
+pub struct Watched<'a, O>(pub &'a mut Fabric, pub &'a mut O);
+
+impl<O: Observer> JobHosts for Watched<'_, O> {
+    fn now(&self) -> Picos {
+        self.0.now()
+    }
+
+    fn host_count(&self) -> usize {
+        self.0.host_count()
+    }
+
+    fn host(&self, host: usize) -> &Host {
+        self.0.host(host)
+    }
+
+    fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R {
+        self.0.change_host(host, self.1, change)
+    }
+
+    fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
+        let observer = &mut *self.1;
+        self.0.take_completions(|host, completion| {
+            observer.completed(host, &completion);
+            take(host, completion);
+        });
+    }
 }
 
 /// A queue pair's part in a connection.
@@ -88,7 +139,7 @@ pub struct FailedMessage {
     pub why: String,
 }
 
-/// A workload that runs on a fabric.
+/// A workload that runs.
 #[derive(Debug)]
 pub struct Jobs {
     workload: Workload,
@@ -102,12 +153,29 @@ pub struct Jobs {
     failed: Vec<FailedMessage>,
     paths: Paths,
     mtus: Vec<u32>,
+    /// What goes with data to queue pairs.
+    data_flows: Vec<DataFlow>,
+    /// By job: flows that are announced, and to which switch.
+    announced: BTreeMap<usize, Vec<(usize, DataFlow)>>,
+}
+
+/// The data of a connection's queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataFlow {
+    /// Index of the host that sends it.
+    pub from: usize,
+    /// Addresses of the two hosts.
+    pub addresses: (IpAddr, IpAddr),
+    /// Number of the queue pair that gets it.
+    pub destination_qp: u32,
+    /// Index of the job.
+    pub job: usize,
 }
 
 impl Jobs {
     /// Creates the queue pairs of all connections of a workload. `transports` are what [`Connection::transport`] counts.
     pub fn new(
-        fabric: &mut Fabric,
+        hosts: &mut impl JobHosts,
         workload: Workload,
         transports: &[Transport],
         directory: &dyn Directory,
@@ -116,7 +184,7 @@ impl Jobs {
     ) -> Jobs {
         let mut jobs = Jobs {
             pairs: Vec::with_capacity(workload.connections().len()),
-            roles: vec![Vec::new(); fabric.host_count()],
+            roles: vec![Vec::new(); hosts.host_count()],
             parts: Vec::new(),
             posts: Vec::new(),
             completions: Vec::new(),
@@ -124,6 +192,8 @@ impl Jobs {
             mtus: transports.iter().map(|transport| transport.qp.mtu).collect(),
             workload,
             paths,
+            data_flows: Vec::new(),
+            announced: BTreeMap::new(),
         };
         let connections: Vec<Connection> = jobs.workload.connections().to_vec();
         let mut number = FIRST_QUEUE_PAIR;
@@ -140,6 +210,15 @@ impl Jobs {
                 next: 0,
             };
             for pair in 0..connection.qps {
+                // READ responses go to the queue pair that asks.
+                let destination_qp = if reads { number } else { number + 1 };
+                let (from, to) = (connection.src as usize, connection.dst as usize);
+                jobs.data_flows.push(DataFlow {
+                    from,
+                    addresses: (directory.address(from), directory.address(to)),
+                    destination_qp: destination_qp & MASK_24,
+                    job: connection.job,
+                });
                 let transport = &transports[connection.transport];
                 let ends = [
                     (poster, peer, number, number + 1),
@@ -147,9 +226,9 @@ impl Jobs {
                 ];
                 for (posts, (at, to, own, other)) in [true, false].into_iter().zip(ends) {
                     let path = jobs.paths.between(at as usize, to as usize);
-                    let setup = setup(fabric, transport, directory, path, (at, to), (own, other), seed);
-                    let qp =
-                        fabric.change_host(at as usize, &mut (), |host, _| host.create_queue_pair(setup));
+                    let link = *hosts.host(at as usize).link();
+                    let setup = setup(&link, transport, directory, path, (at, to), (own, other), seed);
+                    let qp = hosts.change_host(at as usize, |host, _| host.create_queue_pair(setup));
                     let role = Role {
                         connection: index as u32,
                         pair,
@@ -178,16 +257,66 @@ impl Jobs {
         &self.failed
     }
 
+    /// The queue pairs that get data, and who sends it.
+    pub fn data_flows(&self) -> &[DataFlow] {
+        &self.data_flows
+    }
+
+    /// Tells switches which way flows go that will begin, `hops` by their places in [`Jobs::data_flows`]; how many places were given. They
+    /// are withdrawn when their jobs are over.
+    pub fn announce(
+        &mut self,
+        fabric: &mut Fabric,
+        hops: &[PlannedHop],
+        observer: &mut impl Observer,
+    ) -> usize {
+        for hop in hops {
+            let flow = self.data_flows[hop.flow];
+            let announcement = FlowAnnouncement {
+                source: flow.addresses.0,
+                destination: flow.addresses.1,
+                destination_qp: flow.destination_qp,
+                data: true,
+                via: Some(hop.port),
+            };
+            let announced = fabric.change_switch(hop.switch, observer, |switch, now, _, _| {
+                switch.announce_flow(now, &announcement)
+            });
+            if matches!(announced, Announced::Placed { .. }) {
+                let of_job = self.announced.entry(flow.job).or_default();
+                of_job.push((hop.switch, flow));
+            }
+        }
+        self.announced.values().map(Vec::len).sum()
+    }
+
+    /// Withdraws the flows of jobs that are over.
+    pub(super) fn withdraw(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+        if self.announced.is_empty() {
+            return;
+        }
+        let over: Vec<usize> = self.announced.keys().copied().collect();
+        let over = over.into_iter().filter(|job| self.workload.is_over(*job));
+        let ended: Vec<_> = over.filter_map(|job| self.announced.remove(&job)).collect();
+        for (switch, flow) in ended.into_iter().flatten() {
+            let (source, destination) = flow.addresses;
+            fabric.change_switch(switch, observer, |switch, _, _, _| {
+                switch.withdraw_flow(source, destination, flow.destination_qp)
+            });
+        }
+    }
+
     /// When [`Jobs::advance`] has something to do.
     pub fn next_start(&self) -> Picos {
         self.workload.next_start()
     }
 
     /// What arrived so far, for each of [`Workload::connections`].
-    pub fn arrivals(&self, fabric: &Fabric) -> Vec<Arrivals> {
+    pub fn arrivals<'a>(&self, host_at: impl Fn(usize) -> &'a Host) -> Vec<Arrivals> {
         let mut all = vec![Arrivals::default(); self.pairs.len()];
-        for (host, roles) in self.roles.iter().enumerate() {
-            let endpoint = fabric.host(host).endpoint();
+        let busy = self.roles.iter().enumerate();
+        for (host, roles) in busy.filter(|(_, roles)| !roles.is_empty()) {
+            let endpoint = host_at(host).endpoint();
             for (qp, role) in roles.iter().enumerate() {
                 if let Some(counters) = endpoint.qp_counters(QpIndex(qp as u32)) {
                     let arrivals = &mut all[role.connection as usize];
@@ -205,9 +334,9 @@ impl Jobs {
     }
 
     /// Starts all jobs.
-    pub fn start(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
-        self.workload.start(fabric.now(), &mut self.posts);
-        self.post(fabric, observer);
+    pub fn start(&mut self, hosts: &mut impl JobHosts) {
+        self.workload.start(hosts.now(), &mut self.posts);
+        self.post(hosts);
     }
 
     /// Keeps a job from starting with the others, as [`Workload::hold`].
@@ -216,9 +345,9 @@ impl Jobs {
     }
 
     /// Starts a job that is held.
-    pub fn start_job(&mut self, job: usize, fabric: &mut Fabric, observer: &mut impl Observer) {
-        self.workload.start_job(fabric.now(), job, &mut self.posts);
-        self.post(fabric, observer);
+    pub fn start_job(&mut self, job: usize, hosts: &mut impl JobHosts) {
+        self.workload.start_job(hosts.now(), job, &mut self.posts);
+        self.post(hosts);
     }
 
     /// Has a job post no more.
@@ -227,21 +356,20 @@ impl Jobs {
     }
 
     /// Posts what is due now.
-    pub fn advance(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
-        self.workload.advance(fabric.now(), &mut self.posts);
-        self.post(fabric, observer);
+    pub fn advance(&mut self, hosts: &mut impl JobHosts) {
+        self.workload.advance(hosts.now(), &mut self.posts);
+        self.post(hosts);
     }
 
     /// Takes what the hosts have completed, and posts what follows from it.
-    pub fn complete(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+    pub fn complete(&mut self, hosts: &mut impl JobHosts) {
         let mut completions = std::mem::take(&mut self.completions);
-        fabric.take_completions(|host, completion| completions.push((host, completion)));
+        hosts.take_completions(|host, completion| completions.push((host, completion)));
         for (host, completion) in completions.drain(..) {
-            observer.completed(host, &completion);
             self.note(host, &completion);
         }
         self.completions = completions;
-        self.post(fabric, observer);
+        self.post(hosts);
     }
 
     fn note(&mut self, host: usize, completion: &Completion) {
@@ -288,15 +416,15 @@ impl Jobs {
         }
     }
 
-    fn post(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+    fn post(&mut self, hosts: &mut impl JobHosts) {
         let mut posts = std::mem::take(&mut self.posts);
         for post in posts.drain(..) {
-            self.post_message(fabric, &post, observer);
+            self.post_message(hosts, &post);
         }
         self.posts = posts;
     }
 
-    fn post_message(&mut self, fabric: &mut Fabric, post: &Post, observer: &mut impl Observer) {
+    fn post_message(&mut self, hosts: &mut impl JobHosts, post: &Post) {
         let connection = self.workload.connections()[post.connection as usize];
         let pairs = &mut self.pairs[post.connection as usize];
         let count = pairs.qps.len() as u64;
@@ -334,10 +462,10 @@ impl Jobs {
             if verb != RdmaVerb::Read {
                 self.pairs[post.connection as usize].expected[pair].push_back(post.message);
             }
-            let posted = fabric.change_host(host as usize, observer, |host, now| host.post(now, qp, request));
+            let posted = hosts.change_host(host as usize, |host, now| host.post(now, qp, request));
             if let Err(why) = posted {
                 self.failed.push(FailedMessage {
-                    at: fabric.now(),
+                    at: hosts.now(),
                     job: connection.job,
                     hosts: (connection.src, connection.dst),
                     why: why.to_string(),
@@ -356,7 +484,7 @@ impl Jobs {
 }
 
 fn setup(
-    fabric: &Fabric,
+    link: &LinkTiming,
     transport: &Transport,
     directory: &dyn Directory,
     path: Option<FabricPath>,
@@ -364,7 +492,6 @@ fn setup(
     (number, peer): (u32, u32),
     seed: u64,
 ) -> QueuePairSetup {
-    let link = fabric.host(at as usize).link();
     let context = Context {
         line_rate_bps: u64::from(link.speed_mbps) * 1_000_000,
         base_rtt: path.map_or(Picos::from_micros(10), |path| path.round_trip(transport.qp.mtu)),
@@ -384,6 +511,7 @@ fn setup(
         cnp_dscp: transport.dscp[2],
         ecn: transport.ecn,
         udp_source_port: transport.source_port,
+        entropy: transport.entropy,
         ..QueuePairSetup::new(config, congestion, directory.address(to as usize))
     }
 }

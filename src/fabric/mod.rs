@@ -18,6 +18,7 @@ mod fault;
 mod jobs;
 mod observer;
 mod path;
+mod placement;
 mod plan;
 mod queue;
 mod recording;
@@ -31,9 +32,12 @@ pub use diagnosis::{Deadlock, diagnose};
 pub use engine::{EVENTS_AT_ONCE_MAX, Fabric, Halt};
 pub use events::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, Selector};
-pub use jobs::{Directory, FIRST_QUEUE_PAIR, FailedMessage, Jobs, Transport};
+pub use jobs::{
+    Arrivals, DataFlow, Directory, FIRST_QUEUE_PAIR, FailedMessage, JobHosts, Jobs, Transport, Watched,
+};
 pub use observer::{FrameView, Observer};
 pub use path::{FabricPath, Paths};
+pub use placement::{PlannedFlow, PlannedHop, equitable, place};
 pub use plan::{End, FabricPlan, LinkPlan, PlanError};
 pub use recording::{LinkRecording, RecordingError};
 pub use series::Series;

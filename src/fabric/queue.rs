@@ -12,16 +12,20 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use xoff_dataplane::Picos;
+use xoff_dataplane::{Picos, prefetch};
 
 /// A span is 2^this picoseconds: half a nanosecond. Two hundred busy links of 100 Gb/s have two events in each.
 const SPAN_BITS: u32 = 9;
 /// Spans of the wheel: 33.5 us in all.
 const SPANS: usize = 1 << 16;
+/// Spans of the wheel in a cache line.
+const SPANS_PER_LINE: usize = 16;
 const WORDS: usize = SPANS / 64;
 const GROUPS: usize = WORDS / 64;
 /// No event: the end of a list.
 const NONE: u32 = u32::MAX;
+/// Later than all spans.
+const NO_SPAN: u64 = u64::MAX;
 
 /// Where an event comes from: a number of its own for each wire, host and timer of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,17 +62,19 @@ pub(super) struct EventQueue {
     /// Number of the current span. No event lies in an earlier one.
     span: u64,
     /// The first of the events of each span behind the current one, in no order; a span's place is its number modulo [`SPANS`].
-    wheel: Box<[u32]>,
+    wheel: Box<[u32; SPANS]>,
     /// The events of all spans, and the next one of the same span: few and used again, so that they stay in the cache.
     events: Vec<(Event, u32)>,
     /// First of the free places in `events`.
     free: u32,
     /// Which places of the wheel hold events.
-    held: Box<[u64]>,
+    held: Box<[u64; WORDS]>,
     /// Which words of `held` are not zero.
     groups: [u64; GROUPS],
     /// Events beyond the wheel.
     far: BinaryHeap<Reverse<Event>>,
+    /// The span of the first of them; [`NO_SPAN`] if there is none.
+    far_span: u64,
     len: usize,
 }
 
@@ -77,14 +83,23 @@ impl Default for EventQueue {
         EventQueue {
             now: Vec::new(),
             span: 0,
-            wheel: vec![NONE; SPANS].into_boxed_slice(),
+            wheel: filled(NONE),
             events: Vec::new(),
             free: NONE,
-            held: vec![0; WORDS].into_boxed_slice(),
+            held: filled(0),
             groups: [0; GROUPS],
             far: BinaryHeap::new(),
+            far_span: NO_SPAN,
             len: 0,
         }
+    }
+}
+
+/// An array that never lies on the stack.
+fn filled<T: Copy, const N: usize>(item: T) -> Box<[T; N]> {
+    match vec![item; N].into_boxed_slice().try_into() {
+        Ok(array) => array,
+        Err(_) => unreachable!("it has N items"),
     }
 }
 
@@ -104,12 +119,15 @@ impl EventQueue {
         } else if span - self.span < SPANS as u64 {
             self.insert_wheel(span as usize % SPANS, event);
         } else {
+            self.far_span = self.far_span.min(span);
             self.far.push(Reverse(event));
         }
     }
 
     #[inline]
     fn insert_wheel(&mut self, place: usize, event: Event) {
+        // Whoever pushes next lies as far ahead, a little later.
+        prefetch(&self.wheel[(place + SPANS_PER_LINE) % SPANS]);
         self.held[place / 64] |= 1 << (place % 64);
         self.groups[place / 4096] |= 1 << (place / 64 % 64);
         let entry = (event, self.wheel[place]);
@@ -161,9 +179,10 @@ impl EventQueue {
         if let Some(event) = self.now.last() {
             return Some(event.at);
         }
-        let near = self
-            .next_held()
-            .and_then(|span| self.held_at(span as usize % SPANS).min());
+        let near = match self.next_held() {
+            NO_SPAN => None,
+            span => self.held_at(span as usize % SPANS).min(),
+        };
         let far = self.far.peek().map(|Reverse(event)| *event);
         near.into_iter().chain(far).min().map(|event| event.at)
     }
@@ -178,41 +197,19 @@ impl EventQueue {
 
     /// Makes the next span that holds events the current one, if it begins by `until`. If it went further, all that is added
     /// until then would be sorted into one span.
+    #[inline]
     fn turn(&mut self, until: Picos) {
         let near = self.next_held();
-        let far = self.far.peek().map(|Reverse(event)| event.span());
-        let span = match (near, far) {
-            (Some(near), Some(far)) => near.min(far),
-            (Some(span), None) | (None, Some(span)) => span,
-            (None, None) => return,
-        };
+        let span = near.min(self.far_span);
         if span > until.0 >> SPAN_BITS {
             return;
         }
         self.span = span;
-        if near == Some(span) {
-            let place = span as usize % SPANS;
-            let word = &mut self.held[place / 64];
-            *word &= !(1 << (place % 64));
-            if *word == 0 {
-                self.groups[place / 4096] &= !(1 << (place / 64 % 64));
-            }
-            let mut index = std::mem::replace(&mut self.wheel[place], NONE);
-            while let Some((event, next)) = self.events.get_mut(index as usize) {
-                let event = *event;
-                let behind = std::mem::replace(next, self.free);
-                self.free = std::mem::replace(&mut index, behind);
-                self.now.push(event);
-            }
+        if near == span {
+            self.empty_place(span as usize % SPANS);
         }
-        while let Some(Reverse(event)) = self
-            .far
-            .peek()
-            .copied()
-            .filter(|Reverse(event)| event.span() == span)
-        {
-            self.far.pop();
-            self.now.push(event);
+        if self.far_span == span {
+            self.take_far();
         }
         // Links of one speed keep step, so a span may hold an event of each of them.
         if self.now.len() > 1 {
@@ -220,17 +217,48 @@ impl EventQueue {
         }
     }
 
-    /// The first span behind the current one whose place in the wheel holds events.
+    /// Moves all events of a place of the wheel to those of the current span.
     #[inline]
-    fn next_held(&self) -> Option<u64> {
+    fn empty_place(&mut self, place: usize) {
+        let word = &mut self.held[place / 64];
+        *word &= !(1 << (place % 64));
+        if *word == 0 {
+            self.groups[place / 4096] &= !(1 << (place / 64 % 64));
+        }
+        let mut index = std::mem::replace(&mut self.wheel[place], NONE);
+        while let Some((event, next)) = self.events.get_mut(index as usize) {
+            self.now.push(*event);
+            let behind = std::mem::replace(next, self.free);
+            self.free = std::mem::replace(&mut index, behind);
+        }
+    }
+
+    /// As [`EventQueue::empty_place`], for events that lay beyond the wheel.
+    #[cold]
+    fn take_far(&mut self) {
+        while let Some(Reverse(event)) = self.far.peek().copied() {
+            if event.span() != self.span {
+                self.far_span = event.span();
+                return;
+            }
+            self.far.pop();
+            self.now.push(event);
+        }
+        self.far_span = NO_SPAN;
+    }
+
+    /// The first span behind the current one whose place in the wheel holds events; [`NO_SPAN`] if none does.
+    #[inline]
+    fn next_held(&self) -> u64 {
         let start = (self.span as usize + 1) % SPANS;
-        let bits = self.held[start / 64] & (u64::MAX << (start % 64));
-        let place = match bits {
-            0 => self.next_held_beyond(start / 64)?,
-            _ => start / 64 * 64 + bits.trailing_zeros() as usize,
-        };
-        let ahead = (place + SPANS - start) % SPANS;
-        Some(self.span + 1 + ahead as u64)
+        let bits = self.held[start / 64] >> (start % 64);
+        if bits != 0 {
+            return self.span + 1 + u64::from(bits.trailing_zeros());
+        }
+        match self.next_held_beyond(start / 64) {
+            Some(place) => self.span + 1 + ((place + SPANS - start) % SPANS) as u64,
+            None => NO_SPAN,
+        }
     }
 
     /// The first place that holds events in the words behind `word`, which come round to `word` itself last.

@@ -4,7 +4,7 @@ use xoff_dataplane::Picos;
 
 use super::diagnosis::{Deadlock, diagnose};
 use super::engine::{Fabric, Halt};
-use super::jobs::Jobs;
+use super::jobs::{Jobs, Watched};
 use super::observer::Observer;
 
 /// How often it is asked whether anything still moves.
@@ -115,7 +115,7 @@ impl Simulation {
     /// Starts the jobs; their times count from now.
     pub fn start(&mut self, observer: &mut impl Observer) {
         self.started = true;
-        self.jobs.start(&mut self.fabric, observer);
+        self.jobs.start(&mut Watched(&mut self.fabric, observer));
     }
 
     /// Runs until `until`, or until the jobs are done where `stop_when_finished`. Deadlocks are looked for all the time.
@@ -129,7 +129,10 @@ impl Simulation {
             let watch = watch.max(self.fabric.next_event().unwrap_or(watch));
             let next = until.min(self.jobs.next_start()).min(watch);
             match self.fabric.run(next, observer) {
-                Halt::Completion => self.jobs.complete(&mut self.fabric, observer),
+                Halt::Completion => {
+                    self.jobs.complete(&mut Watched(&mut self.fabric, observer));
+                    self.jobs.withdraw(&mut self.fabric, observer);
+                }
                 Halt::Stuck => return Outcome::Stuck,
                 Halt::Spent => return Outcome::Spent,
                 Halt::Idle => match self.jobs.next_start() {
@@ -143,7 +146,7 @@ impl Simulation {
                     }
                     start => {
                         self.fabric.wait(start);
-                        self.jobs.advance(&mut self.fabric, observer);
+                        self.jobs.advance(&mut Watched(&mut self.fabric, observer));
                     }
                 },
                 Halt::Time => {
@@ -165,7 +168,7 @@ impl Simulation {
     fn pause(&mut self, until: Picos, observer: &mut impl Observer) -> Option<Outcome> {
         let now = self.fabric.now();
         if self.jobs.next_start() <= now {
-            self.jobs.advance(&mut self.fabric, observer);
+            self.jobs.advance(&mut Watched(&mut self.fabric, observer));
         }
         if now >= self.watched_at.saturating_add(WATCH) {
             self.watched_at = now;

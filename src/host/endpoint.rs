@@ -11,7 +11,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::config::{HostConfig, HostConfigError};
 use super::intake::Intake;
 use super::neighbour::{ANSWER_LEN_MAX, ControlFrame, Neighbours};
-use super::nic::{Nic, Turn};
+use super::nic::{Earliest, Nic, Turn};
 use super::queue_pairs::{Depth, Emitted, QueuePairSetup, QueuePairs};
 use super::receiver::Receiver;
 use super::requester::Requester;
@@ -302,13 +302,13 @@ impl Host {
             return Some(Emitted::whole(frame_len));
         }
         loop {
-            let queue_pairs = *self.queue_pairs.earliest();
+            let queue_pairs = self.queue_pairs.earliest();
             let turn = match self.flows.is_empty() {
                 true => self.nic.turn(now, &queue_pairs)?,
-                false => self.nic.turn(now, &self.with_flows(&queue_pairs))?,
+                false => self.nic.turn(now, &self.with_flows(queue_pairs))?,
             };
             let flows_at = self.queues[turn.class].earliest();
-            let of_queue_pair = match queue_pairs[turn.class] {
+            let of_queue_pair = match queue_pairs.at[turn.class] {
                 at if at > turn.start => false,
                 _ if flows_at > turn.start => true,
                 _ => !self.queue_pair_sent,
@@ -354,9 +354,10 @@ impl Host {
             Some(frame) => frame.created.max(self.nic.link_free()),
             None => Picos::NEVER,
         };
+        let queue_pairs = self.queue_pairs.earliest();
         let start = match self.flows.is_empty() {
-            true => self.nic.next_start(self.queue_pairs.earliest()),
-            false => self.nic.next_start(&self.with_flows(self.queue_pairs.earliest())),
+            true => self.nic.next_start(&queue_pairs),
+            false => self.nic.next_start(&self.with_flows(queue_pairs)),
         };
         start.min(control)
     }
@@ -381,8 +382,8 @@ impl Host {
 
     /// When something of each class may leave, given when something of queue pairs may.
     #[inline]
-    fn with_flows(&self, queue_pairs: &[Picos; PRIORITIES]) -> [Picos; PRIORITIES] {
-        std::array::from_fn(|class| self.queues[class].earliest().min(queue_pairs[class]))
+    fn with_flows(&self, queue_pairs: Earliest) -> Earliest {
+        queue_pairs.or(|class| self.queues[class].earliest())
     }
 
     fn enqueue_first(&mut self, index: usize, now: Picos) {

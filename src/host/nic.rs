@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::pfc::PauseReceiver;
+use xoff_dataplane::pfc::{PauseReceiver, bits};
 use xoff_dataplane::{Line, LinkTiming, Picos};
 
 use super::config::NicConfig;
@@ -59,6 +59,26 @@ pub(super) struct Nic {
     share: FairShare,
     deficit: Picos,
     counters: NicCounters,
+}
+
+/// When each class first has something to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Earliest {
+    /// [`Picos::NEVER`]: it has nothing.
+    pub(super) at: [Picos; PRIORITIES],
+    /// Bit *n*: class *n* has something. The others are not looked at.
+    pub(super) waiting: u8,
+}
+
+impl Earliest {
+    /// What is first of this and of another kind of senders, which says when its classes first have something.
+    pub(super) fn or(mut self, at: impl Fn(usize) -> Picos) -> Earliest {
+        for (class, first) in self.at.iter_mut().enumerate() {
+            *first = (*first).min(at(class));
+            self.waiting |= u8::from(*first != Picos::NEVER) << class;
+        }
+        self
+    }
 }
 
 /// A chance to send.
@@ -158,15 +178,11 @@ impl Nic {
     /// When something may leave next, given when each class first has something to send and as pauses stand;
     /// [`Picos::NEVER`] if all that wait are paused.
     #[inline]
-    pub(super) fn next_start(&self, earliest: &[Picos; PRIORITIES]) -> Picos {
-        let paused = self.pauses.paused();
-        let mut first = Picos::NEVER;
-        for (class, at) in earliest.iter().enumerate() {
-            if *at < first && paused & (1 << class) == 0 {
-                first = first.min((*at).max(self.resumed_at[class]));
-            }
-        }
-        first.max(self.link_free)
+    pub(super) fn next_start(&self, earliest: &Earliest) -> Picos {
+        let first = bits(earliest.waiting & !self.pauses.paused())
+            .map(|class| earliest.at[class].max(self.resumed_at[class]))
+            .min();
+        first.unwrap_or(Picos::NEVER).max(self.link_free)
     }
 
     /// When pauses change by themselves next.
@@ -176,16 +192,15 @@ impl Nic {
     }
 
     /// The class that may send at `now`, if any.
-    pub(super) fn turn(&mut self, now: Picos, earliest: &[Picos; PRIORITIES]) -> Option<Turn> {
+    pub(super) fn turn(&mut self, now: Picos, earliest: &Earliest) -> Option<Turn> {
         self.advance(now);
         let start = self.next_start(earliest);
         if start > now {
             return None;
         }
-        let paused = self.pauses.paused();
         let mut eligible = 0_u8;
-        for (class, at) in earliest.iter().enumerate() {
-            let may = *at <= start && self.resumed_at[class] <= start && paused & (1 << class) == 0;
+        for class in bits(earliest.waiting & !self.pauses.paused()) {
+            let may = earliest.at[class] <= start && self.resumed_at[class] <= start;
             eligible |= u8::from(may) << class;
         }
         let class = if eligible.is_power_of_two() {

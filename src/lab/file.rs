@@ -24,6 +24,7 @@ pub(super) use tree::{Tree, read};
 pub(super) struct LabFile {
     pub(super) name: Spanned<String>,
     pub(super) topology: Topology,
+    pub(super) load_balancing: Option<LoadBalancing>,
     #[serde(default)]
     pub(super) transports: Ordered<Transport>,
     pub(super) workload: Option<Workload>,
@@ -43,6 +44,13 @@ pub(super) struct Topology {
     #[serde(default)]
     pub(super) links: Vec<Spanned<Link>>,
     pub(super) routes: Option<Spanned<Routes>>,
+}
+
+/// What the lab itself does for its switches' load balancing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LoadBalancing {
+    pub(super) announce: Option<Spanned<bool>>,
 }
 
 /// What holds for all nodes that do not say otherwise.

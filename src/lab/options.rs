@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::pcap::LabPcap;
+use super::sweep::Chosen;
 use crate::capture::live::PcapOptions;
 use crate::driver::{Idle, Options, Pin};
 use crate::ports::Backend;
@@ -15,6 +16,8 @@ use crate::report::allowed_cpus;
 pub struct LabRunArgs {
     /// The lab file.
     pub file: PathBuf,
+    /// Fields of it that have another value.
+    pub chosen: Vec<Chosen>,
     /// How to run it.
     pub options: LabOptions,
     /// What to record.
@@ -50,6 +53,8 @@ pub struct LabOptions {
     /// Backend of the ports towards hosts. With taps the switch owns a tap
     /// per host instead of a veth pair. External devices are always opened as what they are.
     pub backend: Backend,
+    /// Jobs that are not done by then, in nanoseconds of model time from the start of the workload, are not waited for.
+    pub until_ns: Option<u64>,
     /// What is recorded of each switch, by its index in the plan. Files are absolute before anything is started.
     pub pcap: Vec<PcapOptions>,
 }
@@ -64,6 +69,7 @@ impl Default for LabOptions {
             idle: Idle::Adaptive,
             seed: 0,
             backend: Backend::Auto,
+            until_ns: None,
             pcap: Vec::new(),
         }
     }

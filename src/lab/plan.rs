@@ -44,10 +44,11 @@ pub struct LabPlan {
     pub hosts: Vec<HostPlan>,
     /// Links. Every port of a switch is used at most once, every host has exactly one.
     pub links: Vec<LinkPlan>,
-    /// How connections of jobs are set up: what [`JobSpec::transport`](crate::workload::JobSpec::transport) counts. They and the
-    /// jobs are for virtual time, and not handed to the processes of real time.
-    #[serde(skip)]
+    /// How connections of jobs are set up: what [`JobSpec::transport`](crate::workload::JobSpec::transport) counts.
     pub transports: Vec<TransportPlan>,
+    /// The queue pairs of jobs are announced to the switches, each with its way, before they send.
+    #[serde(default)]
+    pub announce: bool,
     /// What the hosts send.
     pub workload: WorkloadPlan,
     /// What happens besides, and what must come of it; empty without a script.
@@ -205,7 +206,7 @@ pub struct LinkPlan {
 pub enum FarEnd {
     /// A host: index in [`LabPlan::hosts`].
     Host(usize),
-    /// A port of another switch, in virtual time.
+    /// A port of another switch.
     Switch {
         /// Index of the switch in [`LabPlan::switches`].
         switch: usize,
@@ -237,7 +238,6 @@ pub struct WorkloadPlan {
     /// One flow per sender: open loop, at a rate, without acknowledgements.
     pub flows: Vec<FlowPlan>,
     /// Jobs: messages of queue pairs, closed loop.
-    #[serde(skip)]
     pub jobs: Spec,
 }
 

@@ -203,6 +203,7 @@ impl Resolver<'_> {
             hosts,
             links,
             transports,
+            announce: self.announce(lab.load_balancing.as_ref()),
             workload,
             script: ScriptPlan::default(),
         };

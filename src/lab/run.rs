@@ -23,9 +23,9 @@ use super::pcap::{self, LabPcap};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::play::guests;
 use super::registry::{self, RunningLab, running};
-use super::resolve::load;
 use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
 use super::status::{Status, StatusReader};
+use super::sweep::{Chosen, load_with};
 use crate::failure::{Exit, Failure};
 use crate::report::Report;
 
@@ -34,14 +34,19 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// `xoff lab run FILE`: brings the lab up, runs its workload, shows how it goes, and takes it down.
 pub fn run(arguments: &LabRunArgs) -> ExitCode {
-    let LabRunArgs { file, options, pcap } = arguments;
-    told(start(file, options, pcap, Mode::Run).and_then(Running::until_the_end))
+    let LabRunArgs {
+        file,
+        chosen,
+        options,
+        pcap,
+    } = arguments;
+    told(start(file, chosen, options, pcap, Mode::Run).and_then(Running::until_the_end))
 }
 
 /// `xoff lab up FILE`: brings the lab up and leaves it there.
 pub fn up(arguments: &LabUpArgs) -> ExitCode {
     let LabUpArgs { file, options, pcap } = arguments;
-    told(start(file, options, pcap, Mode::Up).and_then(Running::until_ready))
+    told(start(file, &[], options, pcap, Mode::Up).and_then(Running::until_ready))
 }
 
 /// `xoff lab down NAME`: stops a lab that runs, and waits until nothing is left of it.
@@ -128,10 +133,14 @@ pub(super) fn measure(plan: LabPlan, options: &LabOptions) -> Result<Report, Fai
     serde_json::from_str(&text).map_err(|error| unread(error.to_string()))
 }
 
-fn start(file: &Path, options: &LabOptions, pcap: &LabPcap, mode: Mode) -> Result<Running, Failure> {
-    let plan =
-        load(file, TimeMode::RealTime).map_err(|problems| Failure::configuration(problems.to_string()))?;
-    start_plan(plan, options, pcap, mode)
+fn start(
+    file: &Path,
+    chosen: &[Chosen],
+    options: &LabOptions,
+    pcap: &LabPcap,
+    mode: Mode,
+) -> Result<Running, Failure> {
+    start_plan(load_with(file, chosen, TimeMode::RealTime)?, options, pcap, mode)
 }
 
 fn start_plan(

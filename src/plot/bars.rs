@@ -5,7 +5,7 @@ use std::path::Path;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::style::{AXIS, Area, COLOURS, Drawn, GREY, GRID, LABEL, TITLE, nothing, picture};
+use super::style::{AXIS, Area, COLOURS, Drawn, GREY, GRID, LABEL, TITLE, edge, nothing, picture, places};
 use super::units::{self, Unit, short};
 use crate::failure::Failure;
 
@@ -64,7 +64,7 @@ fn draw(area: &Area<'_>, panel: &BarPanel, axis: &str, what: &str) -> Drawn {
         .margin_right(20)
         .x_label_area_size(52)
         .y_label_area_size(70)
-        .build_cartesian_2d((0..count).into_segmented(), 0.0..1.15 * largest / unit.size)?;
+        .build_cartesian_2d(places(count).into_segmented(), 0.0..1.15 * largest / unit.size)?;
     let name = |bar: &SegmentValue<usize>| match bar {
         SegmentValue::CenterOf(at) => panel.bars.get(*at).map_or(String::new(), |bar| bar.name.clone()),
         _ => String::new(),
@@ -87,18 +87,18 @@ fn draw(area: &Area<'_>, panel: &BarPanel, axis: &str, what: &str) -> Drawn {
         let [median, min, max] = spread.map(|value| value / unit.size);
         let colour = if bar.reference { GREY } else { COLOURS[0] };
         let mut rectangle = Rectangle::new(
-            [
-                (SegmentValue::Exact(at), 0.0),
-                (SegmentValue::Exact(at + 1), median),
-            ],
+            [(edge(at, count), 0.0), (edge(at + 1, count), median)],
             colour.mix(0.75).filled(),
         );
         rectangle.set_margin(0, 0, 22, 22);
         chart.draw_series([rectangle])?;
         let middle = || SegmentValue::CenterOf(at);
         if max > min {
-            let bar = ErrorBar::new_vertical(middle(), min, median, max, BLACK.filled(), 16);
-            chart.draw_series([bar])?;
+            chart.draw_series([PathElement::new(vec![(middle(), min), (middle(), max)], BLACK)])?;
+            for end in [min, max] {
+                let cap = PathElement::new(vec![(-7, 0), (7, 0)], BLACK);
+                chart.draw_series([EmptyElement::at((middle(), end)) + cap])?;
+            }
         }
         let style = TextStyle::from(LABEL).pos(Pos::new(HPos::Center, VPos::Bottom));
         let label = EmptyElement::at((middle(), max)) + Text::new(text(median, unit), (0, -5), style);

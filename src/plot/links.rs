@@ -12,13 +12,17 @@ use crate::failure::Failure;
 const WIDTH: u32 = 960;
 const PANEL_HEIGHT: u32 = 240;
 const LEGEND_HEIGHT: u32 = 34;
+/// Band of all links, and of the middle half of them.
+const ALL: RGBColor = RGBColor(222, 235, 247);
+const MIDDLE: RGBColor = RGBColor(158, 202, 225);
 
-/// Loads of one run, in percent of links' speed: of each bin the least, mean and largest over the links.
+/// Loads of one run, in percent of links' speed: of each bin the least over the links, the lower quartile, the mean, the upper
+/// quartile and the largest.
 struct Loads {
     of: &'static str,
     /// Begin and end in nanoseconds.
     bins: Vec<(f64, f64)>,
-    spread: Vec<[f64; 3]>,
+    spread: Vec<[f64; 5]>,
 }
 
 impl Loads {
@@ -46,11 +50,12 @@ impl Loads {
             let loads = ports().filter(|(_, chosen)| **chosen);
             // A frame counts where it began: the bin may have less time than it.
             let loads = loads.map(|(port, _)| (100.0 * port.busy_ps[at] as f64 / span_ps).min(100.0));
-            let (mut least, mut sum, mut most) = (f64::INFINITY, 0.0, 0.0_f64);
-            for load in loads {
-                (least, sum, most) = (least.min(load), sum + load, most.max(load));
-            }
-            [least, sum / count as f64, most]
+            let mut loads: Vec<f64> = loads.collect();
+            loads.sort_by(f64::total_cmp);
+            let mean = loads.iter().sum::<f64>() / count as f64;
+            // Nearest ranks: each is the load of a link.
+            let quantile = |quarters: usize| loads[(count * quarters).div_ceil(4).max(1) - 1];
+            [quantile(0), quantile(1), mean, quantile(3), quantile(4)]
         };
         let spread = match count {
             0 => Vec::new(),
@@ -59,7 +64,7 @@ impl Loads {
         Loads { of, bins, spread }
     }
 
-    /// A line of steps through one of the three.
+    /// A line of steps through one of the five.
     fn steps(&self, which: usize, unit: Unit) -> Vec<(f64, f64)> {
         let bins = self.bins.iter().zip(&self.spread);
         bins.flat_map(|((begin, end), spread)| [begin, end].map(|time| (time / unit.size, spread[which])))
@@ -84,18 +89,13 @@ pub fn write_links(path: &Path, runs: &[(String, &Watched)]) -> Result<(), Failu
     let height = LEGEND_HEIGHT + PANEL_HEIGHT * loads.len().max(1) as u32;
     picture(path, (WIDTH, height), |area| {
         let (top, panels) = area.split_vertically(LEGEND_HEIGHT);
-        let colour = COLOURS[0];
-        legend(
-            &top,
-            &[
-                ("busiest link".to_owned(), COLOURS[1].filled()),
-                ("mean of all".to_owned(), colour.filled()),
-                (
-                    "from the least loaded to the busiest".to_owned(),
-                    colour.mix(0.2).filled(),
-                ),
-            ],
-        )?;
+        let of = loads.first().map_or("", |(_, loads)| loads.of);
+        let words = [
+            (format!("mean of the {of}"), COLOURS[0].filled()),
+            ("middle half of them".to_owned(), MIDDLE.filled()),
+            ("from the least loaded to the busiest".to_owned(), ALL.filled()),
+        ];
+        legend(&top, &words)?;
         for (panel, (title, loads)) in panels.split_evenly((loads.len().max(1), 1)).iter().zip(&loads) {
             draw(panel, title, loads, longest_ns / unit.size, unit)?;
         }
@@ -119,17 +119,19 @@ fn draw(area: &Area<'_>, title: &str, loads: &Loads, longest: f64, unit: Unit) -
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID)
         .x_desc(format!("Time since the start ({})", unit.name))
-        .y_desc(format!("Load of {} (%)", loads.of.trim_start_matches("links ")))
+        .y_desc("Link load (%)")
         .y_labels(5)
         .x_label_formatter(&|time| short(*time))
         .y_label_formatter(&|load| short(*load))
         .axis_desc_style(AXIS)
         .label_style(LABEL)
         .draw()?;
-    let (least, mean, most) = (loads.steps(0, unit), loads.steps(1, unit), loads.steps(2, unit));
-    let band: Vec<(f64, f64)> = most.iter().copied().chain(least.into_iter().rev()).collect();
-    chart.draw_series([Polygon::new(band, COLOURS[0].mix(0.2).filled())])?;
-    chart.draw_series([PathElement::new(most, COLOURS[1].stroke_width(1))])?;
-    chart.draw_series([PathElement::new(mean, COLOURS[0].stroke_width(2))])?;
+    let band = |low: usize, high: usize| -> Vec<(f64, f64)> {
+        let back = loads.steps(low, unit).into_iter().rev();
+        loads.steps(high, unit).into_iter().chain(back).collect()
+    };
+    chart.draw_series([Polygon::new(band(0, 4), ALL.filled())])?;
+    chart.draw_series([Polygon::new(band(1, 3), MIDDLE.filled())])?;
+    chart.draw_series([PathElement::new(loads.steps(2, unit), COLOURS[0].stroke_width(2))])?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use super::Watched;
-use super::style::{AXIS, COLOURS, GREY, GRID, LABEL, TITLE, nothing, picture};
+use super::style::{AXIS, COLOURS, GREY, GRID, LABEL, TITLE, edge, nothing, picture, places};
 use super::units::{self, short};
 use crate::failure::Failure;
 
@@ -48,7 +48,7 @@ pub(super) fn write(path: &Path, title: &str, watched: &Watched) -> Result<(), F
             .margin_right(24)
             .x_label_area_size(44)
             .y_label_area_size(7 * NAME_LETTERS as i32 + 10)
-            .build_cartesian_2d(0.0..end_ns / time.size, (0..rows).into_segmented())?;
+            .build_cartesian_2d(0.0..end_ns / time.size, places(rows).into_segmented())?;
         // The longest paused one stands on top.
         let row_of = |row: usize| rows - 1 - row;
         let name = |row: &SegmentValue<usize>| match row {
@@ -73,7 +73,7 @@ pub(super) fn write(path: &Path, title: &str, watched: &Watched) -> Result<(), F
             .draw()?;
         for row in 0..rows {
             let sender = &senders[row_of(row)];
-            let (low, high) = (SegmentValue::Exact(row), SegmentValue::Exact(row + 1));
+            let (low, high) = (edge(row, rows), edge(row + 1, rows));
             let cells = bins
                 .iter()
                 .zip(&sender.paused_ps)

@@ -31,6 +31,19 @@ pub(super) const TITLE: (&str, i32) = ("sans-serif", 18);
 pub(super) const AXIS: (&str, i32) = ("sans-serif", 15);
 pub(super) const LABEL: (&str, i32) = ("sans-serif", 13);
 
+/// An axis of so many places, and where each begins. Plotters' ranges include their ends, and one of a single place is none.
+pub(super) fn places(count: usize) -> std::ops::Range<usize> {
+    0..count.saturating_sub(1).max(1)
+}
+
+/// The begin of a place on such an axis; that behind the last is the axis' end.
+pub(super) fn edge(at: usize, count: usize) -> SegmentValue<usize> {
+    match at == count.max(2) {
+        true => SegmentValue::Last,
+        false => SegmentValue::Exact(at),
+    }
+}
+
 /// Draws a picture of a size and writes it.
 pub(super) fn picture(
     path: &Path,

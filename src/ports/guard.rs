@@ -13,6 +13,9 @@ use super::{PortError, PortSpec};
 /// Frames that a tap of another program is to hold for it. The default is 500 or 1000.
 const TAP_QUEUE_FRAMES: u32 = 10_000;
 
+/// From this MTU on a frame with its headers may take a page.
+const SCATTERED_MTU_MIN: u32 = 3_500;
+
 /// What has to be put back on a device; done when it is dropped.
 #[derive(Debug)]
 pub(super) struct Guarded {
@@ -140,23 +143,32 @@ fn has_address(device: &str) -> bool {
         })
 }
 
-/// Offloads of this end: those that glue received frames together.
+/// Offloads of this end: those that glue received frames together. Scatter-gather stays as it is on a port of long frames: a
+/// packet socket's frames of a page and more lie in pieces, and the kernel copies those together, into fresh memory, for a
+/// device that does not take them so.
 fn clear_own_offloads(spec: &PortSpec, guarded: &mut Guarded, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
+    let long_frames = spec.mtu >= SCATTERED_MTU_MIN;
     let clear = || -> net::Result<Option<ethtool::Features>> {
-        if ethtool::offloads(device)? == ethtool::Offloads::OFF {
+        let now = ethtool::offloads(device)?;
+        let wanted = ethtool::Offloads {
+            sg: now.sg && long_frames,
+            ..ethtool::Offloads::OFF
+        };
+        if now == wanted {
             return Ok(None);
         }
         let before = ethtool::features(device)?;
-        ethtool::set_offloads(device, &ethtool::Offloads::OFF)?;
+        ethtool::set_offloads(device, &wanted)?;
         Ok(Some(before))
     };
     match clear() {
         Ok(None) => {}
         Ok(before) => {
             guarded.features = before;
+            let sg = if long_frames { "" } else { "sg off " };
             notes.push(format!(
-                "{port}: offloads of '{device}' are off now (`ethtool -K {device} rx off tx off sg off tso off gso off gro off lro off`)"
+                "{port}: offloads of '{device}' are off now (`ethtool -K {device} rx off tx off {sg}tso off gso off gro off lro off`)"
             ));
         }
         Err(error) => notes.push(format!(

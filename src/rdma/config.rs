@@ -1,5 +1,6 @@
 //! How a queue pair is set up.
 
+use serde::{Deserialize, Serialize};
 use xoff_dataplane::Picos;
 use xoff_dataplane::wire::bth::MASK_24;
 
@@ -18,7 +19,7 @@ pub const RETRY_MAX: u8 = 7;
 pub struct QpIndex(pub u32);
 
 /// Transport service of a queue pair (IBTA 9.7 to 9.8).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Transport {
     /// Reliable connection: acknowledged, repeated, in order.
     #[default]
@@ -30,7 +31,7 @@ pub enum Transport {
 }
 
 /// What happens after a loss on a reliable connection. Both ends must agree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recovery {
     /// The receiver drops all behind a gap and names it once; the sender resumes there (IBTA 9.7.5.1).
     #[default]
@@ -44,7 +45,7 @@ pub enum Recovery {
 }
 
 /// Where an arriving SEND finds its receive entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReceiveQueue {
     /// There is always one.
     #[default]
@@ -54,7 +55,7 @@ pub enum ReceiveQueue {
 }
 
 /// A queue pair. Values outside their range are brought to its nearest end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QpConfig {
     /// Its number, 24 bits.
     pub number: u32,
@@ -87,6 +88,7 @@ pub struct QpConfig {
     pub recovery: Recovery,
     /// The receiver keeps packets that arrive behind a gap, with go-back-N too, and complains of a gap only when it has lasted
     /// this long: for spraying. Go-back-0 keeps nothing and ignores this. Default `None`.
+    #[serde(with = "crate::model_time::option")]
     pub out_of_order: Option<Picos>,
     /// Packets from the oldest missing one that a receiver keeps (`SelectiveRepeat`, `out_of_order`), 1 to 65 536; also the
     /// most that a sender in either mode has outstanding. Default 1024.

@@ -129,6 +129,12 @@ impl Endpoint {
         self.shared.classes.earliest()
     }
 
+    /// Bit *n*: class *n* has a packet, so that [`earliest`](Endpoint::earliest) says when. Nearly always one or two have.
+    #[inline]
+    pub fn waiting(&self) -> u8 {
+        self.shared.classes.waiting()
+    }
+
     /// The next packet of a class, which begins to leave now. `None` before [`earliest`](Endpoint::earliest); rarely also then,
     /// where an acknowledgement has made needless what was to be repeated.
     pub fn pop(&mut self, now: Picos, class: u8) -> Option<Outgoing> {

@@ -1,12 +1,13 @@
 //! The time between two packets of a queue pair.
 
+use serde::{Deserialize, Serialize};
 use xoff_dataplane::{Picos, ns3_nanos};
 
 /// Bits of a byte times picoseconds of a second: payload below 2^14 and headers below 2^17 keep the product below 2^61.
 const BIT_PICOS: u64 = 8_000_000_000_000;
 
 /// How the time that a packet takes at a rate is computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pacing {
     /// Bits over rate, cut off to picoseconds.
     #[default]

@@ -101,6 +101,8 @@ impl ClassQueue {
 pub(super) struct Classes {
     queues: [ClassQueue; CLASSES],
     earliest: [Picos; CLASSES],
+    /// Bit *n*: class *n* has something to send, now or later.
+    waiting: u8,
 }
 
 impl Default for Classes {
@@ -108,6 +110,7 @@ impl Default for Classes {
         Classes {
             queues: Default::default(),
             earliest: [Picos::NEVER; CLASSES],
+            waiting: 0,
         }
     }
 }
@@ -117,6 +120,12 @@ impl Classes {
     #[inline]
     pub(super) fn earliest(&self) -> &[Picos; CLASSES] {
         &self.earliest
+    }
+
+    /// Which of them are not [`Picos::NEVER`].
+    #[inline]
+    pub(super) fn waiting(&self) -> u8 {
+        self.waiting
     }
 
     pub(super) fn push_finished(&mut self, class: u8, now: Picos, outgoing: Outgoing) {
@@ -143,7 +152,9 @@ impl Classes {
     fn change<R>(&mut self, class: u8, change: impl FnOnce(&mut ClassQueue) -> R) -> R {
         let class = usize::from(class) % CLASSES;
         let result = change(&mut self.queues[class]);
-        self.earliest[class] = self.queues[class].earliest();
+        let earliest = self.queues[class].earliest();
+        self.earliest[class] = earliest;
+        self.waiting = self.waiting & !(1 << class) | u8::from(earliest != Picos::NEVER) << class;
         result
     }
 }

@@ -1,11 +1,11 @@
-//! Jobs of a run in virtual time, and what its hosts counted, as tables on a terminal.
+//! Jobs of a run, and what its hosts counted, as tables on a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::number::{grouped, nanos};
+use super::number::{gbytes, grouped, nanos};
 use super::table::{numbers, simple_table};
-use crate::lab::VirtualReport;
+use crate::lab::{HostReport, VirtualReport};
 use crate::workload::{JobResults, Results, SizeBin, Summary};
 
 /// With more hosts that counted something than this, sums are printed, not lines.
@@ -96,8 +96,8 @@ fn collectives(jobs: &[JobResults]) -> Option<String> {
             ];
             cells.extend([times.avg, times.min, times.p99, times.max].map(span));
             cells.push(ratio(size.roofline_ratio));
-            cells.push(format!("{:.2}", size.algorithm_bandwidth_gbytes_per_s));
-            cells.push(format!("{:.2}", size.bus_bandwidth_gbytes_per_s));
+            cells.push(gbytes(size.algorithm_bandwidth_gbytes_per_s));
+            cells.push(gbytes(size.bus_bandwidth_gbytes_per_s));
             rows.push(cells);
         }
     }
@@ -184,12 +184,12 @@ fn ratio(ratio: Option<f64>) -> String {
 }
 
 /// What hosts counted and is not zero: a line for each, or the sum of many. Empty if nothing is.
-pub(super) fn host_counters(of: &VirtualReport) -> String {
+pub(super) fn host_counters(hosts: &[HostReport]) -> String {
     let special = |name: &str| !ORDINARY.contains(&name);
     let mut text = String::new();
     let mut lines = Vec::new();
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    for host in &of.hosts {
+    for host in hosts {
         let mut words: Vec<String> = Vec::new();
         for (name, count) in host.counters.iter().filter(|(name, _)| special(name.as_str())) {
             words.push(format!("{name} {}", grouped(*count)));
@@ -219,6 +219,18 @@ pub(super) fn host_counters(of: &VirtualReport) -> String {
     text
 }
 
+/// How evenly links between switches were used, in a line; nothing where there was no choice.
+pub(super) fn balance_line(of: &VirtualReport) -> String {
+    of.balance.map_or_else(String::new, |balance| {
+        format!(
+            "links between switches: busiest {:.2} times the mean, Jain's index {:.3}, over {} directions that could be used\n",
+            balance.max_mean_ratio,
+            balance.jain_index,
+            grouped(u64::from(balance.links))
+        )
+    })
+}
+
 /// How large the run was, in a line.
 pub(super) fn size_line(of: &VirtualReport) -> String {
     let lost = match of.link_lost_frames {
@@ -237,7 +249,6 @@ pub(super) fn size_line(of: &VirtualReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::HostReport;
     use crate::workload::{CollectiveResults, FlowSummary, SizeResults};
 
     fn collective() -> JobResults {
@@ -363,10 +374,13 @@ mod tests {
             hosts,
         };
         let few = report(vec![host("h1".to_owned(), 3), host("h2".to_owned(), 0)]);
-        assert_eq!(host_counters(&few), "host h1: packet_seq_err 3, pfc_rx 3: 6\n");
+        assert_eq!(
+            host_counters(&few.hosts),
+            "host h1: packet_seq_err 3, pfc_rx 3: 6\n"
+        );
         let many = report((0..20).map(|n| host(format!("h{n}"), 2)).collect());
         assert_eq!(
-            host_counters(&many),
+            host_counters(&many.hosts),
             "20 hosts together: packet_seq_err 40, pfc_rx 80\n"
         );
         assert_eq!(

@@ -26,14 +26,14 @@ pub use environment::{Environment, StealMeter, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_file, write_text};
 pub use flow::{FlowReport, LatencyReport};
-pub use number::{grouped, nanos, percent, rate};
+pub use number::{gbytes, grouped, nanos, percent, rate};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
 pub use table::{drops_table, numbers, render, simple_table};
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
 
 use crate::failure::Exit;
-use crate::lab::VirtualReport;
+use crate::lab::{RealReport, VirtualReport};
 use crate::rdma::Counters;
 use crate::workload::Results;
 
@@ -65,6 +65,9 @@ pub struct Report {
     /// What only a run in virtual time has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_time: Option<VirtualReport>,
+    /// What a lab in real time has beside its switches and flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_time: Option<RealReport>,
     /// What became of the workload's jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Results>,
@@ -149,6 +152,7 @@ pub fn build(
         flows,
         switches,
         virtual_time: None,
+        real_time: None,
         jobs: None,
     }
 }

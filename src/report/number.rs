@@ -26,6 +26,14 @@ pub fn rate(bits_per_second: u64) -> String {
     )
 }
 
+/// 10^9 bytes per second, without their unit, as nccl-tests print them: two decimals, and for small ones four.
+pub fn gbytes(gbytes_per_second: f64) -> String {
+    match gbytes_per_second {
+        small if small > 0.0 && small < 0.1 => format!("{small:.4}"),
+        usual => format!("{usual:.2}"),
+    }
+}
+
 /// A ratio in percent, or a dash where there is none.
 pub fn percent(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.2} %", ratio * 100.0))

@@ -67,12 +67,15 @@ pub fn render(report: &Report) -> String {
         text.push('\n');
     }
     text.push_str(&switches(report));
-    if let Some(of) = &report.virtual_time {
-        let counters = jobs::host_counters(of);
-        if !counters.is_empty() {
-            text.push_str(&counters);
-            text.push('\n');
-        }
+    let hosts = match (&report.virtual_time, &report.real_time) {
+        (Some(of), _) => &of.hosts[..],
+        (None, Some(of)) => &of.hosts[..],
+        (None, None) => &[],
+    };
+    let counters = jobs::host_counters(hosts);
+    if !counters.is_empty() {
+        text.push_str(&counters);
+        text.push('\n');
     }
     if let Some(table) = storms_table(&report.switches) {
         text.push_str(&table);
@@ -84,6 +87,7 @@ pub fn render(report: &Report) -> String {
     }
     if let Some(of) = &report.virtual_time {
         text.push_str(&deadlocks(&of.deadlocks));
+        text.push_str(&jobs::balance_line(of));
         text.push_str(&jobs::size_line(of));
     }
     text.push_str(&verdict(report));
@@ -325,7 +329,9 @@ fn verdict(report: &Report) -> String {
                 .map(|taint| format!("at {}: {}", nanos(taint.since_ns), taint.cause))
                 .collect(),
         ),
-        Verdict::Clean if !report.failures.is_empty() && report.virtual_time.is_some() => {
+        Verdict::Clean
+            if !report.failures.is_empty() && (report.virtual_time.is_some() || report.jobs.is_some()) =>
+        {
             ("verdict: failed".to_owned(), report.failures.clone())
         }
         Verdict::Clean if !report.failures.is_empty() => (

@@ -1,9 +1,10 @@
 //! Distributions of flow sizes, as the generators of HPCC and others read them.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Sizes by cumulative probability, linear between the points.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeDistribution {
     /// Bytes, and the percentage of flows that are not larger. Both rise or stay, up to 100.
     points: Vec<(f64, f64)>,

@@ -1,5 +1,6 @@
 //! What a workload is told to be: plain data, with hosts as indices.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use xoff_dataplane::Picos;
 
@@ -15,18 +16,19 @@ pub(super) const EDGES_MAX: u64 = 1 << 24;
 pub(super) const SLICES_MAX: u64 = 1 << 20;
 
 /// All jobs of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
     /// They run beside each other.
     pub jobs: Vec<JobSpec>,
 }
 
 /// One job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Name, for reports.
     pub name: String,
     /// It starts this long after [`super::Workload::start`].
+    #[serde(with = "crate::model_time")]
     pub start: Picos,
     /// What it sends.
     pub kind: JobKind,
@@ -63,7 +65,7 @@ impl JobSpec {
 }
 
 /// Payload of a full frame and its length on the wire. The link efficiency is their ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Framing {
     /// Bytes of payload (the path MTU), at least 1.
     pub payload_bytes: u32,
@@ -80,7 +82,7 @@ impl Framing {
 }
 
 /// How messages are carried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
     /// RDMA SEND, which takes a posted receive.
     Send,
@@ -93,7 +95,7 @@ pub enum Verb {
 }
 
 /// How the queue pairs of a connection share its messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spread {
     /// Each message goes over one queue pair, in turn.
     #[default]
@@ -103,7 +105,7 @@ pub enum Spread {
 }
 
 /// What a job sends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum JobKind {
     /// Flows, each by itself.
     Flows(Vec<FlowSpec>),
@@ -120,7 +122,7 @@ pub enum JobKind {
 }
 
 /// A flow: a message, or a row of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSpec {
     /// Host that has the data.
     pub src: u32,
@@ -129,6 +131,7 @@ pub struct FlowSpec {
     /// Payload of a message in bytes; 0 is a message of one empty packet.
     pub bytes: u64,
     /// When it is posted, after the start of the job.
+    #[serde(with = "crate::model_time")]
     pub start: Picos,
     /// Whether more follow.
     pub repeat: Repeat,
@@ -148,7 +151,7 @@ impl FlowSpec {
 }
 
 /// Whether further messages of a flow follow its first. Each counts as a flow of its own in results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Repeat {
     /// There is one message.
     #[default]
@@ -156,6 +159,7 @@ pub enum Repeat {
     /// Open loop: messages are posted at this interval, whatever became of those before.
     Every {
         /// Between the starts of two messages, at least 1 ps.
+        #[serde(with = "crate::model_time")]
         interval: Picos,
         /// Messages in all, at least 1.
         count: u32,
@@ -163,6 +167,7 @@ pub enum Repeat {
     /// Closed loop: the next one is posted when the one before is received and acknowledged.
     AfterCompletion {
         /// From the acknowledgement to the next message.
+        #[serde(with = "crate::model_time")]
         gap: Picos,
         /// Messages in all, at least 1.
         count: u32,
@@ -170,7 +175,7 @@ pub enum Repeat {
 }
 
 /// Every host sends to one other: a derangement drawn once from the seed. An iteration is over when all have received.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permutation {
     /// At least two, all different.
     pub hosts: Vec<u32>,
@@ -179,11 +184,12 @@ pub struct Permutation {
     /// At least 1.
     pub iterations: u32,
     /// From the end of an iteration to the start of the next.
+    #[serde(with = "crate::model_time")]
     pub gap: Picos,
 }
 
 /// All send to one at once. An iteration is over when it has received everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incast {
     /// At least one, all different, none of them the receiver.
     pub senders: Vec<u32>,
@@ -194,11 +200,12 @@ pub struct Incast {
     /// At least 1.
     pub iterations: u32,
     /// From the end of an iteration to the start of the next.
+    #[serde(with = "crate::model_time")]
     pub gap: Picos,
 }
 
 /// A collective operation over ranks, swept over sizes as nccl-tests does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collective {
     /// Which one, and how.
     pub algorithm: Algorithm,
@@ -216,6 +223,7 @@ pub struct Collective {
     /// Iterations of each size before those, run but not measured.
     pub warmup: u32,
     /// Computation before each iteration, in which nothing is sent.
+    #[serde(with = "crate::model_time")]
     pub compute_gap: Picos,
     /// Ring and tree steps are divided into slices of at most this many bytes, each of them forwarded as soon as it is
     /// there (pipelining); at least 1. `None` forwards whole chunks. NCCL's own is 512 KiB (4 MiB buffers, 8 steps).
@@ -242,7 +250,7 @@ impl Collective {
 }
 
 /// A collective operation and its algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
     /// AllReduce as ReduceScatter and AllGather around a ring: `2(n-1)` steps.
     RingAllReduce,
@@ -283,7 +291,7 @@ impl Algorithm {
 }
 
 /// Flows whose starts are a Poisson process at each source.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Poisson {
     /// Who sends to whom.
     pub endpoints: Endpoints,
@@ -293,6 +301,7 @@ pub struct Poisson {
     /// generator.
     pub load: f64,
     /// No flow starts after this, from the start of the job.
+    #[serde(with = "crate::model_time::option")]
     pub until: Option<Picos>,
     /// No more flows than this in all. One of the two bounds must be given.
     pub flows_max: Option<u32>,
@@ -301,7 +310,7 @@ pub struct Poisson {
 }
 
 /// Who sends to whom at random.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Endpoints {
     /// These pairs; a source that is in several chooses among them evenly.
     Pairs(Vec<(u32, u32)>),

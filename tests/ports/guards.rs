@@ -29,6 +29,7 @@ pub(crate) const TESTS: &[Needing] = &[
         taps_refused,
     ),
     ("a_missing_privilege_is_named", Tun, missing_privilege),
+    ("long_frames_leave_in_pieces", Netns, long_frames_leave_in_pieces),
     (
         "the_device_is_repaired_and_given_back",
         Netns,
@@ -281,6 +282,25 @@ fn repaired_and_given_back() -> Result<(), Failed> {
     })?;
     // Promiscuous was the socket's, and went with it.
     same(net::link("sw0")?.promiscuous, false, "promiscuous")
+}
+
+/// A packet socket's frames of a page and more would be copied together once more for a device without scatter-gather.
+fn long_frames_leave_in_pieces() -> Result<(), Failed> {
+    let host = net::Netns::create()?;
+    net::add_veth("sw0", "h0", Some(&host), 9000)?;
+    ethtool::set_offloads("sw0", &ALL_ON)?;
+    let before = ethtool::features("sw0")?;
+    let Opened { port, notes } = Port::open(&spec("sw0", Backend::Packet, 9000))?;
+    let in_pieces = Offloads {
+        sg: true,
+        ..Offloads::OFF
+    };
+    same(ethtool::offloads("sw0")?, in_pieces, "offloads")?;
+    check(!notes.iter().any(|note| note.contains("sg off")), || {
+        format!("told otherwise: {notes:#?}")
+    })?;
+    drop(port);
+    same(ethtool::features("sw0")?, before, "features")
 }
 
 /// An address for the kernel to send from, in the namespace of the calling thread.

@@ -107,7 +107,7 @@ impl Cargo {
 }
 
 /// What is known of a flow.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     /// When its last packet came.
     pub(super) seen: Picos,
@@ -132,6 +132,20 @@ pub(super) mod flag {
 }
 
 impl Flow {
+    #[inline]
+    fn of([seen, rest]: [u64; 2]) -> Flow {
+        Flow {
+            seen: Picos(seen),
+            lane: rest as u32,
+            flags: (rest >> 32) as u8,
+        }
+    }
+
+    #[inline]
+    fn words(&self) -> [u64; 2] {
+        [self.seen.0, u64::from(self.flags) << 32 | u64::from(self.lane)]
+    }
+
     pub(super) fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
@@ -208,7 +222,7 @@ impl Rank {
 /// All flows of a switch that were placed, and where.
 #[derive(Debug)]
 pub(crate) struct Placements {
-    flows: FlowMap<Flow>,
+    flows: FlowMap,
     lanes: Vec<Lane>,
     unused: Vec<u32>,
     rows: Vec<Row>,
@@ -243,11 +257,6 @@ impl Placements {
         }
     }
 
-    /// Forgets everything: all groups are gone.
-    pub(super) fn clear(&mut self) {
-        *self = Placements::new(self.totals[0].len(), self.start);
-    }
-
     pub(super) fn set_start(&mut self, start: u32) {
         self.start = start;
     }
@@ -261,9 +270,9 @@ impl Placements {
         self.groups += 1;
         if self.flows.flows_max() < flows_max as usize {
             let mut larger = FlowMap::new(flows_max as usize);
-            self.flows.each(|key, flow| {
-                larger.insert(key, *flow);
-            });
+            for (key, flow) in self.flows.each() {
+                larger.insert(key, flow);
+            }
             self.flows = larger;
             self.hand = 0;
         }
@@ -416,10 +425,17 @@ impl Placements {
 
     /// The flow at a place, and its lane.
     #[inline]
-    pub(super) fn flow(&mut self, place: usize) -> (&mut Flow, &Lane) {
-        let flow = self.flows.at(place);
+    pub(super) fn flow(&self, place: usize) -> (Flow, &Lane) {
+        let flow = Flow::of(self.flows.get(place));
         let lane = &self.lanes[flow.lane as usize];
         (flow, lane)
+    }
+
+    /// The flow at a place had its latest packet then, and has these flags.
+    #[inline]
+    pub(super) fn note(&mut self, place: usize, seen: Picos, flags: u8) {
+        let flow = Flow::of(self.flows.get(place));
+        self.flows.set(place, Flow { seen, flags, ..flow }.words());
     }
 
     /// Whether a flow may be forgotten.
@@ -429,7 +445,10 @@ impl Placements {
 
     /// Enters a flow that is not known; false: the table is full.
     pub(super) fn insert(&mut self, key: u64, lane: u32, seen: Picos, flags: u8) -> bool {
-        let inserted = self.flows.insert(key, Flow { seen, lane, flags }).is_some();
+        let inserted = self
+            .flows
+            .insert(key, Flow { seen, lane, flags }.words())
+            .is_some();
         if inserted {
             self.lanes[lane as usize].flows += 1;
             self.charge(lane, counts_of(flags), true);
@@ -439,7 +458,7 @@ impl Placements {
 
     /// Takes a flow off its lane's counts; it must be put on one again, or removed.
     pub(super) fn lift(&mut self, place: usize) {
-        let flow = *self.flows.at(place);
+        let flow = Flow::of(self.flows.get(place));
         if self.lanes[flow.lane as usize].live {
             self.charge(flow.lane, counts_of(flow.flags), false);
         }
@@ -449,8 +468,9 @@ impl Placements {
 
     /// Puts a flow that was lifted on a lane.
     pub(super) fn put(&mut self, place: usize, lane: u32) {
-        let flow = self.flows.at(place);
-        let (before, flags) = (core::mem::replace(&mut flow.lane, lane), flow.flags);
+        let flow = Flow::of(self.flows.get(place));
+        self.flows.set(place, Flow { lane, ..flow }.words());
+        let (before, flags) = (flow.lane, flow.flags);
         self.lanes[lane as usize].flows += 1;
         if self.lanes[lane as usize].live {
             self.charge(lane, counts_of(flags), true);
@@ -466,7 +486,7 @@ impl Placements {
 
     /// Forgets a flow that was lifted.
     pub(super) fn remove_lifted(&mut self, place: usize) {
-        let lane = self.flows.at(place).lane;
+        let lane = Flow::of(self.flows.get(place)).lane;
         self.flows.remove(place);
         self.reuse(lane);
     }
@@ -514,7 +534,7 @@ impl Placements {
         }
         match self.flows.look(self.hand) {
             // Another one may have moved up to its place, which is looked at the next time.
-            Some(flow) if self.is_idle(flow, now) => self.remove(self.hand),
+            Some(flow) if self.is_idle(&Flow::of(flow), now) => self.remove(self.hand),
             _ => self.hand += 1,
         }
     }

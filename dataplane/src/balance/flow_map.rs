@@ -7,22 +7,24 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 ///
 /// At most half of the places are taken, neighbours are tried in turn, and what is behind a place that becomes free moves up. So a
 /// look-up is short whatever has come and gone, and nothing is allocated after the start.
+///
+/// Values are two words, so that an empty table is zeros and nothing but: the system gives memory for those parts of it that are in use.
 #[derive(Clone, Debug)]
-pub(super) struct FlowMap<V> {
+pub(super) struct FlowMap {
     /// Key and value; key 0: free.
-    places: Vec<(u64, V)>,
+    places: Vec<[u64; 3]>,
     /// How far the product of a key is shifted to get its place.
     shift: u32,
     flows: usize,
     flows_max: usize,
 }
 
-impl<V: Copy + Default> FlowMap<V> {
+impl FlowMap {
     /// A table for so many flows.
-    pub(super) fn new(flows_max: usize) -> FlowMap<V> {
+    pub(super) fn new(flows_max: usize) -> FlowMap {
         let places = (2 * flows_max).next_power_of_two().max(2);
         FlowMap {
-            places: vec![(0, V::default()); places],
+            places: vec![[0; 3]; places],
             shift: 64 - places.trailing_zeros(),
             flows: 0,
             flows_max,
@@ -50,7 +52,7 @@ impl<V: Copy + Default> FlowMap<V> {
         let mask = self.places.len() - 1;
         let mut place = self.home(key);
         loop {
-            match self.places[place].0 {
+            match self.places[place][0] {
                 0 => return None,
                 found if found == key => return Some(place),
                 _ => place = (place + 1) & mask,
@@ -60,36 +62,43 @@ impl<V: Copy + Default> FlowMap<V> {
 
     /// What is known of the flow at a place that [`FlowMap::find`] or [`FlowMap::insert`] named.
     #[inline]
-    pub(super) fn at(&mut self, place: usize) -> &mut V {
-        &mut self.places[place].1
+    pub(super) fn get(&self, place: usize) -> [u64; 2] {
+        let [_, first, second] = self.places[place];
+        [first, second]
+    }
+
+    /// This is known of it from now on.
+    #[inline]
+    pub(super) fn set(&mut self, place: usize, [first, second]: [u64; 2]) {
+        let known = &mut self.places[place];
+        (known[1], known[2]) = (first, second);
     }
 
     /// The flow at any place, if there is one.
     #[inline]
-    pub(super) fn look(&self, place: usize) -> Option<&V> {
-        let (key, value) = self.places.get(place)?;
-        (*key != 0).then_some(value)
+    pub(super) fn look(&self, place: usize) -> Option<[u64; 2]> {
+        let [key, first, second] = *self.places.get(place)?;
+        (key != 0).then_some([first, second])
     }
 
     /// Every flow with its key, in the order of places.
-    pub(super) fn each(&self, mut each: impl FnMut(u64, &V)) {
-        for (key, value) in self.places.iter().filter(|(key, _)| *key != 0) {
-            each(*key, value);
-        }
+    pub(super) fn each(&self) -> impl Iterator<Item = (u64, [u64; 2])> + '_ {
+        let taken = self.places.iter().filter(|[key, ..]| *key != 0);
+        taken.map(|&[key, first, second]| (key, [first, second]))
     }
 
     /// Enters a flow that is not known; `None`: the table is full.
-    pub(super) fn insert(&mut self, key: u64, value: V) -> Option<usize> {
+    pub(super) fn insert(&mut self, key: u64, [first, second]: [u64; 2]) -> Option<usize> {
         if self.flows == self.flows_max {
             return None;
         }
         let key = key.max(1);
         let mask = self.places.len() - 1;
         let mut place = self.home(key);
-        while self.places[place].0 != 0 {
+        while self.places[place][0] != 0 {
             place = (place + 1) & mask;
         }
-        self.places[place] = (key, value);
+        self.places[place] = [key, first, second];
         self.flows += 1;
         Some(place)
     }
@@ -101,7 +110,7 @@ impl<V: Copy + Default> FlowMap<V> {
         let (mut free, mut next) = (place, place);
         loop {
             next = (next + 1) & mask;
-            let key = self.places[next].0;
+            let key = self.places[next][0];
             if key == 0 {
                 break;
             }
@@ -112,7 +121,7 @@ impl<V: Copy + Default> FlowMap<V> {
                 free = next;
             }
         }
-        self.places[free] = (0, V::default());
+        self.places[free] = [0; 3];
     }
 }
 
@@ -139,8 +148,8 @@ mod tests {
                     map.remove(place);
                     model.remove(&key);
                 }
-                (Some(place), true) => assert_eq!(*map.at(place), model[&key]),
-                (None, false) => match map.insert(key, step) {
+                (Some(place), true) => assert_eq!(map.get(place), [model[&key], key]),
+                (None, false) => match map.insert(key, [step, key]) {
                     Some(place) => {
                         assert_eq!(map.find(key), Some(place));
                         model.insert(key, step);
@@ -151,9 +160,11 @@ mod tests {
             }
             assert_eq!(map.flows, model.len());
         }
-        let mut kept: Vec<u64> = (0..map.places())
-            .filter_map(|place| map.look(place).copied())
-            .collect();
+        let mut kept: Vec<u64> = map.each().map(|(_, [step, _])| step).collect();
+        assert!(map.each().eq((0..map.places()).filter_map(|place| {
+            let value = map.look(place)?;
+            Some((value[1].max(1), value))
+        })));
         kept.sort_unstable();
         let mut expected: Vec<u64> = model.values().copied().collect();
         expected.sort_unstable();
@@ -163,6 +174,9 @@ mod tests {
     #[test]
     fn a_table_without_places_is_full() {
         let mut map = FlowMap::new(0);
-        assert_eq!((map.find(1), map.insert(1, 0u8), map.find(1)), (None, None, None));
+        assert_eq!(
+            (map.find(1), map.insert(1, [0; 2]), map.find(1)),
+            (None, None, None)
+        );
     }
 }

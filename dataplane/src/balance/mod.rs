@@ -25,6 +25,7 @@
 //! Members whose switch has no way to where a packet goes are not usable, whatever the scheme.
 
 mod advertise;
+mod board;
 mod cluster;
 mod flow_map;
 mod flowset;
@@ -37,6 +38,7 @@ mod paths;
 mod places;
 mod random;
 mod remote;
+mod reorder;
 mod scheme;
 mod table;
 
@@ -47,6 +49,8 @@ pub use packet::{Packet, QueuePair};
 pub use paths::{Member, Paths};
 pub use random::Random;
 pub use remote::RemoteWord;
+pub(crate) use reorder::Reordering;
+pub use reorder::{ReorderCounts, ReorderingView, StreamView};
 pub(crate) use scheme::cluster::Announcement;
 pub(crate) use table::{Asked, Balance, Lead, Said};
 

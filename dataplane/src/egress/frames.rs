@@ -234,9 +234,16 @@ impl FrameTable {
         fifo.head = core::mem::replace(next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
         self.port_bytes[queue / PRIORITIES] -= u64::from(frame.mac_len);
-        match self.frames.get(fifo.head as usize) {
-            Some(behind) => prefetch(behind),
-            None => fifo.tail = NO_FRAME,
+        // What stands behind it leaves next, and has been in no cache since it came.
+        match (
+            self.frames.get(fifo.head as usize),
+            self.next.get(fifo.head as usize),
+        ) {
+            (Some(behind), Some(next)) => {
+                prefetch(behind);
+                prefetch(next);
+            }
+            _ => fifo.tail = NO_FRAME,
         }
         self.free = index;
         self.in_use -= 1;

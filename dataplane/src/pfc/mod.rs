@@ -4,5 +4,5 @@ mod generator;
 mod receiver;
 
 pub(crate) use generator::{PauseGenerator, WHOLE_PORT};
-pub(crate) use receiver::bits;
-pub use receiver::{PauseHistory, PauseReceiver};
+
+pub use receiver::{PauseHistory, PauseReceiver, bits};

@@ -164,7 +164,7 @@ impl PauseReceiver {
 }
 
 /// The numbers of the set bits, lowest first.
-pub(crate) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+pub fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let lowest = mask.trailing_zeros() as usize;
         mask &= mask.wrapping_sub(1);

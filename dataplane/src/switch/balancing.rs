@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::Switch;
 use super::filter;
 use super::ingress::Transit;
-use crate::balance::{Announced, Announcement, Asked, GroupView, Lead, Member, Move, Said, pair_key};
-use crate::config::{Attachment, PortBalancing};
+use crate::balance::{
+    Announced, Announcement, Asked, GroupView, Lead, Member, Move, Reordering, ReorderingView, Said, pair_key,
+};
+use crate::config::{Attachment, PortBalancing, SwitchConfig};
 use crate::frame::Store;
 use crate::ids::{GroupId, LogicalPort, PortId};
 use crate::route::{Entry, Fib, Hop, NextHop};
@@ -184,10 +186,40 @@ impl Switch {
         self.balance.views(now, &self.frames)
     }
 
+    /// What has arrived out of order, per queue pair and in all; `None`: the configuration has none counted
+    /// ([`crate::config::BalancingConfig::reordering_flows`]).
+    pub fn reordering(&self) -> Option<ReorderingView> {
+        self.reordering.as_ref().map(|reordering| reordering.view())
+    }
+
+    /// A frame has arrived: where the order of queue pairs is counted, it is.
+    #[inline]
+    pub(super) fn note_order<S: Store>(&mut self, transit: &Transit, store: &S) {
+        if let Some(reordering) = &mut self.reordering {
+            let prefix = store.prefix(transit.frame);
+            let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..);
+            reordering.note(transit.now, transit.parsed.payload, l3.unwrap_or(&[]));
+        }
+    }
+
+    /// Counts go on if as many queue pairs are counted as before.
+    pub(super) fn configure_reordering(&mut self, config: &SwitchConfig) {
+        let streams_max = self.reordering.as_ref().map_or(0, |known| known.streams_max());
+        if streams_max != config.balancing.reordering_flows {
+            self.reordering = reordering(config);
+        }
+    }
+
     /// The latest flows that were placed or moved, oldest first; see [`crate::config::BalancingConfig::moves_kept`].
     pub fn moves(&self) -> impl Iterator<Item = &Move> {
         self.balance.moves()
     }
+}
+
+/// The counts of a configuration that wants some.
+pub(super) fn reordering(config: &SwitchConfig) -> Option<Box<Reordering>> {
+    let flows = config.balancing.reordering_flows;
+    (flows > 0).then(|| Box::new(Reordering::new(flows)))
 }
 
 /// A queue pair's flow that is about to begin: what is sent to this queue pair.

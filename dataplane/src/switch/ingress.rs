@@ -151,6 +151,7 @@ impl Switch {
         counters.rx_packets += 1;
         counters.rx_bytes += u64::from(transit.mac_len);
         counters.rx_class_packets[usize::from(transit.tc)] += 1;
+        self.note_order(&transit, store);
         let way = self.find_way(&mut transit, store, outputs);
         let verdict = self.send_on_its_way(&mut transit, way, store, outputs);
         if !self.found.is_empty() {

@@ -26,7 +26,7 @@ pub use balancing::FlowAnnouncement;
 pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 
-use crate::balance::Balance;
+use crate::balance::{Balance, Reordering};
 use crate::bridge::{Fdb, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
@@ -40,6 +40,7 @@ use crate::outputs::Outputs;
 use crate::pfc::bits;
 use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
 use crate::time::Picos;
+use balancing::reordering;
 use control_log::ControlLog;
 use ingress::Leg;
 use port::{CONTROL_FRAMES_MAX, Port};
@@ -68,6 +69,8 @@ pub struct Switch {
     were_up: Vec<bool>,
     router: Router,
     balance: Balance,
+    /// The order of what arrives, where it is counted.
+    reordering: Option<Box<Reordering>>,
     /// Something answers behind the CPU port.
     cpu_attached: bool,
     /// Frames to reserved group addresses go to the CPU instead of being dropped.
@@ -136,6 +139,7 @@ impl Switch {
             were_up: vec![false; ports + config.lags.len()],
             router: Router::new(config),
             balance: Balance::new(config),
+            reordering: reordering(config),
             cpu_attached: false,
             protocols_attached: false,
             control_log: ControlLog::new(ports),
@@ -200,6 +204,7 @@ impl Switch {
         }
         self.router.configure(config);
         self.balance.configure(config);
+        self.configure_reordering(config);
         self.take_fib(Arc::clone(&config.routing.fib));
         self.links_changed(now, store, outputs);
         for index in 0..self.ports.len() {

@@ -33,7 +33,7 @@ Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 usage, 3 th
 is wrong, 5 a run in real time is tainted.
 
 Examples:
-  xoff lab compare testbeds/fabrics/permutation.xoff.yml --virtual --lb ecmp,flowlet,round-robin,cluster --seeds 1..=32
+  xoff lab compare testbeds/fabrics/ring-allreduce.xoff.yml --virtual --lb ecmp,flowlet,round-robin,cluster --seeds 1..=32
   xoff lab compare FILE --virtual --lb ecmp,drill --json compare.json --csv compare.csv --plots plots/
   xoff lab compare FILE --virtual --by transports.default.congestion=none,dcqcn")]
     Compare(Box<LabCompare>),
@@ -237,7 +237,7 @@ impl From<CheckFormatChoice> for CheckFormat {
 #[command(next_help_heading = "Virtual time")]
 pub struct VirtualArguments {
     /// End after this much model time, such as 10ms; otherwise when the workload is over
-    #[arg(long, value_name = "TIME", requires = "virtual_time", value_parser = values::model_time)]
+    #[arg(long, value_name = "TIME", value_parser = values::model_time)]
     pub until: Option<Picos>,
     /// Write what happens here, one JSON object a line (docs/events.md)
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
@@ -281,7 +281,7 @@ pub struct SweepArguments {
     ///
     /// PATH is made of keys and positions in lists: transports.t1.congestion, workload.jobs.0.bytes. An element of a list may
     /// be called by its `name`.
-    #[arg(long, value_name = "PATH=V1[,V2...]", requires = "virtual_time")]
+    #[arg(long, value_name = "PATH=V1[,V2...]")]
     pub set: Vec<Setting>,
     /// Runs of a sweep at the same time [default: as many as there are cores]
     #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]

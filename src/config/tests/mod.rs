@@ -1,5 +1,6 @@
 //! Tests of the configuration.
 
+mod ars;
 mod balancing;
 mod bridging;
 mod buffers;

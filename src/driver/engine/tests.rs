@@ -132,16 +132,20 @@ impl Bench {
     }
 
     fn offer(&mut self, received_at: Picos) {
-        let mut bytes = [0; FRAME_LEN];
+        let arrival = self.arrival(received_at, FRAME_LEN);
+        self.engine.offer(PortId(0), arrival);
+    }
+
+    fn arrival(&mut self, received_at: Picos, frame_len: usize) -> Arrival {
+        let mut bytes = vec![0; frame_len];
         bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x12, 0x34]);
         let frame = self.store.insert(&bytes).unwrap();
-        let arrival = Arrival {
+        Arrival {
             frame,
-            frame_len: FRAME_LEN as u32,
+            frame_len: frame_len as u32,
             parsed: parse(&bytes),
             received_at,
-        };
-        self.engine.offer(PortId(0), arrival);
+        }
     }
 
     fn turn(&mut self, now: Picos) {
@@ -171,6 +175,26 @@ fn frames_that_come_faster_than_the_link_arrive_at_its_speed() {
     let expected: Vec<_> = (0..10).map(|n| Picos(wire_time().0 * n)).collect();
     assert_eq!(bench.starts(), expected);
     assert_eq!(bench.engine.wire_waits(PortId(0)), 9);
+}
+
+#[test]
+fn what_a_link_has_carried_arrives_when_it_says_and_overtakes_nothing() {
+    let mut bench = Bench::with_links([GIGABIT, LinkTiming::ethernet(100_000)]);
+    let us = Picos::from_micros;
+    // A short frame right behind a long one: the link has carried both, so their distance is that of the short one. The
+    // third is said to arrive before it, which a link that became shorter could bring about.
+    for (at, len) in [(us(20), FRAME_LEN), (us(21), 60), (us(5), 60)] {
+        let arrival = bench.arrival(at, len);
+        bench.engine.deliver(PortId(0), arrival);
+    }
+    assert_eq!(bench.engine.next_event(), Some(us(20)), "it is still under way");
+    bench.turn(us(19));
+    assert_eq!(bench.starts(), []);
+    bench.turn(us(30));
+    let starts = bench.starts();
+    assert_eq!(starts[..2], [us(20), us(21)]);
+    assert_eq!(starts.len(), 3, "and the third behind the second: {starts:?}");
+    assert_eq!(bench.engine.wire_waits(PortId(0)), 0);
 }
 
 #[test]

@@ -186,6 +186,7 @@ impl Attachment {
         self.port.close(store);
         HostOutcome {
             results: self.host.results(moment.now),
+            queue_pairs: self.host.rdma_counters(),
             device: self.port.device().to_owned(),
             lost_outside: self.lost_outside,
             not_taken,

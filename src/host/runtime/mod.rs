@@ -3,6 +3,7 @@
 //! The thread needs no namespace: a [`Port`] was opened in the one of its device. Model time is that of the
 //! [`ModelClock`], shared with the switches of a run; a host's NIC decides by it alone when a frame leaves.
 
+mod application;
 mod attachment;
 mod nap;
 mod worker;
@@ -17,6 +18,8 @@ use super::{Host, HostResults};
 use crate::driver::clock::{ModelClock, monotonic_ns};
 use crate::driver::{Idle, Ledger};
 use crate::ports::{Arena, ArenaStore, Port};
+use crate::rdma::Counters;
+pub use application::{Application, HostsAt};
 use attachment::Attachment;
 use worker::Worker;
 
@@ -54,6 +57,8 @@ pub struct RuntimeOptions {
 pub struct HostOutcome {
     /// What it counted.
     pub results: HostResults,
+    /// What its queue pairs counted.
+    pub queue_pairs: Counters,
     /// Its device.
     pub device: String,
     /// Frames that the kernel lost on the device, or that the device refused. Each taints the run.
@@ -73,10 +78,14 @@ pub struct Progress {
     pub sent_frames: u64,
     /// Frames of flows that they have received.
     pub received_frames: u64,
-    /// When a frame arrived last, in nanoseconds of CLOCK_MONOTONIC; 0: never.
+    /// When a frame arrived or the application did something by time alone, in nanoseconds of CLOCK_MONOTONIC; 0: never.
     pub last_arrival_ns: u64,
     /// Whether some flow has still something to send.
     pub is_sending: bool,
+    /// Whether the application has something to do, now or later.
+    pub is_working: bool,
+    /// When it will do that by itself, if it waits for a time, in nanoseconds of CLOCK_MONOTONIC; else `u64::MAX`.
+    pub next_start_ns: u64,
     /// Destinations whose MAC address is asked for and not known yet.
     pub unresolved: u64,
 }
@@ -103,23 +112,37 @@ struct Shared {
     received_frames: AtomicU64,
     last_arrival_ns: AtomicU64,
     is_sending: AtomicBool,
+    is_working: AtomicBool,
+    next_start_ns: AtomicU64,
     unresolved: AtomicU64,
     /// Set when the phase of the thread has caught up with `phase`.
     reached: AtomicU8,
 }
 
-/// Hosts that run.
+/// Hosts that run, and what runs on them.
 #[derive(Debug)]
-pub struct RunningHosts {
+pub struct RunningHosts<A = ()> {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Vec<HostOutcome>>>,
+    thread: Option<JoinHandle<(Vec<HostOutcome>, A)>>,
 }
 
 /// Starts a thread for these hosts. They announce themselves and receive at once; they send when told to.
 ///
 /// # Errors
 /// The kernel refuses memory or a thread.
-pub fn spawn(mut hosts: Vec<AttachedHost>, options: RuntimeOptions) -> io::Result<RunningHosts> {
+pub fn spawn(hosts: Vec<AttachedHost>, options: RuntimeOptions) -> io::Result<RunningHosts> {
+    spawn_with(hosts, (), options)
+}
+
+/// As [`spawn`], with an application, which starts with the flows.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_with<A: Application>(
+    mut hosts: Vec<AttachedHost>,
+    application: A,
+    options: RuntimeOptions,
+) -> io::Result<RunningHosts<A>> {
     let longest = hosts
         .iter()
         .map(|attached| attached.host.frame_len_max())
@@ -142,7 +165,13 @@ pub fn spawn(mut hosts: Vec<AttachedHost>, options: RuntimeOptions) -> io::Resul
     }
     let shared = Arc::new(Shared::default());
     let attachments = hosts.into_iter().map(Attachment::new).collect();
-    let worker = Worker::new(attachments, store, Arc::clone(&shared), options.clone());
+    let worker = Worker::new(
+        attachments,
+        application,
+        store,
+        Arc::clone(&shared),
+        options.clone(),
+    );
     let thread = thread::Builder::new()
         .name(options.name)
         .spawn(move || worker.run())?;
@@ -152,17 +181,22 @@ pub fn spawn(mut hosts: Vec<AttachedHost>, options: RuntimeOptions) -> io::Resul
     })
 }
 
-impl RunningHosts {
-    /// Starts the flows. Later calls do nothing.
+impl<A> RunningHosts<A> {
+    /// Starts the flows and the application. Later calls do nothing.
     pub fn start_sending(&self) {
-        self.advance(Phase::Sending);
+        self.reach(Phase::Sending);
     }
 
-    /// Stops the flows; what they have not sent is not sent any more. Returns when the thread has done so, or after a second.
+    /// Stops the flows; what they have not sent is not sent any more. The application goes on.
     pub fn stop_sending(&self) {
-        self.advance(Phase::Draining);
+        self.reach(Phase::Draining);
+    }
+
+    /// Returns when the thread is in this phase, or after a second.
+    fn reach(&self, phase: Phase) {
+        self.advance(phase);
         for _ in 0..1_000 {
-            if self.shared.reached.load(Ordering::Acquire) >= Phase::Draining as u8 || self.is_dead() {
+            if self.shared.reached.load(Ordering::Acquire) >= phase as u8 || self.is_dead() {
                 return;
             }
             thread::sleep(Duration::from_millis(1));
@@ -177,6 +211,8 @@ impl RunningHosts {
             received_frames: shared.received_frames.load(Ordering::Relaxed),
             last_arrival_ns: shared.last_arrival_ns.load(Ordering::Relaxed),
             is_sending: shared.is_sending.load(Ordering::Relaxed),
+            is_working: shared.is_working.load(Ordering::Relaxed),
+            next_start_ns: shared.next_start_ns.load(Ordering::Relaxed),
             unresolved: shared.unresolved.load(Ordering::Relaxed),
         }
     }
@@ -187,7 +223,12 @@ impl RunningHosts {
     }
 
     /// Ends the thread; what the hosts counted, in their order. `None` if the thread died.
-    pub fn stop(mut self) -> Option<Vec<HostOutcome>> {
+    pub fn stop(self) -> Option<Vec<HostOutcome>> {
+        self.stop_with().map(|(outcomes, _)| outcomes)
+    }
+
+    /// As [`RunningHosts::stop`], with the application.
+    pub fn stop_with(mut self) -> Option<(Vec<HostOutcome>, A)> {
         self.advance(Phase::Stopped);
         self.thread.take()?.join().ok()
     }
@@ -197,7 +238,7 @@ impl RunningHosts {
     }
 }
 
-impl Drop for RunningHosts {
+impl<A> Drop for RunningHosts<A> {
     fn drop(&mut self) {
         self.advance(Phase::Stopped);
         if let Some(thread) = self.thread.take() {
@@ -209,7 +250,7 @@ impl Drop for RunningHosts {
 
 /// Stops the flows of all and waits until nothing has arrived anywhere for `quiet`, for `limit` at most; true if
 /// it became quiet. `cancel` ends the waiting. Times are of the wall.
-pub fn drain(running: &[&RunningHosts], quiet: Duration, limit: Duration, cancel: &AtomicBool) -> bool {
+pub fn drain<A>(running: &[&RunningHosts<A>], quiet: Duration, limit: Duration, cancel: &AtomicBool) -> bool {
     running.iter().for_each(|hosts| hosts.stop_sending());
     let begun_ns = monotonic_ns();
     loop {

@@ -6,6 +6,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use xoff_dataplane::Picos;
+
+use super::application::{Application, HostsAt};
 use super::attachment::{Attachment, Moment};
 use super::nap::{Naps, Rest};
 use super::{HostOutcome, Phase, RuntimeOptions, Shared};
@@ -23,8 +26,9 @@ const CLOCK_STEP_NS: u64 = 1_000_000;
 /// Rest of a thread with a port that nothing wakes it for.
 const POLLED_REST: Duration = Duration::from_micros(100);
 
-pub(super) struct Worker {
+pub(super) struct Worker<A> {
     attachments: Vec<Attachment>,
+    application: A,
     store: ArenaStore,
     shared: Arc<Shared>,
     options: RuntimeOptions,
@@ -37,13 +41,14 @@ pub(super) struct Worker {
     expected_ns: u64,
 }
 
-impl Worker {
+impl<A: Application> Worker<A> {
     pub(super) fn new(
         attachments: Vec<Attachment>,
+        application: A,
         store: ArenaStore,
         shared: Arc<Shared>,
         options: RuntimeOptions,
-    ) -> Worker {
+    ) -> Worker<A> {
         let catch_up = attachments
             .iter()
             .map(|attachment| attachment.host.catch_up_span())
@@ -52,6 +57,7 @@ impl Worker {
         Worker {
             naps: Naps::new(options.idle, catch_up_ns),
             attachments,
+            application,
             store,
             shared,
             options,
@@ -62,7 +68,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn run(mut self) -> Vec<HostOutcome> {
+    pub(super) fn run(mut self) -> (Vec<HostOutcome>, A) {
         exact_timers();
         if let Err(refused) = bind(self.options.core) {
             eprintln!("warning: {refused}");
@@ -76,8 +82,9 @@ impl Worker {
             }
             self.enter_phase(wanted, &moment);
             let received = self.receive(&moment);
+            let served = self.serve(&moment);
             let sent = self.transmit(&moment);
-            self.publish(&moment, received > 0);
+            self.publish(&moment, received > 0 || served);
             if moment.monotonic_ns.saturating_sub(self.watched_ns) >= WATCH_NS {
                 self.watched_ns = moment.monotonic_ns;
                 for attachment in &mut self.attachments {
@@ -129,6 +136,7 @@ impl Worker {
             return;
         }
         let draining = wanted >= Phase::Draining as u8;
+        let starts = self.phase == Phase::Ready;
         for attachment in &mut self.attachments {
             if draining {
                 attachment.host.stop();
@@ -137,6 +145,14 @@ impl Worker {
             }
         }
         self.phase = if draining { Phase::Draining } else { Phase::Sending };
+        if starts && !draining {
+            self.application.start(&mut HostsAt {
+                now: moment.now,
+                attachments: &mut self.attachments,
+            });
+        }
+        let working = !self.application.is_finished();
+        self.shared.is_working.store(working, Ordering::Relaxed);
         self.shared.reached.store(self.phase as u8, Ordering::Release);
     }
 
@@ -148,6 +164,21 @@ impl Worker {
             .sum()
     }
 
+    /// Lets the application do what follows from what has arrived, or from the time; whether it was the time.
+    fn serve(&mut self, moment: &Moment) -> bool {
+        if self.phase == Phase::Ready {
+            return false;
+        }
+        let due = self.application.next_start() <= moment.now;
+        if due || self.attachments.iter().any(|at| at.host.has_completions()) {
+            self.application.serve(&mut HostsAt {
+                now: moment.now,
+                attachments: &mut self.attachments,
+            });
+        }
+        due
+    }
+
     fn transmit(&mut self, moment: &Moment) -> usize {
         let (store, ledger) = (&mut self.store, &self.options.ledger);
         self.attachments
@@ -156,7 +187,7 @@ impl Worker {
             .sum()
     }
 
-    fn publish(&self, moment: &Moment, arrived: bool) {
+    fn publish(&self, moment: &Moment, moved: bool) {
         let hosts = || self.attachments.iter().map(|attachment| &attachment.host);
         let shared = &self.shared;
         shared
@@ -169,9 +200,17 @@ impl Worker {
         shared
             .is_sending
             .store(hosts().any(|host| host.is_sending()), Ordering::Relaxed);
+        shared
+            .is_working
+            .store(!self.application.is_finished(), Ordering::Relaxed);
+        let next_start_ns = match self.application.next_start() {
+            Picos::NEVER => u64::MAX,
+            at => self.options.clock.wall_ns(at),
+        };
+        shared.next_start_ns.store(next_start_ns, Ordering::Relaxed);
         let unresolved: usize = hosts().map(|host| host.unresolved().count()).sum();
         shared.unresolved.store(unresolved as u64, Ordering::Relaxed);
-        if arrived {
+        if moved {
             shared
                 .last_arrival_ns
                 .store(moment.monotonic_ns, Ordering::Relaxed);
@@ -185,6 +224,8 @@ impl Worker {
                 .filter(|attachment| attachment.is_usable())
         };
         let deadline = usable().map(|attachment| attachment.host.next_deadline()).min();
+        let starts = Some(self.application.next_start()).filter(|_| self.phase > Phase::Ready);
+        let deadline = deadline.into_iter().chain(starts).min();
         let now_ns = monotonic_ns();
         let mut ahead_ns = deadline.map_or(u64::MAX, |at| {
             self.options.clock.wall_ns(at).saturating_sub(now_ns)
@@ -211,11 +252,15 @@ impl Worker {
         self.expected_ns = back_ns.min(now_ns.saturating_add(span.as_nanos() as u64));
     }
 
-    fn finish(mut self, moment: &Moment) -> Vec<HostOutcome> {
+    fn finish(mut self, moment: &Moment) -> (Vec<HostOutcome>, A) {
+        self.application.finish(&mut HostsAt {
+            now: moment.now,
+            attachments: &mut self.attachments,
+        });
         let mut outcomes = Vec::with_capacity(self.attachments.len());
         for attachment in self.attachments.drain(..) {
             outcomes.push(attachment.finish(moment, &mut self.store, &self.options.ledger));
         }
-        outcomes
+        (outcomes, self.application)
     }
 }

@@ -1,7 +1,7 @@
 //! The figures of a comparison.
 
 use super::super::sweep::{Column, RunFigures, rounded};
-use crate::report::{grouped, nanos, percent, rate};
+use crate::report::{gbytes, grouped, nanos, percent, rate};
 
 /// In the order of the table. `docs/compare.md` defines them.
 pub(super) const KPIS: [Column; 14] = [
@@ -9,7 +9,7 @@ pub(super) const KPIS: [Column; 14] = [
         title: "Busbw GB/s",
         name: "bus_bandwidth_gbytes_per_s",
         value: |_, job| job?.bus_bandwidth_gbytes_per_s,
-        show: |bandwidth| format!("{bandwidth:.2}"),
+        show: gbytes,
     },
     Column {
         title: "Goodput",

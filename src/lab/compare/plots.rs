@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::report::{CompareReport, ComparedRow};
 use super::run::axis;
+use super::table::last_key;
 use crate::failure::Failure;
 use crate::plot::{self, Bar, BarPanel, Watched, write_bars, write_links, write_waiting};
 
@@ -68,7 +69,7 @@ fn panels(report: &CompareReport) -> Vec<BarPanel> {
 fn bar(row: &ComparedRow) -> Bar {
     let spread = row.figures.get("jct_ns").copied().flatten();
     Bar {
-        name: row.scheme.clone().unwrap_or_else(|| "one switch".to_owned()),
+        name: row.name(),
         spread: spread.map(|of| [of.median, of.min, of.max]),
         reference: row.scheme.is_none(),
     }
@@ -78,8 +79,7 @@ fn bar(row: &ComparedRow) -> Bar {
 fn label(report: &CompareReport, name: &str, values: &[String]) -> String {
     let mut label = name.to_owned();
     for (parameter, value) in report.parameters.iter().zip(values) {
-        let last = parameter.path.rsplit('.').next().unwrap_or_default();
-        label.push_str(&format!(", {last} {value}"));
+        label.push_str(&format!(", {} {value}", last_key(&parameter.path)));
     }
     label
 }

@@ -43,6 +43,8 @@ pub struct CompareReport {
 pub struct ComparedRow {
     /// The scheme; `None`: the one switch.
     pub scheme: Option<String>,
+    /// Of a one switch that was run for one of the compared values alone: that value.
+    pub one_switch_for: Option<String>,
     /// The value of each parameter.
     pub values: Vec<String>,
     /// The job; `None` in a lab without jobs.
@@ -71,11 +73,35 @@ pub struct Spread {
 pub struct ComparedRun {
     /// The scheme; `None`: the one switch.
     pub scheme: Option<String>,
+    /// Of a one switch that was run for one of the compared values alone: that value.
+    pub one_switch_for: Option<String>,
     /// Something outside the model can have changed it.
     pub tainted: bool,
     /// What is kept of it; `values` are those of the parameters.
     #[serde(flatten)]
     pub figures: RunFigures,
+}
+
+impl ComparedRow {
+    /// What it is called in tables and plots.
+    pub fn name(&self) -> String {
+        name(self.scheme.as_deref(), self.one_switch_for.as_deref())
+    }
+}
+
+impl ComparedRun {
+    /// What it is called in tables and plots.
+    pub fn name(&self) -> String {
+        name(self.scheme.as_deref(), self.one_switch_for.as_deref())
+    }
+}
+
+fn name(scheme: Option<&str>, one_switch_for: Option<&str>) -> String {
+    match (scheme, one_switch_for) {
+        (Some(scheme), _) => scheme.to_owned(),
+        (None, None) => "one switch".to_owned(),
+        (None, Some(value)) => format!("one switch, {value}"),
+    }
 }
 
 impl CompareReport {

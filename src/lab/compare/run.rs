@@ -118,6 +118,7 @@ fn one(way: &Way, subject: &Subject, run: u64, seed: u64, watched: bool) -> Resu
     };
     let run = ComparedRun {
         scheme: subject.scheme.clone(),
+        one_switch_for: subject.one_switch_for.clone(),
         tainted,
         figures,
     };

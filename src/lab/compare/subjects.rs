@@ -42,6 +42,8 @@ pub(super) struct Subject {
     /// The values of `--set`, in their order.
     pub(super) values: Vec<String>,
     pub(super) plan: LabPlan,
+    /// Of a one switch that only one of the compared values has: that value.
+    pub(super) one_switch_for: Option<String>,
     /// Which subject is its one switch.
     pub(super) one_switch: Option<usize>,
 }
@@ -119,6 +121,7 @@ fn add(
             plan: plan_of(file, &text, &chosen, time)?,
             chosen,
             values: values.clone(),
+            one_switch_for: None,
             one_switch: None,
         });
     }
@@ -141,7 +144,9 @@ fn add(
         };
         let known = made.all[end..].iter().position(|subject| subject.plan == one);
         made.all[at].one_switch = Some(end + known.unwrap_or(made.all.len() - end));
-        if known.is_none() {
+        if let Some(known) = known {
+            made.all[end + known].one_switch_for = None;
+        } else {
             made.all.push(Subject {
                 scheme: None,
                 chosen: match compared {
@@ -149,6 +154,10 @@ fn add(
                     Compared::Field(_) => made.all[at].chosen.clone(),
                 },
                 values: values.clone(),
+                one_switch_for: match compared {
+                    Compared::LoadBalancing(_) => None,
+                    Compared::Field(_) => made.all[at].scheme.clone(),
+                },
                 plan: one,
                 one_switch: Some(made.all.len()),
             });

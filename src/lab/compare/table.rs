@@ -8,8 +8,6 @@ use super::kpi::KPIS;
 use super::report::{CompareReport, ComparedRow, ComparedRun, Spread};
 use crate::report::{grouped, simple_table};
 
-/// What the row of the one switch is called.
-const ONE_SWITCH: &str = "one switch";
 /// Most failures that are printed.
 const FAILURES_SHOWN: usize = 8;
 
@@ -32,6 +30,7 @@ pub(super) fn rows(runs: &[ComparedRun]) -> Vec<ComparedRow> {
     jobs.into_iter()
         .map(|name| ComparedRow {
             scheme: first.scheme.clone(),
+            one_switch_for: first.one_switch_for.clone(),
             values: first.figures.values.clone(),
             job: name.map(str::to_owned),
             runs: runs.len() as u64,
@@ -66,7 +65,7 @@ pub(super) fn render(report: &CompareReport) -> String {
     let mut header: Vec<&str> = report.parameters.iter().map(|of| of.path.as_str()).collect();
     header.push(match report.compared.path == super::LOAD_BALANCING {
         true => "Scheme",
-        false => &report.compared.path,
+        false => last_key(&report.compared.path),
     });
     header.extend(with_jobs.then_some("Job"));
     let text_columns = header.len();
@@ -75,12 +74,13 @@ pub(super) fn render(report: &CompareReport) -> String {
     header.extend(shown.iter().map(|kpi| kpi.title));
     let cells = |row: &ComparedRow| {
         let mut cells = row.values.clone();
-        cells.push(row.scheme.clone().unwrap_or_else(|| ONE_SWITCH.to_owned()));
+        cells.push(row.name());
         cells.extend(with_jobs.then(|| row.job.clone().unwrap_or_default()));
         cells.extend(any_failed.then(|| format!("{} of {}", row.failed, row.runs)));
         cells.extend(shown.iter().map(|kpi| {
             let spread = row.figures[kpi.name].map(|of| [of.min, of.median, of.max]);
-            spread_text(spread, kpi.show)
+            // The range under the median: a terminal is not as wide as all of them.
+            spread_text(spread, kpi.show).replacen(" [", "\n[", 1)
         }));
         cells
     };
@@ -96,6 +96,11 @@ pub(super) fn render(report: &CompareReport) -> String {
     text.push_str(&simple_table(&header, text_columns, rows));
     text.push_str(&failures(report));
     text
+}
+
+/// The last key of a path.
+pub(super) fn last_key(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
 }
 
 fn failures(report: &CompareReport) -> String {
@@ -114,9 +119,13 @@ fn failures(report: &CompareReport) -> String {
         for (parameter, value) in report.parameters.iter().zip(&run.figures.values) {
             let _ = write!(options, ", {}={value}", parameter.path);
         }
-        let scheme = run.scheme.as_deref().unwrap_or(ONE_SWITCH);
         let first = run.figures.failures[0].replace('\n', "\n    ");
-        let _ = writeln!(text, "  {scheme}{options}, seed {}: {first}", run.figures.seed);
+        let _ = writeln!(
+            text,
+            "  {}{options}, seed {}: {first}",
+            run.name(),
+            run.figures.seed
+        );
     }
     if let Some(more) = failed.len().checked_sub(FAILURES_SHOWN).filter(|more| *more > 0) {
         let _ = writeln!(text, "  and {more} more: see failures in --json FILE");
@@ -127,7 +136,7 @@ fn failures(report: &CompareReport) -> String {
 /// The same rows for programs: every figure with median, smallest and largest. The scheme of the one switch is empty.
 pub(super) fn csv(report: &CompareReport) -> String {
     let mut header: Vec<String> = report.parameters.iter().map(|of| quoted(&of.path)).collect();
-    header.extend(["scheme", "job", "runs", "failed"].map(str::to_owned));
+    header.extend(["scheme", "one_switch_for", "job", "runs", "failed"].map(str::to_owned));
     for kpi in &KPIS {
         header.extend(["median", "min", "max"].map(|of| format!("{}_{of}", kpi.name)));
     }
@@ -136,6 +145,7 @@ pub(super) fn csv(report: &CompareReport) -> String {
     for row in &report.rows {
         let mut cells: Vec<String> = row.values.iter().map(|value| quoted(value)).collect();
         cells.push(quoted(row.scheme.as_deref().unwrap_or_default()));
+        cells.push(quoted(row.one_switch_for.as_deref().unwrap_or_default()));
         cells.push(quoted(row.job.as_deref().unwrap_or_default()));
         cells.push(row.runs.to_string());
         cells.push(row.failed.to_string());

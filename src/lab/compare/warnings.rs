@@ -74,6 +74,7 @@ mod tests {
             scheme: Some("per-packet".to_owned()),
             chosen: Vec::new(),
             values: Vec::new(),
+            one_switch_for: None,
             plan: plan.unwrap_or_else(|problems| panic!("{problems}")),
             one_switch: None,
         }
@@ -82,6 +83,7 @@ mod tests {
     fn run(seed: u64, out_of_order_packets: u64, dropped_frames: u64) -> ComparedRun {
         let mut run = ComparedRun {
             scheme: Some("per-packet".to_owned()),
+            one_switch_for: None,
             tainted: false,
             figures: Default::default(),
         };

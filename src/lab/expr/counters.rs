@@ -59,6 +59,24 @@ pub const SWITCH: Counters = &[
     of("buffered_cells", "cells in use by priority groups now"),
     of("storms_detected", "PFC storms that its watchdog found"),
     of("storms_restored", "those of them that are over"),
+    of(
+        "lb_flows",
+        "flows that the tables of its load-balancing schemes know now",
+    ),
+    of(
+        "lb_overflow_packets",
+        "packets whose flows found no place there, and were hashed",
+    ),
+    of("lb_new_flows", "flows placed because they were new"),
+    of("lb_idle_moves", "flows placed anew after a silence"),
+    of(
+        "lb_quality_moves",
+        "flows moved while they sent, because another path had become better",
+    ),
+    of("lb_link_down_moves", "flows moved because their member died"),
+    of("lb_link_up_moves", "flows moved because a member came (back)"),
+    of("lb_announced_flows", "flows placed before they sent"),
+    of("lb_promoted_flows", "flows that turned out to carry data"),
 ];
 
 /// Of `SWITCH.pool.NAME.`, a buffer pool.
@@ -100,6 +118,11 @@ pub const PORT: Counters = &[
         "share of the time from the first to the last departure that the link was busy",
     ),
     of("up", "1 while the link is up, else 0"),
+    of(
+        "lb_band",
+        "quality band of the link now, 7 (best) to 0; only where a load-balancing scheme measures",
+    ),
+    of("lb_load_permille", "what the band follows from, 0 (idle) to 1000"),
 ];
 
 /// Of `SWITCH.PORT.pgN.`, a priority group.

@@ -2,28 +2,32 @@
 
 use crate::driver::clock::ModelClock;
 use crate::driver::{Ledger, Options};
+use crate::fabric::FabricPlan;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::host::runtime::{AttachedHost, RunningHosts, RuntimeOptions, spawn};
+use crate::host::runtime::{AttachedHost, RunningHosts, RuntimeOptions, spawn_with};
 use crate::lab::child::Lab;
 use crate::lab::config::SwitchSetup;
-use crate::lab::model_hosts::host_config;
+use crate::lab::jobs::jobs;
 use crate::lab::plan::{HostPlan, LabPlan, LinkPlan};
+use crate::lab::play::jobs::{JobRun, Prepared};
 use crate::ports::{Backend, Port, PortSpec};
 
 /// Opens every host's device in its namespace and starts their thread.
 pub(super) fn start(
     lab: &Lab,
+    fabric: &FabricPlan,
     links: &[LinkFacts],
     options: &Options,
     clock: ModelClock,
     core: Option<usize>,
     ledger: &Ledger,
-) -> Result<Option<RunningHosts>, Failure> {
+) -> Result<Option<RunningHosts<JobRun>>, Failure> {
     if lab.plan.model_hosts() == 0 {
         return Ok(None);
     }
     let mut hosts = Vec::with_capacity(lab.plan.model_hosts());
+    let mut places = vec![None; lab.plan.hosts.len()];
     for (index, plan) in lab
         .plan
         .hosts
@@ -34,16 +38,21 @@ pub(super) fn start(
         let Some((at, link)) = link_of(&lab.plan, index) else {
             continue;
         };
-        let LinkFacts { speed_mbps, mtu } = links[at];
-        let config = host_config(&lab.plan, &lab.options, index, speed_mbps);
-        let host = Host::new(&config).map_err(|error| {
+        let mtu = links[at].mtu;
+        let host = Host::new(&fabric.hosts[index]).map_err(|error| {
             Failure::configuration(format!("host {}: {error}", plan.name)).at(&link.source)
         })?;
+        places[index] = Some(hosts.len());
         hosts.push(AttachedHost {
             host,
             port: open(lab, index, plan, link, mtu)?,
         });
     }
+    let mut prepared = Prepared {
+        hosts: &mut hosts,
+        places: &places,
+    };
+    let jobs = jobs(&lab.plan, fabric, lab.options.seed, &mut prepared)?;
     let options = RuntimeOptions {
         name: "xoff-hosts".to_owned(),
         clock,
@@ -52,7 +61,7 @@ pub(super) fn start(
         reaction_budget: options.reaction_budget,
         ledger: ledger.clone(),
     };
-    let running = spawn(hosts, options)
+    let running = spawn_with(hosts, JobRun::new(jobs, places), options)
         .map_err(|error| Failure::environment("the hosts cannot be started").because(error))?;
     Ok(Some(running))
 }
@@ -60,23 +69,21 @@ pub(super) fn start(
 /// What the configuration of its switch makes of a link.
 #[derive(Clone, Copy)]
 pub(super) struct LinkFacts {
-    speed_mbps: u32,
     /// The longest that can come through: a receive ring with larger slots would only have fewer of them.
     mtu: u32,
 }
 
 /// Facts of every link of the plan, from the configurations of its switches.
 pub(super) fn links(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<LinkFacts> {
-    let facts = |(at, link): (usize, &LinkPlan)| {
+    let facts = |link: &LinkPlan| {
         let setup = &setups[link.switch];
         let ports = &setup.loaded.resolved.config.ports;
         let port = ports.iter().find(|port| port.name == link.port);
         LinkFacts {
-            speed_mbps: setup.speeds_mbps[at],
             mtu: port.map_or(link.mtu, |port| port.mtu.min(link.mtu)),
         }
     };
-    plan.links.iter().enumerate().map(facts).collect()
+    plan.links.iter().map(facts).collect()
 }
 
 fn link_of(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {

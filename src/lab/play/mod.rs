@@ -3,7 +3,9 @@
 
 pub(in crate::lab) mod guests;
 mod hosts;
+mod jobs;
 mod programs;
+mod report;
 mod switches;
 
 use std::process::ExitCode;
@@ -11,20 +13,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use xoff_dataplane::Picos;
+
 use super::child::Lab;
 use super::config::switch_setups;
 use super::model_hosts::flow_reports;
 use super::options::Mode;
-use super::plan::HostPlan;
+use super::plan::{HostPlan, LabPlan};
+use super::reordering;
+use super::virtual_run::fabric_of;
 use crate::control::{Endpoint, Target, serve};
 use crate::driver::clock::{ModelClock, monotonic_ns};
 use crate::driver::{Finished, Ledger, Options};
+use crate::fabric::FabricPlan;
 use crate::failure::{Exit, Failure};
 use crate::host::runtime::{RunningHosts, drain};
-use crate::report::{self, Environment, Report, StealMeter};
+use crate::report::{Environment, Report, StealMeter};
 use crate::session::SwitchSession;
 use guests::{Ended, Guest};
+use jobs::JobRun;
 use programs::Programs;
+pub use report::RealReport;
 
 /// How often the play is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -32,16 +41,31 @@ const LOOK: Duration = Duration::from_millis(20);
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 /// Model time without an arrival after which nothing is on its way any more.
 const QUIET: Duration = Duration::from_millis(100);
+/// Model time without an arrival after which jobs that are not done never will be, unless timeouts are longer.
+const STANDSTILL: Duration = Duration::from_secs(10);
+/// Unit of the local ACK timeout (IBTA 9.7.6.1.3), in nanoseconds.
+const ACK_TIMEOUT_UNIT_NS: u64 = 4_096;
+
+/// How long nothing may arrive while jobs are not done, in model time: longer than it takes until something is repeated.
+fn standstill_ns(plan: &LabPlan) -> u64 {
+    let timeouts = plan.transports.iter().map(|transport| transport.qp.ack_timeout);
+    let longest_ns = ACK_TIMEOUT_UNIT_NS << timeouts.max().unwrap_or(0).min(31);
+    (STANDSTILL.as_nanos() as u64).max(2 * longest_ns)
+}
 
 /// A lab in motion.
 struct Stage {
     lab: Lab,
     sessions: Vec<Arc<SwitchSession>>,
-    hosts: Option<RunningHosts>,
+    /// What it would be in virtual time: who is joined to whom.
+    fabric: FabricPlan,
+    hosts: Option<RunningHosts<JobRun>>,
     guests: Vec<Guest>,
     programs: Programs,
     ledger: Ledger,
     steal: StealMeter,
+    /// Why the jobs were not waited for.
+    cut_short: Option<&'static str>,
 }
 
 /// Plays the lab to its end: that of its workload, or until it is told to stop.
@@ -71,23 +95,30 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
         ..lab.options.driver(threads, lab.plan.switches.len())
     };
     let setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
+    let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
+    for warning in reordering::warnings(&lab.plan, &configs) {
+        eprintln!("warning: {warning}");
+    }
+    let fabric = fabric_of(&lab.plan, &lab.options, &setups)?;
     let links = hosts::links(&lab.plan, &setups);
     let sessions = switches::start(&lab, setups, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
     // The model hosts' thread comes behind the first switch's workers, and the guests' behind it.
     let cores = sessions.first().map_or(&[][..], |session| &session.cores);
     let core = cores.iter().rev().nth(guest_threads).copied().flatten();
-    let hosts = hosts::start(&lab, &links, &options, clock, core, &ledger)?;
+    let hosts = hosts::start(&lab, &fabric, &links, &options, clock, core, &ledger)?;
     programs::hold(&lab)?;
     let guests = guests::start(&lab)?;
     Ok(Stage {
         lab,
         sessions,
+        fabric,
         hosts,
         guests,
         programs: Programs::default(),
         ledger,
         steal,
+        cut_short: None,
     })
 }
 
@@ -120,7 +151,7 @@ impl Stage {
         drop(server);
         let report = self.finish();
         if self.lab.mode == Mode::Run {
-            self.lab.status.print(&report::render(&report));
+            self.lab.status.print(&crate::report::render(&report));
         }
         if let Some(path) = &self.lab.options.report {
             report.write(path)?;
@@ -175,31 +206,43 @@ impl Stage {
 
     /// Until the workload is over; without one, until nothing runs on plain hosts and guests any more.
     fn workload(&mut self) -> Result<(), Failure> {
-        let (duration_ns, drain_ns) = (
-            self.lab.plan.workload.duration_ns,
-            self.lab.plan.workload.drain_ns,
-        );
+        let workload = &self.lab.plan.workload;
+        let until_ns = self.lab.options.until_ns.unwrap_or(u64::MAX);
+        let (duration_ns, drain_ns) = (workload.duration_ns.min(until_ns), workload.drain_ns);
         let dilate = u64::from(self.lab.options.dilate.max(1));
+        let has_jobs = !self.lab.plan.workload.jobs.jobs.is_empty();
+        let sends = duration_ns > 0 || has_jobs;
         self.sessions
             .iter()
             .for_each(|session| session.restart_utilisation());
-        if let Some(hosts) = self.hosts.as_ref().filter(|_| duration_ns > 0) {
+        if let Some(hosts) = self.hosts.as_ref().filter(|_| sends) {
             hosts.start_sending();
         }
         let begun_ns = monotonic_ns();
+        let mut flows_over = duration_ns == 0;
         while !self.stopping() {
             self.look()?;
             let done_ns = (monotonic_ns() - begun_ns) / dilate;
-            let busy = self.programs.are_busy() || self.guests.iter().any(Guest::is_up);
             if duration_ns > 0 {
                 self.lab.status.progress(done_ns.min(duration_ns), duration_ns);
             }
-            if done_ns >= duration_ns && (duration_ns > 0 || !busy) {
+            if !flows_over && done_ns >= duration_ns {
+                flows_over = true;
+                if let Some(hosts) = self.hosts.as_ref().filter(|_| has_jobs) {
+                    hosts.stop_sending();
+                }
+            }
+            let busy = self.programs.are_busy() || self.guests.iter().any(Guest::is_up);
+            let over = match sends {
+                true => flows_over && self.jobs_are_over(begun_ns, done_ns),
+                false => !busy,
+            };
+            if over {
                 break;
             }
             std::thread::sleep(LOOK);
         }
-        let Some(hosts) = self.hosts.as_ref().filter(|_| duration_ns > 0) else {
+        let Some(hosts) = self.hosts.as_ref().filter(|_| sends && self.cut_short.is_none()) else {
             return Ok(());
         };
         let limit = Duration::from_nanos(drain_ns.saturating_mul(dilate));
@@ -211,6 +254,29 @@ impl Stage {
             );
         }
         Ok(())
+    }
+
+    /// Whether the jobs are done, or will not be: their time is over, or nothing moves any more.
+    fn jobs_are_over(&mut self, begun_ns: u64, done_ns: u64) -> bool {
+        let Some(hosts) = &self.hosts else { return true };
+        let progress = hosts.progress();
+        if !progress.is_working {
+            return true;
+        }
+        let until_ns = self.lab.options.until_ns.unwrap_or(u64::MAX);
+        let now_ns = monotonic_ns();
+        let moved_ns = progress.last_arrival_ns.max(begun_ns);
+        let dilate = u64::from(self.lab.options.dilate.max(1));
+        let patience_ns = standstill_ns(&self.lab.plan).saturating_mul(dilate);
+        // A pause between two iterations is none of the network's.
+        let waits = (now_ns..u64::MAX).contains(&progress.next_start_ns);
+        let stands_still = !waits && now_ns.saturating_sub(moved_ns) > patience_ns;
+        self.cut_short = if done_ns >= until_ns {
+            Some("the time is over")
+        } else {
+            stands_still.then_some("nothing has arrived at any host for long")
+        };
+        self.cut_short.is_some()
     }
 
     /// Says which guests have died, and fails if the lab itself has.
@@ -230,14 +296,14 @@ impl Stage {
         if self.sessions.iter().any(|s| s.is_dead()) {
             return dead("the switch's worker");
         }
-        match self.hosts.as_ref().is_some_and(RunningHosts::is_dead) {
+        match self.hosts.as_ref().is_some_and(|hosts| hosts.is_dead()) {
             true => dead("the hosts' thread"),
             false => Ok(()),
         }
     }
 
     fn finish(&mut self) -> Report {
-        let outcomes = self.hosts.take().and_then(RunningHosts::stop).unwrap_or_default();
+        let hosts = self.hosts.take().and_then(RunningHosts::stop_with);
         // All at once: a switch that still runs is not to see its neighbours' links go down.
         self.sessions.iter().for_each(|session| session.tell_to_stop());
         let finished: Vec<Finished> = self.sessions.iter().map(|session| session.stop()).collect();
@@ -245,6 +311,8 @@ impl Stage {
             eprintln!("note: {note}");
         }
         let snapshots: Vec<_> = finished.into_iter().filter_map(|f| f.snapshot).collect();
+        let (outcomes, jobs) = hosts.unzip();
+        let outcomes = outcomes.unwrap_or_default();
         let results: Vec<_> = outcomes.iter().map(|outcome| &outcome.results).collect();
         let flows = flow_reports(&self.lab.plan, &results);
         for outcome in &outcomes {
@@ -255,12 +323,25 @@ impl Stage {
         }
         let mut environment = Environment::read();
         environment.steal_percent = self.steal.percent();
-        report::build(
-            environment,
-            self.lab.options.seed,
-            &snapshots,
-            flows,
-            self.ledger.taints(),
-        )
+        let (seed, taints) = (self.lab.options.seed, self.ledger.taints());
+        let mut report = crate::report::build(environment, seed, &snapshots, flows, taints);
+        if let Some(mut jobs) = jobs {
+            jobs.last_at_least(Picos::from_nanos(self.lab.plan.workload.duration_ns));
+            let ended = report::Ended {
+                plan: &self.lab.plan,
+                fabric: &self.fabric,
+                dilate: self.lab.options.dilate.max(1),
+                snapshots: &snapshots,
+                hosts: &outcomes,
+                jobs: &jobs,
+            };
+            ended.complete(&mut report);
+            if let Some(why) = self.cut_short {
+                report
+                    .failures
+                    .push(format!("{why}{}", super::jobs::unfinished(&jobs.jobs)));
+            }
+        }
+        report
     }
 }

@@ -15,7 +15,7 @@ use crate::ports::{Backend, Opened, Port, PortError, PortSpec, make_persistent_t
 use crate::session::{SwitchPort, SwitchSession, SwitchStart};
 
 /// Frames that may be in the rings of a link between two switches, each way.
-const LINK_FRAMES: usize = 1_024;
+const LINK_FRAMES: usize = 512;
 
 /// Starts every switch of the lab, with links in memory between them.
 pub(super) fn start(

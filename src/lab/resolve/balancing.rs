@@ -3,7 +3,7 @@
 use serde_saphyr::Spanned;
 
 use super::super::balancing;
-use super::super::file::{Defaults, Node};
+use super::super::file::{Defaults, LoadBalancing, Node};
 use super::super::plan::SwitchPlan;
 use super::{Resolver, listed};
 
@@ -33,6 +33,20 @@ impl Resolver<'_> {
             }
         }
         balancing::advertise_where_heard(switches, "load_balancing");
+    }
+
+    /// Whether the lab announces its jobs' queue pairs to the switches.
+    pub(super) fn announce(&mut self, said: Option<&LoadBalancing>) -> bool {
+        let Some(announce) = said.and_then(|said| said.announce.as_ref()) else {
+            return false;
+        };
+        if announce.value {
+            self.only_virtual(
+                announce.referenced,
+                "load_balancing.announce is about queue pairs of jobs",
+            );
+        }
+        announce.value
     }
 
     fn knows(&mut self, switch: &SwitchPlan, scheme: &Spanned<String>) -> bool {

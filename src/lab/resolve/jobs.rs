@@ -12,6 +12,7 @@ use super::super::file::Job;
 use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
 use super::super::units;
 use super::{Resolver, listed, transports};
+use crate::rdma::congestion::Algorithm;
 use crate::workload::{JobKind, JobSpec, Spec, Verb};
 
 /// IPv4, UDP, BTH, RETH and ICRC around a payload: what has to fit through a link's MTU.
@@ -61,7 +62,6 @@ impl Resolver<'_> {
         let mut spec = Spec::default();
         let mut names = HashSet::new();
         for job in jobs {
-            self.only_virtual(job.referenced, format!("\"{}\" is a job", job.value.name.value));
             self.name(&job.value.name, "job");
             if !names.insert(&job.value.name.value) {
                 let what = format!("there are two jobs called \"{}\"", job.value.name.value);
@@ -78,6 +78,13 @@ impl Resolver<'_> {
         let transport = self.transport_named(job.transport.as_ref(), ground);
         let kind = self.job_kind(job)?;
         let options = &ground.transports[transport];
+        if options.congestion.algorithm == Algorithm::Hpcc {
+            let what = format!(
+                "the packets of transport {} collect what switches measure (hpcc), which real frames have no field for",
+                options.name
+            );
+            self.only_virtual(at, what);
+        }
         let mut spec = JobSpec::new(job.name.value.as_str(), kind);
         spec.start = self.time(job.start.as_ref());
         spec.transport = transport;

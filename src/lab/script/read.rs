@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use xoff_dataplane::balance::MoveReason;
 use xoff_dataplane::counters::{Gauge, PortCounters};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch, WatchdogStats, WatchdogStatus};
@@ -115,7 +116,46 @@ fn of_switch(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
         let cells = groups.map(|pg| u64::from(switch(lab, at).pg_buffers(pg).total.current_cells));
         return Some(cells.sum::<u64>() as f64);
     }
+    if counter.starts_with("lb_") {
+        return of_balancing(lab, at, counter);
+    }
     ports.map(|port| of_port(lab, at, port, counter)).sum()
+}
+
+/// What the load-balancing schemes of a switch have done, all its groups together.
+fn of_balancing(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
+    let groups = switch(lab, at).balanced_groups(lab.simulation.fabric.now());
+    let tables = || groups.iter().filter_map(|group| group.table);
+    let moved = |reason: MoveReason| {
+        groups
+            .iter()
+            .map(|group| group.moves[reason as usize])
+            .sum::<u64>()
+    };
+    Some(match counter {
+        "lb_flows" => tables().map(|table| u64::from(table.flows)).sum(),
+        "lb_overflow_packets" => tables().map(|table| table.overflow_packets).sum(),
+        "lb_new_flows" => moved(MoveReason::New),
+        "lb_idle_moves" => moved(MoveReason::Idle),
+        "lb_quality_moves" => moved(MoveReason::Quality),
+        "lb_link_down_moves" => moved(MoveReason::LinkDown),
+        "lb_link_up_moves" => moved(MoveReason::LinkUp),
+        "lb_announced_flows" => moved(MoveReason::Announced),
+        "lb_promoted_flows" => moved(MoveReason::Promoted),
+        _ => return None,
+    } as f64)
+}
+
+/// How good a port is as a member of groups; `None` where nothing measures.
+fn of_quality(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f64> {
+    let groups = switch(lab, at).balanced_groups(lab.simulation.fabric.now());
+    let mut members = groups.iter().flat_map(|group| &group.members);
+    let quality = members.find(|member| member.member.ports == [port])?.quality;
+    match counter {
+        "lb_band" => Some(f64::from(quality.band)),
+        "lb_load_permille" => Some(f64::from(quality.load)),
+        _ => None,
+    }
 }
 
 fn of_pool(lab: &VirtualLab, at: usize, pool: &str, counter: &str) -> Option<f64> {
@@ -139,6 +179,9 @@ fn gauge(gauge: Gauge, counter: &str) -> Option<f64> {
 fn of_port(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f64> {
     if counter == "up" {
         return Some(f64::from(u8::from(switch(lab, at).is_up(port))));
+    }
+    if counter.starts_with("lb_") {
+        return of_quality(lab, at, port, counter);
     }
     if counter.starts_with("storms_") {
         let queues = (0..PRIORITIES as u8).map(|n| QueueId::new(port, n));

@@ -7,7 +7,7 @@ use super::events::EventKind;
 use super::run::Script;
 use super::storms;
 use super::values::Base;
-use crate::fabric::End;
+use crate::fabric::{End, Watched};
 use crate::failure::Failure;
 use crate::host::Host;
 
@@ -96,7 +96,7 @@ impl Script {
                 let simulation = &mut self.lab.simulation;
                 simulation
                     .jobs
-                    .start_job(job, &mut simulation.fabric, &mut self.events);
+                    .start_job(job, &mut Watched(&mut simulation.fabric, &mut self.events));
             }
             TargetPlan::Flow(flow) => {
                 let host = self.lab.plan.workload.flows[flow].from;

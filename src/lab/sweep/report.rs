@@ -122,12 +122,12 @@ pub struct JobFigures {
 impl RunFigures {
     /// What is kept of a report.
     pub(in crate::lab) fn new(run: u64, values: Vec<String>, report: &Report) -> RunFigures {
-        let (model_time_ns, events, frame_hops) = report
-            .virtual_time
-            .as_ref()
-            .map_or((0, 0, 0), |of| (of.model_time_ns, of.events, of.frame_hops));
+        let (model_time_ns, events, frame_hops, balance) = match (&report.virtual_time, &report.real_time) {
+            (Some(of), _) => (of.model_time_ns, of.events, of.frame_hops, of.balance),
+            (None, Some(of)) => (of.model_time_ns, 0, 0, of.balance),
+            (None, None) => (0, 0, 0, None),
+        };
         let jobs = report.jobs.as_ref().map_or(&[][..], |results| &results.jobs);
-        let balance = report.virtual_time.as_ref().and_then(|of| of.balance);
         let latencies = report.flows.iter().map(|flow| flow.latency_ns.p999);
         RunFigures {
             frame_latency_p999_ns: latencies.max(),

@@ -1,21 +1,23 @@
 //! From a plan to a fabric with jobs.
 
-use std::net::IpAddr;
+use std::sync::Arc;
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::super::config::{SwitchSetup, seed_of, switch_setup};
-use super::super::model_hosts::{host_config, next_hop_mac};
+use super::super::jobs::jobs;
+use super::super::model_hosts::host_config;
 use super::super::options::LabOptions;
-use super::super::plan::{ConfigLayer, FarEnd, HostPlan, IpVersion, LabPlan, TargetPlan, TimeMode};
+use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
+use super::super::reordering;
 use super::super::sweep::load_with;
 use super::links::{self, Carried};
 use crate::fabric::{
-    Directory, End, Fabric, FabricPlan, Halt, Jobs, LinkPlan, Observer, Outcome, Paths, Simulation,
+    DataFlow, End, Fabric, FabricPlan, Halt, LinkPlan, Observer, Outcome, PlannedFlow, Simulation, Watched,
+    place,
 };
 use crate::failure::Failure;
-use crate::workload::Workload;
 
 /// The longest frame of a link: MTU 9216 with Ethernet header, tag and FCS.
 const FRAME_MAX_BYTES: u32 = 9_216 + 14 + 4 + 4;
@@ -64,50 +66,14 @@ impl VirtualLab {
     /// A configuration of a switch or a host, or a job, that cannot be; a node of a kind that has no virtual time.
     pub fn new(plan: LabPlan, options: LabOptions) -> Result<VirtualLab, Failure> {
         let fabric_plan = fabric_plan(&plan, &options)?;
-        let wrong = |error: String| Failure::configuration(error).at(&plan.name);
-        let paths = Paths::new(&fabric_plan);
-        let mut fabric =
-            Fabric::new(fabric_plan.clone(), options.seed).map_err(|error| wrong(error.to_string()))?;
-        let speed = |host: u32| {
-            let host = fabric_plan.hosts.get(host as usize);
-            host.map_or(0, |host| u64::from(host.nic.link.speed_mbps) * 1_000_000)
-        };
-        let workload = Workload::new(&plan.workload.jobs, options.seed, &speed)
-            .map_err(|error| wrong(error.to_string()))?;
-        let transports = plan
-            .transports
-            .iter()
-            .map(|transport| {
-                transport
-                    .transport()
-                    .map_err(|error| wrong(format!("transport {}: {error}", transport.name)))
-            })
-            .collect::<Result<Vec<_>, Failure>>()?;
-        if let Some(lost) = workload
-            .connections()
-            .iter()
-            .find(|c| paths.between(c.src as usize, c.dst as usize).is_none())
-        {
-            let (src, dst) = (
-                &plan.hosts[lost.src as usize].name,
-                &plan.hosts[lost.dst as usize].name,
-            );
-            return Err(wrong(format!("no path of links leads from {src} to {dst}"))
-                .fix("connect them, or take the pair out of the workload"));
-        }
-        let mut jobs = Jobs::new(
-            &mut fabric,
-            workload,
-            &transports,
-            &Addresses(&plan),
-            paths,
+        let mut fabric = Fabric::new(fabric_plan.clone(), options.seed)
+            .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
+        let jobs = jobs(
+            &plan,
+            &fabric_plan,
             options.seed,
-        );
-        for job in 0..plan.workload.jobs.jobs.len() {
-            if plan.script.starts(TargetPlan::Job(job)) {
-                jobs.hold(job);
-            }
-        }
+            &mut Watched(&mut fabric, &mut ()),
+        )?;
         Ok(VirtualLab {
             simulation: Simulation::new(fabric, jobs),
             began: Picos::ZERO,
@@ -116,6 +82,12 @@ impl VirtualLab {
             fabric_plan,
             carried_before: Vec::new(),
         })
+    }
+
+    /// What will probably not do what was meant; one line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().collect();
+        reordering::warnings(&self.plan, &switches)
     }
 
     /// Lets the hosts find each other, and starts the workload.
@@ -163,8 +135,11 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Starts the workload, now.
+    /// Starts the workload, now. If the lab announces, all switches are told before of the ways of all jobs' queue pairs.
     pub fn begin(&mut self, observer: &mut impl Observer) {
+        if self.plan.announce {
+            self.announce(observer);
+        }
         self.simulation.start(observer);
         if self.plan.workload.duration_ns > 0 {
             for host in 0..self.simulation.fabric.host_count() {
@@ -173,6 +148,18 @@ impl VirtualLab {
                     .change_host(host, observer, |host, now| host.start(now));
             }
         }
+    }
+
+    /// Gives every queue pair's data its way through the fabric: see [`place`]. How many places were given; switches whose scheme knows
+    /// no queue pairs give none.
+    pub fn announce(&mut self, observer: &mut impl Observer) -> usize {
+        let Simulation { fabric, jobs, .. } = &mut self.simulation;
+        let planned = |flow: &DataFlow| PlannedFlow {
+            from: flow.from,
+            destination: flow.addresses.1,
+        };
+        let flows: Vec<PlannedFlow> = jobs.data_flows().iter().map(planned).collect();
+        jobs.announce(fabric, &place(&self.fabric_plan, &flows), observer)
     }
 
     /// Stops the flows that have no end of their own.
@@ -198,8 +185,14 @@ impl VirtualLab {
         plan.switches[switch].config.extend_from_slice(layers);
         let seed = seed_of(self.options.seed, switch);
         let setup = switch_setup(&plan, switch, seed, reaction_budget(&plan))?;
-        let config = setup.loaded.resolved.config;
+        let resolved = setup.loaded.resolved;
+        let mut config = resolved.config;
         let fabric = &mut self.simulation.fabric;
+        // The routes follow those in force, so that groups of next hops know whose flows they take over.
+        let routes = resolved.rib.next_generation(fabric.switch(switch).fib());
+        config.routing.fib = Arc::new(routes.map_err(|error| {
+            Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
+        })?);
         fabric
             .configure_switch(switch, config.clone(), observer)
             .map_err(|error| {
@@ -228,19 +221,6 @@ impl VirtualLab {
     }
 }
 
-/// Where hosts of a plan are.
-struct Addresses<'a>(&'a LabPlan);
-
-impl Directory for Addresses<'_> {
-    fn address(&self, host: usize) -> IpAddr {
-        self.0.hosts[host].ipv4.into()
-    }
-
-    fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]> {
-        next_hop_mac(self.0, from, to, IpVersion::V4)
-    }
-}
-
 /// The fabric of a plan.
 fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failure> {
     if let Some(host) = plan.hosts.iter().find(|host| !host.is_model()) {
@@ -252,6 +232,25 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
     let setups = (0..plan.switches.len())
         .map(|switch| switch_setup(plan, switch, seed_of(options.seed, switch), budget))
         .collect::<Result<Vec<SwitchSetup>, Failure>>()?;
+    if let Some(link) = plan.links.iter().find(|l| matches!(l.far, FarEnd::External(_))) {
+        return Err(
+            Failure::configuration(format!("the link {} knows no virtual time", link.name))
+                .at(&link.source)
+                .fix("take the link out, or run the lab without --virtual"),
+        );
+    }
+    fabric_of(plan, options, &setups)
+}
+
+/// The fabric of a plan and of what its switches are told. Devices of this machine are left out.
+///
+/// # Errors
+/// A host or a port that its link does not find.
+pub(in crate::lab) fn fabric_of(
+    plan: &LabPlan,
+    options: &LabOptions,
+    setups: &[SwitchSetup],
+) -> Result<FabricPlan, Failure> {
     let port = |switch: usize, name: &str| {
         let ports = &setups[switch].loaded.resolved.config.ports;
         ports
@@ -276,13 +275,7 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
         let far = match &link.far {
             FarEnd::Host(host) => Some(End::Host(*host as u32)),
             FarEnd::Switch { switch, port: name } => port(*switch, name),
-            FarEnd::External(device) => {
-                return Err(
-                    Failure::configuration(format!("the device {device} knows no virtual time"))
-                        .at(&link.source)
-                        .fix("take the link out, or run the lab without --virtual"),
-                );
-            }
+            FarEnd::External(_) => continue,
         };
         let (Some(near), Some(far)) = (port(link.switch, &link.port), far) else {
             return Err(Failure::configuration(format!("link {} has no port", link.name)).at(&link.source));
@@ -295,8 +288,8 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
     }
     Ok(FabricPlan {
         switches: setups
-            .into_iter()
-            .map(|setup| setup.loaded.resolved.config)
+            .iter()
+            .map(|setup| setup.loaded.resolved.config.clone())
             .collect(),
         hosts,
         links,

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 use xoff_dataplane::Picos;
 
+use super::super::jobs;
 use super::super::options::LabOptions;
 use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::super::sweep::{Chosen, load_with};
@@ -121,6 +122,11 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Play
     // `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
+    if !arguments.quiet {
+        for warning in lab.warnings() {
+            eprintln!("warning: {warning}");
+        }
+    }
     if arguments.format == Format::Nccl || arguments.nccl_json.is_some() {
         output::check_collective(&lab)?;
     }
@@ -281,26 +287,8 @@ fn advance(
 /// What keeps a run from being what it should have been.
 fn complaint(lab: &VirtualLab, outcome: &Outcome, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
-    let mut complaints: Vec<String> = jobs
-        .failed()
-        .iter()
-        .take(8)
-        .map(|failed| {
-            let (src, dst) = failed.hosts;
-            let name = |host: u32| &lab.plan.hosts[host as usize].name;
-            format!(
-                "{} to {}: a message failed after {}: {}",
-                name(src),
-                name(dst),
-                report::nanos(failed.at.since(lab.began).as_nanos()),
-                failed.why
-            )
-        })
-        .collect();
-    let unfinished = || match jobs.is_finished() {
-        true => String::new(),
-        false => format!("; not done: {}", jobs.workload().pending_description().trim_end()),
-    };
+    let mut complaints = jobs::failed(&lab.plan, jobs, lab.began);
+    let unfinished = || jobs::unfinished(jobs);
     match outcome {
         Outcome::Finished => {}
         Outcome::Time if jobs.is_finished() || jobs.workload().connections().is_empty() => {}

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::{LinkTiming, Picos, PortId};
 
+use super::super::plan::LabPlan;
 use super::build::VirtualLab;
 use crate::fabric::{End, Fabric, FabricPlan, LinkPlan};
+use crate::host::NicCounters;
 use crate::plot::PortName;
-use crate::workload::{jain_index, max_mean_ratio};
+use crate::workload::{Connection, jain_index, max_mean_ratio};
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,14 +82,14 @@ fn overhead(speed_mbps: u32) -> u32 {
 
 /// What one direction of a link has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Carried {
-    packets: u64,
-    bytes: u64,
+pub(in crate::lab) struct Carried {
+    pub(in crate::lab) packets: u64,
+    pub(in crate::lab) bytes: u64,
 }
 
 /// What both directions of every link have carried since the fabric was made.
 pub(super) fn carried(fabric: &Fabric, plan: &FabricPlan) -> Vec<[Carried; 2]> {
-    let sent = |end: &End| match *end {
+    let sent = |end: End| match end {
         End::Switch { switch, port } => {
             let counters = fabric
                 .switch(switch as usize)
@@ -97,55 +99,48 @@ pub(super) fn carried(fabric: &Fabric, plan: &FabricPlan) -> Vec<[Carried; 2]> {
                 bytes: counters.tx_bytes,
             }
         }
-        End::Host(host) => {
-            let counters = fabric.host(host as usize).nic_counters(fabric.now());
-            Carried {
-                packets: counters.tx_frames.iter().sum(),
-                bytes: counters.tx_bytes.iter().sum(),
-            }
-        }
+        End::Host(host) => Carried::by_nic(&fabric.host(host as usize).nic_counters(fabric.now())),
     };
     plan.links
         .iter()
-        .map(|link| [sent(&link.ends[0]), sent(&link.ends[1])])
+        .map(|link| [sent(link.ends[0]), sent(link.ends[1])])
         .collect()
+}
+
+impl Carried {
+    /// What a host's NIC has sent.
+    pub(in crate::lab) fn by_nic(counters: &NicCounters) -> Carried {
+        Carried {
+            packets: counters.tx_frames.iter().sum(),
+            bytes: counters.tx_bytes.iter().sum(),
+        }
+    }
 }
 
 impl VirtualLab {
     /// What every link has carried since the workload started, both directions of one after the other.
     pub(super) fn link_reports(&self) -> Vec<LinkReport> {
-        let now = carried(&self.simulation.fabric, &self.fabric_plan);
-        let usable = self.usable();
-        let mut reports = Vec::with_capacity(2 * now.len());
-        for (index, (link, now)) in self.fabric_plan.links.iter().zip(now).enumerate() {
-            let before = self.carried_before.get(index).copied().unwrap_or_default();
-            for direction in 0..2 {
-                let [from, to] = match direction {
-                    0 => link.ends,
-                    _ => [link.ends[1], link.ends[0]],
-                };
-                let (now, before) = (now[direction], before[direction]);
-                let mut report = LinkReport {
-                    name: link.name.clone(),
-                    from: self.end_name(from),
-                    to: self.end_name(to),
-                    speed_mbps: self.speed_mbps(from),
-                    tx_packets: now.packets - before.packets,
-                    tx_bytes: now.bytes - before.bytes,
-                    utilisation: None,
-                    between_switches: [from, to].iter().all(|end| matches!(end, End::Switch { .. })),
-                    usable: usable.contains(&from),
-                };
-                report.utilisation = report.utilisation_in(self.elapsed());
-                reports.push(report);
+        let mut carried = carried(&self.simulation.fabric, &self.fabric_plan);
+        for (now, before) in carried.iter_mut().zip(&self.carried_before) {
+            for (now, before) in now.iter_mut().zip(before) {
+                now.packets -= before.packets;
+                now.bytes -= before.bytes;
             }
         }
-        reports
+        let connections = self.simulation.jobs.workload().connections();
+        link_reports(
+            &self.plan,
+            &self.fabric_plan,
+            connections,
+            &carried,
+            self.elapsed(),
+        )
     }
 
     /// What plots call the ports of the switches.
     pub(super) fn names(&self) -> Vec<PortName> {
-        let usable = self.usable();
+        let connections = self.simulation.jobs.workload().connections();
+        let usable = usable_by(&self.plan, &self.fabric_plan, connections);
         let mut names = Vec::new();
         for (switch, config) in self.fabric_plan.switches.iter().enumerate() {
             for port in 0..config.ports.len() {
@@ -167,38 +162,69 @@ impl VirtualLab {
 
     /// What an end of a link is called.
     pub(super) fn end_name(&self, end: End) -> String {
-        match end {
-            End::Switch { switch, port } => {
-                let config = &self.fabric_plan.switches[switch as usize];
-                format!("{}:{}", config.name, config.ports[usize::from(port)].name)
-            }
-            End::Host(host) => self.plan.hosts[host as usize].name.clone(),
+        end_name(&self.plan, &self.fabric_plan, end)
+    }
+}
+
+/// What every link has carried within `span`, both directions of one after the other.
+pub(in crate::lab) fn link_reports(
+    plan: &LabPlan,
+    fabric: &FabricPlan,
+    connections: &[Connection],
+    carried: &[[Carried; 2]],
+    span: Picos,
+) -> Vec<LinkReport> {
+    let usable = usable_by(plan, fabric, connections);
+    let mut reports = Vec::with_capacity(2 * carried.len());
+    for (link, carried) in fabric.links.iter().zip(carried) {
+        let [a, b] = link.ends;
+        for ([from, to], carried) in [[a, b], [b, a]].into_iter().zip(carried) {
+            let mut report = LinkReport {
+                name: link.name.clone(),
+                from: end_name(plan, fabric, from),
+                to: end_name(plan, fabric, to),
+                speed_mbps: speed_mbps(fabric, from),
+                tx_packets: carried.packets,
+                tx_bytes: carried.bytes,
+                utilisation: None,
+                between_switches: [from, to].iter().all(|end| matches!(end, End::Switch { .. })),
+                usable: usable.contains(&from),
+            };
+            report.utilisation = report.utilisation_in(span);
+            reports.push(report);
         }
     }
+    reports
+}
 
-    fn speed_mbps(&self, end: End) -> u32 {
-        match end {
-            End::Switch { switch, port } => {
-                let config = &self.fabric_plan.switches[switch as usize];
-                config.ports[usize::from(port)].link.speed_mbps
-            }
-            End::Host(host) => self.fabric_plan.hosts[host as usize].nic.link.speed_mbps,
+/// The sending ends of all directions of links that are on a shortest path of the workload's data.
+fn usable_by(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<End> {
+    let jobs = connections
+        .iter()
+        .map(|connection| (connection.src, connection.dst));
+    let flows = plan.workload.flows.iter();
+    let flows = flows.map(|flow| (flow.from as u32, flow.to as u32));
+    let (switches, hosts) = (fabric.switches.len(), fabric.hosts.len());
+    usable(&fabric.links, switches, hosts, jobs.chain(flows))
+}
+
+fn end_name(plan: &LabPlan, fabric: &FabricPlan, end: End) -> String {
+    match end {
+        End::Switch { switch, port } => {
+            let config = &fabric.switches[switch as usize];
+            format!("{}:{}", config.name, config.ports[usize::from(port)].name)
         }
+        End::Host(host) => plan.hosts[host as usize].name.clone(),
     }
+}
 
-    /// The sending ends of all directions of links that are on a shortest path of the workload's data.
-    fn usable(&self) -> BTreeSet<End> {
-        let connections = self.simulation.jobs.workload().connections().iter();
-        let jobs = connections.map(|connection| (connection.src, connection.dst));
-        let flows = self.plan.workload.flows.iter();
-        let flows = flows.map(|flow| (flow.from as u32, flow.to as u32));
-        let plan = &self.fabric_plan;
-        usable(
-            &plan.links,
-            plan.switches.len(),
-            plan.hosts.len(),
-            jobs.chain(flows),
-        )
+fn speed_mbps(fabric: &FabricPlan, end: End) -> u32 {
+    match end {
+        End::Switch { switch, port } => {
+            let config = &fabric.switches[switch as usize];
+            config.ports[usize::from(port)].link.speed_mbps
+        }
+        End::Host(host) => fabric.hosts[host as usize].nic.link.speed_mbps,
     }
 }
 

@@ -9,10 +9,12 @@ mod links;
 mod output;
 mod report;
 
+pub(super) use build::fabric_of;
 pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
 pub(super) use command::{Played, play};
 pub use links::{BalanceReport, LinkReport};
+pub(super) use links::{Carried, link_reports};
 pub use output::Format;
 pub(super) use output::print;
 pub use report::{DeadlockReport, HostReport, ReorderedReport, VirtualReport};

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::jobs;
 use super::super::model_hosts::flow_reports;
 use super::build::VirtualLab;
 use super::links::{BalanceReport, LinkReport};
 use crate::fabric::LastingDeadlock;
+use crate::host::NicCounters;
+use crate::rdma::Counters;
 use crate::report::{self, Environment, Report};
 use crate::workload::Results;
 
@@ -81,6 +84,21 @@ pub struct HostReport {
     pub paused_ns: [u64; 8],
 }
 
+impl HostReport {
+    pub(in crate::lab) fn new(name: &str, queue_pairs: &Counters, nic: &NicCounters) -> HostReport {
+        let counters = queue_pairs.each().into_iter();
+        HostReport {
+            name: name.to_owned(),
+            counters: counters
+                .filter(|(_, value)| *value > 0)
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            pfc_rx: nic.pfc_rx,
+            paused_ns: nic.paused_ns,
+        }
+    }
+}
+
 fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
     DeadlockReport {
         since_ns: lasting.since.as_nanos(),
@@ -106,27 +124,18 @@ impl VirtualLab {
             flows,
             Vec::new(),
         );
-        let host_report = |(index, results): (usize, &crate::host::HostResults)| HostReport {
-            name: results.name.clone(),
-            counters: fabric
-                .host(index)
-                .rdma_counters()
-                .each()
-                .into_iter()
-                .filter(|(_, value)| *value > 0)
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
-            pfc_rx: results.nic.pfc_rx,
-            paused_ns: results.nic.paused_ns,
+        let host_report = |(index, results): (usize, &crate::host::HostResults)| {
+            HostReport::new(&results.name, &fabric.host(index).rdma_counters(), &results.nic)
         };
         for host in 0..fabric.host_count() {
             report.count_queue_pairs(&fabric.host(host).rdma_counters());
         }
         let links = self.link_reports();
+        let jobs = &self.simulation.jobs;
         report.virtual_time = Some(VirtualReport {
             balance: BalanceReport::of(&links),
             links,
-            reordered: self.reordered(),
+            reordered: jobs::reordered(&self.plan, jobs, &jobs.arrivals(|host| fabric.host(host))),
             model_time_ns: self.elapsed().as_nanos(),
             events: fabric.events(),
             frame_hops: fabric.frame_hops(),
@@ -141,29 +150,8 @@ impl VirtualLab {
         report
     }
 
-    /// Connections whose packets arrived out of order.
-    fn reordered(&self) -> Vec<ReorderedReport> {
-        let (jobs, name) = (&self.simulation.jobs, |host: u32| {
-            self.plan.hosts[host as usize].name.clone()
-        });
-        let arrivals = jobs.arrivals(&self.simulation.fabric).into_iter();
-        let reordered = arrivals.zip(jobs.workload().connections());
-        reordered
-            .filter(|(arrivals, _)| arrivals.out_of_order_packets > 0)
-            .map(|(arrivals, connection)| ReorderedReport {
-                job: self.plan.workload.jobs.jobs[connection.job].name.clone(),
-                src: name(connection.src),
-                dst: name(connection.dst),
-                data_packets: arrivals.data_packets,
-                out_of_order_packets: arrivals.out_of_order_packets,
-            })
-            .collect()
-    }
-
     /// What became of the jobs.
     pub fn results(&self) -> Results {
-        let jobs = &self.simulation.jobs;
-        jobs.workload()
-            .results(&|src, dst, bytes, transport| jobs.ideal(src, dst, bytes, transport))
+        jobs::results(&self.simulation.jobs)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use xoff_dataplane::Picos;
 
 use super::parameters::{Overrides, ParameterError, ParameterSet, Value};
@@ -14,7 +15,7 @@ use super::{
 };
 
 /// The algorithms that come with xoff.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
     /// [`Constant`].
     #[default]
@@ -80,7 +81,7 @@ impl FromStr for Algorithm {
 }
 
 /// An algorithm and what is changed of its parameters.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// Which one.
     pub algorithm: Algorithm,

@@ -21,6 +21,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use xoff_dataplane::Picos;
 
 use super::telemetry::Telemetry;
@@ -36,7 +37,7 @@ pub use swift::{Swift, SwiftParameters};
 pub use timely::{Timely, TimelyParameters};
 
 /// What the far end tells the sender of congestion marks (CE) on its packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Feedback {
     /// Nothing.
     #[default]
@@ -45,6 +46,7 @@ pub enum Feedback {
     /// zero sends one per marked packet.
     Cnp {
         /// Shortest time between two.
+        #[serde(with = "crate::model_time")]
         interval: Picos,
     },
     /// The mark is echoed in the BECN bit of the acknowledgement that covers the marked packet.

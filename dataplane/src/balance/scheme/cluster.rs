@@ -134,11 +134,12 @@ impl Cluster {
         paths: &mut Paths<'_>,
     ) -> Choice {
         let (flow, lane) = paths.placements.flow(place);
-        let (before, lane) = (*flow, *lane);
-        let silent = packet.now.since(before.seen);
-        let overtakes = before.is(overtaken_by(cargo));
-        let promoted = cargo.is_heavy() && !before.is(flag::HEAVY);
-        (flow.seen, flow.flags) = (packet.now, before.flags & !flag::UNSENT);
+        let lane = *lane;
+        let silent = packet.now.since(flow.seen);
+        let overtakes = flow.is(overtaken_by(cargo));
+        let promoted = cargo.is_heavy() && !flow.is(flag::HEAVY);
+        let flags = flow.flags & !flag::UNSENT;
+        paths.placements.note(place, packet.now, flags);
         let at = lane
             .member
             .filter(|_| lane.live && Some(lane.group) == self.group);
@@ -146,19 +147,21 @@ impl Cluster {
             return self.replace(packet, place, cargo, (lane, silent), paths);
         };
         let at_rest = silent >= self.gap && paths.queued_bytes(at) == 0;
-        let forgotten = silent >= self.idle && !before.is(flag::ANNOUNCED);
-        let may_move = !before.is(flag::PINNED) && (at_rest || (promoted && !overtakes));
+        let forgotten = silent >= self.idle && !flow.is(flag::ANNOUNCED);
+        let may_move = !flow.is(flag::PINNED) && (at_rest || (promoted && !overtakes));
         if !promoted && !may_move {
-            paths.placements.flow(place).0.flags |= facts(cargo);
+            paths.placements.note(place, packet.now, flags | facts(cargo));
             return Choice::stay(at);
         }
         paths.placements.lift(place);
-        let flow = paths.placements.flow(place).0;
-        if at_rest {
-            flow.flags &= !(flag::REQUESTS | flag::ANSWERS);
-        }
-        flow.flags |= facts(cargo);
-        let heavy = flow.is(flag::HEAVY);
+        let done = if at_rest {
+            flag::REQUESTS | flag::ANSWERS
+        } else {
+            0
+        };
+        let flags = flags & !done | facts(cargo);
+        paths.placements.note(place, packet.now, flags);
+        let heavy = flags & flag::HEAVY != 0;
         let best = self.best(heavy, paths).filter(|_| may_move);
         let stays = self.rank(at, heavy, paths);
         // Who is as good as another stays where it is.
@@ -186,10 +189,10 @@ impl Cluster {
         (lane, silent): (Lane, Picos),
         paths: &mut Paths<'_>,
     ) -> Choice {
-        let flow = paths.placements.flow(place).0;
-        flow.flags = (flow.flags & !flag::PINNED) | facts(cargo);
-        let heavy = flow.is(flag::HEAVY);
         paths.placements.lift(place);
+        let flags = paths.placements.flow(place).0.flags & !flag::PINNED | facts(cargo);
+        paths.placements.note(place, packet.now, flags);
+        let heavy = flags & flag::HEAVY != 0;
         let Some((member, to)) = self
             .best(heavy, paths)
             .and_then(|rank| Some((rank.member, self.lane_of(rank.member)?)))
@@ -238,14 +241,14 @@ impl Cluster {
         let at_rest = flow.is(flag::UNSENT) || now.since(flow.seen) >= self.gap;
         if let Some(at) = here.filter(|_| !at_rest) {
             // It is sending: it keeps its place, whatever that is.
-            flow.flags |= flag::ANNOUNCED;
+            let flags = flow.flags | flag::ANNOUNCED;
+            paths.placements.note(place, flow.seen, flags);
             return Some((at, Some(at)));
         }
-        let unsent = flow.flags & flag::UNSENT;
         paths.placements.lift(place);
-        let flow = paths.placements.flow(place).0;
-        flow.flags = flags | unsent | (flow.flags & flag::HEAVY);
-        let heavy = flow.is(flag::HEAVY);
+        let flags = flags | (flow.flags & (flag::UNSENT | flag::HEAVY));
+        paths.placements.note(place, flow.seen, flags);
+        let heavy = flags & flag::HEAVY != 0;
         let to = told.or_else(|| Some(self.best(heavy, paths)?.member));
         match to.and_then(|to| Some((to, self.lane_of(to)?))) {
             Some((to, lane)) => {
@@ -279,7 +282,7 @@ impl PathChoice for Cluster {
             && known
             && packet.now.since(flow.seen) < self.gap
         {
-            flow.seen = packet.now;
+            paths.placements.note(place, packet.now, flow.flags);
             return Choice::stay(member);
         }
         self.look_again(packet, place, cargo, paths)

@@ -3,12 +3,14 @@
 mod always;
 mod cluster;
 mod drill;
+mod exempt;
 mod fixed;
 mod flowlet;
 mod global;
 mod interface;
 mod missing_ways;
 mod per_packet;
+mod reorder;
 mod three_tiers;
 mod unequal;
 

@@ -325,13 +325,21 @@ fn what_is_wrong_with_a_job_is_named() {
 }
 
 #[test]
-fn jobs_are_for_virtual_time() {
+fn jobs_are_for_real_time_too_but_for_those_with_telemetry() {
     let text = "name: f\ntopology: {fabric: {star: {hosts: 3}}}\nworkload: {jobs: [{name: a, kind: permutation, hosts: all, bytes: 1M}]}\n";
-    let problems = parse(text, "f.xoff.yml", Path::new(""), TimeMode::RealTime)
-        .expect_err("a job")
-        .to_string();
+    let real_plan = |text: &str| parse(text, "f.xoff.yml", Path::new(""), TimeMode::RealTime);
+    let plan = real_plan(text).unwrap_or_else(|problems| panic!("{problems}"));
+    let written = serde_json::to_string(&plan).expect("a plan can be written");
+    let read: LabPlan = serde_json::from_str(&written).expect("and read");
+    assert_eq!(
+        read, plan,
+        "what the processes of a lab are handed is the whole plan"
+    );
+    let telemetry = format!("{text}transports: {{default: {{congestion: hpcc}}}}\n");
+    let problems = real_plan(&telemetry).expect_err("hpcc").to_string();
     assert!(
-        problems.contains("f.xoff.yml:3:19: \"a\" is a job; that is for virtual time: add --virtual"),
+        problems.contains("f.xoff.yml:3:19: the packets of transport default collect")
+            && problems.contains("that is for virtual time: add --virtual"),
         "{problems}"
     );
     let none = text.replace(

@@ -1,0 +1,155 @@
+//! Packets that arrive out of order are counted, per queue pair and in all.
+
+use xoff_dataplane::balance::{ReorderCounts, ReorderingView};
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::{Picos, config::SchemeConfig, config::SchemeKind};
+
+use super::{balanced, queue_pair};
+use crate::support::Harness;
+
+const WRITE_MIDDLE: u8 = 0x07;
+const READ_RESPONSE: u8 = 0x0e;
+const ACK: u8 = 0x11;
+const UD_SEND: u8 = 0x64;
+const CNP: u8 = 0x81;
+const MASK: u32 = 0xff_ffff;
+
+fn counting(streams: u32) -> SwitchConfig {
+    let mut config = balanced(SchemeConfig::new("hash", SchemeKind::Hash));
+    config.balancing.reordering_flows = streams;
+    config
+}
+
+fn view(harness: &Harness) -> ReorderingView {
+    harness.switch.reordering().expect("it counts")
+}
+
+/// What is counted after these sequence numbers of one queue pair.
+fn after(opcode: u8, numbers: impl IntoIterator<Item = u32>) -> ReorderCounts {
+    let mut harness = Harness::new(&counting(8));
+    for psn in numbers {
+        harness.receive(0, &queue_pair(9, opcode, psn & MASK));
+    }
+    view(&harness).total
+}
+
+fn counts(packets: u64, out_of_order: u64, repeated: u64, extent_max: u32) -> ReorderCounts {
+    ReorderCounts {
+        packets,
+        out_of_order,
+        repeated,
+        extent_max,
+    }
+}
+
+#[test]
+fn what_comes_in_order_is_in_order() {
+    // Over the end of the numbers; gaps are none of a packet's fault.
+    assert_eq!(after(WRITE_MIDDLE, MASK - 5..MASK + 5), counts(10, 0, 0, 0));
+    assert_eq!(after(WRITE_MIDDLE, [7, 9, 5_000, 5_001]), counts(4, 0, 0, 0));
+}
+
+#[test]
+fn late_packets_are_out_of_order_by_how_far_they_were_overtaken() {
+    assert_eq!(after(WRITE_MIDDLE, [1, 3, 2, 4]), counts(4, 1, 0, 1));
+    assert_eq!(after(WRITE_MIDDLE, [1, 2, 8, 3, 9, 4, 10]), counts(7, 2, 0, 5));
+    let around = [MASK - 1, MASK + 2, MASK, MASK + 1, MASK + 3];
+    assert_eq!(after(WRITE_MIDDLE, around), counts(5, 2, 0, 2));
+    // The first packet known may have been overtaken too.
+    assert_eq!(after(WRITE_MIDDLE, [5, 4, 6]), counts(3, 1, 0, 1));
+    // Two ways with a skew of ten packets.
+    let two_ways = (0..100).flat_map(|n| {
+        if n < 10 {
+            vec![2 * n + 1]
+        } else {
+            vec![2 * n + 1, 2 * (n - 10)]
+        }
+    });
+    assert_eq!(after(WRITE_MIDDLE, two_ways), counts(190, 90, 0, 21));
+}
+
+#[test]
+fn repetitions_are_told_apart() {
+    // Lost behind the switch: all of it has come before.
+    assert_eq!(after(WRITE_MIDDLE, (1..10).chain(4..12)), counts(17, 0, 6, 0));
+    // Lost before the switch, go-back-N: the lost ones, and then those that were not.
+    let lost = [1, 2, 5, 6, 7].into_iter().chain(3..12);
+    assert_eq!(after(WRITE_MIDDLE, lost), counts(14, 0, 5, 0));
+    // The latest one again.
+    assert_eq!(after(WRITE_MIDDLE, [1, 2, 2, 3]), counts(4, 0, 1, 0));
+    // Too far back to be known.
+    assert_eq!(after(WRITE_MIDDLE, [1, 1_000, 2]), counts(3, 0, 1, 0));
+}
+
+#[test]
+fn a_number_far_below_begins_another_connection() {
+    let numbers = (500_000..500_010).chain(1_000..1_010).chain([1_012, 1_011]);
+    assert_eq!(after(WRITE_MIDDLE, numbers), counts(22, 1, 0, 1));
+}
+
+#[test]
+fn acknowledgements_may_repeat_their_number_and_naks_have_none() {
+    assert_eq!(after(ACK, [1, 4, 4, 9, 9, 9]), counts(6, 0, 0, 0));
+    assert_eq!(after(ACK, [1, 9, 4, 10]), counts(4, 1, 0, 5));
+    let mut harness = Harness::new(&counting(8));
+    let mut nak = queue_pair(9, ACK, 50);
+    let aeth = 14 + 20 + 8 + 12;
+    nak.resize(aeth + 4, 0);
+    nak[aeth] = 0x60;
+    harness.receive(0, &queue_pair(9, ACK, 50));
+    nak[aeth - 1] = 10;
+    harness.receive(0, &nak);
+    assert_eq!(view(&harness).total, counts(1, 0, 0, 0));
+}
+
+#[test]
+fn requests_and_responses_are_in_no_order_to_each_other() {
+    let mut harness = Harness::new(&counting(8));
+    for psn in 0..5 {
+        harness.receive(0, &queue_pair(9, WRITE_MIDDLE, 1_000 + psn));
+        harness.receive(0, &queue_pair(9, READ_RESPONSE, 100 + psn));
+    }
+    harness.receive(0, &queue_pair(9, UD_SEND, 3));
+    harness.receive(0, &queue_pair(9, CNP, 0));
+    let view = view(&harness);
+    assert_eq!(view.total, counts(10, 0, 0, 0));
+    let streams: Vec<_> = view
+        .streams
+        .iter()
+        .map(|stream| (stream.destination_qp, stream.responses))
+        .collect();
+    assert_eq!(streams, [(9, false), (9, true)]);
+    let ends = (
+        view.streams[0].source.to_string(),
+        view.streams[0].destination.to_string(),
+    );
+    assert_eq!(ends, ("10.0.0.9".to_owned(), "198.51.100.7".to_owned()));
+}
+
+#[test]
+fn a_full_table_says_how_much_it_has_not_seen_and_forgets_who_is_silent() {
+    let mut harness = Harness::new(&counting(2));
+    for qp in [5, 6, 7] {
+        harness.receive(0, &queue_pair(qp, WRITE_MIDDLE, 2));
+        harness.receive(0, &queue_pair(qp, WRITE_MIDDLE, 1));
+    }
+    assert_eq!(view(&harness).untracked_packets, 2);
+    harness.run_for(Picos::from_millis(1_500));
+    harness.receive(0, &queue_pair(7, WRITE_MIDDLE, 3));
+    let view = view(&harness);
+    assert_eq!(view.total, counts(5, 2, 0, 1));
+    let mut known: Vec<_> = view.streams.iter().map(|stream| stream.destination_qp).collect();
+    known.sort_unstable();
+    assert!(known.len() == 2 && known.contains(&7), "{known:?}");
+}
+
+#[test]
+fn nothing_is_counted_unless_asked_for() {
+    let mut harness = Harness::new(&counting(0));
+    assert_eq!(harness.switch.reordering(), None);
+    harness.apply(&counting(4));
+    harness.receive(0, &queue_pair(9, WRITE_MIDDLE, 1));
+    assert_eq!(view(&harness).total.packets, 1);
+    harness.apply(&counting(4));
+    assert_eq!(view(&harness).total.packets, 1, "counts go on");
+}

@@ -1,0 +1,232 @@
+//! Labs of several switches, and jobs, with real frames: what arrives, by which ways, and that a run ends when it should.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use libtest_mimic::{Completion, Failed};
+use support::{Needs, Reporting, check, run_one_by_one, same};
+use xoff::lab::LinkReport;
+use xoff::report::{Report, Verdict};
+
+const TESTS: &[Reporting] = &[
+    (
+        "flows_and_jobs_cross_a_fabric_as_in_virtual_time",
+        Needs::Netns,
+        flows_and_jobs_cross_a_fabric,
+    ),
+    (
+        "links_have_their_delay_and_a_value_can_be_set",
+        Needs::Netns,
+        links_have_their_delay,
+    ),
+    (
+        "jobs_that_are_not_done_in_time_are_named",
+        Needs::Netns,
+        jobs_that_are_not_done_in_time,
+    ),
+    (
+        "a_lab_of_several_switches_is_recorded_and_asked",
+        Needs::Netns,
+        a_lab_is_recorded_and_asked,
+    ),
+];
+
+fn main() -> ExitCode {
+    run_one_by_one(TESTS)
+}
+
+/// Two leaves, two spines, two hosts on each leaf; a ring that crosses the spines at every step.
+const RING: &str = "name: fabric-test
+topology:
+  fabric:
+    leaf-spine: {leaves: 2, spines: 2, hosts: 2, speed: 50m, config: {preset: roce-lossless}}
+transports:
+  default: {mtu: 4096, ack_every: 8}
+workload:
+  duration: 200ms
+  drain: 2s
+  flows:
+    - {name: beside, from: h1, to: h3, rate: 5%, lossless: true}
+  jobs:
+    - {name: ring, kind: ring-allreduce, hosts: [h1, h3, h2, h4], bytes: 256K}
+    - {name: pairs, kind: permutation, hosts: all, bytes: 64K, start: 1ms}
+";
+
+/// A folder with a lab file in it.
+struct Lab(tempfile::TempDir);
+
+impl Lab {
+    fn new(text: &str) -> Result<Lab, Failed> {
+        let lab = Lab(tempfile::tempdir()?);
+        fs::write(lab.0.path().join("lab.xoff.yml"), text)?;
+        Ok(lab)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+        command
+            .args(arguments)
+            .current_dir(self.0.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it, and what it reported.
+    fn run(&self, arguments: &[&str]) -> Result<(Report, Output), Failed> {
+        let all = [
+            &["lab", "run", "lab.xoff.yml", "--report", "report.json"],
+            arguments,
+        ]
+        .concat();
+        let output = self.command(&all).output()?;
+        let text = fs::read_to_string(self.0.path().join("report.json"));
+        let text = text.map_err(|error| format!("no report ({error}):\n{}", said(&output)))?;
+        Ok((serde_json::from_str(&text)?, output))
+    }
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    format!("{}\n{out}{err}", output.status)
+}
+
+/// What the links that lead from a switch to a switch are, by their ends, if they carried data.
+fn used(links: &[LinkReport]) -> BTreeSet<(String, String)> {
+    let used = links
+        .iter()
+        .filter(|link| link.between_switches && link.tx_bytes > 10_000);
+    used.map(|link| (link.from.clone(), link.to.clone())).collect()
+}
+
+fn flows_and_jobs_cross_a_fabric() -> Result<Completion, Failed> {
+    let lab = Lab::new(RING)?;
+    let (real, output) = lab.run(&["--seed", "3"])?;
+    let (model, _) = lab.run(&["--seed", "3", "--virtual"])?;
+    let names = |report: &Report| -> Vec<String> { report.switches.iter().map(|s| s.name.clone()).collect() };
+    same(names(&real), names(&model), "the switches")?;
+    let [jobs, expected] = [&real, &model].map(|report| report.jobs.clone().unwrap_or_default().jobs);
+    same(jobs.len(), 2, "jobs")?;
+    for (job, expected) in jobs.iter().zip(&expected) {
+        check(job.finished, || {
+            format!("{} is not done:\n{}", job.name, said(&output))
+        })?;
+        same(job.roofline_ns, expected.roofline_ns, "the roofline")?;
+        check(job.jct_ns >= Some(job.roofline_ns), || {
+            format!("{} took {:?}, less than it can", job.name, job.jct_ns)
+        })?;
+    }
+    let ring = jobs[0].collective.as_ref().ok_or("the ring is a collective")?;
+    check(ring.sizes[0].bus_bandwidth_gbytes_per_s > 0.0, || {
+        "there is no bus bandwidth".to_owned()
+    })?;
+    let [real_time, virtual_time] = [
+        real.real_time.as_ref().map(|of| &of.links),
+        model.virtual_time.as_ref().map(|of| &of.links),
+    ];
+    let (real_links, model_links) = (
+        real_time.ok_or("no links of real time")?,
+        virtual_time.ok_or("no links of virtual time")?,
+    );
+    same(
+        used(real_links),
+        used(model_links),
+        "the ways that the hash chose",
+    )?;
+    let flow = &real.flows[0];
+    check(flow.sent_frames > 10, || {
+        format!("{} frames sent", flow.sent_frames)
+    })?;
+    if real.verdict == Verdict::Tainted {
+        return Ok(Completion::ignored_with(
+            "the machine stalled: the run is tainted and proves no more",
+        ));
+    }
+    same(output.status.code(), Some(0), &said(&output))?;
+    same(flow.lost_frames + real.totals.dropped_frames, 0, "frames lost")?;
+    same(real.totals.out_of_order_packets, 0, "packets out of order")?;
+    let counters = |report: &Report| report.totals.data_packets;
+    same(counters(&real), counters(&model), "packets with data")?;
+    Ok(Completion::Completed)
+}
+
+fn links_have_their_delay() -> Result<Completion, Failed> {
+    let text = "name: delay-test
+topology:
+  nodes:
+    a: {kind: switch}
+    b: {kind: switch}
+    h1: {kind: model}
+    h2: {kind: model}
+  links:
+    - {endpoints: [\"h1:eth0\", \"a:Ethernet0\"], delay: 5ms}
+    - {endpoints: [\"a:Ethernet4\", \"b:Ethernet4\"], delay: 20ms}
+    - {endpoints: [\"b:Ethernet0\", \"h2:eth0\"], delay: 5ms}
+transports:
+  default: {timeout: 20}
+workload:
+  jobs:
+    - {name: one, kind: flows, flows: [{from: h1, to: h2, bytes: 1000}]}
+";
+    let lab = Lab::new(text)?;
+    for (trunk_ms, arguments) in [(20, &[][..]), (60, &["--set", "topology.links.1.delay=60ms"])] {
+        let (report, output) = lab.run(arguments)?;
+        let job = &report.jobs.as_ref().ok_or("no jobs")?.jobs[0];
+        let flows = job.flows.as_ref().ok_or("no flows")?;
+        let there = flows.completion_ns.as_ref().ok_or_else(|| said(&output))?.max;
+        let least = f64::from(10 + trunk_ms) * 1e6;
+        // The rest is what a busy machine may add.
+        check((least..least + 500e6).contains(&there), || {
+            format!("one way took {there} ns, and its links {least} ns")
+        })?;
+    }
+    Ok(Completion::Completed)
+}
+
+fn jobs_that_are_not_done_in_time() -> Result<Completion, Failed> {
+    let lab = Lab::new(&RING.replace("bytes: 256K", "bytes: 1G"))?;
+    let (report, output) = lab.run(&["--until", "300ms"])?;
+    let code = output.status.code();
+    check(matches!(code, Some(1 | 5)), || said(&output))?;
+    let failures = report.failures.join("\n");
+    check(
+        failures.contains("the time is over; not done: ") && failures.contains("ring"),
+        || failures.clone(),
+    )?;
+    let jobs = report.jobs.ok_or("no jobs")?.jobs;
+    check(!jobs[0].finished && jobs[1].finished, || {
+        "the large one is not done, the small one is".to_owned()
+    })?;
+    Ok(Completion::Completed)
+}
+
+fn a_lab_is_recorded_and_asked() -> Result<Completion, Failed> {
+    let lab = Lab::new(&RING.replace("fabric-test", "fabric-asked"))?;
+    let up = lab
+        .command(&["lab", "up", "lab.xoff.yml", "--pcap", "spine1=spine1.pcapng"])
+        .output()?;
+    check(up.status.success(), || said(&up))?;
+    let shown = lab
+        .command(&["show", "interfaces", "status", "--lab", "fabric-asked"])
+        .output()?;
+    let down = lab.command(&["lab", "down", "fabric-asked"]).output()?;
+    check(down.status.success(), || said(&down))?;
+    // The first switch answers: it has ports to two hosts and two spines.
+    let table = said(&shown);
+    check(
+        shown.status.success() && table.contains("Ethernet12") && !table.contains("Ethernet16"),
+        || table.clone(),
+    )?;
+    let recording = fs::metadata(lab.0.path().join("spine1.pcapng"))?;
+    check(recording.len() > 0, || "the recording is empty".to_owned())?;
+    let wrong = lab
+        .command(&["lab", "run", "lab.xoff.yml", "--pcap", "all.pcapng"])
+        .output()?;
+    same(wrong.status.code(), Some(2), &said(&wrong))?;
+    Ok(Completion::Completed)
+}
