@@ -8,6 +8,7 @@ use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Store, Switch};
 
 use super::clock::monotonic_ns;
 use super::worker::Worker;
+use crate::ports::SlotSource;
 use crate::report::SwitchSnapshot;
 
 /// A look at the switch, at a moment of model time. It must be short: meanwhile no frame moves.
