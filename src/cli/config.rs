@@ -39,6 +39,9 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
             for loss in &applied.losses {
                 output::note(&format!("warning: {loss}"));
             }
+            for moved in &applied.moves {
+                output::note(&format!("note: {moved}"));
+            }
             output::print(&describe(&applied, dry_run))?;
         }
     }

@@ -201,7 +201,7 @@ fn scheme(kind: SchemeKind) -> SchemeConfig {
 fn hashing(hash: HashFields) -> SchemeConfig {
     SchemeConfig {
         hash,
-        ..scheme(SchemeKind::Hash)
+        ..SchemeConfig::new("", SchemeKind::Hash)
     }
 }
 

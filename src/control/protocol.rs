@@ -158,6 +158,9 @@ pub struct Applied {
     /// What will be lost, or has been lost, by the change while the buffer is as it is; one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
+    /// Groups of links whose flows are placed anew, or have been; one line for each change of scheme.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<String>,
 }
 
 /// A MAC control frame as a port received it.

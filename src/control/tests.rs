@@ -34,6 +34,7 @@ impl Target for Fake {
             changes: vec![format!("dry {dry_run}")],
             warnings: vec![],
             losses: if force { vec!["forced".to_owned()] } else { vec![] },
+            moves: vec![],
         })
     }
     fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {

@@ -17,9 +17,9 @@ pub(super) fn bytes(largest: f64) -> Unit {
     of(largest, &[("bytes", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)])
 }
 
-/// The largest of which there are two.
+/// The largest of which there is one.
 fn of(largest: f64, units: &[(&'static str, f64)]) -> Unit {
-    let fitting = units.iter().rev().find(|(_, size)| largest >= 2.0 * size);
+    let fitting = units.iter().rev().find(|(_, size)| largest >= *size);
     let (name, size) = *fitting.unwrap_or(&units[0]);
     Unit { name, size }
 }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn units_fit_what_is_shown() {
-        let names = [1.0, 1_900.0, 2_000.0, 5e6, 3e9].map(|ns| time(ns).name);
+        let names = [1.0, 999.0, 1_000.0, 5e6, 3e9].map(|ns| time(ns).name);
         assert_eq!(names, ["ns", "ns", "us", "ms", "s"]);
         assert_eq!(bytes(2.5e6).name, "MB");
         let texts = [0.0, 0.5, 2.0, 12.34, 123.4].map(short);

@@ -2,6 +2,7 @@
 
 mod generation;
 mod losses;
+mod moves;
 mod switch;
 mod tables;
 mod watermarks;

@@ -9,6 +9,7 @@ use xoff_dataplane::{Picos, PortId, Switch};
 
 use super::generation::Generation;
 use super::losses;
+use super::moves::moves;
 use super::tables::{self, Links};
 use super::watermarks::Watermarks;
 use crate::capture::live::PcapOptions;
@@ -337,6 +338,7 @@ impl Target for SwitchSession {
                     .fix("wait until less is in use, give more room, or repeat it with --force"),
             );
         }
+        let moves = moves(&current.config, &config);
         if !dry_run {
             let applied = self.with_running(|running| running.apply(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
@@ -348,6 +350,7 @@ impl Target for SwitchSession {
             changes,
             warnings: resolved.warnings,
             losses,
+            moves,
         })
     }
 

@@ -257,11 +257,6 @@ impl Placements {
         }
     }
 
-    /// Forgets everything: all groups are gone.
-    pub(super) fn clear(&mut self) {
-        *self = Placements::new(self.totals[0].len(), self.start);
-    }
-
     pub(super) fn set_start(&mut self, start: u32) {
         self.start = start;
     }

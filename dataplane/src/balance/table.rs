@@ -123,14 +123,12 @@ impl Balance {
         balance
     }
 
-    /// Takes a new configuration. Groups keep their flows if the schemes are what they were; [`Balance::set_fib`] and
+    /// Takes a new configuration. Groups whose scheme is still there keep their flows; [`Balance::set_fib`] and
     /// [`Balance::set_lags`] must follow.
     pub(crate) fn configure(&mut self, config: &SwitchConfig) {
         self.loads.configure(config);
         if self.config.schemes != config.balancing.schemes {
-            self.next_hops.clear();
-            self.lags.clear();
-            self.placements.clear();
+            self.keep_schemes(&config.balancing.schemes);
         }
         self.config = config.balancing.clone();
         self.hash_seed = config.routing.hash_seed;
@@ -410,6 +408,23 @@ impl Balance {
         found.is_some()
     }
 
+    /// Groups follow their scheme to its new number; those whose scheme is gone end.
+    fn keep_schemes(&mut self, next: &[SchemeConfig]) {
+        let mut ended = Vec::new();
+        for chooser in self.next_hops.iter_mut().chain(&mut self.lags) {
+            if let Chooser::Scheme(group) = chooser {
+                let scheme = self.config.schemes.get(usize::from(group.scheme_index()));
+                let number = next.iter().position(|kept| Some(kept) == scheme);
+                if let Some(number) = number {
+                    group.renumber_scheme(number as u16);
+                    continue;
+                }
+            }
+            ended.push(core::mem::replace(chooser, PLAIN));
+        }
+        self.retire(ended);
+    }
+
     /// These groups have no successor.
     fn retire(&mut self, ended: Vec<Chooser>) {
         for chooser in ended {
@@ -433,10 +448,12 @@ impl Balance {
             mut members,
             before,
         } = successor;
-        let Some(index) = self.scheme_of(tag, &mut members) else {
-            return PLAIN;
-        };
-        let Some(config) = self.config.schemes.get(usize::from(index)) else {
+        let index = self.scheme_of(tag, &mut members);
+        let scheme = index.and_then(|index| Some((index, self.config.schemes.get(usize::from(index))?)));
+        let Some((index, config)) = scheme else {
+            if let Some((mut ended, _)) = before {
+                ended.retire(&mut self.placements);
+            }
             return PLAIN;
         };
         let (mut group, renumbered) = match before {

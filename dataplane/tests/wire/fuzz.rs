@@ -10,7 +10,8 @@
 use bolero::check;
 use xoff_dataplane::parse::{Payload, parse, parse_prefix};
 use xoff_dataplane::wire::{
-    Bth, Cnp, Extension, ExtensionKind, LinkQuality, MacControl, Opcode, RoceView, Summary, icrc, link_quality, mark_ce, set_dscp, vlan,
+    Bth, Cnp, Extension, ExtensionKind, LinkQuality, MacControl, Opcode, RoceView, Summary, icrc,
+    link_quality, mark_ce, set_dscp, vlan,
 };
 
 use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6, hex};
@@ -108,7 +109,16 @@ fn any_octets() {
 /// octets, cut and extend.
 #[test]
 fn frames_with_faults() {
-    let seeds = [VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6, LINK_QUALITY].map(hex);
+    let seeds = [
+        VECTOR_A,
+        VECTOR_B,
+        VECTOR_S1,
+        VECTOR_S2,
+        VECTOR_S3,
+        VECTOR_V6,
+        LINK_QUALITY,
+    ]
+    .map(hex);
     check!()
         .with_type::<(u8, Vec<(u8, u8)>, u8, u8)>()
         .for_each(|(seed, faults, cut, tags)| {

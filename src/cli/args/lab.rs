@@ -33,7 +33,7 @@ Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 usage, 3 th
 is wrong, 5 a run in real time is tainted.
 
 Examples:
-  xoff lab compare testbeds/fabrics/permutation.xoff.yml --virtual --lb ecmp,flowlet,round-robin,cluster --seeds 1..=32
+  xoff lab compare testbeds/fabrics/ring-allreduce.xoff.yml --virtual --lb ecmp,flowlet,round-robin,cluster --seeds 1..=32
   xoff lab compare FILE --virtual --lb ecmp,drill --json compare.json --csv compare.csv --plots plots/
   xoff lab compare FILE --virtual --by transports.default.congestion=none,dcqcn")]
     Compare(Box<LabCompare>),

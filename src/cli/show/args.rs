@@ -1,5 +1,7 @@
 //! What can be typed after `xoff show`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::super::TargetArguments;
@@ -58,7 +60,8 @@ Groups are the sets of equal-cost next hops, and LAGs; docs/load-balancing.md sa
 
 Examples:
   xoff show load-balancing --lab spray
-  xoff show load-balancing moves --api /tmp/sw.sock --json")]
+  xoff show load-balancing moves --api /tmp/sw.sock --json
+  xoff show load-balancing --report run.json --switch leaf1")]
     LoadBalancing(ShowLoadBalancing),
     /// Packet trimming
     #[command(subcommand)]
@@ -182,6 +185,12 @@ pub struct ShowLoadBalancing {
     /// Which switch, and how.
     #[command(flatten)]
     pub table: ShowTable,
+    /// A report of a run (`lab run --report FILE`), in place of a running switch
+    #[arg(long, value_name = "FILE", group = "TargetArguments")]
+    pub report: Option<PathBuf>,
+    /// Of this switch of the report alone
+    #[arg(long, value_name = "NAME", requires = "report")]
+    pub switch: Option<String>,
 }
 
 /// What `xoff show load-balancing` shows.
@@ -192,6 +201,8 @@ pub enum LoadBalancingPart {
     Groups,
     /// The latest flows that were placed or moved, oldest first
     Moves,
+    /// Packets that arrived out of order, and the queue pairs with the most of them
+    Reordering,
 }
 
 /// `xoff show mac`

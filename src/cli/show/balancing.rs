@@ -1,22 +1,100 @@
 //! `show load-balancing`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use super::tabulate::{Text, tabulate};
 use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
 use crate::failure::{Exit, Failure};
-use crate::report::{GroupReport, MemberReport, MoveReport};
+use crate::report::{
+    GroupReport, LoadBalancingReport, MemberReport, MoveReport, ReorderedStream, ReorderingReport, Report,
+};
 
 /// What stands where nothing is counted or measured.
 const NONE: &str = "-";
 
 pub(super) fn balancing(options: &ShowLoadBalancing) -> Result<Exit, Failure> {
+    if let Some(path) = &options.report {
+        return of_report(options, path);
+    }
     let report = connect(&options.table.target)?
         .load_balancing()?
         .unwrap_or_default();
     match options.part {
         LoadBalancingPart::Groups => print(options.table.json, &report.groups, |groups| groups_table(groups)),
+        LoadBalancingPart::Reordering => print(options.table.json, &report.reordering, |reordering| {
+            reordering_text(reordering.as_ref())
+        }),
         LoadBalancingPart::Moves => print(options.table.json, &report.moves, |moves| moves_table(moves)),
+    }
+}
+
+/// The switches of a run, each by its name.
+fn of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> {
+    let wrong = |what: String| Failure::usage(what).at(format!("--report {}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| wrong(format!("cannot read the report: {error}")))?;
+    let report: Report = serde_json::from_str(&text).map_err(|error| {
+        wrong(format!("this is no report of a run: {error}"))
+            .fix("write one with `xoff lab run --report FILE`")
+    })?;
+    let chosen = |name: &str| options.switch.as_ref().is_none_or(|switch| switch == name);
+    let switches: BTreeMap<&str, LoadBalancingReport> = report
+        .switches
+        .iter()
+        .filter(|switch| chosen(&switch.name))
+        .map(|switch| {
+            (
+                switch.name.as_str(),
+                switch.load_balancing.clone().unwrap_or_default(),
+            )
+        })
+        .collect();
+    if let (Some(switch), true) = (&options.switch, switches.is_empty()) {
+        let names: Vec<&str> = report
+            .switches
+            .iter()
+            .map(|switch| switch.name.as_str())
+            .collect();
+        return Err(
+            wrong(format!("the report has no switch {switch}")).fix(format!("it has {}", names.join(", ")))
+        );
+    }
+    let tables = |table: &dyn Fn(&LoadBalancingReport) -> String| {
+        let tables = switches
+            .iter()
+            .map(|(name, report)| format!("{name}\n\n{}", table(report)));
+        tables.collect::<Vec<_>>().join("\n")
+    };
+    match options.part {
+        LoadBalancingPart::Groups => {
+            let groups: BTreeMap<&str, _> = switches
+                .iter()
+                .map(|(name, report)| (*name, &report.groups))
+                .collect();
+            print(options.table.json, &groups, |_| {
+                tables(&|report| groups_table(&report.groups))
+            })
+        }
+        LoadBalancingPart::Reordering => {
+            let reordering: BTreeMap<&str, _> = switches
+                .iter()
+                .map(|(name, report)| (*name, &report.reordering))
+                .collect();
+            print(options.table.json, &reordering, |_| {
+                tables(&|report| reordering_text(report.reordering.as_ref()))
+            })
+        }
+        LoadBalancingPart::Moves => {
+            let moves: BTreeMap<&str, _> = switches
+                .iter()
+                .map(|(name, report)| (*name, &report.moves))
+                .collect();
+            print(options.table.json, &moves, |_| {
+                tables(&|report| moves_table(&report.moves))
+            })
+        }
     }
 }
 
@@ -106,6 +184,48 @@ fn row(member: &MemberReport, all: Option<u64>) -> Vec<String> {
         share,
         member.tx_bytes.to_string(),
     ]
+}
+
+fn reordering_text(reordering: Option<&ReorderingReport>) -> String {
+    let Some(all) = reordering else {
+        return "Nobody counts: set `reordering_flows` of XOFF_LB|global to the number of queue pairs to be watched.\n"
+            .to_owned();
+    };
+    let mut text = format!(
+        "{} of {} packets out of order, by {} at most; {} repeated; {} streams known",
+        all.out_of_order_packets, all.packets, all.extent_max, all.repeated_packets, all.streams
+    );
+    if all.untracked_packets > 0 {
+        let _ = write!(text, " ({} packets found no place)", all.untracked_packets);
+    }
+    text.push('\n');
+    let row = |stream: &ReorderedStream| {
+        vec![
+            stream.source.clone(),
+            stream.destination.clone(),
+            format!("{:#08x}", stream.destination_qp),
+            if stream.responses { "responses" } else { "requests" }.to_owned(),
+            stream.packets.to_string(),
+            stream.out_of_order_packets.to_string(),
+            stream.extent_max.to_string(),
+            stream.repeated_packets.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.reordered.iter().map(row).collect();
+    if !rows.is_empty() {
+        let header = [
+            "Source",
+            "Destination",
+            "QP",
+            "What",
+            "Packets",
+            "Out of order",
+            "By at most",
+            "Repeated",
+        ];
+        text.push_str(&tabulate(&header, &rows, Text::Left));
+    }
+    text
 }
 
 fn moves_table(moves: &[MoveReport]) -> String {
@@ -203,8 +323,7 @@ Ethernet0  172.16.0.1  used            1  100000  -       -       -          -  
         };
         assert_eq!(
             moves_table(&[moved]),
-            "\
-  Time (s)  Group        Flow      Reason     From       To
+            "  Time (s)  Group        Flow      Reason     From       To
 ----------  -----------  --------  ---------  ---------  ---------
   0.001500  10.0.1.0/24  0badcafe  link-down  Ethernet4  Ethernet8
 "

@@ -105,7 +105,17 @@ fn first_generation(context: &mut Context<'_>, rib: &Rib) -> Fib {
     })
 }
 
-/// Flows are told apart by the five-tuple. Lists that say so say what is done anyway.
+/// Whether flows of RoCEv2 are told apart by their destination queue pair too: by one of the lists `ecmp_hash...`, or `lag_hash...`,
+/// that concern them.
+pub(super) fn hashes_queue_pairs(context: &Context<'_>, lists: &str) -> bool {
+    ["", "_ipv4_rdma", "_ipv6_rdma"].iter().any(|of| {
+        let list = context.db.get(HASH, "GLOBAL", &format!("{lists}{of}"));
+        list.is_some_and(|list| schema::items(&list).any(|field| field == schema::DEST_QP))
+    })
+}
+
+/// Flows are told apart by the five-tuple, those of RoCEv2 by the destination queue pair too if that is said. Lists that say so say what
+/// is done anyway.
 fn hashing(context: &mut Context<'_>) {
     for field in schema::ALL_HASHED {
         let Some(list) = context.db.get(HASH, "GLOBAL", field) else {
@@ -114,10 +124,14 @@ fn hashing(context: &mut Context<'_>) {
         let mut fields: Vec<&str> = schema::items(&list).collect();
         fields.sort_unstable();
         fields.dedup();
+        if !field.ends_with("_ipv4") && !field.ends_with("_ipv6") {
+            fields.retain(|field| *field != schema::DEST_QP);
+        }
         if fields != schema::FIVE_TUPLE {
             let text = format!(
-                "{field} {list:?} has no effect: flows are told apart by {}",
-                schema::FIVE_TUPLE.join(", ")
+                "{field} {list:?} has no effect: flows are told apart by {}, and of RoCEv2 by {} where that is added",
+                schema::FIVE_TUPLE.join(", "),
+                schema::DEST_QP
             );
             context.warn_entry(HASH, "GLOBAL", text);
         }

@@ -21,7 +21,7 @@ mod xoff;
 
 pub(crate) use balancing::LB_GLOBAL;
 pub(crate) use foreign::why_no_effect;
-pub(crate) use routing::{ALL_HASHED, FIVE_TUPLE};
+pub(crate) use routing::{ALL_HASHED, DEST_QP, FIVE_TUPLE};
 pub(crate) use value::{
     is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
     parse_prefix, parse_priorities, parse_vlan,

@@ -144,6 +144,8 @@ const NEIGHBOUR: &[Field] = &[
 
 /// What flows are told apart by.
 pub(crate) const FIVE_TUPLE: &[&str] = &["DST_IP", "IP_PROTOCOL", "L4_DST_PORT", "L4_SRC_PORT", "SRC_IP"];
+/// And of RoCEv2, where a list says so.
+pub(crate) const DEST_QP: &str = "RDMA_BTH_DEST_QP";
 /// Fields of `SWITCH_HASH` for the packets that this switch hashes.
 pub(crate) const ALL_HASHED: &[&str] = &[
     "ecmp_hash",

@@ -300,3 +300,32 @@ fn figures_that_a_scheme_has_not_are_named() {
     );
     assert!(built_in("own").is_none());
 }
+
+/// SONiC's own way to say `ecmp-qp`.
+#[test]
+fn a_list_of_hashed_fields_may_have_the_queue_pair() {
+    let hashed = |lists: &str| {
+        let text = format!(
+            r#"{{"PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up", "static": "true"}}}},
+                "PORTCHANNEL_MEMBER": {{"PortChannel1|Ethernet0": {{}}}}, "SWITCH_HASH": {{"GLOBAL": {{{lists}}}}}}}"#
+        );
+        assert_eq!(warnings(&text, PORTS), [""; 0], "{lists}");
+        let balancing = good(&text, PORTS).balancing;
+        let name = |index: Option<u16>| index.map(|index| balancing.schemes[usize::from(index)].name.clone());
+        let lag = balancing.lags.first().copied().flatten();
+        (name(balancing.default_scheme), name(lag))
+    };
+    let five = r#"["SRC_IP", "DST_IP", "IP_PROTOCOL", "L4_SRC_PORT", "L4_DST_PORT"]"#;
+    let six = r#"["SRC_IP", "DST_IP", "IP_PROTOCOL", "L4_SRC_PORT", "L4_DST_PORT", "RDMA_BTH_DEST_QP"]"#;
+    let (ecmp, qp) = (Some("ecmp".to_owned()), Some("ecmp-qp".to_owned()));
+    assert_eq!(hashed(&format!(r#""ecmp_hash": {five}"#)), (None, None));
+    assert_eq!(hashed(&format!(r#""ecmp_hash": {six}"#)), (qp.clone(), ecmp));
+    assert_eq!(
+        hashed(&format!(r#""lag_hash_ipv4_rdma": {six}"#)),
+        (None, qp.clone())
+    );
+    assert_eq!(
+        hashed(&format!(r#""ecmp_hash_ipv6_rdma": {six}, "lag_hash": {six}"#)),
+        (qp.clone(), qp)
+    );
+}

@@ -385,7 +385,7 @@ fn the_five_tuple_is_hashed_and_other_lists_are_named() {
             "SWITCH_HASH|GLOBAL: ecmp_hash_algorithm has no effect: there is one hash function, with the seed XOFF_SWITCH \
              hash_seed",
             "SWITCH_HASH|GLOBAL: lag_hash \"SRC_IP,DST_IP\" has no effect: flows are told apart by DST_IP, IP_PROTOCOL, \
-             L4_DST_PORT, L4_SRC_PORT, SRC_IP",
+             L4_DST_PORT, L4_SRC_PORT, SRC_IP, and of RoCEv2 by RDMA_BTH_DEST_QP where that is added",
         ]
     );
     let wrong = bad(&hash(r#""ecmp_hash": ["SRC_IPS"]"#), &["Ethernet0"]);

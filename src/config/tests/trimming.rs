@@ -205,7 +205,7 @@ fn rules_exempt_flows_in_the_order_of_their_priorities() {
     assert_eq!(
         said,
         [
-            "ACL_RULE|T|c: no effect: of actions only DISABLE_TRIM and FORWARD are implemented, this rule's is DROP",
+            "ACL_RULE|T|c: no effect: of actions only DISABLE_TRIM, DISABLE_ARS_FORWARDING and FORWARD are implemented, this rule's is DROP",
             "ACL_RULE|T|d: no effect: its condition TCP_FLAGS is not implemented",
         ]
     );
@@ -232,9 +232,9 @@ fn types_of_ones_own_and_lags_are_understood() {
         said,
         [
             "ACL_RULE|OTHER|r: MIRROR_ACTION, PRIORITY have no effect: access lists are not implemented, but for tables with \
-             a rule whose action is DISABLE_TRIM",
+             a rule whose action is DISABLE_TRIM or DISABLE_ARS_FORWARDING",
             "ACL_TABLE|OTHER: ports, type have no effect: access lists are not implemented, but for tables with a rule whose \
-             action is DISABLE_TRIM",
+             action is DISABLE_TRIM or DISABLE_ARS_FORWARDING",
         ]
     );
 }

@@ -1,5 +1,7 @@
 //! From a plan to a fabric with jobs.
 
+use std::sync::Arc;
+
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -183,8 +185,14 @@ impl VirtualLab {
         plan.switches[switch].config.extend_from_slice(layers);
         let seed = seed_of(self.options.seed, switch);
         let setup = switch_setup(&plan, switch, seed, reaction_budget(&plan))?;
-        let config = setup.loaded.resolved.config;
+        let resolved = setup.loaded.resolved;
+        let mut config = resolved.config;
         let fabric = &mut self.simulation.fabric;
+        // The routes follow those in force, so that groups of next hops know whose flows they take over.
+        let routes = resolved.rib.next_generation(fabric.switch(switch).fib());
+        config.routing.fib = Arc::new(routes.map_err(|error| {
+            Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
+        })?);
         fabric
             .configure_switch(switch, config.clone(), observer)
             .map_err(|error| {

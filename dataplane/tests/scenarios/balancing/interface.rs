@@ -1,10 +1,12 @@
 //! What every scheme relies on: who is a member, what is counted, schemes from outside.
 
+use std::sync::Arc;
+
 use xoff_dataplane::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, Whose};
-use xoff_dataplane::config::{HashFields, OwnScheme, SchemeConfig, SchemeKind};
+use xoff_dataplane::config::{HashFields, OwnScheme, Pick, SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_dataplane::{GroupId, Verdict};
 
-use super::{balanced, flow, queue_pair, up, way};
+use super::{balanced, flow, packets, queue_pair, up, way};
 
 const WRITE_ONLY: u8 = 0x0a;
 
@@ -80,6 +82,43 @@ impl PathChoice for Last {
     }
 
     fn members_changed(&mut self, _: &[Option<u16>], _: &mut Paths<'_>) {}
+}
+
+/// Its routes follow those in force, as they do on a running switch.
+fn follow(config: &mut SwitchConfig) {
+    let routes = config.routing.fib.routes().map(|(route, _)| route.clone());
+    let next = config.routing.fib.succeed(routes).expect("the same routes");
+    config.routing.fib = Arc::new(next);
+}
+
+#[test]
+fn groups_whose_scheme_stays_keep_their_flows() {
+    let fixed = SchemeConfig::new("fixed", SchemeKind::Fixed { pick: Pick::Random });
+    let mut config = balanced(fixed.clone());
+    let mut harness = up(&config);
+    let flows: Vec<u16> = (4_000..4_032).collect();
+    let before: Vec<u16> = flows.iter().map(|port| way(&mut harness, &flow(*port))).collect();
+    // Another scheme comes, below it in number, and a LAG or route may use it.
+    config.balancing.schemes = vec![SchemeConfig::new("turns", SchemeKind::RoundRobin), fixed];
+    config.balancing.default_scheme = Some(1);
+    follow(&mut config);
+    harness.apply(&config);
+    let after: Vec<u16> = flows.iter().map(|port| way(&mut harness, &flow(*port))).collect();
+    assert_eq!(before, after);
+    assert_eq!(
+        harness.switch.balanced_groups(harness.now)[0].moves[0],
+        32,
+        "each was placed once"
+    );
+    // Its own scheme is another one: they take turns now.
+    config.balancing.default_scheme = Some(0);
+    follow(&mut config);
+    harness.apply(&config);
+    assert_eq!(packets(&harness), [0; 4], "it begins anew");
+    flows.iter().for_each(|port| {
+        way(&mut harness, &flow(*port));
+    });
+    assert_eq!(packets(&harness), [8; 4]);
 }
 
 #[test]

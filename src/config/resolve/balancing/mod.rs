@@ -16,6 +16,7 @@ pub(super) use self::schemes::{exists, unknown};
 use self::tags::Tags;
 use super::acl::{self, Exemption};
 use super::context::Context;
+use super::routing;
 use crate::config::problem::Problem;
 use crate::config::schema::{self, LB_GLOBAL};
 
@@ -24,6 +25,8 @@ const PORTCHANNEL: &str = "XOFF_LB_PORTCHANNEL";
 
 /// The scheme that the router has by itself.
 const PLAIN: &str = "ecmp";
+/// As [`PLAIN`], with the destination queue pair of RoCEv2.
+const PLAIN_QP: &str = "ecmp-qp";
 /// Moves kept for `show load-balancing moves`.
 const MOVES_KEPT: u64 = 256;
 /// Time between advertisements: that of SAI's samples.
@@ -47,7 +50,9 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancin
     let profile = context.db.keys("ARS_PROFILE").next();
     let mut ars = ars::resolve(context, lags, &mut schemes).unwrap_or_default();
     let default_scheme = match context.text(WHOLE, LB_GLOBAL, "scheme") {
-        None => ars.default_scheme,
+        None if ars.default_scheme.is_some() => ars.default_scheme,
+        None if routing::hashes_queue_pairs(context, "ecmp_hash") => schemes.index(PLAIN_QP),
+        None => None,
         Some(name) if schemes.is_plain(name) => None,
         Some(name) => schemes.index(name),
     };
@@ -89,9 +94,17 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancin
 /// The scheme of each LAG, by its index in [`Context::lags`]: its own, or what ARS says.
 fn own_lags(context: &mut Context<'_>, schemes: &mut Schemes, ars: Vec<Option<u16>>) -> Vec<Option<u16>> {
     let names = context.lags.clone();
+    let with_qp = ars.is_empty() && routing::hashes_queue_pairs(context, "lag_hash");
+    let only_routes = !with_qp && routing::hashes_queue_pairs(context, "ecmp_hash");
+    let hashed = match (with_qp, only_routes) {
+        (true, _) => schemes.index(PLAIN_QP),
+        // What is said of routes is not said of LAGs.
+        (false, true) if context.text(WHOLE, LB_GLOBAL, "scheme").is_none() => schemes.index(PLAIN),
+        (false, _) => None,
+    };
     let own = |(index, lag): (usize, &str)| match context.text(PORTCHANNEL, lag, "scheme") {
         Some(name) => schemes.index(name),
-        None => ars.get(index).copied().flatten(),
+        None => ars.get(index).copied().flatten().or(hashed),
     };
     let lags: Vec<Option<u16>> = names.into_iter().enumerate().map(own).collect();
     match lags.iter().any(Option::is_some) {
