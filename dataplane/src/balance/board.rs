@@ -52,6 +52,8 @@ pub(super) struct Board {
     ranks: Vec<u64>,
     /// All members have one port and the same weight.
     plain: bool,
+    /// All members have the same share, and there are at most 64.
+    countable: bool,
     /// When what is in here of qualities is to be looked at again.
     pub(super) fresh_until: Picos,
 }
@@ -83,6 +85,11 @@ impl Board {
         self.standing = members.iter().map(standing).collect();
         self.ranks = vec![UNUSABLE; members.len()];
         self.plain = !weighted && self.standing.iter().all(|standing| standing.port != NOT_ONE);
+        let even = self
+            .standing
+            .windows(2)
+            .all(|pair| pair[0].share == pair[1].share);
+        self.countable = even && members.len() <= 64;
         self.fresh_until = Picos::ZERO;
     }
 
@@ -105,7 +112,8 @@ impl Board {
         (port != usize::from(NOT_ONE)).then(|| loads.wait_ps(now, port, frames.port_queued_bytes(port)))
     }
 
-    /// The member of the least rank where all are plain: what it begins with, and the wait of its port.
+    /// The member of the least rank where all are plain: what it begins with, and the wait of its port. Of several, one at random in
+    /// proportion to their shares.
     #[inline]
     pub(super) fn least(
         &mut self,
@@ -114,16 +122,31 @@ impl Board {
         frames: &FrameTable,
         random: &mut Random,
     ) -> u16 {
-        let mut least = UNUSABLE;
-        for (standing, rank) in self.standing.iter().zip(&mut self.ranks) {
+        let rank = |standing: &Standing| {
             let port = usize::from(standing.port);
-            *rank = standing.base + loads.wait_ps(now, port, frames.port_queued_bytes(port));
-            least = least.min(*rank);
+            standing.base + loads.port_wait_ps(now, port, frames.port_queued_bytes(port))
+        };
+        if !self.countable {
+            return self.least_by(random, |standing, _| rank(standing)).unwrap_or(0);
         }
-        self.draw(least, random)
+        // No branch here hangs on ranks, which are as good as random.
+        let (mut least, mut equal) = (u64::MAX, 0u64);
+        for (member, standing) in self.standing.iter().enumerate() {
+            let rank = rank(standing);
+            let kept = if rank < least { 0 } else { equal };
+            equal = kept | u64::from(rank <= least) << member;
+            least = least.min(rank);
+        }
+        let count = equal.count_ones();
+        if count > 1 {
+            for _ in 0..random.below(count) {
+                equal &= equal - 1;
+            }
+        }
+        equal.trailing_zeros() as u16
     }
 
-    /// The same by ranks that are worked out for each member.
+    /// The same by ranks that are worked out for each member; `None`: none may be chosen.
     pub(super) fn least_by(
         &mut self,
         random: &mut Random,
@@ -137,25 +160,10 @@ impl Board {
             };
             least = least.min(*rank);
         }
-        (least < UNUSABLE).then(|| self.draw(least, random))
+        (least < UNUSABLE).then(|| self.draw_by_shares(least, random))
     }
 
-    /// The member with a rank; of several, one at random in proportion to their shares.
-    #[inline]
-    fn draw(&self, least: u64, random: &mut Random) -> u16 {
-        let (mut found, mut ties) = (0, 0);
-        for (member, rank) in self.ranks.iter().enumerate() {
-            let equal = *rank == least;
-            ties += u32::from(equal);
-            found = if equal { member } else { found };
-        }
-        match ties {
-            1 => found as u16,
-            _ => self.draw_of_many(least, random),
-        }
-    }
-
-    fn draw_of_many(&self, least: u64, random: &mut Random) -> u16 {
+    fn draw_by_shares(&self, least: u64, random: &mut Random) -> u16 {
         let equal = || {
             let ranked = self.standing.iter().zip(&self.ranks).enumerate();
             ranked.filter(move |(_, (_, rank))| **rank == least)

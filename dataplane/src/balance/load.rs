@@ -236,11 +236,17 @@ impl Loads {
     }
 
     /// Picoseconds until a frame that is queued now would begin to leave if nothing held the port back: what is on the link, and
-    /// `queued` bytes, of which a switch has less than 2^32.
+    /// `queued` bytes, of which a switch has less than 2^32: so it is less than 2^56.
+    #[inline]
+    pub(super) fn port_wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
+        let pace = &self.paces[port];
+        pace.free_at.since(now).0 + pace.time_of(queued)
+    }
+
+    /// The same, at most [`WAIT_MAX_PS`].
     #[inline]
     pub(crate) fn wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
-        let pace = &self.paces[port];
-        (pace.free_at.since(now).0 + pace.time_of(queued)).min(WAIT_MAX_PS)
+        self.port_wait_ps(now, port, queued).min(WAIT_MAX_PS)
     }
 
     /// Until when the averages of a port stay as they are; `queued` bytes are in its queues. A load that weighs the queue of now never does.
