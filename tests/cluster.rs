@@ -27,7 +27,7 @@ workload:
 ";
 
 fn all_to_all() -> String {
-    RING.replace("ring-allreduce", "all-to-all")
+    RING.replace("ring-allreduce", "alltoall")
         .replace("bytes: 8M", "bytes: 4M, qps: 2")
 }
 
@@ -305,7 +305,8 @@ fn faster_links_get_more_places_and_irregular_ones_what_they_carry() {
             .map(|(_, load)| *load)
             .collect()
     };
-    assert!(of(1)[0] > of(1)[1], "{up:?}");
+    // The link at its other end is as slow as all others, and no way is better than its busier link.
+    assert_eq!(of(1), [12; 4], "{up:?}");
     assert_eq!(of(0).iter().sum::<usize>(), 48);
     assert!(
         spread(
