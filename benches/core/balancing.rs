@@ -189,7 +189,7 @@ fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
         bridging: Bridging::Vlans(Vec::new()),
         routing: RoutingConfig {
             interfaces: (0..PORTS).map(interface).collect(),
-            fib: Arc::new(Fib::build([route].into_iter()).expect("routes")),
+            fib: Arc::new(Fib::build([route]).expect("routes")),
             hash_seed: 1,
             neighbours: members
                 .map(|n| StaticNeighbour {

@@ -61,7 +61,7 @@ impl SourcePorts {
         let values = u64::from(self.entropy.values);
         let index = match self.entropy.pick {
             EntropyPick::RoundRobin => self.packets % values,
-            EntropyPick::Random => (mixed(self.seed.wrapping_add(self.packets)) >> 32) * values >> 32,
+            EntropyPick::Random => ((mixed(self.seed.wrapping_add(self.packets)) >> 32) * values) >> 32,
         };
         self.packets += 1;
         let offset = (index as u16).wrapping_mul(STRIDE);
