@@ -237,12 +237,13 @@ fn schemes_are_put_into_a_lab_that_names_none() {
     let ran = compare(&tolerant, &arguments, 0);
     assert!(!ran.err.contains("warning"), "{}", ran.err);
     let json = ran.json();
-    let jct = |scheme| {
-        row(&json, Some(scheme))["figures"]["jct_ns"]["median"]
+    let slowest = |scheme| {
+        row(&json, Some(scheme))["figures"]["jct_ns"]["max"]
             .as_f64()
             .expect("a time")
     };
-    assert!(jct("random") < jct("ecmp"), "{}", ran.out);
+    // A seed in which ECMP puts both flows of a leaf on one uplink is among the two.
+    assert!(slowest("random") < slowest("ecmp"), "{}", ran.out);
 }
 
 #[test]

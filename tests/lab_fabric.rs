@@ -44,7 +44,7 @@ topology:
   fabric:
     leaf-spine: {leaves: 2, spines: 2, hosts: 2, speed: 50m, config: {preset: roce-lossless}}
 transports:
-  default: {mtu: 4096, ack_every: 8}
+  default: {mtu: 4096, ack_every: 8, timeout: 20}
 workload:
   duration: 200ms
   drain: 2s

@@ -23,7 +23,7 @@ const RECEIVER: u16 = 4;
 /// Addresses behind each of four senders, each a flow: 64. The receiver has as many as one sender.
 const STATIONS: u8 = 16;
 /// Octets that forwarding may change: addresses, hops, checksum.
-const REWRITTEN: usize = 26;
+pub(crate) const REWRITTEN: usize = 26;
 /// Frames that wait when a burst arrives, over both queues: deep enough for WRED to draw for each one.
 const STANDING: usize = 256;
 
@@ -223,12 +223,33 @@ fn frame(port: u16, n: u32, way: Way) -> Vec<u8> {
         ),
         Way::Routed { routes } => (routing::MAC, routing::destination(routes, port, station)),
     };
-    let addresses = Addresses::V4 {
-        src: Ipv4Addr::new(10, 0, port as u8, station),
-        dst,
-    };
-    let mut path = Path::new(mac(port, station), to, addresses);
-    path.dscp = 3 + (n / u32::from(SENDERS)) as u8 % 2;
+    let src = Ipv4Addr::new(10, 0, port as u8, station);
+    let dscp = 3 + (n / u32::from(SENDERS)) as u8 % 2;
+    roce(mac(port, station), to, src, dst, dscp, 17, n)
+}
+
+/// A frame of a queue pair, half of them of each of the two classes.
+pub(crate) fn roce_frame(
+    from: [u8; 6],
+    to: [u8; 6],
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    queue_pair: u32,
+) -> Vec<u8> {
+    roce(from, to, src, dst, 3 + (queue_pair / 4) as u8 % 2, queue_pair, 0)
+}
+
+fn roce(
+    from: [u8; 6],
+    to: [u8; 6],
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    dscp: u8,
+    queue_pair: u32,
+    psn: u32,
+) -> Vec<u8> {
+    let mut path = Path::new(from, to, Addresses::V4 { src, dst });
+    path.dscp = dscp;
     let reth = Reth {
         virtual_address: 0x1000,
         rkey: 1,
@@ -236,7 +257,7 @@ fn frame(port: u16, n: u32, way: Way) -> Vec<u8> {
     };
     let packet = RocePacket {
         path: &path,
-        bth: BthFields::new(Opcode::RcWriteOnly, 17, n),
+        bth: BthFields::new(Opcode::RcWriteOnly, queue_pair, psn),
         extensions: &[Extension::Reth(reth)],
     };
     let mut frame = vec![0; packet.frame_len(PAYLOAD)];
@@ -248,7 +269,7 @@ fn frame(port: u16, n: u32, way: Way) -> Vec<u8> {
 }
 
 /// Ports of 100 Gb/s; priorities 3 and 4 lossless with PFC, each queue of its own DWRR weight, ECN on both.
-fn config() -> SwitchConfig {
+pub(crate) fn config() -> SwitchConfig {
     let profile = |name: &str, pool, xoff_bytes| BufferProfile {
         name: name.into(),
         pool,
@@ -291,7 +312,7 @@ fn config() -> SwitchConfig {
     }
 }
 
-fn port(index: u16) -> PortConfig {
+pub(crate) fn port(index: u16) -> PortConfig {
     let identity = |n: usize| n as u8 % 8;
     PortConfig {
         name: format!("Ethernet{index}"),

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
+use xoff_dataplane::wire::link_quality::{self, Entry, PathLoad};
 use xoff_dataplane::wire::{Ecn, MacControl, Pfc};
 use xoff_dataplane::{Arrival, Deadline, DropReason, Outputs, Picos, PortId, Store, Switch};
 
@@ -14,6 +15,7 @@ mod support;
 
 use support::config;
 use support::frames::{mac, tagged, udp};
+use support::net::{self, Shape};
 use support::packets::{arp, frame, to_router, udp4, udp6};
 
 thread_local! {
@@ -286,4 +288,43 @@ fn no_packet_that_is_routed_allocates_after_start_up() {
     assert!(dropped(DropReason::UnresolvedNextHop) > 100 && dropped(DropReason::Ttl) > 100);
     assert!(run.switch.port_counters(run.now, PortId(1)).tx_packets > 100);
     assert_eq!(allocated, 0, "allocations in {} frames", 5 * frames.len());
+}
+
+/// Loads that are told to neighbours and heard from them, while traffic flows.
+#[test]
+fn no_message_between_switches_allocates_after_start_up() {
+    let shape = Shape::new(usize::from(PORTS), 1);
+    let spine = shape.spine(0);
+    let mut run = Run::new(&shape.configs()[spine]);
+    let mut frame = net::flow(0, 1, 7, 1_000);
+    frame[..6].copy_from_slice(&net::mac(spine));
+    let load = |load| Entry {
+        site: 2,
+        load: Some(PathLoad {
+            load,
+            utilisation: load,
+        }),
+        capacity_mbps: 100_000,
+    };
+    let mut heard = vec![0; link_quality::frame_len(1)];
+    let mut round = |run: &mut Run, from: u32| {
+        for sequence in from..from + 500 {
+            let entry = load(sequence as u16 % 1_000);
+            link_quality::emit(&mut heard, mac(1), sequence, 100, [entry]);
+            run.receive(1, &heard);
+            run.receive(0, &frame);
+            run.run_for(Picos::from_nanos(200));
+        }
+    };
+    // The store's slots grow to what messages need.
+    round(&mut run, 0);
+    let before = ALLOCATIONS.get();
+    round(&mut run, 1_000);
+    let allocated = ALLOCATIONS.get() - before;
+    let (teller, hearer) = [0, 1]
+        .map(|port| run.switch.port_counters(run.now, PortId(port)))
+        .into();
+    assert!(teller.link_quality_tx > 5 && hearer.link_quality_rx == 1_000);
+    assert!(hearer.tx_packets > 900);
+    assert_eq!(allocated, 0);
 }

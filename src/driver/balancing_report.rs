@@ -52,6 +52,7 @@ pub(super) fn balancing(switch: &Switch, config: &SwitchConfig, now: Picos) -> B
         moves: moves.collect(),
         fib: Arc::clone(switch.fib()),
         groups,
+        reordering: switch.reordering(),
     }
 }
 
@@ -77,6 +78,7 @@ impl Reader<'_> {
                 load: Some(of.quality.load),
                 packets: Some(of.packets),
                 bytes: Some(of.bytes),
+                flows: of.flows,
                 ..self.member(&of.member.ports, hop, of.member.weight)
             }
         });

@@ -1,7 +1,7 @@
 //! The real-time driver: pinned workers that move frames between ports and the switch, and the model's time over the wall's.
 //!
 //! One worker owns the switch. With `workers` = 1 it owns the ports too; with more, the others are I/O workers that
-//! own ports and pass bursts of handles over rings. Several switches of one process share threads, see [`crew`]. Model time rules, wall time only gates: see [`engine`].
+//! own ports and pass bursts of handles over rings. Several switches of one process share threads, see `crew.rs`. Model time rules, wall time only gates: see [`engine`].
 
 mod balancing_report;
 pub mod clock;

@@ -152,7 +152,7 @@ pub fn start_all(
     };
     let mut running: Vec<Running> = Vec::with_capacity(count);
     let mut switches = switches.into_iter();
-    for crew in 0..crews {
+    for (crew, core) in cores.iter().copied().enumerate().take(crews) {
         // Neighbours in the list share a thread.
         let size = (crew + 1) * count / crews - crew * count / crews;
         let bell = Bell::new().map_err(system("an eventfd"))?;
@@ -166,7 +166,7 @@ pub fn start_all(
             bell,
             idle: IdlePolicy::new(options.idle),
         };
-        let thread = spawn("xoff-switch", cores[crew], || crew_thread.run())?;
+        let thread = spawn("xoff-switch", core, || crew_thread.run())?;
         let thread = Arc::new(CrewThread::new(thread));
         running.extend(parts.into_iter().map(|parts| Running::new(parts, &thread)));
     }

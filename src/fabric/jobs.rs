@@ -12,7 +12,7 @@ use super::engine::Fabric;
 use super::observer::Observer;
 use super::path::{FabricPath, Paths};
 use super::placement::PlannedHop;
-use crate::host::{Host, QueuePairSetup};
+use crate::host::{Entropy, Host, QueuePairSetup};
 use crate::rdma::congestion::{Context, Factory};
 use crate::rdma::{Completion, CompletionKind, QpConfig, QpIndex, Verb as RdmaVerb, WorkRequest};
 use crate::workload::{Connection, MessageId, Post, Spread, Verb, Workload};
@@ -31,6 +31,8 @@ pub struct Transport {
     pub dscp: [u8; 3],
     /// UDP source port of all of them; `None` derives it from the queue pair's numbers.
     pub source_port: Option<u16>,
+    /// Source ports that change with each packet.
+    pub entropy: Option<Entropy>,
     /// Whether switches may mark their packets.
     pub ecn: Ecn,
 }
@@ -509,6 +511,7 @@ fn setup(
         cnp_dscp: transport.dscp[2],
         ecn: transport.ecn,
         udp_source_port: transport.source_port,
+        entropy: transport.entropy,
         ..QueuePairSetup::new(config, congestion, directory.address(to as usize))
     }
 }

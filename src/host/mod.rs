@@ -12,6 +12,7 @@
 
 mod config;
 mod endpoint;
+mod entropy;
 mod intake;
 mod neighbour;
 mod nic;
@@ -33,6 +34,7 @@ pub use config::{
     PATH_MTU_MAX, Rate, ReceiveBuffer,
 };
 pub use endpoint::{Host, HostResults, Inbound, SentFlow, flow_report};
+pub use entropy::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
 pub use nic::{CATCH_UP_FRAMES, NicCounters};
 pub use queue_pairs::{Emitted, QueuePairSetup};
 pub use receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow, TRACKED_FLOWS_MAX};

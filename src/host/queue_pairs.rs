@@ -9,6 +9,7 @@ use xoff_dataplane::wire::{
 };
 
 use super::config::{FixedLengths, HostConfig};
+use super::entropy::{Entropy, SourcePorts};
 use super::nic::Earliest;
 use super::requester::PATTERN;
 use super::trimmed::datagram;
@@ -41,6 +42,8 @@ pub struct QueuePairSetup {
     pub ttl: u8,
     /// UDP source port; `None` derives it from the queue pairs as rdma-core does.
     pub udp_source_port: Option<u16>,
+    /// Source ports that change with each packet, from that one on; `None`: they do not.
+    pub entropy: Option<Entropy>,
 }
 
 impl QueuePairSetup {
@@ -57,6 +60,7 @@ impl QueuePairSetup {
             ecn: Ecn::Ect0,
             ttl: 64,
             udp_source_port: None,
+            entropy: None,
         }
     }
 }
@@ -96,6 +100,8 @@ impl Emitted {
 #[derive(Debug)]
 struct Way {
     path: Path,
+    /// What its data packets have for source ports, if not that of the path.
+    source_ports: Option<SourcePorts>,
     ack_dscp: u8,
     cnp_dscp: u8,
     next_hop: IpAddr,
@@ -160,8 +166,12 @@ impl QueuePairs {
             .frame_len_max
             .max(longest.frame_len(setup.config.mtu as usize))
             .max(longest.frame_len(cnp::RESERVED_LEN));
+        let pair = u64::from(setup.config.number) << 32 | u64::from(setup.config.peer);
         self.ways.push(Way {
             path,
+            source_ports: setup
+                .entropy
+                .map(|entropy| SourcePorts::new(entropy, path.udp_src_port, pair)),
             ack_dscp: setup.ack_dscp,
             cnp_dscp: setup.cnp_dscp,
             next_hop,
@@ -253,11 +263,12 @@ impl QueuePairs {
     #[inline]
     pub(super) fn emit(&mut self, now: Picos, class: u8, depth: Depth, buf: &mut [u8]) -> Option<Emitted> {
         let outgoing = self.endpoint.pop(now, class)?;
-        let way = &self.ways[outgoing.qp.0 as usize];
+        let way = &mut self.ways[outgoing.qp.0 as usize];
         if !way.resolved {
             return None;
         }
         let packet = &outgoing.packet;
+        let path = way.next_path(packet.opcode);
         let len = packet.payload_len as usize;
         let written = match (packet.opcode, depth) {
             (Opcode::Cnp, Depth::Whole) => {
@@ -265,13 +276,12 @@ impl QueuePairs {
                     dest_qp: packet.dst_qp,
                     becn: packet.becn,
                 };
-                let whole = cnp.emit(&way.path_of(packet.opcode), buf).ok()?;
+                let whole = cnp.emit(&path, buf).ok()?;
                 (whole, whole)
             }
-            (Opcode::Cnp, Depth::Headers) => self.emit_headers(way, packet, cnp::RESERVED_LEN, buf)?,
-            (_, Depth::Headers) => self.emit_headers(way, packet, len, buf)?,
+            (Opcode::Cnp, Depth::Headers) => self.emit_headers(&path, packet, cnp::RESERVED_LEN, buf)?,
+            (_, Depth::Headers) => self.emit_headers(&path, packet, len, buf)?,
             (_, Depth::Whole) => {
-                let path = way.path_of(packet.opcode);
                 let fill = |payload: &mut [u8]| payload.copy_from_slice(&PATTERN[..len]);
                 let whole = with_headers(packet, &path, |roce| roce.emit(buf, len, fill))?.ok()?;
                 (whole, whole)
@@ -286,13 +296,12 @@ impl QueuePairs {
 
     fn emit_headers(
         &self,
-        way: &Way,
+        path: &Path,
         packet: &Packet,
         payload_len: usize,
         buf: &mut [u8],
     ) -> Option<(usize, usize)> {
-        let path = way.path_of(packet.opcode);
-        with_headers(packet, &path, |roce| {
+        with_headers(packet, path, |roce| {
             let own = roce.frame_len(payload_len);
             let frame_len = match self.fixed_lengths {
                 None => own,
@@ -307,7 +316,9 @@ impl QueuePairs {
 }
 
 impl Way {
-    fn path_of(&self, opcode: Opcode) -> Path {
+    /// The way of the next packet.
+    #[inline]
+    fn next_path(&mut self, opcode: Opcode) -> Path {
         match opcode {
             Opcode::Cnp => Path {
                 dscp: self.cnp_dscp,
@@ -318,7 +329,13 @@ impl Way {
                 dscp: self.ack_dscp,
                 ..self.path
             },
-            _ => self.path,
+            _ => match &mut self.source_ports {
+                None => self.path,
+                Some(ports) => Path {
+                    udp_src_port: ports.next(),
+                    ..self.path
+                },
+            },
         }
     }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::balance::{MoveReason, TableUse};
+use xoff_dataplane::balance::{MoveReason, ReorderingView, TableUse};
 use xoff_dataplane::route::{Entry, Fib};
 use xoff_dataplane::{GroupId, Picos};
 
+use super::reordering::ReorderingReport;
 use crate::workload::{jain_index, max_mean_ratio};
 
 /// Most prefixes that are named of a group.
@@ -22,6 +23,8 @@ pub struct BalancingSnapshot {
     pub groups: Vec<GroupSnapshot>,
     /// The latest flows placed or moved, oldest first.
     pub moves: Vec<MoveSnapshot>,
+    /// What arrived out of order; `None`: nobody counts.
+    pub reordering: Option<ReorderingView>,
 }
 
 /// A group at one moment.
@@ -68,6 +71,9 @@ pub struct LoadBalancingReport {
     /// The latest flows that were placed or moved, oldest first (`XOFF_LB|global moves_kept`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<MoveReport>,
+    /// What arrived out of order; left out where nobody counts (`XOFF_LB|global reordering_flows`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reordering: Option<ReorderingReport>,
 }
 
 /// A group.
@@ -119,6 +125,9 @@ pub struct MemberReport {
     pub packets: Option<u64>,
     /// Their bytes.
     pub bytes: Option<u64>,
+    /// Queue pairs that carry data and have their place there; left out where the scheme places none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
     /// Bytes that its ports have sent, of all groups.
     pub tx_bytes: u64,
 }
@@ -168,9 +177,9 @@ impl MemberReport {
 }
 
 impl LoadBalancingReport {
-    /// The JSON form; `None` where there is nothing to choose.
+    /// The JSON form; `None` where there is nothing to choose, and nobody counts what is out of order.
     pub fn new(snapshot: &BalancingSnapshot) -> Option<LoadBalancingReport> {
-        if snapshot.groups.is_empty() {
+        if snapshot.groups.is_empty() && snapshot.reordering.is_none() {
             return None;
         }
         let mut prefixes: BTreeMap<GroupId, (usize, Vec<String>)> = BTreeMap::new();
@@ -196,7 +205,11 @@ impl LoadBalancingReport {
             .iter()
             .map(|moved| MoveReport::new(moved, &groups))
             .collect();
-        Some(LoadBalancingReport { groups, moves })
+        Some(LoadBalancingReport {
+            groups,
+            moves,
+            reordering: snapshot.reordering.as_ref().map(ReorderingReport::new),
+        })
     }
 }
 

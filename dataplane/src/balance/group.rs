@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::board::Board;
 use super::cluster::{Placements, RowKey};
 use super::load::{Loads, Quality};
 use super::packet::Packet;
-use super::paths::{Member, Paths, Standing};
+use super::paths::{Member, Paths};
 use super::random::Random;
 use super::remote::{Remote, SiteIndex};
 use super::scheme::Scheme;
@@ -137,8 +138,7 @@ pub(crate) struct Group {
     usable: Vec<u16>,
     /// Usable members, each as often as its weight in lowest terms.
     buckets: Vec<u16>,
-    /// Of each member.
-    standing: Vec<Standing>,
+    board: Board,
     /// Some usable member is an alternate one.
     has_alternates: bool,
     scheme: Scheme,
@@ -169,7 +169,7 @@ impl Group {
             live: Vec::new(),
             usable: Vec::new(),
             buckets: Vec::new(),
-            standing: Vec::new(),
+            board: Board::default(),
             has_alternates: false,
             scheme,
             random,
@@ -217,7 +217,7 @@ impl Group {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
-            standing: &self.standing,
+            board: &mut self.board,
             has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,
@@ -287,7 +287,7 @@ impl Group {
     /// Follows a change of its members.
     fn settle(&mut self, renumbered: &[Option<u16>], around: Surroundings<'_>) {
         self.usable = self.find_usable(&self.live, around.remote);
-        self.standing = Standing::of(&self.members);
+        self.board.set(&self.members);
         let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
         self.has_alternates = self.usable.iter().any(alternate) && !self.usable.iter().all(alternate);
         self.fill_buckets();
@@ -295,7 +295,7 @@ impl Group {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
-            standing: &self.standing,
+            board: &mut self.board,
             has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,
@@ -397,7 +397,7 @@ impl Group {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
-            standing: &self.standing,
+            board: &mut self.board,
             has_alternates: self.has_alternates,
             loads: around.loads,
             frames: around.frames,

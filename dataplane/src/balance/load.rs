@@ -51,6 +51,29 @@ pub struct Loads {
     /// What a band costs a packet that has the choice; see [`Loads::band_cost`].
     band_cost: u64,
     meters: Vec<Meter>,
+    /// Of each port.
+    paces: Vec<Pace>,
+    /// Traffic classes that some peer holds.
+    held_tcs: u16,
+}
+
+/// What a packet looks at of a port: apart from the rest, so that those of many ports are side by side.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// When what is on the link has passed.
+    free_at: Picos,
+    /// Picoseconds that a byte takes, in units of 2^-8.
+    byte_time: u32,
+    /// Bit *n*: the peer holds the queue of traffic class *n*.
+    held_tcs: u16,
+}
+
+impl Pace {
+    /// Picoseconds that bytes take.
+    #[inline]
+    fn time_of(&self, bytes: u64) -> u64 {
+        (bytes * u64::from(self.byte_time)) >> BYTE_TIME_BITS
+    }
 }
 
 /// Fraction of a picosecond in which the time of a byte is kept.
@@ -96,12 +119,6 @@ struct Meter {
     sent: u64,
     /// Permille of an interval that a byte fills, in units of 2^-32.
     per_byte: u64,
-    /// When what is on the link has passed.
-    free_at: Picos,
-    /// Picoseconds that a byte takes, in units of 2^-8.
-    byte_time: u32,
-    /// Bit *n*: the peer holds the queue of traffic class *n*.
-    held_tcs: u16,
     /// Averages of what was sent and queued.
     past: u32,
     future: u32,
@@ -110,12 +127,6 @@ struct Meter {
 }
 
 impl Meter {
-    /// Picoseconds that bytes take.
-    #[inline]
-    fn time_of(&self, bytes: u64) -> u64 {
-        (bytes.min(u64::from(u32::MAX)) * u64::from(self.byte_time)) >> BYTE_TIME_BITS
-    }
-
     #[inline]
     fn permille(&self, bytes: u64) -> u32 {
         // A queue of many intervals' length is as bad as one of 60.
@@ -135,6 +146,8 @@ impl Loads {
             current: Place::default(),
             band_cost: 0,
             meters: Vec::new(),
+            paces: Vec::new(),
+            held_tcs: 0,
         };
         loads.configure(config);
         loads
@@ -173,15 +186,20 @@ impl Loads {
                 ((8_000_000 * u128::from(FULL)) << 32) / (u128::from(mbps) * u128::from(self.interval.0));
             let per_byte = per_byte.min(u128::from(u64::MAX)) as u64;
             let byte_time = (8_000_000 << BYTE_TIME_BITS) / mbps;
+            match self.paces.get_mut(index) {
+                Some(pace) => pace.byte_time = byte_time,
+                None => self.paces.push(Pace {
+                    free_at: Picos::ZERO,
+                    byte_time,
+                    held_tcs: 0,
+                }),
+            }
             match self.meters.get_mut(index) {
-                Some(meter) => (meter.per_byte, meter.byte_time) = (per_byte, byte_time),
+                Some(meter) => meter.per_byte = per_byte,
                 None => self.meters.push(Meter {
                     until: self.interval,
                     sent: 0,
                     per_byte,
-                    free_at: Picos::ZERO,
-                    byte_time,
-                    held_tcs: 0,
                     past: 0,
                     future: 0,
                     averaged: 0,
@@ -194,28 +212,50 @@ impl Loads {
     #[inline]
     pub(crate) fn departed(&mut self, now: Picos, port: usize, bytes: u32, queued: u64) {
         self.close(now, port, queued);
-        let meter = &mut self.meters[port];
-        meter.sent += u64::from(bytes);
-        meter.free_at = now.saturating_add(Picos(meter.time_of(u64::from(bytes))));
+        self.meters[port].sent += u64::from(bytes);
+        let pace = &mut self.paces[port];
+        pace.free_at = now.saturating_add(Picos(pace.time_of(u64::from(bytes))));
     }
 
     /// The peer of a port holds the queues of these traffic classes.
     pub(crate) fn held(&mut self, port: usize, tcs: u16) {
-        self.meters[port].held_tcs = tcs;
+        self.paces[port].held_tcs = tcs;
+        self.held_tcs = self.paces.iter().fold(0, |all, pace| all | pace.held_tcs);
     }
 
     /// Whether a frame of this class would stand still at a port.
     #[inline]
     pub(crate) fn holds(&self, port: usize, tc: u8) -> bool {
-        self.meters[port].held_tcs >> (tc % 16) & 1 != 0
+        self.paces[port].held_tcs >> (tc % 16) & 1 != 0
+    }
+
+    /// Whether it would at any.
+    #[inline]
+    pub(super) fn holds_anywhere(&self, tc: u8) -> bool {
+        self.held_tcs >> (tc % 16) & 1 != 0
     }
 
     /// Picoseconds until a frame that is queued now would begin to leave if nothing held the port back: what is on the link, and
-    /// `queued` bytes. At most [`WAIT_MAX_PS`].
+    /// `queued` bytes, of which a switch has less than 2^32: so it is less than 2^56.
+    #[inline]
+    pub(super) fn port_wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
+        let pace = &self.paces[port];
+        pace.free_at.since(now).0 + pace.time_of(queued)
+    }
+
+    /// The same, at most [`WAIT_MAX_PS`].
     #[inline]
     pub(crate) fn wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
-        let meter = &self.meters[port];
-        (meter.free_at.since(now).0 + meter.time_of(queued)).min(WAIT_MAX_PS)
+        self.port_wait_ps(now, port, queued).min(WAIT_MAX_PS)
+    }
+
+    /// Until when the averages of a port stay as they are; `queued` bytes are in its queues. A load that weighs the queue of now never does.
+    pub(super) fn fresh_until(&mut self, now: Picos, port: usize, queued: u64) -> Picos {
+        self.close(now, port, queued);
+        match self.current.weight {
+            0 => self.meters[port].until,
+            _ => Picos::ZERO,
+        }
     }
 
     /// Picoseconds of waiting that one band of averaged load is worth to schemes that choose for every packet: 1/128 of the sampling

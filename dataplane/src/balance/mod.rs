@@ -25,6 +25,7 @@
 //! Members whose switch has no way to where a packet goes are not usable, whatever the scheme.
 
 mod advertise;
+mod board;
 mod cluster;
 mod flow_map;
 mod flowset;

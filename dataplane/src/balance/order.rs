@@ -14,19 +14,18 @@
 //!
 //! Members that are equal are drawn at random: in proportion to their weights where these differ, otherwise to their speeds.
 
+use super::board::{Standing, UNUSABLE};
 use super::load::WAIT_MAX_PS;
 use super::packet::Packet;
 use super::paths::Paths;
 use crate::config::{Pick, SchemeConfig};
+use crate::time::Picos;
 
 /// Where a level begins in a number that ranks.
 const LEVEL_SHIFT: u32 = 57;
 
 /// Added to the level of a member whose link is held.
 const HELD: u8 = 8;
-
-/// Fraction in which waits are stretched by weights.
-pub(super) const STRETCH_BITS: u32 = 8;
 
 /// What a decision is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,23 +45,6 @@ pub(super) struct Order {
     cost: u8,
 }
 
-/// How good a member is, less being better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grade {
-    /// 0 (best) to 7, or 8 more if its link is held.
-    pub(super) level: u8,
-    /// Picoseconds until a packet would leave, stretched by weights.
-    pub(super) wait: u64,
-}
-
-impl Grade {
-    /// The level without regard to pauses, which pass.
-    #[inline]
-    pub(super) fn lasting(self) -> u8 {
-        self.level & !HELD
-    }
-}
-
 impl Order {
     pub(super) fn new(config: &SchemeConfig, pick: Pick, what: For) -> Order {
         Order {
@@ -73,112 +55,113 @@ impl Order {
         }
     }
 
-    /// The member's grade for a packet.
+    /// The member that a packet or its flow is to take. [`Order::level`] is right after this.
     #[inline]
-    pub(super) fn grade(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> Grade {
-        let level = match self.pick {
+    pub(super) fn best(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+        if packet.now >= paths.board.fresh_until {
+            self.refresh(packet, paths);
+        }
+        if paths.board.is_plain() && !paths.has_alternates && !paths.loads.holds_anywhere(packet.tc) {
+            return paths
+                .board
+                .least(packet.now, paths.loads, paths.frames, paths.random);
+        }
+        self.best_by_role(packet, paths)
+    }
+
+    /// The band of a member as [`Order::best`] saw it, counted from the best (0) to 7; 8 more if its link is held.
+    #[inline]
+    pub(super) fn level(&self, packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u8 {
+        let held = paths.loads.holds_anywhere(packet.tc) && paths.is_held(packet, member);
+        self.lasting_level(member, paths) + if held { HELD } else { 0 }
+    }
+
+    /// The same without regard to pauses, which pass.
+    #[inline]
+    pub(super) fn lasting_level(&self, member: u16, paths: &Paths<'_>) -> u8 {
+        paths.board.standing[usize::from(member)].level
+    }
+
+    /// Whether a flow on `member` may stay there, given the best one: nothing is gained by a move within a level.
+    #[inline]
+    pub(super) fn stays(&self, packet: &Packet<'_>, member: u16, best: u16, paths: &Paths<'_>) -> bool {
+        let role = |member: u16| paths.board.standing[usize::from(member)].alternate;
+        let level = |member: u16| self.level(packet, member, paths);
+        member == best || (role(member) == role(best) && level(member) == level(best))
+    }
+
+    /// Looks at the qualities of all usable members. They hold until the sampling interval of one of them ends. Of those that also consist of what
+    /// others tell, flows look at the latest word, packets at one that is a sampling interval old at most.
+    #[cold]
+    fn refresh(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
+        let mut fresh_until = Picos::NEVER;
+        for standing in &mut paths.board.standing {
+            standing.base = UNUSABLE;
+        }
+        for index in 0..paths.usable.len() {
+            let member = paths.usable[index];
+            let level = self.level_now(packet, member, paths);
+            let standing = &mut paths.board.standing[usize::from(member)];
+            standing.level = level;
+            standing.base = match self.what {
+                For::Flow => u64::from(level) << LEVEL_SHIFT,
+                For::Packet => u64::from(level) * paths.loads.band_cost(),
+            };
+            for port in &paths.members[usize::from(member)].ports {
+                let queued = paths.frames.port_queued_bytes(port.index());
+                fresh_until = fresh_until.min(paths.loads.fresh_until(packet.now, port.index(), queued));
+            }
+        }
+        let told = matches!(self.pick, Pick::Global { .. } | Pick::PathLoad);
+        paths.board.fresh_until = match self.what {
+            For::Flow if told => Picos::ZERO,
+            // Members in VLANs have no ports that could say.
+            _ if fresh_until == Picos::NEVER => Picos::ZERO,
+            _ => fresh_until,
+        };
+    }
+
+    fn level_now(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> u8 {
+        match self.pick {
             Pick::Quality | Pick::Random => level(u32::from(paths.quality(packet, member).load)),
             Pick::Global { remote_percent } => {
                 level(u32::from(paths.path_quality(packet, member, remote_percent).load))
             }
             Pick::PathLoad => level(paths.path_load(packet, member)),
-        };
-        let held = match paths.is_held(packet, member) {
-            true => HELD,
-            false => 0,
-        };
-        Grade {
-            level: level + held,
-            wait: paths.stretched_wait_ps(packet, member),
         }
     }
 
-    /// The member that a packet or its flow is to take, and its grade.
-    #[inline]
-    pub(super) fn best(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> (u16, Grade) {
-        if !paths.has_alternates() {
-            return self
-                .least(packet, paths, |_| true)
-                .unwrap_or_else(|| self.first(packet, paths));
+    /// As [`Order::best`], whatever members are like.
+    fn best_by_role(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+        let any = self.least(packet, paths, |_| true);
+        if !paths.has_alternates {
+            return any;
         }
         let primary = self.least(packet, paths, |alternate| !alternate);
         let alternate = self.least(packet, paths, |alternate| alternate);
-        match (primary, alternate) {
-            (Some(primary), Some(alternate)) if self.prefers(primary.1, alternate.1) => primary,
-            (_, Some(only)) | (Some(only), None) => only,
-            (None, None) => self.first(packet, paths),
+        let [first, second] = [primary, alternate].map(|member| self.level(packet, member, paths));
+        match first < self.threshold || first <= second.saturating_add(self.cost) {
+            true => primary,
+            false => alternate,
         }
     }
 
-    /// Whether a flow on `member` may stay there, given the best one: nothing is gained by a move within a level.
-    #[inline]
-    pub(super) fn stays(
-        &self,
-        packet: &Packet<'_>,
-        member: u16,
-        best: (u16, Grade),
-        paths: &mut Paths<'_>,
-    ) -> bool {
-        let role = |member: u16| paths.members()[usize::from(member)].alternate;
-        member == best.0
-            || (role(member) == role(best.0) && self.grade(packet, member, paths).level == best.1.level)
-    }
-
-    /// Whether a primary member is taken although there is an alternate one.
-    fn prefers(&self, primary: Grade, alternate: Grade) -> bool {
-        primary.level < self.threshold || primary.level <= alternate.level.saturating_add(self.cost)
-    }
-
-    #[inline]
-    fn rank(&self, grade: Grade, band_cost: u64) -> u64 {
-        match self.what {
-            For::Flow => u64::from(grade.level) << LEVEL_SHIFT | grade.wait,
-            For::Packet => {
-                let held = u64::from(grade.level & HELD) << LEVEL_SHIFT;
-                held + grade.wait + u64::from(grade.lasting()) * band_cost
+    /// The least of the members with a role, of which there is one.
+    fn least(&self, packet: &Packet<'_>, paths: &mut Paths<'_>, role: impl Fn(bool) -> bool) -> u16 {
+        let (members, loads, frames) = (paths.members, &*paths.loads, paths.frames);
+        let rank = |standing: &Standing, member: usize| {
+            if !role(standing.alternate) {
+                return UNUSABLE;
             }
-        }
-    }
-
-    /// The least of the members with a role; of several, one at random in proportion to their shares.
-    #[inline]
-    fn least(
-        &self,
-        packet: &Packet<'_>,
-        paths: &mut Paths<'_>,
-        role: impl Fn(bool) -> bool,
-    ) -> Option<(u16, Grade)> {
-        let band_cost = paths.band_cost();
-        let mut best: Option<(u64, u16, Grade)> = None;
-        let mut shares = 0;
-        for index in 0..paths.usable().len() {
-            let member = paths.usable()[index];
-            if !role(paths.members()[usize::from(member)].alternate) {
-                continue;
-            }
-            let grade = self.grade(packet, member, paths);
-            let rank = self.rank(grade, band_cost);
-            let share = paths.share(member);
-            match best {
-                Some((least, ..)) if rank > least => continue,
-                // The n-th of those that are equal takes over with its part of the shares so far: each ends with its own.
-                Some((least, ..)) if rank == least => {
-                    shares += share;
-                    if paths.random().below(shares) >= share {
-                        continue;
-                    }
-                }
-                _ => shares = share,
-            }
-            best = Some((rank, member, grade));
-        }
-        best.map(|(_, member, grade)| (member, grade))
-    }
-
-    #[cold]
-    fn first(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> (u16, Grade) {
-        let member = paths.usable()[0];
-        (member, self.grade(packet, member, paths))
+            let held = match members[member].is_held(packet.tc, loads) {
+                true => u64::from(HELD) << LEVEL_SHIFT,
+                false => 0,
+            };
+            let wait = members[member].wait_ps(packet.now, loads, frames);
+            standing.base + held + standing.stretched(wait)
+        };
+        let least = paths.board.least_by(paths.random, rank);
+        least.unwrap_or(paths.usable[0])
     }
 }
 

@@ -1,14 +1,13 @@
 //! What a scheme sees of the members of its group.
 
+use super::board::Board;
 use super::cluster::{Placements, RowKey};
 use super::load::{Loads, Quality};
-use super::order::STRETCH_BITS;
 use super::packet::Packet;
 use super::random::Random;
 use super::remote::{Remote, SiteIndex};
 use crate::egress::FrameTable;
 use crate::ids::PortId;
-use crate::route::gcd;
 use crate::time::Picos;
 use crate::wire::link_quality::{LOAD_MAX, PathLoad};
 
@@ -62,6 +61,26 @@ impl Member {
         }
     }
 
+    /// Whether the peers of all of its links hold a traffic class.
+    #[inline]
+    pub(super) fn is_held(&self, tc: u8, loads: &Loads) -> bool {
+        match self.ports.as_slice() {
+            [] => false,
+            ports => ports.iter().all(|port| loads.holds(port.index(), tc)),
+        }
+    }
+
+    /// How long what is on its links and in their queues takes them; of a LAG, the mean.
+    #[inline]
+    pub(super) fn wait_ps(&self, now: Picos, loads: &Loads, frames: &FrameTable) -> u64 {
+        let of = |port: &PortId| loads.wait_ps(now, port.index(), frames.port_queued_bytes(port.index()));
+        match self.ports.as_slice() {
+            [port] => of(port),
+            [] => 0,
+            ports => ports.iter().map(of).sum::<u64>() / ports.len() as u64,
+        }
+    }
+
     /// What it sends, or what waits if that is more: a link that is paused sends nothing, and is not free.
     #[inline]
     pub(super) fn demand(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> u32 {
@@ -80,45 +99,13 @@ impl Member {
     }
 }
 
-/// How a member stands to the others of its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    /// Its part where members are drawn that are equally good.
-    pub(super) share: u32,
-    /// Waits are multiplied by this, in units of 2^-8: the greatest weight of the group by its own.
-    pub(super) stretch: u32,
-}
-
-impl Standing {
-    /// Of all members: shares are weights where these differ, otherwise speeds if all are known.
-    pub(super) fn of(members: &[Member]) -> Vec<Standing> {
-        let weight = |member: &Member| u32::from(member.weight.max(1));
-        let most = members.iter().map(weight).max().unwrap_or(1);
-        let weighted = members.iter().any(|member| weight(member) != most);
-        let speeds = !weighted && members.iter().all(|member| member.speed_mbps > 0);
-        let share = |member: &Member| if speeds { member.speed_mbps } else { weight(member) };
-        let divisor = members
-            .iter()
-            .map(share)
-            .fold(0, |a, b| gcd(a.into(), b.into()) as u32)
-            .max(1);
-        members
-            .iter()
-            .map(|member| Standing {
-                share: share(member) / divisor,
-                stretch: (most << STRETCH_BITS) / weight(member),
-            })
-            .collect()
-    }
-}
-
 /// The members of a group as they are now.
 #[derive(Debug)]
 pub struct Paths<'a> {
     pub(super) members: &'a [Member],
     pub(super) usable: &'a [u16],
     pub(super) buckets: &'a [u16],
-    pub(super) standing: &'a [Standing],
+    pub(super) board: &'a mut Board,
     pub(super) has_alternates: bool,
     pub(super) loads: &'a mut Loads,
     pub(super) frames: &'a FrameTable,
@@ -181,53 +168,27 @@ impl Paths<'_> {
         self.random
     }
 
-    /// Whether some of the usable members are alternate ones.
-    #[inline]
-    pub(super) fn has_alternates(&self) -> bool {
-        self.has_alternates
-    }
-
-    /// A member's part where one is drawn of several that are equally good.
-    #[inline]
-    pub(super) fn share(&self, member: u16) -> u32 {
-        self.standing[usize::from(member)].share
-    }
-
-    /// What a band of averaged load is worth to packets that choose, in picoseconds of waiting.
-    #[inline]
-    pub(super) fn band_cost(&self) -> u64 {
-        self.loads.band_cost()
-    }
-
     /// Whether the peers of all of a member's links hold the packet's class (PFC).
     #[inline]
     pub fn is_held(&self, packet: &Packet<'_>, member: u16) -> bool {
-        match self.members[usize::from(member)].ports.as_slice() {
-            [] => false,
-            ports => ports.iter().all(|port| self.loads.holds(port.index(), packet.tc)),
-        }
+        self.members[usize::from(member)].is_held(packet.tc, self.loads)
     }
 
     /// Picoseconds until a packet that comes now would begin to leave by a member, if nothing held it back: what is on its
     /// links and in their queues, at their speed; of a LAG, the mean. At most a quarter of a second.
     #[inline]
     pub fn wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
-        let of = |port: &PortId| {
-            let queued = self.frames.port_queued_bytes(port.index());
-            self.loads.wait_ps(packet.now, port.index(), queued)
-        };
-        match self.members[usize::from(member)].ports.as_slice() {
-            [port] => of(port),
-            [] => 0,
-            ports => ports.iter().map(of).sum::<u64>() / ports.len() as u64,
-        }
+        self.members[usize::from(member)].wait_ps(packet.now, self.loads, self.frames)
     }
 
     /// As [`Paths::wait_ps`], longer for members of less weight.
     #[inline]
     pub(super) fn stretched_wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
-        let stretch = self.standing[usize::from(member)].stretch;
-        (self.wait_ps(packet, member) * u64::from(stretch)) >> STRETCH_BITS
+        let of_port = self
+            .board
+            .port_wait_ps(member, packet.now, self.loads, self.frames);
+        let wait = of_port.unwrap_or_else(|| self.wait_ps(packet, member));
+        self.board.standing[usize::from(member)].stretched(wait)
     }
 
     /// Bytes that wait in the queues of a member's ports.

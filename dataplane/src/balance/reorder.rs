@@ -141,7 +141,8 @@ impl Stream {
             self.counts.repeated += u64::from(!acknowledges);
             return;
         }
-        if ahead < (MASK_24 + 1) / 2 {
+        // Half of all numbers are ahead, half behind (IBTA 9.7.1: the window is 2^23).
+        if ahead < 1 << 23 {
             self.settle();
             self.advance(psn, ahead);
             return;

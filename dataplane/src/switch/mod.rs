@@ -207,8 +207,8 @@ impl Switch {
         self.configure_reordering(config);
         self.take_fib(Arc::clone(&config.routing.fib));
         self.links_changed(now, store, outputs);
-        for index in 0..self.ports.len() {
-            if self.ports[index].up && !was_up[index] {
+        for (index, was_up) in was_up.into_iter().enumerate() {
+            if self.ports[index].up && !was_up {
                 self.greet(now, PortId(index as u16), store, outputs);
             }
         }

@@ -253,10 +253,7 @@ impl PlacementLab {
             ..Path::new(
                 source.mac,
                 source.gateway_mac.unwrap_or_default(),
-                Addresses::V4 {
-                    src: src.into(),
-                    dst: sink.ipv4.into(),
-                },
+                Addresses::V4 { src, dst: sink.ipv4 },
             )
         };
         let reth = Reth {

@@ -201,6 +201,8 @@ pub enum LoadBalancingPart {
     Groups,
     /// The latest flows that were placed or moved, oldest first
     Moves,
+    /// Packets that arrived out of order, and the queue pairs with the most of them
+    Reordering,
 }
 
 /// `xoff show mac`

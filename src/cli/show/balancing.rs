@@ -8,7 +8,9 @@ use std::path::Path;
 use super::tabulate::{Text, tabulate};
 use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
 use crate::failure::{Exit, Failure};
-use crate::report::{GroupReport, LoadBalancingReport, MemberReport, MoveReport, Report};
+use crate::report::{
+    GroupReport, LoadBalancingReport, MemberReport, MoveReport, ReorderedStream, ReorderingReport, Report,
+};
 
 /// What stands where nothing is counted or measured.
 const NONE: &str = "-";
@@ -22,6 +24,9 @@ pub(super) fn balancing(options: &ShowLoadBalancing) -> Result<Exit, Failure> {
         .unwrap_or_default();
     match options.part {
         LoadBalancingPart::Groups => print(options.table.json, &report.groups, |groups| groups_table(groups)),
+        LoadBalancingPart::Reordering => print(options.table.json, &report.reordering, |reordering| {
+            reordering_text(reordering.as_ref())
+        }),
         LoadBalancingPart::Moves => print(options.table.json, &report.moves, |moves| moves_table(moves)),
     }
 }
@@ -70,6 +75,15 @@ fn of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> 
                 .collect();
             print(options.table.json, &groups, |_| {
                 tables(&|report| groups_table(&report.groups))
+            })
+        }
+        LoadBalancingPart::Reordering => {
+            let reordering: BTreeMap<&str, _> = switches
+                .iter()
+                .map(|(name, report)| (*name, &report.reordering))
+                .collect();
+            print(options.table.json, &reordering, |_| {
+                tables(&|report| reordering_text(report.reordering.as_ref()))
             })
         }
         LoadBalancingPart::Moves => {
@@ -170,6 +184,48 @@ fn row(member: &MemberReport, all: Option<u64>) -> Vec<String> {
         share,
         member.tx_bytes.to_string(),
     ]
+}
+
+fn reordering_text(reordering: Option<&ReorderingReport>) -> String {
+    let Some(all) = reordering else {
+        return "Nobody counts: set `reordering_flows` of XOFF_LB|global to the number of queue pairs to be watched.\n"
+            .to_owned();
+    };
+    let mut text = format!(
+        "{} of {} packets out of order, by {} at most; {} repeated; {} streams known",
+        all.out_of_order_packets, all.packets, all.extent_max, all.repeated_packets, all.streams
+    );
+    if all.untracked_packets > 0 {
+        let _ = write!(text, " ({} packets found no place)", all.untracked_packets);
+    }
+    text.push('\n');
+    let row = |stream: &ReorderedStream| {
+        vec![
+            stream.source.clone(),
+            stream.destination.clone(),
+            format!("{:#08x}", stream.destination_qp),
+            if stream.responses { "responses" } else { "requests" }.to_owned(),
+            stream.packets.to_string(),
+            stream.out_of_order_packets.to_string(),
+            stream.extent_max.to_string(),
+            stream.repeated_packets.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.reordered.iter().map(row).collect();
+    if !rows.is_empty() {
+        let header = [
+            "Source",
+            "Destination",
+            "QP",
+            "What",
+            "Packets",
+            "Out of order",
+            "By at most",
+            "Repeated",
+        ];
+        text.push_str(&tabulate(&header, &rows, Text::Left));
+    }
+    text
 }
 
 fn moves_table(moves: &[MoveReport]) -> String {

@@ -306,7 +306,8 @@ fn figures_that_a_scheme_has_not_are_named() {
 fn a_list_of_hashed_fields_may_have_the_queue_pair() {
     let hashed = |lists: &str| {
         let text = format!(
-            r#"{{"PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up"}}}}, "SWITCH_HASH": {{"GLOBAL": {{{lists}}}}}}}"#
+            r#"{{"PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up", "static": "true"}}}},
+                "PORTCHANNEL_MEMBER": {{"PortChannel1|Ethernet0": {{}}}}, "SWITCH_HASH": {{"GLOBAL": {{{lists}}}}}}}"#
         );
         assert_eq!(warnings(&text, PORTS), [""; 0], "{lists}");
         let balancing = good(&text, PORTS).balancing;

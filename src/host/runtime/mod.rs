@@ -164,6 +164,12 @@ pub fn spawn_with<A: Application>(
             .map_err(io::Error::other)?;
     }
     let shared = Arc::new(Shared::default());
+    // Until the thread says so itself: who asks too early is not to find that all are known.
+    let unresolved: usize = hosts
+        .iter()
+        .map(|attached| attached.host.unresolved().count())
+        .sum();
+    shared.unresolved.store(unresolved as u64, Ordering::Relaxed);
     let attachments = hosts.into_iter().map(Attachment::new).collect();
     let worker = Worker::new(
         attachments,

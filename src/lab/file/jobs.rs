@@ -78,6 +78,8 @@ pub(in crate::lab) struct Transport {
     pub(in crate::lab) ack_class: Option<Spanned<u8>>,
     pub(in crate::lab) cnp_class: Option<Spanned<u8>>,
     pub(in crate::lab) source_port: Option<Spanned<u16>>,
+    pub(in crate::lab) entropy: Option<Spanned<u16>>,
+    pub(in crate::lab) entropy_pick: Option<Spanned<String>>,
     pub(in crate::lab) ecn: Option<bool>,
     pub(in crate::lab) window_bytes: Option<Spanned<String>>,
     pub(in crate::lab) window_packets: Option<Spanned<u32>>,

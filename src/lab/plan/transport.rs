@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use xoff_dataplane::wire::Ecn;
 
 use crate::fabric::Transport;
+use crate::host::Entropy;
 use crate::rdma::QpConfig;
 use crate::rdma::congestion::{Choice, ParameterError};
 use crate::workload::{Framing, Spread};
@@ -24,6 +25,8 @@ pub struct TransportPlan {
     pub dscp: [u8; 3],
     /// UDP source port of all its queue pairs; `None` derives each from the queue pair's numbers.
     pub source_port: Option<u16>,
+    /// Source ports that change with each packet, from that one on; `None`: they do not.
+    pub entropy: Option<Entropy>,
     /// Whether switches may mark its packets.
     pub ecn_capable: bool,
     /// Queue pairs of each connection, unless a job says otherwise.
@@ -42,6 +45,7 @@ impl TransportPlan {
             congestion: Choice::default(),
             dscp: [26, 26, 48],
             source_port: None,
+            entropy: None,
             ecn_capable: true,
             qps: 1,
             spread: Spread::RoundRobin,
@@ -66,6 +70,7 @@ impl TransportPlan {
             congestion: self.congestion.factory()?,
             dscp: self.dscp,
             source_port: self.source_port,
+            entropy: self.entropy,
             ecn: if self.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct },
         })
     }

@@ -7,6 +7,7 @@ use super::super::file::{Ordered, Transport};
 use super::super::plan::TransportPlan;
 use super::super::units;
 use super::Resolver;
+use crate::host::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
 use crate::rdma::congestion::{Choice, Feedback};
 use crate::rdma::{MTU_MAX, MTU_MIN, Recovery, Transport as Service};
 use crate::workload::Spread;
@@ -61,9 +62,30 @@ impl Resolver<'_> {
             .source_port
             .as_ref()
             .map(|port| self.number(Some(port), 0xc000, 0..=u16::MAX));
+        plan.entropy = self.entropy(said);
         plan.qps = self.qps(said.qps.as_ref(), plan.qps);
         plan.spread = self.spread(said.spread.as_ref(), plan.spread);
         plan
+    }
+
+    /// Source ports that change with each packet.
+    fn entropy(&mut self, said: &Transport) -> Option<Entropy> {
+        let choices = [
+            ("round-robin", EntropyPick::RoundRobin),
+            ("random", EntropyPick::Random),
+        ];
+        let pick = self.choice(said.entropy_pick.as_ref(), EntropyPick::default(), &choices);
+        let Some(values) = &said.entropy else {
+            if let Some(pick) = &said.entropy_pick {
+                let fix = "add `entropy`, the number of source ports, or leave it out";
+                self.wrong(pick.referenced, "`entropy_pick` is of no use here", fix);
+            }
+            return None;
+        };
+        Some(Entropy {
+            values: self.number(Some(values), 1, 1..=ENTROPY_VALUES_MAX),
+            pick,
+        })
     }
 
     pub(super) fn qps(&mut self, qps: Option<&Spanned<u16>>, default: u16) -> u16 {

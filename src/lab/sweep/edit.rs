@@ -74,7 +74,7 @@ pub(super) fn put(text: &str, path: &str, value: &str) -> Result<String, EditErr
     let ends = path.match_indices('.').map(|(at, _)| at).rev();
     let inner = ends.filter_map(|at| Some((find(&root, &path[..at])?, &path[at + 1..])));
     let (mapping, rest) = inner.into_iter().next().unwrap_or((&root, path));
-    let place = usize::try_from(mapping.referenced.span().byte_offset().unwrap_or(u64::MAX.into())).ok();
+    let place = usize::try_from(mapping.referenced.span().byte_offset().unwrap_or(u64::MAX)).ok();
     let (Node::Map(entries), Some(place)) = (&mapping.value, place.filter(|at| *at <= text.len())) else {
         return Err(unknown(&root, path));
     };

@@ -33,7 +33,7 @@ impl Fixed {
     fn place(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         match self.random {
             true => paths.at_random(),
-            false => self.order.best(packet, paths).0,
+            false => self.order.best(packet, paths),
         }
     }
 }

@@ -49,7 +49,7 @@ impl Flowlet {
         let best = self.order.best(packet, paths);
         match held {
             Some(member) if self.order.stays(packet, member, best, paths) => member,
-            _ => best.0,
+            _ => best,
         }
     }
 
@@ -61,9 +61,9 @@ impl Flowlet {
         if paths.random().bits() >= rebalance.probability {
             return None;
         }
-        let own = self.order.grade(packet, member, paths).lasting();
-        let (best, grade) = self.order.best(packet, paths);
-        let gain = own.saturating_sub(grade.lasting());
+        let best = self.order.best(packet, paths);
+        let level = |member| self.order.lasting_level(member, paths);
+        let gain = level(member).saturating_sub(level(best));
         (best != member && gain >= rebalance.quality_delta).then_some(best)
     }
 }

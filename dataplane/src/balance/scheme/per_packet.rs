@@ -30,7 +30,7 @@ impl PathChoice for PerPacket {
     fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
         Choice::stay(match self.random {
             true => paths.at_random(),
-            false => self.order.best(packet, paths).0,
+            false => self.order.best(packet, paths),
         })
     }
 

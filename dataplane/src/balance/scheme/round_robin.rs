@@ -8,11 +8,19 @@ use crate::balance::{Choice, Packet, PathChoice, Paths};
 pub(crate) struct RoundRobin {
     /// What each member has saved; of those that are not usable it stays.
     credit: Vec<i64>,
+    /// Whose turn it is where all have the same weight: an index into the usable ones.
+    next: usize,
 }
 
 impl PathChoice for RoundRobin {
     #[inline]
     fn choose(&mut self, _: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
+        if paths.is_even() {
+            let usable = paths.usable();
+            let turn = if self.next < usable.len() { self.next } else { 0 };
+            self.next = turn + 1;
+            return Choice::stay(usable[turn]);
+        }
         let members = paths.members();
         if self.credit.len() != members.len() {
             self.credit.resize(members.len(), 0);
@@ -32,6 +40,7 @@ impl PathChoice for RoundRobin {
     }
 
     fn members_changed(&mut self, _: &[Option<u16>], paths: &mut Paths<'_>) {
+        self.next = 0;
         self.credit.clear();
         self.credit.resize(paths.members().len(), 0);
     }

@@ -534,3 +534,32 @@ fn flows_keep_their_places_when_routes_change() {
     });
     assert!(of_site(&after, 1) <= 1 && of_links(&after) <= 1);
 }
+
+#[test]
+fn a_hundred_thousand_queue_pairs_fit() {
+    const FLOWS: u32 = 100_000;
+    let mut harness = up(&leaf(scheme(FLOWS), 0));
+    // What finds no room in the buffer has its place all the same.
+    for qp in 2..FLOWS + 2 {
+        harness.receive(0, &roce(1 + (qp % 2) as u16, qp, WRITE_ONLY));
+    }
+    let views = harness.switch.balanced_groups(harness.now);
+    for site in [1, 2] {
+        let of_site = views.iter().filter(|view| view.site == site);
+        let view = of_site.max_by_key(|view| view.table.map(|table| table.flows));
+        let view = view.expect("a group");
+        assert_eq!(
+            view.table.map(|table| (table.flows, table.overflow_packets)),
+            Some((FLOWS / 2, 0))
+        );
+        assert!(view.members.iter().all(|member| member.flows == Some(FLOWS / 8)));
+    }
+    harness.receive(0, &roce(1, FLOWS + 2, WRITE_ONLY));
+    let views = harness.switch.balanced_groups(harness.now);
+    let overflow: u64 = views
+        .iter()
+        .filter_map(|view| view.table)
+        .map(|table| table.overflow_packets)
+        .sum();
+    assert_eq!(overflow, 1);
+}
