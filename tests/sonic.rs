@@ -22,6 +22,7 @@ const CORE: &[&str] = &[
     "test_pfc_pause_zero_mac",
     "test_dequeue_ecn_with_snappi",
     "test_drop_counters",
+    "test_ars_acl_disable",
 ];
 
 fn root() -> &'static Path {

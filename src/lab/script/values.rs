@@ -126,7 +126,14 @@ fn is_count(place: &Place) -> bool {
             !(counter.ends_with("_cells")
                 || matches!(
                     counter,
-                    "up" | "xoff" | "paused" | "stormed" | "recent_pause_ns" | "tx_utilisation_percent"
+                    "up" | "xoff"
+                        | "paused"
+                        | "stormed"
+                        | "recent_pause_ns"
+                        | "tx_utilisation_percent"
+                        | "lb_flows"
+                        | "lb_band"
+                        | "lb_load_permille"
                 ))
         }
     }
