@@ -215,6 +215,7 @@ fn pairs(plan: &FabricPlan, hosts: usize, keep: impl Fn(usize, usize) -> bool) -
     let flow = |from: usize, to: usize| PlannedFlow {
         from,
         destination: plan.hosts[to].ipv4.expect("an address").into(),
+        turn: 0,
     };
     let all = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
     all.filter(|(from, to)| from != to && keep(*from, *to))

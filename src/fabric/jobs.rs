@@ -168,6 +168,8 @@ pub struct DataFlow {
     pub addresses: (IpAddr, IpAddr),
     /// Number of the queue pair that gets it.
     pub destination_qp: u32,
+    /// Which of the connection's queue pairs it is.
+    pub pair: u16,
     /// Index of the job.
     pub job: usize,
 }
@@ -217,6 +219,7 @@ impl Jobs {
                     from,
                     addresses: (directory.address(from), directory.address(to)),
                     destination_qp: destination_qp & MASK_24,
+                    pair,
                     job: connection.job,
                 });
                 let transport = &transports[connection.transport];

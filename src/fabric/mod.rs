@@ -37,7 +37,7 @@ pub use jobs::{
 };
 pub use observer::{FrameView, Observer};
 pub use path::{FabricPath, Paths};
-pub use placement::{PlannedFlow, PlannedHop, equitable, place};
+pub use placement::{Edge, PlannedFlow, PlannedHop, equitable, place};
 pub use plan::{End, FabricPlan, LinkPlan, PlanError};
 pub use recording::{LinkRecording, RecordingError};
 pub use series::Series;

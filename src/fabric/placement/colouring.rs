@@ -1,23 +1,56 @@
 //! Equitable edge colourings of bipartite multigraphs.
 //!
-//! Edges are flows, from the leaf that sends to the leaf that receives; colours are spines. A colouring is *equitable* if at each
-//! vertex any two colours differ by at most one edge. De Werra (1971) showed that every bipartite multigraph has one for every number of
-//! colours, and one that is equitable between each pair of vertices as well; that is what [`equitable`] finds:
+//! Edges are flows, from the leaf that sends to the leaf that receives; colours are spines; the *class* of an edge says with which
+//! others its flow sends at the same time. Of these *sets* of edges, any two colours have the same number, but for one:
 //!
-//! 1. Each left vertex deals its edges, sorted by their right ends, to the colours in turn. Left vertices and pairs are equitable then.
-//! 2. While two colours differ by two or more edges somewhere, their edges are dealt to them anew: of each pair's edges half to either; of the odd ones that
-//!    are left, which are at most one for each pair, alternately along trails, those from vertices of odd degree first. A trail that
-//!    passes a vertex gives it one edge of either colour, one that ends there gives it one, once; a closed trail of a bipartite graph has even length. So at every vertex, and between each pair, these two colours
-//!    then differ by at most one.
+//! - all edges at a vertex; those of one class; those of one class to one vertex at the other side.
 //!
-//! A new deal makes the sum of the squares of all colours' numbers at all vertices smaller where the two differed by two or more, and
+//! The sets of each side lie within each other or apart, and for such families every bipartite multigraph has an equitable
+//! colouring, for every number of colours (de Werra 1971 for vertices). [`equitable`] finds one:
+//!
+//! 1. Each left vertex deals its edges, sorted by class and right end, to the colours in turn. The left sets are equitable then.
+//! 2. While two colours differ by two or more edges in some set, their edges are dealt to them anew. Each edge gets a partner at its
+//!    left end and one at its right end, with which it is not to share a colour: from the innermost set that has another edge
+//!    without one. So no set has more than one edge whose partner is elsewhere, or none. Going from edge to partner, by left and
+//!    right ends in turn, is a path or a circle of even length, along which the two colours alternate. In every set they differ by at most one
+//!    after that.
+//!
+//! A new deal makes the sum of the squares of all colours' numbers in all sets smaller where the two differed by two or more, and
 //! larger nowhere: so it comes to an end. Nothing is drawn, so the same edges have the same colours.
 
-/// An edge: left and right vertex. Numbers are to be dense.
-pub(super) type Edge = (u32, u32);
+use std::collections::BTreeMap;
 
-/// The colour of each edge, below `colours`, such that any two colours differ by at most one edge at every vertex, and between each
-/// pair of vertices.
+/// An edge. Numbers of vertices are to be dense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edge {
+    /// Vertex at the left side.
+    pub left: u32,
+    /// Which edges it is to be even with, apart from all others.
+    pub class: u32,
+    /// Vertex at the right side.
+    pub right: u32,
+}
+
+impl Edge {
+    /// Names of the sets that it is in, from the outermost inwards, as seen from one end.
+    fn at(&self, side: Side) -> [u32; 3] {
+        match side {
+            Side::Left => [self.left, self.class, self.right],
+            Side::Right => [self.right, self.class, self.left],
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Left,
+    Right,
+}
+
+const SIDES: [Side; 2] = [Side::Left, Side::Right];
+
+/// The colour of each edge, below `colours`, such that any two colours differ by at most one edge at every vertex, there in each class, and in each
+/// class between each pair of vertices.
 pub fn equitable(edges: &[Edge], colours: usize) -> Vec<u32> {
     let mut classes = dealt(edges, colours);
     let mut splitter = Splitter::new(edges);
@@ -46,139 +79,149 @@ pub fn equitable(edges: &[Edge], colours: usize) -> Vec<u32> {
 
 /// The first step: each left vertex deals to the colours in turn, one further for each vertex.
 fn dealt(edges: &[Edge], colours: usize) -> Vec<Vec<u32>> {
-    let mut classes = vec![Vec::new(); colours];
+    let mut dealt = vec![Vec::new(); colours];
     let mut order: Vec<u32> = (0..edges.len() as u32).collect();
     order.sort_by_key(|edge| edges[*edge as usize]);
     let (mut left, mut turn) = (None, 0);
     for edge in order {
-        let from = edges[edge as usize].0;
+        let from = edges[edge as usize].left;
         if left != Some(from) {
             (left, turn) = (Some(from), from as usize);
         }
-        classes[turn % colours].push(edge);
+        dealt[turn % colours].push(edge);
         turn += 1;
     }
-    classes
+    dealt
 }
+
+/// No edge.
+const NONE: u32 = u32::MAX;
 
 /// Two colours at a time.
 struct Splitter<'a> {
     edges: &'a [Edge],
-    lefts: usize,
-    /// By vertex, left ones first: how many more edges the one colour has.
+    /// By edge: the numbers of its sets; those of the innermost are the same from both ends.
+    sets: Vec<[u32; 5]>,
+    /// By set: how many more edges the one colour has.
     more: Vec<i32>,
-    /// By vertex: its edges that have no colour yet, as places in `odd`.
-    at: Vec<Vec<u32>>,
-    /// Edges that pairs have over, and whether they have a colour again.
-    odd: Vec<(u32, bool)>,
+    /// By edge: its partner at the left end and at the right one.
+    partners: Vec<[u32; 2]>,
 }
 
 impl<'a> Splitter<'a> {
     fn new(edges: &'a [Edge]) -> Splitter<'a> {
-        let count =
-            |end: fn(&Edge) -> u32| edges.iter().map(|edge| end(edge) as usize + 1).max().unwrap_or(0);
-        let (lefts, rights) = (count(|edge| edge.0), count(|edge| edge.1));
+        let mut sets = vec![[0; 5]; edges.len()];
+        let mut known = BTreeMap::new();
+        for (sets, edge) in sets.iter_mut().zip(edges) {
+            let [left, right] = SIDES.map(|side| edge.at(side));
+            let names = [
+                (0, &left[..1]),
+                (0, &left[..2]),
+                (0, &left[..]),
+                (1, &right[..1]),
+                (1, &right[..2]),
+            ];
+            for (set, (side, name)) in sets.iter_mut().zip(names) {
+                let next = known.len() as u32;
+                *set = *known.entry((side, name.to_vec())).or_insert(next);
+            }
+        }
         Splitter {
             edges,
-            lefts,
-            more: vec![0; lefts + rights],
-            at: vec![Vec::new(); lefts + rights],
-            odd: Vec::new(),
+            sets,
+            more: vec![0; known.len()],
+            partners: vec![[NONE; 2]; edges.len()],
         }
     }
 
-    fn ends(&self, edge: u32) -> [usize; 2] {
-        let (left, right) = self.edges[edge as usize];
-        [left as usize, self.lefts + right as usize]
-    }
-
-    /// Whether two classes differ by at most one edge at every vertex.
+    /// Whether two colours differ by at most one edge in every set.
     fn even(&mut self, one: &[u32], two: &[u32]) -> bool {
         self.more.fill(0);
-        for (class, by) in [(one, 1), (two, -1)] {
-            for &edge in class {
-                self.ends(edge)
-                    .into_iter()
-                    .for_each(|vertex| self.more[vertex] += by);
+        for (colour, by) in [(one, 1), (two, -1)] {
+            for &edge in colour {
+                for set in self.sets[edge as usize] {
+                    self.more[set as usize] += by;
+                }
             }
         }
         self.more.iter().all(|more| more.abs() <= 1)
     }
 
-    /// Deals the edges of two classes to them anew.
+    /// Deals the edges of two colours to them anew.
     fn deal_anew(&mut self, one: &mut Vec<u32>, two: &mut Vec<u32>) {
         let mut all = core::mem::take(one);
         all.append(two);
-        all.sort_unstable_by_key(|edge| (self.edges[*edge as usize], *edge));
-        self.odd.clear();
-        for pair in all.chunk_by(|a, b| self.edges[*a as usize] == self.edges[*b as usize]) {
-            let (halves, over) = pair.split_at(pair.len() / 2 * 2);
-            let (first, second) = halves.split_at(halves.len() / 2);
-            one.extend_from_slice(first);
-            two.extend_from_slice(second);
-            self.odd.extend(over.iter().map(|edge| (*edge, false)));
+        all.sort_unstable();
+        for &edge in &all {
+            self.partners[edge as usize] = [NONE; 2];
         }
-        self.at.iter_mut().for_each(Vec::clear);
-        for place in (0..self.odd.len()).rev() {
-            for vertex in self.ends(self.odd[place].0) {
-                self.at[vertex].push(place as u32);
-            }
+        for side in SIDES {
+            self.pair_up(&all, side);
         }
-        let odd_degree: Vec<usize> = (0..self.at.len())
-            .filter(|vertex| self.at[*vertex].len() % 2 == 1)
-            .collect();
-        let mut degrees: Vec<usize> = self.at.iter().map(Vec::len).collect();
-        for vertex in odd_degree {
-            // The end of another trail may have made it even.
-            if degrees[vertex] % 2 == 1 {
-                self.trail(vertex, &mut degrees, one, two);
-            }
-        }
-        for vertex in 0..self.at.len() {
-            while degrees[vertex] > 0 {
-                self.trail(vertex, &mut degrees, one, two);
+        let mut waiting: Vec<bool> = vec![false; self.edges.len()];
+        all.iter().for_each(|edge| waiting[*edge as usize] = true);
+        let is_end = |partners: &[[u32; 2]], edge: u32| partners[edge as usize].contains(&NONE);
+        let (ends, others): (Vec<u32>, Vec<u32>) =
+            all.iter().partition(|edge| is_end(&self.partners, **edge));
+        for from in ends.into_iter().chain(others) {
+            // Where a path begins there is no partner to come from. The smaller colour gets the first edge, and with that the odd one.
+            let mut side = usize::from(self.partners[from as usize][0] == NONE);
+            let mut to_one = one.len() <= two.len();
+            let mut edge = from;
+            while edge != NONE && core::mem::take(&mut waiting[edge as usize]) {
+                if to_one {
+                    one.push(edge)
+                } else {
+                    two.push(edge)
+                }
+                to_one = !to_one;
+                edge = self.partners[edge as usize][side];
+                side = 1 - side;
             }
         }
     }
 
-    /// Colours a trail from a vertex to where it cannot go on.
-    fn trail(&mut self, from: usize, degrees: &mut [usize], one: &mut Vec<u32>, two: &mut Vec<u32>) {
-        // The smaller class gets the first edge, and with that the odd one.
-        let mut to_one = one.len() <= two.len();
-        let mut vertex = from;
-        while let Some(place) = self.at[vertex].pop() {
-            let (edge, coloured) = self.odd[place as usize];
-            if coloured {
-                continue;
+    /// Gives edges their partners at one end.
+    fn pair_up(&mut self, all: &[u32], side: Side) {
+        let name = |edge: &u32| self.edges[*edge as usize].at(side);
+        let mut rest = all.to_vec();
+        rest.sort_by_key(name);
+        for depth in (1..=3).rev() {
+            let mut over = Vec::new();
+            for set in rest.chunk_by(|a, b| name(a)[..depth] == name(b)[..depth]) {
+                let (pairs, odd) = set.as_chunks::<2>();
+                for &[a, b] in pairs {
+                    self.partners[a as usize][side as usize] = b;
+                    self.partners[b as usize][side as usize] = a;
+                }
+                over.extend_from_slice(odd);
             }
-            self.odd[place as usize].1 = true;
-            if to_one {
-                one.push(edge)
-            } else {
-                two.push(edge)
-            }
-            to_one = !to_one;
-            let [left, right] = self.ends(edge);
-            degrees[left] -= 1;
-            degrees[right] -= 1;
-            vertex = if vertex == left { right } else { left };
+            rest = over;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
 
-    /// The most that two colours differ by at a vertex or between a pair.
+    fn edge((left, right, class): (u32, u32, u32)) -> Edge {
+        Edge { left, class, right }
+    }
+
+    /// The most that two colours differ by at a vertex, there in a class, or in a class between a pair.
     fn imbalance(edges: &[Edge], colours: usize, found: &[u32]) -> u32 {
-        let mut counts: BTreeMap<(u8, u32, u32), Vec<u32>> = BTreeMap::new();
-        for (&(left, right), &colour) in edges.iter().zip(found) {
-            for key in [(0, left, 0), (1, right, 0), (2, left, right)] {
+        let mut counts: BTreeMap<(u8, u32, u32, u32), Vec<u32>> = BTreeMap::new();
+        for (&Edge { left, class, right }, &colour) in edges.iter().zip(found) {
+            for key in [
+                (0, left, 0, 0),
+                (1, right, 0, 0),
+                (2, left, class, 0),
+                (3, right, class, 0),
+                (4, left, class, right),
+            ] {
                 counts.entry(key).or_insert_with(|| vec![0; colours])[colour as usize] += 1;
             }
         }
@@ -192,9 +235,11 @@ mod tests {
 
         #[test]
         fn every_multigraph_is_coloured_evenly(
-            edges in prop::collection::vec((0..9u32, 0..7u32), 0..200),
+            draws in prop::collection::vec((0..9u32, 0..7u32, 0..4u32), 0..200),
+            classes in 1..5u32,
             colours in 1..9usize,
         ) {
+            let edges: Vec<Edge> = draws.iter().map(|(a, b, class)| edge((*a, *b, class % classes))).collect();
             let found = equitable(&edges, colours);
             prop_assert!(found.iter().all(|colour| (*colour as usize) < colours));
             prop_assert!(imbalance(&edges, colours, &found) <= 1);
@@ -206,7 +251,7 @@ mod tests {
             draws in prop::collection::vec((0..64u32, 0..64u32), 1..300),
             colours in 2..33usize,
         ) {
-            let edges: Vec<Edge> = draws.iter().map(|(a, b)| (a * a / 400, b * b * b / 30_000)).collect();
+            let edges: Vec<Edge> = draws.iter().map(|(a, b)| edge((a * a / 400, b * b * b / 30_000, a * b % 3))).collect();
             let found = equitable(&edges, colours);
             prop_assert!(imbalance(&edges, colours, &found) <= 1);
         }
@@ -219,7 +264,10 @@ mod tests {
         let pairs = hosts
             .clone()
             .flat_map(|from| hosts.clone().map(move |to| (from / 8, to / 8)));
-        let edges: Vec<Edge> = pairs.filter(|(from, to)| from != to).collect();
+        let edges: Vec<Edge> = pairs
+            .filter(|(from, to)| from != to)
+            .map(|(from, to)| edge((from, to, 0)))
+            .collect();
         let found = equitable(&edges, 5);
         assert!(imbalance(&edges, 5, &found) <= 1);
         assert_eq!(

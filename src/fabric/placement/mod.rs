@@ -9,11 +9,12 @@
 //!
 //! Where all switches of a stage have the same choice (the same switches next, or in a regular fabric of three tiers as many of them in each pod, in the order of ports), and each next
 //! switch is reached and left at one speed, the colouring is equitable ([`colouring`]): **on every link up and every link down, and between every two
-//! switches, the flows that take one next switch are at most one more than those that take another one**, for every pattern of traffic. A next switch of `n` times the speed
+//! switches, the flows that take one next switch are at most one more than those that take another one**, for every pattern of traffic: of all flows
+//! on links, and of the flows of each turn ([`PlannedFlow::turn`]) on links and between two switches. A next switch of `n` times the speed
 //! counts as `n` colours: it gets `n` times as many flows, at most `n` more or less.
 //!
 //! Elsewhere (links that are missing, or degraded at one end) flows are given out one by one, each to the next switch where the busier of its two links,
-//! in flows for their speed, is least busy with it. That has no bound but that of each choice.
+//! in flows of the same turn for their speed, is least busy with it. That has no bound but that of each choice.
 
 mod colouring;
 mod walk;
@@ -23,8 +24,7 @@ use std::net::IpAddr;
 
 use xoff_dataplane::PortId;
 
-use colouring::Edge;
-pub use colouring::equitable;
+pub use colouring::{Edge, equitable};
 use walk::{At, Walk, Way};
 
 use super::plan::FabricPlan;
@@ -39,6 +39,9 @@ pub struct PlannedFlow {
     pub from: usize,
     /// Where to.
     pub destination: IpAddr,
+    /// Flows of the same turn send at the same time: the first queue pairs of all connections, the second ones, and so on, where
+    /// messages take them in turn.
+    pub turn: u16,
 }
 
 /// A choice for a flow.
@@ -59,6 +62,7 @@ struct Choice {
     switch: usize,
     /// Where its ways meet again.
     meets: usize,
+    turn: u16,
     /// By port.
     ways: Vec<Way>,
 }
@@ -78,6 +82,7 @@ pub fn place(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> {
                 flow: index,
                 switch,
                 meets: walk.meets(switch, flow.destination),
+                turn: flow.turn,
                 ways: walk.ways(switch, flow.destination),
             });
         }
@@ -144,7 +149,11 @@ fn coloured(stage: &[Choice], speeds: &[u64]) -> Vec<usize> {
     );
     let edges: Vec<Edge> = stage
         .iter()
-        .map(|choice| (lefts[&choice.switch], rights[&choice.meets]))
+        .map(|choice| Edge {
+            left: lefts[&choice.switch],
+            class: u32::from(choice.turn),
+            right: rights[&choice.meets],
+        })
         .collect();
     let found = equitable(&edges, of_colour.len());
     found
@@ -163,32 +172,51 @@ fn numbers(stage: &[Choice], of: fn(&Choice) -> usize) -> BTreeMap<usize, u32> {
     numbers
 }
 
-/// Each flow to the way whose busier link is least busy with it; then where the flows of its pair are fewest.
+/// Flows on links and between two switches, as far as they were given out.
+#[derive(Default)]
+struct Given {
+    up: BTreeMap<(usize, PortId), u64>,
+    down: BTreeMap<(usize, usize), u64>,
+    pair: BTreeMap<(usize, usize, PortId), u64>,
+}
+
+impl Given {
+    /// How busy a way would be with another flow: its busier link, both links, the flows of the pair.
+    fn with(&self, choice: &Choice, way: &Way) -> (u64, u64, u64) {
+        // Flows for their speed, in units that whole numbers can hold.
+        let busy = |flows: Option<&u64>, speed: u64| {
+            (flows.copied().unwrap_or(0) + 1) * 1_000_000_000 / speed.max(1)
+        };
+        let up = busy(self.up.get(&(choice.switch, way.port)), way.up_mbps);
+        let down = busy(self.down.get(&(way.next, choice.meets)), way.down_mbps);
+        let pair = self.pair.get(&(choice.switch, choice.meets, way.port));
+        (up.max(down), up + down, pair.copied().unwrap_or(0))
+    }
+
+    fn add(&mut self, choice: &Choice, way: &Way) {
+        *self.up.entry((choice.switch, way.port)).or_default() += 1;
+        *self.down.entry((way.next, choice.meets)).or_default() += 1;
+        *self
+            .pair
+            .entry((choice.switch, choice.meets, way.port))
+            .or_default() += 1;
+    }
+}
+
+/// Each flow to the way whose busier link is least busy with it, by the flows of its turn and then by all.
 fn one_by_one(stage: &[Choice]) -> Vec<usize> {
-    let mut up: BTreeMap<(usize, PortId), u64> = BTreeMap::new();
-    let mut down: BTreeMap<(usize, usize), u64> = BTreeMap::new();
-    let mut pair: BTreeMap<(usize, usize, PortId), u64> = BTreeMap::new();
+    let mut all = Given::default();
+    let mut turns: BTreeMap<u16, Given> = BTreeMap::new();
     let mut chosen = Vec::with_capacity(stage.len());
     for choice in stage {
-        let load = |way: &Way| {
-            // Flows for their speed, in units that whole numbers can hold.
-            let busy = |flows: u64, speed: u64| (flows + 1) * 1_000_000_000 / speed.max(1);
-            let above = up.get(&(choice.switch, way.port)).copied().unwrap_or(0);
-            let below = down.get(&(way.next, choice.meets)).copied().unwrap_or(0);
-            let between = pair
-                .get(&(choice.switch, choice.meets, way.port))
-                .copied()
-                .unwrap_or(0);
-            let (above, below) = (busy(above, way.up_mbps), busy(below, way.down_mbps));
-            (above.max(below), above + below, between)
-        };
+        let turn = turns.entry(choice.turn).or_default();
+        let load = |way: &Way| (turn.with(choice, way), all.with(choice, way));
         let best = (0..choice.ways.len())
             .min_by_key(|way| load(&choice.ways[*way]))
             .unwrap_or(0);
         if let Some(way) = choice.ways.get(best) {
-            *up.entry((choice.switch, way.port)).or_default() += 1;
-            *down.entry((way.next, choice.meets)).or_default() += 1;
-            *pair.entry((choice.switch, choice.meets, way.port)).or_default() += 1;
+            all.add(choice, way);
+            turn.add(choice, way);
         }
         chosen.push(best);
     }

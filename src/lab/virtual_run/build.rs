@@ -157,6 +157,7 @@ impl VirtualLab {
         let planned = |flow: &DataFlow| PlannedFlow {
             from: flow.from,
             destination: flow.addresses.1,
+            turn: flow.pair,
         };
         let flows: Vec<PlannedFlow> = jobs.data_flows().iter().map(planned).collect();
         jobs.announce(fabric, &place(&self.fabric_plan, &flows), observer)
