@@ -150,8 +150,9 @@ fn flows_and_jobs_cross_a_fabric() -> Result<Completion, Failed> {
     same(output.status.code(), Some(0), &said(&output))?;
     same(flow.lost_frames + real.totals.dropped_frames, 0, "frames lost")?;
     same(real.totals.out_of_order_packets, 0, "packets out of order")?;
-    let counters = |report: &Report| report.totals.data_packets;
-    same(counters(&real), counters(&model), "packets with data")?;
+    // What the flow beside sends depends on when a run of real time begins and ends.
+    let of_jobs = |report: &Report| report.totals.data_packets - report.totals.sent_frames;
+    same(of_jobs(&real), of_jobs(&model), "the jobs' packets with data")?;
     Ok(Completion::Completed)
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Standing {
     port: u16,
     /// Its band, counted from the best (0).
     pub(super) level: u8,
+    /// Bands that the flows that were placed there of late are worth.
+    pub(super) crowd: u8,
     pub(super) alternate: bool,
 }
 
@@ -80,6 +82,7 @@ impl Board {
                 _ => NOT_ONE,
             },
             level: 0,
+            crowd: 0,
             alternate: member.alternate,
         };
         self.standing = members.iter().map(standing).collect();

@@ -15,6 +15,9 @@ const FRACTION_BITS: u32 = 16;
 /// Part of a sampling interval that a band is worth where packets choose; see [`Loads::band_cost`].
 const BAND_COST_PART: u64 = 128;
 
+/// A flow that was placed just now.
+pub(super) const PLACED: u32 = 1 << 8;
+
 /// Empty intervals after which an average with the largest exponent is as good as zero.
 const INTERVALS_MAX: u64 = 1 << 9;
 
@@ -124,6 +127,8 @@ struct Meter {
     future: u32,
     /// What these two make of the load.
     averaged: u64,
+    /// Flows that were placed here of late; they count for less as the averages come to show them.
+    placed: u32,
 }
 
 impl Meter {
@@ -203,6 +208,7 @@ impl Loads {
                     past: 0,
                     future: 0,
                     averaged: 0,
+                    placed: 0,
                 }),
             }
         }
@@ -279,6 +285,19 @@ impl Loads {
         Quality::of((load >> 16) as u32)
     }
 
+    /// A flow was placed on a port, or a part of one.
+    pub(super) fn place(&mut self, now: Picos, port: usize, queued: u64, part: u32) {
+        self.close(now, port, queued);
+        let placed = &mut self.meters[port].placed;
+        *placed = placed.saturating_add(part);
+    }
+
+    /// Flows that were placed on a port of late, in units of 1/[`PLACED`].
+    pub(super) fn placed(&mut self, now: Picos, port: usize, queued: u64) -> u32 {
+        self.close(now, port, queued);
+        self.meters[port].placed
+    }
+
     /// What a port sends, on average, in permille of its speed.
     #[inline]
     pub(crate) fn utilisation(&mut self, now: Picos, port: usize, queued: u64) -> u32 {
@@ -321,6 +340,10 @@ impl Loads {
         for _ in 1..intervals.min(INTERVALS_MAX) {
             meter.past = average(meter.past, 0);
             meter.future = average(meter.future, queued);
+        }
+        for _ in 0..intervals.min(INTERVALS_MAX) {
+            // What an average moves by towards its sample.
+            meter.placed -= meter.placed.div_ceil(1 << exponent);
         }
         meter.sent = 0;
         meter.until = Picos(meter.until.0 + intervals * self.interval.0);

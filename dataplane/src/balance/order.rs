@@ -4,28 +4,39 @@
 //!
 //! | for | first by | then by |
 //! |---|---|---|
-//! | a flow | band of its quality, as sampled | the wait of now |
+//! | a flow | band of its quality, as sampled, and its crowd | the wait of now |
 //! | a packet | the wait of now, and 1/128 of the sampling interval for each band that its quality is below the best | |
 //!
 //! The *wait* is what is on the link and in its queues, in time: so it is relative to the speed, and a packet sees what the one just before it has
 //! done. Averages cannot: all packets of a sampling interval read the same ones. For flows these decide all the same, since a flow
 //! stays, and a queue of now says little about later; the wait tells apart those that the bands do not, such as flows that begin
-//! at once on idle links. Where members have different weights, waits count in proportion to them.
+//! at once on idle links.
+//!
+//! The *crowd* keeps flows that choose within a few sampling intervals from all going to the member that was the best in the last one: a host that begins
+//! the next step of a collective starts all its flows in the same microsecond. Of the flows that were placed on the links of a group of late, in whatever group, those on
+//! a member count for as many of 8 bands as they are of all, or of 8 if all are fewer; for more on a member that is slower than the mean. So the flows of a moment are
+//! spread in proportion to what the members have free, and one by one if all have the same. How many were placed is forgotten at the pace at which averages learn.
+//!
+//! Where members have different weights, waits count in proportion to them.
 //!
 //! Members that are equal are drawn at random: in proportion to their weights where these differ, otherwise to their speeds.
 
 use super::board::{Standing, UNUSABLE};
-use super::load::WAIT_MAX_PS;
+use super::load::{BANDS, Loads, PLACED, WAIT_MAX_PS};
 use super::packet::Packet;
-use super::paths::Paths;
+use super::paths::{Member, Paths};
 use crate::config::{Pick, SchemeConfig};
+use crate::egress::FrameTable;
 use crate::time::Picos;
 
 /// Where a level begins in a number that ranks.
 const LEVEL_SHIFT: u32 = 57;
 
-/// Added to the level of a member whose link is held.
-const HELD: u8 = 8;
+/// Most bands that a crowd is worth.
+const CROWD_MAX: u32 = 2 * BANDS as u32;
+
+/// Added to the level of a member whose link is held: more than all the rest.
+const HELD: u8 = 32;
 
 /// What a decision is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +80,7 @@ impl Order {
         self.best_by_role(packet, paths)
     }
 
-    /// The band of a member as [`Order::best`] saw it, counted from the best (0) to 7; 8 more if its link is held.
+    /// The band of a member as [`Order::best`] saw it, counted from the best (0) to 7; 32 more if its link is held.
     #[inline]
     pub(super) fn level(&self, packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u8 {
         let held = if paths.is_held(packet, member) { HELD } else { 0 };
@@ -86,17 +97,55 @@ impl Order {
     #[inline]
     pub(super) fn stays(&self, packet: &Packet<'_>, member: u16, best: u16, paths: &Paths<'_>) -> bool {
         let role = |member: u16| paths.board.standing[usize::from(member)].alternate;
-        let level = |member: u16| self.level(packet, member, paths);
+        let crowd = |member: u16| paths.board.standing[usize::from(member)].crowd;
+        let level = |member: u16| self.level(packet, member, paths) + crowd(member);
         member == best || (role(member) == role(best) && level(member) == level(best))
     }
 
-    /// Looks at the qualities of all usable members. They hold until the sampling interval of one of them ends. Of those that also consist of what
-    /// others tell, flows look at the latest word, packets at one that is a sampling interval old at most.
+    /// A flow goes to a member, or goes on there after it was silent.
+    pub(super) fn placed(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) {
+        let ports = &paths.members[usize::from(member)].ports;
+        for port in ports {
+            let queued = paths.frames.port_queued_bytes(port.index());
+            let part = PLACED / ports.len() as u32;
+            paths.loads.place(packet.now, port.index(), queued, part);
+        }
+    }
+
+    /// What the flows placed of late are worth, in bands, for each usable member.
+    fn look_at_crowds(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
+        let (mut all, mut speeds) = (0, 0);
+        for &member in paths.usable {
+            all += crowd_of(
+                packet,
+                &paths.members[usize::from(member)],
+                paths.loads,
+                paths.frames,
+            );
+            speeds += u64::from(paths.members[usize::from(member)].speed_mbps);
+        }
+        let least = u64::from(PLACED) * u64::from(BANDS);
+        for &member in paths.usable {
+            let own = &paths.members[usize::from(member)];
+            let placed = crowd_of(packet, own, paths.loads, paths.frames);
+            let bands = placed * u64::from(BANDS) / all.max(least);
+            let slowness =
+                speeds.max(1) * 16 / (u64::from(own.speed_mbps).max(1) * paths.usable.len() as u64);
+            let bands = bands * slowness.max(1) / 16;
+            paths.board.standing[usize::from(member)].crowd = bands.min(u64::from(CROWD_MAX)) as u8;
+        }
+    }
+
+    /// Looks at the qualities of all usable members. For packets they hold until the sampling interval of one of them ends, so that what others tell is
+    /// a sampling interval old at most; flows look at the latest word, and at those that were placed just before.
     #[cold]
     fn refresh(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
         let mut fresh_until = Picos::NEVER;
         for standing in &mut paths.board.standing {
             standing.base = UNUSABLE;
+        }
+        if self.what == For::Flow {
+            self.look_at_crowds(packet, paths);
         }
         for index in 0..paths.usable.len() {
             let member = paths.usable[index];
@@ -104,7 +153,7 @@ impl Order {
             let standing = &mut paths.board.standing[usize::from(member)];
             standing.level = level;
             standing.base = match self.what {
-                For::Flow => u64::from(level) << LEVEL_SHIFT,
+                For::Flow => u64::from(level + standing.crowd) << LEVEL_SHIFT,
                 For::Packet => u64::from(level) * paths.loads.band_cost(),
             };
             for port in &paths.members[usize::from(member)].ports {
@@ -112,9 +161,8 @@ impl Order {
                 fresh_until = fresh_until.min(paths.loads.fresh_until(packet.now, port.index(), queued));
             }
         }
-        let told = matches!(self.pick, Pick::Global { .. } | Pick::PathLoad);
         paths.board.fresh_until = match self.what {
-            For::Flow if told => Picos::ZERO,
+            For::Flow => Picos::ZERO,
             // Members in VLANs have no ports that could say.
             _ if fresh_until == Picos::NEVER => Picos::ZERO,
             _ => fresh_until,
@@ -165,10 +213,18 @@ impl Order {
     }
 }
 
+/// Flows placed of late on a member's links, in units of 1/[`PLACED`]; of a LAG, their sum.
+fn crowd_of(packet: &Packet<'_>, member: &Member, loads: &mut Loads, frames: &FrameTable) -> u64 {
+    let ports = member.ports.iter().map(|port| port.index());
+    ports
+        .map(|port| u64::from(loads.placed(packet.now, port, frames.port_queued_bytes(port))))
+        .sum()
+}
+
 /// The band of a load of 0 to 1 000, from below: 0 is the best.
 #[inline]
 fn level(load: u32) -> u8 {
-    super::load::BANDS - 1 - super::load::Quality::of(load).band
+    BANDS - 1 - super::load::Quality::of(load).band
 }
 
 const _: () = assert!(

@@ -31,10 +31,12 @@ impl Fixed {
     }
 
     fn place(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
-        match self.random {
-            true => paths.at_random(),
-            false => self.order.best(packet, paths),
+        if self.random {
+            return paths.at_random();
         }
+        let best = self.order.best(packet, paths);
+        self.order.placed(packet, best, paths);
+        best
     }
 }
 

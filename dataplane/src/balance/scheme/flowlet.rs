@@ -47,10 +47,12 @@ impl Flowlet {
             return paths.at_random();
         }
         let best = self.order.best(packet, paths);
-        match held {
+        let member = match held {
             Some(member) if self.order.stays(packet, member, best, paths) => member,
             _ => best,
-        }
+        };
+        self.order.placed(packet, member, paths);
+        member
     }
 
     /// Where a flow goes that sends, and is on a bad path, if chance has it.
@@ -64,7 +66,11 @@ impl Flowlet {
         let best = self.order.best(packet, paths);
         let level = |member| self.order.lasting_level(member, paths);
         let gain = level(member).saturating_sub(level(best));
-        (best != member && gain >= rebalance.quality_delta).then_some(best)
+        let moves = best != member && gain >= rebalance.quality_delta;
+        if moves {
+            self.order.placed(packet, best, paths);
+        }
+        moves.then_some(best)
     }
 }
 

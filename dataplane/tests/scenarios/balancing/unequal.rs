@@ -65,9 +65,11 @@ fn a_queue_weighs_more_on_a_slower_link() {
     let mut harness = up(&of_two_speeds(FLOWLET));
     // 20 000 octets: 40 us at 4 Gb/s, 160 us at 1 Gb/s.
     (1..5).for_each(|port| occupy(&mut harness, port, 20));
-    for n in 0..8 {
-        assert!(chosen(&mut harness, &flow(n)) < 3);
-    }
+    let ports: Vec<u16> = (0..8).map(|n| chosen(&mut harness, &flow(n))).collect();
+    assert!(ports[..4].iter().all(|&port| port < 3), "{ports:?}");
+    // Of many at once the slower ones get their part.
+    let fast = ports.iter().filter(|&&port| port < 3).count();
+    assert!(fast >= 6, "{ports:?}");
 }
 
 #[test]
