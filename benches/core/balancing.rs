@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::config::{
-    Attachment, BalancingConfig, Bridging, InterfaceConfig, RoutingConfig, SchemeConfig, StaticNeighbour,
-    SwitchConfig,
+    Attachment, BalancingConfig, Bridging, InterfaceConfig, Pick, Rebalance, RoutingConfig, SchemeConfig,
+    SchemeKind, StaticNeighbour, SwitchConfig,
 };
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
@@ -16,6 +16,91 @@ use xoff_dataplane::{Arrival, Handle, InterfaceId, Outputs, Picos, PortId, Store
 
 use super::routing::MAC;
 use super::workload::{BURST, REWRITTEN, config, port, roce_frame};
+
+/// A scheme that is measured: what it is called, what it is, entries of its flow table, queue pairs that send.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// `None` is the router's hash.
+    pub(crate) scheme: Option<SchemeConfig>,
+    pub(crate) queue_pairs: u32,
+}
+
+/// Queue pairs of most cases.
+pub(crate) const QUEUE_PAIRS: u32 = 1_000;
+
+/// The router's hash, and all schemes.
+pub(crate) fn cases() -> Vec<Case> {
+    let flowlet = |pick| SchemeKind::Flowlet {
+        idle: Picos::from_micros(64),
+        pick,
+        rebalance: None,
+    };
+    let every = SchemeKind::Flowlet {
+        idle: Picos::ZERO,
+        pick: Pick::Quality,
+        rebalance: None,
+    };
+    let rebalanced = SchemeKind::Flowlet {
+        idle: Picos::from_micros(64),
+        pick: Pick::Quality,
+        rebalance: Some(Rebalance {
+            quality_delta: 2,
+            probability: 1 << 22,
+        }),
+    };
+    let per_packet = |pick| SchemeKind::PerPacket { pick };
+    let fixed = SchemeKind::Fixed { pick: Pick::Quality };
+    let cluster = SchemeKind::Cluster {
+        flows_max: 131_072,
+        idle: Picos::from_millis(100),
+    };
+    let drill = SchemeKind::Drill {
+        samples: 2,
+        memory: 1,
+    };
+    let case = |name, kind, flowset_entries, queue_pairs| Case {
+        name,
+        scheme: Some(SchemeConfig {
+            flowset_entries,
+            ..SchemeConfig::new(name, kind)
+        }),
+        queue_pairs,
+    };
+    let hash = |name, queue_pairs| Case {
+        name,
+        scheme: None,
+        queue_pairs,
+    };
+    vec![
+        hash("hash", QUEUE_PAIRS),
+        case("round robin", SchemeKind::RoundRobin, 256, QUEUE_PAIRS),
+        case("random", per_packet(Pick::Random), 256, QUEUE_PAIRS),
+        case("per packet", per_packet(Pick::Quality), 256, QUEUE_PAIRS),
+        case(
+            "per packet, path load",
+            per_packet(Pick::PathLoad),
+            256,
+            QUEUE_PAIRS,
+        ),
+        case("flowlet", flowlet(Pick::Quality), 4_096, QUEUE_PAIRS),
+        case("flowlet, path load", flowlet(Pick::PathLoad), 4_096, QUEUE_PAIRS),
+        case("flowlet, rebalancing", rebalanced, 4_096, QUEUE_PAIRS),
+        case("flowlet, every packet", every, 4_096, QUEUE_PAIRS),
+        case("letflow", flowlet(Pick::Random), 4_096, QUEUE_PAIRS),
+        case("fixed", fixed.clone(), 4_096, QUEUE_PAIRS),
+        case("drill", drill, 256, QUEUE_PAIRS),
+        case("cluster", cluster.clone(), 256, QUEUE_PAIRS),
+        hash("hash, 100000 queue pairs", 100_000),
+        case(
+            "flowlet, 32768 entries, 100000 queue pairs",
+            flowlet(Pick::Quality),
+            32_768,
+            100_000,
+        ),
+        case("fixed, 32768 entries, 100000 queue pairs", fixed, 32_768, 100_000),
+        case("cluster, 100000 queue pairs", cluster, 256, 100_000),
+    ]
+}
 
 const SENDERS: u16 = 4;
 /// Members of the group.

@@ -104,6 +104,9 @@ impl Order {
 
     /// A flow goes to a member, or goes on there after it was silent.
     pub(super) fn placed(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) {
+        if self.what == For::Packet {
+            return;
+        }
         let ports = &paths.members[usize::from(member)].ports;
         for port in ports {
             let queued = paths.frames.port_queued_bytes(port.index());
