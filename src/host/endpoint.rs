@@ -26,6 +26,9 @@ pub use results::{HostResults, SentFlow, flow_report};
 /// PFC frames that wait at most; the state they would announce stays to be announced.
 const PFC_OUTBOX_MAX: usize = 64;
 
+/// What a queue pair may catch up with is told in packets of the largest path MTU.
+const PACKET_LEN_MAX: u32 = 4_200;
+
 /// A model host, sans-IO: a function of what arrives and of the time it is told.
 ///
 /// Contract: call [`Host::receive`] for each frame as it arrives, then [`Host::transmit`] until it returns `None`; call again
@@ -318,7 +321,10 @@ impl Host {
                 return self.emit_of_flow(now, wall_ns, turn, buf).map(Emitted::whole);
             }
             // What could not be written counts as sent and is lost; the next one has its turn.
-            if let Some(emitted) = self.queue_pairs.emit(now, turn.class as u8, depth, buf) {
+            // A call that comes late is none of a rate limiter's business: it counts from when the frame ought to have left.
+            let oldest = now.0.saturating_sub(self.nic.catch_up_span(PACKET_LEN_MAX).0);
+            let left_at = turn.start.max(Picos(oldest));
+            if let Some(emitted) = self.queue_pairs.emit(left_at, turn.class as u8, depth, buf) {
                 let turn = self.nic.limit_catch_up(turn, now, emitted.frame_len as u32);
                 self.nic.sent(turn, emitted.frame_len as u32);
                 return Some(emitted);

@@ -10,6 +10,9 @@ use crate::time::Picos;
 /// A rank that no usable member has.
 pub(super) const UNUSABLE: u64 = 1 << 63;
 
+/// The same among ranks of packets, that leave room below 2^48: what these begin with is a few bands' worth of waiting.
+const NOT_RANKED: u64 = 1 << 46;
+
 /// Fraction in which waits are stretched by weights.
 const STRETCH_BITS: u32 = 8;
 const UNSTRETCHED: u32 = 1 << STRETCH_BITS;
@@ -115,9 +118,41 @@ impl Board {
         (port != usize::from(NOT_ONE)).then(|| loads.wait_ps(now, port, frames.port_queued_bytes(port)))
     }
 
+    /// As [`Board::least`], where ranks begin with little: those of packets.
+    ///
+    /// Ranks are as good as random, so no branch hangs on them: each is put together with random bits and its member's number, and the
+    /// least is taken. The bits decide among equal ones; where those are equal too, once in 256 draws of two, the first member has it.
+    #[inline]
+    pub(super) fn least_of_packet(
+        &mut self,
+        now: Picos,
+        loads: &Loads,
+        frames: &FrameTable,
+        random: &mut Random,
+    ) -> u16 {
+        if !self.countable {
+            return self.least(now, loads, frames, random);
+        }
+        let mut least = u64::MAX;
+        let mut noise = 0;
+        for (member, standing) in self.standing.iter().enumerate() {
+            if member % 8 == 0 {
+                noise = random.long_bits();
+            }
+            let rank = standing.base.min(NOT_RANKED)
+                + loads.wait_ps(
+                    now,
+                    usize::from(standing.port),
+                    frames.port_queued_bytes(usize::from(standing.port)),
+                );
+            least = least.min(rank << 16 | (noise & 0xff) << 8 | member as u64);
+            noise >>= 8;
+        }
+        (least & 0xff) as u16
+    }
+
     /// The member of the least rank where all are plain: what it begins with, and the wait of its port. Of several, one at random in
     /// proportion to their shares.
-    #[inline]
     pub(super) fn least(
         &mut self,
         now: Picos,
@@ -125,28 +160,11 @@ impl Board {
         frames: &FrameTable,
         random: &mut Random,
     ) -> u16 {
-        let rank = |standing: &Standing| {
+        let rank = |standing: &Standing, _: usize| {
             let port = usize::from(standing.port);
             standing.base + loads.port_wait_ps(now, port, frames.port_queued_bytes(port))
         };
-        if !self.countable {
-            return self.least_by(random, |standing, _| rank(standing)).unwrap_or(0);
-        }
-        // No branch here hangs on ranks, which are as good as random.
-        let (mut least, mut equal) = (u64::MAX, 0u64);
-        for (member, standing) in self.standing.iter().enumerate() {
-            let rank = rank(standing);
-            let kept = if rank < least { 0 } else { equal };
-            equal = kept | u64::from(rank <= least) << member;
-            least = least.min(rank);
-        }
-        let count = equal.count_ones();
-        if count > 1 {
-            for _ in 0..random.below(count) {
-                equal &= equal - 1;
-            }
-        }
-        equal.trailing_zeros() as u16
+        self.least_by(random, rank).unwrap_or(0)
     }
 
     /// The same by ranks that are worked out for each member; `None`: none may be chosen.

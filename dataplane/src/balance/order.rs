@@ -73,9 +73,11 @@ impl Order {
             self.refresh(packet, paths);
         }
         if paths.board.is_plain() && !paths.has_alternates && !paths.loads.holds_anywhere(packet.tc) {
-            return paths
-                .board
-                .least(packet.now, paths.loads, paths.frames, paths.random);
+            let board = &mut *paths.board;
+            return match self.what {
+                For::Packet => board.least_of_packet(packet.now, paths.loads, paths.frames, paths.random),
+                For::Flow => board.least(packet.now, paths.loads, paths.frames, paths.random),
+            };
         }
         self.best_by_role(packet, paths)
     }
@@ -104,9 +106,6 @@ impl Order {
 
     /// A flow goes to a member, or goes on there after it was silent.
     pub(super) fn placed(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) {
-        if self.what == For::Packet {
-            return;
-        }
         let ports = &paths.members[usize::from(member)].ports;
         for port in ports {
             let queued = paths.frames.port_queued_bytes(port.index());

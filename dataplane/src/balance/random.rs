@@ -21,6 +21,12 @@ impl Random {
         self.0.next_u32()
     }
 
+    /// The next 64 bits.
+    #[inline]
+    pub fn long_bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
     /// A number below `bound`, which is at least 1. Its chances differ by less than `bound` in 2^32.
     #[inline]
     pub fn below(&mut self, bound: u32) -> u32 {

@@ -48,15 +48,16 @@ impl Drill {
         }
         let mut drawn = [0usize; SAMPLES_MAX];
         for count in 0..samples.min(SAMPLES_MAX) {
-            // A place among those that are left: those drawn, in order, push it on.
+            // A place among those that are left: those drawn, in order, push it on. Draws cannot be foreseen, so no branch hangs on them.
             let mut index = paths.random().below((members - count) as u32) as usize;
-            let mut place = 0;
-            while place < count && index >= drawn[place] {
-                index += 1;
-                place += 1;
+            for &before in &drawn[..count] {
+                index += usize::from(index >= before);
             }
-            drawn.copy_within(place..count, place + 1);
-            drawn[place] = index;
+            drawn[count] = index;
+            for place in (0..count).rev() {
+                let (low, high) = (drawn[place], drawn[place + 1]);
+                (drawn[place], drawn[place + 1]) = (low.min(high), low.max(high));
+            }
             take(paths.usable()[index], paths);
         }
     }
@@ -64,20 +65,23 @@ impl Drill {
     /// With one remembered, or none, which is how DRILL is meant: nothing is to be put in order.
     #[inline]
     fn choose_one(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
-        let mut best = (u64::MAX, 0);
-        // Of several that are equal the one that was drawn first, which is a random one.
+        // With the number of its draw and its own: the least is found without a branch, and of several that are equal it is the one that
+        // was drawn first, which is a random one.
+        let (mut best, mut draw) = (u64::MAX, 0);
         let mut consider = |member: u16, paths: &Paths<'_>| {
-            let cost = cost(packet, member, paths);
-            best = if cost < best.0 { (cost, member) } else { best };
+            best = best.min(cost(packet, member, paths) << 24 | draw << 16 | u64::from(member));
+            draw = (draw + 1).min(255);
         };
         Drill::draw(self.samples, paths, &mut consider);
-        if let Some(remembered) = self.remembered.first_mut() {
+        if let Some(remembered) = self.remembered.first() {
             consider(*remembered, paths);
-            *remembered = best.1;
-        } else if self.memory > 0 {
-            self.remembered.push(best.1);
         }
-        best.1
+        let best = best as u16;
+        if self.memory > 0 {
+            self.remembered.clear();
+            self.remembered.push(best);
+        }
+        best
     }
 
     fn choose_of_many(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
@@ -103,11 +107,11 @@ impl Drill {
     }
 }
 
-/// A member's wait; those whose link is held come last.
+/// A member's wait, in 39 bits; those whose link is held come last.
 #[inline]
 fn cost(packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u64 {
-    let held = u64::from(paths.is_held(packet, member)) << 62;
-    held + paths.stretched_wait_ps(packet, member)
+    let held = u64::from(paths.is_held(packet, member)) << 39;
+    held + paths.stretched_wait_ps(packet, member).min((1 << 39) - 1)
 }
 
 impl PathChoice for Drill {

@@ -27,17 +27,11 @@ impl Flowlet {
         pick: Pick,
         rebalance: Option<Rebalance>,
     ) -> Flowlet {
-        // Where every packet chooses, none stays long enough for averages to be about it.
-        let what = if idle == Picos::ZERO {
-            For::Packet
-        } else {
-            For::Flow
-        };
         Flowlet {
             flows: FlowSet::new(config.flowset_entries),
             idle,
             random: pick == Pick::Random,
-            order: Order::new(config, pick, what),
+            order: Order::new(config, pick, For::Flow),
             rebalance: rebalance.filter(|rebalance| rebalance.quality_delta > 0 && rebalance.probability > 0),
         }
     }

@@ -15,6 +15,7 @@ use self::per_packet::PerPacket;
 use self::round_robin::RoundRobin;
 use super::{Choice, Packet, PathChoice, Paths, TableUse};
 use crate::config::{SchemeConfig, SchemeKind};
+use crate::time::Picos;
 
 /// A scheme at work in one group.
 #[derive(Debug)]
@@ -34,6 +35,12 @@ impl Scheme {
         Some(match &config.kind {
             SchemeKind::RoundRobin => Scheme::RoundRobin(RoundRobin::default()),
             &SchemeKind::Cluster { flows_max, idle } => Scheme::Cluster(Cluster::new(flows_max, idle)),
+            // A flowlet is a packet then: there is nothing to remember.
+            &SchemeKind::Flowlet {
+                idle: Picos::ZERO,
+                pick,
+                ..
+            } => Scheme::PerPacket(PerPacket::new(config, pick)),
             &SchemeKind::Flowlet {
                 idle,
                 pick,
