@@ -26,9 +26,6 @@ pub use results::{HostResults, SentFlow, flow_report};
 /// PFC frames that wait at most; the state they would announce stays to be announced.
 const PFC_OUTBOX_MAX: usize = 64;
 
-/// What a queue pair may catch up with is told in packets of the largest path MTU.
-const PACKET_LEN_MAX: u32 = 4_200;
-
 /// A model host, sans-IO: a function of what arrives and of the time it is told.
 ///
 /// Contract: call [`Host::receive`] for each frame as it arrives, then [`Host::transmit`] until it returns `None`; call again
@@ -321,15 +318,24 @@ impl Host {
                 return self.emit_of_flow(now, wall_ns, turn, buf).map(Emitted::whole);
             }
             // What could not be written counts as sent and is lost; the next one has its turn.
-            // A call that comes late is none of a rate limiter's business: it counts from when the frame ought to have left.
-            let oldest = now.0.saturating_sub(self.nic.catch_up_span(PACKET_LEN_MAX).0);
-            let left_at = turn.start.max(Picos(oldest));
+            let left_at = self.left_at(turn, now);
             if let Some(emitted) = self.queue_pairs.emit(left_at, turn.class as u8, depth, buf) {
                 let turn = self.nic.limit_catch_up(turn, now, emitted.frame_len as u32);
                 self.nic.sent(turn, emitted.frame_len as u32);
                 return Some(emitted);
             }
         }
+    }
+
+    /// When a packet of a queue pair leaves, as its rate limiter is to see it: a call that comes late, within what can be caught up
+    /// with, is none of its business. In virtual time no call is late.
+    #[inline]
+    fn left_at(&self, turn: Turn, now: Picos) -> Picos {
+        if turn.start == now {
+            return now;
+        }
+        let span = self.nic.catch_up_span(self.queue_pairs.frame_len_max as u32);
+        turn.start.max(Picos(now.0.saturating_sub(span.0)))
     }
 
     fn emit_of_flow(&mut self, now: Picos, wall_ns: u64, turn: Turn, buf: &mut [u8]) -> Option<usize> {

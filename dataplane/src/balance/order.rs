@@ -142,7 +142,6 @@ impl Order {
     /// a sampling interval old at most; flows look at the latest word, and at those that were placed just before.
     #[cold]
     fn refresh(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
-        let mut fresh_until = Picos::NEVER;
         for standing in &mut paths.board.standing {
             standing.base = UNUSABLE;
         }
@@ -158,16 +157,10 @@ impl Order {
                 For::Flow => u64::from(level + standing.crowd) << LEVEL_SHIFT,
                 For::Packet => u64::from(level) * paths.loads.band_cost(),
             };
-            for port in &paths.members[usize::from(member)].ports {
-                let queued = paths.frames.port_queued_bytes(port.index());
-                fresh_until = fresh_until.min(paths.loads.fresh_until(packet.now, port.index(), queued));
-            }
         }
         paths.board.fresh_until = match self.what {
             For::Flow => Picos::ZERO,
-            // Members in VLANs have no ports that could say.
-            _ if fresh_until == Picos::NEVER => Picos::ZERO,
-            _ => fresh_until,
+            For::Packet => fresh_until(packet, paths),
         };
     }
 
@@ -213,6 +206,18 @@ impl Order {
         let least = paths.board.least_by(paths.random, rank);
         least.unwrap_or(paths.usable[0])
     }
+}
+
+/// Until when the qualities of all usable members stay as they are. Members in VLANs have no ports that could say.
+fn fresh_until(packet: &Packet<'_>, paths: &mut Paths<'_>) -> Picos {
+    let mut until = Picos::NEVER;
+    for member in paths.usable {
+        for port in &paths.members[usize::from(*member)].ports {
+            let queued = paths.frames.port_queued_bytes(port.index());
+            until = until.min(paths.loads.fresh_until(packet.now, port.index(), queued));
+        }
+    }
+    if until == Picos::NEVER { Picos::ZERO } else { until }
 }
 
 /// Flows placed of late on a member's links, in units of 1/[`PLACED`]; of a LAG, their sum.

@@ -61,43 +61,47 @@ fn of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> 
             wrong(format!("the report has no switch {switch}")).fix(format!("it has {}", names.join(", ")))
         );
     }
-    let tables = |table: &dyn Fn(&LoadBalancingReport) -> String| {
-        let tables = switches
-            .iter()
-            .map(|(name, report)| format!("{name}\n\n{}", table(report)));
-        tables.collect::<Vec<_>>().join("\n")
-    };
+    let json = options.table.json;
     match options.part {
-        LoadBalancingPart::Groups => {
-            let groups: BTreeMap<&str, _> = switches
-                .iter()
-                .map(|(name, report)| (*name, &report.groups))
-                .collect();
-            print(options.table.json, &groups, |_| {
-                tables(&|report| groups_table(&report.groups))
-            })
-        }
-        LoadBalancingPart::Reordering => {
-            let reordering: BTreeMap<&str, _> = switches
-                .iter()
-                .map(|(name, report)| (*name, &report.reordering))
-                .collect();
-            print(options.table.json, &reordering, |_| {
-                tables(&|report| reordering_text(report.reordering.as_ref()))
-            })
-        }
-        LoadBalancingPart::Moves => {
-            let moves: BTreeMap<&str, _> = switches
-                .iter()
-                .map(|(name, report)| (*name, &report.moves))
-                .collect();
-            print(options.table.json, &moves, |_| {
-                tables(&|report| moves_table(&report.moves))
-            })
-        }
+        LoadBalancingPart::Groups => print_of_each(
+            json,
+            &switches,
+            |report| &report.groups,
+            |groups| groups_table(groups),
+        ),
+        LoadBalancingPart::Reordering => print_of_each(
+            json,
+            &switches,
+            |report| &report.reordering,
+            |reordering| reordering_text(reordering.as_ref()),
+        ),
+        LoadBalancingPart::Moves => print_of_each(
+            json,
+            &switches,
+            |report| &report.moves,
+            |moves| moves_table(moves),
+        ),
     }
 }
 
+/// Prints a part of every switch's report: as JSON by name, or its table under its name.
+fn print_of_each<T: serde::Serialize>(
+    json: bool,
+    switches: &BTreeMap<&str, LoadBalancingReport>,
+    part: impl Fn(&LoadBalancingReport) -> &T,
+    table: impl Fn(&T) -> String,
+) -> Result<Exit, Failure> {
+    let parts: BTreeMap<&str, &T> = switches
+        .iter()
+        .map(|(name, report)| (*name, part(report)))
+        .collect();
+    print(json, &parts, |parts| {
+        let tables = parts
+            .iter()
+            .map(|(name, part)| format!("{name}\n\n{}", table(part)));
+        tables.collect::<Vec<_>>().join("\n")
+    })
+}
 fn groups_table(groups: &[GroupReport]) -> String {
     let mut text = String::new();
     for (at, group) in groups.iter().enumerate() {
