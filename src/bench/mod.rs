@@ -4,3 +4,4 @@
 pub mod oracle;
 pub mod placement;
 pub mod probe;
+pub mod result;

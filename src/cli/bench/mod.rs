@@ -2,6 +2,7 @@
 
 mod placement;
 mod probe;
+mod result;
 
 use std::path::PathBuf;
 
