@@ -13,6 +13,7 @@ use crate::bench::oracle::{Folder, OracleReport, compare};
 use crate::failure::{Exit, Failure};
 pub use placement::BenchPlacement;
 pub use probe::BenchProbe;
+pub use result::ResultArguments;
 
 /// `xoff bench`
 #[derive(Debug, Subcommand)]
