@@ -105,6 +105,13 @@ impl Board {
         self.plain
     }
 
+    /// The wait of a member where [`Board::is_plain`] says that it is that of one port.
+    #[inline]
+    pub(super) fn plain_wait_ps(&self, member: u16, now: Picos, loads: &Loads, frames: &FrameTable) -> u64 {
+        let port = usize::from(self.standing[usize::from(member)].port);
+        loads.wait_ps(now, port, frames.port_queued_bytes(port))
+    }
+
     /// The wait that a member's port stands for; `None`: it has not one.
     #[inline]
     pub(super) fn port_wait_ps(
@@ -134,19 +141,17 @@ impl Board {
             return self.least(now, loads, frames, random);
         }
         let mut least = u64::MAX;
-        let mut noise = 0;
-        for (member, standing) in self.standing.iter().enumerate() {
-            if member % 8 == 0 {
-                noise = random.long_bits();
+        let mut member = 0;
+        for some in self.standing.chunks(8) {
+            let mut noise = random.long_bits();
+            for standing in some {
+                let port = usize::from(standing.port);
+                let wait_ps = loads.wait_ps(now, port, frames.port_queued_bytes(port));
+                let rank = standing.base.min(NOT_RANKED) + wait_ps;
+                least = least.min(rank << 16 | (noise & 0xff) << 8 | member);
+                noise >>= 8;
+                member += 1;
             }
-            let rank = standing.base.min(NOT_RANKED)
-                + loads.wait_ps(
-                    now,
-                    usize::from(standing.port),
-                    frames.port_queued_bytes(usize::from(standing.port)),
-                );
-            least = least.min(rank << 16 | (noise & 0xff) << 8 | member as u64);
-            noise >>= 8;
         }
         (least & 0xff) as u16
     }

@@ -277,7 +277,7 @@ impl Placements {
             self.hand = 0;
         }
         self.idle_min = self.idle_min.min(idle);
-        self.step = Picos((self.idle_min.0 / self.flows.places() as u64).max(1));
+        self.step = Picos((self.idle_min.0 / self.flows.flows_max().max(1) as u64).max(1));
         self.groups
     }
 
@@ -529,14 +529,14 @@ impl Placements {
     }
 
     fn look_at_next(&mut self, now: Picos) {
-        if self.hand >= self.flows.places() {
+        if self.hand >= self.flows.flows_max() {
             self.hand = 0;
         }
         match self.flows.look(self.hand) {
-            // Another one may have moved up to its place, which is looked at the next time.
             Some(flow) if self.is_idle(&Flow::of(flow), now) => self.remove(self.hand),
-            _ => self.hand += 1,
+            _ => {}
         }
+        self.hand += 1;
     }
 }
 

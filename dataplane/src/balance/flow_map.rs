@@ -1,128 +1,244 @@
-//! A table from keys of flows to what is known of them: open addressing, allocated once.
+//! A table from keys of flows to what is known of them: allocated once, and as compact as its flows are few.
 
-/// Keys are hashes already; this spreads what is left of their structure over the places (digits of the golden ratio).
+/// Keys are hashes already; this spreads what is left of their structure (digits of the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Slots of a bucket: a cache line.
+const BUCKET: usize = 16;
+
+/// Flows for which a bucket is opened. So few because a bucket that has not been divided yet has up to twice the mean, and should hardly
+/// ever be full.
+const FLOWS_PER_BUCKET: usize = 4;
+
+/// A slot has the number of a flow's entry, counted from 1, in so many bits, and part of its hash above them.
+const ENTRY_BITS: u32 = 24;
+
+/// No slot, no entry.
+const NONE: u32 = 0;
 
 /// A table of a fixed number of flows.
 ///
-/// At most half of the places are taken, neighbours are tried in turn, and what is behind a place that becomes free moves up. So a
-/// look-up is short whatever has come and gone, and nothing is allocated after the start.
+/// Linear hashing (Litwin 1980): buckets are opened one by one as flows come, each taking over its part of the one that it divides. What is known of flows lies
+/// apart, in the order in which they came. So a thousand flows take a few pages of a table that has room for a million, nothing is allocated after the start, and no flow
+/// waits while a table is built anew. A flow may be in either of two buckets; where both are full, as good as never, it finds no room.
 ///
-/// Values are two words, so that an empty table is zeros and nothing but: the system gives memory for those parts of it that are in use.
+/// An empty table is zeros and nothing but: the system gives memory for those parts of it that are in use.
 #[derive(Clone, Debug)]
 pub(super) struct FlowMap {
-    /// Key and value; key 0: free.
-    places: Vec<[u64; 3]>,
-    /// How far the product of a key is shifted to get its place.
-    shift: u32,
+    slots: Vec<u32>,
+    /// Buckets in use: those with the least numbers.
+    buckets: u32,
+    /// The power of two that is not less, less one.
+    mask: u32,
+    /// Key and value; key 0: free, and the first word of the value is the slot of the next free one.
+    entries: Vec<[u64; 3]>,
+    /// The free entry that is taken next; [`NONE`]: the first that was never taken.
+    free: u32,
+    /// Entries that were ever taken: those with the least numbers.
+    touched: usize,
     flows: usize,
-    flows_max: usize,
+}
+
+/// What is made of a key.
+#[derive(Clone, Copy)]
+struct Hash(u64);
+
+impl Hash {
+    #[inline]
+    fn of(key: u64) -> Hash {
+        Hash(key.wrapping_mul(SPREAD))
+    }
+
+    /// Where the bucket of first choice comes from, and that of second choice.
+    #[inline]
+    fn choices(self) -> [u32; 2] {
+        [(self.0 >> 40) as u32, self.0 as u32 & 0xf_ffff]
+    }
+
+    /// The slot of a bucket that is tried first.
+    #[inline]
+    fn start(self) -> usize {
+        (self.0 >> 20) as usize % BUCKET
+    }
+
+    /// The part that is kept in the slot: most flows that are not there are told by it.
+    #[inline]
+    fn tag(self) -> u32 {
+        self.0 as u32 >> ENTRY_BITS
+    }
 }
 
 impl FlowMap {
-    /// A table for so many flows.
+    /// A table for so many flows, less than 2^22.
     pub(super) fn new(flows_max: usize) -> FlowMap {
-        let places = (2 * flows_max).next_power_of_two().max(2);
+        let flows_max = flows_max.min((1 << 22) - 1);
+        let buckets = flows_max.div_ceil(FLOWS_PER_BUCKET).max(1);
         FlowMap {
-            places: vec![[0; 3]; places],
-            shift: 64 - places.trailing_zeros(),
+            slots: vec![NONE; buckets * BUCKET],
+            buckets: 1,
+            mask: 0,
+            entries: vec![[0; 3]; flows_max],
+            free: NONE,
+            touched: 0,
             flows: 0,
-            flows_max,
         }
     }
 
+    /// How many flows find room; places are numbered from 0 to one less.
     pub(super) fn flows_max(&self) -> usize {
-        self.flows_max
+        self.entries.len()
     }
 
-    /// How many places there are, free ones included.
-    pub(super) fn places(&self) -> usize {
-        self.places.len()
-    }
-
+    /// The first slot of the bucket that a hash leads to now.
     #[inline]
-    fn home(&self, key: u64) -> usize {
-        (key.wrapping_mul(SPREAD) >> self.shift) as usize
+    fn bucket(&self, hash: u32) -> usize {
+        let bucket = hash & self.mask;
+        let opened = bucket < self.buckets;
+        let bucket = if opened { bucket } else { bucket & (self.mask >> 1) };
+        bucket as usize * BUCKET
     }
 
-    /// The place of a flow.
+    /// The place of a flow. It stays the same until the flow is removed.
     #[inline]
     pub(super) fn find(&self, key: u64) -> Option<usize> {
-        let key = key.max(1);
-        let mask = self.places.len() - 1;
-        let mut place = self.home(key);
-        loop {
-            match self.places[place][0] {
-                0 => return None,
-                found if found == key => return Some(place),
-                _ => place = (place + 1) & mask,
+        let (key, hash) = (key.max(1), Hash::of(key.max(1)));
+        // Four out of five flows are in the slot that is tried first.
+        let [first, _] = hash.choices();
+        let slot = self.slots[self.bucket(first) + hash.start()];
+        let place = place_of(slot);
+        match self.entries.get(place) {
+            Some([found, ..]) if *found == key => Some(place),
+            _ => self.find_elsewhere(key, hash),
+        }
+    }
+
+    #[inline(never)]
+    fn find_elsewhere(&self, key: u64, hash: Hash) -> Option<usize> {
+        let here = |choice| self.find_in(self.bucket(choice), key, hash);
+        let slot = hash.choices().into_iter().find_map(here)?;
+        Some(place_of(self.slots[slot]))
+    }
+
+    /// The slot of a flow in a bucket.
+    fn find_in(&self, bucket: usize, key: u64, hash: Hash) -> Option<usize> {
+        let slots = &self.slots[bucket..bucket + BUCKET];
+        for step in 0..BUCKET {
+            let at = (hash.start() + step) % BUCKET;
+            let slot = slots[at];
+            if slot >> ENTRY_BITS == hash.tag() && slot != NONE && self.entries[place_of(slot)][0] == key {
+                return Some(bucket + at);
             }
         }
+        None
     }
 
     /// What is known of the flow at a place that [`FlowMap::find`] or [`FlowMap::insert`] named.
     #[inline]
     pub(super) fn get(&self, place: usize) -> [u64; 2] {
-        let [_, first, second] = self.places[place];
+        let [_, first, second] = self.entries[place];
         [first, second]
     }
 
     /// This is known of it from now on.
     #[inline]
     pub(super) fn set(&mut self, place: usize, [first, second]: [u64; 2]) {
-        let known = &mut self.places[place];
+        let known = &mut self.entries[place];
         (known[1], known[2]) = (first, second);
     }
 
     /// The flow at any place, if there is one.
     #[inline]
     pub(super) fn look(&self, place: usize) -> Option<[u64; 2]> {
-        let [key, first, second] = *self.places.get(place)?;
+        let [key, first, second] = *self.entries.get(place)?;
         (key != 0).then_some([first, second])
     }
 
     /// Every flow with its key, in the order of places.
     pub(super) fn each(&self) -> impl Iterator<Item = (u64, [u64; 2])> + '_ {
-        let taken = self.places.iter().filter(|[key, ..]| *key != 0);
+        let taken = self.entries.iter().filter(|[key, ..]| *key != 0);
         taken.map(|&[key, first, second]| (key, [first, second]))
     }
 
     /// Enters a flow that is not known; `None`: the table is full.
     pub(super) fn insert(&mut self, key: u64, [first, second]: [u64; 2]) -> Option<usize> {
-        if self.flows == self.flows_max {
+        if self.flows == self.flows_max() {
             return None;
         }
-        let key = key.max(1);
-        let mask = self.places.len() - 1;
-        let mut place = self.home(key);
-        while self.places[place][0] != 0 {
-            place = (place + 1) & mask;
-        }
-        self.places[place] = [key, first, second];
+        let (key, hash) = (key.max(1), Hash::of(key.max(1)));
+        let room = |choice| self.room_in(self.bucket(choice), hash);
+        let slot = hash.choices().into_iter().find_map(room)?;
+        let place = match self.free {
+            NONE => {
+                self.touched += 1;
+                self.touched - 1
+            }
+            free => {
+                let place = place_of(free);
+                self.free = self.entries[place][1] as u32;
+                place
+            }
+        };
+        self.entries[place] = [key, first, second];
+        self.slots[slot] = hash.tag() << ENTRY_BITS | (place as u32 + 1);
         self.flows += 1;
+        if self.flows > self.buckets as usize * FLOWS_PER_BUCKET {
+            self.divide();
+        }
         Some(place)
     }
 
-    /// Forgets the flow at a place. Others may have moved to this place and those behind it.
-    pub(super) fn remove(&mut self, place: usize) {
-        let mask = self.places.len() - 1;
-        self.flows -= 1;
-        let (mut free, mut next) = (place, place);
-        loop {
-            next = (next + 1) & mask;
-            let key = self.places[next][0];
-            if key == 0 {
-                break;
+    /// A free slot of a bucket.
+    fn room_in(&self, bucket: usize, hash: Hash) -> Option<usize> {
+        let at = |step| bucket + (hash.start() + step) % BUCKET;
+        (0..BUCKET).map(at).find(|slot| self.slots[*slot] == NONE)
+    }
+
+    /// Opens the next bucket, and gives it its part of the one that it divides.
+    fn divide(&mut self) {
+        let opened = self.buckets;
+        self.buckets += 1;
+        self.mask = self.buckets.next_power_of_two() - 1;
+        let (from, to) = (
+            (opened & (self.mask >> 1)) as usize * BUCKET,
+            opened as usize * BUCKET,
+        );
+        for slot in from..from + BUCKET {
+            let moving = self.slots[slot];
+            if moving == NONE {
+                continue;
             }
-            // It moves up unless its home lies behind the free place.
-            let away = next.wrapping_sub(self.home(key)) & mask;
-            if away >= (next.wrapping_sub(free) & mask) {
-                self.places[free] = self.places[next];
-                free = next;
+            let hash = Hash::of(self.entries[place_of(moving)][0]);
+            let [first, second] = hash.choices().map(|choice| self.bucket(choice));
+            let goes = if first == from {
+                false
+            } else {
+                first == to || second == to
+            };
+            if goes && let Some(room) = self.room_in(to, hash) {
+                self.slots[slot] = NONE;
+                self.slots[room] = moving;
             }
         }
-        self.places[free] = [0; 3];
     }
+
+    /// Forgets the flow at a place.
+    pub(super) fn remove(&mut self, place: usize) {
+        let key = self.entries[place][0];
+        let hash = Hash::of(key);
+        let here = |choice| self.find_in(self.bucket(choice), key, hash);
+        if let Some(slot) = hash.choices().into_iter().find_map(here) {
+            self.slots[slot] = NONE;
+        }
+        self.entries[place] = [0, u64::from(self.free), 0];
+        self.free = place as u32 + 1;
+        self.flows -= 1;
+    }
+}
+
+/// The place that a slot names, which is not free.
+#[inline]
+fn place_of(slot: u32) -> usize {
+    (slot & ((1 << ENTRY_BITS) - 1)).wrapping_sub(1) as usize
 }
 
 #[cfg(test)]
@@ -161,7 +277,7 @@ mod tests {
             assert_eq!(map.flows, model.len());
         }
         let mut kept: Vec<u64> = map.each().map(|(_, [step, _])| step).collect();
-        assert!(map.each().eq((0..map.places()).filter_map(|place| {
+        assert!(map.each().eq((0..map.flows_max()).filter_map(|place| {
             let value = map.look(place)?;
             Some((value[1].max(1), value))
         })));
@@ -169,6 +285,26 @@ mod tests {
         let mut expected: Vec<u64> = model.values().copied().collect();
         expected.sort_unstable();
         assert_eq!(kept, expected);
+    }
+
+    /// As it grows, flows go to other buckets, and their places stay.
+    #[test]
+    fn many_flows_find_room_and_keep_their_places() {
+        let flows = 100_000u64;
+        let key = |flow: u64| (flow + 1).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let mut map = FlowMap::new(flows as usize);
+        let places: Vec<_> = (0..flows)
+            .map(|flow| map.insert(key(flow), [flow, 0]).expect("room"))
+            .collect();
+        assert_eq!(map.insert(key(flows), [0; 2]), None);
+        assert!((0..flows).all(|flow| map.find(key(flow)) == Some(places[flow as usize])));
+        assert!((flows..2 * flows).all(|flow| map.find(key(flow)).is_none()));
+        for flow in (0..flows).step_by(2) {
+            map.remove(places[flow as usize]);
+        }
+        let is_there = |flow: u64| map.find(key(flow)).is_some_and(|place| map.get(place)[0] == flow);
+        assert!((0..flows).all(|flow| is_there(flow) == (flow % 2 == 1)));
+        assert!(map.buckets as usize * BUCKET <= map.slots.len());
     }
 
     #[test]

@@ -209,10 +209,46 @@ impl Group {
 
     /// The member that a packet takes; `None`: none is usable.
     #[inline]
-    pub(super) fn choose(&mut self, packet: &Packet<'_>, around: Surroundings<'_>) -> Option<u16> {
+    pub(super) fn choose(&mut self, packet: &Packet<'_>, around: &mut Surroundings<'_>) -> Option<u16> {
         if self.usable.is_empty() {
             return None;
         }
+        let member = match self.choose_at_once(packet, around) {
+            Some(member) => member,
+            None => self.choose_among(packet, around),
+        };
+        let taken = &mut self.taken[usize::from(member)];
+        taken.0 += 1;
+        taken.1 += u64::from(packet.mac_len);
+        Some(member)
+    }
+
+    /// What schemes say of nearly all packets, if that needs little of what [`Paths`] has.
+    #[inline]
+    fn choose_at_once(&mut self, packet: &Packet<'_>, around: &mut Surroundings<'_>) -> Option<u16> {
+        match &mut self.scheme {
+            Scheme::Cluster(cluster) => return cluster.known(packet, around.placements),
+            Scheme::Fixed(fixed) => return fixed.known(packet),
+            _ => {}
+        }
+        if !self.board.is_plain() || self.has_alternates || around.loads.holds_anywhere(packet.tc) {
+            return None;
+        }
+        let (board, random) = (&mut self.board, &mut self.random);
+        match &mut self.scheme {
+            Scheme::PerPacket(scheme) if scheme.compares() && packet.now < board.fresh_until => {
+                Some(board.least_of_packet(packet.now, around.loads, around.frames, random))
+            }
+            Scheme::Drill(drill) if drill.is_simple() && self.usable.len() == self.members.len() => {
+                drill.choose_of_three(packet.now, board, around.loads, around.frames, random)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the scheme says.
+    #[inline]
+    fn choose_among(&mut self, packet: &Packet<'_>, around: &mut Surroundings<'_>) -> u16 {
         let mut paths = Paths {
             members: &self.members,
             usable: &self.usable,
@@ -232,9 +268,6 @@ impl Group {
             true => choice.member,
             false => self.usable[0],
         };
-        let taken = &mut self.taken[usize::from(member)];
-        taken.0 += 1;
-        taken.1 += u64::from(packet.mac_len);
         if let Some(placed) = choice.placed {
             self.moves[placed.reason as usize] += 1;
             around.log.enter(|| Move {
@@ -246,7 +279,7 @@ impl Group {
                 reason: placed.reason,
             });
         }
-        Some(member)
+        member
     }
 
     /// The group has these members now: `renumbered` has the place of each of those before.

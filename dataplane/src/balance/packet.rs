@@ -51,8 +51,8 @@ impl Packet<'_> {
     }
 }
 
-/// As [`Packet::queue_pair`].
-#[inline]
+/// As [`Packet::queue_pair`]. Always inlined: what it returns is taken apart at once, and need not lie in memory.
+#[inline(always)]
 pub(crate) fn queue_pair(payload: Payload, l3: &[u8]) -> Option<QueuePair> {
     let (addresses, protocol, header_len) = match payload {
         Payload::Ipv4 => {

@@ -46,7 +46,9 @@ impl Places {
         let at = self.find(first, hash).or_else(|| self.find(second, hash));
         match at {
             Some(at) => Some((Place(at), known(self.entries[at] as u16, || Picos::ZERO))),
-            None => self.room(first, second, now).map(|at| (Place(at), Known::New)),
+            None => self
+                .room(hash, [first, second], now)
+                .map(|at| (Place(at), Known::New)),
         }
     }
 
@@ -84,29 +86,35 @@ impl Places {
         [hash & self.sets, other & self.sets].map(|set| set as usize * WAYS)
     }
 
+    /// The entry of a flow in a set. Most are where the search begins, so that a look-up does not hang on where a flow found room.
     #[inline]
     fn find(&self, set: usize, hash: u32) -> Option<usize> {
-        let here = |entry: &u64| (*entry >> 32) as u32 == hash && *entry as u16 != EMPTY;
-        self.entries[set..set + WAYS]
-            .iter()
-            .position(here)
-            .map(|way| set + way)
+        ways(set, hash).find(|&at| {
+            let entry = self.entries[at];
+            (entry >> 32) as u32 == hash && entry as u16 != EMPTY
+        })
     }
 
     /// An empty entry of two sets, in that with more of them, or one whose flow has been silent for long.
     #[cold]
-    fn room(&self, first: usize, second: usize, now: Picos) -> Option<usize> {
-        let empty = |set: usize| (set..set + WAYS).filter(|&at| self.entries[at] as u16 == EMPTY);
+    fn room(&self, hash: u32, [first, second]: [usize; 2], now: Picos) -> Option<usize> {
+        let empty = |set: usize| ways(set, hash).filter(|&at| self.entries[at] as u16 == EMPTY);
         let emptier = match empty(second).count() > empty(first).count() {
             true => second,
             false => first,
         };
         let silent = |entry: u64| seen(now).wrapping_sub((entry >> 16) as u16);
-        let mut both = (first..first + WAYS).chain(second..second + WAYS);
+        let mut both = ways(first, hash).chain(ways(second, hash));
         empty(emptier)
             .next()
             .or_else(|| both.find(|&at| silent(self.entries[at]) >= FORGOTTEN_AFTER))
     }
+}
+
+/// The entries of a set in the order in which those of a flow are tried.
+#[inline]
+fn ways(set: usize, hash: u32) -> impl Iterator<Item = usize> {
+    (0..WAYS).map(move |step| set + ((hash >> 29) as usize + step) % WAYS)
 }
 
 #[inline]

@@ -505,7 +505,7 @@ impl Balance {
 }
 
 impl Chooser {
-    fn say(&mut self, asked: &Asked<'_>, seed: u64, around: Surroundings<'_>) -> Said {
+    fn say(&mut self, asked: &Asked<'_>, seed: u64, mut around: Surroundings<'_>) -> Said {
         match self {
             Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, asked.parsed, asked.l3)),
             Chooser::Scheme(group) => {
@@ -518,7 +518,9 @@ impl Chooser {
                     payload: asked.parsed.payload,
                     l3: asked.l3,
                 };
-                group.choose(&packet, around).map_or(Said::Nobody, Said::Member)
+                group
+                    .choose(&packet, &mut around)
+                    .map_or(Said::Nobody, Said::Member)
             }
         }
     }

@@ -102,6 +102,22 @@ impl Cluster {
         self.lanes.get(usize::from(member)).copied().flatten()
     }
 
+    /// The member of a flow that is known, and whose packet is the next one of many.
+    #[inline]
+    pub(crate) fn known(&self, packet: &Packet<'_>, placements: &mut Placements) -> Option<u16> {
+        let pair = packet.queue_pair()?;
+        placements.turn(packet.now);
+        let place = placements.find(pair.key)?;
+        let (flow, lane) = placements.flow(place);
+        let facts = facts(Cargo::of(&pair));
+        let known = flow.flags & facts == facts && !flow.is(flag::UNSENT);
+        let here = lane.live && Some(lane.group) == self.group;
+        let next = packet.now.since(flow.seen) < self.gap;
+        let member = lane.member.filter(|_| here && known && next)?;
+        placements.note(place, packet.now, flow.flags);
+        Some(member)
+    }
+
     /// A flow that is not known: gets a place, if there is one left.
     fn learn(
         &mut self,
@@ -264,28 +280,16 @@ impl Cluster {
 }
 
 impl PathChoice for Cluster {
-    #[inline]
+    /// After [`Cluster::known`] had no answer.
     fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
         let Some(pair) = packet.queue_pair() else {
             return Choice::stay(paths.by_hash(packet.hash));
         };
         let cargo = Cargo::of(&pair);
-        paths.placements.turn(packet.now);
-        let Some(place) = paths.placements.find(pair.key) else {
-            return self.learn(packet, &pair, cargo, paths);
-        };
-        let (flow, lane) = paths.placements.flow(place);
-        let known = flow.flags & facts(cargo) == facts(cargo) && !flow.is(flag::UNSENT);
-        let here = lane.live && Some(lane.group) == self.group;
-        if let Some(member) = lane.member
-            && here
-            && known
-            && packet.now.since(flow.seen) < self.gap
-        {
-            paths.placements.note(place, packet.now, flow.flags);
-            return Choice::stay(member);
+        match paths.placements.find(pair.key) {
+            None => self.learn(packet, &pair, cargo, paths),
+            Some(place) => self.look_again(packet, place, cargo, paths),
         }
-        self.look_again(packet, place, cargo, paths)
     }
 
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>) {

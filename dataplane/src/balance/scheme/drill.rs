@@ -1,6 +1,11 @@
 //! DRILL: the least loaded of a few members drawn at random and of those that were the least loaded the last time.
 
+use crate::balance::board::Board;
+use crate::balance::load::Loads;
+use crate::balance::random::Random;
 use crate::balance::{Choice, Packet, PathChoice, Paths};
+use crate::egress::FrameTable;
+use crate::time::Picos;
 
 /// Most members that are drawn for a packet; more are as good as all.
 const SAMPLES_MAX: usize = 32;
@@ -62,7 +67,44 @@ impl Drill {
         }
     }
 
-    /// With one remembered, or none, which is how DRILL is meant: nothing is to be put in order.
+    /// Whether it is as DRILL is meant: two are drawn, and one is remembered.
+    #[inline]
+    pub(crate) fn is_simple(&self) -> bool {
+        self.samples == 2 && self.memory == 1
+    }
+
+    /// The choice where [`Drill::is_simple`], all members may be chosen, and the wait of each is that of one port: that of [`PathChoice::choose`] by the
+    /// same random numbers. `None`: there are not three.
+    #[inline]
+    pub(crate) fn choose_of_three(
+        &mut self,
+        now: Picos,
+        board: &Board,
+        loads: &Loads,
+        frames: &FrameTable,
+        random: &mut Random,
+    ) -> Option<u16> {
+        let members = board.standing.len() as u32;
+        if members < 3 {
+            return None;
+        }
+        let first = random.below(members);
+        let second = random.below(members - 1);
+        let second = second + u32::from(second >= first);
+        let ranked = |member: u16, draw: u64| {
+            board.plain_wait_ps(member, now, loads, frames) << 24 | draw << 16 | u64::from(member)
+        };
+        let drawn = ranked(first as u16, 0).min(ranked(second as u16, 1));
+        let best = match self.remembered.first() {
+            Some(remembered) => drawn.min(ranked(*remembered, 2)) as u16,
+            None => drawn as u16,
+        };
+        self.remembered.clear();
+        self.remembered.push(best);
+        Some(best)
+    }
+
+    /// With one remembered, or none: nothing is to be put in order.
     #[inline]
     fn choose_one(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         // With the number of its draw and its own: the least is found without a branch, and of several that are equal it is the one that

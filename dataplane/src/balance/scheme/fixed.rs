@@ -30,6 +30,18 @@ impl Fixed {
         !self.random
     }
 
+    /// The member of a flow that has its place.
+    #[inline]
+    pub(crate) fn known(&mut self, packet: &Packet<'_>) -> Option<u16> {
+        match self.places.look(packet.hash, packet.now) {
+            Some((place, Known::On(member, _))) => {
+                self.places.enter(place, packet.hash, packet.now, member);
+                Some(member)
+            }
+            _ => None,
+        }
+    }
+
     fn place(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         if self.random {
             return paths.at_random();

@@ -20,7 +20,7 @@ impl PerPacket {
         }
     }
 
-    pub(super) fn compares(&self) -> bool {
+    pub(crate) fn compares(&self) -> bool {
         !self.random
     }
 }
