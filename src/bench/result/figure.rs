@@ -103,15 +103,39 @@ mod tests {
     #[test]
     fn intervals_are_those_of_tables_of_order_statistics() {
         // Ranks of the 95 % interval of a median (Conover, Practical Nonparametric Statistics): n = 10: 2nd to 9th, n = 20: 6th to 15th.
-        for (count, first) in [(1, 1), (5, 1), (6, 1), (8, 1), (9, 2), (10, 2), (12, 3), (20, 6), (50, 18)] {
+        for (count, first) in [
+            (1, 1),
+            (5, 1),
+            (6, 1),
+            (8, 1),
+            (9, 2),
+            (10, 2),
+            (12, 3),
+            (20, 6),
+            (50, 18),
+        ] {
             assert_eq!(rank(count) + 1, first, "{count} samples");
         }
     }
 
     #[test]
     fn medians_of_odd_and_even_counts() {
-        assert_eq!(spread(&[3.0]), Spread { median: 3.0, low: 3.0, high: 3.0 });
+        assert_eq!(
+            spread(&[3.0]),
+            Spread {
+                median: 3.0,
+                low: 3.0,
+                high: 3.0
+            }
+        );
         assert_eq!(spread(&[4.0, 1.0, 2.0]).median, 2.0);
-        assert_eq!(spread(&[4.0, 1.0, 2.0, 3.0]), Spread { median: 2.5, low: 1.0, high: 4.0 });
+        assert_eq!(
+            spread(&[4.0, 1.0, 2.0, 3.0]),
+            Spread {
+                median: 2.5,
+                low: 1.0,
+                high: 4.0
+            }
+        );
     }
 }

@@ -97,7 +97,6 @@ impl BenchResult {
     }
 }
 
-
 /// Four significant digits, thousands apart.
 fn number(value: f64) -> String {
     if value == 0.0 || value.abs() >= 1_000.0 {
@@ -126,7 +125,12 @@ mod tests {
     fn result() -> BenchResult {
         let mut result = BenchResult::new("ndr", "a, \"b\"", 7);
         result.figures = vec![
-            Figure::new("1082/rate", "frames/s", Better::Bigger, vec![500_000.0, 510_000.0, 490_000.0]),
+            Figure::new(
+                "1082/rate",
+                "frames/s",
+                Better::Bigger,
+                vec![500_000.0, 510_000.0, 490_000.0],
+            ),
             Figure::new("1082/p99", "us", Better::Smaller, vec![12.345]),
         ];
         result.tainted = vec!["steal 3.1 %".to_owned()];
@@ -150,7 +154,10 @@ mod tests {
     #[test]
     fn csv_quotes_what_has_commas() {
         let text = result().to_form(Form::Csv);
-        assert!(text.contains("ndr,\"a, \"\"b\"\"\",1082/rate,frames/s,bigger,500000,490000,510000,3,true"), "{text}");
+        assert!(
+            text.contains("ndr,\"a, \"\"b\"\"\",1082/rate,frames/s,bigger,500000,490000,510000,3,true"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -51,19 +51,29 @@ impl Meter {
         let mut environment = Environment::read();
         environment.steal_percent = self.steal.percent();
         let mut tainted = Vec::new();
-        if let Some(steal) = environment.steal_percent.filter(|&steal| steal > limits.steal_percent) {
+        if let Some(steal) = environment
+            .steal_percent
+            .filter(|&steal| steal > limits.steal_percent)
+        {
             tainted.push(format!(
                 "the hypervisor gave {steal:.1} % of the CPUs to others (limit {} %)",
                 limits.steal_percent
             ));
         }
-        if let Some(others) = self.others_percent().filter(|&others| others > limits.others_percent) {
+        if let Some(others) = self
+            .others_percent()
+            .filter(|&others| others > limits.others_percent)
+        {
             tainted.push(format!(
                 "other programs took {others:.0} % of a CPU (limit {} %)",
                 limits.others_percent
             ));
         }
-        if let Some(governor) = environment.governor.as_deref().filter(|&name| name != "performance") {
+        if let Some(governor) = environment
+            .governor
+            .as_deref()
+            .filter(|&name| name != "performance")
+        {
             tainted.push(format!(
                 "the frequency governor is `{governor}` (`cpupower frequency-set -g performance`)"
             ));
@@ -121,7 +131,13 @@ mod tests {
         }
         let (environment, tainted) = meter.finish(&never);
         assert!(environment.kernel.is_some());
-        assert!(tainted.iter().any(|why| why.contains("hypervisor")), "{tainted:?}");
-        assert!(tainted.iter().any(|why| why.contains("other programs")), "{tainted:?}");
+        assert!(
+            tainted.iter().any(|why| why.contains("hypervisor")),
+            "{tainted:?}"
+        );
+        assert!(
+            tainted.iter().any(|why| why.contains("other programs")),
+            "{tainted:?}"
+        );
     }
 }
