@@ -1,87 +1,10 @@
 //! What comes in goes out, is dropped and counted, or waits: over random traffic. And the same again, to the octet.
 
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
-use xoff_dataplane::config::{Bridging, Schedule, Shaper, SwitchConfig, Tagging, VlanConfig, VlanMember};
 use xoff_dataplane::counters::PortCounters;
-use xoff_dataplane::wire::Ecn;
-use xoff_dataplane::{DropReason, LinkTiming, Picos, Verdict};
+use xoff_dataplane::{DropReason, Picos, Verdict};
 
-use crate::support::frames::{ethernet, mac, tagged, udp};
-use crate::support::{Harness, config};
-
-const PORTS: u16 = 5;
-
-struct Dice(Xoshiro256PlusPlus);
-
-impl Dice {
-    fn new(seed: u64) -> Dice {
-        Dice(Xoshiro256PlusPlus::seed_from_u64(seed))
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.next_u64() % n
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn port(&mut self) -> u16 {
-        self.below(u64::from(PORTS)) as u16
-    }
-}
-
-/// Little buffer, so that every limit decides now and then; marking and early drop; a shaper; different speeds.
-fn tight() -> SwitchConfig {
-    let mut config = config::switch(usize::from(PORTS));
-    config.pools[config::INGRESS_POOL].size_bytes = 600 * 256;
-    config.pools[config::EGRESS_LOSSY_POOL].size_bytes = 300 * 256;
-    config.frames_max = 700;
-    config.pipeline_latency = Picos::from_nanos(300);
-    config.ports[1].link = LinkTiming::ethernet(100);
-    config.ports[2].link = LinkTiming::ethernet(10_000);
-    config.ports[3].mtu = 1_000;
-    for port in &mut config.ports {
-        port.queues[7].schedule = Schedule::Strict;
-        port.queues[5].shaper = Some(Shaper {
-            bytes_per_second: 3_000_000,
-            burst_bytes: 3_000,
-        });
-        for queue in &mut port.queues {
-            let mut wred = config::mark_above(3_000);
-            (wred.max_bytes, wred.max_probability, wred.drop) = (20_000, 1 << 30, true);
-            queue.wred = Some(wred);
-        }
-    }
-    config
-}
-
-/// One of all kinds of frames that may arrive on `port`.
-fn frame(dice: &mut Dice, port: u16, unicast_only: bool) -> Vec<u8> {
-    let len = match dice.below(4) {
-        0 => 60,
-        1 => 42 + dice.below(30) as usize,
-        _ => 60 + dice.below(1_440) as usize,
-    };
-    let ecn = Ecn::from_tos(dice.below(4) as u8);
-    let dscp = dice.below(8) as u8;
-    let to = dice.port() as u8;
-    let mut frame = udp(port as u8, to, dscp, ecn, len);
-    match dice.below(40) {
-        0 => frame[6] |= 1,
-        1 => frame.copy_within(0..6, 6),
-        2 => frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 2], mac(port as u8), 60),
-        3 => frame.truncate(dice.below(20) as usize),
-        4 => frame = tagged(&frame, 0x8100, (dice.below(1 << 16)) as u16),
-        5 => frame = tagged(&tagged(&frame, 0x8100, 3), 0x88a8, 0x4000),
-        6 => frame[12..14].copy_from_slice(&[0x88, 0x08]),
-        7..10 if !unicast_only => frame[..6].copy_from_slice(&[0xff; 6]),
-        10 if !unicast_only => frame[5] = 99,
-        _ => {}
-    }
-    frame
-}
+use crate::support::Harness;
+use crate::support::random::{Dice, PORTS, disturb, frame, let_drain, tight, wild_run};
 
 /// What happened, kept beside the switch's own counters.
 #[derive(Default)]
@@ -94,33 +17,6 @@ struct Tally {
 
 fn total(harness: &Harness, of: impl Fn(&PortCounters) -> u64) -> u64 {
     (0..PORTS).map(|port| of(&harness.counters(port))).sum()
-}
-
-/// Something other than a frame happens.
-fn disturb(dice: &mut Dice, harness: &mut Harness, flap: bool) {
-    let port = dice.port();
-    match dice.below(if flap { 6 } else { 4 }) {
-        0 => {
-            let quanta = std::array::from_fn(|_| dice.below(2_000) as u16);
-            harness.receive_pfc(port, dice.below(256) as u8, quanta);
-        }
-        1 => {
-            harness.receive_pfc(port, 0xff, [0; 8]);
-        }
-        2 => harness.set_tx_enabled(port, false),
-        3 => harness.set_tx_enabled(port, true),
-        4 => harness.set_link(port, false),
-        _ => harness.set_link(port, true),
-    }
-}
-
-fn let_drain(harness: &mut Harness) {
-    for port in 0..PORTS {
-        harness.set_link(port, true);
-        harness.set_tx_enabled(port, true);
-        harness.receive_pfc(port, 0xff, [0; 8]);
-    }
-    harness.run();
 }
 
 /// Random traffic of which every frame has one destination; counts kept by the verdicts alone.
@@ -231,42 +127,6 @@ fn queue_counters_add_up_to_port_counters() {
         let marked: u64 = c.queues.iter().map(|q| q.wred_ecn_marked_packets).sum();
         assert_eq!(marked, c.ecn_marked);
     }
-}
-
-fn vlan_aware() -> SwitchConfig {
-    let mut config = tight();
-    let member = |port, tagging| VlanMember { port, tagging };
-    let vlan = |id, tagging| VlanConfig {
-        id,
-        members: (0..PORTS).map(|port| member(port, tagging)).collect(),
-    };
-    config.bridging = Bridging::Vlans(vec![vlan(3, Tagging::Untagged), vlan(9, Tagging::Tagged)]);
-    config
-}
-
-/// Everything at once: floods, flaps, new configurations.
-fn wild_run(seed: u64, steps: usize) -> Harness {
-    let mut dice = Dice::new(seed);
-    let configs = [tight(), vlan_aware()];
-    let mut harness = Harness::new(&configs[0]);
-    harness.record = false;
-    for step in 0..steps {
-        if dice.one_in(50) {
-            disturb(&mut dice, &mut harness, true);
-        }
-        if dice.one_in(2_000) {
-            harness.apply(&configs[dice.below(2) as usize]);
-        }
-        let port = dice.port();
-        let frame = frame(&mut dice, port, false);
-        harness.receive(port, &frame);
-        harness.run_for(Picos::from_nanos(dice.below(20_000)));
-        if step % 64 == 0 {
-            harness.switch.check();
-        }
-    }
-    let_drain(&mut harness);
-    harness
 }
 
 #[test]

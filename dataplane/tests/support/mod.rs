@@ -6,6 +6,7 @@ pub mod config;
 pub mod frames;
 pub mod net;
 pub mod packets;
+pub mod random;
 pub mod sender;
 
 use std::cmp::Reverse;
