@@ -20,7 +20,9 @@ use clap::Parser;
 
 use crate::failure::Failure;
 pub use args::*;
-pub use bench::{BenchCommand, BenchOracle, BenchPlacement, BenchProbe};
+pub use bench::{
+    BenchAi, BenchCommand, BenchOracle, BenchPlacement, BenchProbe, BenchTuneBuffers, ResultArguments,
+};
 pub use clear::{ClearCommand, ClearPfc, ClearPfcwd};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{

@@ -50,6 +50,7 @@ pub use compare::{
     COMPARE_SCHEMA, CompareArgs, CompareReport, Compared, ComparedRow, ComparedRun, LOAD_BALANCING, Spread,
     Way, run as run_compare,
 };
+pub(crate) use compare::{NamedFigure, figures_of};
 pub(crate) use config::seed_of;
 pub use config::{SwitchSetup, switch_setup};
 pub use exec::exec;
@@ -66,7 +67,8 @@ pub use sweep::{
     Chosen, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Setting, Shard,
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
-pub(crate) use sweep::{Pooled, run_all};
+pub(crate) use sweep::{Pooled, load_with, run_all};
+pub(crate) use virtual_run::response_quanta;
 pub use virtual_run::{
     BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
     VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,

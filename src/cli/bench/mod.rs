@@ -1,8 +1,10 @@
 //! `xoff bench`: xoff held against what others have published.
 
+mod ai;
 mod placement;
 mod probe;
 mod result;
+mod tune;
 
 use std::path::PathBuf;
 
@@ -11,9 +13,11 @@ use clap::{Args, Subcommand};
 use super::output;
 use crate::bench::oracle::{Folder, OracleReport, compare};
 use crate::failure::{Exit, Failure};
+pub use ai::BenchAi;
 pub use placement::BenchPlacement;
 pub use probe::BenchProbe;
 pub use result::ResultArguments;
+pub use tune::BenchTuneBuffers;
 
 /// `xoff bench`
 #[derive(Debug, Subcommand)]
@@ -38,6 +42,12 @@ Examples:
     /// Find a switch's XOFF, XON, drop and headroom thresholds from outside, and compare them with what is configured
     #[command(after_help = probe::HELP)]
     Probe(BenchProbe),
+    /// Run collectives over a fabric in virtual time, and print the key figures of the AI-fabric benchmarking draft
+    #[command(after_help = ai::HELP)]
+    Ai(BenchAi),
+    /// Find the smallest lossless buffers for a pattern of traffic, in virtual time, and prove them by runs
+    #[command(after_help = tune::HELP)]
+    TuneBuffers(BenchTuneBuffers),
 }
 
 /// `xoff bench oracle`
@@ -59,6 +69,8 @@ pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
         BenchCommand::Oracle(options) => oracle(options),
         BenchCommand::Placement(options) => placement::run(options),
         BenchCommand::Probe(options) => probe::run(options),
+        BenchCommand::Ai(options) => ai::run_bench(options),
+        BenchCommand::TuneBuffers(options) => tune::run(options),
     }
 }
 

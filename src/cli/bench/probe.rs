@@ -87,7 +87,7 @@ pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
 }
 
 /// The switch of a file.
-fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
+pub(super) fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     let is_lab = path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml");
     if is_lab {
         return of_lab(path, switch);

@@ -1,7 +1,7 @@
 //! The figures of a comparison.
 
 use super::super::sweep::{Column, RunFigures, rounded};
-use crate::report::{gbytes, grouped, nanos, percent, rate};
+use crate::report::{Report, gbytes, grouped, nanos, percent, rate};
 
 /// In the order of the table. `docs/compare.md` defines them.
 pub(super) const KPIS: [Column; 14] = [
@@ -93,6 +93,42 @@ pub(super) const KPIS: [Column; 14] = [
         show: |frames| grouped(frames as u64),
     },
 ];
+
+/// A figure of a run by its name in files, of a job or of the run as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NamedFigure {
+    /// The job; `None`: the figure is of the run.
+    pub(crate) job: Option<String>,
+    /// Its name in `docs/compare.md`.
+    pub(crate) name: &'static str,
+    /// Its value.
+    pub(crate) value: f64,
+}
+
+/// All figures that a run has, but for those that take a second run to compare with.
+pub(crate) fn figures_of(report: &Report) -> Vec<NamedFigure> {
+    let run = RunFigures::new(0, Vec::new(), report);
+    let mut figures = Vec::new();
+    for column in &KPIS {
+        let whole = (column.value)(&run, None);
+        let named = |job: Option<String>| {
+            move |value: f64| NamedFigure {
+                job,
+                name: column.name,
+                value,
+            }
+        };
+        figures.extend(whole.map(named(None)));
+        if whole.is_none() {
+            let of_jobs = run.jobs.iter().filter_map(|job| {
+                let value = (column.value)(&run, Some(job))?;
+                Some(named(Some(job.name.clone()))(value))
+            });
+            figures.extend(of_jobs);
+        }
+    }
+    figures
+}
 
 /// Of the packets with data that arrived at hosts.
 fn of_data(run: &RunFigures, packets: u64) -> Option<f64> {

@@ -14,6 +14,7 @@ mod table;
 mod warnings;
 mod way;
 
+pub(crate) use kpi::{NamedFigure, figures_of};
 pub use report::{COMPARE_SCHEMA, CompareReport, ComparedRow, ComparedRun, Spread};
 pub use run::{CompareArgs, run};
 pub use subjects::{Compared, LOAD_BALANCING};

@@ -31,7 +31,7 @@ impl Way {
     }
 
     /// Runs at the same time.
-    pub(super) fn at_once(&self) -> usize {
+    pub(crate) fn at_once(&self) -> usize {
         match self {
             Way::Virtual { jobs, .. } => jobs.unwrap_or_else(|| report::allowed_cpus().len().max(1)),
             Way::RealTime(_) => 1,
@@ -42,7 +42,7 @@ impl Way {
     ///
     /// # Errors
     /// What cannot be set up.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         plan: LabPlan,
         seed: u64,

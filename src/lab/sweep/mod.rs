@@ -24,4 +24,5 @@ pub(super) use column::{Column, quoted, spread, spread_text};
 pub(crate) use pool::{Pooled, run_all};
 pub(super) use report::rounded;
 pub(super) use run::{combinations, named, progress_bar};
-pub(super) use setting::{changed, load_with, plan as plan_of, put, read as read_lab};
+pub(crate) use setting::load_with;
+pub(super) use setting::{changed, plan as plan_of, put, read as read_lab};

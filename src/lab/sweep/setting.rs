@@ -54,7 +54,7 @@ pub struct Chosen {
 ///
 /// # Errors
 /// A file that cannot be read, a path that is not in it (a wrong command line), and everything that is wrong with the lab.
-pub(in crate::lab) fn load_with(file: &Path, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
+pub(crate) fn load_with(file: &Path, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
     if chosen.is_empty() {
         return load(file, time).map_err(|problems| Failure::configuration(problems.to_string()));
     }

@@ -312,8 +312,8 @@ fn reaction_budget(plan: &LabPlan) -> Picos {
     slowest.max().unwrap_or(Picos::from_micros(10))
 }
 
-/// IEEE 802.3 annex 31B.3.7, in pause quanta.
-fn response_quanta(speed_mbps: u32) -> u16 {
+/// What a station may take to obey a pause at most, at a speed in Mb/s: IEEE 802.3 annex 31B.3.7, in pause quanta.
+pub(crate) fn response_quanta(speed_mbps: u32) -> u16 {
     match speed_mbps {
         0..=9_999 => 2,
         10_000..=24_999 => 67,

@@ -10,6 +10,7 @@ mod output;
 mod report;
 
 pub(super) use build::fabric_of;
+pub(crate) use build::response_quanta;
 pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
 pub(super) use command::{Played, play};

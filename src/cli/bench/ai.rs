@@ -1,0 +1,222 @@
+//! `xoff bench ai`: the KPIs of the AI-fabric benchmarking draft.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::super::{output, signals};
+use super::result::ResultArguments;
+use crate::bench::ai::{Collective, Fabric, Outcome, Setting, Setup, Subject, draft, result, run};
+use crate::failure::{Exit, Failure};
+use crate::lab::plan::{LabPlan, TimeMode};
+use crate::lab::{Chosen, LOAD_BALANCING, Seeds, load_with, units};
+use crate::report::{allowed_cpus, rate, write_text};
+
+/// `xoff bench ai`
+#[derive(Clone, Debug, Args)]
+pub struct BenchAi {
+    /// A lab file with jobs [default: a fabric that is made, --fabric]
+    #[arg(value_name = "FILE", conflicts_with_all = ["fabric", "speed", "collectives", "bytes", "iterations", "congestion"])]
+    pub file: Option<PathBuf>,
+    /// leaf-spine:LEAVESxSPINESxHOSTS (of each leaf), or star:HOSTS
+    #[arg(long, value_name = "FABRIC", default_value = "leaf-spine:4x4x4")]
+    pub fabric: Fabric,
+    /// Speed of all its links
+    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = speed)]
+    pub speed: u32,
+    /// Collectives, each in runs of its own
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "allreduce,alltoall"
+    )]
+    pub collectives: Vec<Collective>,
+    /// Size of a collective, as nccl-tests means it; several with commas
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "4M", value_parser = bytes)]
+    pub bytes: Vec<u64>,
+    /// Iterations of each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub iterations: u32,
+    /// Congestion control of the hosts
+    #[arg(long, value_name = "NAME", default_value = "none")]
+    pub congestion: String,
+    /// Load-balancing schemes, each in runs of its own [default: the lab's, or the hash]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    pub lb: Vec<String>,
+    /// Seeds: a run, and a sample of each figure, for each
+    #[arg(long, value_name = "SEEDS", default_value = "1..=5")]
+    pub seeds: Seeds,
+    /// Runs at the same time [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Also write the results as the draft wants them reported, in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub draft: Option<PathBuf>,
+    /// What is done with the result
+    #[command(flatten)]
+    pub result: ResultArguments,
+}
+
+pub(super) const HELP: &str = "\
+Runs collectives over a fabric in virtual time, once for each seed, and prints the key figures of the AI-fabric
+benchmarking draft: completion time and its ratio to the roofline, bus bandwidth, 99th and 99.9th percentile of
+messages, busiest link over the mean (MMR) and Jain's index of the links between switches, ECN marks, PFC events
+and paused time, repetitions, packets out of order, queue depths, drops. docs/bench.md defines them. The same
+seeds give the same figures on every machine.
+
+Exit codes: 0 ok; 1 a run did not keep what its lab promises, or did not come to its end; 2 usage; 4 the lab or a
+scheme is wrong; 130 interrupted.
+
+Examples:
+  xoff bench ai
+  xoff bench ai --fabric leaf-spine:8x4x8 --speed 400g --collectives alltoall --lb ecmp,flowlet,cluster
+  xoff bench ai testbeds/fabrics/ring-allreduce.xoff.yml --seeds 1..=10 --draft report.md
+  xoff bench ai --json --save ai.json";
+
+fn speed(text: &str) -> Result<u32, String> {
+    units::speed_mbps(text).ok_or(format!("write {}", units::SPEED))
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    units::bytes(text)
+        .filter(|bytes| *bytes > 0)
+        .ok_or(format!("write {}", units::BYTES))
+}
+
+pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
+    options.result.check()?;
+    if let Some(path) = &options.draft {
+        output::check_report_path(path)?;
+    }
+    let stop = signals::watch()?;
+    let (subjects, setup) = match &options.file {
+        Some(path) => of_file(options, path)?,
+        None => of_fabric(options)?,
+    };
+    let seeds = &options.seeds.0;
+    let count = subjects.len() * seeds.len();
+    let jobs = options
+        .jobs
+        .map_or_else(|| allowed_cpus().len().max(1), usize::from);
+    let every = count.div_ceil(10).max(1);
+    let progress = |done: usize| {
+        if done % every == 0 || done == count {
+            output::note(&format!("{done} of {count} runs"));
+        }
+    };
+    let outcome: Outcome = match run(&subjects, seeds, jobs, &stop, progress) {
+        Err(failure) if failure.exit == Exit::Interrupted => {
+            output::note(&failure.what);
+            return Ok(Exit::Interrupted);
+        }
+        outcome => outcome?,
+    };
+    let result = result(&setup.topology, seeds, &outcome);
+    if let Some(path) = &options.draft {
+        let text = draft(&setup, &result, seeds.len(), &outcome.anomalies);
+        write_text("--draft", path, &text)?;
+    }
+    let exit = options.result.give(&result)?;
+    match outcome.anomalies.is_empty() {
+        true => Ok(exit),
+        false => Ok(Exit::CheckFailed),
+    }
+}
+
+/// The schemes, of which none means what is there.
+fn schemes(options: &BenchAi) -> Vec<Option<&str>> {
+    match options.lb.as_slice() {
+        [] => vec![None],
+        some => some.iter().map(|name| Some(name.as_str())).collect(),
+    }
+}
+
+fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<Subject>, Setup), Failure> {
+    let mut subjects = Vec::new();
+    for scheme in schemes(options) {
+        let chosen: Vec<Chosen> = scheme
+            .iter()
+            .map(|scheme| Chosen {
+                path: LOAD_BALANCING.to_owned(),
+                value: (*scheme).to_owned(),
+            })
+            .collect();
+        let plan: LabPlan = load_with(path, &chosen, TimeMode::Virtual)?;
+        if plan.workload.jobs.jobs.is_empty() {
+            return Err(Failure::configuration("the lab has no jobs")
+                .at(path.display().to_string())
+                .fix(
+                    "add workload.jobs, such as {name: train, kind: ring-allreduce, hosts: all, bytes: 4M}",
+                ));
+        }
+        subjects.push(Subject {
+            prefix: scheme.unwrap_or_default().to_owned(),
+            name: plan.name.clone(),
+            plan,
+        });
+    }
+    let plan = &subjects[0].plan;
+    let setup = Setup {
+        topology: format!(
+            "{}: {} hosts, {} switches, {} links",
+            path.display(),
+            plan.hosts.len(),
+            plan.switches.len(),
+            plan.links.len()
+        ),
+        configuration: format!("The lab file `{}`; seeds {:?}.", path.display(), options.seeds.0),
+        command: command(),
+    };
+    Ok((subjects, setup))
+}
+
+fn of_fabric(options: &BenchAi) -> Result<(Vec<Subject>, Setup), Failure> {
+    let mut subjects = Vec::new();
+    for scheme in schemes(options) {
+        for &collective in &options.collectives {
+            for &bytes in &options.bytes {
+                let setting = Setting {
+                    fabric: options.fabric,
+                    speed_mbps: options.speed,
+                    bytes,
+                    iterations: options.iterations,
+                    congestion: options.congestion.clone(),
+                };
+                // The size is part of the name only where there are several.
+                let size = match options.bytes.len() {
+                    1 => String::new(),
+                    _ => bytes.to_string(),
+                };
+                let parts = [scheme.unwrap_or_default(), &size];
+                let prefix: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                subjects.push(Subject {
+                    prefix: prefix.join("/"),
+                    name: collective.name().to_owned(),
+                    plan: setting.lab(collective, scheme)?,
+                });
+            }
+        }
+    }
+    let setup = Setup {
+        topology: format!(
+            "{} at {}",
+            options.fabric,
+            rate(u64::from(options.speed) * 1_000_000)
+        ),
+        configuration: format!(
+            "Preset `roce-lossless` on all switches, links of 500 ns, packets of 4096 bytes, congestion control `{}`, hosts that take \
+             packets in any order; seeds {:?}.",
+            options.congestion, options.seeds.0
+        ),
+        command: command(),
+    };
+    Ok((subjects, setup))
+}
+
+/// What was typed, less the program's path.
+fn command() -> String {
+    let typed = std::env::args().skip(1).collect::<Vec<String>>().join(" ");
+    format!("xoff {typed}")
+}

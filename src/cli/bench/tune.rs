@@ -1,0 +1,223 @@
+//! `xoff bench tune-buffers`: the smallest lossless buffers for a pattern of traffic.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use xoff_dataplane::config::SwitchConfig;
+
+use super::super::{output, signals};
+use super::probe::configuration;
+use super::result::ResultArguments;
+use crate::bench::result::Form;
+use crate::bench::tune::{
+    CABLE_MAX_M, Found, Pattern, Plan, Subject, Traffic, preset_switch, result, search, sweep,
+};
+use crate::failure::{Exit, Failure};
+use crate::lab::{Seeds, units};
+use crate::report::{allowed_cpus, write_text};
+
+/// `xoff bench tune-buffers`
+#[derive(Clone, Debug, Args)]
+pub struct BenchTuneBuffers {
+    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml) [default: --preset]
+    #[arg(value_name = "FILE", conflicts_with_all = ["preset", "speed", "ports"])]
+    pub file: Option<PathBuf>,
+    /// The switch of the lab file [default: its first]
+    #[arg(long, value_name = "NAME", requires = "file")]
+    pub switch: Option<String>,
+    /// A built-in configuration, as labs give it to a switch
+    #[arg(long, value_name = "NAME", default_value = "roce-lossless")]
+    pub preset: String,
+    /// Speed of the preset's ports
+    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = speed)]
+    pub speed: u32,
+    /// How many ports the preset's switch has
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(2..=512))]
+    pub ports: u16,
+    /// Lossless traffic class [default: the first]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
+    pub class: Option<u8>,
+    /// What is sent: incast:N, standstill:N; several with commas
+    #[arg(
+        long,
+        value_name = "PATTERN,...",
+        value_delimiter = ',',
+        default_value = "incast:8,standstill:8"
+    )]
+    pub pattern: Vec<Pattern>,
+    /// Length of the lossless frames with FCS, rounded up to what a RoCEv2 packet can have
+    #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=8_248))]
+    pub frame_size: u32,
+    /// Length of the switch's own frame that may be in the way of XOFF, with FCS; 0: none [default: the longest that the MTU allows]
+    #[arg(long, value_name = "BYTES")]
+    pub own_frame_size: Option<u32>,
+    /// Length of the cables
+    #[arg(long, value_name = "METRES", default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=i64::from(CABLE_MAX_M)))]
+    pub cable_m: u32,
+    /// What peers take to obey a pause [default: what IEEE 802.3 31B.3.7 allows them]
+    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    pub response_ns: Option<u64>,
+    /// Random phases beside those that are made on purpose, a seed each
+    #[arg(long, value_name = "SEEDS", default_value = "1..=16")]
+    pub seeds: Seeds,
+    /// Runs at the same time [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Leave out what dynamic_th and xon_offset do
+    #[arg(long)]
+    pub no_sweep: bool,
+    /// Write pool and profile as a layer of config_db.json
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// What is done with the result
+    #[command(flatten)]
+    pub result: ResultArguments,
+}
+
+pub(super) const HELP: &str = "\
+Headroom holds what arrives after XOFF is due. The switch runs in virtual time between model hosts that send
+frames of one size back to back; its buffers overflow in phases that are made on purpose: a frame of its own has
+just begun when XOFF has to leave, the frame that brings XOFF is all headroom but for a cell, senders begin at
+once, apart, anywhere. Headroom and reserve are bisected cell by cell down to the smallest that lose no frame in
+any phase; a cell less is run too, and loses. docs/bench.md has definitions.
+
+In tables the pool and profile that were found follow, as config_db.json: a layer above the configuration
+(a lab's `config: [{preset: roce-lossless}, FILE]`, xoff config apply).
+
+Exit codes: 0 found; 1 the given configuration loses frames itself (and by which limit); 2 usage; 4 invalid
+configuration; 5 undecided: the buffer does not fill, or answers contradict each other; 130 interrupted.
+
+Examples:
+  xoff bench tune-buffers
+  xoff bench tune-buffers --speed 400g --cable-m 5 --frame-size 1086 --write small.json
+  xoff bench tune-buffers config_db.json --pattern standstill:4 --cable-m 300 --response-ns 800
+  xoff bench tune-buffers --json --save buffers.json";
+
+fn speed(text: &str) -> Result<u32, String> {
+    units::speed_mbps(text).ok_or(format!("write {}", units::SPEED))
+}
+
+pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
+    options.result.check()?;
+    if let Some(path) = &options.write {
+        output::check_report_path(path)?;
+    }
+    let stop = signals::watch()?;
+    let subject = Subject::new(&switch(options)?, options.class)?;
+    let plan = plan(options, subject)?;
+    let found = match search(&plan, &stop, output::note) {
+        Err(failure) if failure.exit == Exit::Interrupted => return interrupted(&failure),
+        found => found?,
+    };
+    let variants = match options.no_sweep {
+        true => Vec::new(),
+        false => {
+            output::note("what other parameters do");
+            match sweep(&plan, &found.smallest.candidate, &found.phases, &stop) {
+                Err(failure) if failure.exit == Exit::Interrupted => return interrupted(&failure),
+                variants => variants?,
+            }
+        }
+    };
+    give(
+        options,
+        &plan,
+        &found,
+        &result(&name(options), &plan, &found, &variants),
+    )
+}
+
+fn interrupted(failure: &Failure) -> Result<Exit, Failure> {
+    output::note(&failure.what);
+    Ok(Exit::Interrupted)
+}
+
+fn name(options: &BenchTuneBuffers) -> String {
+    match &options.file {
+        Some(path) => path.display().to_string(),
+        None => format!(
+            "preset {}, {} ports at {} Mb/s",
+            options.preset, options.ports, options.speed
+        ),
+    }
+}
+
+fn switch(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
+    match &options.file {
+        Some(path) => configuration(path, options.switch.as_deref()),
+        None => preset_switch(
+            &options.preset,
+            options.ports,
+            options.speed,
+            Traffic::cable(options.cable_m),
+        ),
+    }
+}
+
+fn plan(options: &BenchTuneBuffers, subject: Subject) -> Result<Plan, Failure> {
+    let wanted = options.frame_size;
+    let frame_bytes = Traffic::possible_frame(wanted, subject.tagged).ok_or_else(|| {
+        Failure::usage(format!("no RoCEv2 packet is {wanted} bytes long"))
+            .at("--frame-size")
+            .fix(format!("choose at most {}", Traffic::frame_max(subject.tagged)))
+    })?;
+    let longest = subject.frame_max() + if subject.tagged { 4 } else { 0 };
+    if frame_bytes > longest {
+        return Err(Failure::usage(format!(
+            "frames of {frame_bytes} bytes are longer than the ports' MTU allows"
+        ))
+        .at("--frame-size")
+        .fix(format!("choose at most {longest}")));
+    }
+    if frame_bytes != wanted {
+        output::note(&format!(
+            "frames of {frame_bytes} bytes: payloads are padded to four bytes, and headers count"
+        ));
+    }
+    let own_frame_bytes = options.own_frame_size.unwrap_or(longest);
+    if own_frame_bytes != 0 && !(64..=longest).contains(&own_frame_bytes) {
+        return Err(
+            Failure::usage(format!("no frame of {own_frame_bytes} bytes leaves these ports"))
+                .at("--own-frame-size")
+                .fix(format!("choose 64 to {longest}, or 0 for none")),
+        );
+    }
+    let traffic = Traffic {
+        frame_bytes,
+        own_frame_bytes,
+        delay: Traffic::cable(options.cable_m),
+        response_ns: options
+            .response_ns
+            .unwrap_or_else(|| Traffic::response_ns(&subject.link())),
+    };
+    Ok(Plan {
+        subject,
+        traffic,
+        patterns: options.pattern.clone(),
+        seeds: options.seeds.0.clone(),
+        jobs: options
+            .jobs
+            .map_or_else(|| allowed_cpus().len().max(1), usize::from),
+    })
+}
+
+fn give(
+    options: &BenchTuneBuffers,
+    plan: &Plan,
+    found: &Found,
+    result: &crate::bench::result::BenchResult,
+) -> Result<Exit, Failure> {
+    let fragment = plan.subject.fragment(&found.smallest.candidate);
+    let text = serde_json::to_string_pretty(&fragment).expect("a JSON value") + "\n";
+    if let Some(path) = &options.write {
+        write_text("--write", path, &text)?;
+    }
+    let exit = options.result.give(result)?;
+    if options.result.format == Form::Table && !options.result.json {
+        output::print(&text)?;
+    }
+    match found.given.dropped() {
+        0 => Ok(exit),
+        _ => Ok(Exit::CheckFailed),
+    }
+}
