@@ -72,7 +72,7 @@ pub fn draft(setup: &Setup, result: &BenchResult, seeds: usize, anomalies: &[Str
     text.push_str("\n## Anomalies\n\n");
     match anomalies {
         [] => text.push_str("None.\n"),
-        some => some.iter().for_each(|what| drop(writeln!(text, "- {what}"))),
+        some => text.extend(some.iter().map(|what| format!("- {what}\n"))),
     }
     text.push_str(&repeatability(result, seeds));
     text

@@ -11,6 +11,9 @@ use super::subject::Subject;
 /// Most alignments of the frame that brings XOFF to the limit; frames of more cells are looked at in as many steps.
 const ALIGNMENTS_MAX: u32 = 40;
 
+/// Senders begin so much later than the frame in the way of XOFF takes.
+const LEAD: Picos = Picos::from_micros(1);
+
 /// All phases of these patterns, the frame in the way of XOFF not placed yet.
 ///
 /// - Alignments: how many cells of the frame that brings XOFF are headroom already hangs on what others hold of the pool: each number of
@@ -23,6 +26,9 @@ pub fn phases(subject: &Subject, traffic: &Traffic, patterns: &[Pattern], seeds:
     let frame = link.duration(link.wire_len(traffic.frame_bytes));
     let step = cells.div_ceil(ALIGNMENTS_MAX).max(1);
     let own = (traffic.own_frame_bytes > 0).then_some(Picos::ZERO);
+    let own_time = link.duration(link.wire_len(traffic.own_frame_bytes));
+    // However soon XOFF is due, the frame in its way has come before.
+    let lead = own_time.0 + subject.config.pipeline_latency.0 + LEAD.0;
     let mut phases = Vec::new();
     for &pattern in patterns {
         let senders = pattern.senders() as u64;
@@ -31,7 +37,7 @@ pub fn phases(subject: &Subject, traffic: &Traffic, patterns: &[Pattern], seeds:
             phases.push(Phase {
                 number: phases.len(),
                 pattern,
-                begins: (0..senders).map(|sender| Picos(sender * apart)).collect(),
+                begins: (0..senders).map(|sender| Picos(lead + sender * apart)).collect(),
                 others_cells,
                 own_frame_gone: own,
                 own_frame_at: None,
@@ -40,9 +46,8 @@ pub fn phases(subject: &Subject, traffic: &Traffic, patterns: &[Pattern], seeds:
         for &seed in seeds {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
             let mut below = |bound: u64| random.next_u64() % bound.max(1);
-            let begins = (0..senders).map(|_| Picos(below(2 * frame.0))).collect();
+            let begins = (0..senders).map(|_| Picos(lead + below(2 * frame.0))).collect();
             let others_cells = below(u64::from(cells)) as u32;
-            let own_time = link.duration(link.wire_len(traffic.own_frame_bytes));
             let gone = match below(2) {
                 0 => Picos::ZERO,
                 _ => Picos(below(own_time.0)),

@@ -327,7 +327,7 @@ fn bisect(
 
 /// A phase in words.
 pub fn describe(phase: &Phase) -> String {
-    let begins = match phase.begins.iter().all(|begin| *begin == Picos::ZERO) {
+    let begins = match phase.begins.iter().all(|begin| *begin == phase.begins[0]) {
         true => "all senders at once".to_owned(),
         false => "senders apart".to_owned(),
     };

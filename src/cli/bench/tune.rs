@@ -46,7 +46,7 @@ pub struct BenchTuneBuffers {
     )]
     pub pattern: Vec<Pattern>,
     /// Length of the lossless frames with FCS, rounded up to what a RoCEv2 packet can have
-    #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=8_248))]
+    #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=16_384))]
     pub frame_size: u32,
     /// Length of the switch's own frame that may be in the way of XOFF, with FCS; 0: none [default: the longest that the MTU allows]
     #[arg(long, value_name = "BYTES")]
