@@ -31,6 +31,16 @@ fn saved_percent(before: u64, after: u64) -> f64 {
     (before as f64 - after as f64) * 100.0 / before.max(1) as f64
 }
 
+/// By how much, in words.
+fn saved(before: u64, after: u64) -> String {
+    let percent = saved_percent(before, after);
+    format!(
+        "{:.1} % {}",
+        percent.abs(),
+        if percent < 0.0 { "more" } else { "less" }
+    )
+}
+
 fn memory(before: &Memory, after: &Memory) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (name, before, after) in [
@@ -141,15 +151,15 @@ fn notes(plan: &Plan, found: &Found, before: &Memory, after: &Memory) -> Vec<Str
             nanos(traffic.response_ns),
         ),
         format!(
-            "headroom of a group {} bytes instead of {} ({:.1} % less); of the pool {} instead of {}; buffer {} instead of {} ({:.1} % less)",
+            "headroom of a group {} bytes instead of {} ({}); of the pool {} instead of {}; buffer {} instead of {} ({})",
             grouped(after.group),
             grouped(before.group),
-            saved_percent(before.group, after.group),
+            saved(before.group, after.group),
             grouped(after.headroom),
             grouped(before.headroom),
             grouped(after.total),
             grouped(before.total),
-            saved_percent(before.total, after.total),
+            saved(before.total, after.total),
         ),
         format!(
             "proof: {} cells of headroom lost 0 frames in {} phases; by arithmetic the worst phase takes {}",
@@ -165,6 +175,15 @@ fn notes(plan: &Plan, found: &Found, before: &Memory, after: &Memory) -> Vec<Str
         ),
         None => "one cell is the least that a lossless profile has".to_owned(),
     });
+    if found.given.candidate.reserved > 0 {
+        notes.push(format!(
+            "nothing is reserved any more ({} cells were): no loss hangs on it, only what a group has for itself when others fill the pool",
+            found.given.candidate.reserved
+        ));
+    }
+    notes.push(
+        "holds for links and peers that do not stall: not for veth and tap ports in real time".to_owned(),
+    );
     if found.given.dropped() > 0 {
         notes.push(loss("the given configuration", plan, &found.phases, &found.given));
     }

@@ -93,7 +93,7 @@ pub fn prepare(
         return Ok(());
     };
     let mut bare = Run::new(subject, traffic, candidate, phase)?;
-    let due = bare.to_first_xoff(None)?;
+    let due = bare.run_to_first_xoff(None)?;
     let link = subject.link();
     let wire = link.duration(link.wire_len(traffic.own_frame_bytes));
     // It has arrived with its last bit, and leaves the switch after the pipeline.
@@ -121,8 +121,8 @@ pub fn run(
     phase: &Phase,
 ) -> Result<Seen, Failure> {
     let mut run = Run::new(subject, traffic, candidate, phase)?;
-    run.to_first_xoff(phase.own_frame_at)?;
-    run.to_end()?;
+    run.run_to_first_xoff(phase.own_frame_at)?;
+    run.run_to_end()?;
     Ok(run.seen())
 }
 
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
     }
 
     /// Until the watched sender has been told to stop. When that was.
-    fn to_first_xoff(&mut self, own_frame_at: Option<Picos>) -> Result<Picos, Failure> {
+    fn run_to_first_xoff(&mut self, own_frame_at: Option<Picos>) -> Result<Picos, Failure> {
         if let Some(at) = own_frame_at {
             self.run(self.began.saturating_add(at))?;
             let frame = own_frame(self.subject, self.traffic.own_frame_bytes);
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
     }
 
     /// A standstill until all that was under way has come; an incast for some turns of pausing and resuming.
-    fn to_end(&mut self) -> Result<(), Failure> {
+    fn run_to_end(&mut self) -> Result<(), Failure> {
         let senders = self.phase.pattern.senders() as u64;
         let traffic = self.traffic;
         let link = self.subject.link();

@@ -86,19 +86,15 @@ pub fn search(plan: &Plan, stop: &AtomicBool, mut progress: impl FnMut(&str)) ->
     check(plan)?;
     let given = subject.given();
     let closed_form = headroom_cells(subject, traffic);
+    // What arrives after XOFF does not hang on what was reserved before: the smallest has no reserve.
+    let least = Candidate { reserved: 0, ..given };
     let generous = Candidate {
         headroom: given.headroom.max(2 * closed_form + 1),
-        ..given
+        ..least
     };
-    let mut all = phases(subject, traffic, &plan.patterns, &plan.seeds);
+    let all = phases(subject, traffic, &plan.patterns, &plan.seeds);
     progress(&format!("{} phases", all.len()));
-    all = prepared(plan, all, generous, stop)?;
-    let mut bench = Bench {
-        plan,
-        phases: Arc::new(all),
-        order: Vec::new(),
-        stop,
-    };
+    let mut bench = Bench::new(plan, all.clone(), generous, stop)?;
     let first = bench.all(generous)?;
     if first.dropped() > 0 {
         return Err(undecided(
@@ -109,38 +105,23 @@ pub fn search(plan: &Plan, stop: &AtomicBool, mut progress: impl FnMut(&str)) ->
     bench.order = order(&first);
     let peak = first.headroom_cells();
     progress(&format!("at most {peak} cells of headroom are used"));
-    let with = |headroom: u32| Candidate { headroom, ..given };
-    let headroom = match bench.smallest(1, generous.headroom, Some(peak.max(1)), with)? {
-        Some(cells) => cells,
-        None => return Err(undecided("no headroom was found", &first)),
+    let with = |headroom: u32| Candidate { headroom, ..least };
+    let Some(headroom) = bench.smallest(1, generous.headroom, Some(peak.max(1)), with)? else {
+        return Err(undecided("no headroom was found", &first));
     };
-    let reserved = match given.reserved {
-        0 => 0,
-        most => {
-            progress("the reserve");
-            let with = |reserved: u32| Candidate {
-                headroom,
-                reserved,
-                ..given
-            };
-            bench.smallest(0, most, Some(0), with)?.unwrap_or(most)
-        }
+    progress(&format!("{headroom} cells of headroom: verifying"));
+    // With a reserve XOFF comes later, and so does the frame in its way.
+    let as_given = match given.reserved {
+        0 => bench.all(given)?,
+        _ => Bench::new(plan, all, given, stop)?.all(given)?,
     };
-    let found = Candidate {
-        headroom,
-        reserved,
-        ..given
-    };
-    progress(&format!(
-        "{headroom} cells of headroom, {reserved} reserved: verifying"
-    ));
-    verified(&mut bench, given, found, generous.headroom, closed_form)
+    verified(&bench, as_given, with(headroom), generous.headroom, closed_form)
 }
 
 /// Runs the found configuration, the one below and neighbours through all phases.
 fn verified(
-    bench: &mut Bench<'_>,
-    given: Candidate,
+    bench: &Bench<'_>,
+    given: Trial,
     found: Candidate,
     most: u32,
     closed_form_cells: u32,
@@ -178,7 +159,6 @@ fn verified(
             return Err(undecided("more headroom loses frames, or less does not", &trial));
         }
     }
-    let given = bench.all(given)?;
     Ok(Found {
         phases: bench.phases.to_vec(),
         given,
@@ -252,7 +232,22 @@ struct Bench<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// The frames in the way of XOFF are placed for this candidate, whatever its headroom.
+    fn new(
+        plan: &'a Plan,
+        all: Vec<Phase>,
+        candidate: Candidate,
+        stop: &'a AtomicBool,
+    ) -> Result<Bench<'a>, Failure> {
+        Ok(Bench {
+            order: (0..all.len()).collect(),
+            phases: Arc::new(prepared(plan, all, candidate, stop)?),
+            plan,
+            stop,
+        })
+    }
+
     /// A configuration in all phases.
     fn all(&self, candidate: Candidate) -> Result<Trial, Failure> {
         let numbers: Vec<usize> = (0..self.phases.len()).collect();

@@ -152,6 +152,26 @@ fn a_configuration_that_loses_is_told_from_one_that_does_not() {
 }
 
 #[test]
+fn a_reserve_is_given_up_and_the_search_is_as_sharp_without_it() {
+    let plan = plan("100g", 40, 1_086);
+    let plain = found(&plan).smallest.candidate;
+    for private in [false, true] {
+        let mut reserving = plan.clone();
+        let subject = &mut reserving.subject;
+        let (profile, pool) = (subject.profile, subject.pool);
+        subject.config.profiles[profile].size_bytes = 20 * 256;
+        if private {
+            subject.config.pools[pool].xoff_bytes = 0;
+            subject.config.profiles[profile].size_bytes += subject.config.profiles[profile].xoff_bytes;
+        }
+        assert_eq!(subject.given().reserved, 20);
+        let found = found(&reserving);
+        assert_eq!(found.smallest.candidate, plain, "private: {private}");
+        assert_eq!(found.given.dropped(), 0);
+    }
+}
+
+#[test]
 fn a_switch_without_a_lossless_class_is_refused() {
     let text =
         "name: x\ntopology:\n  fabric:\n    star: {hosts: 3, speed: 100g, config: {preset: roce-lossy}}\n";

@@ -102,7 +102,7 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
         .map_or_else(|| allowed_cpus().len().max(1), usize::from);
     let every = count.div_ceil(10).max(1);
     let progress = |done: usize| {
-        if done % every == 0 || done == count {
+        if done.is_multiple_of(every) || done == count {
             output::note(&format!("{done} of {count} runs"));
         }
     };

@@ -78,8 +78,8 @@ pub(super) const HELP: &str = "\
 Headroom holds what arrives after XOFF is due. The switch runs in virtual time between model hosts that send
 frames of one size back to back; its buffers overflow in phases that are made on purpose: a frame of its own has
 just begun when XOFF has to leave, the frame that brings XOFF is all headroom but for a cell, senders begin at
-once, apart, anywhere. Headroom and reserve are bisected cell by cell down to the smallest that lose no frame in
-any phase; a cell less is run too, and loses. docs/bench.md has definitions.
+once, apart, anywhere. Headroom is bisected cell by cell down to the smallest that loses no frame in any phase,
+without a reserve; a cell less is run too, and loses. docs/bench.md has definitions.
 
 In tables the pool and profile that were found follow, as config_db.json: a layer above the configuration
 (a lab's `config: [{preset: roce-lossless}, FILE]`, xoff config apply).
