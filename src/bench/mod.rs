@@ -5,3 +5,4 @@ pub mod oracle;
 pub mod placement;
 pub mod probe;
 pub mod result;
+pub mod traffic;
