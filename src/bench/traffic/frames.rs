@@ -68,6 +68,14 @@ impl Traffic {
         (0..self.flows).map(|flow| self.frame(flow)).collect()
     }
 
+    /// The frames of all flows, one of each, as octets.
+    ///
+    /// # Errors
+    /// A length or a number of flows out of range.
+    pub fn frames(&self) -> Result<Vec<Vec<u8>>, Failure> {
+        Ok(self.build()?.into_iter().map(|frame| frame.bytes).collect())
+    }
+
     fn frame(&self, flow: u16) -> Result<Frame, Failure> {
         let addresses = Addresses::V4 {
             src: self.src,
@@ -91,7 +99,7 @@ impl Traffic {
     }
 
     /// A frame that teaches bridges where the destination is, sent by the sink.
-    pub(super) fn hello(&self) -> Vec<u8> {
+    pub fn hello(&self) -> Vec<u8> {
         let mut bytes = vec![0; 60];
         bytes[0..6].copy_from_slice(&self.src_mac);
         bytes[6..12].copy_from_slice(&self.dst_mac);

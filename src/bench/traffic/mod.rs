@@ -12,4 +12,4 @@ mod tester;
 pub use frames::Traffic;
 pub use generator::{Rate, Sending};
 pub use sink::Arrivals;
-pub use tester::{End, Means, Outcome, Tester, Trial};
+pub use tester::{End, Means, Outcome, Tester, Trial, Window};

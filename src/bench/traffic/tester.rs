@@ -77,10 +77,28 @@ pub struct Outcome {
     pub sending: Sending,
     /// What arrived, including what was under way at the end.
     pub arrivals: Arrivals,
-    /// Frames a second that arrived while frames were sent, from the first fifth of the time on.
-    pub forwarded_fps: f64,
+    /// What arrived while frames were sent, from the first fifth of the time on.
+    pub window: Window,
     /// Time from before the system call that sent a sample to the sink's kernel, in nanoseconds.
     pub latency_ns: Histogram<u64>,
+}
+
+/// A part of a trial in which all is in steady state.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Window {
+    /// Frames that arrived.
+    pub frames: u64,
+    /// Its length, in seconds.
+    pub seconds: f64,
+    /// By how much the number grew that the trial was told to observe.
+    pub observed: u64,
+}
+
+impl Window {
+    /// Frames a second that arrived.
+    pub fn rate_fps(&self) -> f64 {
+        if self.seconds > 0.0 { self.frames as f64 / self.seconds } else { 0.0 }
+    }
 }
 
 impl Outcome {
@@ -132,12 +150,20 @@ impl Tester {
     /// # Errors
     /// The kernel refuses to send, or to make frames.
     pub fn trial(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
+        self.trial_observing(trial, || 0)
+    }
+
+    /// As [`trial`](Tester::trial), and says by how much a number grows meanwhile that only grows, such as the processor time of who forwards.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn trial_observing(&mut self, trial: &Trial, observe: impl FnMut() -> u64) -> Result<Outcome, Failure> {
         let gone = |error| Failure::environment("the sink's interface cannot be read").because(error);
         self.sink.reset().map_err(gone)?;
         let mut live = self.live(trial)?;
         let stop = AtomicBool::new(false);
         let (generator, sink, netns) = (&mut self.generator, &mut self.sink, &self.from.netns);
-        let (sending, forwarded_fps) = thread::scope(|scope| {
+        let (sending, window) = thread::scope(|scope| {
             let stop = &stop;
             let send = || {
                 // A thread that cannot be pinned sends all the same.
@@ -154,10 +180,10 @@ impl Tester {
                 .name("generator".to_owned())
                 .spawn_scoped(scope, send)
                 .map_err(|error| Failure::environment("no thread for the generator").because(error))?;
-            let rate = watch(sink, trial.duration, || sender.is_finished());
-            stop.store(rate.is_err(), Ordering::Relaxed);
+            let window = watch(sink, trial.duration, || sender.is_finished(), observe);
+            stop.store(window.is_err(), Ordering::Relaxed);
             let sending = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            Ok::<_, Failure>((sending, rate.map_err(gone)?))
+            Ok::<_, Failure>((sending, window.map_err(gone)?))
         })?;
         drain(sink).map_err(gone)?;
         let (arrivals, samples) = sink.arrivals().map_err(gone)?;
@@ -170,7 +196,7 @@ impl Tester {
         Ok(Outcome {
             sending,
             arrivals,
-            forwarded_fps,
+            window,
             latency_ns,
         })
     }
@@ -192,30 +218,29 @@ fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("bounds and digits are constant and valid")
 }
 
-/// Watches the sink until the sender has finished: frames a second from the first fifth of the time on.
-fn watch(sink: &mut Sink, duration: Duration, finished: impl Fn() -> bool) -> std::io::Result<f64> {
+/// Watches the sink until the sender has finished.
+fn watch(
+    sink: &mut Sink,
+    duration: Duration,
+    finished: impl Fn() -> bool,
+    mut observe: impl FnMut() -> u64,
+) -> std::io::Result<Window> {
     let began = Instant::now();
-    let mut first = None;
-    let mut last = None;
+    let mut marks: Option<[(Instant, u64, u64); 2]> = None;
     while !finished() {
         thread::sleep(LOOK);
         sink.collect();
         let elapsed = began.elapsed();
-        if elapsed >= duration {
-            continue;
-        }
-        if elapsed >= duration / 5 {
-            let mark = (Instant::now(), sink.received()?);
-            first = first.or(Some(mark));
-            last = Some(mark);
+        if elapsed >= duration / 5 && elapsed < duration {
+            let mark = (Instant::now(), sink.received()?, observe());
+            marks = Some([marks.map_or(mark, |[first, _]| first), mark]);
         }
     }
-    Ok(match (first, last) {
-        (Some((from, before)), Some((to, after))) if to > from => {
-            (after - before) as f64 / (to - from).as_secs_f64()
-        }
-        _ => 0.0,
-    })
+    Ok(marks.map_or_else(Window::default, |[first, last]| Window {
+        frames: last.1.saturating_sub(first.1),
+        seconds: (last.0 - first.0).as_secs_f64(),
+        observed: last.2.saturating_sub(first.2),
+    }))
 }
 
 /// Waits for frames that are under way.
