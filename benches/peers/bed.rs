@@ -50,7 +50,15 @@ impl Bed {
         entered.map_err(|why| format!("cannot make a network namespace: {why}; `xoff doctor` says more"))?;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-            .and_then(|()| mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>))
+            .and_then(|()| {
+                mount(
+                    Some("sysfs"),
+                    "/sys",
+                    Some("sysfs"),
+                    MsFlags::empty(),
+                    None::<&str>,
+                )
+            })
             .map_err(|errno| format!("cannot mount /sys for the namespace: {errno}"))?;
         let allowed = allowed_cpus();
         let (&[tester, forwarder], spare_cores) = allowed.split_first_chunk().ok_or(
@@ -96,7 +104,11 @@ impl Bed {
     }
 
     /// Does something with an interface of the tester, in its namespace: 0 sends, 1 receives.
-    pub(crate) fn at<T: Send>(&self, n: usize, f: impl Fn(&str) -> std::io::Result<T> + Sync) -> Result<T, Failure> {
+    pub(crate) fn at<T: Send>(
+        &self,
+        n: usize,
+        f: impl Fn(&str) -> std::io::Result<T> + Sync,
+    ) -> Result<T, Failure> {
         self.namespaces[n]
             .run(|| f(TESTER[n]))
             .map_err(|error| error.to_string())?
@@ -126,7 +138,15 @@ impl Cables<'_> {
     /// Has the tester's ends poll for frames (NAPI, by way of GRO), as a veth must that is to take frames from an XDP program.
     pub(crate) fn poll_at_tester(&self) -> Result<(), Failure> {
         for (n, netns) in self.bed.namespaces.iter().enumerate() {
-            let set = || ethtool::set_offloads(TESTER[n], &ethtool::Offloads { gro: true, ..ethtool::Offloads::OFF });
+            let set = || {
+                ethtool::set_offloads(
+                    TESTER[n],
+                    &ethtool::Offloads {
+                        gro: true,
+                        ..ethtool::Offloads::OFF
+                    },
+                )
+            };
             netns
                 .run(set)
                 .and_then(|set| set)
@@ -138,7 +158,10 @@ impl Cables<'_> {
     /// Has the forwarder's devices poll, so that they take frames that the kernel makes itself.
     pub(crate) fn poll_at_forwarder(&self) -> Result<(), Failure> {
         for device in DEVICES {
-            let offloads = ethtool::Offloads { gro: true, ..ethtool::Offloads::OFF };
+            let offloads = ethtool::Offloads {
+                gro: true,
+                ..ethtool::Offloads::OFF
+            };
             ethtool::set_offloads(device, &offloads).map_err(|error| error.to_string())?;
         }
         Ok(())

@@ -56,13 +56,12 @@ impl Program {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(program);
         change(&mut command);
-        command
-            .stdin(Stdio::piped())
-            .stdout(stdout)
-            .stderr(stderr);
+        command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
         // It inherits the core of the thread that starts it.
         pin(allowed)?;
-        let child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"));
+        let child = command
+            .spawn()
+            .map_err(|error| format!("cannot start {name}: {error}"));
         pin(&[cores.tester])?;
         Ok(Program {
             child: child?,
@@ -85,7 +84,12 @@ impl Program {
             }
             let ended = self.child.try_wait().ok().flatten();
             if ended.is_some() || Instant::now() > end {
-                let last: Vec<&str> = text.lines().rev().filter(|line| !line.trim().is_empty()).take(4).collect();
+                let last: Vec<&str> = text
+                    .lines()
+                    .rev()
+                    .filter(|line| !line.trim().is_empty())
+                    .take(4)
+                    .collect();
                 let last: Vec<&str> = last.into_iter().rev().map(str::trim).collect();
                 return Err(match ended {
                     Some(status) => format!("it ended ({status}): {}", last.join("; ")),

@@ -23,7 +23,9 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
         let mut samples = Samples::default();
         for round in 0..run.rounds {
             if let Err(why) = samples.take(run, backend, round) {
-                result.notes.push(format!("{backend}: skipped in round {}: {why}", round + 1));
+                result
+                    .notes
+                    .push(format!("{backend}: skipped in round {}: {why}", round + 1));
                 break;
             }
             if run.is_interrupted() {
@@ -55,18 +57,30 @@ impl Samples {
             samples.push(rate);
         }
         let [adaptive, spin] = rates;
-        eprintln!("round {}: {backend}: loss-free {adaptive:.0} adaptive, {spin:.0} spinning", round + 1);
+        eprintln!(
+            "round {}: {backend}: loss-free {adaptive:.0} adaptive, {spin:.0} spinning",
+            round + 1
+        );
         Ok(())
     }
 
     fn tell(self, backend: &str, result: &mut BenchResult) {
         let mut add = |name: &str, unit: &str, better, samples: Vec<f64>| {
             if !samples.is_empty() {
-                result.figures.push(Figure::new(format!("idle/{backend}/{name}"), unit, better, samples));
+                result.figures.push(Figure::new(
+                    format!("idle/{backend}/{name}"),
+                    unit,
+                    better,
+                    samples,
+                ));
             }
         };
         let [adaptive, spin] = self.loss_free_fps;
-        let ratios = adaptive.iter().zip(&spin).map(|(adaptive, spin)| adaptive / spin).collect();
+        let ratios = adaptive
+            .iter()
+            .zip(&spin)
+            .map(|(adaptive, spin)| adaptive / spin)
+            .collect();
         add("cpu", "percent", Better::Smaller, self.cpu_percent);
         add("loss-free/adaptive", "frames/s", Better::Bigger, adaptive);
         add("loss-free/spin", "frames/s", Better::Bigger, spin);

@@ -176,7 +176,11 @@ fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Resu
     let plan = Plan {
         seconds: run.seconds,
         pings: arguments.pings,
-        means: if arguments.live { Means::Live } else { Means::Packet },
+        means: if arguments.live {
+            Means::Live
+        } else {
+            Means::Packet
+        },
     };
     let mut rounds = Rounds::default();
     for round in 0..run.rounds {

@@ -55,8 +55,13 @@ impl Measured {
     }
 }
 
-pub(crate) const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+pub(crate) const QUANTILES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
 
 /// MTU of cables that carry frames of this length.
 pub(crate) fn mtu_for(frame_bytes: u32) -> u32 {
@@ -64,7 +69,12 @@ pub(crate) fn mtu_for(frame_bytes: u32) -> u32 {
 }
 
 /// Starts a forwarder and measures it. The error is why it cannot be measured.
-pub(crate) fn measure(bed: &Bed, forwarder: Forwarder, frame_bytes: u32, plan: Plan) -> Result<Measured, Failure> {
+pub(crate) fn measure(
+    bed: &Bed,
+    forwarder: Forwarder,
+    frame_bytes: u32,
+    plan: Plan,
+) -> Result<Measured, Failure> {
     let cables = bed.plug(mtu_for(frame_bytes))?;
     let running = forwarder.start(bed, &cables)?;
     if plan.means == Means::Live {
@@ -82,7 +92,9 @@ pub(crate) fn measure(bed: &Bed, forwarder: Forwarder, frame_bytes: u32, plan: P
     let rate_fps = saturated.window.rate_fps();
     let under_share = {
         let soaker = Soaker::start(bed.cores.forwarder);
-        run(&mut tester, &flood, || running.cpu_ns().unwrap_or_else(|| soaker.taken_ns()))?
+        run(&mut tester, &flood, || {
+            running.cpu_ns().unwrap_or_else(|| soaker.taken_ns())
+        })?
     };
     let half = Trial {
         sample_every_ns: Some(SAMPLE_EVERY_NS),
@@ -127,8 +139,14 @@ pub(crate) fn forwards(tester: &mut Tester, bed: &Bed) -> Result<(), Failure> {
     Err(format!("it forwards {} of {} frames", last.0, last.1))
 }
 
-pub(crate) fn run(tester: &mut Tester, trial: &Trial, observe: impl FnMut() -> u64) -> Result<Outcome, Failure> {
-    tester.trial_observing(trial, observe).map_err(|failure| failure.to_string())
+pub(crate) fn run(
+    tester: &mut Tester,
+    trial: &Trial,
+    observe: impl FnMut() -> u64,
+) -> Result<Outcome, Failure> {
+    tester
+        .trial_observing(trial, observe)
+        .map_err(|failure| failure.to_string())
 }
 
 /// Share of the frames that were lost, those that the generator's own interface refused included.

@@ -23,8 +23,17 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// link address, does not count.
 pub(crate) fn round_trips(bed: &Bed, count: u16, pause: Duration) -> Result<Vec<u64>, Failure> {
     let ping = || -> nix::Result<Vec<u64>> {
-        let socket = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp)?;
-        setsockopt(&socket, ReceiveTimeout, &TimeVal::new(0, PATIENCE.as_micros() as i64))?;
+        let socket = socket(
+            AddressFamily::Inet,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::Icmp,
+        )?;
+        setsockopt(
+            &socket,
+            ReceiveTimeout,
+            &TimeVal::new(0, PATIENCE.as_micros() as i64),
+        )?;
         let [a, b, c, d] = ADDRESSES[1];
         let to = SockaddrIn::new(a, b, c, d, 0);
         let mut trips = Vec::with_capacity(usize::from(count));
@@ -66,7 +75,9 @@ fn echo(sequence: u16) -> [u8; ECHO_BYTES] {
     let mut echo = [0; ECHO_BYTES];
     echo[0] = ECHO_REQUEST;
     echo[6..8].copy_from_slice(&sequence.to_be_bytes());
-    let words = echo.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let words = echo
+        .chunks_exact(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let sum: u32 = words.sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     echo[2..4].copy_from_slice(&(!(folded as u16)).to_be_bytes());

@@ -18,7 +18,10 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     pub(crate) fn add(&mut self, frame_bytes: u32, forwarder: Forwarder, round: u32, measured: Measured) {
-        self.measured.entry((frame_bytes, forwarder)).or_default().insert(round, measured);
+        self.measured
+            .entry((frame_bytes, forwarder))
+            .or_default()
+            .insert(round, measured);
     }
 
     pub(crate) fn skip(&mut self, frame_bytes: u32, forwarder: Forwarder, why: String) {
@@ -39,7 +42,10 @@ impl Rounds {
             notes(result, &path, rounds);
         }
         for ((frame_bytes, forwarder), (why, rounds)) in &self.skipped {
-            let note = format!("{frame_bytes}/{} skipped in {rounds} rounds: {why}", forwarder.name());
+            let note = format!(
+                "{frame_bytes}/{} skipped in {rounds} rounds: {why}",
+                forwarder.name()
+            );
             result.notes.push(note);
         }
     }
@@ -49,7 +55,9 @@ fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured
     let mut add = |name: &str, unit: &str, better, of: &dyn Fn(&Measured) -> Option<f64>| {
         let samples: Vec<f64> = rounds.values().filter_map(of).collect();
         if !samples.is_empty() {
-            result.figures.push(Figure::new(format!("{path}/{name}"), unit, better, samples));
+            result
+                .figures
+                .push(Figure::new(format!("{path}/{name}"), unit, better, samples));
         }
     };
     add("rate", "frames/s", Better::Bigger, &|m| Some(m.rate_fps));
@@ -71,7 +79,9 @@ fn ratios(
     of_peer: &BTreeMap<u32, Measured>,
 ) {
     let mut add = |name: &str, better, of: &dyn Fn(&Measured) -> f64| {
-        let pairs = rounds.iter().filter_map(|(round, own)| Some((own, of_peer.get(round)?)));
+        let pairs = rounds
+            .iter()
+            .filter_map(|(round, own)| Some((own, of_peer.get(round)?)));
         let samples: Vec<f64> = pairs.map(|(own, other)| of(own) / of(other)).collect();
         if !samples.is_empty() {
             let name = format!("{path}/{name}_to_{peer}");
@@ -81,11 +91,15 @@ fn ratios(
     add("cpu", Better::Smaller, &|m| m.cpu_ns);
     add("rate", Better::Bigger, &|m| m.rate_fps);
     let ping = |m: &Measured| m.ping_ns;
-    let pairs = rounds.iter().filter_map(|(round, own)| Some((ping(own)?, ping(of_peer.get(round)?)?)));
+    let pairs = rounds
+        .iter()
+        .filter_map(|(round, own)| Some((ping(own)?, ping(of_peer.get(round)?)?)));
     let samples: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
     if !samples.is_empty() {
         let name = format!("{path}/ping_minus_{peer}");
-        result.figures.push(Figure::new(name, "ns", Better::Smaller, samples));
+        result
+            .figures
+            .push(Figure::new(name, "ns", Better::Smaller, samples));
     }
 }
 
@@ -98,18 +112,26 @@ fn notes(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured>)
             rounds.len()
         ));
     }
-    let slowest = rounds.values().map(|m| m.offered_fps).fold(f64::INFINITY, f64::min);
-    result.notes.push(format!("{path}/rate: at least {slowest:.0} frames/s were offered"));
+    let slowest = rounds
+        .values()
+        .map(|m| m.offered_fps)
+        .fold(f64::INFINITY, f64::min);
+    result.notes.push(format!(
+        "{path}/rate: at least {slowest:.0} frames/s were offered"
+    ));
     let lossy = rounds.values().map(|m| m.half_loss).fold(0.0, f64::max);
     if lossy > 0.0 {
-        result.notes.push(format!("{path}/latency: up to {:.4} % lost at half rate", 100.0 * lossy));
+        result.notes.push(format!(
+            "{path}/latency: up to {:.4} % lost at half rate",
+            100.0 * lossy
+        ));
     }
     let samples: Vec<u64> = rounds.values().map(|m| m.samples).collect();
     if let Some(&fewest) = samples.iter().min()
         && fewest < 10_000
     {
-        result
-            .notes
-            .push(format!("{path}/latency: {fewest} samples in a round, too few for p99.99"));
+        result.notes.push(format!(
+            "{path}/latency: {fewest} samples in a round, too few for p99.99"
+        ));
     }
 }

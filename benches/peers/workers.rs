@@ -21,16 +21,29 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
     }
     for backend in ["packet", "xdp"] {
         for io_workers in [1, 2] {
+            if io_workers > run.bed.spare_cores.len().max(1) {
+                let note = format!(
+                    "{backend}, {io_workers} I/O workers: skipped: it takes {} cores",
+                    io_workers + 2
+                );
+                result.notes.push(note);
+                continue;
+            }
             let (mut busy, mut rates) = (Vec::new(), Vec::new());
             for round in 0..run.rounds {
                 match turn(run, backend, io_workers) {
                     Ok((busy_ns, rate_fps)) => {
-                        eprintln!("round {}: {backend}, {io_workers} I/O: {busy_ns:.0} ns/frame", round + 1);
+                        eprintln!(
+                            "round {}: {backend}, {io_workers} I/O: {busy_ns:.0} ns/frame",
+                            round + 1
+                        );
                         busy.push(busy_ns);
                         rates.push(rate_fps);
                     }
                     Err(why) => {
-                        result.notes.push(format!("{backend}, {io_workers} I/O workers: skipped: {why}"));
+                        result
+                            .notes
+                            .push(format!("{backend}, {io_workers} I/O workers: skipped: {why}"));
                         break;
                     }
                 }
@@ -42,7 +55,9 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
                 let name = |figure: &str| format!("workers/{backend}/{io_workers}-io/{figure}");
                 let busy = Figure::new(name("switch-busy"), "ns/frame", Better::Smaller, busy);
                 result.figures.push(busy);
-                result.figures.push(Figure::new(name("rate"), "frames/s", Better::Bigger, rates));
+                result
+                    .figures
+                    .push(Figure::new(name("rate"), "frames/s", Better::Bigger, rates));
             }
         }
     }
@@ -56,8 +71,11 @@ fn turn(run: &Run<'_>, backend: &str, io_workers: usize) -> Result<(f64, f64), F
         [] => vec![cores.tester],
         spare => spare.to_vec(),
     };
-    let io_cores = io_cores.iter().cycle().take(io_workers);
-    let placed: Vec<usize> = std::iter::once(&cores.forwarder).chain(io_cores).copied().collect();
+    let io_cores = io_cores.iter().take(io_workers);
+    let placed: Vec<usize> = std::iter::once(&cores.forwarder)
+        .chain(io_cores)
+        .copied()
+        .collect();
     let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
     let switch = Switch {
         cores: &placed,
@@ -79,5 +97,8 @@ fn turn(run: &Run<'_>, backend: &str, io_workers: usize) -> Result<(f64, f64), F
         .as_u64()
         .ok_or("xoff's report does not say how long its worker was busy")?;
     // The few frames before the flood cost more each, a thousandth of the time in all.
-    Ok((busy_ns as f64 / outcome.arrivals.frames.max(1) as f64, outcome.window.rate_fps()))
+    Ok((
+        busy_ns as f64 / outcome.arrivals.frames.max(1) as f64,
+        outcome.window.rate_fps(),
+    ))
 }

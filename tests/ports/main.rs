@@ -16,6 +16,13 @@ mod xdp;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests = [delivery::TESTS, guards::TESTS, losses::TESTS, xdp::TESTS, traffic::TESTS].concat();
+    let tests = [
+        delivery::TESTS,
+        guards::TESTS,
+        losses::TESTS,
+        xdp::TESTS,
+        traffic::TESTS,
+    ]
+    .concat();
     support::run(&tests)
 }

@@ -12,7 +12,11 @@ use crate::support::{Needing, Needs, check, same};
 pub(crate) const TESTS: &[Needing] = &[
     ("traffic_arrives_at_its_rate_and_is_timed", Needs::Netns, arrives),
     ("traffic_of_others_is_not_counted", Needs::Netns, strangers),
-    ("traffic_that_a_device_cannot_carry_is_refused", Needs::Netns, refused),
+    (
+        "traffic_that_a_device_cannot_carry_is_refused",
+        Needs::Netns,
+        refused,
+    ),
     ("traffic_made_by_the_kernel_passes_redirects", Needs::Xdp, live),
 ];
 
@@ -47,9 +51,15 @@ fn arrives() -> Result<(), Failed> {
     let mut tester = tester(&Traffic::new(1_082))?;
     let outcome = trial(&mut tester, &paced())?;
     check(outcome.sending.frames > 0, || "nothing was sent".to_owned())?;
-    check(outcome.sending.frames <= 1_000, || format!("{:?}", outcome.sending))?;
+    check(outcome.sending.frames <= 1_000, || {
+        format!("{:?}", outcome.sending)
+    })?;
     same(outcome.lost(), 0, "frames lost")?;
-    same(outcome.arrivals.frames, outcome.sending.frames, "frames that arrived")?;
+    same(
+        outcome.arrivals.frames,
+        outcome.sending.frames,
+        "frames that arrived",
+    )?;
     same(outcome.arrivals.strangers, 0, "frames of others")?;
     check(!outcome.latency_ns.is_empty(), || "no latency".to_owned())?;
     check(outcome.latency_ns.min() > 0, || "a frame took no time".to_owned())?;
@@ -78,11 +88,19 @@ fn strangers() -> Result<(), Failed> {
 fn refused() -> Result<(), Failed> {
     add_veth("s", "g", None, 1_500)?;
     let mut too_long = open("g", "s", &Traffic::new(2_000))?;
-    let failure = too_long.trial(&paced()).err().ok_or("a frame beyond the MTU was sent")?;
-    check(failure.to_string().contains("cannot be sent"), || failure.to_string())?;
+    let failure = too_long
+        .trial(&paced())
+        .err()
+        .ok_or("a frame beyond the MTU was sent")?;
+    check(failure.to_string().contains("cannot be sent"), || {
+        failure.to_string()
+    })?;
     let missing = open("g", "nowhere", &Traffic::new(64)).err();
     let missing = missing.ok_or("a sink without an interface")?;
-    check(missing.message().is_some_and(|text| text.contains("nowhere")), || format!("{missing:?}"))
+    check(
+        missing.message().is_some_and(|text| text.contains("nowhere")),
+        || format!("{missing:?}"),
+    )
 }
 
 fn live() -> Result<(), Failed> {
@@ -90,7 +108,13 @@ fn live() -> Result<(), Failed> {
     for (near, far) in [("f0", "g0"), ("f1", "s1")] {
         add_veth(near, far, None, 1_500)?;
         for end in [near, far] {
-            ethtool::set_offloads(end, &ethtool::Offloads { gro: true, ..ethtool::Offloads::OFF })?;
+            ethtool::set_offloads(
+                end,
+                &ethtool::Offloads {
+                    gro: true,
+                    ..ethtool::Offloads::OFF
+                },
+            )?;
         }
     }
     let _redirects = Redirects::between(["f0", "f1"])?;
@@ -101,5 +125,7 @@ fn live() -> Result<(), Failed> {
     };
     let outcome = trial(&mut tester, &flood)?;
     check(outcome.arrivals.frames > 0, || format!("{:?}", outcome.sending))?;
-    check(outcome.arrivals.frames <= outcome.sending.frames, || format!("{:?}", outcome.arrivals))
+    check(outcome.arrivals.frames <= outcome.sending.frames, || {
+        format!("{:?}", outcome.arrivals)
+    })
 }

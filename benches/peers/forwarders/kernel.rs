@@ -50,7 +50,17 @@ fn ip(words: &[&str]) -> Result<(), Failure> {
 
 /// A bridge at its best: no netfilter, no spanning tree.
 pub(super) fn bridge(bed: &Bed) -> Result<Running, Failure> {
-    ip(&["link", "add", BRIDGE, "type", "bridge", "stp_state", "0", "mcast_snooping", "0"])?;
+    ip(&[
+        "link",
+        "add",
+        BRIDGE,
+        "type",
+        "bridge",
+        "stp_state",
+        "0",
+        "mcast_snooping",
+        "0",
+    ])?;
     let bridge = Device(BRIDGE);
     for file in ["iptables", "ip6tables", "arptables"] {
         // Where there is no such file, netfilter is not asked.
@@ -69,19 +79,25 @@ pub(super) fn receive_on(device: &str, core: usize) -> Result<(), Failure> {
     // Words of 32 CPUs, the highest first.
     let mut words = vec![format!("{:08x}", 1u32 << (core % 32))];
     words.extend((0..core / 32).map(|_| "00000000".to_owned()));
-    write(format!("/sys/class/net/{device}/queues/rx-0/rps_cpus"), &words.join(","))
+    write(
+        format!("/sys/class/net/{device}/queues/rx-0/rps_cpus"),
+        &words.join(","),
+    )
 }
 
 /// Two programs that redirect, each in the receive path of a device, which the kernel runs in a thread of its own on the forwarder's core.
 pub(super) fn redirect(bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
     cables.poll_at_tester()?;
-    let redirects = Redirects::between(DEVICES)
-        .map_err(|error| format!("XDP programs cannot be attached: {error}; it takes root outside of any user namespace"))?;
+    let redirects = Redirects::between(DEVICES).map_err(|error| {
+        format!("XDP programs cannot be attached: {error}; it takes root outside of any user namespace")
+    })?;
     for device in DEVICES {
         write(format!("/sys/class/net/{device}/threaded"), "1")?;
         pin_process(thread_of(device)?, &[bed.cores.forwarder])?;
     }
-    Ok(Running::kernel(Parts::Redirects { _redirects: redirects }))
+    Ok(Running::kernel(Parts::Redirects {
+        _redirects: redirects,
+    }))
 }
 
 /// The kernel's thread that polls a device.
@@ -100,5 +116,7 @@ fn thread_of(device: &str) -> Result<Pid, Failure> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Err(format!("no kernel thread {wanted}N is to be seen, so it cannot be bound to a core"))
+    Err(format!(
+        "no kernel thread {wanted}N is to be seen, so it cannot be bound to a core"
+    ))
 }

@@ -20,7 +20,8 @@ pub(super) fn start(bed: &Bed) -> Result<Running, Failure> {
 
 /// Forwards until the process is ended.
 pub(crate) fn forward() -> Result<(), Failure> {
-    let [(mut to_first, mut from_first), (mut to_second, mut from_second)] = [open(DEVICES[0])?, open(DEVICES[1])?];
+    let [(mut to_first, mut from_first), (mut to_second, mut from_second)] =
+        [open(DEVICES[0])?, open(DEVICES[1])?];
     println!("ready");
     std::thread::scope(|scope| {
         scope.spawn(move || copy(&mut *from_second, &mut *to_first));

@@ -21,7 +21,10 @@ pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Ru
         return Err("dpdk-testpmd is not installed (`apt-get install dpdk`)".to_owned());
     }
     if driver == Driver::AfXdp && cables.mtu > XDP_MTU_MAX {
-        return Err(format!("net_af_xdp takes no packets of {} bytes: it knows no frames in pieces", cables.mtu));
+        return Err(format!(
+            "net_af_xdp takes no packets of {} bytes: it knows no frames in pieces",
+            cables.mtu
+        ));
     }
     // Places of the ring, as many as xoff's has, or more; and buffers that hold one each.
     let (place_bytes, places, buffer_bytes) = match cables.mtu {
@@ -44,9 +47,22 @@ pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Ru
             // What it leaves there goes with the folder.
             .env("RUNTIME_DIRECTORY", bed.folder.path())
             .arg(format!("--lcores=0@{core},1@{core}"))
-            .args(["--no-huge", "-m", "512", "--no-pci", "--no-telemetry", "--no-shconf"])
+            .args([
+                "--no-huge",
+                "-m",
+                "512",
+                "--no-pci",
+                "--no-telemetry",
+                "--no-shconf",
+            ])
             .args((0..2).flat_map(|n| ["--vdev".to_owned(), device(n)]))
-            .args(["--", "--total-num-mbufs=16384", "--forward-mode=io", "--no-mlockall", "--auto-start"]);
+            .args([
+                "--",
+                "--total-num-mbufs=16384",
+                "--forward-mode=io",
+                "--no-mlockall",
+                "--auto-start",
+            ]);
         if driver == Driver::AfPacket {
             command.arg(format!("--mbuf-size={buffer_bytes}"));
         }

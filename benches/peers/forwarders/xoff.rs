@@ -47,7 +47,8 @@ impl Switch<'_> {
     pub(crate) fn start(&self, bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
         let config = bed.folder.path().join("config_db.json");
         let text = self.configuration(cables.mtu)?.to_string();
-        std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
+        std::fs::write(&config, text)
+            .map_err(|error| format!("cannot write {}: {error}", config.display()))?;
         let report = report(bed);
         // Left by the one before.
         let _ = std::fs::remove_file(&report);
@@ -59,7 +60,15 @@ impl Switch<'_> {
             command
                 .args(["switch", "run", "--config"])
                 .arg(&config)
-                .args(["--idle", self.idle, "--pin", &pin, "--workers", &workers.to_string(), "--report"])
+                .args([
+                    "--idle",
+                    self.idle,
+                    "--pin",
+                    &pin,
+                    "--workers",
+                    &workers.to_string(),
+                    "--report",
+                ])
                 .arg(&report);
             for (port, device) in PORTS.iter().zip(DEVICES) {
                 command.args(["--port", &format!("{port}={device},backend={}", self.backend)]);
@@ -76,11 +85,15 @@ impl Switch<'_> {
     }
 
     fn configuration(&self, mtu: u32) -> Result<Value, Failure> {
-        let ports: Vec<(String, u32)> = PORTS.iter().map(|name| ((*name).to_owned(), self.speed_mbps)).collect();
+        let ports: Vec<(String, u32)> = PORTS
+            .iter()
+            .map(|name| ((*name).to_owned(), self.speed_mbps))
+            .collect();
         let text = preset("roce-lossless", &ports, REACTION_BUDGET)
             .map_err(|error| error.to_string())?
             .to_json();
-        let mut config: Value = serde_json::from_str(&text).map_err(|error| format!("the preset: {error}"))?;
+        let mut config: Value =
+            serde_json::from_str(&text).map_err(|error| format!("the preset: {error}"))?;
         for port in PORTS {
             config["PORT"][port]["mtu"] = json!(mtu.to_string());
         }

@@ -93,7 +93,9 @@ impl Traffic {
         // Payloads are padded to four octets; the rest of the length lies behind the ICRC, as an Ethernet trailer does.
         let mut bytes = vec![0; len];
         packet
-            .emit(&mut bytes, (len - HEADERS_BYTES) & !3, |payload| payload.fill(0x5a))
+            .emit(&mut bytes, (len - HEADERS_BYTES) & !3, |payload| {
+                payload.fill(0x5a)
+            })
             .map_err(|error| Failure::usage("a test frame cannot be built").because(error))?;
         Ok(Frame { bytes })
     }
@@ -191,7 +193,11 @@ mod tests {
         loop {
             let step = program[at];
             let k = step.k as usize;
-            let load = |len: usize| bytes[k..k + len].iter().fold(0, |sum, b| sum << 8 | u32::from(*b));
+            let load = |len: usize| {
+                bytes[k..k + len]
+                    .iter()
+                    .fold(0, |sum, b| sum << 8 | u32::from(*b))
+            };
             at += 1;
             match step.code {
                 0x30 => a = load(1),
@@ -210,7 +216,11 @@ mod tests {
         for frame_bytes in [60, 64, 1082, 4200, 9216] {
             let frames = Traffic::new(frame_bytes).build().unwrap();
             assert_eq!(frames.len(), 64);
-            assert!(frames.iter().all(|frame| frame.bytes.len() == frame_bytes as usize));
+            assert!(
+                frames
+                    .iter()
+                    .all(|frame| frame.bytes.len() == frame_bytes as usize)
+            );
             assert_eq!(frames[63].bytes[34..36], (FIRST_SOURCE_PORT + 63).to_be_bytes());
         }
         assert!(Traffic::new(59).build().is_err());

@@ -97,7 +97,11 @@ pub struct Window {
 impl Window {
     /// Frames a second that arrived.
     pub fn rate_fps(&self) -> f64 {
-        if self.seconds > 0.0 { self.frames as f64 / self.seconds } else { 0.0 }
+        if self.seconds > 0.0 {
+            self.frames as f64 / self.seconds
+        } else {
+            0.0
+        }
     }
 }
 
@@ -157,7 +161,11 @@ impl Tester {
     ///
     /// # Errors
     /// As there.
-    pub fn trial_observing(&mut self, trial: &Trial, observe: impl FnMut() -> u64) -> Result<Outcome, Failure> {
+    pub fn trial_observing(
+        &mut self,
+        trial: &Trial,
+        observe: impl FnMut() -> u64,
+    ) -> Result<Outcome, Failure> {
         let gone = |error| Failure::environment("the sink's interface cannot be read").because(error);
         self.sink.reset().map_err(gone)?;
         let mut live = self.live(trial)?;
@@ -182,7 +190,9 @@ impl Tester {
                 .map_err(|error| Failure::environment("no thread for the generator").because(error))?;
             let window = watch(sink, trial.duration, || sender.is_finished(), observe);
             stop.store(window.is_err(), Ordering::Relaxed);
-            let sending = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let sending = sender
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             Ok::<_, Failure>((sending, window.map_err(gone)?))
         })?;
         drain(sink).map_err(gone)?;

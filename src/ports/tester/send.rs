@@ -72,7 +72,12 @@ impl FrameSender {
             // to frames that are borrowed for the call. The kernel reads the frames only.
             let result = unsafe {
                 let next = self.messages.as_mut_ptr().add(done);
-                libc::sendmmsg(self.socket.as_raw_fd(), next, (count - done) as u32, libc::MSG_DONTWAIT)
+                libc::sendmmsg(
+                    self.socket.as_raw_fd(),
+                    next,
+                    (count - done) as u32,
+                    libc::MSG_DONTWAIT,
+                )
             };
             if result >= 0 {
                 sent.taken += result as usize;

@@ -47,7 +47,13 @@ pub(in crate::ports) struct Instruction {
     immediate: i32,
 }
 
-pub(in crate::ports) const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
+pub(in crate::ports) const fn instruction(
+    code: u8,
+    to: u8,
+    from: u8,
+    offset: i16,
+    immediate: i32,
+) -> Instruction {
     Instruction {
         code,
         registers: if cfg!(target_endian = "little") {
@@ -112,7 +118,10 @@ impl Program {
     pub(super) fn load() -> io::Result<Program> {
         let sockets = create_map(BPF_MAP_TYPE_XSKMAP, size_of::<u32>() as u32)?;
         let misses = create_map(BPF_MAP_TYPE_ARRAY, size_of::<u64>() as u32)?;
-        let program = load(&instructions(sockets.as_raw_fd(), misses.as_raw_fd()), b"xoff_port")?;
+        let program = load(
+            &instructions(sockets.as_raw_fd(), misses.as_raw_fd()),
+            b"xoff_port",
+        )?;
         Ok(Program {
             program,
             sockets,
