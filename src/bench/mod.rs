@@ -6,4 +6,5 @@ pub mod oracle;
 pub mod placement;
 pub mod probe;
 pub mod result;
+pub mod traffic;
 pub mod tune;

@@ -59,7 +59,7 @@ impl Worker {
         // An asker that has gone away does not want the answer.
         match command {
             Command::Snapshot(reply) => {
-                let _ = reply.send(engine.snapshot(&self.config, &self.facts, now));
+                let _ = reply.send(self.snapshot(now));
             }
             Command::Look(look) => (look.0)(engine.switch(), now),
             Command::Apply(config, reply) => {
@@ -76,7 +76,9 @@ impl Worker {
                 let _ = reply.send(result);
             }
             Command::TakeWatermarks(reply) => {
-                let _ = reply.send(engine.snapshot(&self.config, &self.facts, now));
+                let mut snapshot = engine.snapshot(&self.config, &self.facts, now);
+                snapshot.worker_busy_ns = Some(self.busy_ns);
+                let _ = reply.send(snapshot);
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
             }
             Command::ClearWatchdogStats => {

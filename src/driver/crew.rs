@@ -17,11 +17,15 @@ pub(crate) struct Crew {
 impl Crew {
     /// Runs until every switch has been told to stop.
     pub(crate) fn run(mut self) {
+        let mut before_ns = monotonic_ns();
         while !self.workers.is_empty() {
             let began_ns = monotonic_ns();
+            let turn_ns = began_ns - std::mem::replace(&mut before_ns, began_ns);
             let mut work = 0;
             let mut stopped = false;
             for worker in &mut self.workers {
+                // Of a turn with work: one without may have slept.
+                worker.account(turn_ns);
                 work += worker.step(began_ns);
                 stopped |= worker.is_stopped();
             }

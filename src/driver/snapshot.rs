@@ -34,6 +34,7 @@ pub(crate) fn snapshot(
         name: config.name.clone(),
         model_time_ns: now.as_nanos(),
         cell_bytes: config.cell_bytes,
+        worker_busy_ns: None,
         ports: ports
             .map(|(index, (port, facts))| {
                 let id = PortId(index as u16);

@@ -257,6 +257,8 @@ fn prepare(start: Start, common: &Common<'_>, bell: &Bell) -> Result<(Worker, Pa
         recorder,
         teller: events_in,
         told: 0,
+        busy_ns: 0,
+        was_busy: false,
     };
     let parts = Parts {
         commands: commands_in,

@@ -91,6 +91,9 @@ pub(crate) struct Worker {
     pub(crate) teller: Sender<SwitchEvent>,
     /// Events of the engine's journal that have been handed to it.
     pub(crate) told: usize,
+    /// Wall time of the thread's turns in which there was work, and whether there was some in the last one.
+    pub(crate) busy_ns: u64,
+    pub(crate) was_busy: bool,
 }
 
 /// The engine as a place for received frames.
@@ -204,7 +207,24 @@ impl Worker {
             work += 1;
         }
         self.tell();
+        self.was_busy = work > 0;
         work
+    }
+
+    /// The thread's last turn took so long.
+    #[inline]
+    pub(crate) fn account(&mut self, turn_ns: u64) {
+        if self.was_busy {
+            self.busy_ns += turn_ns;
+        }
+    }
+
+    /// A copy of what can be read.
+    pub(super) fn snapshot(&self, now: Picos) -> SwitchSnapshot {
+        SwitchSnapshot {
+            worker_busy_ns: Some(self.busy_ns),
+            ..self.engine.snapshot(&self.config, &self.facts, now)
+        }
     }
 
     /// Whether it has been told to stop.
@@ -425,13 +445,13 @@ impl Worker {
                 facts.pcap_missed = missed;
             }
         }
-        let now = self.clock.at(monotonic_ns());
+        let snapshot = self.snapshot(self.clock.at(monotonic_ns()));
         let ports = match self.io {
             Io::Inline(ports) => ports.into_ports().collect(),
             Io::Remote(_) => Vec::new(),
         };
         let end = End {
-            snapshot: self.engine.snapshot(&self.config, &self.facts, now),
+            snapshot,
             kept: Kept {
                 _ports: ports,
                 _store: self.store,

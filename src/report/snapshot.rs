@@ -16,6 +16,8 @@ pub struct SwitchSnapshot {
     pub model_time_ns: u64,
     /// Buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`): turns cells into bytes.
     pub cell_bytes: u32,
+    /// Wall time in which the switch's thread had something to do, in nanoseconds since it started; `None` in virtual time.
+    pub worker_busy_ns: Option<u64>,
     /// The ports, in the order of the configuration.
     pub ports: Vec<PortSnapshot>,
     /// The buffer pools.

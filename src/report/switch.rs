@@ -24,6 +24,9 @@ pub struct SwitchReport {
     pub model_time_ns: u64,
     /// `SAI_SWITCH_ATTR_SHARED_BUFFER_CELL_SIZE`: the unit of buffer accounting, in bytes.
     pub cell_bytes: u32,
+    /// Wall time in which the switch's worker had something to do, in nanoseconds since it started; left out in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_busy_ns: Option<u64>,
     /// `SAI_SWITCH_STAT_TX_TRIM_PACKETS`: trimmed packets sent, the sum over the ports.
     #[serde(default)]
     pub tx_trim_packets: u64,
@@ -250,6 +253,7 @@ impl SwitchReport {
             name: snapshot.name.clone(),
             model_time_ns: snapshot.model_time_ns,
             cell_bytes: cell,
+            worker_busy_ns: snapshot.worker_busy_ns,
             tx_trim_packets: trims(|trims| trims.sent),
             dropped_trim_packets: trims(|trims| trims.dropped),
             ports: snapshot

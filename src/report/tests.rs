@@ -72,6 +72,7 @@ pub(crate) fn snapshot() -> SwitchSnapshot {
         name: "tor0".to_owned(),
         model_time_ns: 1_001_000,
         cell_bytes: 256,
+        worker_busy_ns: None,
         ports: vec![port, unused],
         pools: vec![pool],
         events: Vec::new(),

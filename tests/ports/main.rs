@@ -10,11 +10,19 @@ mod losses;
 #[path = "../support/mod.rs"]
 mod support;
 mod testbed;
+mod traffic;
 mod xdp;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests = [delivery::TESTS, guards::TESTS, losses::TESTS, xdp::TESTS].concat();
+    let tests = [
+        delivery::TESTS,
+        guards::TESTS,
+        losses::TESTS,
+        xdp::TESTS,
+        traffic::TESTS,
+    ]
+    .concat();
     support::run(&tests)
 }

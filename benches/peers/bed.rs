@@ -1,0 +1,208 @@
+//! Where everything happens: namespaces that live as long as this process, cables between them, and which core does what.
+
+use std::path::Path;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
+use nix::unistd::Pid;
+use xoff::bench::traffic::{End, Tester, Traffic};
+use xoff::net::{self, LinkChange, Netns, add_address, add_veth, delete_link, ethtool, set_link};
+use xoff::report::allowed_cpus;
+
+use crate::Failure;
+
+/// The forwarder's devices, in the namespace of this process.
+pub(crate) const DEVICES: [&str; 2] = ["f0", "f1"];
+/// The tester's ends of the cables, in namespaces of their own.
+const TESTER: [&str; 2] = ["g0", "s1"];
+/// Addresses of the tester's ends, for pings.
+pub(crate) const ADDRESSES: [[u8; 4]; 2] = [[10, 77, 0, 1], [10, 77, 0, 2]];
+
+/// Which core does what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cores {
+    /// Generator, the softirqs that its frames cause, and this program.
+    pub(crate) tester: usize,
+    /// Whoever forwards.
+    pub(crate) forwarder: usize,
+}
+
+/// Namespaces of the tester. This process is in the one between.
+#[derive(Debug)]
+pub(crate) struct Bed {
+    namespaces: [Netns; 2],
+    pub(crate) cores: Cores,
+    /// Cores beyond those two.
+    pub(crate) spare_cores: Vec<usize>,
+    /// Files of this run; removed with this value.
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Bed {
+    /// Moves this process, which has one thread yet, into a network namespace of its own, with a view of /sys that shows it.
+    pub(crate) fn enter() -> Result<Bed, Failure> {
+        let flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
+        let entered = if nix::unistd::geteuid().is_root() {
+            unshare(flags).map_err(|errno| errno.to_string())
+        } else {
+            net::enter_user_namespace(flags).map_err(|error| error.to_string())
+        };
+        entered.map_err(|why| format!("cannot make a network namespace: {why}; `xoff doctor` says more"))?;
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+            .and_then(|()| {
+                mount(
+                    Some("sysfs"),
+                    "/sys",
+                    Some("sysfs"),
+                    MsFlags::empty(),
+                    None::<&str>,
+                )
+            })
+            .map_err(|errno| format!("cannot mount /sys for the namespace: {errno}"))?;
+        let allowed = allowed_cpus();
+        let (&[tester, forwarder], spare_cores) = allowed.split_first_chunk().ok_or(
+            "a forwarder and a generator take a core each, and this process may use one only (`taskset -p $$`)",
+        )?;
+        let cores = Cores { tester, forwarder };
+        pin(&[cores.tester])?;
+        let netns = || Netns::create().map_err(|error| error.to_string());
+        Ok(Bed {
+            namespaces: [netns()?, netns()?],
+            cores,
+            spare_cores: spare_cores.to_vec(),
+            folder: tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?,
+        })
+    }
+
+    /// Cables for packets of this MTU.
+    pub(crate) fn plug(&self, mtu: u32) -> Result<Cables<'_>, Failure> {
+        let cables = Cables { bed: self, mtu };
+        for (n, netns) in self.namespaces.iter().enumerate() {
+            let plugged = || -> net::Result<()> {
+                add_veth(DEVICES[n], TESTER[n], Some(netns), mtu)?;
+                netns.run(|| add_address(TESTER[n], ADDRESSES[n].into(), 24))?
+            };
+            plugged().map_err(|error| error.to_string())?;
+        }
+        Ok(cables)
+    }
+
+    /// An end of the tester.
+    fn end(&self, n: usize) -> Result<End, Failure> {
+        Ok(End {
+            netns: self.namespaces[n]
+                .try_clone()
+                .map_err(|error| error.to_string())?,
+            device: TESTER[n].to_owned(),
+        })
+    }
+
+    /// The namespace of the end that sends.
+    pub(crate) fn sending(&self) -> &Netns {
+        &self.namespaces[0]
+    }
+
+    /// Does something with an interface of the tester, in its namespace: 0 sends, 1 receives.
+    pub(crate) fn at<T: Send>(
+        &self,
+        n: usize,
+        f: impl Fn(&str) -> std::io::Result<T> + Sync,
+    ) -> Result<T, Failure> {
+        self.namespaces[n]
+            .run(|| f(TESTER[n]))
+            .map_err(|error| error.to_string())?
+            .map_err(|error| format!("{}: {error}", TESTER[n]))
+    }
+
+    /// The ends of the tester, the one that sends first.
+    pub(crate) fn ends(&self) -> Result<[End; 2], Failure> {
+        Ok([self.end(0)?, self.end(1)?])
+    }
+}
+
+/// The cables between tester and forwarder, until they are dropped.
+#[derive(Debug)]
+pub(crate) struct Cables<'a> {
+    bed: &'a Bed,
+    pub(crate) mtu: u32,
+}
+
+impl Cables<'_> {
+    /// A tester at their far ends.
+    pub(crate) fn tester(&self, traffic: &Traffic) -> Result<Tester, Failure> {
+        let [from, to] = self.bed.ends()?;
+        Tester::open(from, &to, traffic).map_err(|failure| failure.to_string())
+    }
+
+    /// Has the tester's ends poll for frames (NAPI, by way of GRO), as a veth must that is to take frames from an XDP program.
+    pub(crate) fn poll_at_tester(&self) -> Result<(), Failure> {
+        for (n, netns) in self.bed.namespaces.iter().enumerate() {
+            let set = || {
+                ethtool::set_offloads(
+                    TESTER[n],
+                    &ethtool::Offloads {
+                        gro: true,
+                        ..ethtool::Offloads::OFF
+                    },
+                )
+            };
+            netns
+                .run(set)
+                .and_then(|set| set)
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Has the forwarder's devices poll, so that they take frames that the kernel makes itself.
+    pub(crate) fn poll_at_forwarder(&self) -> Result<(), Failure> {
+        for device in DEVICES {
+            let offloads = ethtool::Offloads {
+                gro: true,
+                ..ethtool::Offloads::OFF
+            };
+            ethtool::set_offloads(device, &offloads).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cables<'_> {
+    fn drop(&mut self) {
+        for device in DEVICES {
+            // The other end goes with it; one that was never made is no loss.
+            let _ = delete_link(device);
+        }
+    }
+}
+
+/// Brings a link up.
+pub(crate) fn up(device: &str) -> Result<(), Failure> {
+    let up = LinkChange {
+        up: Some(true),
+        ..LinkChange::default()
+    };
+    set_link(device, &up).map_err(|error| error.to_string())
+}
+
+/// Binds the calling thread, and all that it starts from now on, to cores.
+pub(crate) fn pin(cores: &[usize]) -> Result<(), Failure> {
+    pin_process(Pid::from_raw(0), cores)
+}
+
+/// Binds a thread to cores.
+pub(crate) fn pin_process(pid: Pid, cores: &[usize]) -> Result<(), Failure> {
+    let mut set = CpuSet::new();
+    cores
+        .iter()
+        .try_for_each(|&core| set.set(core))
+        .and_then(|()| sched_setaffinity(pid, &set))
+        .map_err(|errno| format!("cannot bind a thread to cores {cores:?}: {errno}"))
+}
+
+/// Writes a word to a file of /sys or /proc.
+pub(crate) fn write(path: impl AsRef<Path>, word: &str) -> Result<(), Failure> {
+    let path = path.as_ref();
+    std::fs::write(path, word).map_err(|error| format!("cannot write {word} to {}: {error}", path.display()))
+}

@@ -1,0 +1,144 @@
+//! Programs that forward, in processes that end with this one.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::Failure;
+use crate::bed::{Cores, pin};
+
+/// How long a program may take to be ready, and to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Whether a program is installed.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&paths).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.any(|folder| folder.join(program).is_file())
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub(crate) struct Program {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Program {
+    /// Starts a program on the forwarder's core. Its output goes to `output`; its standard input stays open.
+    pub(crate) fn start(
+        program: impl AsRef<OsStr>,
+        change: impl FnOnce(&mut Command),
+        output: &Path,
+        cores: Cores,
+    ) -> Result<Program, Failure> {
+        Program::start_on(&[cores.forwarder], program, change, output, cores)
+    }
+
+    /// As [`Program::start`], on other cores.
+    pub(crate) fn start_on(
+        allowed: &[usize],
+        program: impl AsRef<OsStr>,
+        change: impl FnOnce(&mut Command),
+        output: &Path,
+        cores: Cores,
+    ) -> Result<Program, Failure> {
+        let name = program.as_ref().to_string_lossy().into_owned();
+        let file = File::create(output).and_then(|file| Ok((file.try_clone()?, file)));
+        let (stdout, stderr) = file.map_err(|error| format!("cannot write {}: {error}", output.display()))?;
+        // However this process ends, the program ends with it.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(program);
+        change(&mut command);
+        command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
+        // It inherits the core of the thread that starts it.
+        pin(allowed)?;
+        let child = command
+            .spawn()
+            .map_err(|error| format!("cannot start {name}: {error}"));
+        pin(&[cores.tester])?;
+        Ok(Program {
+            child: child?,
+            output: output.to_owned(),
+        })
+    }
+
+    /// Waits until it has printed `words`.
+    pub(crate) fn wait_for(&mut self, words: &str) -> Result<(), Failure> {
+        self.wait_until(|text| text.contains(words))
+    }
+
+    /// Waits until what it has printed is as it should be.
+    pub(crate) fn wait_until(&mut self, ready: impl Fn(&str) -> bool) -> Result<(), Failure> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let text = self.text();
+            if ready(&text) {
+                return Ok(());
+            }
+            let ended = self.child.try_wait().ok().flatten();
+            if ended.is_some() || Instant::now() > end {
+                let last: Vec<&str> = text
+                    .lines()
+                    .rev()
+                    .filter(|line| !line.trim().is_empty())
+                    .take(4)
+                    .collect();
+                let last: Vec<&str> = last.into_iter().rev().map(str::trim).collect();
+                return Err(match ended {
+                    Some(status) => format!("it ended ({status}): {}", last.join("; ")),
+                    None => format!("it was not ready within {PATIENCE:?}: {}", last.join("; ")),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut bytes = Vec::new();
+        // What cannot be read has not been printed.
+        let _ = File::open(&self.output).and_then(|mut file| file.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Processor time of its threads so far, in nanoseconds, softirqs that they ran included: the kernel charges them to the thread.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
+            return 0;
+        };
+        tasks
+            .flatten()
+            .filter_map(|task| {
+                let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+                text.split_whitespace().next()?.parse::<u64>().ok()
+            })
+            .sum()
+    }
+
+    /// Interrupts it and waits for its end; kills it where it does not end.
+    pub(crate) fn end(&mut self) {
+        drop(self.child.stdin.take());
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        let end = Instant::now() + Duration::from_secs(5);
+        // A program that has ended already is no error.
+        let _ = kill(pid, Signal::SIGINT);
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > end {
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,122 @@
+//! Forwarders inside the kernel. Left to itself the kernel would forward on the core of whoever sends; here it is told to use the forwarder's.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+use xoff::net::delete_link;
+use xoff::ports::tester::Redirects;
+
+use super::Running;
+use crate::Failure;
+use crate::bed::{Bed, Cables, DEVICES, pin_process, up, write};
+
+const BRIDGE: &str = "br0";
+
+/// What a kernel forwarder consists of; undone when it is dropped.
+#[derive(Debug)]
+pub(crate) enum Parts {
+    Device { _device: Device },
+    Redirects { _redirects: Redirects },
+}
+
+/// A device of that name, removed when this is dropped: a bridge, or the tap that Open vSwitch leaves behind.
+#[derive(Debug)]
+pub(crate) struct Device(pub(super) &'static str);
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // The namespace ends with this process anyway.
+        let _ = delete_link(self.0);
+    }
+}
+
+/// Runs `ip`.
+fn ip(words: &[&str]) -> Result<(), Failure> {
+    let output = Command::new("ip")
+        .args(words)
+        .output()
+        .map_err(|error| format!("cannot run ip: {error} (`apt-get install iproute2`)"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "`ip {}`: {}",
+            words.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+/// A bridge at its best: no netfilter, no spanning tree.
+pub(super) fn bridge(bed: &Bed) -> Result<Running, Failure> {
+    ip(&[
+        "link",
+        "add",
+        BRIDGE,
+        "type",
+        "bridge",
+        "stp_state",
+        "0",
+        "mcast_snooping",
+        "0",
+    ])?;
+    let bridge = Device(BRIDGE);
+    for file in ["iptables", "ip6tables", "arptables"] {
+        // Where there is no such file, netfilter is not asked.
+        let _ = write(format!("/proc/sys/net/bridge/bridge-nf-call-{file}"), "0");
+    }
+    for device in DEVICES {
+        ip(&["link", "set", "dev", device, "master", BRIDGE])?;
+        receive_on(device, bed.cores.forwarder)?;
+    }
+    up(BRIDGE)?;
+    Ok(Running::kernel(Parts::Device { _device: bridge }))
+}
+
+/// Has frames of a device processed on a core (receive packet steering).
+pub(super) fn receive_on(device: &str, core: usize) -> Result<(), Failure> {
+    // Words of 32 CPUs, the highest first.
+    let mut words = vec![format!("{:08x}", 1u32 << (core % 32))];
+    words.extend((0..core / 32).map(|_| "00000000".to_owned()));
+    write(
+        format!("/sys/class/net/{device}/queues/rx-0/rps_cpus"),
+        &words.join(","),
+    )
+}
+
+/// Two programs that redirect, each in the receive path of a device, which the kernel runs in a thread of its own on the forwarder's core.
+pub(super) fn redirect(bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
+    cables.poll_at_tester()?;
+    let redirects = Redirects::between(DEVICES).map_err(|error| {
+        format!("XDP programs cannot be attached: {error}; it takes root outside of any user namespace")
+    })?;
+    for device in DEVICES {
+        write(format!("/sys/class/net/{device}/threaded"), "1")?;
+        pin_process(thread_of(device)?, &[bed.cores.forwarder])?;
+    }
+    Ok(Running::kernel(Parts::Redirects {
+        _redirects: redirects,
+    }))
+}
+
+/// The kernel's thread that polls a device.
+fn thread_of(device: &str) -> Result<Pid, Failure> {
+    let wanted = format!("napi/{device}-");
+    let end = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < end {
+        let processes = fs::read_dir("/proc").map_err(|error| format!("cannot read /proc: {error}"))?;
+        for process in processes.flatten() {
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            if name.starts_with(&wanted)
+                && let Ok(pid) = process.file_name().to_string_lossy().parse()
+            {
+                return Ok(Pid::from_raw(pid));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(format!(
+        "no kernel thread {wanted}N is to be seen, so it cannot be bound to a core"
+    ))
+}

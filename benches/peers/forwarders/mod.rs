@@ -1,0 +1,127 @@
+//! What carries frames from one device to the other and back.
+
+mod kernel;
+mod openvswitch;
+mod pnet;
+mod testpmd;
+mod xoff;
+
+use clap::ValueEnum;
+
+use crate::Failure;
+use crate::bed::{Bed, Cables};
+use crate::child::Program;
+
+pub(crate) use pnet::forward as forward_by_pnet;
+pub(crate) use xoff::{Switch, report};
+
+/// The forwarders, in the order of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Forwarder {
+    /// xoff, one worker, AF_PACKET
+    XoffPacket,
+    /// DPDK testpmd, io mode, net_af_packet
+    TestpmdPacket,
+    /// xoff, one worker, AF_XDP
+    XoffXdp,
+    /// DPDK testpmd, io mode, net_af_xdp
+    TestpmdXdp,
+    /// Open vSwitch, userspace datapath, AF_PACKET
+    OvsPacket,
+    /// Open vSwitch, userspace datapath, AF_XDP
+    OvsXdp,
+    /// Open vSwitch, kernel datapath
+    OvsKernel,
+    /// Linux bridge
+    Bridge,
+    /// Two XDP programs that redirect
+    XdpRedirect,
+    /// A loop over pnet's datalink channels
+    Pnet,
+}
+
+/// A forwarder that forwards, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// The one that forwards first; empty where the kernel alone does.
+    programs: Vec<Program>,
+    /// Frames are forwarded by the kernel, whatever the programs are for.
+    in_kernel: bool,
+    /// What is left in the kernel when the programs have ended; taken away after them.
+    #[allow(dead_code, reason = "it is there to be dropped")]
+    parts: Option<kernel::Parts>,
+}
+
+impl Forwarder {
+    /// Its name in figures.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Forwarder::XoffPacket => "xoff-packet",
+            Forwarder::TestpmdPacket => "testpmd-packet",
+            Forwarder::XoffXdp => "xoff-xdp",
+            Forwarder::TestpmdXdp => "testpmd-xdp",
+            Forwarder::OvsPacket => "ovs-packet",
+            Forwarder::OvsXdp => "ovs-xdp",
+            Forwarder::OvsKernel => "ovs-kernel",
+            Forwarder::Bridge => "bridge",
+            Forwarder::XdpRedirect => "xdp-redirect",
+            Forwarder::Pnet => "pnet",
+        }
+    }
+
+    /// The peer whose figures this one's are divided by: the same devices, driven by the same sockets.
+    pub(crate) fn peer(self) -> Option<Forwarder> {
+        match self {
+            Forwarder::XoffPacket => Some(Forwarder::TestpmdPacket),
+            Forwarder::XoffXdp => Some(Forwarder::TestpmdXdp),
+            _ => None,
+        }
+    }
+
+    /// Joins the cables. The error is why it cannot, in words for a note.
+    pub(crate) fn start(self, bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
+        match self {
+            Forwarder::XoffPacket => Switch::fast("packet", "spin").start(bed, cables),
+            Forwarder::XoffXdp => Switch::fast("xdp", "spin").start(bed, cables),
+            Forwarder::TestpmdPacket => testpmd::start(bed, cables, testpmd::Driver::AfPacket),
+            Forwarder::TestpmdXdp => testpmd::start(bed, cables, testpmd::Driver::AfXdp),
+            Forwarder::OvsPacket => openvswitch::start(bed, openvswitch::Datapath::Packet),
+            Forwarder::OvsXdp => openvswitch::start(bed, openvswitch::Datapath::Xdp),
+            Forwarder::OvsKernel => openvswitch::start(bed, openvswitch::Datapath::Kernel),
+            Forwarder::Bridge => kernel::bridge(bed),
+            Forwarder::XdpRedirect => kernel::redirect(bed, cables),
+            Forwarder::Pnet => pnet::start(bed),
+        }
+    }
+}
+
+impl Running {
+    /// Programs that forward.
+    fn programs(programs: Vec<Program>) -> Running {
+        Running {
+            programs,
+            in_kernel: false,
+            parts: None,
+        }
+    }
+
+    /// Something in the kernel that forwards.
+    fn kernel(parts: kernel::Parts) -> Running {
+        Running {
+            programs: Vec::new(),
+            in_kernel: true,
+            parts: Some(parts),
+        }
+    }
+
+    /// Processor time so far, in nanoseconds, of a forwarder that is a program.
+    pub(crate) fn cpu_ns(&self) -> Option<u64> {
+        let all = || self.programs.iter().map(Program::cpu_ns).sum();
+        (!self.in_kernel).then(all)
+    }
+
+    /// Ends the programs and waits for what they leave.
+    pub(crate) fn end(&mut self) {
+        self.programs.iter_mut().for_each(Program::end);
+    }
+}

@@ -1,0 +1,135 @@
+//! Open vSwitch, as a learning switch, with a database and a daemon of its own in the bench's folder.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Running, kernel};
+use crate::Failure;
+use crate::bed::{Bed, DEVICES};
+use crate::child::{Program, is_installed};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Datapath {
+    Packet,
+    Xdp,
+    Kernel,
+}
+
+pub(super) fn start(bed: &Bed, datapath: Datapath) -> Result<Running, Failure> {
+    for program in ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl"] {
+        if !is_installed(program) {
+            return Err(format!(
+                "{program} is not installed (`apt-get install openvswitch-switch`)"
+            ));
+        }
+    }
+    if datapath == Datapath::Kernel && !Path::new("/sys/module/openvswitch").exists() {
+        return Err("the kernel has no Open vSwitch datapath (module openvswitch)".to_owned());
+    }
+    let home = bed.folder.path().join("ovs");
+    // Left by the one before.
+    let _ = std::fs::remove_dir_all(&home);
+    std::fs::create_dir_all(&home).map_err(|error| format!("cannot make {}: {error}", home.display()))?;
+    let database = home.join("conf.db");
+    let schema = Path::new("/usr/share/openvswitch/vswitch.ovsschema");
+    run(Command::new("ovsdb-tool")
+        .arg("create")
+        .args([&database, &PathBuf::from(schema)]))?;
+    let socket = home.join("db.sock");
+    let mut server = Program::start(
+        "ovsdb-server",
+        |command| {
+            command
+                .arg(&database)
+                .arg(format!("--remote=punix:{}", socket.display()))
+                .arg(format!("--unixctl={}", home.join("server.ctl").display()));
+        },
+        &home.join("server.txt"),
+        bed.cores,
+    )?;
+    server.wait_until(|_| socket.exists())?;
+    let control = format!("--db=unix:{}", socket.display());
+    let vsctl = |words: &str| {
+        let words = words.split_whitespace();
+        run(Command::new("ovs-vsctl")
+            .arg(&control)
+            .args(["--timeout=10", "--no-wait"])
+            .args(words))
+    };
+    vsctl(&format!(
+        "set Open_vSwitch . other_config:pmd-cpu-mask={:x}",
+        1u64 << bed.cores.forwarder
+    ))?;
+    let (kind, device_type) = match datapath {
+        Datapath::Packet => ("netdev", "system"),
+        Datapath::Xdp => ("netdev", "afxdp"),
+        Datapath::Kernel => ("system", "system"),
+    };
+    vsctl(&format!("add-br ovs0 -- set bridge ovs0 datapath_type={kind}"))?;
+    for device in DEVICES {
+        vsctl(&format!(
+            "add-port ovs0 {device} -- set interface {device} type={device_type}"
+        ))?;
+        if datapath == Datapath::Kernel {
+            kernel::receive_on(device, bed.cores.forwarder)?;
+        }
+    }
+    let control_socket = home.join("switch.ctl");
+    let mut switch = Program::start(
+        "ovs-vswitchd",
+        |command| {
+            command
+                .env("OVS_RUNDIR", &home)
+                .arg(format!("unix:{}", socket.display()))
+                .arg(format!("--unixctl={}", control_socket.display()));
+        },
+        &home.join("switch.txt"),
+        bed.cores,
+    )?;
+    switch.wait_until(|_| control_socket.exists())?;
+    // Without --no-wait: until the daemon has done it.
+    run(Command::new("ovs-vsctl").arg(&control).args([
+        "--timeout=10",
+        "set",
+        "bridge",
+        "ovs0",
+        "fail_mode=standalone",
+    ]))?;
+    for device in DEVICES {
+        let error = run(Command::new("ovs-vsctl").arg(&control).args([
+            "--timeout=10",
+            "get",
+            "interface",
+            device,
+            "error",
+        ]))?;
+        if error.trim() != "[]" {
+            return Err(format!(
+                "{device} as a port of type {device_type}: {}",
+                error.trim()
+            ));
+        }
+    }
+    Ok(Running {
+        parts: Some(kernel::Parts::Device {
+            _device: kernel::Device("ovs0"),
+        }),
+        in_kernel: datapath == Datapath::Kernel,
+        ..Running::programs(vec![switch, server])
+    })
+}
+
+/// Runs a program that ends by itself, and returns what it prints.
+fn run(command: &mut Command) -> Result<String, Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .map_err(|error| format!("cannot run {name}: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!(
+            "{name}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}

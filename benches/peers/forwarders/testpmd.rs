@@ -1,0 +1,74 @@
+//! DPDK's testpmd in io mode: frames go from one port to the other untouched, and nothing else is done.
+
+use std::process::Command;
+
+use super::Running;
+use crate::Failure;
+use crate::bed::{Bed, Cables, DEVICES};
+use crate::child::{Program, is_installed};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driver {
+    AfPacket,
+    AfXdp,
+}
+
+/// Longest packet that DPDK's AF_XDP driver takes: it knows no frames in pieces, and a veth wants them beyond this MTU.
+const XDP_MTU_MAX: u32 = 3_400;
+
+pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Running, Failure> {
+    if !is_installed("dpdk-testpmd") {
+        return Err("dpdk-testpmd is not installed (`apt-get install dpdk`)".to_owned());
+    }
+    if driver == Driver::AfXdp && cables.mtu > XDP_MTU_MAX {
+        return Err(format!(
+            "net_af_xdp takes no packets of {} bytes: it knows no frames in pieces",
+            cables.mtu
+        ));
+    }
+    // Places of the ring, as many as xoff's has, or more; and buffers that hold one each.
+    let (place_bytes, places, buffer_bytes) = match cables.mtu {
+        ..=1_900 => (2_048, 4_096, 2_304),
+        ..=7_900 => (8_192, 2_048, 8_448),
+        _ => (16_384, 1_024, 16_640),
+    };
+    let device = |n: usize| match driver {
+        Driver::AfXdp => format!("net_af_xdp{n},iface={}", DEVICES[n]),
+        Driver::AfPacket => format!(
+            "net_af_packet{n},iface={},blocksz=65536,framesz={place_bytes},framecnt={places}",
+            DEVICES[n]
+        ),
+    };
+    let core = bed.cores.forwarder;
+    let change = |command: &mut Command| {
+        command
+            // Lines come when they are printed, not when a buffer is full.
+            .args(["-oL", "dpdk-testpmd"])
+            // What it leaves there goes with the folder.
+            .env("RUNTIME_DIRECTORY", bed.folder.path())
+            .arg(format!("--lcores=0@{core},1@{core}"))
+            .args([
+                "--no-huge",
+                "-m",
+                "512",
+                "--no-pci",
+                "--no-telemetry",
+                "--no-shconf",
+            ])
+            .args((0..2).flat_map(|n| ["--vdev".to_owned(), device(n)]))
+            .args([
+                "--",
+                "--total-num-mbufs=16384",
+                "--forward-mode=io",
+                "--no-mlockall",
+                "--auto-start",
+            ]);
+        if driver == Driver::AfPacket {
+            command.arg(format!("--mbuf-size={buffer_bytes}"));
+        }
+    };
+    let output = bed.folder.path().join("testpmd.txt");
+    let mut program = Program::start("stdbuf", change, &output, bed.cores)?;
+    program.wait_for("Press enter to exit")?;
+    Ok(Running::programs(vec![program]))
+}

@@ -1,0 +1,118 @@
+//! xoff, with the configuration that its users have: classes, PFC, ECN and buffers of the preset `roce-lossless`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use xoff::config::preset;
+use xoff_dataplane::Picos;
+
+use super::Running;
+use crate::Failure;
+use crate::bed::{Bed, Cables, DEVICES};
+use crate::child::Program;
+
+/// What the host may stall (the default of `switch run`).
+const REACTION_BUDGET: Picos = Picos::from_micros(20_000);
+const PORTS: [&str; 2] = ["Ethernet0", "Ethernet4"];
+
+/// How a switch is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Switch<'a> {
+    /// `packet` or `xdp`.
+    pub(crate) backend: &'a str,
+    /// `spin` or `adaptive`.
+    pub(crate) idle: &'a str,
+    /// The core of the switch's worker, and of each I/O worker. Empty: one worker, which the kernel places on the forwarder's core.
+    pub(crate) cores: &'a [usize],
+    /// Model speed of both ports in Mb/s.
+    pub(crate) speed_mbps: u32,
+    /// Has the priority group of the lossless class take some 15 KiB before it says XOFF, instead of megabytes.
+    pub(crate) small_group: bool,
+}
+
+impl Switch<'_> {
+    /// So fast that no frame of a veth waits for the model.
+    pub(crate) fn fast<'a>(backend: &'a str, idle: &'a str) -> Switch<'a> {
+        Switch {
+            backend,
+            idle,
+            cores: &[],
+            speed_mbps: 100_000,
+            small_group: false,
+        }
+    }
+
+    /// Starts it between the forwarder's devices.
+    pub(crate) fn start(&self, bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
+        let config = bed.folder.path().join("config_db.json");
+        let text = self.configuration(cables.mtu)?.to_string();
+        std::fs::write(&config, text)
+            .map_err(|error| format!("cannot write {}: {error}", config.display()))?;
+        let report = report(bed);
+        // Left by the one before.
+        let _ = std::fs::remove_file(&report);
+        let (workers, pin) = match self.cores {
+            [] => (1, "none".to_owned()),
+            cores => (cores.len(), list(cores)),
+        };
+        let change = |command: &mut Command| {
+            command
+                .args(["switch", "run", "--config"])
+                .arg(&config)
+                .args([
+                    "--idle",
+                    self.idle,
+                    "--pin",
+                    &pin,
+                    "--workers",
+                    &workers.to_string(),
+                    "--report",
+                ])
+                .arg(&report);
+            for (port, device) in PORTS.iter().zip(DEVICES) {
+                command.args(["--port", &format!("{port}={device},backend={}", self.backend)]);
+            }
+        };
+        let output = bed.folder.path().join("xoff.txt");
+        let allowed = match self.cores {
+            [] => &[bed.cores.forwarder],
+            cores => cores,
+        };
+        let mut program = Program::start_on(allowed, env!("CARGO_BIN_EXE_xoff"), change, &output, bed.cores)?;
+        program.wait_for("ready:")?;
+        Ok(Running::programs(vec![program]))
+    }
+
+    fn configuration(&self, mtu: u32) -> Result<Value, Failure> {
+        let ports: Vec<(String, u32)> = PORTS
+            .iter()
+            .map(|name| ((*name).to_owned(), self.speed_mbps))
+            .collect();
+        let text = preset("roce-lossless", &ports, REACTION_BUDGET)
+            .map_err(|error| error.to_string())?
+            .to_json();
+        let mut config: Value =
+            serde_json::from_str(&text).map_err(|error| format!("the preset: {error}"))?;
+        for port in PORTS {
+            config["PORT"][port]["mtu"] = json!(mtu.to_string());
+        }
+        if self.small_group {
+            config["BUFFER_POOL"]["ingress_lossless_pool"]["size"] = json!("1048576");
+            let profile = format!("pg_lossless_{}_profile", self.speed_mbps);
+            config["BUFFER_PROFILE"][&profile]["dynamic_th"] = json!("-6");
+            config["BUFFER_PROFILE"][&profile]["xon_offset"] = json!("4096");
+        }
+        Ok(config)
+    }
+}
+
+/// Where a switch leaves its report when it ends.
+pub(crate) fn report(bed: &Bed) -> PathBuf {
+    bed.folder.path().join("report.json")
+}
+
+fn list(cores: &[usize]) -> String {
+    let words: Vec<String> = cores.iter().map(usize::to_string).collect();
+    words.join(",")
+}

@@ -1,0 +1,137 @@
+//! What a switch costs that has nothing to do, and what it loses by sleeping: processor time without traffic, and the loss-free rate of an
+//! adaptive switch beside that of one that spins.
+
+use std::time::{Duration, Instant};
+
+use xoff::bench::result::{BenchResult, Better, Figure};
+use xoff::bench::traffic::{Rate, Tester, Traffic, Trial};
+
+use crate::forwarders::Switch;
+use crate::measure::{forwards, mtu_for};
+use crate::{Failure, Run};
+
+const FRAME_BYTES: u32 = 1_082;
+/// Steps of the search: the rate is found to 1/128 of what a saturated switch forwards.
+const STEPS: u32 = 7;
+/// A rate holds if one of so many trials loses nothing: a stall of the host is not the switch's.
+const TRIES: u32 = 2;
+const IDLES: [&str; 2] = ["adaptive", "spin"];
+
+/// Figures for each backend that this machine allows.
+pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
+    for backend in ["packet", "xdp"] {
+        let mut samples = Samples::default();
+        for round in 0..run.rounds {
+            if let Err(why) = samples.take(run, backend, round) {
+                result
+                    .notes
+                    .push(format!("{backend}: skipped in round {}: {why}", round + 1));
+                break;
+            }
+            if run.is_interrupted() {
+                return Ok(());
+            }
+        }
+        samples.tell(backend, result);
+    }
+    Ok(())
+}
+
+#[derive(Debug, Default)]
+struct Samples {
+    cpu_percent: Vec<f64>,
+    /// Of an adaptive switch and of one that spins.
+    loss_free_fps: [Vec<f64>; 2],
+}
+
+impl Samples {
+    fn take(&mut self, run: &Run<'_>, backend: &str, round: u32) -> Result<(), Failure> {
+        self.cpu_percent.push(idle_percent(run, backend)?);
+        let mut rates = [0.0; 2];
+        // Each is first in every other round.
+        for n in 0..2 {
+            let which = (n + round as usize) % 2;
+            rates[which] = loss_free(run, backend, IDLES[which])?;
+        }
+        for (samples, rate) in self.loss_free_fps.iter_mut().zip(rates) {
+            samples.push(rate);
+        }
+        let [adaptive, spin] = rates;
+        eprintln!(
+            "round {}: {backend}: loss-free {adaptive:.0} adaptive, {spin:.0} spinning",
+            round + 1
+        );
+        Ok(())
+    }
+
+    fn tell(self, backend: &str, result: &mut BenchResult) {
+        let mut add = |name: &str, unit: &str, better, samples: Vec<f64>| {
+            if !samples.is_empty() {
+                result.figures.push(Figure::new(
+                    format!("idle/{backend}/{name}"),
+                    unit,
+                    better,
+                    samples,
+                ));
+            }
+        };
+        let [adaptive, spin] = self.loss_free_fps;
+        let ratios = adaptive
+            .iter()
+            .zip(&spin)
+            .map(|(adaptive, spin)| adaptive / spin)
+            .collect();
+        add("cpu", "percent", Better::Smaller, self.cpu_percent);
+        add("loss-free/adaptive", "frames/s", Better::Bigger, adaptive);
+        add("loss-free/spin", "frames/s", Better::Bigger, spin);
+        add("loss-free/adaptive_to_spin", "ratio", Better::Bigger, ratios);
+    }
+}
+
+/// Processor time of an adaptive switch without traffic, in percent of a core.
+fn idle_percent(run: &Run<'_>, backend: &str) -> Result<f64, Failure> {
+    let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
+    let running = Switch::fast(backend, "adaptive").start(run.bed, &cables)?;
+    std::thread::sleep(Duration::from_millis(500));
+    let (began, before) = (Instant::now(), running.cpu_ns().unwrap_or(0));
+    std::thread::sleep(Duration::from_secs_f64(run.seconds));
+    let spent = running.cpu_ns().unwrap_or(0) - before;
+    Ok(100.0 * spent as f64 / began.elapsed().as_nanos() as f64)
+}
+
+/// The highest rate at which a switch forwards all frames.
+fn loss_free(run: &Run<'_>, backend: &str, idle: &str) -> Result<f64, Failure> {
+    let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
+    let _running = Switch::fast(backend, idle).start(run.bed, &cables)?;
+    let mut tester = cables.tester(&Traffic::new(FRAME_BYTES))?;
+    forwards(&mut tester, run.bed)?;
+    let trial = Trial {
+        core: Some(run.bed.cores.tester),
+        ..Trial::new(Rate::Saturate, Duration::from_secs_f64(run.seconds / 4.0))
+    };
+    let saturated = tester.trial(&trial).map_err(|failure| failure.to_string())?;
+    let (mut low, mut high) = (0.0, saturated.window.rate_fps());
+    for _ in 0..STEPS {
+        let middle = (low + high) / 2.0;
+        if holds(&mut tester, &trial, middle)? {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
+fn holds(tester: &mut Tester, trial: &Trial, fps: f64) -> Result<bool, Failure> {
+    let paced = Trial {
+        rate: Rate::Paced(fps),
+        ..*trial
+    };
+    for _ in 0..TRIES {
+        let outcome = tester.trial(&paced).map_err(|failure| failure.to_string())?;
+        if outcome.lost() == 0 && outcome.sending.refused == 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,211 @@
+//! xoff beside what else forwards frames on this machine: same namespaces, cables, generator and sink, in turns. And what of xoff alone
+//! only real frames can show: what it costs when idle, what its worker costs beside I/O workers, how soon it reacts.
+//!
+//!     cargo bench --bench peers
+//!     cargo bench --bench peers -- --rounds 12 --sizes 1082 --only xoff-packet,testpmd-packet --save peers.json
+//!     cargo bench --bench peers -- idle
+//!     cargo bench --bench peers -- workers
+//!     cargo bench --bench peers -- reaction
+//!
+//! What is not installed, or cannot carry a size, is skipped and said so. benches/README.md says what is measured, and how.
+
+mod bed;
+mod child;
+mod forwarders;
+mod idle;
+mod measure;
+mod ping;
+mod reaction;
+mod results;
+mod soaker;
+mod workers;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Parser, Subcommand};
+use xoff::bench::result::{BenchResult, Form, Limits, Meter};
+use xoff::bench::traffic::Means;
+
+use bed::Bed;
+use forwarders::Forwarder;
+use measure::{Plan, measure};
+use results::Rounds;
+
+/// Why it could not be done.
+pub(crate) type Failure = String;
+
+/// xoff beside other forwarders, veth to veth.
+#[derive(Debug, Parser)]
+#[command(name = "peers")]
+struct Arguments {
+    /// What of xoff alone is measured; without it, all forwarders are.
+    #[command(subcommand)]
+    alone: Option<Alone>,
+    /// Rounds; in each everything has its turn once.
+    #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+    /// Lengths of frames, without FCS.
+    #[arg(long, value_delimiter = ',', default_value = "64,1082,4200", value_parser = clap::value_parser!(u32).range(60..=9_000))]
+    sizes: Vec<u32>,
+    /// Only these forwarders.
+    #[arg(long, value_delimiter = ',', value_enum)]
+    only: Vec<Forwarder>,
+    /// How long each trial sends.
+    #[arg(long, global = true, default_value_t = 2.0)]
+    seconds: f64,
+    /// Pings of a turn.
+    #[arg(long, default_value_t = 200)]
+    pings: u16,
+    /// Have the kernel make the frames (XDP live frames) where the rate and the cost are measured.
+    #[arg(long)]
+    live: bool,
+    /// How the result is printed.
+    #[arg(long, global = true, value_enum, default_value_t = Form::Table)]
+    format: Form,
+    /// Also save the result as JSON.
+    #[arg(long, global = true)]
+    save: Option<PathBuf>,
+    /// What the process is started with that forwards by pnet.
+    #[arg(long, hide = true)]
+    pnet_loop: bool,
+    /// What cargo adds for `cargo bench`.
+    #[arg(long, global = true, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum Alone {
+    /// Processor time of a switch without traffic, and the loss-free rate of an adaptive one beside one that spins
+    Idle,
+    /// Time of the switch's worker for a frame where I/O workers own the ports
+    Workers,
+    /// From the crossing of a threshold to XOFF, from PFC to the last data frame, and what forwarding adds
+    Reaction,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.pnet_loop {
+        return match forwarders::forward_by_pnet() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => refused(&failure),
+        };
+    }
+    if !arguments.bench {
+        println!("peers: skipped: it takes minutes; run it with `cargo bench --bench peers`");
+        return ExitCode::SUCCESS;
+    }
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(failure) => refused(&failure),
+    }
+}
+
+fn refused(failure: &str) -> ExitCode {
+    eprintln!("error: {failure}");
+    ExitCode::from(3)
+}
+
+/// What all measurements share.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) bed: &'a Bed,
+    pub(crate) rounds: u32,
+    pub(crate) seconds: f64,
+    /// Set by SIGINT and SIGTERM.
+    stop: Arc<AtomicBool>,
+}
+
+impl Run<'_> {
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| format!("cannot watch signals: {error}"))?;
+    }
+    Ok(stop)
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if !(0.2..=60.0).contains(&arguments.seconds) {
+        return Err("--seconds: a trial takes 0.2 to 60 seconds".to_owned());
+    }
+    let bed = Bed::enter()?;
+    let run = Run {
+        bed: &bed,
+        rounds: arguments.rounds,
+        seconds: arguments.seconds,
+        stop: interruption()?,
+    };
+    let meter = Meter::start();
+    let mut result = BenchResult::new("peers", "forwarders between two veths", 0);
+    match arguments.alone {
+        None => peers(&run, arguments, &mut result)?,
+        Some(Alone::Idle) => idle::measure(&run, &mut result)?,
+        Some(Alone::Workers) => workers::measure(&run, &mut result)?,
+        Some(Alone::Reaction) => reaction::measure(&run, &mut result)?,
+    }
+    if run.is_interrupted() {
+        return Ok(ExitCode::from(130));
+    }
+    let (environment, tainted) = meter.finish(&Limits::default());
+    result.environment = Some(environment);
+    result.tainted = tainted;
+    print!("{}", result.to_form(arguments.format));
+    if let Some(path) = &arguments.save {
+        std::fs::write(path, result.to_form(Form::Json))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    Ok(ExitCode::from(result.exit() as u8))
+}
+
+/// All forwarders in turns.
+fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Result<(), Failure> {
+    let chosen: Vec<Forwarder> = match &arguments.only[..] {
+        [] => clap::ValueEnum::value_variants().to_vec(),
+        only => only.to_vec(),
+    };
+    let plan = Plan {
+        seconds: run.seconds,
+        pings: arguments.pings,
+        means: if arguments.live {
+            Means::Live
+        } else {
+            Means::Packet
+        },
+    };
+    let mut rounds = Rounds::default();
+    for round in 0..run.rounds {
+        for &frame_bytes in &arguments.sizes {
+            // Each is first in some round, so that what drifts hits all.
+            let first = round as usize % chosen.len();
+            for &forwarder in chosen[first..].iter().chain(&chosen[..first]) {
+                let subject = format!("round {}: {frame_bytes}/{}", round + 1, forwarder.name());
+                match measure(run.bed, forwarder, frame_bytes, plan) {
+                    Ok(measured) => {
+                        let (rate, cpu) = (measured.rate_fps, measured.cpu_ns);
+                        eprintln!("{subject}: {rate:.0} frames/s, {cpu:.0} ns/frame");
+                        rounds.add(frame_bytes, forwarder, round, measured);
+                    }
+                    Err(why) => {
+                        eprintln!("{subject}: skipped: {why}");
+                        rounds.skip(frame_bytes, forwarder, why);
+                    }
+                }
+                if run.is_interrupted() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    rounds.tell(result);
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! What is measured of one forwarder in one round.
+
+use std::time::Duration;
+
+use xoff::bench::traffic::{Means, Outcome, Rate, Tester, Traffic, Trial};
+
+use crate::Failure;
+use crate::bed::Bed;
+use crate::forwarders::Forwarder;
+use crate::ping::round_trips;
+use crate::soaker::Soaker;
+
+/// Frames a second that every forwarder carries, to see whether it forwards at all.
+const FIRST_FPS: f64 = 2_000.0;
+/// Of those at least so many have to arrive.
+const FIRST_SHARE_MIN: f64 = 0.9;
+/// A tester of latency looks at a frame this often.
+const SAMPLE_EVERY_NS: u64 = 50_000;
+/// At less loss than this a forwarder has had time to wait for frames.
+const SATURATED_LOSS_MIN: f64 = 0.02;
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seconds: f64,
+    pub(crate) pings: u16,
+    pub(crate) means: Means,
+}
+
+/// One round of one forwarder with frames of one size.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    /// Frames a second that it forwards when it is given all that the generator has.
+    pub(crate) rate_fps: f64,
+    /// Frames a second that the generator offered meanwhile.
+    pub(crate) offered_fps: f64,
+    /// Processor time of the forwarder for a frame, in nanoseconds, while it has half a core and more to do than it can.
+    pub(crate) cpu_ns: f64,
+    /// Frames that were lost meanwhile, as a share.
+    pub(crate) cpu_loss: f64,
+    /// Latency at half of `rate_fps` in nanoseconds: p50, p90, p99, p99.9, p99.99.
+    pub(crate) latency_ns: [f64; 5],
+    /// Samples behind them.
+    pub(crate) samples: u64,
+    /// Frames lost at half of `rate_fps`, as a share.
+    pub(crate) half_loss: f64,
+    /// Median round trip of a ping, in nanoseconds.
+    pub(crate) ping_ns: Option<f64>,
+}
+
+impl Measured {
+    /// Whether the forwarder was busy all the time while its cost was measured.
+    pub(crate) fn was_saturated(&self) -> bool {
+        self.cpu_loss >= SATURATED_LOSS_MIN
+    }
+}
+
+pub(crate) const QUANTILES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
+
+/// MTU of cables that carry frames of this length.
+pub(crate) fn mtu_for(frame_bytes: u32) -> u32 {
+    frame_bytes.max(1_500)
+}
+
+/// Starts a forwarder and measures it. The error is why it cannot be measured.
+pub(crate) fn measure(
+    bed: &Bed,
+    forwarder: Forwarder,
+    frame_bytes: u32,
+    plan: Plan,
+) -> Result<Measured, Failure> {
+    let cables = bed.plug(mtu_for(frame_bytes))?;
+    let running = forwarder.start(bed, &cables)?;
+    if plan.means == Means::Live {
+        cables.poll_at_forwarder()?;
+    }
+    let mut tester = cables.tester(&Traffic::new(frame_bytes))?;
+    forwards(&mut tester, bed)?;
+    let duration = Duration::from_secs_f64(plan.seconds);
+    let flood = Trial {
+        means: plan.means,
+        core: Some(bed.cores.tester),
+        ..Trial::new(Rate::Saturate, duration)
+    };
+    let saturated = run(&mut tester, &flood, || 0)?;
+    let rate_fps = saturated.window.rate_fps();
+    let under_share = {
+        let soaker = Soaker::start(bed.cores.forwarder);
+        run(&mut tester, &flood, || {
+            running.cpu_ns().unwrap_or_else(|| soaker.taken_ns())
+        })?
+    };
+    let half = Trial {
+        sample_every_ns: Some(SAMPLE_EVERY_NS),
+        rate: Rate::Paced(rate_fps / 2.0),
+        means: Means::Packet,
+        ..flood
+    };
+    let at_half = run(&mut tester, &half, || 0)?;
+    let mut trips = match plan.pings {
+        0 => Vec::new(),
+        pings => round_trips(bed, pings, Duration::from_millis(2))?,
+    };
+    trips.sort_unstable();
+    Ok(Measured {
+        rate_fps,
+        offered_fps: saturated.sending.rate_fps(),
+        cpu_ns: under_share.window.observed as f64 / under_share.window.frames.max(1) as f64,
+        cpu_loss: loss(&under_share),
+        latency_ns: QUANTILES.map(|(_, q)| at_half.latency_ns.value_at_quantile(q) as f64),
+        samples: at_half.latency_ns.len(),
+        half_loss: loss(&at_half),
+        ping_ns: trips.get(trips.len() / 2).map(|&trip| trip as f64),
+    })
+}
+
+/// Sees that frames come through, after bridges have learned.
+pub(crate) fn forwards(tester: &mut Tester, bed: &Bed) -> Result<(), Failure> {
+    let trial = Trial {
+        core: Some(bed.cores.tester),
+        ..Trial::new(Rate::Paced(FIRST_FPS), Duration::from_millis(100))
+    };
+    let mut last = (0, 0);
+    for _ in 0..10 {
+        tester.say_hello().map_err(|failure| failure.to_string())?;
+        let outcome = run(tester, &trial, || 0)?;
+        last = (outcome.arrivals.frames, outcome.sending.frames);
+        if last.0 as f64 >= FIRST_SHARE_MIN * last.1 as f64 && last.1 > 0 {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Err(format!("it forwards {} of {} frames", last.0, last.1))
+}
+
+pub(crate) fn run(
+    tester: &mut Tester,
+    trial: &Trial,
+    observe: impl FnMut() -> u64,
+) -> Result<Outcome, Failure> {
+    tester
+        .trial_observing(trial, observe)
+        .map_err(|failure| failure.to_string())
+}
+
+/// Share of the frames that were lost, those that the generator's own interface refused included.
+pub(crate) fn loss(outcome: &Outcome) -> f64 {
+    let offered = outcome.sending.frames + outcome.sending.refused;
+    (outcome.lost() + outcome.sending.refused) as f64 / offered.max(1) as f64
+}

@@ -1,0 +1,406 @@
+//! How soon a switch reacts, seen from the ends of its cables by the kernel's own time stamps:
+//!
+//! - `xoff`: from before the system call that sends the frame that crosses the XOFF threshold to the PFC frame at the sender's interface;
+//! - `pause`: from before the system call that sends a PFC frame to the last data frame of the class at the interface that sent it;
+//! - `delay`: what the switch adds to a frame's way, the way over a single cable taken off.
+//!
+//! With nothing else to carry, and with frames of another class through the same ports.
+
+use std::io;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use xoff::bench::result::{BenchResult, Better, Figure};
+use xoff::bench::traffic::{End, Rate, Tester, Traffic, Trial};
+use xoff::driver::clock::monotonic_ns;
+use xoff::net::Netns;
+use xoff::ports::tester::{FrameListener, FrameSender};
+use xoff_dataplane::wire::mac_control::FRAME_LEN;
+use xoff_dataplane::wire::{MacControl, Pfc};
+
+use crate::bed::{Bed, DEVICES};
+use crate::forwarders::Switch;
+use crate::measure::{forwards, mtu_for};
+use crate::{Failure, Run};
+
+const FRAME_BYTES: u32 = 1_082;
+/// Model speed: a pause of 65535 quanta lasts 13 ms, a frame 3.5 us.
+const SPEED_MBPS: u32 = 2_500;
+/// The lossless class and its DSCP in the preset.
+const CLASS: usize = 3;
+const DSCP: u8 = 26;
+/// Frames a second of the other class where there is load.
+const LOAD_FPS: f64 = 100_000.0;
+/// Frames a second of the class that is paused: what is seen of a stop is as exact as their distance, 10 us.
+const DATA_FPS: f64 = 100_000.0;
+/// More frames than this never fit below the threshold.
+const FILL_MAX: usize = 256;
+/// What is still under way has arrived after this time.
+const SETTLE_NS: u64 = 400_000;
+/// A reaction that takes longer is none.
+const PATIENCE_NS: u64 = 100_000_000;
+/// A pause is repeated this often.
+const REFRESH_NS: u64 = 1_000_000;
+/// Frames of the stream before a pause, and behind it: a switch that lets all of the latter pass obeys none.
+const BEFORE_PAUSE: usize = 32;
+const BEHIND_PAUSE: usize = 96;
+const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+/// Repetitions for each second of `--seconds`.
+const REPETITIONS_PER_SECOND: f64 = 250.0;
+
+/// Figures of both ways to wait, without and with load.
+pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
+    for backend in ["packet", "xdp"] {
+        for idle in ["spin", "adaptive"] {
+            for (load, fps) in [("idle", 0.0), ("loaded", LOAD_FPS)] {
+                let mut figures = Figures::default();
+                for round in 0..run.rounds {
+                    if let Err(why) = figures.take(run, backend, idle, fps) {
+                        let subject = format!("reaction/{backend}/{idle}/{load}");
+                        result
+                            .notes
+                            .push(format!("{subject}: skipped in round {}: {why}", round + 1));
+                        break;
+                    }
+                    eprintln!("round {}: reaction/{backend}/{idle}/{load}", round + 1);
+                    if run.is_interrupted() {
+                        return Ok(());
+                    }
+                }
+                figures.tell(&format!("reaction/{backend}/{idle}/{load}"), result);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Of each round the quantiles of `xoff`, `pause` and `delay`.
+#[derive(Debug, Default)]
+struct Figures([[Vec<f64>; QUANTILES.len()]; 3]);
+
+impl Figures {
+    fn take(&mut self, run: &Run<'_>, backend: &str, idle: &str, load_fps: f64) -> Result<(), Failure> {
+        let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
+        let cable = delays(run, &mut cable_tester(run.bed)?, load_fps)?;
+        let switch = Switch {
+            speed_mbps: SPEED_MBPS,
+            small_group: true,
+            ..Switch::fast(backend, idle)
+        };
+        let _running = switch.start(run.bed, &cables)?;
+        // Another class, so that nothing is paused.
+        let mut traffic = Traffic::new(FRAME_BYTES);
+        traffic.dscp = 0;
+        let mut tester = cables.tester(&traffic)?;
+        forwards(&mut tester, run.bed)?;
+        let through = delays(run, &mut tester, load_fps)?;
+        drop(tester);
+        let mut hands = Hands::new(run.bed, load_fps)?;
+        let repetitions = (run.seconds * REPETITIONS_PER_SECOND) as u32;
+        let xoff = hands.xoff(repetitions)?;
+        let pause = hands.pause(repetitions)?;
+        for (n, (_, q)) in QUANTILES.iter().enumerate() {
+            let [of_xoff, of_pause, of_delay] = &mut self.0;
+            of_xoff[n].push(xoff.value_at_quantile(*q) as f64);
+            of_pause[n].push(pause.value_at_quantile(*q) as f64);
+            let added = through.value_at_quantile(*q) as f64 - cable.value_at_quantile(*q) as f64;
+            of_delay[n].push(added);
+        }
+        Ok(())
+    }
+
+    fn tell(self, path: &str, result: &mut BenchResult) {
+        for (name, quantiles) in ["xoff", "pause", "delay"].iter().zip(self.0) {
+            for ((quantile, _), samples) in QUANTILES.iter().zip(quantiles) {
+                if !samples.is_empty() {
+                    let name = format!("{path}/{name}/{quantile}");
+                    result
+                        .figures
+                        .push(Figure::new(name, "ns", Better::Smaller, samples));
+                }
+            }
+        }
+    }
+}
+
+/// A tester at both ends of the first cable, with nobody between.
+fn cable_tester(bed: &Bed) -> Result<Tester, Failure> {
+    let [from, _] = bed.ends()?;
+    let to = End {
+        netns: Netns::current().map_err(|error| error.to_string())?,
+        device: DEVICES[0].to_owned(),
+    };
+    Tester::open(from, &to, &Traffic::new(FRAME_BYTES)).map_err(|failure| failure.to_string())
+}
+
+/// Latencies of lone frames, or of frames among as many as the load has.
+fn delays(run: &Run<'_>, tester: &mut Tester, load_fps: f64) -> Result<Histogram<u64>, Failure> {
+    let trial = Trial {
+        sample_every_ns: Some(100_000),
+        core: Some(run.bed.cores.tester),
+        ..Trial::new(
+            Rate::Paced(load_fps.max(1_000.0)),
+            Duration::from_secs_f64(run.seconds / 2.0),
+        )
+    };
+    let outcome = tester.trial(&trial).map_err(|failure| failure.to_string())?;
+    match outcome.latency_ns.len() {
+        0 => Err("no frame arrived whose latency was to be measured".to_owned()),
+        _ => Ok(outcome.latency_ns),
+    }
+}
+
+/// Sends at both ends, and hears pauses at one and data at the other.
+#[derive(Debug)]
+struct Hands {
+    source: FrameSender,
+    sink: FrameSender,
+    /// PFC frames that reach the source, and when.
+    pauses: FrameListener,
+    /// Data frames of the lossless class that reach the sink.
+    data: FrameListener,
+    /// A frame of the lossless class, and one of another.
+    lossless: Vec<u8>,
+    load: Vec<u8>,
+    load_fps: f64,
+    /// Since when load is sent, and how many frames.
+    load_began_ns: u64,
+    loaded: u64,
+}
+
+impl Hands {
+    fn new(bed: &Bed, load_fps: f64) -> Result<Hands, Failure> {
+        let frame = |dscp| {
+            let mut traffic = Traffic::new(FRAME_BYTES);
+            (traffic.dscp, traffic.flows) = (dscp, 1);
+            let frames = traffic.frames().map_err(|failure| failure.to_string())?;
+            frames.into_iter().next().ok_or_else(|| "no frame".to_owned())
+        };
+        let mut hands = Hands {
+            source: bed.at(0, FrameSender::open)?,
+            sink: bed.at(1, FrameSender::open)?,
+            pauses: bed.at(0, |device| FrameListener::open(device, &mac_control_alone()))?,
+            data: bed.at(1, |device| FrameListener::open(device, &class_alone()))?,
+            lossless: frame(DSCP)?,
+            load: frame(0)?,
+            load_fps,
+            load_began_ns: monotonic_ns(),
+            loaded: 0,
+        };
+        let hello = Traffic::new(FRAME_BYTES).hello();
+        hands.sink.send(&[&hello]).map_err(told)?;
+        hands.wait(SETTLE_NS)?;
+        Ok(hands)
+    }
+
+    /// Waits, and sends the load that is due.
+    fn wait(&mut self, span_ns: u64) -> Result<(), Failure> {
+        let end_ns = monotonic_ns() + span_ns;
+        loop {
+            let now_ns = monotonic_ns();
+            if self.load_fps > 0.0 {
+                let due = (self.load_fps * (now_ns - self.load_began_ns) as f64 / 1e9) as u64;
+                if due > self.loaded {
+                    // What the load is late for is left out: a burst would be another load.
+                    self.loaded = due;
+                    self.source.send(&[&self.load]).map_err(told)?;
+                }
+            }
+            if now_ns >= end_ns {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Pauses (65535 quanta) or resumes (0) the class at the sink's port of the switch.
+    fn pause_sink(&mut self, quanta: u16) -> Result<(), Failure> {
+        let mut pfc = Pfc {
+            enable: 1 << CLASS,
+            ..Pfc::default()
+        };
+        pfc.quanta[CLASS] = quanta;
+        let frame: [u8; FRAME_LEN] = MacControl::Pfc(pfc).to_frame([0x02, 0x58, 0x4f, 0x10, 0, 3]);
+        self.sink.send(&[&frame]).map(drop).map_err(told)
+    }
+
+    /// When the first XOFF came that has not been looked at.
+    fn heard_xoff(&mut self) -> Option<u64> {
+        let mut first = None;
+        self.pauses.receive(|heard| {
+            if let Ok(MacControl::Pfc(pfc)) = MacControl::parse(heard.bytes)
+                && pfc.is_xoff()
+            {
+                first = first.or(Some(heard.at_ns));
+            }
+        });
+        first
+    }
+
+    fn send_lossless(&mut self) -> Result<(), Failure> {
+        let sent = self.source.send(&[&self.lossless]).map_err(told)?;
+        match sent.taken {
+            1 => Ok(()),
+            _ => Err("the source's interface takes no frame".to_owned()),
+        }
+    }
+
+    /// How many frames the group holds before it says XOFF.
+    fn frames_to_xoff(&mut self) -> Result<usize, Failure> {
+        self.drain()?;
+        self.pause_sink(u16::MAX)?;
+        self.wait(SETTLE_NS)?;
+        for sent in 1..=FILL_MAX {
+            self.pause_sink(u16::MAX)?;
+            self.send_lossless()?;
+            self.wait(SETTLE_NS)?;
+            if self.heard_xoff().is_some() {
+                return Ok(sent);
+            }
+        }
+        Err(format!("no XOFF after {FILL_MAX} frames"))
+    }
+
+    /// Lets the switch send what it holds, and forgets what was heard.
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.pause_sink(0)?;
+        self.wait(SETTLE_NS)?;
+        self.pauses.receive(|_| {});
+        self.data.receive(|_| {});
+        Ok(())
+    }
+
+    /// From the frame that crosses the threshold to XOFF.
+    fn xoff(&mut self, repetitions: u32) -> Result<Histogram<u64>, Failure> {
+        let frames = self.frames_to_xoff()?;
+        let mut times = histogram();
+        for _ in 0..repetitions {
+            self.drain()?;
+            self.pause_sink(u16::MAX)?;
+            self.wait(SETTLE_NS)?;
+            for _ in 1..frames {
+                self.send_lossless()?;
+            }
+            self.wait(SETTLE_NS)?;
+            self.pause_sink(u16::MAX)?;
+            if self.heard_xoff().is_some() {
+                // A pause ran out, or the host stalled: this filling proves nothing.
+                continue;
+            }
+            let began_ns = monotonic_ns();
+            self.send_lossless()?;
+            // None at all: a pause ran out during a stall of the host, and the group has emptied itself.
+            if let Some(at_ns) = self.wait_for_xoff(began_ns)? {
+                times.saturating_record(at_ns.saturating_sub(began_ns));
+            }
+        }
+        enough(times, repetitions)
+    }
+
+    /// When XOFF comes, if it does. The sink's port stays paused meanwhile.
+    fn wait_for_xoff(&mut self, began_ns: u64) -> Result<Option<u64>, Failure> {
+        let mut refresh_ns = began_ns + REFRESH_NS;
+        loop {
+            self.wait(10_000)?;
+            if let Some(at_ns) = self.heard_xoff() {
+                return Ok(Some(at_ns));
+            }
+            let now_ns = monotonic_ns();
+            if now_ns - began_ns > PATIENCE_NS {
+                return Ok(None);
+            }
+            if now_ns > refresh_ns {
+                refresh_ns = now_ns + REFRESH_NS;
+                self.pause_sink(u16::MAX)?;
+            }
+        }
+    }
+
+    /// From PFC to the last frame of the class.
+    fn pause(&mut self, repetitions: u32) -> Result<Histogram<u64>, Failure> {
+        let mut times = histogram();
+        let every_ns = (1e9 / DATA_FPS) as u64;
+        let mut unheeded = 0;
+        for _ in 0..repetitions {
+            self.drain()?;
+            // A stream for a while, then a pause in its midst.
+            for _ in 0..BEFORE_PAUSE {
+                self.send_lossless()?;
+                self.wait(every_ns)?;
+            }
+            let began_ns = monotonic_ns();
+            self.pause_sink(u16::MAX)?;
+            for _ in 0..BEHIND_PAUSE {
+                self.send_lossless()?;
+                self.wait(every_ns)?;
+            }
+            self.wait(SETTLE_NS)?;
+            let mut last_ns = began_ns;
+            let mut count = 0;
+            self.data.receive(|heard| {
+                count += 1;
+                last_ns = last_ns.max(heard.at_ns);
+            });
+            times.saturating_record(last_ns - began_ns);
+            unheeded += u32::from(count == BEFORE_PAUSE + BEHIND_PAUSE);
+        }
+        match unheeded > repetitions / 100 {
+            true => Err(format!(
+                "the switch heeded no pause in {unheeded} of {repetitions} repetitions"
+            )),
+            false => Ok(times),
+        }
+    }
+}
+
+/// Half of the repetitions have to have told something.
+fn enough(times: Histogram<u64>, repetitions: u32) -> Result<Histogram<u64>, Failure> {
+    match times.len() >= u64::from(repetitions / 2).max(1) {
+        true => Ok(times),
+        false => Err(format!(
+            "only {} of {repetitions} repetitions told a time",
+            times.len()
+        )),
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("bounds and digits are constant and valid")
+}
+
+fn told(error: io::Error) -> Failure {
+    format!("cannot send: {error}")
+}
+
+const LOAD_H: u16 = 0x28;
+const LOAD_B: u16 = 0x30;
+const AND: u16 = 0x54;
+const JEQ: u16 = 0x15;
+const RETURN: u16 = 0x06;
+
+fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+/// Frames of ethertype 0x8808.
+fn mac_control_alone() -> [libc::sock_filter; 4] {
+    [
+        step(LOAD_H, 0, 0, 12),
+        step(JEQ, 0, 1, 0x8808),
+        step(RETURN, 0, 0, 64),
+        step(RETURN, 0, 0, 0),
+    ]
+}
+
+/// IPv4 of the DSCP of the lossless class.
+fn class_alone() -> [libc::sock_filter; 7] {
+    [
+        step(LOAD_H, 0, 0, 12),
+        step(JEQ, 0, 4, 0x0800),
+        step(LOAD_B, 0, 0, 15),
+        step(AND, 0, 0, 0xfc),
+        step(JEQ, 0, 1, u32::from(DSCP) << 2),
+        step(RETURN, 0, 0, 64),
+        step(RETURN, 0, 0, 0),
+    ]
+}

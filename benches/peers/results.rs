@@ -1,0 +1,137 @@
+//! Rounds put together: figures, ratios of pairs, notes.
+
+use std::collections::BTreeMap;
+
+use xoff::bench::result::{BenchResult, Better, Figure};
+
+use crate::forwarders::Forwarder;
+use crate::measure::{Measured, QUANTILES};
+
+/// All rounds.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    /// By frame length, forwarder and round.
+    measured: BTreeMap<(u32, Forwarder), BTreeMap<u32, Measured>>,
+    /// By frame length and forwarder: why it could not be measured, and in how many rounds.
+    skipped: BTreeMap<(u32, Forwarder), (String, u32)>,
+}
+
+impl Rounds {
+    pub(crate) fn add(&mut self, frame_bytes: u32, forwarder: Forwarder, round: u32, measured: Measured) {
+        self.measured
+            .entry((frame_bytes, forwarder))
+            .or_default()
+            .insert(round, measured);
+    }
+
+    pub(crate) fn skip(&mut self, frame_bytes: u32, forwarder: Forwarder, why: String) {
+        let skipped = self.skipped.entry((frame_bytes, forwarder)).or_insert((why, 0));
+        skipped.1 += 1;
+    }
+
+    /// Adds figures and notes to a result.
+    pub(crate) fn tell(&self, result: &mut BenchResult) {
+        for (&(frame_bytes, forwarder), rounds) in &self.measured {
+            let path = format!("{frame_bytes}/{}", forwarder.name());
+            figures(result, &path, rounds);
+            if let Some(peer) = forwarder.peer()
+                && let Some(of_peer) = self.measured.get(&(frame_bytes, peer))
+            {
+                ratios(result, &path, peer.name(), rounds, of_peer);
+            }
+            notes(result, &path, rounds);
+        }
+        for ((frame_bytes, forwarder), (why, rounds)) in &self.skipped {
+            let note = format!(
+                "{frame_bytes}/{} skipped in {rounds} rounds: {why}",
+                forwarder.name()
+            );
+            result.notes.push(note);
+        }
+    }
+}
+
+fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured>) {
+    let mut add = |name: &str, unit: &str, better, of: &dyn Fn(&Measured) -> Option<f64>| {
+        let samples: Vec<f64> = rounds.values().filter_map(of).collect();
+        if !samples.is_empty() {
+            result
+                .figures
+                .push(Figure::new(format!("{path}/{name}"), unit, better, samples));
+        }
+    };
+    add("rate", "frames/s", Better::Bigger, &|m| Some(m.rate_fps));
+    add("cpu", "ns/frame", Better::Smaller, &|m| Some(m.cpu_ns));
+    for (n, (name, _)) in QUANTILES.iter().enumerate() {
+        add(&format!("latency/{name}"), "ns", Better::Smaller, &|m| {
+            (m.samples > 0).then_some(m.latency_ns[n])
+        });
+    }
+    add("ping", "ns", Better::Smaller, &|m| m.ping_ns);
+}
+
+/// Ratios of the rounds in which both were measured.
+fn ratios(
+    result: &mut BenchResult,
+    path: &str,
+    peer: &str,
+    rounds: &BTreeMap<u32, Measured>,
+    of_peer: &BTreeMap<u32, Measured>,
+) {
+    let mut add = |name: &str, better, of: &dyn Fn(&Measured) -> f64| {
+        let pairs = rounds
+            .iter()
+            .filter_map(|(round, own)| Some((own, of_peer.get(round)?)));
+        let samples: Vec<f64> = pairs.map(|(own, other)| of(own) / of(other)).collect();
+        if !samples.is_empty() {
+            let name = format!("{path}/{name}_to_{peer}");
+            result.figures.push(Figure::new(name, "ratio", better, samples));
+        }
+    };
+    add("cpu", Better::Smaller, &|m| m.cpu_ns);
+    add("rate", Better::Bigger, &|m| m.rate_fps);
+    let ping = |m: &Measured| m.ping_ns;
+    let pairs = rounds
+        .iter()
+        .filter_map(|(round, own)| Some((ping(own)?, ping(of_peer.get(round)?)?)));
+    let samples: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
+    if !samples.is_empty() {
+        let name = format!("{path}/ping_minus_{peer}");
+        result
+            .figures
+            .push(Figure::new(name, "ns", Better::Smaller, samples));
+    }
+}
+
+/// What a reader has to know of the rounds.
+fn notes(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured>) {
+    let idle = rounds.values().filter(|m| !m.was_saturated()).count();
+    if idle > 0 {
+        result.notes.push(format!(
+            "{path}/cpu: not saturated in {idle} of {} rounds: the generator was slower, and waiting for it counts",
+            rounds.len()
+        ));
+    }
+    let slowest = rounds
+        .values()
+        .map(|m| m.offered_fps)
+        .fold(f64::INFINITY, f64::min);
+    result.notes.push(format!(
+        "{path}/rate: at least {slowest:.0} frames/s were offered"
+    ));
+    let lossy = rounds.values().map(|m| m.half_loss).fold(0.0, f64::max);
+    if lossy > 0.0 {
+        result.notes.push(format!(
+            "{path}/latency: up to {:.4} % lost at half rate",
+            100.0 * lossy
+        ));
+    }
+    let samples: Vec<u64> = rounds.values().map(|m| m.samples).collect();
+    if let Some(&fewest) = samples.iter().min()
+        && fewest < 10_000
+    {
+        result.notes.push(format!(
+            "{path}/latency: {fewest} samples in a round, too few for p99.99"
+        ));
+    }
+}

@@ -1,0 +1,104 @@
+//! What the switch's worker costs where I/O workers own the ports: the time of its turns in which there was work, for a frame.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use xoff::bench::result::{BenchResult, Better, Figure};
+use xoff::bench::traffic::{Rate, Traffic, Trial};
+
+use crate::forwarders::{Switch, report};
+use crate::measure::{forwards, mtu_for};
+use crate::{Failure, Run};
+
+const FRAME_BYTES: u32 = 1_082;
+
+/// Figures for each backend that this machine allows, with one and with two I/O workers.
+pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
+    if run.bed.spare_cores.is_empty() {
+        result.notes.push(
+            "two cores: the I/O workers share that of the generator, so rates say nothing; the switch's worker has the other to itself".to_owned(),
+        );
+    }
+    for backend in ["packet", "xdp"] {
+        for io_workers in [1, 2] {
+            if io_workers > run.bed.spare_cores.len().max(1) {
+                let note = format!(
+                    "{backend}, {io_workers} I/O workers: skipped: it takes {} cores",
+                    io_workers + 2
+                );
+                result.notes.push(note);
+                continue;
+            }
+            let (mut busy, mut rates) = (Vec::new(), Vec::new());
+            for round in 0..run.rounds {
+                match turn(run, backend, io_workers) {
+                    Ok((busy_ns, rate_fps)) => {
+                        eprintln!(
+                            "round {}: {backend}, {io_workers} I/O: {busy_ns:.0} ns/frame",
+                            round + 1
+                        );
+                        busy.push(busy_ns);
+                        rates.push(rate_fps);
+                    }
+                    Err(why) => {
+                        result
+                            .notes
+                            .push(format!("{backend}, {io_workers} I/O workers: skipped: {why}"));
+                        break;
+                    }
+                }
+                if run.is_interrupted() {
+                    return Ok(());
+                }
+            }
+            if !busy.is_empty() {
+                let name = |figure: &str| format!("workers/{backend}/{io_workers}-io/{figure}");
+                let busy = Figure::new(name("switch-busy"), "ns/frame", Better::Smaller, busy);
+                result.figures.push(busy);
+                result
+                    .figures
+                    .push(Figure::new(name("rate"), "frames/s", Better::Bigger, rates));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds of the switch's worker for a frame, and frames a second.
+fn turn(run: &Run<'_>, backend: &str, io_workers: usize) -> Result<(f64, f64), Failure> {
+    let cores = run.bed.cores;
+    let io_cores = match &run.bed.spare_cores[..] {
+        [] => vec![cores.tester],
+        spare => spare.to_vec(),
+    };
+    let io_cores = io_cores.iter().take(io_workers);
+    let placed: Vec<usize> = std::iter::once(&cores.forwarder)
+        .chain(io_cores)
+        .copied()
+        .collect();
+    let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
+    let switch = Switch {
+        cores: &placed,
+        ..Switch::fast(backend, "adaptive")
+    };
+    let mut running = switch.start(run.bed, &cables)?;
+    let mut tester = cables.tester(&Traffic::new(FRAME_BYTES))?;
+    forwards(&mut tester, run.bed)?;
+    let flood = Trial {
+        core: Some(cores.tester),
+        ..Trial::new(Rate::Saturate, Duration::from_secs_f64(run.seconds))
+    };
+    let outcome = tester.trial(&flood).map_err(|failure| failure.to_string())?;
+    running.end();
+    let path = report(run.bed);
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("xoff left no report: {error}"))?;
+    let report: Value = serde_json::from_str(&text).map_err(|error| format!("xoff's report: {error}"))?;
+    let busy_ns = report["switches"][0]["worker_busy_ns"]
+        .as_u64()
+        .ok_or("xoff's report does not say how long its worker was busy")?;
+    // The few frames before the flood cost more each, a thousandth of the time in all.
+    Ok((
+        busy_ns as f64 / outcome.arrivals.frames.max(1) as f64,
+        outcome.window.rate_fps(),
+    ))
+}
