@@ -7,3 +7,4 @@ pub mod placement;
 pub mod probe;
 pub mod result;
 pub mod tune;
+pub mod traffic;

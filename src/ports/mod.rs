@@ -18,6 +18,7 @@ mod packet;
 mod pnet;
 mod socket;
 mod tap;
+pub mod tester;
 mod xdp;
 
 use std::fmt;

@@ -68,9 +68,14 @@ pub(super) fn set_ring(
 /// Lets the socket hear one device, all of its frames.
 pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     listen_to_all(socket, index)?;
+    bind_protocol(socket, index, libc::ETH_P_ALL as u16)
+}
+
+/// Binds the socket to a device for frames of a protocol; 0 is none of them, for a socket that only sends.
+pub(super) fn bind_protocol(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_protocol: protocol.to_be(),
         sll_ifindex: index as i32,
         sll_hatype: 0,
         sll_pkttype: 0,
@@ -97,6 +102,16 @@ pub(super) fn listen_to_all(socket: &OwnedFd, index: u32) -> io::Result<()> {
         libc::PACKET_ADD_MEMBERSHIP,
         &promiscuous,
     )
+}
+
+/// Lets through only what a classic BPF program accepts (`Documentation/networking/filter.rst`); the kernel checks it.
+pub(super) fn set_filter(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        // The kernel reads the program only.
+        filter: program.as_ptr().cast_mut(),
+    };
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 /// Frames that found the ring full since the last call.

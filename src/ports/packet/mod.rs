@@ -5,7 +5,7 @@
 //! TPACKET_V2 and not V3, which holds a lone frame back until its block times out.
 
 mod judge;
-mod ring;
+pub(super) mod ring;
 mod transmit;
 
 use std::io;

@@ -24,7 +24,7 @@ const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A TPACKET_V2 receive ring, and where we are in it.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(in crate::ports) struct Ring {
     base: NonNull<u8>,
     bytes: usize,
     wanted_bytes: usize,
@@ -37,15 +37,15 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 /// A frame that waits in the ring.
-pub(super) struct Waiting<'a> {
-    pub(super) header: &'a libc::tpacket2_hdr,
+pub(in crate::ports) struct Waiting<'a> {
+    pub(in crate::ports) header: &'a libc::tpacket2_hdr,
     /// From the first octet of the destination address; a tag that the kernel took off is missing.
-    pub(super) bytes: &'a [u8],
+    pub(in crate::ports) bytes: &'a [u8],
 }
 
 impl Ring {
     /// Gives the socket a ring for frames of a link of this MTU: as large as memory allows.
-    pub(super) fn new(socket: &OwnedFd, mtu: u32) -> io::Result<Ring> {
+    pub(in crate::ports) fn new(socket: &OwnedFd, mtu: u32) -> io::Result<Ring> {
         let (frame_bytes, wanted_bytes) = match mtu {
             ..=SMALL_MTU => (SMALL_FRAME_BYTES, SMALL_RING_BYTES),
             _ => (LARGE_FRAME_BYTES, LARGE_RING_BYTES),
@@ -86,7 +86,7 @@ impl Ring {
 
     /// The next frame, if the kernel has finished it.
     #[inline]
-    pub(super) fn peek(&self) -> Option<Waiting<'_>> {
+    pub(in crate::ports) fn peek(&self) -> Option<Waiting<'_>> {
         let at = self.header();
         // Acquire: what the kernel wrote before it set the status is read after it.
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
@@ -105,7 +105,7 @@ impl Ring {
 
     /// Gives the frame that was peeked back to the kernel.
     #[inline]
-    pub(super) fn release(&mut self) {
+    pub(in crate::ports) fn release(&mut self) {
         // Release: our reads are done before the kernel may write again.
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next += 1;

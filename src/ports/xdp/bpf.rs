@@ -14,6 +14,7 @@ const BPF_MAP_CREATE: c_int = 0;
 const BPF_MAP_LOOKUP_ELEM: c_int = 1;
 const BPF_MAP_UPDATE_ELEM: c_int = 2;
 const BPF_PROG_LOAD: c_int = 5;
+const BPF_PROG_TEST_RUN: c_int = 10;
 const BPF_LINK_CREATE: c_int = 28;
 
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
@@ -26,6 +27,9 @@ const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 /// In the driver, not in the stack behind it.
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
+/// The frames of a test run are real ones: they go where the program sends them.
+const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
+
 const XDP_DROP: i32 = 1;
 const XDP_REDIRECT: i32 = 4;
 const BPF_FUNC_REDIRECT_MAP: i32 = 51;
@@ -35,7 +39,7 @@ const RX_QUEUE_INDEX: i16 = 16;
 /// One instruction (`struct bpf_insn`).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Instruction {
+pub(in crate::ports) struct Instruction {
     code: u8,
     /// Destination in the low four bits, source in the high ones.
     registers: u8,
@@ -43,7 +47,7 @@ struct Instruction {
     immediate: i32,
 }
 
-const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
+pub(in crate::ports) const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
     Instruction {
         code,
         registers: if cfg!(target_endian = "little") {
@@ -57,7 +61,7 @@ const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) ->
 }
 
 /// Loads the address of a map, or of the first value of an array.
-const fn load_map(to: u8, map: RawFd, value: bool) -> [Instruction; 2] {
+pub(in crate::ports) const fn load_map(to: u8, map: RawFd, value: bool) -> [Instruction; 2] {
     const LD_IMM64: u8 = 0x18;
     const PSEUDO_MAP_FD: u8 = 1;
     const PSEUDO_MAP_VALUE: u8 = 2;
@@ -108,38 +112,7 @@ impl Program {
     pub(super) fn load() -> io::Result<Program> {
         let sockets = create_map(BPF_MAP_TYPE_XSKMAP, size_of::<u32>() as u32)?;
         let misses = create_map(BPF_MAP_TYPE_ARRAY, size_of::<u64>() as u32)?;
-        let instructions = instructions(sockets.as_raw_fd(), misses.as_raw_fd());
-        #[repr(C)]
-        struct Load {
-            program_type: u32,
-            instruction_count: u32,
-            instructions: u64,
-            license: u64,
-            log_level: u32,
-            log_size: u32,
-            log: u64,
-            kernel_version: u32,
-            flags: u32,
-            name: [u8; 16],
-            device_index: u32,
-            expected_attach_type: u32,
-        }
-        let mut load = Load {
-            program_type: BPF_PROG_TYPE_XDP,
-            instruction_count: instructions.len() as u32,
-            instructions: instructions.as_ptr() as u64,
-            license: c"Apache-2.0".as_ptr() as u64,
-            log_level: 0,
-            log_size: 0,
-            log: 0,
-            kernel_version: 0,
-            flags: BPF_F_XDP_HAS_FRAGS,
-            name: *b"xoff_port\0\0\0\0\0\0\0",
-            device_index: 0,
-            expected_attach_type: BPF_XDP,
-        };
-        // SAFETY: instructions and licence are live for the call, and the count is that of the instructions.
-        let program = unsafe { bpf_fd(BPF_PROG_LOAD, &mut load)? };
+        let program = load(&instructions(sockets.as_raw_fd(), misses.as_raw_fd()), b"xoff_port")?;
         Ok(Program {
             program,
             sockets,
@@ -150,21 +123,7 @@ impl Program {
     /// Attaches the program to a device, in its driver. It is detached when what is returned is closed, however the
     /// process ends.
     pub(super) fn attach(&self, device_index: u32) -> io::Result<OwnedFd> {
-        #[repr(C)]
-        struct Create {
-            program: u32,
-            device_index: u32,
-            attach_type: u32,
-            flags: u32,
-        }
-        let mut create = Create {
-            program: self.program.as_raw_fd() as u32,
-            device_index,
-            attach_type: BPF_XDP,
-            flags: XDP_FLAGS_DRV_MODE,
-        };
-        // SAFETY: this command has no pointers.
-        unsafe { bpf_fd(BPF_LINK_CREATE, &mut create) }
+        attach(&self.program, device_index)
     }
 
     /// From now on frames of queue 0 go to this socket.
@@ -183,6 +142,112 @@ impl Program {
         unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &mut element)? };
         Ok(value)
     }
+}
+
+/// Loads an XDP program under a name of at most 15 octets. Takes CAP_BPF and CAP_NET_ADMIN, outside user namespaces.
+pub(in crate::ports) fn load(instructions: &[Instruction], name: &[u8]) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Load {
+        program_type: u32,
+        instruction_count: u32,
+        instructions: u64,
+        license: u64,
+        log_level: u32,
+        log_size: u32,
+        log: u64,
+        kernel_version: u32,
+        flags: u32,
+        name: [u8; 16],
+        device_index: u32,
+        expected_attach_type: u32,
+    }
+    let mut load = Load {
+        program_type: BPF_PROG_TYPE_XDP,
+        instruction_count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        license: c"Apache-2.0".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log: 0,
+        kernel_version: 0,
+        flags: BPF_F_XDP_HAS_FRAGS,
+        name: [0; 16],
+        device_index: 0,
+        expected_attach_type: BPF_XDP,
+    };
+    for (to, from) in load.name[..15].iter_mut().zip(name) {
+        *to = *from;
+    }
+    // SAFETY: instructions and licence are live for the call, and the count is that of the instructions.
+    unsafe { bpf_fd(BPF_PROG_LOAD, &mut load) }
+}
+
+/// Attaches a program to a device, in its driver. It is detached when what is returned is closed.
+pub(in crate::ports) fn attach(program: &OwnedFd, device_index: u32) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Create {
+        program: u32,
+        device_index: u32,
+        attach_type: u32,
+        flags: u32,
+    }
+    let mut create = Create {
+        program: program.as_raw_fd() as u32,
+        device_index,
+        attach_type: BPF_XDP,
+        flags: XDP_FLAGS_DRV_MODE,
+    };
+    // SAFETY: this command has no pointers.
+    unsafe { bpf_fd(BPF_LINK_CREATE, &mut create) }
+}
+
+/// Has the kernel make `count` real frames of these octets and run the program on each, which sends them where they are to go. Takes frames
+/// of up to about 3.4 KB (a page without what the kernel needs of it).
+pub(in crate::ports) fn run_live(program: &OwnedFd, frame: &[u8], count: u32) -> io::Result<()> {
+    #[repr(C)]
+    struct TestRun {
+        program: u32,
+        returned: u32,
+        data_in_bytes: u32,
+        data_out_bytes: u32,
+        data_in: u64,
+        data_out: u64,
+        repeat: u32,
+        duration: u32,
+        context_in_bytes: u32,
+        context_out_bytes: u32,
+        context_in: u64,
+        context_out: u64,
+        flags: u32,
+        cpu: u32,
+        batch: u32,
+        reserved: u32,
+    }
+    let mut run = TestRun {
+        program: program.as_raw_fd() as u32,
+        returned: 0,
+        data_in_bytes: frame.len() as u32,
+        data_out_bytes: 0,
+        data_in: frame.as_ptr() as u64,
+        data_out: 0,
+        repeat: count,
+        duration: 0,
+        context_in_bytes: 0,
+        context_out_bytes: 0,
+        context_in: 0,
+        context_out: 0,
+        flags: BPF_F_TEST_XDP_LIVE_FRAMES,
+        cpu: 0,
+        batch: 0,
+        reserved: 0,
+    };
+    // SAFETY: the frame is live for the call and as long as told; the kernel reads it and writes nothing but `run`.
+    unsafe { bpf(BPF_PROG_TEST_RUN, &mut run).map(drop) }
+}
+
+/// An array of one number, which a program counts in.
+pub(in crate::ports) fn create_counter() -> io::Result<OwnedFd> {
+    create_map(BPF_MAP_TYPE_ARRAY, size_of::<u64>() as u32)
 }
 
 /// Arguments of the commands on one element of a map.

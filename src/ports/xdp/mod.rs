@@ -10,7 +10,7 @@
 //!
 //! [`HEADROOM_BYTES`]: xoff_dataplane::frame::HEADROOM_BYTES
 
-mod bpf;
+pub(super) mod bpf;
 mod open;
 mod ring;
 mod slots;
