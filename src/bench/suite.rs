@@ -243,3 +243,6 @@ pub fn refused(test: &str, why: &str) -> Failure {
         .because(why)
         .fix("name other tests, or none for all that are measured")
 }
+
+#[cfg(test)]
+mod tests;

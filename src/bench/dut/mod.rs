@@ -6,6 +6,7 @@
 mod facts;
 mod frames;
 mod outcome;
+mod real;
 mod sink;
 mod source;
 mod traffic;
@@ -15,12 +16,52 @@ pub use facts::lossless_classes;
 pub use frames::classes;
 pub(in crate::bench) use frames::{Header, alone, hello, station};
 pub use outcome::{Backlog, Latencies, Loss, Outcome, PortOutcome, StreamOutcome};
+pub use real::RealDevice;
 pub use traffic::{Destination, FrameSize, Pattern, Stream, Trial};
 pub use virtual_switch::{VirtualOptions, VirtualSwitch};
 
 use xoff_dataplane::LinkTiming;
 
 use crate::failure::Failure;
+
+/// Either kind of device.
+#[derive(Debug)]
+pub enum AnyDut {
+    /// In virtual time.
+    Virtual(Box<VirtualSwitch>),
+    /// In real time.
+    Real(RealDevice),
+}
+
+impl Dut for AnyDut {
+    fn ports(&self) -> &[TesterPort] {
+        match self {
+            AnyDut::Virtual(dut) => dut.ports(),
+            AnyDut::Real(dut) => dut.ports(),
+        }
+    }
+
+    fn is_lossless(&self) -> bool {
+        match self {
+            AnyDut::Virtual(dut) => dut.is_lossless(),
+            AnyDut::Real(dut) => dut.is_lossless(),
+        }
+    }
+
+    fn restart(&mut self) -> Result<bool, Failure> {
+        match self {
+            AnyDut::Virtual(dut) => dut.restart(),
+            AnyDut::Real(dut) => dut.restart(),
+        }
+    }
+
+    fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
+        match self {
+            AnyDut::Virtual(dut) => dut.run(trial),
+            AnyDut::Real(dut) => dut.run(trial),
+        }
+    }
+}
 
 /// A port of the tester.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Rates that are known beforehand.
 
-use super::super::dut::tests::{dut, options, switch};
 use super::super::dut::{FrameSize, Pattern, VirtualSwitch};
 use super::*;
+use crate::bench::dut::tests::{dut, options, switch};
 
 fn rates(dut: &mut VirtualSwitch, pattern: Pattern, size: FrameSize) -> Rates {
     let offer = Offer {

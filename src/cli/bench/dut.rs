@@ -10,9 +10,11 @@ use xoff_dataplane::config::SwitchConfig;
 
 use super::super::{output, signals};
 use super::probe::configuration;
-use crate::bench::dut::{Dut, FrameSize, Pattern, VirtualOptions, VirtualSwitch, lossless_classes};
-use crate::bench::ndr::Durations;
-use crate::bench::result::BenchResult;
+use crate::bench::dut::{
+    AnyDut, Dut, FrameSize, Pattern, RealDevice, VirtualOptions, VirtualSwitch, lossless_classes,
+};
+use crate::bench::ndr::{Durations, Offer};
+use crate::bench::result::{BenchResult, Limits, Meter};
 use crate::failure::Failure;
 use crate::lab::units::duration_ns;
 
@@ -22,9 +24,10 @@ const PORTS: usize = 8;
 /// What is measured, and with which frames.
 #[derive(Clone, Debug, Args)]
 pub struct DutArguments {
-    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml): the switch runs in virtual time
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml): the switch runs in virtual time. Without it
+    /// --ports are network devices of this machine, whose far ends belong to the device under test
+    #[arg(value_name = "FILE", required_unless_present = "ports")]
+    pub file: Option<PathBuf>,
     /// The switch of the lab file [default: its first]
     #[arg(long, value_name = "NAME")]
     pub switch: Option<String>,
@@ -40,6 +43,12 @@ pub struct DutArguments {
     /// Propagation of each cable, such as 25ns for 5 m
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = time)]
     pub cable_delay: Picos,
+    /// Network devices: their speed in Mb/s, of which loads are shares
+    #[arg(long, value_name = "MBPS", default_value_t = 10_000)]
+    pub speed: u32,
+    /// Network devices: DSCP of all frames
+    #[arg(long, value_name = "N", default_value_t = 26, value_parser = clap::value_parser!(u8).range(0..64))]
+    pub dscp: u8,
     /// Seed of the phases of streams
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -86,10 +95,27 @@ pub struct TrialArguments {
 /// A device, and what it is called in the result.
 #[derive(Debug)]
 pub(super) struct Subject {
-    pub(super) dut: VirtualSwitch,
+    pub(super) dut: AnyDut,
     pub(super) name: String,
     /// What a reader should know of it.
     pub(super) note: String,
+    /// Watches the machine where figures hang on it.
+    meter: Option<Meter>,
+}
+
+impl Subject {
+    /// Puts into the result what figures hang on.
+    pub(super) fn finish(&self, result: &mut BenchResult) {
+        let Some(meter) = &self.meter else { return };
+        // The device under test may be a program of this machine: what others take is no taint.
+        let limits = Limits {
+            others_percent: f64::INFINITY,
+            ..Limits::default()
+        };
+        let (environment, tainted) = meter.finish(&limits);
+        result.environment = Some(environment);
+        result.tainted.extend(tainted);
+    }
 }
 
 impl DutArguments {
@@ -99,7 +125,10 @@ impl DutArguments {
     /// A file that cannot be read, a port or class that the switch does not have.
     pub(super) fn open(&self) -> Result<Subject, Failure> {
         let stop = signals::watch()?;
-        let config = configuration(&self.file, self.switch.as_deref())?;
+        let Some(file) = &self.file else {
+            return self.open_devices(stop);
+        };
+        let config = configuration(file, self.switch.as_deref())?;
         let ports = self.indices(&config)?;
         let lossless = lossless_classes(&config, ports[0]);
         let class = self.class.or(lossless.first().copied()).unwrap_or(0);
@@ -111,9 +140,28 @@ impl DutArguments {
             (false, _) => "not lossless",
         };
         Ok(Subject {
-            dut,
-            name: format!("{} ({})", self.file.display(), config.name),
+            dut: AnyDut::Virtual(Box::new(dut)),
+            name: format!("{} ({})", file.display(), config.name),
             note: format!("virtual time; traffic class {class} is {kind}"),
+            meter: None,
+        })
+    }
+
+    fn open_devices(&self, stop: Arc<AtomicBool>) -> Result<Subject, Failure> {
+        if self.ports.len() < 2 {
+            return Err(Failure::usage("a tester needs two network devices")
+                .at("--ports")
+                .fix("name more"));
+        }
+        let dut = RealDevice::open(&self.ports, self.speed, self.dscp, stop)?;
+        Ok(Subject {
+            dut: AnyDut::Real(dut),
+            name: self.ports.join(","),
+            note: format!(
+                "real time; links of {} Mb/s, senders ignore pauses, order is not looked at",
+                self.speed
+            ),
+            meter: Some(Meter::start()),
         })
     }
 
@@ -167,14 +215,41 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl TrialArguments {
-    /// As a share.
-    pub(super) fn load_max(&self) -> f64 {
-        self.load_max / 100.0
+    /// The largest load, as a share: what was asked for, or what a generator in real time can do.
+    ///
+    /// # Errors
+    /// As [`Dut::run`].
+    pub(super) fn load_max(
+        &self,
+        dut: &mut AnyDut,
+        offer: &Offer,
+        result: &mut BenchResult,
+    ) -> Result<f64, Failure> {
+        let asked = self.load_max / 100.0;
+        let AnyDut::Real(device) = dut else {
+            return Ok(asked);
+        };
+        let streams = offer
+            .trial(device.ports().len(), 1.0, Picos::from_millis(1_000), 0)
+            .streams;
+        let (able, fps) = device.calibrate(&streams)?;
+        if able < asked {
+            result.notes.push(format!(
+                "{}: the generator can send {fps:.0} frames/s of a stream; loads up to {:.1} % of the line rate are offered, and a rate of \
+                 that is a lower bound",
+                offer.size.name(),
+                able * 100.0
+            ));
+        }
+        Ok(able.min(asked))
     }
 
     /// The durations of trials of this size.
-    pub(super) fn durations(&self, dut: &impl Dut, size: FrameSize) -> Durations {
-        let default = Durations::virtual_time(dut, self.pattern, size);
+    pub(super) fn durations(&self, dut: &AnyDut, size: FrameSize) -> Durations {
+        let default = match dut {
+            AnyDut::Virtual(_) => Durations::virtual_time(dut, self.pattern, size),
+            AnyDut::Real(_) => Durations::REAL,
+        };
         let full = self.trial_duration.unwrap_or(default.full);
         let trials = default.sum.0 / default.full.0.max(1);
         Durations {

@@ -33,7 +33,10 @@ bit left out. Smallest, largest and mean are exact, quantiles have three digits.
 Through an empty switch that is: twice the frame's serialisation, the preamble on the way out, the pipeline
 (`XOFF_SWITCH|localhost pipeline_latency`) and twice --cable-delay.
 
-Exit codes: 0 done, 2 usage, 4 invalid configuration, 5 frames were lost or a trial does not end, 130 interrupted.
+Without FILE --ports are network devices, as for `xoff bench ndr`; the time is then that from the system call that sends a
+frame to the receiving kernel's stamp, of a frame every 100 us.
+
+Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 frames were lost or a trial does not end, 130 interrupted.
 
 Examples:
   xoff bench latency config_db.json
@@ -59,12 +62,8 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
             flows: options.trial.flows,
         };
         let durations = options.trial.durations(&subject.dut, size);
-        let rates = find(
-            &mut subject.dut,
-            &offer,
-            &durations.goals()[..1],
-            options.trial.load_max(),
-        )?;
+        let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
+        let rates = find(&mut subject.dut, &offer, &durations.goals()[..1], load_max)?;
         let Some(loss_free) = rates.found[0].lower else {
             return Err(Failure::new(
                 Exit::Inconclusive,
@@ -90,5 +89,6 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
             result.tainted.extend(at.tainted);
         }
     }
+    subject.finish(&mut result);
     options.result.give(&result)
 }

@@ -27,15 +27,21 @@ Finds for each frame size the highest rate at which nothing is lost (NDR) and th
 at full load discarded. Rates are sums over all senders; `share` is that of each sender's line rate. For a
 lossless class whose senders obey pauses the time paused counts as loss does, so NDR is the pause-free rate.
 
-The switch runs in virtual time, and so do the trials: they last 10000 frames at line rate. What the switch's
+With FILE the switch runs in virtual time, and so do the trials: they last 10000 frames at line rate. What the switch's
 backlog grows by in a trial's second half counts as loss: in a longer trial it would be. docs/bench.md
 
-Exit codes: 0 done, 2 usage, 4 invalid configuration, 5 a trial does not end, 130 interrupted.
+Without FILE --ports are network devices of this machine, and something beyond them forwards between their far
+ends as a bridge does. Trials last 1 s, 21 s decide on a load; loads go up to what the generator can send, and
+the result says so. Frames are RoCEv2, paced; --pattern pairs or one-way. Takes root or CAP_NET_RAW.
+
+Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 a trial does not end or
+something can have changed a figure, 130 interrupted.
 
 Examples:
   xoff bench ndr config_db.json
   xoff bench ndr testbeds/incast.xoff.yml --pattern many-to-one --sizes 1082,4200
   xoff bench ndr config_db.json --ports Ethernet0,Ethernet4 --sizes 64 --json
+  xoff bench ndr --ports veth0,veth1 --pattern one-way --sizes 64,1082
   xoff bench ndr config_db.json --class 3 --ignore-pauses --save ndr.json";
 
 pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
@@ -57,7 +63,8 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
             flows: options.trial.flows,
         };
         let goals = options.trial.durations(&subject.dut, size).goals();
-        let rates = find(&mut subject.dut, &offer, &goals, options.trial.load_max())?;
+        let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
+        let rates = find(&mut subject.dut, &offer, &goals, load_max)?;
         for (goal, found) in goals.iter().zip(&rates.found) {
             if found.lower.is_none() {
                 let name = goal.name;
@@ -71,5 +78,6 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
             .extend(figures(&subject.dut, &offer, &goals, &rates));
         result.tainted.extend(rates.tainted);
     }
+    subject.finish(&mut result);
     options.result.give(&result)
 }

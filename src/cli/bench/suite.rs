@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use super::super::output;
 use super::dut::{DutArguments, check_ports, fitting};
 use super::result::ResultArguments;
-use crate::bench::dut::{Dut, FrameSize, Pattern, VirtualSwitch};
+use crate::bench::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualSwitch};
 use crate::bench::result::BenchResult;
 use crate::bench::suite::Suite;
 use crate::bench::{rfc2544, rfc2889, rfc8239};
@@ -159,10 +159,15 @@ fn run<T: ValueEnum>(
 ) -> Result<Exit, Failure> {
     options.result.check()?;
     let mut subject = dut.open()?;
+    let AnyDut::Virtual(device) = &mut subject.dut else {
+        return Err(Failure::usage(format!("{document} is measured in virtual time only"))
+            .because("a generator on this machine sends neither bursts nor loads that add up to a port's")
+            .fix("give a FILE; rates and latencies of network devices: `xoff bench ndr`, `xoff bench latency`"));
+    };
     let mut result = BenchResult::new(document, &subject.name, dut.seed);
-    check_ports(&subject.dut, pattern)?;
-    let sizes = fitting(&subject.dut, &options.sizes, &mut result)?;
-    let ports = subject.dut.ports().len();
+    check_ports(device.as_ref(), pattern)?;
+    let sizes = fitting(device.as_ref(), &options.sizes, &mut result)?;
+    let ports = device.ports().len();
     result.notes.push(format!(
         "{}; pattern {}, {ports} ports",
         subject.note,
@@ -175,7 +180,7 @@ fn run<T: ValueEnum>(
             .map_or(String::new(), |value| value.get_name().to_owned());
         output::note(&word);
         let mut suite = Suite::new(
-            &mut subject.dut,
+            device.as_mut(),
             sizes.clone(),
             pattern,
             options.burst_max,
