@@ -51,6 +51,14 @@ impl FrameSize {
         self.lengths().into_iter().max().unwrap_or(0)
     }
 
+    /// Frames of the shortest kind that come while one of the longest leaves, rounded up: so much a backlog moves up and down
+    /// where nothing is too fast.
+    pub fn unevenness(self) -> u64 {
+        let link = LinkTiming::ethernet(1_000);
+        let shortest = self.lengths().into_iter().min().unwrap_or(1);
+        u64::from(link.wire_len(self.max_bytes()).div_ceil(link.wire_len(shortest)))
+    }
+
     /// How many frames a link carries in a second if it does nothing else.
     pub fn line_rate_fps(self, link: &LinkTiming) -> f64 {
         let lengths = self.lengths();

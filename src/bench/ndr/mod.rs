@@ -73,7 +73,8 @@ pub fn trial_time(dut: &impl Dut, pattern: Pattern, size: FrameSize) -> Picos {
     let mut receivers: Vec<usize> = pairs.iter().map(|(_, to, _)| *to).collect();
     receivers.sort_unstable();
     receivers.dedup();
-    let turns = FRAMES_PER_TURN * (pairs.len() + ports.len()) as u64 / receivers.len().max(1) as u64;
+    let noise = (pairs.len() + ports.len()) as u64 * size.unevenness();
+    let turns = FRAMES_PER_TURN * noise / receivers.len().max(1) as u64;
     let slowest = ports
         .iter()
         .map(|port| size.line_rate_fps(&port.link))
