@@ -15,3 +15,4 @@ pub mod rfc2544;
 pub mod rfc2889;
 pub mod rfc8239;
 pub mod suite;
+pub mod traffic;
