@@ -1,5 +1,7 @@
 //! What came of a trial.
 
+use std::fmt;
+
 use hdrhistogram::Histogram;
 use xoff_dataplane::Picos;
 
@@ -7,12 +9,19 @@ use xoff_dataplane::Picos;
 const DIGITS: u8 = 3;
 
 /// Times from the first bit of a frame sent to its last bit received (FILO, RFC 8238 2.1), preamble left out.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Latencies {
     histogram: Histogram<u64>,
     min: u64,
     max: u64,
     sum: u128,
+}
+
+impl fmt::Debug for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, min_ns, max_ns) = (self.count(), self.min_ns(), self.max_ns());
+        write!(f, "{count} latencies from {min_ns} to {max_ns} ns")
+    }
 }
 
 impl Default for Latencies {

