@@ -2,9 +2,18 @@
 //! against arithmetic.
 
 pub mod ai;
+pub mod dut;
+pub mod latency;
+pub mod ndr;
 pub mod oracle;
 pub mod placement;
 pub mod probe;
 pub mod result;
 pub mod traffic;
 pub mod tune;
+pub mod traffic;
+pub mod rfc2544;
+pub mod rfc2889;
+pub mod rfc8239;
+pub mod suite;
+pub mod traffic;

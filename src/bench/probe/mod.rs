@@ -12,12 +12,13 @@ mod report;
 mod search;
 mod virtual_device;
 
+pub use super::dut::classes;
 pub use device::{Device, Hold, Seen};
 pub use expected::{Expected, expected};
 pub use measure::{Measured, Options, measure};
 pub use report::{ClassResult, ProbeReport, SCHEMA, Threshold};
 pub use search::Search;
-pub use virtual_device::{VirtualDevice, classes};
+pub use virtual_device::VirtualDevice;
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use xoff_dataplane::config::{Bridging, PortConfig, RoutingConfig, SwitchConfig, Trust};
-use xoff_dataplane::ids::TRAFFIC_CLASSES;
+use xoff_dataplane::config::{SwitchConfig, Trust};
 use xoff_dataplane::parse::{Parsed, parse_prefix};
-use xoff_dataplane::wire::{ETHERTYPE_IPV4, Ecn, MacControl, PROTOCOL_UDP, Pfc, mac_control, rewrite};
+use xoff_dataplane::wire::{MacControl, Pfc, mac_control};
 use xoff_dataplane::{Arrival, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
 
+use super::super::dut::{Header, alone, classes, hello, station};
 use super::device::{Device, Hold, Seen};
 use crate::failure::{Exit, Failure};
 use crate::replay::{CaptureStore, Origin};
@@ -20,8 +20,8 @@ const FRAMES_MAX: usize = 1 << 22;
 const QUIET: Picos = Picos::from_millis(1);
 /// It must have come to rest after so long.
 const PATIENCE: Picos = Picos::from_millis(600_000);
-/// Octets of a frame that are stored: its headers.
-const HEADERS: usize = 64;
+/// The station that sends.
+const TESTER: [u8; 6] = [2, 0, 0, 0x71, 0, 0];
 /// Longest pause there is.
 const QUANTA: u16 = u16::MAX;
 
@@ -61,20 +61,6 @@ struct Egress {
     paused: bool,
 }
 
-/// The traffic classes that frames of a port can have by their headers, each with a DSCP or 802.1p priority that leads there.
-pub fn classes(port: &PortConfig) -> Vec<(u8, u8)> {
-    let map: &[u8] = match port.classify.trust {
-        Trust::Dscp => &port.classify.dscp_to_tc,
-        Trust::Pcp => &port.classify.dot1p_to_tc,
-    };
-    let code = |class: u8| {
-        map.iter()
-            .position(|tc| *tc == class)
-            .map(|code| (class, code as u8))
-    };
-    (0..TRAFFIC_CLASSES as u8).filter_map(code).collect()
-}
-
 impl VirtualDevice {
     /// A switch with this configuration and a tester that sends frames of a class into port `ingress`, to stations behind
     /// `egresses`. `frame_bytes`: length with FCS, at least 64.
@@ -110,7 +96,9 @@ impl VirtualDevice {
             ))
             .fix("choose a smaller --frame-size"));
         }
-        let alone = alone(config, ingress, egresses);
+        let ports: Vec<usize> = egresses.iter().copied().chain([ingress]).collect();
+        let mut alone = alone(config, &ports);
+        alone.frames_max = FRAMES_MAX;
         let mut device = VirtualDevice {
             switch: Switch::new(&alone),
             store: CaptureStore::default(),
@@ -131,7 +119,16 @@ impl VirtualDevice {
             quiet: QUIET.saturating_add(config.pipeline_latency),
         };
         for &egress in egresses {
-            let headers: Rc<[u8]> = headers(egress as u8, code, frame_len, tag > 0).into();
+            let headers: Rc<[u8]> = Header {
+                to: station(egress as u16),
+                from: TESTER,
+                code,
+                is_tagged: tag > 0,
+                flow: 0,
+                frame_len,
+            }
+            .octets()
+            .into();
             device.egresses.push(Egress {
                 port: PortId(egress as u16),
                 parsed: parse_prefix(&headers, frame_len as usize),
@@ -156,10 +153,7 @@ impl VirtualDevice {
             self.drain();
         }
         for port in ports {
-            let mut hello = vec![0; 60];
-            hello[..6].copy_from_slice(&[0xff; 6]);
-            hello[6..12].copy_from_slice(&station(port.0 as u8));
-            hello[12..14].copy_from_slice(&[0x88, 0xb5]); // IEEE 802: local experiments
+            let hello = hello(station(port.0));
             self.receive(port, hello.into(), 60, u64::MAX);
         }
         self.wait()?;
@@ -281,7 +275,7 @@ impl VirtualDevice {
             enable: 0xff,
             quanta: [quanta; 8],
         })
-        .to_frame(station(port.0 as u8));
+        .to_frame(station(port.0));
         self.receive(
             port,
             frame.to_vec().into(),
@@ -367,56 +361,4 @@ impl Device for VirtualDevice {
     fn restart(&mut self) {
         self.next = 0;
     }
-}
-
-/// The configuration with nothing in it that could send a frame elsewhere or stop it.
-fn alone(config: &SwitchConfig, ingress: usize, egresses: &[usize]) -> SwitchConfig {
-    let mut alone = SwitchConfig {
-        fdb_ageing: Picos::NEVER,
-        frames_max: FRAMES_MAX,
-        lags: Vec::new(),
-        bridging: Bridging::Transparent,
-        routing: RoutingConfig::default(),
-        ..config.clone()
-    };
-    for (index, port) in alone.ports.iter_mut().enumerate() {
-        port.admin_up = index == ingress || egresses.contains(&index);
-        port.watchdog = None;
-    }
-    alone
-}
-
-/// The address of the tester behind a port.
-fn station(port: u8) -> [u8; 6] {
-    [2, 0, 0, 0x70, 0, port]
-}
-
-/// Ethernet, a tag if 802.1p classifies, IPv4, UDP: what classifies a frame, and where it goes. ECT(0), so that where queues
-/// mark they do not drop early.
-fn headers(to: u8, code: u8, frame_len: u32, tagged: bool) -> Vec<u8> {
-    let mut frame = vec![0; HEADERS.min(frame_len as usize)];
-    frame[..6].copy_from_slice(&station(to));
-    frame[6..12].copy_from_slice(&[2, 0, 0, 0x71, 0, 0]);
-    let mut at = 12;
-    if tagged {
-        frame[at..at + 2].copy_from_slice(&0x8100_u16.to_be_bytes());
-        frame[at + 2..at + 4].copy_from_slice(&(u16::from(code) << 13).to_be_bytes());
-        at += 4;
-    }
-    frame[at..at + 2].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-    at += 2;
-    let ip_len = (frame_len as usize - at) as u16;
-    let ip = &mut frame[at..];
-    (ip[0], ip[8], ip[9]) = (0x45, 64, PROTOCOL_UDP);
-    ip[2..4].copy_from_slice(&ip_len.to_be_bytes());
-    ip[12..16].copy_from_slice(&[192, 0, 2, 1]);
-    ip[16..20].copy_from_slice(&[192, 0, 2, 2]);
-    ip[1] = (if tagged { 0 } else { code } << 2) | Ecn::Ect0 as u8;
-    let sum: u32 = (0..10)
-        .map(|n| u32::from(u16::from_be_bytes([ip[2 * n], ip[2 * n + 1]])))
-        .sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    ip[10..12].copy_from_slice(&rewrite::updated(0xffff, 0, folded as u16).to_be_bytes());
-    ip[24..26].copy_from_slice(&(ip_len - 20).to_be_bytes());
-    frame
 }

@@ -5,6 +5,13 @@ mod placement;
 mod probe;
 mod result;
 mod tune;
+mod dut;
+mod latency;
+mod ndr;
+mod placement;
+mod probe;
+mod result;
+mod suite;
 
 use std::path::PathBuf;
 
@@ -18,6 +25,13 @@ pub use placement::BenchPlacement;
 pub use probe::BenchProbe;
 pub use result::ResultArguments;
 pub use tune::BenchTuneBuffers;
+pub use dut::{DutArguments, TrialArguments};
+pub use latency::BenchLatency;
+pub use ndr::BenchNdr;
+pub use placement::BenchPlacement;
+pub use probe::BenchProbe;
+pub use result::ResultArguments;
+pub use suite::{BenchRfc2544, BenchRfc2889, BenchRfc8239, SuiteArguments};
 
 /// `xoff bench`
 #[derive(Debug, Subcommand)]
@@ -36,6 +50,12 @@ Examples:
   xoff bench oracle tests/oracles/incast8_pfc
   xoff bench oracle tests/oracles/*_* --json")]
     Oracle(BenchOracle),
+    /// How long frames take through a switch at shares of its loss-free rate
+    #[command(after_help = latency::HELP)]
+    Latency(BenchLatency),
+    /// The highest rates without loss, and with at most 0.5 % of it
+    #[command(after_help = ndr::HELP)]
+    Ndr(BenchNdr),
     /// Place queue pairs on a leaf's uplinks by its hash, over many seeds, and hold what is left against arithmetic
     #[command(after_help = placement::HELP)]
     Placement(BenchPlacement),
@@ -48,6 +68,15 @@ Examples:
     /// Find the smallest lossless buffers for a pattern of traffic, in virtual time, and prove them by runs
     #[command(after_help = tune::HELP)]
     TuneBuffers(BenchTuneBuffers),
+    /// Throughput, latency, loss, bursts and recovery of a switch, by RFC 2544
+    #[command(after_help = suite::HELP_2544)]
+    Rfc2544(BenchRfc2544),
+    /// Forwarding, congestion, addresses and broadcasts of a switch, by RFC 2889
+    #[command(after_help = suite::HELP_2889)]
+    Rfc2889(BenchRfc2889),
+    /// Line rate, buffers, bursts and head-of-line blocking of a switch, by RFC 8239
+    #[command(after_help = suite::HELP_8239)]
+    Rfc8239(BenchRfc8239),
 }
 
 /// `xoff bench oracle`
@@ -67,10 +96,15 @@ pub struct BenchOracle {
 pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
     match command {
         BenchCommand::Oracle(options) => oracle(options),
+        BenchCommand::Latency(options) => latency::run(options),
+        BenchCommand::Ndr(options) => ndr::run(options),
         BenchCommand::Placement(options) => placement::run(options),
         BenchCommand::Probe(options) => probe::run(options),
         BenchCommand::Ai(options) => ai::run_bench(options),
         BenchCommand::TuneBuffers(options) => tune::run(options),
+        BenchCommand::Rfc2544(options) => suite::run_2544(options),
+        BenchCommand::Rfc2889(options) => suite::run_2889(options),
+        BenchCommand::Rfc8239(options) => suite::run_8239(options),
     }
 }
 

@@ -1,0 +1,331 @@
+//! The device that a bench measures, as it is named on the command line.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use xoff_dataplane::Picos;
+use xoff_dataplane::config::SwitchConfig;
+
+use super::super::{output, signals};
+use super::probe::configuration;
+use crate::bench::dut::{
+    AnyDut, Dut, FrameSize, Pattern, RealDevice, VirtualOptions, VirtualSwitch, lossless_classes,
+};
+use crate::bench::ndr::{Durations, Offer};
+use crate::bench::result::{BenchResult, Limits, Meter};
+use crate::failure::Failure;
+use crate::lab::units::duration_ns;
+
+/// Ports that are used if none are named.
+const PORTS: usize = 8;
+
+/// What is measured, and with which frames.
+#[derive(Clone, Debug, Args)]
+pub struct DutArguments {
+    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml): the switch runs in virtual time. Without it
+    /// --ports are network devices of this machine, whose far ends belong to the device under test
+    #[arg(value_name = "FILE", required_unless_present = "ports")]
+    pub file: Option<PathBuf>,
+    /// The switch of the lab file [default: its first]
+    #[arg(long, value_name = "NAME")]
+    pub switch: Option<String>,
+    /// The switch's ports that the tester is at, in the order of the pattern [default: the first eight]
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
+    pub ports: Vec<String>,
+    /// Traffic class of all frames [default: the first lossless one, or else class 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
+    pub class: Option<u8>,
+    /// Senders do not obey pauses: loss is measured, of a lossless class too
+    #[arg(long)]
+    pub ignore_pauses: bool,
+    /// Propagation of each cable, such as 25ns for 5 m
+    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = time)]
+    pub cable_delay: Picos,
+    /// Network devices: their speed in Mb/s, of which loads are shares
+    #[arg(long, value_name = "MBPS", default_value_t = 10_000)]
+    pub speed: u32,
+    /// Network devices: DSCP of all frames
+    #[arg(long, value_name = "N", default_value_t = 26, value_parser = clap::value_parser!(u8).range(0..64))]
+    pub dscp: u8,
+    /// Seed of the phases of streams
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// A time on the command line.
+pub(super) fn time(text: &str) -> Result<Picos, String> {
+    duration_ns(text)
+        .map(Picos::from_nanos)
+        .ok_or_else(|| "a time is a number with a unit: 100us, 1ms, 2s".to_owned())
+}
+
+/// Frame sizes and durations of benches that search for rates.
+#[derive(Clone, Debug, Args)]
+pub struct TrialArguments {
+    /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518
+    #[arg(
+        long,
+        value_name = "BYTES,...",
+        value_delimiter = ',',
+        default_value = "64,imix,1518,9000"
+    )]
+    pub sizes: Vec<FrameSize>,
+    /// Who sends to whom
+    #[arg(long, value_enum, default_value_t)]
+    pub pattern: Pattern,
+    /// UDP source ports of each stream, in turns
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub flows: u16,
+    /// Largest load that is offered, in percent of the line rate
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
+    pub load_max: f64,
+    /// Length of the first trials [default: that of the last ones]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub trial_initial: Option<Picos>,
+    /// Length of the trials that count, model time [default: 10000 frames at line rate, more with many streams]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub trial_duration: Option<Picos>,
+    /// Time of the trials that decide on a load [default: three of them]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub trial_sum: Option<Picos>,
+}
+
+/// A device, and what it is called in the result.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) dut: AnyDut,
+    pub(super) name: String,
+    /// What a reader should know of it.
+    pub(super) note: String,
+    /// Watches the machine where figures hang on it.
+    meter: Option<Meter>,
+}
+
+impl Subject {
+    /// Puts into the result what figures hang on.
+    pub(super) fn finish(&self, result: &mut BenchResult) {
+        let Some(meter) = &self.meter else { return };
+        // The device under test may be a program of this machine: what others take is no taint.
+        let limits = Limits {
+            others_percent: f64::INFINITY,
+            ..Limits::default()
+        };
+        let (environment, tainted) = meter.finish(&limits);
+        result.environment = Some(environment);
+        result.tainted.extend(tainted);
+    }
+}
+
+impl DutArguments {
+    /// The device, ready for trials.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a port or class that the switch does not have.
+    pub(super) fn open(&self) -> Result<Subject, Failure> {
+        let stop = signals::watch()?;
+        let Some(file) = &self.file else {
+            return self.open_devices(stop);
+        };
+        let config = configuration(file, self.switch.as_deref())?;
+        let ports = self.indices(&config)?;
+        let lossless = lossless_classes(&config, ports[0]);
+        let class = self.class.or(lossless.first().copied()).unwrap_or(0);
+        let options = self.options(ports, class, stop);
+        let dut = VirtualSwitch::new(&config, options)?;
+        let kind = match (lossless.contains(&class), self.ignore_pauses) {
+            (true, false) => "lossless: senders obey pauses, and a time paused counts as loss does",
+            (true, true) => "lossless, but senders ignore pauses",
+            (false, _) => "not lossless",
+        };
+        Ok(Subject {
+            dut: AnyDut::Virtual(Box::new(dut)),
+            name: format!("{} ({})", file.display(), config.name),
+            note: format!("virtual time; traffic class {class} is {kind}"),
+            meter: None,
+        })
+    }
+
+    fn open_devices(&self, stop: Arc<AtomicBool>) -> Result<Subject, Failure> {
+        if self.ports.len() < 2 {
+            return Err(Failure::usage("a tester needs two network devices")
+                .at("--ports")
+                .fix("name more"));
+        }
+        let dut = RealDevice::open(&self.ports, self.speed, self.dscp, stop)?;
+        Ok(Subject {
+            dut: AnyDut::Real(dut),
+            name: self.ports.join(","),
+            note: format!(
+                "real time; links of {} Mb/s, senders ignore pauses, order is not looked at",
+                self.speed
+            ),
+            meter: Some(Meter::start()),
+        })
+    }
+
+    fn options(&self, ports: Vec<usize>, class: u8, stop: Arc<AtomicBool>) -> VirtualOptions {
+        VirtualOptions {
+            ports,
+            class,
+            is_obeying: !self.ignore_pauses,
+            delay: self.cable_delay,
+            seed: self.seed,
+            stop,
+        }
+    }
+
+    fn indices(&self, config: &SwitchConfig) -> Result<Vec<usize>, Failure> {
+        let mut indices: Vec<usize> = Vec::new();
+        for name in &self.ports {
+            let names = || {
+                let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
+                format!("name some of: {}", names.join(", "))
+            };
+            let found = config.ports.iter().position(|port| port.name == *name);
+            let Some(index) = found else {
+                return Err(Failure::usage(format!("the switch has no port {name}"))
+                    .at("--ports")
+                    .fix(names()));
+            };
+            if indices.contains(&index) {
+                return Err(Failure::usage(format!("port {name} is named twice"))
+                    .at("--ports")
+                    .fix(names()));
+            }
+            indices.push(index);
+        }
+        if self.ports.is_empty() {
+            indices = (0..config.ports.len().min(PORTS)).collect();
+        }
+        if indices.len() < 2 {
+            return Err(Failure::usage("a tester needs two ports of the switch").fix("name more in --ports"));
+        }
+        Ok(indices)
+    }
+}
+
+/// A share of a rate on the command line.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
+        _ => Err("a load is above 0 and at most 100 percent: no port can carry more".to_owned()),
+    }
+}
+
+impl TrialArguments {
+    /// The largest load, as a share: what was asked for, or what a generator in real time can do.
+    ///
+    /// # Errors
+    /// As [`Dut::run`].
+    pub(super) fn load_max(
+        &self,
+        dut: &mut AnyDut,
+        offer: &Offer,
+        result: &mut BenchResult,
+    ) -> Result<f64, Failure> {
+        let asked = self.load_max / 100.0;
+        let AnyDut::Real(device) = dut else {
+            return Ok(asked);
+        };
+        let streams = offer
+            .trial(device.ports().len(), 1.0, Picos::from_millis(1_000), 0)
+            .streams;
+        let (able, fps) = device.calibrate(&streams)?;
+        if able < asked {
+            result.notes.push(format!(
+                "{}: the generator can send {fps:.0} frames/s of a stream; loads up to {:.1} % of the line rate are offered, and a rate of \
+                 that is a lower bound",
+                offer.size.name(),
+                able * 100.0
+            ));
+        }
+        Ok(able.min(asked))
+    }
+
+    /// The durations of trials of this size.
+    pub(super) fn durations(&self, dut: &AnyDut, size: FrameSize) -> Durations {
+        let default = match dut {
+            AnyDut::Virtual(_) => Durations::virtual_time(dut, self.pattern, size),
+            AnyDut::Real(_) => Durations::REAL,
+        };
+        let full = self.trial_duration.unwrap_or(default.full);
+        let trials = default.sum.0 / default.full.0.max(1);
+        Durations {
+            initial: self.trial_initial.unwrap_or(full).min(full),
+            full,
+            sum: self
+                .trial_sum
+                .unwrap_or(Picos(full.0.saturating_mul(trials)))
+                .max(full),
+        }
+    }
+
+    /// The sizes that the device's ports take, in order; the others are named in the result.
+    ///
+    /// # Errors
+    /// None of them fits, the pattern needs more ports, a duration is nothing.
+    pub(super) fn check(&self, dut: &impl Dut, result: &mut BenchResult) -> Result<Vec<FrameSize>, Failure> {
+        check_ports(dut, self.pattern)?;
+        for (option, time) in [
+            ("--trial-initial", self.trial_initial),
+            ("--trial-duration", self.trial_duration),
+            ("--trial-sum", self.trial_sum),
+        ] {
+            if time == Some(Picos::ZERO) {
+                return Err(Failure::usage("a trial of no time ends before it begins").at(option));
+            }
+        }
+        fitting(dut, &self.sizes, result)
+    }
+}
+
+/// # Errors
+/// The pattern needs more ports.
+pub(super) fn check_ports(dut: &impl Dut, pattern: Pattern) -> Result<(), Failure> {
+    match dut.ports().len() >= pattern.ports_min() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "{} needs {} ports, and there are {}",
+            pattern.name(),
+            pattern.ports_min(),
+            dut.ports().len()
+        ))
+        .at("--ports")
+        .fix("name more ports, or choose another pattern")),
+    }
+}
+
+/// The sizes that the device's ports take; the others are named in the result and on standard error.
+///
+/// # Errors
+/// None does.
+pub(super) fn fitting(
+    dut: &impl Dut,
+    sizes: &[FrameSize],
+    result: &mut BenchResult,
+) -> Result<Vec<FrameSize>, Failure> {
+    let longest = dut
+        .ports()
+        .iter()
+        .map(|port| port.frame_bytes_max)
+        .min()
+        .unwrap_or(0);
+    let fits = |size: &FrameSize| size.max_bytes() <= longest;
+    let (fitting, others): (Vec<FrameSize>, Vec<FrameSize>) = sizes.iter().copied().partition(fits);
+    for size in others {
+        let why = format!(
+            "frames of {} bytes are left out: the ports' MTU allows {longest}",
+            size.name()
+        );
+        output::note(&why);
+        result.notes.push(why);
+    }
+    match fitting.is_empty() {
+        true => Err(Failure::usage("no frame size fits the ports' MTU")
+            .at("--sizes")
+            .fix(format!("choose sizes up to {longest}"))),
+        false => Ok(fitting),
+    }
+}

@@ -1,0 +1,94 @@
+//! `xoff bench latency`: how long frames take at shares of the loss-free rate.
+
+use clap::Args;
+
+use super::super::output;
+use super::dut::{DutArguments, TrialArguments, percent};
+use super::result::ResultArguments;
+use crate::bench::dut::Dut;
+use crate::bench::latency::{figures, measure};
+use crate::bench::ndr::{Offer, find};
+use crate::bench::result::{BenchResult, Better, Figure};
+use crate::failure::{Exit, Failure};
+
+/// `xoff bench latency`
+#[derive(Clone, Debug, Args)]
+pub struct BenchLatency {
+    #[command(flatten)]
+    dut: DutArguments,
+    #[command(flatten)]
+    trial: TrialArguments,
+    /// Loads in percent of the loss-free rate
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "10,50,90", value_parser = percent)]
+    loads: Vec<f64>,
+    #[command(flatten)]
+    result: ResultArguments,
+}
+
+pub(super) const HELP: &str = "\
+Finds the loss-free rate of each frame size as `xoff bench ndr` does, offers shares of it, and prints how long
+frames take: from the first bit sent to the last bit received (FILO, RFC 8238), the preamble before the first
+bit left out. Smallest, largest and mean are exact, quantiles have three digits.
+
+Through an empty switch that is: twice the frame's serialisation, the preamble on the way out, the pipeline
+(`XOFF_SWITCH|localhost pipeline_latency`) and twice --cable-delay.
+
+Without FILE --ports are network devices, as for `xoff bench ndr`; the time is then that from the system call that sends a
+frame to the receiving kernel's stamp, of a frame every 100 us.
+
+Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 frames were lost or a trial does not end, 130 interrupted.
+
+Examples:
+  xoff bench latency config_db.json
+  xoff bench latency testbeds/incast.xoff.yml --sizes 1082 --loads 1,50,99,100
+  xoff bench latency config_db.json --pattern mesh --cable-delay 25ns --json";
+
+pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
+    options.result.check()?;
+    let mut subject = options.dut.open()?;
+    let mut result = BenchResult::new("latency", &subject.name, options.dut.seed);
+    let sizes = options.trial.check(&subject.dut, &mut result)?;
+    result.notes.push(subject.note.clone());
+    let ports = subject.dut.ports().len();
+    result.notes.push(format!(
+        "pattern {}, {ports} ports; from first bit to last bit",
+        options.trial.pattern.name()
+    ));
+    for size in sizes {
+        output::note(&format!("frames of {} bytes", size.name()));
+        let offer = Offer {
+            pattern: options.trial.pattern,
+            size,
+            flows: options.trial.flows,
+        };
+        let durations = options.trial.durations(&subject.dut, size);
+        let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
+        let rates = find(&mut subject.dut, &offer, &durations.goals()[..1], load_max)?;
+        let Some(loss_free) = rates.found[0].lower else {
+            return Err(Failure::new(
+                Exit::Inconclusive,
+                "no load is free of loss, so there are no shares of it",
+            )
+            .at(format!("frames of {} bytes", size.name())));
+        };
+        let rate = offer.rate(&subject.dut, loss_free).0;
+        let name = format!("{}/ndr/rate", size.name());
+        result
+            .figures
+            .push(Figure::new(name, "frames/s", Better::Bigger, vec![rate]));
+        result.tainted.extend(rates.tainted);
+        for at in measure(
+            &mut subject.dut,
+            &offer,
+            loss_free,
+            &options.loads,
+            durations.full,
+        )? {
+            let prefix = format!("{}/{}%", size.name(), at.percent);
+            result.figures.extend(figures(&prefix, &at.latencies));
+            result.tainted.extend(at.tainted);
+        }
+    }
+    subject.finish(&mut result);
+    options.result.give(&result)
+}

@@ -1,0 +1,198 @@
+//! `xoff bench rfc2544`, `rfc2889` and `rfc8239`: the benchmarks of these documents.
+
+use clap::{Args, ValueEnum};
+
+use super::super::output;
+use super::dut::{DutArguments, check_ports, fitting};
+use super::result::ResultArguments;
+use crate::bench::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualSwitch};
+use crate::bench::result::BenchResult;
+use crate::bench::suite::Suite;
+use crate::bench::{rfc2544, rfc2889, rfc8239};
+use crate::failure::{Exit, Failure};
+
+/// What the three commands have in common.
+#[derive(Clone, Debug, Args)]
+pub struct SuiteArguments {
+    /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518
+    #[arg(
+        long,
+        value_name = "BYTES,...",
+        value_delimiter = ',',
+        default_value = "64,128,256,512,1024,1280,1518"
+    )]
+    sizes: Vec<FrameSize>,
+    /// Largest burst that is tried, in frames of each sender
+    #[arg(long, value_name = "N", default_value_t = 1 << 18, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    burst_max: u64,
+    #[command(flatten)]
+    result: ResultArguments,
+}
+
+/// `xoff bench rfc2544`
+#[derive(Clone, Debug, Args)]
+pub struct BenchRfc2544 {
+    #[command(flatten)]
+    dut: DutArguments,
+    /// Benchmarks [default: all that are measured]
+    #[arg(value_enum, value_name = "TEST", value_delimiter = ',')]
+    tests: Vec<rfc2544::Test>,
+    /// Who sends to whom
+    #[arg(long, value_enum, default_value_t)]
+    pattern: Pattern,
+    #[command(flatten)]
+    suite: SuiteArguments,
+}
+
+/// `xoff bench rfc2889`
+#[derive(Clone, Debug, Args)]
+pub struct BenchRfc2889 {
+    #[command(flatten)]
+    dut: DutArguments,
+    /// Benchmarks [default: all that are measured]
+    #[arg(value_enum, value_name = "TEST", value_delimiter = ',')]
+    tests: Vec<rfc2889::Test>,
+    /// Who sends to whom in max-fwd
+    #[arg(long, value_enum, default_value_t)]
+    pattern: Pattern,
+    #[command(flatten)]
+    suite: SuiteArguments,
+}
+
+/// `xoff bench rfc8239`
+#[derive(Clone, Debug, Args)]
+pub struct BenchRfc8239 {
+    #[command(flatten)]
+    dut: DutArguments,
+    /// Benchmarks [default: all that are measured]
+    #[arg(value_enum, value_name = "TEST", value_delimiter = ',')]
+    tests: Vec<rfc8239::Test>,
+    #[command(flatten)]
+    suite: SuiteArguments,
+}
+
+pub(super) const HELP_2544: &str = "\
+The benchmarks of RFC 2544 on a switch in virtual time: throughput, latency, loss curve, back-to-back frames
+(RFC 9004), recovery from overload. For a lossless class whose senders obey pauses the time paused stands in
+place of the loss of each definition. `reset` is refused: a switch in virtual time starts in no time.
+
+Exit codes: 0 done, 2 usage, a benchmark that is not measured, 4 invalid configuration, 5 no answer, 130 interrupted.
+
+Examples:
+  xoff bench rfc2544 config_db.json
+  xoff bench rfc2544 config_db.json throughput,loss --pattern many-to-one --sizes 64,1518
+  xoff bench rfc2544 testbeds/incast.xoff.yml b2b recovery --pattern many-to-one --json";
+
+pub(super) const HELP_2889: &str = "\
+The benchmarks of RFC 2889 on a switch in virtual time: full mesh, one to many, many to one, congestion control,
+largest forwarding rate, address cache, broadcasts. For a lossless class whose senders obey pauses the time
+paused counts as loss does. Forward pressure, learning rate and errored frames are refused: a tester in virtual
+time sends no short gaps and no broken frames, and the switch learns as fast as frames come.
+
+Exit codes: 0 done, 2 usage, a benchmark that is not measured, 4 invalid configuration, 5 no answer, 130 interrupted.
+
+Examples:
+  xoff bench rfc2889 config_db.json
+  xoff bench rfc2889 config_db.json mesh broadcast --sizes 64,1518
+  xoff bench rfc2889 config_db.json addr-cache";
+
+pub(super) const HELP_8239: &str = "\
+The data-centre benchmarks of RFC 8239 on a switch in virtual time: line rate in pairs and full mesh at 99.98 %,
+buffers by an over-subscription of 1 %, simultaneous bursts, head-of-line blocking. For a lossless class whose
+senders obey pauses a buffer is full when it asks for the first pause, and head-of-line blocking is what an
+innocent stream is withheld. `incast` is refused: the tester has no TCP.
+
+Exit codes: 0 done, 2 usage, a benchmark that is not measured, 4 invalid configuration, 5 no answer, 130 interrupted.
+
+Examples:
+  xoff bench rfc8239 config_db.json
+  xoff bench rfc8239 config_db.json buffer,microburst --sizes 64,256,1024
+  xoff bench rfc8239 config_db.json hol --class 3 --sizes 1082 --json";
+
+/// Runs one test of a document.
+type Measure<T> = fn(&mut Suite<'_, VirtualSwitch>, T) -> Result<(), Failure>;
+
+pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {
+    let tests = (options.tests.as_slice(), &rfc2544::Test::ALL[..]);
+    run(
+        "rfc2544",
+        &options.dut,
+        &options.suite,
+        options.pattern,
+        tests,
+        rfc2544::run,
+    )
+}
+
+pub(super) fn run_2889(options: &BenchRfc2889) -> Result<Exit, Failure> {
+    let tests = (options.tests.as_slice(), &rfc2889::Test::ALL[..]);
+    run(
+        "rfc2889",
+        &options.dut,
+        &options.suite,
+        options.pattern,
+        tests,
+        rfc2889::run,
+    )
+}
+
+pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
+    let tests = (options.tests.as_slice(), &rfc8239::Test::ALL[..]);
+    run(
+        "rfc8239",
+        &options.dut,
+        &options.suite,
+        Pattern::Pairs,
+        tests,
+        rfc8239::run,
+    )
+}
+
+/// Runs the tests that are named, or else all; of those the ones that this device has too few ports for are noted.
+fn run<T: ValueEnum>(
+    document: &str,
+    dut: &DutArguments,
+    options: &SuiteArguments,
+    pattern: Pattern,
+    (named, all): (&[T], &[T]),
+    measure: Measure<T>,
+) -> Result<Exit, Failure> {
+    options.result.check()?;
+    let mut subject = dut.open()?;
+    let AnyDut::Virtual(device) = &mut subject.dut else {
+        return Err(Failure::usage(format!("{document} is measured in virtual time only"))
+            .because("a generator on this machine sends neither bursts nor loads that add up to a port's")
+            .fix("give a FILE; rates and latencies of network devices: `xoff bench ndr`, `xoff bench latency`"));
+    };
+    let mut result = BenchResult::new(document, &subject.name, dut.seed);
+    check_ports(device.as_ref(), pattern)?;
+    let sizes = fitting(device.as_ref(), &options.sizes, &mut result)?;
+    let ports = device.ports().len();
+    result.notes.push(format!(
+        "{}; pattern {}, {ports} ports",
+        subject.note,
+        pattern.name()
+    ));
+    let tests = if named.is_empty() { all } else { named };
+    for test in tests {
+        let word = test
+            .to_possible_value()
+            .map_or(String::new(), |value| value.get_name().to_owned());
+        output::note(&word);
+        let mut suite = Suite::new(
+            device.as_mut(),
+            sizes.clone(),
+            pattern,
+            options.burst_max,
+            &mut result,
+        );
+        match measure(&mut suite, test.clone()) {
+            Err(failure) if failure.exit == Exit::Usage && named.is_empty() => {
+                let why = failure.why.unwrap_or_default();
+                result.notes.push(format!("{word} is left out: {why}"));
+            }
+            other => other?,
+        }
+    }
+    options.result.give(&result)
+}
