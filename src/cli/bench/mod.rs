@@ -1,5 +1,6 @@
 //! `xoff bench`: xoff held against what others have published.
 
+mod core;
 mod placement;
 mod probe;
 mod result;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub use self::core::BenchCore;
 use super::output;
 use crate::bench::oracle::{Folder, OracleReport, compare};
 use crate::failure::{Exit, Failure};
@@ -32,6 +34,9 @@ Examples:
   xoff bench oracle tests/oracles/incast8_pfc
   xoff bench oracle tests/oracles/*_* --json")]
     Oracle(BenchOracle),
+    /// Measure what a frame costs the switch itself, in nanoseconds or in instructions
+    #[command(after_help = self::core::HELP)]
+    Core(BenchCore),
     /// Place queue pairs on a leaf's uplinks by its hash, over many seeds, and hold what is left against arithmetic
     #[command(after_help = placement::HELP)]
     Placement(BenchPlacement),
@@ -57,6 +62,7 @@ pub struct BenchOracle {
 pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
     match command {
         BenchCommand::Oracle(options) => oracle(options),
+        BenchCommand::Core(options) => self::core::run(options),
         BenchCommand::Placement(options) => placement::run(options),
         BenchCommand::Probe(options) => probe::run(options),
     }

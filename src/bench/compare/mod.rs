@@ -1,0 +1,1 @@
+//! `xoff bench compare`: whether one thing is slower than another.
