@@ -117,7 +117,8 @@ impl Runner<'_> {
                 "--cachegrind-out-file=/dev/null",
             ])
             .arg(&self.program)
-            .args(["bench", "core", "--workload", &workload.name])
+            .args(["bench", "core"])
+            .args(workload.arguments())
             .args(["--frames", &frames.to_string()])
             .env("GLIBC_TUNABLES", TUNABLES);
         let printed = child::run(&mut command, self.stop)?;
@@ -125,7 +126,7 @@ impl Runner<'_> {
         match (printed.status.success(), instructions(&printed.stderr), frames) {
             (true, Some(instructions), Some(frames)) => Ok((instructions, frames)),
             _ => Err(Failure::environment("valgrind counted nothing")
-                .at(format!("--workload {}", workload.name))
+                .at(format!("workload {}", workload.name))
                 .because(printed.stderr.trim())),
         }
     }

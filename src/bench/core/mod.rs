@@ -4,6 +4,7 @@
 //! their instructions are counted and recorded.
 
 mod balanced;
+mod configured;
 mod fabric;
 mod instructions;
 mod many_to_one;
@@ -16,6 +17,7 @@ mod stages;
 mod suite;
 
 pub use balanced::{Balanced, Case, cases};
+pub use configured::Configured;
 pub use fabric::Fabric;
 pub use instructions::{count, work};
 pub use many_to_one::{ManyToOne, Way as ManyToOneWay};

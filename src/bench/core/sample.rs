@@ -62,8 +62,7 @@ fn processor_time() -> Result<Duration, Failure> {
         .map_err(|error| Failure::environment("no clock of processor time").because(error))
 }
 
-/// Measures these workloads in turns, `rounds` processes each. `arguments` make this program print one sample; the name of the
-/// workload is added.
+/// Measures these workloads in turns, `rounds` processes each.
 ///
 /// # Errors
 /// A process that fails; an interruption.
@@ -103,13 +102,15 @@ pub fn measure(
 fn of_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Failure> {
     // Not by its path: a build may put another program there meanwhile.
     let mut command = Command::new("/proc/self/exe");
-    command.args(["bench", "core", "--sample", "--workload", &workload.name]);
+    command
+        .args(["bench", "core", "--sample"])
+        .args(workload.arguments());
     let printed = child::run(&mut command, stop)?;
     match printed.stdout.trim().parse() {
         Ok(nanos) if printed.status.success() => Ok(nanos),
         _ => Err(
             Failure::new(Exit::CheckFailed, "a workload could not be measured")
-                .at(format!("--workload {}", workload.name))
+                .at(format!("workload {}", workload.name))
                 .because(printed.stderr.trim()),
         ),
     }

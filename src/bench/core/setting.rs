@@ -28,8 +28,29 @@ pub(super) fn frame(
     dst: Ipv4Addr,
     queue_pair: u32,
 ) -> Vec<u8> {
+    frame_of(
+        frame_bytes,
+        from,
+        to,
+        src,
+        dst,
+        3 + (queue_pair / 4) as u8 % 2,
+        queue_pair,
+    )
+}
+
+/// As [`frame`], of any class.
+pub(super) fn frame_of(
+    frame_bytes: usize,
+    from: [u8; 6],
+    to: [u8; 6],
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    dscp: u8,
+    queue_pair: u32,
+) -> Vec<u8> {
     let mut path = Path::new(from, to, Addresses::V4 { src, dst });
-    path.dscp = 3 + (queue_pair / 4) as u8 % 2;
+    path.dscp = dscp;
     path.udp_src_port = 0xc000 | (queue_pair.wrapping_mul(0x9e37_79b9) >> 18) as u16;
     let headers = |opcode, extensions| RocePacket {
         path: &path,

@@ -1,7 +1,11 @@
 //! The loads by name.
 
 use super::Load;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
 use super::balanced::{Balanced, Case, cases};
+use super::configured::Configured;
 use super::fabric::Fabric;
 use super::many_to_one::{ManyToOne, Way as ManyToOneWay};
 use super::mesh::{Mesh, Shape, Way};
@@ -32,12 +36,14 @@ enum Kind {
     Route,
     Path,
     Fabric,
+    Lab(PathBuf),
+    Config(PathBuf),
 }
 
 impl Workload {
     fn new(name: &str, about: &str, kind: Kind) -> Workload {
         let per = match kind {
-            Kind::Fabric => "frame-hop",
+            Kind::Fabric | Kind::Lab(_) => "frame-hop",
             _ => "frame",
         };
         Workload {
@@ -46,6 +52,27 @@ impl Workload {
             per,
             kind,
         }
+    }
+
+    /// A lab of the user's, in virtual time.
+    pub fn lab(path: &Path) -> Workload {
+        Workload::new("lab", "a lab in virtual time", Kind::Lab(path.to_owned()))
+    }
+
+    /// A configuration of the user's.
+    pub fn config(path: &Path) -> Workload {
+        let about = "every port sends to the next one";
+        Workload::new("config", about, Kind::Config(path.to_owned()))
+    }
+
+    /// What names it on the command line of `xoff bench core`.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let (option, value) = match &self.kind {
+            Kind::Lab(path) => ("--lab", path.clone().into_os_string()),
+            Kind::Config(path) => ("--config", path.clone().into_os_string()),
+            _ => ("--workload", self.name.clone().into()),
+        };
+        vec![option.into(), value]
     }
 
     /// Builds it, in steady state.
@@ -61,6 +88,8 @@ impl Workload {
             Kind::Route => Box::new(RouteLookup::new()),
             Kind::Path => Box::new(PathChoice::new()),
             Kind::Fabric => Box::new(Fabric::permutation()?),
+            Kind::Lab(path) => Box::new(Fabric::of_file(path)?),
+            Kind::Config(path) => Box::new(Configured::of_file(path)?),
         })
     }
 

@@ -22,6 +22,12 @@ pub struct BenchCore {
         default_value = "default"
     )]
     pub workload: Vec<String>,
+    /// A switch of this configuration (config_db.json) instead: every port sends to the next one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "lab"])]
+    pub config: Option<PathBuf>,
+    /// A lab in virtual time instead
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
+    pub lab: Option<PathBuf>,
     /// Print the workloads there are
     #[arg(long)]
     pub list: bool,
@@ -70,7 +76,11 @@ pub(super) fn run(options: &BenchCore) -> Result<Exit, Failure> {
         return list();
     }
     options.result.check()?;
-    let loads = chosen(&options.workload)?;
+    let loads = match (&options.config, &options.lab) {
+        (Some(path), _) => vec![Workload::config(path)],
+        (_, Some(path)) => vec![Workload::lab(path)],
+        _ => chosen(&options.workload)?,
+    };
     if options.sample {
         let nanos = sample(&mut *one(&loads)?.build()?)?;
         output::print(&format!("{nanos}\n"))?;

@@ -1,5 +1,6 @@
 //! `xoff bench`: xoff held against what others have published.
 
+mod compare;
 mod core;
 mod placement;
 mod probe;
@@ -9,9 +10,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub use self::compare::BenchCompare;
 pub use self::core::BenchCore;
 use super::output;
-use crate::bench::oracle::{Folder, OracleReport, compare};
+use crate::bench::oracle::{Folder, OracleReport, compare as compare_oracle};
 use crate::failure::{Exit, Failure};
 pub use placement::BenchPlacement;
 pub use probe::BenchProbe;
@@ -34,6 +36,9 @@ Examples:
   xoff bench oracle tests/oracles/incast8_pfc
   xoff bench oracle tests/oracles/*_* --json")]
     Oracle(BenchOracle),
+    /// Say whether one program, configuration, lab or saved result is slower than another
+    #[command(after_help = self::compare::HELP)]
+    Compare(BenchCompare),
     /// Measure what a frame costs the switch itself, in nanoseconds or in instructions
     #[command(after_help = self::core::HELP)]
     Core(BenchCore),
@@ -62,6 +67,7 @@ pub struct BenchOracle {
 pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
     match command {
         BenchCommand::Oracle(options) => oracle(options),
+        BenchCommand::Compare(options) => self::compare::run(options),
         BenchCommand::Core(options) => self::core::run(options),
         BenchCommand::Placement(options) => placement::run(options),
         BenchCommand::Probe(options) => probe::run(options),
@@ -78,7 +84,7 @@ fn oracle(options: &BenchOracle) -> Result<Exit, Failure> {
     let mut comparisons = Vec::with_capacity(folders.len());
     for folder in &folders {
         output::note(&format!("{}: {} flows", folder.name, folder.flows.len()));
-        comparisons.push(compare(folder, options.seed)?);
+        comparisons.push(compare_oracle(folder, options.seed)?);
     }
     let report = OracleReport::new(comparisons, options.seed);
     if options.json {
