@@ -204,7 +204,7 @@ impl Comparison {
         {
             let _ = writeln!(
                 text,
-                "{pairs} pairs in turns, intervals of 99 % for all figures together"
+                "{pairs} pairs in turns, intervals of 99.9 % for all figures together"
             );
         }
         for figure in &self.figures {

@@ -1,7 +1,7 @@
 //! What is said of a figure, and when there is enough to say it.
 //!
 //! **What is tested.** A figure's shift is that of the logarithm, positive where B is worse: 0.03 is 3 % slower. Its interval holds
-//! for all figures and all looks at the data together with 99 % ([`Plan::alpha`]), so that to look several times, at several
+//! for all figures and all looks at the data together with 99.9 % ([`Plan::alpha`]), so that to look several times, at several
 //! figures, does not find differences that are none.
 //!
 //! - *worse than the gate*: the interval is above nothing, and the estimate is at the gate or above;
@@ -13,9 +13,9 @@ use serde::Serialize;
 use super::statistics::Shift;
 
 /// What the intervals of all figures and looks together may miss.
-const ALPHA: f64 = 0.01;
+const ALPHA: f64 = 0.001;
 /// Pairs at the first look; each further one is at twice as many.
-pub const FIRST_LOOK: usize = 12;
+pub const FIRST_LOOK: usize = 16;
 
 /// When is looked at how many figures.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn looks_double_and_share_what_may_be_missed() {
-        assert_eq!(Plan::new(48, true, 2).looks, [12, 24, 48]);
-        assert_eq!(Plan::new(48, false, 2).looks, [48]);
+        assert_eq!(Plan::new(64, true, 2).looks, [16, 32, 64]);
+        assert_eq!(Plan::new(64, false, 2).looks, [64]);
         assert_eq!(Plan::new(5, true, 1).looks, [5]);
-        assert_eq!(Plan::new(48, true, 2).adjusted(0.01), 0.06);
+        assert!((Plan::new(64, true, 2).adjusted(0.01) - 0.06).abs() < 1e-12);
     }
 }

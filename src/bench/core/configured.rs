@@ -309,17 +309,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_bridge_and_a_router_forward_and_a_lone_port_does_not() {
+    fn a_bridge_and_a_router_forward_and_a_lone_port_does_not() {
+        let testbeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("testbeds");
+        // A bridge of five ports; a router of two, with two more in a VLAN.
+        for (name, flows) in [("incast.config_db.json", 10), ("routed/config_db.json", 4)] {
+            let mut load = Configured::of_file(&testbeds.join(name))
+                .unwrap_or_else(|failure| panic!("{name}: {failure}"));
+            assert!(load.flows.len() >= flows, "{name}: {} flows", load.flows.len());
+            assert_eq!(load.run(10_000), 10_016);
+            load.check().unwrap_or_else(|why| panic!("{name}: {why}"));
+        }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config_db.json");
-        let ports = r#""PORT": {"Ethernet0": {"speed": "100000"}, "Ethernet4": {"speed": "100000"}}"#;
-        let interfaces = r#""INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.1/24": {}, "Ethernet4": {}, "Ethernet4|10.0.1.1/24": {}}"#;
-        for text in [format!("{{{ports}}}"), format!("{{{ports}, {interfaces}}}")] {
-            std::fs::write(&path, &text).unwrap();
-            let mut load = Configured::of_file(&path).unwrap_or_else(|failure| panic!("{text}: {failure}"));
-            assert_eq!(load.run(10_000), 10_016);
-            load.check().unwrap();
-        }
         std::fs::write(&path, r#"{"PORT": {"Ethernet0": {"speed": "100000"}}}"#).unwrap();
         assert_eq!(Configured::of_file(&path).unwrap_err().exit as u8, 4);
     }

@@ -27,7 +27,7 @@ pub struct BenchCompare {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "ecmp")]
     pub workload: Vec<String>,
     /// Most pairs, a process of each side for each
-    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=200))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=200))]
     pub rounds: u16,
     /// Seed of the order within pairs
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -52,7 +52,7 @@ pub enum By {
 
 pub(super) const HELP: &str = "\
 Programs, configurations and labs are run in turns, a process for each sample, in either order; a signed-rank
-test on the pairs says whether B is worse. Intervals are of 99 % for all figures and all looks together; with a
+test on the pairs says whether B is worse. Intervals are of 99.9 % for all figures and all looks together; with a
 gate, pairs are measured until it is decided, or there are --rounds of them.
 
 Worse by the gate: B is significantly worse, and the estimate is at the gate or above. Within it: the whole
