@@ -68,7 +68,7 @@ impl ComparedFigure {
         }
     }
 
-    /// `ecmp/time: B is 3.1 % slower (2.4 to 3.9), p = 0.002`.
+    /// `ecmp/time: B is 3.1 % slower (2.4 to 3.9), p < 0.001`.
     fn line(&self, gate: Option<f64>) -> String {
         let size = self.worse_percent.abs();
         let (more, less) = match (self.better, self.unit.as_str()) {

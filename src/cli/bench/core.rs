@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::{output, signals};
-use super::result::ResultArguments;
+use super::ResultArguments;
 use crate::bench::core::{GROWTH_PERCENT, Record, Workload, chosen, count, measure, sample, work, workloads};
 use crate::bench::result::BenchResult;
 use crate::failure::{Exit, Failure};
