@@ -6,18 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-#[allow(dead_code, reason = "parts of the bench beside this one")]
-#[path = "../core/routing.rs"]
-mod routing;
-#[allow(dead_code, reason = "parts of the bench beside this one")]
-#[path = "../core/workload.rs"]
-mod workload;
-
-#[path = "../core/balancing.rs"]
-mod balancing;
-
-use balancing::{Balanced, Case, cases};
-use workload::BURST;
+use xoff::bench::core::{BURST, Balanced, Case, Load, cases};
 
 /// Pairs of rounds.
 const PAIRS: usize = 1_501;
@@ -48,7 +37,7 @@ fn main() {
                 (round(&mut load) - without, without)
             })
             .collect();
-        load.check();
+        load.check().expect(case.name);
         let of_hash = quantile(&mut pairs, 0.5, |pair| pair.1);
         let adds = [0.5, 0.25, 0.75].map(|part| quantile(&mut pairs, part, |pair| pair.0));
         println!(

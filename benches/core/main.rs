@@ -2,27 +2,37 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-mod balancing;
-mod routing;
-mod workload;
-
-use balancing::{Balanced, cases};
-use workload::{BURST, Way, Workload};
+use xoff::bench::core::{BURST, Balanced, Load, ManyToOne, ManyToOneWay, Mesh, Shape, Way, cases};
 
 fn core(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("core");
     group.throughput(Throughput::Elements(BURST as u64));
     for (name, way) in [
-        ("burst of 32, 4 ports to 1", Way::Bridged),
-        ("routed, 1000 routes", Way::Routed { routes: 1_000 }),
-        ("routed, 100000 routes", Way::Routed { routes: 100_000 }),
+        ("burst of 32, 4 ports to 1", ManyToOneWay::Bridged),
+        ("routed, 1000 routes", ManyToOneWay::Routed { routes: 1_000 }),
+        ("routed, 100000 routes", ManyToOneWay::Routed { routes: 100_000 }),
     ] {
-        let mut load = Workload::new(way);
+        let mut load = ManyToOne::new(way);
         group.bench_function(name, |bencher| bencher.iter(|| load.burst()));
-        // Not with `--list`, nor when a filter leaves the bench out.
-        if load.bursts() > 1_000 {
-            load.check();
-        }
+        load.check().expect(name);
+    }
+    let shape = |way, ports, flows, frame_bytes| Shape {
+        way,
+        ports,
+        flows,
+        frame_bytes,
+    };
+    for (name, shape) in [
+        ("8 ports, bridged", shape(Way::Bridged, 8, 64, 1_082)),
+        ("8 ports, routed", shape(Way::Routed, 8, 64, 1_082)),
+        ("8 ports, ECMP", shape(Way::Ecmp, 8, 64, 1_082)),
+        ("8 ports, ECMP, 64 octets", shape(Way::Ecmp, 8, 64, 64)),
+        ("8 ports, ECMP, 4200 octets", shape(Way::Ecmp, 8, 64, 4_200)),
+        ("32 ports, ECMP, 10000 flows", shape(Way::Ecmp, 32, 10_000, 1_082)),
+    ] {
+        let mut load = Mesh::new(shape);
+        group.bench_function(name, |bencher| bencher.iter(|| load.burst()));
+        load.check().expect(name);
     }
     group.finish();
 }
@@ -34,7 +44,7 @@ fn balancing(criterion: &mut Criterion) {
         group.bench_function(case.name, |bencher| {
             let mut load = Balanced::new(case.scheme.clone(), case.queue_pairs);
             bencher.iter(|| load.burst());
-            load.check();
+            load.check().expect(case.name);
         });
     }
     group.finish();

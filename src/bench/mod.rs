@@ -1,7 +1,10 @@
 //! What is held against others: runs whose result somebody else has published, thresholds against a configuration, paths
-//! against arithmetic.
+//! against arithmetic; and what a frame costs.
 
 pub mod ai;
+mod child;
+pub mod compare;
+pub mod core;
 pub mod dut;
 pub mod latency;
 pub mod ndr;
@@ -9,11 +12,9 @@ pub mod oracle;
 pub mod placement;
 pub mod probe;
 pub mod result;
-pub mod traffic;
-pub mod tune;
-pub mod traffic;
 pub mod rfc2544;
 pub mod rfc2889;
 pub mod rfc8239;
 pub mod suite;
 pub mod traffic;
+pub mod tune;

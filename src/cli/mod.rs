@@ -21,9 +21,9 @@ use clap::Parser;
 use crate::failure::Failure;
 pub use args::*;
 pub use bench::{
-    BenchAi, BenchCommand, BenchOracle, BenchPlacement, BenchProbe, BenchTuneBuffers, ResultArguments,
-    BenchCommand, BenchLatency, BenchNdr, BenchOracle, BenchPlacement, BenchProbe, BenchRfc2544,
-    BenchRfc2889, BenchRfc8239, DutArguments, ResultArguments, SuiteArguments, TrialArguments,
+    BenchAi, BenchCommand, BenchCompare, BenchCore, BenchLatency, BenchNdr, BenchOracle, BenchPlacement,
+    BenchProbe, BenchRfc2544, BenchRfc2889, BenchRfc8239, BenchTuneBuffers, DutArguments, ResultArguments,
+    SuiteArguments, TrialArguments,
 };
 pub use clear::{ClearCommand, ClearPfc, ClearPfcwd};
 pub use replay::{BehindArgument, MapChoice, ReplayArguments};

@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::fabric::Timeline;
 use crate::failure::Failure;
 
-pub use bars::{Bar, BarPanel, write_bars};
+pub use bars::{Bar, BarPanel, write_bars, write_bars_of};
 pub use links::write_links;
 
 /// A run that was watched.

@@ -146,4 +146,3 @@ pub fn wild_run(seed: u64, steps: usize) -> Harness {
     let_drain(&mut harness);
     harness
 }
-

@@ -7,6 +7,9 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::report::{Environment, StealMeter};
 
+/// How the taint of a frequency governor begins: one that disturbs a figure, not a comparison in turns.
+pub const GOVERNOR: &str = "the frequency governor is";
+
 /// What a figure that is gated on may not hang on. Beyond these the run is tainted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
@@ -75,7 +78,7 @@ impl Meter {
             .filter(|&name| name != "performance")
         {
             tainted.push(format!(
-                "the frequency governor is `{governor}` (`cpupower frequency-set -g performance`)"
+                "{GOVERNOR} `{governor}` (`cpupower frequency-set -g performance`)"
             ));
         }
         (environment, tainted)

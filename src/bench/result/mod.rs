@@ -3,13 +3,15 @@
 //! A result is written, saved, plotted and compared by its figures' names alone, so whoever measures something new
 //! ([`Figure::new`]) has tables, JSON, CSV, the formats of others and `xoff bench compare` with it.
 
+mod criterion;
 mod figure;
 mod form;
 mod meter;
+mod plot;
 
 pub use figure::{Better, Figure, Spread};
 pub use form::Form;
-pub use meter::{Limits, Meter};
+pub use meter::{GOVERNOR, Limits, Meter};
 
 use serde::{Deserialize, Serialize};
 

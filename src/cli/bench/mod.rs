@@ -1,10 +1,8 @@
-//! `xoff bench`: xoff held against what others have published.
+//! `xoff bench`: what a switch does and costs, and xoff held against what others have published.
 
 mod ai;
-mod placement;
-mod probe;
-mod result;
-mod tune;
+mod compare;
+mod core;
 mod dut;
 mod latency;
 mod ndr;
@@ -12,19 +10,18 @@ mod placement;
 mod probe;
 mod result;
 mod suite;
+mod tune;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub use self::compare::BenchCompare;
+pub use self::core::BenchCore;
 use super::output;
-use crate::bench::oracle::{Folder, OracleReport, compare};
+use crate::bench::oracle::{Folder, OracleReport, compare as compare_oracle};
 use crate::failure::{Exit, Failure};
 pub use ai::BenchAi;
-pub use placement::BenchPlacement;
-pub use probe::BenchProbe;
-pub use result::ResultArguments;
-pub use tune::BenchTuneBuffers;
 pub use dut::{DutArguments, TrialArguments};
 pub use latency::BenchLatency;
 pub use ndr::BenchNdr;
@@ -32,6 +29,7 @@ pub use placement::BenchPlacement;
 pub use probe::BenchProbe;
 pub use result::ResultArguments;
 pub use suite::{BenchRfc2544, BenchRfc2889, BenchRfc8239, SuiteArguments};
+pub use tune::BenchTuneBuffers;
 
 /// `xoff bench`
 #[derive(Debug, Subcommand)]
@@ -56,6 +54,12 @@ Examples:
     /// The highest rates without loss, and with at most 0.5 % of it
     #[command(after_help = ndr::HELP)]
     Ndr(BenchNdr),
+    /// Say whether one program, configuration, lab or saved result is slower than another
+    #[command(after_help = self::compare::HELP)]
+    Compare(BenchCompare),
+    /// Measure what a frame costs the switch itself, in nanoseconds or in instructions
+    #[command(after_help = self::core::HELP)]
+    Core(BenchCore),
     /// Place queue pairs on a leaf's uplinks by its hash, over many seeds, and hold what is left against arithmetic
     #[command(after_help = placement::HELP)]
     Placement(BenchPlacement),
@@ -98,6 +102,8 @@ pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
         BenchCommand::Oracle(options) => oracle(options),
         BenchCommand::Latency(options) => latency::run(options),
         BenchCommand::Ndr(options) => ndr::run(options),
+        BenchCommand::Compare(options) => self::compare::run(options),
+        BenchCommand::Core(options) => self::core::run(options),
         BenchCommand::Placement(options) => placement::run(options),
         BenchCommand::Probe(options) => probe::run(options),
         BenchCommand::Ai(options) => ai::run_bench(options),
@@ -118,7 +124,7 @@ fn oracle(options: &BenchOracle) -> Result<Exit, Failure> {
     let mut comparisons = Vec::with_capacity(folders.len());
     for folder in &folders {
         output::note(&format!("{}: {} flows", folder.name, folder.flows.len()));
-        comparisons.push(compare(folder, options.seed)?);
+        comparisons.push(compare_oracle(folder, options.seed)?);
     }
     let report = OracleReport::new(comparisons, options.seed);
     if options.json {

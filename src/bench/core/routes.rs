@@ -9,13 +9,13 @@ use xoff_dataplane::config::{Attachment, InterfaceConfig, RoutingConfig, StaticN
 use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
 
 /// The router's address on every link.
-pub(crate) const MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
+pub(super) const MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
 const PORTS: u16 = 5;
 const RECEIVER: u16 = 4;
 const NEXT_HOPS: u8 = 16;
 
 /// Ports are 10.1.*n*.1/24; `routes` prefixes lead to 16 next hops at the receiver.
-pub(crate) fn config(routes: u32) -> RoutingConfig {
+pub(super) fn config(routes: u32) -> RoutingConfig {
     let interface = |port: u16| InterfaceConfig {
         name: format!("Ethernet{port}"),
         attachment: Attachment::Port(port),
@@ -43,10 +43,15 @@ pub(crate) fn config(routes: u32) -> RoutingConfig {
 }
 
 /// The destination of a flow: inside a route of its own, evenly over all of them.
-pub(crate) fn destination(routes: u32, port: u16, station: u8) -> Ipv4Addr {
+pub(super) fn destination(routes: u32, port: u16, station: u8) -> Ipv4Addr {
     let flow = u32::from(port) * 16 + u32::from(station);
     let prefix = prefix(flow * (routes / 64).max(1) % routes);
     Ipv4Addr::from_bits(prefix.network().to_bits() | 1)
+}
+
+/// An address inside route `n`.
+pub(super) fn first_address(n: u32) -> u32 {
+    prefix(n).network().to_bits() | 1
 }
 
 /// Disjoint prefixes of 20 to 28 bits in 11.0.0.0/8 and above: a /20 each, of which the first part is taken.

@@ -14,22 +14,27 @@ use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{Arrival, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict};
 
-use super::routing::MAC;
-use super::workload::{BURST, REWRITTEN, config, port, roce_frame};
+use super::many_to_one::REWRITTEN;
+use super::routes::MAC;
+use super::setting::{BURST, config, roce_frame};
+use super::{Load, in_bursts};
 
 /// A scheme that is measured: what it is called, what it is, entries of its flow table, queue pairs that send.
-pub(crate) struct Case {
-    pub(crate) name: &'static str,
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it is called.
+    pub name: &'static str,
     /// `None` is the router's hash.
-    pub(crate) scheme: Option<SchemeConfig>,
-    pub(crate) queue_pairs: u32,
+    pub scheme: Option<SchemeConfig>,
+    /// Queue pairs that send.
+    pub queue_pairs: u32,
 }
 
 /// Queue pairs of most cases.
-pub(crate) const QUEUE_PAIRS: u32 = 1_000;
+const QUEUE_PAIRS: u32 = 1_000;
 
 /// The router's hash, and all schemes.
-pub(crate) fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let flowlet = |pick| SchemeKind::Flowlet {
         idle: Picos::from_micros(64),
         pick,
@@ -112,7 +117,8 @@ const STANDING: usize = 256;
 const PERIOD: Picos = Picos::from_nanos(708);
 
 /// A switch under steady load. Frames go round: which one arrives is independent of what left when.
-pub(crate) struct Balanced {
+#[derive(Debug)]
+pub struct Balanced {
     switch: Switch,
     store: VecStore,
     outputs: Outputs,
@@ -128,7 +134,7 @@ pub(crate) struct Balanced {
 
 impl Balanced {
     /// With so many queue pairs; `scheme`: `None` is the router's hash.
-    pub(crate) fn new(scheme: Option<SchemeConfig>, queue_pairs: u32) -> Balanced {
+    pub fn new(scheme: Option<SchemeConfig>, queue_pairs: u32) -> Balanced {
         let mut new = Balanced {
             switch: Switch::new(&switch_config(scheme)),
             store: VecStore::new(STANDING + 4 * BURST),
@@ -157,7 +163,7 @@ impl Balanced {
     }
 
     /// A burst arrives, and what is due leaves.
-    pub(crate) fn burst(&mut self) {
+    pub fn burst(&mut self) {
         for _ in 0..BURST {
             let Some(handle) = self.idle.pop_front() else {
                 break;
@@ -182,16 +188,6 @@ impl Balanced {
         }
         let until = self.now.saturating_add(PERIOD);
         self.run_until(until);
-    }
-
-    /// Panics if frames were lost; frames that each member has sent.
-    pub(crate) fn check(&self) -> Vec<u64> {
-        self.switch.check();
-        let counters = |port| self.switch.port_counters(self.now, PortId(port));
-        assert!((0..PORTS).all(|port| counters(port).dropped() == 0), "drops");
-        (SENDERS..PORTS)
-            .map(|port| counters(port).queues.iter().map(|queue| queue.packets).sum())
-            .collect()
     }
 
     fn run_until(&mut self, until: Picos) {
@@ -226,6 +222,25 @@ impl Balanced {
             if let Some(port) = port {
                 self.due[port] = Some((due.at, due.timer));
             }
+        }
+    }
+}
+
+impl Load for Balanced {
+    fn run(&mut self, frames: u64) -> u64 {
+        in_bursts(frames, || self.burst())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.switch.check();
+        let counters = |port| self.switch.port_counters(self.now, PortId(port));
+        if let Some(port) = (0..PORTS).find(|&port| counters(port).dropped() > 0) {
+            return Err(format!("port {port} dropped frames"));
+        }
+        let sent = |port: u16| -> u64 { counters(port).queues.iter().map(|queue| queue.packets).sum() };
+        match (SENDERS..PORTS).find(|&port| sent(port) == 0) {
+            Some(port) => Err(format!("port {port} sent nothing")),
+            None => Ok(()),
         }
     }
 }
@@ -270,7 +285,6 @@ fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
         tag: RouteTag::default(),
     };
     SwitchConfig {
-        ports: (0..PORTS).map(port).collect(),
         bridging: Bridging::Vlans(Vec::new()),
         routing: RoutingConfig {
             interfaces: (0..PORTS).map(interface).collect(),
@@ -290,6 +304,6 @@ fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
             schemes: scheme.into_iter().collect(),
             ..BalancingConfig::default()
         },
-        ..config()
+        ..config(PORTS)
     }
 }

@@ -1,0 +1,16 @@
+//! `xoff bench compare`: whether one thing is slower than another.
+//!
+//! Two sides that are run take turns, in either order, a process for each sample: whatever the machine does meets both, and memory
+//! lies otherwise each time. A pair gives one difference of logarithms per figure, and [`statistics`] says what these show;
+//! [`verdict`] says which statement is tested and when there is enough.
+
+mod exact;
+mod report;
+pub mod statistics;
+mod subject;
+mod turns;
+pub mod verdict;
+
+pub use report::{COMPARISON_SCHEMA, ComparedFigure, Comparison};
+pub use subject::{Asked, Subject};
+pub use turns::{Settings, compare};

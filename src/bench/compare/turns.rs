@@ -1,0 +1,344 @@
+//! Takes turns between the sides until there is enough to say.
+
+use std::sync::atomic::AtomicBool;
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::exact::{common, is_exact, log_ratio};
+use super::report::{ComparedFigure, Comparison};
+use super::statistics::{Shift, paired, unpaired};
+use super::subject::{Subject, result_of};
+use super::verdict::{Plan, Verdict};
+use crate::bench::result::{BenchResult, GOVERNOR, Limits, Meter};
+use crate::failure::Failure;
+use crate::report::Environment;
+
+/// How is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Percent by which B may be worse.
+    pub gate_percent: Option<f64>,
+    /// Most pairs.
+    pub pairs_max: usize,
+    /// Seed of the order within pairs.
+    pub seed: u64,
+}
+
+impl Settings {
+    fn gate(&self) -> Option<f64> {
+        self.gate_percent.map(|percent| (percent / 100.0).ln_1p())
+    }
+}
+
+/// The samples of both sides: one of each for a pair.
+struct Sides {
+    a: Vec<BenchResult>,
+    b: Vec<BenchResult>,
+}
+
+/// Compares B with A.
+///
+/// # Errors
+/// A side that cannot be run or is of another bench; nothing in common; an interruption.
+pub fn compare(
+    [a, b]: [&Subject; 2],
+    settings: &Settings,
+    stop: &AtomicBool,
+    mut told: impl FnMut(&str),
+) -> Result<Comparison, Failure> {
+    match (a, b) {
+        (Subject::Run { .. }, Subject::Run { .. }) => in_turns([a, b], settings, stop, &mut told),
+        _ => {
+            let meter = Meter::start();
+            let sides = [
+                at_once(a, settings, stop, &mut told)?,
+                at_once(b, settings, stop, &mut told)?,
+            ];
+            saved(&sides, [a, b], settings, &meter)
+        }
+    }
+}
+
+fn in_turns(
+    subjects: [&Subject; 2],
+    settings: &Settings,
+    stop: &AtomicBool,
+    told: &mut impl FnMut(&str),
+) -> Result<Comparison, Failure> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
+    let meter = Meter::start();
+    let mut sides = Sides {
+        a: Vec::new(),
+        b: Vec::new(),
+    };
+    one_pair(&mut sides, subjects, true, stop)?;
+    let names = comparable(&sides.a[0], &sides.b[0], subjects)?.0;
+    let exact = names
+        .iter()
+        .all(|name| is_exact(&sides.a[0], sides.a[0].figure(name).expect("in both")));
+    let mut plan = Plan::new(settings.pairs_max, settings.gate_percent.is_some(), names.len());
+    if exact {
+        plan.looks = vec![1];
+    }
+    let mut a_first = false;
+    let mut figures = Vec::new();
+    for (n, &look) in plan.looks.iter().enumerate() {
+        while sides.a.len() < look {
+            // Of each two pairs one begins with A and one with B; which one, is drawn.
+            a_first = if sides.a.len() % 2 == 1 {
+                !a_first
+            } else {
+                random.next_u64() >> 63 == 0
+            };
+            one_pair(&mut sides, subjects, a_first, stop)?;
+            told(&format!(
+                "pair {} of {} at most",
+                sides.a.len(),
+                settings.pairs_max
+            ));
+        }
+        figures = judged(&names, &sides, &plan, settings)?;
+        let undecided = figures
+            .iter()
+            .any(|figure: &ComparedFigure| figure.verdict == Verdict::Undecided);
+        if !undecided || n + 1 == plan.looks.len() {
+            break;
+        }
+        told("undecided so far");
+    }
+    let (environment, tainted) = machine(&meter, exact, [&sides.a, &sides.b]);
+    let mut comparison = Comparison::new(subjects.map(Subject::name), &sides.a[0].bench, settings);
+    comparison.pairs = Some(sides.a.len());
+    comparison.environment = Some(environment);
+    comparison.tainted = tainted;
+    comparison.notes = apart(&sides.a[0], &sides.b[0]);
+    comparison.figures = figures;
+    Ok(comparison)
+}
+
+fn one_pair(
+    sides: &mut Sides,
+    [a, b]: [&Subject; 2],
+    a_first: bool,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    if a_first {
+        sides.a.push(once(a, stop)?);
+        sides.b.push(once(b, stop)?);
+    } else {
+        sides.b.push(once(b, stop)?);
+        sides.a.push(once(a, stop)?);
+    }
+    Ok(())
+}
+
+fn once(subject: &Subject, stop: &AtomicBool) -> Result<BenchResult, Failure> {
+    match subject {
+        Subject::Run { name, command } => result_of(name, command, stop),
+        Subject::Saved { result, .. } => Ok((**result).clone()),
+    }
+}
+
+/// All samples of a side in one result.
+fn at_once(
+    subject: &Subject,
+    settings: &Settings,
+    stop: &AtomicBool,
+    told: &mut impl FnMut(&str),
+) -> Result<BenchResult, Failure> {
+    let mut whole = once(subject, stop)?;
+    let exact = whole.figures.iter().all(|figure| is_exact(&whole, figure));
+    if exact || matches!(subject, Subject::Saved { .. }) {
+        return Ok(whole);
+    }
+    for n in 1..settings.pairs_max {
+        told(&format!("sample {} of {}", n + 1, settings.pairs_max));
+        let next = once(subject, stop)?;
+        for figure in &mut whole.figures {
+            let more = next
+                .figure(&figure.name)
+                .map_or(&[][..], |figure| &figure.samples);
+            figure.samples.extend_from_slice(more);
+        }
+    }
+    whole.tainted.clear(); // judged over the whole time
+    Ok(whole)
+}
+
+/// The differences of each figure, and what they show.
+fn judged(
+    names: &[String],
+    sides: &Sides,
+    plan: &Plan,
+    settings: &Settings,
+) -> Result<Vec<ComparedFigure>, Failure> {
+    let mut figures = Vec::with_capacity(names.len());
+    for name in names {
+        let medians = |results: &[BenchResult]| -> Vec<f64> {
+            let median = |result: &BenchResult| {
+                result
+                    .figure(name)
+                    .map_or(f64::NAN, |figure| figure.spread().median)
+            };
+            results.iter().map(median).collect()
+        };
+        let (a, b) = (medians(&sides.a), medians(&sides.b));
+        let figure = sides.a[0].figure(name).expect("in both");
+        let pairs = a.iter().zip(&b).map(|(a, b)| log_ratio(*a, *b, figure.better));
+        let Some(differences) = pairs.collect::<Option<Vec<f64>>>() else {
+            return Err(no_amount(name));
+        };
+        let shift = match is_exact(&sides.a[0], figure) {
+            true => exactly(differences[0]),
+            false => paired(&differences, plan.alpha()),
+        };
+        figures.push(ComparedFigure::new(
+            figure,
+            (&a, &b),
+            &shift,
+            plan,
+            settings.gate(),
+        ));
+    }
+    Ok(figures)
+}
+
+/// Without noise the difference is what it is.
+fn exactly(difference: f64) -> Shift {
+    Shift {
+        estimate: difference,
+        low: difference,
+        high: difference,
+        p: if difference == 0.0 { 1.0 } else { 0.0 },
+    }
+}
+
+fn no_amount(name: &str) -> Failure {
+    Failure::configuration(format!(
+        "the figure {name} is no amount, so there is no ratio of it"
+    ))
+    .because("a value is negative or not finite")
+}
+
+/// Two results that were not measured in turns.
+fn saved(
+    [a, b]: &[BenchResult; 2],
+    subjects: [&Subject; 2],
+    settings: &Settings,
+    meter: &Meter,
+) -> Result<Comparison, Failure> {
+    let (names, mut notes) = comparable(a, b, subjects)?;
+    let plan = Plan::new(1, false, names.len());
+    let mut figures = Vec::with_capacity(names.len());
+    let mut noisy = false;
+    for name in &names {
+        let (of_a, of_b) = (a.figure(name).expect("in both"), b.figure(name).expect("in both"));
+        let logs = |samples: &[f64]| -> Option<Vec<f64>> {
+            samples
+                .iter()
+                .map(|value| log_ratio(1.0, *value, of_a.better))
+                .collect()
+        };
+        let (Some(log_a), Some(log_b)) = (logs(&of_a.samples), logs(&of_b.samples)) else {
+            return Err(no_amount(name));
+        };
+        let shift = if is_exact(a, of_a) && is_exact(b, of_b) {
+            let (a, b) = (of_a.spread().median, of_b.spread().median);
+            exactly(log_ratio(a, b, of_a.better).ok_or_else(|| no_amount(name))?)
+        } else {
+            noisy = true;
+            unpaired(&log_a, &log_b, plan.alpha())
+        };
+        figures.push(ComparedFigure::new(
+            of_a,
+            (&of_a.samples, &of_b.samples),
+            &shift,
+            &plan,
+            settings.gate(),
+        ));
+    }
+    let mut comparison = Comparison::new(subjects.map(Subject::name), &a.bench, settings);
+    let ran = subjects
+        .iter()
+        .any(|subject| matches!(subject, Subject::Run { .. }));
+    if noisy {
+        notes
+            .push("not measured in turns: what the machine did between them is in the difference".to_owned());
+        comparison.tainted = taints_of_saved(a, b);
+        if ran {
+            comparison.tainted.extend(machine(meter, false, [&[], &[]]).1);
+        }
+    }
+    comparison.environment = b.environment.clone();
+    comparison.notes = notes;
+    comparison.figures = figures;
+    Ok(comparison)
+}
+
+fn taints_of_saved(a: &BenchResult, b: &BenchResult) -> Vec<String> {
+    let mut tainted = Vec::new();
+    for (side, result) in [("A", a), ("B", b)] {
+        tainted.extend(result.tainted.iter().map(|why| format!("{side}: {why}")));
+    }
+    if let (Some(of_a), Some(of_b)) = (&a.environment, &b.environment) {
+        let machine = |of: &Environment| (of.cpu_model.clone(), of.cores, of.governor.clone());
+        if machine(of_a) != machine(of_b) {
+            tainted
+                .push("they were measured on different machines (processor, cores or governor)".to_owned());
+        }
+    }
+    tainted
+}
+
+/// Figures that both have, and notes on the others.
+fn comparable(
+    a: &BenchResult,
+    b: &BenchResult,
+    subjects: [&Subject; 2],
+) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let place = format!("{} and {}", subjects[0].name(), subjects[1].name());
+    if a.bench != b.bench {
+        return Err(Failure::usage(format!(
+            "results of different benches: {} and {}",
+            a.bench, b.bench
+        ))
+        .at(place)
+        .fix("compare two of the same bench"));
+    }
+    let (names, _) = common(a, b);
+    if names.is_empty() {
+        return Err(Failure::usage("the two have no figure in common")
+            .at(place)
+            .fix("compare results of the same workloads, frame lengths and units"));
+    }
+    Ok((names, apart(a, b)))
+}
+
+fn apart(a: &BenchResult, b: &BenchResult) -> Vec<String> {
+    match common(a, b).1 {
+        none if none.is_empty() => Vec::new(),
+        names => vec![format!("not in both, or in another unit: {}", names.join(", "))],
+    }
+}
+
+/// The machine, and what taints a comparison in turns: what it did meanwhile, and what every run of a side complained of.
+fn machine(meter: &Meter, exact: bool, sides: [&[BenchResult]; 2]) -> (Environment, Vec<String>) {
+    let (environment, mut tainted) = meter.finish(&Limits::default());
+    for (side, results) in ["A", "B"].iter().zip(sides) {
+        let always = !results.is_empty() && results.iter().all(|result| !result.tainted.is_empty());
+        if let Some(last) = results.last().filter(|_| always) {
+            tainted.extend(
+                last.tainted
+                    .iter()
+                    .map(|why| format!("{side}, in every run: {why}")),
+            );
+        }
+    }
+    // Both sides meet the same governor, in turns.
+    tainted.retain(|why| !why.contains(GOVERNOR));
+    if exact {
+        tainted.clear();
+    }
+    (environment, tainted)
+}

@@ -1,0 +1,389 @@
+//! The whole path of a frame, by feature: half of the ports send to the other half, all of whose links are busy.
+//!
+//! Issue of the budget: routed over equal-cost next hops, lossless with PFC, WRED drawing for each frame, DWRR, frames in memory.
+//! Flows are chosen so that the switch spreads them evenly, so each link gets back what it has sent and the load goes on for ever.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use ipnet::{IpNet, Ipv4Net};
+use xoff_dataplane::config::{
+    Attachment, Bridging, InterfaceConfig, RoutingConfig, StaticNeighbour, SwitchConfig, Wred,
+};
+use xoff_dataplane::parse::parse;
+use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
+use xoff_dataplane::store::VecStore;
+use xoff_dataplane::{
+    Arrival, Deadline, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, Verdict,
+};
+
+use super::routes::MAC;
+use super::setting::{self, BURST, Header};
+use super::{Load, in_bursts};
+
+/// Frames that wait at each link when a burst arrives, over its two queues.
+const STANDING: usize = 32;
+/// Source addresses behind each sender.
+const STATIONS: usize = 16;
+
+/// How frames find their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By MAC addresses.
+    Bridged,
+    /// By a route for each link.
+    Routed,
+    /// By one route whose next hops are behind all links.
+    Ecmp,
+}
+
+/// What is sent through which switch.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// How frames find their way.
+    pub way: Way,
+    /// Ports, an even number; the first half sends.
+    pub ports: u16,
+    /// Flows, a multiple of half the ports.
+    pub flows: usize,
+    /// Octets of a frame without FCS.
+    pub frame_bytes: usize,
+}
+
+/// A flow, as its frames begin.
+#[derive(Debug)]
+struct Flow {
+    ingress: PortId,
+    header: Header,
+}
+
+/// A switch under steady load.
+#[derive(Debug)]
+pub struct Mesh {
+    shape: Shape,
+    switch: Switch,
+    store: VecStore,
+    outputs: Outputs,
+    now: Picos,
+    /// When links want to be served: all are equally fast and all frames equally long, so in the order they were asked for.
+    due: VecDeque<Deadline>,
+    /// Frames to arrive, in the order they left.
+    idle: VecDeque<(PortId, Handle)>,
+    /// The flows of each link, and which one is next.
+    flows: Vec<(Vec<Flow>, usize)>,
+    sent: u64,
+}
+
+impl Mesh {
+    /// Learns all addresses and fills all queues.
+    pub fn new(shape: Shape) -> Mesh {
+        let members = usize::from(shape.ports / 2);
+        let slots = STANDING * members + 2 * BURST;
+        let mut new = Mesh {
+            shape,
+            switch: Switch::new(&config(&shape)),
+            store: VecStore::new(slots),
+            outputs: Outputs::with_capacity(4 * BURST),
+            now: Picos::ZERO,
+            due: VecDeque::with_capacity(usize::from(shape.ports) * 2),
+            idle: VecDeque::with_capacity(slots),
+            flows: (0..members).map(|_| (Vec::new(), 0)).collect(),
+            sent: 0,
+        };
+        for port in 0..shape.ports {
+            new.switch
+                .set_link(new.now, PortId(port), true, &mut new.store, &mut new.outputs);
+        }
+        new.flush(); // the questions about next hops
+        new.learn();
+        new.choose_flows();
+        new.fill();
+        new
+    }
+
+    /// A burst arrives, and as many frames leave.
+    pub fn burst(&mut self) {
+        self.arrive(BURST);
+        for _ in 0..BURST {
+            let Some(due) = self.due.pop_front() else { break };
+            self.now = due.at;
+            self.switch
+                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
+            self.drain();
+        }
+    }
+
+    fn arrive(&mut self, frames: usize) {
+        for _ in 0..frames {
+            let Some((port, frame)) = self.idle.pop_front() else {
+                return;
+            };
+            let bytes = self.store.prefix(frame);
+            let arrival = Arrival {
+                frame,
+                frame_len: bytes.len() as u32,
+                parsed: parse(bytes),
+                received_at: self.now,
+            };
+            let verdict = self
+                .switch
+                .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+            debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(transmit) = self.outputs.transmits.pop() {
+            self.sent += 1;
+            let member = usize::from(transmit.port.0 - self.shape.ports / 2);
+            // The slot comes round with the headers of the link's next flow. Not written just before it arrives again, when that
+            // would still lie in the store buffer.
+            let ingress = self.write_next(member, transmit.frame);
+            self.idle.push_back((ingress, transmit.frame));
+        }
+        self.due.extend(self.outputs.deadlines.drain(..));
+    }
+
+    fn write_next(&mut self, member: usize, frame: Handle) -> PortId {
+        let (flows, next) = &mut self.flows[member];
+        let flow = &flows[*next];
+        *next = if *next + 1 == flows.len() { 0 } else { *next + 1 };
+        self.store.prefix_mut(frame)[..flow.header.len()].copy_from_slice(&flow.header);
+        flow.ingress
+    }
+
+    /// The receivers are heard once, so that nothing floods.
+    fn learn(&mut self) {
+        if self.shape.way != Way::Bridged {
+            return;
+        }
+        for port in self.shape.ports / 2..self.shape.ports {
+            let mut frame = [0; 60];
+            frame[..6].fill(0xff);
+            frame[6..12].copy_from_slice(&station_mac(usize::from(port), 0));
+            self.receive(PortId(port), &frame);
+            self.flush();
+        }
+    }
+
+    /// Tries flows until each link has its part.
+    fn choose_flows(&mut self) {
+        let part = self.shape.flows / self.flows.len();
+        for n in 0.. {
+            if self.flows.iter().all(|(flows, _)| flows.len() == part) {
+                return;
+            }
+            let (ingress, frame) = candidate(&self.shape, n);
+            let member = self.way_of(ingress, &frame);
+            let (flows, _) = &mut self.flows[member];
+            if flows.len() < part {
+                let header = *frame.first_chunk().expect("a frame has headers");
+                flows.push(Flow { ingress, header });
+            }
+        }
+    }
+
+    /// The link that a frame leaves by, in a switch at rest.
+    fn way_of(&mut self, ingress: PortId, frame: &[u8]) -> usize {
+        self.receive(ingress, frame);
+        let out = self.outputs.transmits.first().map(|transmit| transmit.port.0);
+        self.flush();
+        usize::from(out.expect("a frame leaves a switch at rest") - self.shape.ports / 2)
+    }
+
+    fn receive(&mut self, ingress: PortId, frame: &[u8]) {
+        let handle = self.store.insert(frame).expect("a slot");
+        let arrival = Arrival {
+            frame: handle,
+            frame_len: frame.len() as u32,
+            parsed: parse(frame),
+            received_at: self.now,
+        };
+        self.switch
+            .receive(self.now, ingress, &arrival, &mut self.store, &mut self.outputs);
+    }
+
+    fn fill(&mut self) {
+        let (_, frame) = candidate(&self.shape, 0);
+        for n in 0..STANDING * self.flows.len() + BURST {
+            let handle = self.store.insert(&frame).expect("a slot for each frame");
+            let ingress = self.write_next(n % self.flows.len(), handle);
+            self.idle.push_back((ingress, handle));
+        }
+        self.arrive(STANDING * self.flows.len());
+        assert_eq!(
+            self.switch.frames_queued() + self.flows.len(),
+            STANDING * self.flows.len(),
+            "one is on each link"
+        );
+    }
+
+    /// Lets everything leave, and gives the slots back.
+    fn flush(&mut self) {
+        let mut deadlines: Vec<Deadline> = self.outputs.deadlines.drain(..).collect();
+        while let Some(due) = deadlines.pop() {
+            self.now = self.now.max(due.at);
+            self.switch
+                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
+            deadlines.append(&mut self.outputs.deadlines);
+        }
+        for transmit in self.outputs.transmits.drain(..) {
+            self.now = self.now.max(transmit.end);
+            self.store.release(transmit.frame);
+        }
+    }
+}
+
+impl Load for Mesh {
+    fn run(&mut self, frames: u64) -> u64 {
+        in_bursts(frames, || self.burst())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.switch.check();
+        let half = self.shape.ports / 2;
+        let counters: Vec<_> = (0..self.shape.ports)
+            .map(|port| self.switch.port_counters(self.now, PortId(port)))
+            .collect();
+        if let Some(port) = counters.iter().position(|port| port.dropped() > 0) {
+            return Err(format!("port {port} dropped frames"));
+        }
+        let sent = |port: u16| -> u64 {
+            let queues = &counters[usize::from(port)].queues;
+            queues.iter().map(|queue| queue.packets).sum()
+        };
+        let per_link = self.sent / u64::from(half);
+        for port in half..self.shape.ports {
+            // Flows that were tried leave by the way, so a link may be ahead by those.
+            if sent(port) < per_link {
+                return Err(format!("port {port} sent {} frames, not {per_link}", sent(port)));
+            }
+            if self.sent > 100_000 && counters[usize::from(port)].ecn_marked == 0 {
+                return Err(format!("port {port} marked nothing"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The `n`th flow that is tried: where it comes in, and a frame of it.
+fn candidate(shape: &Shape, n: usize) -> (PortId, Vec<u8>) {
+    let half = usize::from(shape.ports / 2);
+    let sender = n % half;
+    let station = n / half % STATIONS;
+    // Every link in turn for every sender: what way the address leads matters unless all links are equal-cost.
+    let member = half + (n / half + n / (half * STATIONS)) % half;
+    let host = Ipv4Addr::new(11, member as u8, (n >> 8) as u8, n as u8);
+    let to = match shape.way {
+        Way::Bridged => station_mac(member, 0),
+        Way::Routed | Way::Ecmp => MAC,
+    };
+    let frame = setting::frame(
+        shape.frame_bytes,
+        station_mac(sender, station),
+        to,
+        Ipv4Addr::new(10, 1, sender as u8, 16 + station as u8),
+        host,
+        n as u32,
+    );
+    (PortId(sender as u16), frame)
+}
+
+fn station_mac(port: usize, station: usize) -> [u8; 6] {
+    [2, 0, 0, 2, port as u8, station as u8]
+}
+
+fn config(shape: &Shape) -> SwitchConfig {
+    let mut config = setting::config(shape.ports);
+    for port in &mut config.ports {
+        for queue in &mut port.queues {
+            // A queue holds half of what stands at a link, so there is a draw for each frame.
+            queue.wred = queue.wred.map(|wred| Wred {
+                min_bytes: 2 * shape.frame_bytes as u64,
+                max_bytes: 200 * shape.frame_bytes as u64,
+                ..wred
+            });
+        }
+    }
+    if shape.way != Way::Bridged {
+        config.bridging = Bridging::Vlans(Vec::new());
+        config.routing = routing(shape);
+    }
+    config
+}
+
+fn routing(shape: &Shape) -> RoutingConfig {
+    let interface = |n: u16| InterfaceConfig {
+        name: format!("Ethernet{n}"),
+        attachment: Attachment::Port(n),
+        mac: MAC,
+        mtu: 9_100,
+        addresses: vec![IpNet::new(Ipv4Addr::new(10, 1, n as u8, 1).into(), 24).expect("a prefix length")],
+    };
+    let hop = |n: u16| NextHop {
+        interface: InterfaceId(n),
+        address: IpAddr::V4(Ipv4Addr::new(10, 1, n as u8, 9)),
+    };
+    let path = |n: u16| Path {
+        next_hop: hop(n),
+        weight: 1,
+    };
+    let route = |second: u8, len: u8, paths: Vec<Path>| Route {
+        prefix: Ipv4Net::new(Ipv4Addr::new(11, second, 0, 0), len)
+            .expect("a prefix length")
+            .into(),
+        target: Target::Via(paths),
+        tag: RouteTag::default(),
+    };
+    let members = shape.ports / 2..shape.ports;
+    let routes: Vec<Route> = match shape.way {
+        Way::Ecmp => vec![route(0, 8, members.clone().map(path).collect())],
+        _ => members
+            .clone()
+            .map(|n| route(n as u8, 16, vec![path(n)]))
+            .collect(),
+    };
+    RoutingConfig {
+        interfaces: (0..shape.ports).map(interface).collect(),
+        fib: Arc::new(Fib::build(routes).expect("routes")),
+        hash_seed: 1,
+        neighbours: members
+            .map(|n| StaticNeighbour {
+                interface: InterfaceId(n),
+                address: hop(n).address,
+                mac: station_mac(usize::from(n), 0),
+            })
+            .collect(),
+        ..RoutingConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_goes_round_without_loss_and_with_marks() {
+        for (way, ports, flows, frame_bytes) in [
+            (Way::Bridged, 8, 64, 1_082),
+            (Way::Routed, 8, 64, 64),
+            (Way::Ecmp, 8, 64, 4_200),
+            (Way::Ecmp, 32, 10_000, 1_082),
+        ] {
+            let shape = Shape {
+                way,
+                ports,
+                flows,
+                frame_bytes,
+            };
+            let mut load = Mesh::new(shape);
+            let frames = load.run(200_001);
+            assert_eq!(frames, 200_032, "{shape:?}");
+            load.check().unwrap_or_else(|why| panic!("{shape:?}: {why}"));
+            // Those on the links have been handed out as well.
+            assert_eq!(load.idle.len(), BURST + usize::from(ports / 2), "{shape:?}");
+        }
+    }
+}

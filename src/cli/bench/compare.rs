@@ -1,0 +1,113 @@
+//! `xoff bench compare`: whether one thing is slower than another.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::super::{output, signals};
+use crate::bench::compare::{Asked, Settings, Subject, compare};
+use crate::failure::{Exit, Failure};
+
+/// `xoff bench compare`
+#[derive(Clone, Debug, Args)]
+pub struct BenchCompare {
+    /// What B is compared with: a xoff program, a config_db.json, a lab file (.yml) or a saved result
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// The other one
+    #[arg(value_name = "B")]
+    pub b: PathBuf,
+    /// Exit with 1 if B is worse by so many percent, with 5 if that cannot be said
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub gate: Option<f64>,
+    /// What is compared
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub by: By,
+    /// Workloads of `xoff bench core` that programs run; several with commas
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "ecmp")]
+    pub workload: Vec<String>,
+    /// Most pairs, a process of each side for each
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=200))]
+    pub rounds: u16,
+    /// Seed of the order within pairs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print the result as JSON (docs/bench.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Another bench that both programs run, and its arguments
+    #[arg(last = true, value_name = "BENCH ARGUMENTS", conflicts_with_all = ["by", "workload"])]
+    pub bench: Vec<String>,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// Processor time a frame
+    #[default]
+    Time,
+    /// Instructions a frame, counted by valgrind: exact, on a busy machine too
+    Instructions,
+}
+
+pub(super) const HELP: &str = "\
+Programs, configurations and labs are run in turns, a process for each sample, in either order; a signed-rank
+test on the pairs says whether B is worse. Intervals are of 99.9 % for all figures and all looks together; with a
+gate, pairs are measured until it is decided, or there are --rounds of them.
+
+Worse by the gate: B is significantly worse, and the estimate is at the gate or above. Within it: the whole
+interval is below the gate; equal is said only if it lies above minus the gate, too. Otherwise inconclusive,
+as it is when other programs or the hypervisor took too much of the machine.
+
+Exit codes: 0 not worse by the gate (or no gate), 1 worse by the gate, 2 results of different benches or usage,
+3 a side cannot be run, 4 a file is no result, configuration or lab, 5 inconclusive.
+
+Examples:
+  xoff bench compare ./xoff.old ./xoff.new --gate 3
+  xoff bench compare ./xoff.old ./xoff.new --gate 3 --by instructions --workload ecmp,fabric
+  xoff bench compare before.json after.json --gate 5
+  xoff bench compare config_db.json tuned.json
+  xoff bench compare ./xoff.old ./xoff.new -- core --workload lb-flowlet --rounds 1";
+
+pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
+    let asked = asked(options);
+    let a = Subject::of("A", &options.a, &asked)?;
+    let b = Subject::of("B", &options.b, &asked)?;
+    let settings = Settings {
+        gate_percent: options.gate,
+        pairs_max: options.rounds.into(),
+        seed: options.seed,
+    };
+    let stop = signals::watch()?;
+    let comparison = compare([&a, &b], &settings, &stop, output::note)?.concluded();
+    if options.json {
+        output::print_json(&comparison)?;
+    } else {
+        output::print(&comparison.render())?;
+    }
+    Ok(comparison.exit())
+}
+
+fn asked(options: &BenchCompare) -> Asked {
+    let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+    let how = match options.by {
+        By::Time => words("core --rounds 1"),
+        By::Instructions => words("core --instructions"),
+    };
+    let mut of_programs = how.clone();
+    of_programs.extend(["--workload".to_owned(), options.workload.join(",")]);
+    Asked {
+        of_programs: match options.bench.is_empty() {
+            true => of_programs,
+            false => options.bench.clone(),
+        },
+        of_files: how,
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 1_000.0 => Ok(percent),
+        _ => Err("a percentage above 0, at most 1000".to_owned()),
+    }
+}
