@@ -122,7 +122,7 @@ fn absolute(path: &Path) -> String {
 ///
 /// # Errors
 /// It cannot be run, fails, or prints no result of this schema; an interruption.
-pub fn result_of(name: &str, command: &[String], stop: &AtomicBool) -> Result<BenchResult, Failure> {
+pub(super) fn result_of(name: &str, command: &[String], stop: &AtomicBool) -> Result<BenchResult, Failure> {
     let printed = child::run(Command::new(&command[0]).args(&command[1..]), stop)?;
     let line = command[1..].join(" ");
     let failed = |what: &str, why: &str| {

@@ -120,8 +120,8 @@ impl Configured {
         let Some(handle) = self.store.insert(&flow.frame) else {
             return;
         };
-        let forwarded = self.receive(flow.ingress, handle) == Verdict::Forwarded { copies: 1 };
         let before = self.sent();
+        let forwarded = self.receive(flow.ingress, handle) == Verdict::Forwarded { copies: 1 };
         self.settle();
         if forwarded && self.sent() > before {
             self.flows.push(flow);

@@ -40,7 +40,7 @@ impl Record {
             Failure::configuration("the record of instructions cannot be read")
                 .at(&place)
                 .because(why)
-                .fix("write it anew: --write")
+                .fix("move it away and record anew: --write")
         };
         let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
         let record: Record = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;

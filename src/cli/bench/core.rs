@@ -49,6 +49,7 @@ pub struct BenchCore {
     /// Print one sample of one workload
     #[arg(long, hide = true)]
     pub sample: bool,
+    /// How the result is given.
     #[command(flatten)]
     pub result: ResultArguments,
 }
