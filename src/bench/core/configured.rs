@@ -246,10 +246,8 @@ struct Home {
 
 /// The interface of a port that routes, and the first address of its subnet that is not its own.
 fn home(config: &SwitchConfig, port: u16) -> Option<Home> {
-    let interfaces = config.routing.interfaces.iter().enumerate();
-    let (at, interface) = interfaces
-        .filter(|(_, interface)| interface.attachment == Attachment::Port(port))
-        .next()?;
+    let mut interfaces = config.routing.interfaces.iter().enumerate();
+    let (at, interface) = interfaces.find(|(_, interface)| interface.attachment == Attachment::Port(port))?;
     interface.addresses.iter().find_map(|address| match address {
         IpNet::V4(net) => net.hosts().find(|host| *host != net.addr()).map(|host| Home {
             interface: InterfaceId(at as u16),
