@@ -30,7 +30,10 @@ pub(crate) fn forward() -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(device: &str) -> Result<(Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>), Failure> {
+/// Both ends of an open device.
+type Ends = (Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>);
+
+fn open(device: &str) -> Result<Ends, Failure> {
     let interfaces = datalink::interfaces();
     let interface = interfaces.iter().find(|interface| interface.name == device);
     let interface = interface.ok_or_else(|| format!("no interface {device}"))?;

@@ -28,8 +28,8 @@ pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Ru
     }
     // Places of the ring, as many as xoff's has, or more; and buffers that hold one each.
     let (place_bytes, places, buffer_bytes) = match cables.mtu {
-        ..=1_900 => (2_048, 4_096, 2_304),
-        ..=7_900 => (8_192, 2_048, 8_448),
+        0..=1_900 => (2_048, 4_096, 2_304),
+        1_901..=7_900 => (8_192, 2_048, 8_448),
         _ => (16_384, 1_024, 16_640),
     };
     let device = |n: usize| match driver {
