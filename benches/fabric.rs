@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::Parser;
+use xoff::bench::core::PERMUTATION;
 use xoff::lab::plan::TimeMode;
 use xoff::lab::{LabOptions, VirtualLab, parse};
 use xoff_dataplane::Picos;
@@ -26,18 +27,8 @@ struct Arguments {
     bench: bool,
 }
 
-const LAB: &str = "
-name: permutation
-topology:
-  fabric:
-    leaf-spine: {leaves: 4, spines: 4, hosts: 4, speed: 100g, uplink_speed: 100g, delay: 1us, config: {preset: roce-lossless}}
-workload:
-  jobs:
-    - {name: permutation, kind: permutation, hosts: all, bytes: 1G}
-";
-
 fn lab() -> VirtualLab {
-    let plan = parse(LAB, "fabric.xoff.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse(PERMUTATION, "fabric.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"))
 }

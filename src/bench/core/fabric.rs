@@ -12,7 +12,7 @@ use crate::lab::{LabOptions, VirtualLab, parse};
 
 /// A permutation of 16 hosts over 4 leaves and 4 spines at 100 Gb/s, WRITE with one acknowledgement a frame, routed, lossless, with
 /// WRED.
-const PERMUTATION: &str = "
+pub const PERMUTATION: &str = "
 name: permutation
 topology:
   fabric:

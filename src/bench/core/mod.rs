@@ -18,7 +18,7 @@ mod suite;
 
 pub use balanced::{Balanced, Case, cases};
 pub use configured::Configured;
-pub use fabric::Fabric;
+pub use fabric::{Fabric, PERMUTATION};
 pub use instructions::{count, work};
 pub use many_to_one::{ManyToOne, Way as ManyToOneWay};
 pub use mesh::{Mesh, Shape, Way};
