@@ -24,7 +24,9 @@ const NOT_ONE: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     /// What its rank begins with: all of it that holds for a sampling interval. [`UNUSABLE`] if it may not be chosen.
-    pub(super) base: u64,
+    base: u64,
+    /// The same for packets, with the member's number below: what is left is added to it.
+    packet_base: u64,
     /// Its part where members are drawn that are equally good.
     pub(super) share: u32,
     /// Waits are multiplied by this, in units of 2^-8: the greatest weight of the group by its own.
@@ -39,6 +41,19 @@ pub(super) struct Standing {
 }
 
 impl Standing {
+    /// What the rank of this member begins with from now on.
+    #[inline]
+    pub(super) fn set_base(&mut self, base: u64, member: u16) {
+        self.base = base;
+        self.packet_base = base.min(NOT_RANKED) << 16 | u64::from(member);
+    }
+
+    /// What its rank begins with.
+    #[inline]
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
     /// A wait as it counts for the member: longer for those of less weight.
     #[inline]
     pub(super) fn stretched(&self, wait_ps: u64) -> u64 {
@@ -78,6 +93,7 @@ impl Board {
             .max(1);
         let standing = |member: &Member| Standing {
             base: UNUSABLE,
+            packet_base: NOT_RANKED << 16,
             share: share(member) / divisor,
             stretch: (most << STRETCH_BITS) / weight(member),
             port: match member.ports.as_slice() {
@@ -141,16 +157,13 @@ impl Board {
             return self.least(now, loads, frames, random);
         }
         let mut least = u64::MAX;
-        let mut member = 0;
         for some in self.standing.chunks(8) {
             let mut noise = random.long_bits();
             for standing in some {
                 let port = usize::from(standing.port);
                 let wait_ps = loads.wait_ps(now, port, frames.port_queued_bytes(port));
-                let rank = standing.base.min(NOT_RANKED) + wait_ps;
-                least = least.min(rank << 16 | (noise & 0xff) << 8 | member);
+                least = least.min(standing.packet_base + (wait_ps << 16 | (noise & 0xff) << 8));
                 noise >>= 8;
-                member += 1;
             }
         }
         (least & 0xff) as u16

@@ -142,8 +142,8 @@ impl Order {
     /// a sampling interval old at most; flows look at the latest word, and at those that were placed just before.
     #[cold]
     fn refresh(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
-        for standing in &mut paths.board.standing {
-            standing.base = UNUSABLE;
+        for (member, standing) in (0..).zip(&mut paths.board.standing) {
+            standing.set_base(UNUSABLE, member);
         }
         if self.what == For::Flow {
             self.look_at_crowds(packet, paths);
@@ -153,10 +153,11 @@ impl Order {
             let level = self.level_now(packet, member, paths);
             let standing = &mut paths.board.standing[usize::from(member)];
             standing.level = level;
-            standing.base = match self.what {
+            let base = match self.what {
                 For::Flow => u64::from(level + standing.crowd) << LEVEL_SHIFT,
                 For::Packet => u64::from(level) * paths.loads.band_cost(),
             };
+            standing.set_base(base, member);
         }
         paths.board.fresh_until = match self.what {
             For::Flow => Picos::ZERO,
@@ -201,7 +202,7 @@ impl Order {
                 false => 0,
             };
             let wait = members[member].wait_ps(packet.now, loads, frames);
-            standing.base + held + standing.stretched(wait)
+            standing.base() + held + standing.stretched(wait)
         };
         let least = paths.board.least_by(paths.random, rank);
         least.unwrap_or(paths.usable[0])
