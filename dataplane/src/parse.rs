@@ -123,6 +123,7 @@ pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> Parsed {
 const OTHER: (Payload, u8, Option<u32>) = (Payload::Other, 0, None);
 
 /// `len`: octets from the IP header to the end of the frame, stored or not.
+#[inline(always)]
 fn ipv4(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
         return OTHER;

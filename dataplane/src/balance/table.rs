@@ -154,7 +154,7 @@ impl Balance {
     }
 
     /// What the chooser of a group of next hops says of a packet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn choose_next_hop(&mut self, group: GroupId, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.next_hops.get_mut(group.index()) {
             None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),

@@ -65,7 +65,7 @@ enum PayerKind {
 }
 
 impl Packed {
-    #[inline]
+    #[inline(always)]
     fn new(frame: &QueuedFrame) -> Packed {
         let (payer_kind, payer, charged_cells) = match frame.charge {
             Charge::Own { pg, cells } => (PayerKind::Own, u32::from(pg.0), cells),
@@ -89,7 +89,7 @@ impl Packed {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> QueuedFrame {
         QueuedFrame {
             frame: self.frame,
@@ -189,7 +189,7 @@ impl FrameTable {
     }
 
     /// Appends to a queue. The caller has checked [`FrameTable::room`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, queue: usize, frame: QueuedFrame) {
         debug_assert!(self.room() > 0, "room() was not checked");
         let index = match self.frames.get_mut(self.free as usize) {
@@ -217,7 +217,7 @@ impl FrameTable {
     }
 
     /// The frame at the head of a queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn head(&self, queue: usize) -> Option<QueuedFrame> {
         self.frames
             .get(self.queues[queue].head as usize)
@@ -225,7 +225,7 @@ impl FrameTable {
     }
 
     /// Removes the head of a queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self, queue: usize) -> Option<QueuedFrame> {
         let fifo = &mut self.queues[queue];
         let index = fifo.head;

@@ -71,7 +71,7 @@ impl Scheduler {
 
     /// Picks among the queues of `candidates` (bit *n*: queue *n* has a frame that may leave). `head_len` gives the
     /// length of a candidate's first frame. A DWRR queue that is picked has its deficit charged at once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn choose(&mut self, now: Picos, candidates: u8, head_len: impl Fn(usize) -> u32) -> Choice {
         let held = match candidates & self.shaped {
             0 => 0,
@@ -102,7 +102,7 @@ impl Scheduler {
     }
 
     /// A frame of `bytes` of queue `n` has started; `emptied`: it was the last one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sent(&mut self, now: Picos, n: usize, bytes: u32, emptied: bool) {
         if let Some(shaper) = &mut self.shapers[n] {
             shaper.spend(now, bytes);

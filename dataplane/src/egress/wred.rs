@@ -22,7 +22,7 @@ impl Marker {
 
     /// Whether a frame that sees `queued_bytes` is to be marked or dropped: never up to the minimum, with a
     /// probability that rises in a line to its maximum, always beyond. Draws only between the thresholds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hit(&mut self, wred: &Wred, queued_bytes: u64) -> bool {
         if queued_bytes <= wred.min_bytes {
             return false;

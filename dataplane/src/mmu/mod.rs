@@ -170,7 +170,7 @@ impl Mmu {
     }
 
     /// Cells that a frame of `mac_len` bytes occupies.
-    #[inline]
+    #[inline(always)]
     pub fn cells(&self, mac_len: u32) -> u32 {
         self.cell.cells(mac_len)
     }
@@ -179,7 +179,7 @@ impl Mmu {
     ///
     /// # Errors
     /// The limit that decided, if they do not all find a place: the frame is to be dropped.
-    #[inline]
+    #[inline(always)]
     pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, Refusal> {
         let group = &self.groups[pg.index()];
         let pool = &self.pools[usize::from(group.limits.pool)];
@@ -203,7 +203,7 @@ impl Mmu {
     }
 
     /// How many of `wanted` cells a user that holds `used` may take of the shared part.
-    #[inline]
+    #[inline(always)]
     fn room(&self, limits: &Limits, used: u32, pool: &Pool, wanted: u32) -> u32 {
         match level_of(&self.levels, limits) {
             None => limits.rule.room(used, pool.free, wanted),
@@ -242,7 +242,7 @@ impl Mmu {
     /// Charges a plan. True: the group has gone to XOFF by it.
     ///
     /// Nothing may have been charged to or released from the group's pool since the plan was made.
-    #[inline]
+    #[inline(always)]
     pub fn commit_ingress(&mut self, pg: PgId, plan: IngressPlan) -> bool {
         let group = &mut self.groups[pg.index()];
         let pool = &mut self.pools[usize::from(group.limits.pool)];
@@ -282,7 +282,7 @@ impl Mmu {
     /// # Errors
     /// The limit that decided, if they do not all find a place and the frame is not `lossless`: it is to be
     /// dropped. A lossless frame is charged beyond the limit instead.
-    #[inline]
+    #[inline(always)]
     pub fn plan_egress(&self, queue: QueueId, cells: u32, lossless: bool) -> Result<EgressPlan, Refusal> {
         let queue = &self.queues[queue.index()];
         let reserved = cells.min(queue.limits.reserved.saturating_sub(queue.reserved));
@@ -298,7 +298,7 @@ impl Mmu {
     }
 
     /// Charges a plan. Plans for several queues (copies of a flooded frame) are to be made and committed in turn.
-    #[inline]
+    #[inline(always)]
     pub fn commit_egress(&mut self, queue: QueueId, plan: EgressPlan) {
         let queue = &mut self.queues[queue.index()];
         queue.reserved += plan.reserved;
@@ -313,7 +313,7 @@ impl Mmu {
     /// or others, are appended to `resumed` in ascending order.
     ///
     /// To release more than was charged is a bug of the caller: debug builds panic, others release what there is.
-    #[inline]
+    #[inline(always)]
     pub fn release_ingress(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let first = resumed.len();
         let group = &mut self.groups[pg.index()];
@@ -391,7 +391,7 @@ impl Mmu {
 
     /// Gives `cells` cells of a queue back: shared ones first. More than was charged: as
     /// [`release_ingress`](Self::release_ingress).
-    #[inline]
+    #[inline(always)]
     pub fn release_egress(&mut self, queue: QueueId, cells: u32) {
         let queue = &mut self.queues[queue.index()];
         let shared = cells.min(queue.shared);
@@ -404,7 +404,7 @@ impl Mmu {
     }
 
     /// Whether the group has headroom: its frames are never dropped at egress.
-    #[inline]
+    #[inline(always)]
     pub fn lossless(&self, pg: PgId) -> bool {
         self.groups[pg.index()].limits.lossless
     }

@@ -55,7 +55,7 @@ impl Rule {
 
     /// The limit while `free` shared cells of the pool are free. Negative `free` (lossless queues charged
     /// beyond the pool, or a pool made smaller) counts as none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn limit(self, free: i64) -> u64 {
         match self {
             Rule::Dynamic { shift } => ((free.max(0) as u64) << shift) >> FRACTION_BITS,
@@ -66,7 +66,7 @@ impl Rule {
 
     /// How many of `wanted` cells may be charged to shared, one after the other, each while the use before
     /// it is under the limit of that moment and the pool has a free cell.
-    #[inline]
+    #[inline(always)]
     pub(super) fn room(self, used: u32, free: i64, wanted: u32) -> u32 {
         let Some(last) = wanted.checked_sub(1) else {
             return 0;

@@ -42,12 +42,13 @@ impl Group {
         }
     }
 
+    #[inline(always)]
     pub(super) fn total(&self) -> u32 {
         self.reserved + self.shared + self.headroom
     }
 
     /// The XOFF rule.
-    #[inline]
+    #[inline(always)]
     pub(super) fn congested(&self, free: i64, level: Option<PortLevel>) -> bool {
         if let Some(level) = level {
             let full = self.reserved >= self.limits.reserved;
@@ -113,6 +114,7 @@ impl Group {
             && (then < 0 || !level.with(more).at_limit(self.limits.rule, then, free - more))
     }
 
+    #[inline(always)]
     pub(super) fn record_peaks(&mut self) {
         self.total_peak = self.total_peak.max(self.total());
         self.shared_peak = self.shared_peak.max(self.shared);

@@ -33,6 +33,7 @@ pub(super) fn ethernet(header: &[u8; ETHERNET_LEN]) -> u32 {
 }
 
 /// Addresses, protocol and `ports` (0 for none).
+#[inline(always)]
 pub(super) fn ipv4(header: &[u8; IPV4_LEN], ports: u32) -> u32 {
     let last = u64::from(ports) << 8 | u64::from(header[9]);
     finish(fold(word(header, 12) ^ K0, last ^ K1))

@@ -150,7 +150,7 @@ impl Fib {
     }
 
     /// As [`Fib::lookup`], for an IPv4 address as a number.
-    #[inline]
+    #[inline(always)]
     pub fn lookup_v4(&self, destination: u32) -> Option<Entry> {
         Entry::of_leaf(self.v4.find([u64::from(destination) << 32]))
     }
@@ -186,7 +186,7 @@ impl Fib {
 const ID_BITS: u32 = 27;
 
 impl Entry {
-    #[inline]
+    #[inline(always)]
     fn of_leaf(leaf: u32) -> Option<Entry> {
         let id = leaf & ((1 << ID_BITS) - 1);
         match leaf >> ID_BITS {

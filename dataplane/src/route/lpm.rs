@@ -71,7 +71,7 @@ impl<const WORDS: usize> Trie<WORDS> {
     }
 
     /// The leaf of the longest prefix that `address` is in; 0: of none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, address: [u64; WORDS]) -> u32 {
         let mut slot = self.root;
         let mut depth = 0;

@@ -57,7 +57,7 @@ const UNUSUAL: [bool; 256] = {
 };
 
 /// Reads and checks an IPv4 packet whose header the parser found well formed ([`crate::parse::Payload::Ipv4`]).
-#[inline]
+#[inline(always)]
 pub(crate) fn ipv4(l3: &[u8]) -> Result<Packet, DropReason> {
     let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
         return Err(DropReason::IpHeaderError);
@@ -177,7 +177,7 @@ fn unusual_ipv6(source: u128, destination: u128) -> Result<Scope, DropReason> {
 }
 
 /// The one's complement sum of a header without options: 0xffff if its checksum is right.
-#[inline]
+#[inline(always)]
 fn sum20(header: &[u8; IPV4_LEN]) -> u16 {
     let mut sum = 0_u64;
     for word in header.as_chunks::<4>().0 {
@@ -192,6 +192,7 @@ fn sum(header: &[u8]) -> u16 {
 }
 
 /// Byte order does not matter to whether all ones come out (RFC 1071 2 B).
+#[inline(always)]
 fn fold(mut sum: u64) -> u16 {
     sum = (sum & 0xffff_ffff) + (sum >> 32);
     sum = (sum & 0xffff) + (sum >> 16);

@@ -135,7 +135,7 @@ impl PathTable {
     }
 
     /// The member of a group that a flow goes to, by its hash (see [`seeded`]); `None`: no member lives.
-    #[inline]
+    #[inline(always)]
     pub fn select(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         let span = self.spans[group.index()];
         if span.open == 0 {

@@ -236,13 +236,13 @@ impl Router {
     }
 
     /// The way over a group by the hash of a flow.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn by_hash(&self, group: GroupId, flow_hash: u32) -> Hop {
         self.by_hash_unless(group, flow_hash, |id| id)
     }
 
     /// As [`Router::by_hash`]; `instead` may name another next hop of the group.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn by_hash_unless(
         &self,
         group: GroupId,
@@ -256,7 +256,7 @@ impl Router {
     }
 
     /// The way over a group whose member was chosen elsewhere.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn member(&self, group: GroupId, member: u16) -> Hop {
         self.via(self.fib.groups()[group.index()].members[usize::from(member)].0)
     }
@@ -266,7 +266,7 @@ impl Router {
         up(&self.interfaces, hop.interface)
     }
 
-    #[inline]
+    #[inline(always)]
     fn via(&self, id: NextHopId) -> Hop {
         let (interface, neighbour) = self.hops[id.index()];
         Hop::Neighbour(interface, neighbour)

@@ -16,7 +16,7 @@ use crate::route::{Entry, Fib, Hop, NextHop};
 use crate::time::Picos;
 
 /// What choosers are told of a frame.
-#[inline]
+#[inline(always)]
 fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
     Asked {
         now: transit.now,
@@ -29,7 +29,7 @@ fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
 
 impl Switch {
     /// The next hop of a packet whose route leads via several.
-    #[inline]
+    #[inline(always)]
     pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
         if self.is_exempt(transit, l3) {
             return self.router.by_hash(group, transit.parsed.flow_hash);
@@ -48,7 +48,7 @@ impl Switch {
     }
 
     /// The port by which a packet leaves a port or LAG; `None`: the LAG is down.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lag_member<S: Store>(
         &mut self,
         transit: &Transit,
@@ -61,6 +61,7 @@ impl Switch {
         }
     }
 
+    #[inline(never)]
     fn member_of_lag<S: Store>(
         &mut self,
         transit: &Transit,
@@ -193,7 +194,7 @@ impl Switch {
     }
 
     /// A frame has arrived: where the order of queue pairs is counted, it is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_order<S: Store>(&mut self, transit: &Transit, store: &S) {
         if let Some(reordering) = &mut self.reordering {
             let prefix = store.prefix(transit.frame);

@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::port::Port;
-use super::timers::{Fired, TimerKind, Timers};
+use super::timers::{Owner, TimerKind, Timers};
 use crate::config::MarkPoint;
 use crate::egress::{Choice, FrameTable, QueuedFrame};
 use crate::frame::{Handle, Store};
@@ -20,27 +20,46 @@ const NO_SLOT_RETRY: Picos = Picos::from_micros(10);
 impl Switch {
     /// A deadline has come back. `now` may be later than it asked for; the difference counts as the port's
     /// deficit if a frame could have left meanwhile.
+    #[inline(never)] // one body for every driver, with the whole of a departure in it
     pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
-        let (port, kind, due) = match self.timers.fire(now, timer) {
-            Some(Fired::Port(port, kind, due)) => (port, kind, due),
-            Some(Fired::Neighbours) => return self.ask_neighbours(now, store, outputs),
-            Some(Fired::Watchdog) => return self.poll_watchdog(now, store, outputs),
-            Some(Fired::LinkQuality) => return self.advertise(now, store, outputs),
-            None => return,
+        let Some(due) = self.timers.fire(now, timer) else {
+            return;
+        };
+        let Some(port) = self.timers.transmitter_of(timer) else {
+            return self.expire_other(now, timer, store, outputs);
+        };
+        let state = &mut self.ports[port.index()];
+        if state.free_at == Picos::NEVER {
+            let until = state.occupied_until;
+            if until > now {
+                // Something else, such as a shaper, had asked for an earlier call.
+                return self.timers.arm(port, TimerKind::Transmit, until, outputs);
+            }
+            state.free_at = until;
+        }
+        if !self.awaits_link(now, port, outputs) {
+            self.serve(now, port, due, store, outputs);
+        }
+    }
+
+    /// A deadline that is not about a departure has come back.
+    #[inline(never)]
+    fn expire_other<S: Store>(
+        &mut self,
+        now: Picos,
+        timer: TimerId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let (port, kind) = match self.timers.owner(timer) {
+            Owner::Port(port, kind) => (port, kind),
+            Owner::Neighbours => return self.ask_neighbours(now, store, outputs),
+            Owner::Watchdog => return self.poll_watchdog(now, store, outputs),
+            Owner::LinkQuality => return self.advertise(now, store, outputs),
         };
         let state = &mut self.ports[port.index()];
         match kind {
-            TimerKind::Transmit => {
-                if state.free_at == Picos::NEVER {
-                    let until = state.occupied_until;
-                    if until > now {
-                        // Something else, such as a shaper, had asked for an earlier call.
-                        return self.timers.arm(port, TimerKind::Transmit, until, outputs);
-                    }
-                    state.free_at = until;
-                }
-                self.kick_overdue(now, port, due, store, outputs);
-            }
+            TimerKind::Transmit => self.kick(now, port, store, outputs),
             TimerKind::PauseExpiry => {
                 state.receiver.expire(now);
                 state.whole_port.expire(now);
@@ -61,16 +80,34 @@ impl Switch {
     }
 
     /// Starts the next transmission of a port if its link is free; asks to be called when it is where it is not.
-    #[inline]
+    #[inline(always)]
     pub(super) fn kick<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
-        let due = self.timers.due(port, TimerKind::Transmit);
-        self.kick_overdue(now, port, due, store, outputs);
+        if !self.awaits_link(now, port, outputs) {
+            let due = self.timers.due(port, TimerKind::Transmit);
+            self.serve_at_once(now, port, due, store, outputs);
+        }
     }
 
-    /// As [`Switch::kick`], for a port whose next departure was due at `due`: the time since then, as far as the
-    /// link was free, is the driver's lateness.
-    #[inline]
-    fn kick_overdue<S: Store>(
+    /// Whether a port can send nothing now: its link is down, or busy, and then a call is asked for when it is not.
+    #[inline(always)]
+    fn awaits_link(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
+        let state = &self.ports[port.index()];
+        if !state.up {
+            return true;
+        }
+        if state.free_at <= now {
+            return false;
+        }
+        if state.has_work() {
+            self.timers.arm(port, TimerKind::Transmit, state.free_at, outputs);
+        }
+        true
+    }
+
+    /// Starts the next transmission of a port whose link is free, and whose next departure was due at `due`: the time since
+    /// then, as far as the link was free, is the driver's lateness.
+    #[inline(always)]
+    fn serve<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -78,21 +115,28 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        let state = &self.ports[port.index()];
-        if state.free_at > now || !state.up {
-            if state.up && state.has_work() {
-                self.timers.arm(port, TimerKind::Transmit, state.free_at, outputs);
-            }
-            return;
-        }
-        if state.owes_control() && self.send_control(now, port, store, outputs) {
+        if self.ports[port.index()].owes_control() && self.send_control(now, port, store, outputs) {
             return;
         }
         self.send_queued(now, port, due, store, outputs);
     }
 
+    /// As [`Switch::serve`], out of the way of callers that seldom find a link free.
+    #[inline(never)]
+    fn serve_at_once<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        due: Picos,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        self.serve(now, port, due, store, outputs);
+    }
+
     /// Puts the frame whose turn it is, if there is one, on the link of a port, which is free. All state is looked
     /// up once here: this is half of a frame's way.
+    #[inline(always)]
     fn send_queued<S: Store>(
         &mut self,
         now: Picos,
@@ -266,7 +310,7 @@ impl Leaving {
 }
 
 /// Which queue may send: not paused, not shaped, its head through the pipeline.
-#[inline]
+#[inline(always)]
 fn choose(state: &mut Port, frames: &FrameTable, now: Picos, port: PortId, pipeline: Picos) -> Choice {
     let mut candidates = state.sendable();
     if candidates == 0 {
@@ -296,7 +340,7 @@ fn choose(state: &mut Port, frames: &FrameTable, now: Picos, port: PortId, pipel
 }
 
 /// The link of a port carries a frame from `now` on.
-#[inline]
+#[inline(always)]
 fn occupy(
     state: &mut Port,
     timers: &mut Timers,
@@ -323,7 +367,7 @@ fn occupy(
 }
 
 /// Gives a frame's cells back on both sides.
-#[inline]
+#[inline(always)]
 fn release(
     mmu: &mut Mmu,
     frames: &mut FrameTable,

@@ -127,9 +127,17 @@ pub(super) enum Way {
     Hold(NeighbourId),
 }
 
+/// What the bridge makes of a frame.
+enum Bridged {
+    /// It is for the router on the VLAN's interface.
+    ToRouter(InterfaceId),
+    /// It goes this way.
+    Onward(Way),
+}
+
 impl Switch {
     /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
-    #[inline]
+    #[inline(never)]
     pub fn receive<S: Store>(
         &mut self,
         now: Picos,
@@ -161,7 +169,7 @@ impl Switch {
     }
 
     /// What is known of a frame before anything is decided.
-    #[inline]
+    #[inline(always)]
     pub(super) fn transit<'a>(
         &self,
         now: Picos,
@@ -194,7 +202,7 @@ impl Switch {
     }
 
     /// Carries out what was decided on a frame.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_on_its_way<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -255,14 +263,14 @@ impl Switch {
     }
 
     /// Where the frame goes, by its addresses and its VLAN; the sender is learnt on the way.
-    #[inline]
+    #[inline(always)]
     fn find_way<S: Store>(
         &mut self,
         transit: &mut Transit,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<Way, DropReason> {
-        let (now, from) = (transit.now, transit.logical);
+        let from = transit.logical;
         let ingress = &self.ports[transit.from.index()];
         if !ingress.forwards() {
             return Err(DropReason::PortDown);
@@ -285,9 +293,30 @@ impl Switch {
                 false => Err(DropReason::DmacReserved),
             };
         }
-        if let Some(interface) = self.router.of_logical(from) {
-            return self.arrive_at_router(transit, interface, destination, store);
-        }
+        let interface = match self.router.of_logical(from) {
+            Some(interface) => match self.arrives_at_router(transit, interface, destination)? {
+                true => interface,
+                false => return self.not_addressed(transit, interface, destination, store),
+            },
+            None => match self.bridge(transit, destination, source, store, outputs)? {
+                Bridged::Onward(way) => return Ok(way),
+                Bridged::ToRouter(interface) => interface,
+            },
+        };
+        self.route(transit, interface, store)
+    }
+
+    /// A frame on a port or LAG of the bridge.
+    #[inline(always)]
+    fn bridge<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        destination: Mac,
+        source: Mac,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<Bridged, DropReason> {
+        let (now, from) = (transit.now, transit.logical);
         let Some(vlan) = self.vlans.ingress(from, transit.parsed.tag) else {
             return Err(DropReason::IngressVlanFilter);
         };
@@ -295,23 +324,23 @@ impl Switch {
         self.fdb.learn(now, vlan, source, from);
         if let Some(interface) = self.router.of_vlan(vlan) {
             if destination == self.router.interface(interface).mac {
-                return self.route(transit, interface, store);
+                return Ok(Bridged::ToRouter(interface));
             }
             if destination.is_group() {
                 self.overhear(transit, interface, store, &mut outputs.punts);
             }
         }
         if destination.is_group() {
-            return Ok(Way::Flood);
+            return Ok(Bridged::Onward(Way::Flood));
         }
         match self.fdb.lookup(now, vlan, destination) {
             Some(to) if to == from => Err(DropReason::L2LoopbackFilter),
-            Some(to) => Ok(Way::Unicast(to)),
-            None => Ok(Way::Flood),
+            Some(to) => Ok(Bridged::Onward(Way::Unicast(to))),
+            None => Ok(Bridged::Onward(Way::Flood)),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unicast<S: Store>(
         &mut self,
         transit: &Transit,
@@ -331,7 +360,7 @@ impl Switch {
         let mut cells = transit.cells;
         if leg.trim.is_some() {
             cells = cells.min(leg.cells);
-            plan = self.plan_ingress(transit, cells, 1)?;
+            plan = self.plan_trimmed(transit, cells)?;
         }
         self.mmu.commit_egress(QueueId::new(to, leg.queue as u8), egress);
         let xoff = self.mmu.commit_ingress(transit.pg, plan);
@@ -346,7 +375,7 @@ impl Switch {
     }
 
     /// Where the cells of a leg would be charged on its egress port; the leg is cut short where only that finds room.
-    #[inline]
+    #[inline(always)]
     pub(super) fn plan_egress<S: Store>(
         &mut self,
         transit: &Transit,
@@ -361,7 +390,7 @@ impl Switch {
     }
 
     /// Where the frame's cells would be charged on its ingress port.
-    #[inline]
+    #[inline(always)]
     pub(super) fn plan_ingress(
         &self,
         transit: &Transit,
@@ -378,8 +407,14 @@ impl Switch {
         })
     }
 
+    /// As [`Switch::plan_ingress`], for what is left of a trimmed frame.
+    #[cold]
+    fn plan_trimmed(&self, transit: &Transit, cells: u32) -> Result<IngressPlan, Drop> {
+        self.plan_ingress(transit, cells, 1)
+    }
+
     /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
-    #[inline]
+    #[inline(always)]
     pub(super) fn accept<S: Store>(
         &mut self,
         transit: &Transit,
@@ -407,7 +442,7 @@ impl Switch {
     }
 
     /// What leaving by `to` means for this frame, or why it cannot.
-    #[inline]
+    #[inline(always)]
     pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, DropReason> {
         let egress = &self.ports[to.index()];
         if !egress.up {
@@ -473,7 +508,7 @@ impl Switch {
         Ok(hit)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
         let mut l3_offset = transit.parsed.l3_offset;
         if let Some(Rewrite { destination, source }) = transit.rewrite {

@@ -91,6 +91,7 @@ impl Switch {
     }
 
     /// Takes a held frame up again where it was left: routes may have changed meanwhile.
+    #[cold]
     fn resume<S: Store>(&mut self, now: Picos, held: &Held, store: &mut S, outputs: &mut Outputs) {
         match (held.from, held.interface) {
             (Some(from), Some(interface)) => {

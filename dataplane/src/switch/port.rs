@@ -165,6 +165,7 @@ impl Port {
     }
 
     /// The traffic class of a frame that arrives here.
+    #[inline(always)]
     pub(crate) fn traffic_class(&self, parsed: &Parsed) -> u8 {
         let by_tag = |maps: &ClassMaps| match parsed.tag {
             Some(tag) => maps.dot1p_to_tc[usize::from(tag.pcp())],
@@ -178,11 +179,13 @@ impl Port {
     }
 
     /// The priority group a traffic class is charged to here.
+    #[inline(always)]
     pub(crate) fn priority_group(&self, tc: u8) -> u8 {
         self.classify.tc_to_pg[usize::from(tc)] % PRIORITIES as u8
     }
 
     /// The queue a traffic class leaves by here.
+    #[inline(always)]
     pub(crate) fn queue(&self, tc: u8) -> usize {
         usize::from(self.classify.tc_to_queue[usize::from(tc)]) % PRIORITIES
     }
@@ -228,6 +231,7 @@ impl Port {
     }
 
     /// Queues whose head may leave as far as pauses and blocks go.
+    #[inline(always)]
     pub(crate) fn sendable(&self) -> u8 {
         if self.tx_enabled {
             self.backlog & self.open_queues & !self.paused_queues
@@ -237,19 +241,19 @@ impl Port {
     }
 
     /// Whether anything could leave now if the link were free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_work(&self) -> bool {
         self.sendable() != 0 || self.owes_control()
     }
 
     /// Whether something is to go ahead of queued frames.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn owes_control(&self) -> bool {
         self.generator.owes() || !self.control.is_empty()
     }
 
     /// Whether a capable frame leaves as CE, with `behind` octets waiting behind it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decide_mark(&mut self, queue: usize, behind: u64) -> bool {
         match &self.wred[queue] {
             Some(wred) if wred.ecn => self.marker.hit(wred, behind),
@@ -258,7 +262,7 @@ impl Port {
     }
 
     /// Counts a frame whose transmission starts.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count_departure(&mut self, now: Picos, queue: usize, frame: &QueuedFrame, duration: Picos) {
         let counters = &mut self.counters;
         let bytes = u64::from(frame.mac_len);

@@ -14,27 +14,23 @@ use crate::route::{Entry, Hop, NeighbourId, Talk, read_arp, read_discovery};
 use crate::wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
 
 impl Switch {
-    /// A frame on a port or LAG that is a router interface.
-    #[inline]
-    pub(super) fn arrive_at_router<S: Store>(
-        &mut self,
-        transit: &mut Transit,
+    /// A frame on a port or LAG that is a router interface: whether it is addressed to the router alone.
+    #[inline(always)]
+    pub(super) fn arrives_at_router(
+        &self,
+        transit: &Transit,
         interface: InterfaceId,
         destination: Mac,
-        store: &S,
-    ) -> Result<Way, DropReason> {
+    ) -> Result<bool, DropReason> {
         if !self.vlans.untagged(transit.logical, transit.parsed.tag) {
             return Err(DropReason::IngressVlanFilter);
         }
-        if destination == self.router.interface(interface).mac {
-            return self.route(transit, interface, store);
-        }
-        self.not_addressed(transit, interface, destination, store)
+        Ok(destination == self.router.interface(interface).mac)
     }
 
     /// A frame on a routed port that is not addressed to the router alone.
     #[cold]
-    fn not_addressed<S: Store>(
+    pub(super) fn not_addressed<S: Store>(
         &mut self,
         transit: &mut Transit,
         interface: InterfaceId,
@@ -62,7 +58,7 @@ impl Switch {
     }
 
     /// The way of a frame addressed to the router.
-    #[inline]
+    #[inline(always)]
     pub(super) fn route<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -106,7 +102,7 @@ impl Switch {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn forward(
         &mut self,
         transit: &mut Transit,
@@ -140,7 +136,7 @@ impl Switch {
     }
 
     /// The port, LAG or VLAN by which a neighbour is reached.
-    #[inline]
+    #[inline(always)]
     fn towards(
         &self,
         transit: &mut Transit,
@@ -293,6 +289,7 @@ impl Switch {
 }
 
 /// From the layer-3 header on.
+#[inline(always)]
 fn layer3<'a, S: Store>(transit: &Transit, store: &'a S) -> &'a [u8] {
     let prefix = store.prefix(transit.frame);
     prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[])

@@ -15,11 +15,11 @@ pub(crate) enum TimerKind {
     PauseRefresh = 2,
 }
 
-/// What has come back.
+/// Whose a deadline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fired {
-    /// A port's deadline, and when it was due.
-    Port(PortId, TimerKind, Picos),
+pub(crate) enum Owner {
+    /// A port's.
+    Port(PortId, TimerKind),
     /// The switch's one deadline about neighbours.
     Neighbours,
     /// The watchdog's next poll.
@@ -50,7 +50,7 @@ impl Timers {
     }
 
     /// Asks for a call at `at`, unless one at or before `at` is already out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm(&mut self, port: PortId, kind: TimerKind, at: Picos, outputs: &mut Outputs) {
         self.arm_id(u32::from(port.0) * IDS_PER_PORT + kind as u32, at, outputs);
     }
@@ -74,7 +74,7 @@ impl Timers {
         (self.out_at.len() - OF_SWITCH) as u32
     }
 
-    #[inline]
+    #[inline(always)]
     fn arm_id(&mut self, id: u32, at: Picos, outputs: &mut Outputs) {
         let out_at = &mut self.out_at[id as usize];
         if at < *out_at {
@@ -87,6 +87,7 @@ impl Timers {
     }
 
     /// The port of a [`TimerKind::Transmit`] deadline.
+    #[inline(always)]
     pub(crate) fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
         let is_transmit = timer.0 % IDS_PER_PORT == TimerKind::Transmit as u32;
         let of_port = timer.0 < self.neighbours();
@@ -94,29 +95,31 @@ impl Timers {
     }
 
     /// When a port's deadline is due; [`Picos::NEVER`] if none is out.
+    #[inline(always)]
     pub(crate) fn due(&self, port: PortId, kind: TimerKind) -> Picos {
         self.out_at[(u32::from(port.0) * IDS_PER_PORT + kind as u32) as usize]
     }
 
-    /// A deadline has come back: what it is about and when it was due; `None` if it was overtaken.
-    #[inline]
-    pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<Fired> {
+    /// A deadline has come back: when it was due; `None` if it was overtaken.
+    #[inline(always)]
+    pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<Picos> {
         let out_at = self.out_at.get_mut(timer.0 as usize)?;
-        if *out_at > now {
-            return None;
-        }
-        let due = core::mem::replace(out_at, Picos::NEVER);
+        (*out_at <= now).then(|| core::mem::replace(out_at, Picos::NEVER))
+    }
+
+    /// Whose a deadline is that has come back.
+    pub(crate) fn owner(&self, timer: TimerId) -> Owner {
         match timer.0.checked_sub(self.neighbours()) {
             None => {}
-            Some(0) => return Some(Fired::Neighbours),
-            Some(1) => return Some(Fired::Watchdog),
-            Some(_) => return Some(Fired::LinkQuality),
+            Some(0) => return Owner::Neighbours,
+            Some(1) => return Owner::Watchdog,
+            Some(_) => return Owner::LinkQuality,
         }
         let kind = match timer.0 % IDS_PER_PORT {
             0 => TimerKind::Transmit,
             1 => TimerKind::PauseExpiry,
             _ => TimerKind::PauseRefresh,
         };
-        Some(Fired::Port(PortId((timer.0 / IDS_PER_PORT) as u16), kind, due))
+        Owner::Port(PortId((timer.0 / IDS_PER_PORT) as u16), kind)
     }
 }

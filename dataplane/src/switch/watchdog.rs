@@ -212,7 +212,7 @@ impl Switch {
     }
 
     /// Nothing is taken from a priority group whose queue the watchdog makes drop.
-    #[inline]
+    #[inline(always)]
     pub(super) fn refuse_stormed_group(&self, transit: &Transit) -> Result<(), Drop> {
         match self.ports[transit.from.index()].dropping_groups & 1 << transit.pg.number() {
             0 => Ok(()),
