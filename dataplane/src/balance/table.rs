@@ -153,8 +153,17 @@ impl Balance {
         &mut self.loads
     }
 
-    /// What the chooser of a group of next hops says of a packet.
+    /// Whether a group of next hops has no chooser: the hash of a flow decides.
     #[inline(always)]
+    pub(crate) fn hashes_flows(&self, group: GroupId) -> bool {
+        matches!(
+            self.next_hops.get(group.index()),
+            None | Some(Chooser::Hash(HashFields::FiveTuple))
+        )
+    }
+
+    /// What the chooser of a group of next hops says of a packet.
+    #[inline]
     pub(crate) fn choose_next_hop(&mut self, group: GroupId, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.next_hops.get_mut(group.index()) {
             None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),

@@ -20,41 +20,26 @@ pub(crate) enum Charge {
     None,
 }
 
-/// A frame (or one copy of a flooded one) that waits in an egress queue.
+/// A frame (or one copy of a flooded one) that waits in an egress queue: half a cache line, since a fabric's tables are larger
+/// than a cache. No frame has more than 2^16 cells: the longest has 9 KiB, and a cell is an octet at least.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct QueuedFrame {
-    pub(crate) frame: Handle,
-    pub(crate) mac_len: u32,
-    pub(crate) cells: u32,
-    pub(crate) charge: Charge,
     /// Earliest start of its departure.
     pub(crate) ready_at: Picos,
+    pub(crate) frame: Handle,
+    pub(crate) mac_len: u32,
+    /// Group, or entry of the shared charges.
+    payer: u32,
+    cells: u16,
+    charged_cells: u16,
+    payer_kind: PayerKind,
     pub(crate) tc: u8,
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
     pub(crate) ecn_capable: bool,
     /// It has been trimmed.
     pub(crate) trimmed: bool,
-}
-
-/// A [`QueuedFrame`] as it lies in the table: half a cache line, since a fabric's tables are larger than a cache. No frame has
-/// more than 2^16 cells: the longest has 9 KiB, and a cell is an octet at least.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Packed {
-    ready_at: Picos,
-    frame: Handle,
-    mac_len: u32,
-    /// Group, or entry of the shared charges.
-    payer: u32,
-    cells: u16,
-    charged_cells: u16,
-    payer_kind: PayerKind,
-    tc: u8,
-    l3_offset: u8,
-    payload: Payload,
-    ecn_capable: bool,
-    trimmed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,49 +49,41 @@ enum PayerKind {
     None,
 }
 
-impl Packed {
+impl QueuedFrame {
+    /// A frame that occupies `cells` of its queue, and may leave at once; nothing is known of what is in it.
     #[inline(always)]
-    fn new(frame: &QueuedFrame) -> Packed {
-        let (payer_kind, payer, charged_cells) = match frame.charge {
+    pub(crate) fn new(frame: Handle, mac_len: u32, cells: u32, charge: Charge) -> QueuedFrame {
+        let (payer_kind, payer, charged_cells) = match charge {
             Charge::Own { pg, cells } => (PayerKind::Own, u32::from(pg.0), cells),
             Charge::Shared(entry) => (PayerKind::Shared, entry, 0),
             Charge::None => (PayerKind::None, 0, 0),
         };
-        debug_assert!(frame.cells.max(charged_cells) <= u32::from(u16::MAX));
-        Packed {
-            ready_at: frame.ready_at,
-            frame: frame.frame,
-            mac_len: frame.mac_len,
+        debug_assert!(cells.max(charged_cells) <= u32::from(u16::MAX));
+        QueuedFrame {
+            ready_at: Picos::ZERO,
+            frame,
+            mac_len,
             payer,
-            cells: frame.cells as u16,
+            cells: cells as u16,
             charged_cells: charged_cells as u16,
             payer_kind,
-            tc: frame.tc,
-            l3_offset: frame.l3_offset,
-            payload: frame.payload,
-            ecn_capable: frame.ecn_capable,
-            trimmed: frame.trimmed,
+            tc: 0,
+            l3_offset: 0,
+            payload: Payload::Other,
+            ecn_capable: false,
+            trimmed: false,
         }
     }
 
+    /// Cells that it occupies of its queue.
     #[inline(always)]
-    fn unpack(&self) -> QueuedFrame {
-        QueuedFrame {
-            frame: self.frame,
-            mac_len: self.mac_len,
-            cells: u32::from(self.cells),
-            charge: self.charge(),
-            ready_at: self.ready_at,
-            tc: self.tc,
-            l3_offset: self.l3_offset,
-            payload: self.payload,
-            ecn_capable: self.ecn_capable,
-            trimmed: self.trimmed,
-        }
+    pub(crate) fn cells(&self) -> u32 {
+        u32::from(self.cells)
     }
 
-    #[inline]
-    fn charge(&self) -> Charge {
+    /// Who pays for its ingress cells.
+    #[inline(always)]
+    pub(crate) fn charge(&self) -> Charge {
         match self.payer_kind {
             PayerKind::Own => Charge::Own {
                 pg: PgId(self.payer as u16),
@@ -118,7 +95,7 @@ impl Packed {
     }
 }
 
-const _: () = assert!(core::mem::size_of::<Packed>() == 32);
+const _: () = assert!(core::mem::size_of::<QueuedFrame>() == 32);
 
 /// A charge that several copies share.
 #[derive(Clone, Copy, Debug)]
@@ -146,7 +123,7 @@ const EMPTY: Fifo = Fifo {
 /// All frames in the switch and the queues they wait in. Nothing is allocated after [`FrameTable::new`].
 #[derive(Debug)]
 pub(crate) struct FrameTable {
-    frames: Vec<Packed>,
+    frames: Vec<QueuedFrame>,
     /// What follows each frame, in its queue or in the list of free places. Apart from the frames, which are read in one
     /// go at their departure: a field written just before makes that wait.
     next: Vec<u32>,
@@ -194,13 +171,13 @@ impl FrameTable {
         debug_assert!(self.room() > 0, "room() was not checked");
         let index = match self.frames.get_mut(self.free as usize) {
             Some(place) => {
-                *place = Packed::new(&frame);
+                *place = frame;
                 let index = self.free;
                 self.free = core::mem::replace(&mut self.next[index as usize], NO_FRAME);
                 index
             }
             None => {
-                self.frames.push(Packed::new(&frame));
+                self.frames.push(frame);
                 self.next.push(NO_FRAME);
                 self.frames.len() as u32 - 1
             }
@@ -218,10 +195,8 @@ impl FrameTable {
 
     /// The frame at the head of a queue.
     #[inline(always)]
-    pub(crate) fn head(&self, queue: usize) -> Option<QueuedFrame> {
-        self.frames
-            .get(self.queues[queue].head as usize)
-            .map(Packed::unpack)
+    pub(crate) fn head(&self, queue: usize) -> Option<&QueuedFrame> {
+        self.frames.get(self.queues[queue].head as usize)
     }
 
     /// Removes the head of a queue.
@@ -230,7 +205,7 @@ impl FrameTable {
         let fifo = &mut self.queues[queue];
         let index = fifo.head;
         let next = self.next.get_mut(index as usize)?;
-        let frame = self.frames[index as usize].unpack();
+        let frame = self.frames[index as usize];
         fifo.head = core::mem::replace(next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
         self.port_bytes[queue / PRIORITIES] -= u64::from(frame.mac_len);
@@ -294,7 +269,7 @@ impl FrameTable {
     }
 
     /// Takes one copy off a charge; the cells to release once nothing refers to them any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
         match charge {
             Charge::Own { pg, cells } => Some((pg, cells)),

@@ -175,11 +175,56 @@ impl Mmu {
         self.cell.cells(mac_len)
     }
 
+    /// Plans and commits a frame on both sides at once, where that is plain: its group is not in XOFF, no second level and no rule
+    /// of a simulator has a say, and all cells find a place outside headroom. `cells` are those of the group, `queue_cells`
+    /// those of the queue, and a `lossless` frame is never refused by that.
+    ///
+    /// True: the group has gone to XOFF by it. `None`: it is not plain, nothing was charged, and plans will tell.
+    #[inline(always)]
+    pub fn admit(
+        &mut self,
+        pg: PgId,
+        queue: QueueId,
+        cells: u32,
+        queue_cells: u32,
+        lossless: bool,
+    ) -> Option<bool> {
+        let group = &mut self.groups[pg.index()];
+        let queue = &mut self.queues[queue.index()];
+        if !group.limits.plain() || !queue.limits.plain() || group.place != NOT_WAITING {
+            return None;
+        }
+        let pool = self.pools.get(usize::from(group.limits.pool))?;
+        let reserved = cells.min(group.limits.reserved.saturating_sub(group.reserved));
+        let shared = cells - reserved;
+        if !group.limits.rule.fits(group.shared, pool.free, shared) {
+            return None;
+        }
+        let queue_pool = self.pools.get_mut(usize::from(queue.limits.pool))?;
+        let queue_reserved = queue_cells.min(queue.limits.reserved.saturating_sub(queue.reserved));
+        let queue_shared = queue_cells - queue_reserved;
+        if !lossless && !queue.limits.rule.fits(queue.shared, queue_pool.free, queue_shared) {
+            return None;
+        }
+        queue.charge(queue_reserved, queue_shared);
+        queue_pool.charge_shared(queue_shared);
+        let pool = self.pools.get_mut(usize::from(group.limits.pool))?;
+        group.reserved += reserved;
+        group.shared += shared;
+        pool.charge_shared(shared);
+        group.record_peaks();
+        let congested = group.limits.tracks_xoff && group.congested(pool.free, None);
+        if congested {
+            wait(group, pool, pg);
+        }
+        Some(congested)
+    }
+
     /// Where `cells` cells of an arriving frame would be charged. Changes nothing.
     ///
     /// # Errors
     /// The limit that decided, if they do not all find a place: the frame is to be dropped.
-    #[inline(always)]
+    #[inline]
     pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, Refusal> {
         let group = &self.groups[pg.index()];
         let pool = &self.pools[usize::from(group.limits.pool)];
@@ -203,7 +248,7 @@ impl Mmu {
     }
 
     /// How many of `wanted` cells a user that holds `used` may take of the shared part.
-    #[inline(always)]
+    #[inline]
     fn room(&self, limits: &Limits, used: u32, pool: &Pool, wanted: u32) -> u32 {
         match level_of(&self.levels, limits) {
             None => limits.rule.room(used, pool.free, wanted),
@@ -242,7 +287,7 @@ impl Mmu {
     /// Charges a plan. True: the group has gone to XOFF by it.
     ///
     /// Nothing may have been charged to or released from the group's pool since the plan was made.
-    #[inline(always)]
+    #[inline]
     pub fn commit_ingress(&mut self, pg: PgId, plan: IngressPlan) -> bool {
         let group = &mut self.groups[pg.index()];
         let pool = &mut self.pools[usize::from(group.limits.pool)];
@@ -282,7 +327,7 @@ impl Mmu {
     /// # Errors
     /// The limit that decided, if they do not all find a place and the frame is not `lossless`: it is to be
     /// dropped. A lossless frame is charged beyond the limit instead.
-    #[inline(always)]
+    #[inline]
     pub fn plan_egress(&self, queue: QueueId, cells: u32, lossless: bool) -> Result<EgressPlan, Refusal> {
         let queue = &self.queues[queue.index()];
         let reserved = cells.min(queue.limits.reserved.saturating_sub(queue.reserved));
@@ -298,13 +343,10 @@ impl Mmu {
     }
 
     /// Charges a plan. Plans for several queues (copies of a flooded frame) are to be made and committed in turn.
-    #[inline(always)]
+    #[inline]
     pub fn commit_egress(&mut self, queue: QueueId, plan: EgressPlan) {
         let queue = &mut self.queues[queue.index()];
-        queue.reserved += plan.reserved;
-        queue.shared += plan.shared;
-        queue.total_peak = queue.total_peak.max(queue.reserved + queue.shared);
-        queue.shared_peak = queue.shared_peak.max(queue.shared);
+        queue.charge(plan.reserved, plan.shared);
         self.pools[usize::from(queue.limits.pool)].charge_shared(plan.shared);
         charge_level(&mut self.levels, &queue.limits, plan.shared);
     }
@@ -343,11 +385,18 @@ impl Mmu {
                 _ => pool.update(group.place, group.needed()),
             }
         }
-        if pool.bound_reached() {
+        if pool.bound_reached() || !pool.behind_ports.is_empty() {
             let pool = usize::from(group.limits.pool);
+            self.look_at_waiters(pool, first, resumed);
+        }
+    }
+
+    /// A release may let groups of a pool go on.
+    #[cold]
+    fn look_at_waiters(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
+        if self.pools[pool].bound_reached() {
             self.resume(pool, first, resumed);
         }
-        let pool = usize::from(self.groups[pg.index()].limits.pool);
         if !self.pools[pool].behind_ports.is_empty() {
             self.resume_behind_ports(pool, first, resumed);
         }
@@ -355,7 +404,6 @@ impl Mmu {
 
     /// As [`resume`](Self::resume), for the groups whose ports have a second level: their need depends on what their port
     /// holds as well, so each is asked.
-    #[cold]
     fn resume_behind_ports(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let (groups, levels, pool) = (&mut self.groups, &self.levels, &mut self.pools[pool]);
         let free = pool.free;
@@ -372,7 +420,6 @@ impl Mmu {
     }
 
     /// Lets all waiters of a pool go that may, and sorts what was resumed since `first`.
-    #[cold]
     fn resume(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let pool = &mut self.pools[pool];
         let mut from = 0;
@@ -493,7 +540,7 @@ fn release_level(levels: &mut [PortLevel], limits: &Limits, cells: u32) {
 }
 
 /// Puts a group that is in XOFF where it waits for what lets it resume.
-#[inline]
+#[cold]
 fn wait(group: &mut Group, pool: &mut Pool, pg: PgId) {
     group.place = match group.limits.rule {
         Rule::Hpcc { .. } => ALONE,

@@ -108,6 +108,12 @@ impl Limits {
         }
     }
 
+    /// Whether one limit and the pool alone decide: no second level, no rule of a simulator.
+    #[inline(always)]
+    pub(super) fn plain(&self) -> bool {
+        self.level == NO_LEVEL && !self.rule.is_hpcc()
+    }
+
     fn new(profile: &BufferProfile, config: &SwitchConfig, cell: CellSize) -> Limits {
         let Some(pool) = config.pools.get(usize::from(profile.pool)) else {
             return Limits::none(config.pools.len() as u16);

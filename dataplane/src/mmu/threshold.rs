@@ -48,7 +48,7 @@ impl Rule {
     }
 
     /// Whether it is the HPCC simulator's, which takes another way through the MMU.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_hpcc(self) -> bool {
         matches!(self, Rule::Hpcc { .. })
     }
@@ -64,15 +64,21 @@ impl Rule {
         }
     }
 
+    /// Whether all of `wanted` cells may be charged to shared (see [`Rule::room`]).
+    #[inline(always)]
+    pub(super) fn fits(self, used: u32, free: i64, wanted: u32) -> bool {
+        let Some(last) = wanted.checked_sub(1) else {
+            return true;
+        };
+        // Use rises and the limit falls with each cell, so if the last one may enter, all may.
+        i64::from(last) < free && u64::from(used) + u64::from(last) < self.limit(free - i64::from(last))
+    }
+
     /// How many of `wanted` cells may be charged to shared, one after the other, each while the use before
     /// it is under the limit of that moment and the pool has a free cell.
     #[inline(always)]
     pub(super) fn room(self, used: u32, free: i64, wanted: u32) -> u32 {
-        let Some(last) = wanted.checked_sub(1) else {
-            return 0;
-        };
-        // Use rises and the limit falls with each cell, so if the last one may enter, all may.
-        if i64::from(last) < free && u64::from(used) + u64::from(last) < self.limit(free - i64::from(last)) {
+        if self.fits(used, free, wanted) {
             return wanted;
         }
         if free <= 0 || u64::from(used) >= self.limit(free) {

@@ -143,6 +143,14 @@ impl Queue {
             shared_peak: 0,
         }
     }
+
+    #[inline(always)]
+    pub(super) fn charge(&mut self, reserved: u32, shared: u32) {
+        self.reserved += reserved;
+        self.shared += shared;
+        self.total_peak = self.total_peak.max(self.reserved + self.shared);
+        self.shared_peak = self.shared_peak.max(self.shared);
+    }
 }
 
 /// `wanted` cells did not fit under the threshold, or not into the pool.

@@ -236,7 +236,7 @@ impl Router {
     }
 
     /// The way over a group by the hash of a flow.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn by_hash(&self, group: GroupId, flow_hash: u32) -> Hop {
         self.by_hash_unless(group, flow_hash, |id| id)
     }

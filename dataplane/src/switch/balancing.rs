@@ -31,20 +31,32 @@ impl Switch {
     /// The next hop of a packet whose route leads via several.
     #[inline(always)]
     pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
+        let hash = transit.parsed.flow_hash;
         if self.is_exempt(transit, l3) {
-            return self.router.by_hash(group, transit.parsed.flow_hash);
+            return self.router.by_hash(group, hash);
+        }
+        if self.balance.hashes_flows(group) {
+            return self.by_hash_or_detour(group, hash);
         }
         let said = self
             .balance
             .choose_next_hop(group, &asked(transit, l3), &self.frames);
         match said {
-            Said::Hash(hash) => {
-                let instead = |chosen| self.balance.detour(group, hash, chosen);
-                self.router.by_hash_unless(group, hash, instead)
-            }
+            Said::Hash(hash) => self.by_other_hash(group, hash),
             Said::Member(member) => self.router.member(group, member),
             Said::Nobody => Hop::Down,
         }
+    }
+
+    #[inline(always)]
+    fn by_hash_or_detour(&self, group: GroupId, hash: u32) -> Hop {
+        let instead = |chosen| self.balance.detour(group, hash, chosen);
+        self.router.by_hash_unless(group, hash, instead)
+    }
+
+    #[inline(never)]
+    fn by_other_hash(&self, group: GroupId, hash: u32) -> Hop {
+        self.by_hash_or_detour(group, hash)
     }
 
     /// The port by which a packet leaves a port or LAG; `None`: the LAG is down.

@@ -375,8 +375,8 @@ fn release(
     queue: QueueId,
     resumed: &mut Vec<PgId>,
 ) {
-    mmu.release_egress(queue, frame.cells);
-    if let Some((pg, cells)) = frames.settle(frame.charge) {
+    mmu.release_egress(queue, frame.cells());
+    if let Some((pg, cells)) = frames.settle(frame.charge()) {
         mmu.release_ingress(pg, cells, resumed);
     }
 }

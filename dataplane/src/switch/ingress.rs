@@ -355,15 +355,17 @@ impl Switch {
         let mut leg = self
             .leg(transit, to)
             .map_err(|reason| transit.drop_at(to, reason))?;
-        let mut plan = self.plan_ingress(transit, transit.cells, 1)?;
-        let egress = self.plan_egress(transit, &mut leg, store)?;
-        let mut cells = transit.cells;
-        if leg.trim.is_some() {
-            cells = cells.min(leg.cells);
-            plan = self.plan_trimmed(transit, cells)?;
+        if self.frames.room() == 0 {
+            return Err(transit.drop(DropReason::NoBufferSpace));
         }
-        self.mmu.commit_egress(QueueId::new(to, leg.queue as u8), egress);
-        let xoff = self.mmu.commit_ingress(transit.pg, plan);
+        let queue = QueueId::new(to, leg.queue as u8);
+        let admitted = self
+            .mmu
+            .admit(transit.pg, queue, transit.cells, leg.cells, transit.lossless);
+        let (xoff, cells) = match admitted {
+            Some(xoff) => (xoff, transit.cells),
+            None => self.admit_by_plan(transit, &mut leg, store)?,
+        };
         self.accept(transit, xoff, outputs, store);
         let charge = Charge::Own {
             pg: transit.pg,
@@ -374,8 +376,29 @@ impl Switch {
         Ok(())
     }
 
+    /// Charges a frame where more than its group's threshold and its queue's has a say. Whether its group has gone to XOFF, and
+    /// the cells that it is charged for there: fewer if it was cut.
+    #[inline(never)]
+    fn admit_by_plan<S: Store>(
+        &mut self,
+        transit: &Transit,
+        leg: &mut Leg,
+        store: &S,
+    ) -> Result<(bool, u32), Drop> {
+        let mut plan = self.plan_ingress(transit, transit.cells, 1)?;
+        let egress = self.plan_egress(transit, leg, store)?;
+        let mut cells = transit.cells;
+        if leg.trim.is_some() {
+            cells = cells.min(leg.cells);
+            plan = self.plan_ingress(transit, cells, 1)?;
+        }
+        self.mmu
+            .commit_egress(QueueId::new(leg.to, leg.queue as u8), egress);
+        Ok((self.mmu.commit_ingress(transit.pg, plan), cells))
+    }
+
     /// Where the cells of a leg would be charged on its egress port; the leg is cut short where only that finds room.
-    #[inline(always)]
+    #[inline]
     pub(super) fn plan_egress<S: Store>(
         &mut self,
         transit: &Transit,
@@ -390,7 +413,7 @@ impl Switch {
     }
 
     /// Where the frame's cells would be charged on its ingress port.
-    #[inline(always)]
+    #[inline]
     pub(super) fn plan_ingress(
         &self,
         transit: &Transit,
@@ -405,12 +428,6 @@ impl Switch {
             refusal: Some(refusal),
             ..transit.drop(DropReason::PriorityGroupDropped)
         })
-    }
-
-    /// As [`Switch::plan_ingress`], for what is left of a trimmed frame.
-    #[cold]
-    fn plan_trimmed(&self, transit: &Transit, cells: u32) -> Result<IngressPlan, Drop> {
-        self.plan_ingress(transit, cells, 1)
     }
 
     /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
@@ -521,18 +538,13 @@ impl Switch {
         if let Some(trim) = leg.trim {
             self.cut(leg, trim, (l3_offset, transit.parsed.payload), store);
         }
-        let queued = QueuedFrame {
-            frame: leg.frame,
-            mac_len: leg.mac_len,
-            cells: leg.cells,
-            charge,
-            ready_at: transit.now.saturating_add(self.pipeline_latency),
-            tc: transit.tc,
-            l3_offset,
-            payload: transit.parsed.payload,
-            ecn_capable: transit.parsed.ecn_capable(),
-            trimmed: leg.trim.is_some(),
-        };
+        let mut queued = QueuedFrame::new(leg.frame, leg.mac_len, leg.cells, charge);
+        queued.ready_at = transit.now.saturating_add(self.pipeline_latency);
+        queued.tc = transit.tc;
+        queued.l3_offset = l3_offset;
+        queued.payload = transit.parsed.payload;
+        queued.ecn_capable = transit.parsed.ecn_capable();
+        queued.trimmed = leg.trim.is_some();
         if leg.mark && mark(&mut self.ports[leg.to.index()], leg.queue, &queued, store) {
             self.marked_on_arrival.push(leg.to);
         }

@@ -43,18 +43,9 @@ impl Switch {
             return Err(frame);
         };
         self.mmu.commit_egress(id, plan);
-        let queued = QueuedFrame {
-            frame,
-            mac_len,
-            cells,
-            charge: Charge::None,
-            ready_at: now,
-            tc: 0,
-            l3_offset: 14,
-            payload: Payload::Other,
-            ecn_capable: false,
-            trimmed: false,
-        };
+        let mut queued = QueuedFrame::new(frame, mac_len, cells, Charge::None);
+        queued.ready_at = now;
+        queued.l3_offset = 14;
         self.frames.push(port.index() * PRIORITIES + queue, queued);
         self.ports[port.index()].backlog |= 1 << queue;
         self.kick(now, port, store, outputs);

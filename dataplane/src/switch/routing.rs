@@ -79,7 +79,7 @@ impl Switch {
             _ => return self.no_ip(transit, interface, store),
         };
         if let Scope::Link(reason) = packet.scope {
-            return self.link_scope(transit, interface, &packet, reason, store);
+            return self.link_scope(transit, interface, packet, reason, store);
         }
         let (entry, missing) = match packet.destination {
             Destination::V4(address) => (self.router.fib.lookup_v4(address), DropReason::Lpm4Miss),
@@ -89,10 +89,9 @@ impl Switch {
             transit.tell = Some(PuntReason::NetUnreachable);
             return Err(missing);
         };
-        let address = packet.destination.address();
         let hop = match entry {
             Entry::Group(group) => self.group_member(transit, group, l3),
-            _ => self.router.hop(entry, address, transit.parsed.flow_hash),
+            _ => self.router.hop(entry, packet.destination.address(), transit.parsed.flow_hash),
         };
         match hop {
             Hop::Neighbour(egress, neighbour) => self.forward(transit, &packet, egress, neighbour),
@@ -184,7 +183,7 @@ impl Switch {
         &mut self,
         transit: &mut Transit,
         interface: InterfaceId,
-        packet: &Packet,
+        packet: Packet,
         reason: DropReason,
         store: &S,
     ) -> Result<Way, DropReason> {
