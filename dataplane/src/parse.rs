@@ -68,14 +68,14 @@ impl Parsed {
 
 /// Reads the headers of a frame (no FCS). Never fails: what cannot be read is [`Payload::Other`] or
 /// [`Payload::Truncated`].
-#[inline]
+#[inline(always)]
 pub fn parse(frame: &[u8]) -> Parsed {
     parse_prefix(frame, frame.len())
 }
 
 /// As [`parse`], for a frame of which only the first octets are stored: lengths are checked against
 /// `frame_len`, the length of the whole frame, and only what lies in `prefix` is read.
-#[inline]
+#[inline(always)] // into what takes the result: a copy of it would wait for its fields
 pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> Parsed {
     let Some(ethernet) = prefix.first_chunk::<ETHERNET_LEN>() else {
         return Parsed::TRUNCATED;

@@ -156,14 +156,18 @@ impl Board {
         if !self.countable {
             return self.least(now, loads, frames, random);
         }
+        // As long as each other, so that one comparison tells that a port is in both.
+        let (paces, queued) = (loads.paces(), frames.queued_bytes_of_ports());
+        let ports = paces.len().min(queued.len());
+        let (paces, queued) = (&paces[..ports], &queued[..ports]);
         let mut least = u64::MAX;
         for some in self.standing.chunks(8) {
-            let mut noise = random.long_bits();
+            let mut noise = random.long_bits().rotate_left(8);
             for standing in some {
                 let port = usize::from(standing.port);
-                let wait_ps = loads.wait_ps(now, port, frames.port_queued_bytes(port));
-                least = least.min(standing.packet_base + (wait_ps << 16 | (noise & 0xff) << 8));
-                noise >>= 8;
+                let wait_ps = paces[port].wait_ps(now, queued[port]);
+                least = least.min(standing.packet_base + (wait_ps << 16 | noise & 0xff00));
+                noise = noise.rotate_right(8);
             }
         }
         (least & 0xff) as u16

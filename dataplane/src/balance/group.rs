@@ -4,18 +4,20 @@ use std::collections::VecDeque;
 
 use super::board::Board;
 use super::cluster::{Placements, RowKey};
+use super::hash::flow_hash;
 use super::load::{Loads, Quality};
-use super::packet::Packet;
+use super::packet::{Packet, queue_pair};
 use super::paths::{Member, Paths};
 use super::random::Random;
 use super::remote::{Remote, SiteIndex};
 use super::scheme::Scheme;
 use super::scheme::cluster::Announcement;
-use super::table::Lead;
+use super::table::{Asked, Lead};
 use super::{PathChoice, TableUse};
 use crate::config::HashFields;
 use crate::egress::FrameTable;
 use crate::ids::{GroupId, PortId};
+use crate::route::seeded;
 use crate::time::Picos;
 
 /// Why a flow is on its member.
@@ -192,62 +194,88 @@ impl Group {
         self.scheme_index
     }
 
-    #[inline]
-    pub(super) fn site(&self) -> u16 {
-        self.site
-    }
-
-    /// The fields by which it tells flows apart.
-    #[inline]
-    pub(super) fn fields(&self) -> HashFields {
-        self.fields
-    }
-
     pub(super) fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The member that a packet takes; `None`: none is usable.
-    #[inline]
-    pub(super) fn choose(&mut self, packet: &Packet<'_>, around: &mut Surroundings<'_>) -> Option<u16> {
+    /// The member that a packet takes; `None`: none is usable. `seed` goes into the hash of its flow.
+    #[inline(always)]
+    pub(super) fn choose(
+        &mut self,
+        asked: &Asked<'_>,
+        seed: u64,
+        around: &mut Surroundings<'_>,
+    ) -> Option<u16> {
         if self.usable.is_empty() {
             return None;
         }
-        let member = match self.choose_at_once(packet, around) {
+        let member = match self.choose_at_once(asked, seed, around) {
             Some(member) => member,
-            None => self.choose_among(packet, around),
+            None => {
+                let packet = Packet {
+                    now: asked.now,
+                    hash: self.hash_of(asked, seed),
+                    mac_len: asked.mac_len,
+                    tc: asked.tc,
+                    site: self.site,
+                    payload: asked.parsed.payload,
+                    l3: asked.l3,
+                };
+                self.choose_among(&packet, around)
+            }
         };
         let taken = &mut self.taken[usize::from(member)];
         taken.0 += 1;
-        taken.1 += u64::from(packet.mac_len);
+        taken.1 += u64::from(asked.mac_len);
         Some(member)
     }
 
+    /// The hash of a packet's flow, for those schemes that know flows by it.
+    #[inline(always)]
+    fn hash_of(&self, asked: &Asked<'_>, seed: u64) -> u32 {
+        seeded(flow_hash(self.fields, asked.parsed, asked.l3), seed)
+    }
+
     /// What schemes say of nearly all packets, if that needs little of what [`Paths`] has.
-    #[inline]
-    fn choose_at_once(&mut self, packet: &Packet<'_>, around: &mut Surroundings<'_>) -> Option<u16> {
+    #[inline(always)]
+    fn choose_at_once(
+        &mut self,
+        asked: &Asked<'_>,
+        seed: u64,
+        around: &mut Surroundings<'_>,
+    ) -> Option<u16> {
+        let now = asked.now;
         match &mut self.scheme {
-            Scheme::Cluster(cluster) => return cluster.known(packet, around.placements),
-            Scheme::Fixed(fixed) => return fixed.known(packet),
+            Scheme::Cluster(cluster) => {
+                let pair = queue_pair(asked.parsed.payload, asked.l3)?;
+                return cluster.known(now, &pair, around.placements);
+            }
+            Scheme::Fixed(_) => {
+                let hash = self.hash_of(asked, seed);
+                return match &mut self.scheme {
+                    Scheme::Fixed(fixed) => fixed.known(now, hash),
+                    _ => None,
+                };
+            }
             _ => {}
         }
-        if !self.board.is_plain() || self.has_alternates || around.loads.holds_anywhere(packet.tc) {
+        if !self.board.is_plain() || self.has_alternates || around.loads.holds_anywhere(asked.tc) {
             return None;
         }
         let (board, random) = (&mut self.board, &mut self.random);
         match &mut self.scheme {
-            Scheme::PerPacket(scheme) if scheme.compares() && packet.now < board.fresh_until => {
-                Some(board.least_of_packet(packet.now, around.loads, around.frames, random))
+            Scheme::PerPacket(scheme) if scheme.compares() && now < board.fresh_until => {
+                Some(board.least_of_packet(now, around.loads, around.frames, random))
             }
             Scheme::Drill(drill) if drill.is_simple() && self.usable.len() == self.members.len() => {
-                drill.choose_of_three(packet.now, board, around.loads, around.frames, random)
+                drill.choose_of_three(now, board, around.loads, around.frames, random)
             }
             _ => None,
         }
     }
 
     /// What the scheme says.
-    #[inline]
+    #[inline(never)]
     fn choose_among(&mut self, packet: &Packet<'_>, around: &mut Surroundings<'_>) -> u16 {
         let mut paths = Paths {
             members: &self.members,

@@ -62,7 +62,7 @@ pub struct Loads {
 
 /// What a packet looks at of a port: apart from the rest, so that those of many ports are side by side.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+pub(super) struct Pace {
     /// When what is on the link has passed.
     free_at: Picos,
     /// Picoseconds that a byte takes, in units of 2^-8.
@@ -76,6 +76,18 @@ impl Pace {
     #[inline]
     fn time_of(&self, bytes: u64) -> u64 {
         (bytes * u64::from(self.byte_time)) >> BYTE_TIME_BITS
+    }
+
+    /// As [`Loads::port_wait_ps`].
+    #[inline]
+    fn port_wait_ps(&self, now: Picos, queued: u64) -> u64 {
+        self.free_at.since(now).0 + self.time_of(queued)
+    }
+
+    /// As [`Loads::wait_ps`].
+    #[inline]
+    pub(super) fn wait_ps(&self, now: Picos, queued: u64) -> u64 {
+        self.port_wait_ps(now, queued).min(WAIT_MAX_PS)
     }
 }
 
@@ -245,14 +257,19 @@ impl Loads {
     /// `queued` bytes, of which a switch has less than 2^32: so it is less than 2^56.
     #[inline]
     pub(super) fn port_wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
-        let pace = &self.paces[port];
-        pace.free_at.since(now).0 + pace.time_of(queued)
+        self.paces[port].port_wait_ps(now, queued)
+    }
+
+    /// What is known of each port to say how long a frame would wait.
+    #[inline]
+    pub(super) fn paces(&self) -> &[Pace] {
+        &self.paces
     }
 
     /// The same, at most [`WAIT_MAX_PS`].
     #[inline]
     pub(crate) fn wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
-        self.port_wait_ps(now, port, queued).min(WAIT_MAX_PS)
+        self.paces[port].wait_ps(now, queued)
     }
 
     /// Until when the averages of a port stay as they are; `queued` bytes are in its queues. A load that weighs the queue of now never does.

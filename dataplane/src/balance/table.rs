@@ -5,7 +5,6 @@ use super::cluster::Placements;
 use super::group::{Announced, Group, GroupView, Move, MoveLog, Surroundings, Whose};
 use super::hash::flow_hash;
 use super::load::Loads;
-use super::packet::Packet;
 use super::paths::Member;
 use super::random::Random;
 use super::remote::Remote;
@@ -163,7 +162,7 @@ impl Balance {
     }
 
     /// What the chooser of a group of next hops says of a packet.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn choose_next_hop(&mut self, group: GroupId, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.next_hops.get_mut(group.index()) {
             None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),
@@ -181,7 +180,7 @@ impl Balance {
     }
 
     /// As [`Balance::choose_next_hop`], of a LAG, by its index.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn choose_lag_member(&mut self, lag: usize, asked: &Asked<'_>, frames: &FrameTable) -> Said {
         match self.lags.get_mut(lag) {
             None | Some(Chooser::Hash(HashFields::FiveTuple)) => Said::Hash(asked.parsed.flow_hash),
@@ -514,23 +513,13 @@ impl Balance {
 }
 
 impl Chooser {
+    #[inline(always)]
     fn say(&mut self, asked: &Asked<'_>, seed: u64, mut around: Surroundings<'_>) -> Said {
         match self {
             Chooser::Hash(fields) => Said::Hash(flow_hash(*fields, asked.parsed, asked.l3)),
-            Chooser::Scheme(group) => {
-                let packet = Packet {
-                    now: asked.now,
-                    hash: seeded(flow_hash(group.fields(), asked.parsed, asked.l3), seed),
-                    mac_len: asked.mac_len,
-                    tc: asked.tc,
-                    site: group.site(),
-                    payload: asked.parsed.payload,
-                    l3: asked.l3,
-                };
-                group
-                    .choose(&packet, &mut around)
-                    .map_or(Said::Nobody, Said::Member)
-            }
+            Chooser::Scheme(group) => group
+                .choose(asked, seed, &mut around)
+                .map_or(Said::Nobody, Said::Member),
         }
     }
 }

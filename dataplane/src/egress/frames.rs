@@ -237,6 +237,12 @@ impl FrameTable {
         self.port_bytes[port]
     }
 
+    /// As [`FrameTable::port_queued_bytes`], of all ports in their order.
+    #[inline]
+    pub(crate) fn queued_bytes_of_ports(&self) -> &[u64] {
+        &self.port_bytes
+    }
+
     /// The groups that pay for the frames of a queue, from its head; those that nobody pays for are left out.
     pub(crate) fn groups_in(&self, queue: usize) -> impl Iterator<Item = PgId> + '_ {
         let first = Some(self.queues[queue].head).filter(|index| *index != NO_FRAME);

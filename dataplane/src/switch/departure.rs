@@ -9,6 +9,7 @@ use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::mmu::Mmu;
 use crate::outputs::{Outputs, Transmit};
+use crate::parse::Payload;
 use crate::pfc::bits;
 use crate::time::Picos;
 use crate::wire::mac_control;
@@ -170,7 +171,10 @@ impl Switch {
         let marked = frame.ecn_capable
             && self.mark_point == MarkPoint::Dequeue
             && state.decide_mark(queue, behind)
-            && mark(state, queue, &frame, store);
+            && {
+                let header = (frame.l3_offset, frame.payload);
+                mark(state, queue, frame.frame, frame.mac_len, header, store)
+            };
         let duration = state.link.occupied(frame.mac_len);
         state.count_departure(now, queue, &frame, duration);
         if self.balance.measures() {
@@ -381,17 +385,23 @@ fn release(
     }
 }
 
-/// Sets CE on a frame and counts it; false if it has no room for it.
-pub(super) fn mark<S: Store>(state: &mut Port, queue: usize, frame: &QueuedFrame, store: &mut S) -> bool {
-    let l3 = store
-        .prefix_mut(frame.frame)
-        .get_mut(usize::from(frame.l3_offset)..);
-    let marked = l3.is_some_and(|l3| rewrite::mark_ce(l3, frame.payload));
+/// Sets CE on a frame and counts it; false if it has no room for it. `header`: where its layer-3 header lies, and what it is.
+#[inline(never)]
+pub(super) fn mark<S: Store>(
+    state: &mut Port,
+    queue: usize,
+    frame: Handle,
+    mac_len: u32,
+    (l3_offset, payload): (u8, Payload),
+    store: &mut S,
+) -> bool {
+    let l3 = store.prefix_mut(frame).get_mut(usize::from(l3_offset)..);
+    let marked = l3.is_some_and(|l3| rewrite::mark_ce(l3, payload));
     if marked {
         state.counters.ecn_marked += 1;
         let counters = &mut state.counters.queues[queue];
         counters.wred_ecn_marked_packets += 1;
-        counters.wred_ecn_marked_bytes += u64::from(frame.mac_len);
+        counters.wred_ecn_marked_bytes += u64::from(mac_len);
     }
     marked
 }

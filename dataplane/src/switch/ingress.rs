@@ -49,6 +49,8 @@ pub(super) struct Transit<'a> {
     pub(super) interface: Option<InterfaceId>,
     /// What becomes of its header if it is routed.
     pub(super) rewrite: Option<Rewrite>,
+    /// The port or LAG it leaves by, once that is known: [`Way::Unicast`].
+    pub(super) to: LogicalPort,
     /// What its sender is to be told if it is dropped.
     pub(super) tell: Option<PuntReason>,
     pub(super) tc: u8,
@@ -95,6 +97,13 @@ impl Transit<'_> {
         }
     }
 
+    /// The frame goes out of one port or LAG.
+    #[inline(always)]
+    pub(super) fn leaves_by(&mut self, to: LogicalPort) -> Way {
+        self.to = to;
+        Way::Unicast
+    }
+
     /// The frame is dropped on its way out.
     #[cold]
     pub(super) fn drop_at(&self, port: PortId, reason: DropReason) -> Drop {
@@ -115,8 +124,8 @@ pub(super) struct Rewrite {
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// Out of one port or LAG.
-    Unicast(LogicalPort),
+    /// Out of one port or LAG: [`Transit::to`]. Not in here, where it would be moved about in memory octet by octet.
+    Unicast,
     /// Out of every other port of its VLAN.
     Flood,
     /// To what stands behind the CPU port.
@@ -190,6 +199,7 @@ impl Switch {
             vlan: None,
             interface: None,
             rewrite: None,
+            to: self.lags.logical(from),
             tell: None,
             tc,
             lossless: self.mmu.lossless(pg),
@@ -211,7 +221,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Verdict {
         match way {
-            Ok(Way::Unicast(to)) => match self.unicast(transit, to, store, outputs) {
+            Ok(Way::Unicast) => match self.unicast(transit, store, outputs) {
                 Ok(()) => Verdict::Forwarded { copies: 1 },
                 Err(drop) => self.discard(drop, transit.frame, store),
             },
@@ -335,7 +345,7 @@ impl Switch {
         }
         match self.fdb.lookup(now, vlan, destination) {
             Some(to) if to == from => Err(DropReason::L2LoopbackFilter),
-            Some(to) => Ok(Bridged::Onward(Way::Unicast(to))),
+            Some(to) => Ok(Bridged::Onward(transit.leaves_by(to))),
             None => Ok(Bridged::Onward(Way::Flood)),
         }
     }
@@ -344,13 +354,12 @@ impl Switch {
     fn unicast<S: Store>(
         &mut self,
         transit: &Transit,
-        to: LogicalPort,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Drop> {
         self.refuse_stormed_group(transit)?;
         let to = self
-            .lag_member(transit, to, store)
+            .lag_member(transit, transit.to, store)
             .ok_or_else(|| transit.drop(DropReason::L3EgressLinkDown))?;
         let mut leg = self
             .leg(transit, to)
@@ -538,16 +547,21 @@ impl Switch {
         if let Some(trim) = leg.trim {
             self.cut(leg, trim, (l3_offset, transit.parsed.payload), store);
         }
+        let ecn_capable = transit.parsed.ecn_capable();
+        if leg.mark {
+            let egress = &mut self.ports[leg.to.index()];
+            let header = (l3_offset, transit.parsed.payload);
+            if mark(egress, leg.queue, leg.frame, leg.mac_len, header, store) {
+                self.marked_on_arrival.push(leg.to);
+            }
+        }
         let mut queued = QueuedFrame::new(leg.frame, leg.mac_len, leg.cells, charge);
         queued.ready_at = transit.now.saturating_add(self.pipeline_latency);
         queued.tc = transit.tc;
         queued.l3_offset = l3_offset;
         queued.payload = transit.parsed.payload;
-        queued.ecn_capable = transit.parsed.ecn_capable();
+        queued.ecn_capable = ecn_capable;
         queued.trimmed = leg.trim.is_some();
-        if leg.mark && mark(&mut self.ports[leg.to.index()], leg.queue, &queued, store) {
-            self.marked_on_arrival.push(leg.to);
-        }
         self.frames.push(leg.to.index() * PRIORITIES + leg.queue, queued);
         self.ports[leg.to.index()].backlog |= 1 << leg.queue;
     }

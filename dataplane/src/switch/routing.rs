@@ -145,14 +145,14 @@ impl Switch {
     ) -> Result<Way, DropReason> {
         transit.vlan = None;
         match attachment {
-            Attachment::Port(port) => Ok(Way::Unicast(LogicalPort(port))),
-            Attachment::Lag(lag) => Ok(Way::Unicast(self.lags.group(lag))),
+            Attachment::Port(port) => Ok(transit.leaves_by(LogicalPort(port))),
+            Attachment::Lag(lag) => Ok(transit.leaves_by(self.lags.group(lag))),
             Attachment::Vlan(vlan) => {
                 transit.vlan = Some(vlan);
                 let behind = self.fdb.lookup(transit.now, vlan, mac);
                 let member = |port: &LogicalPort| self.vlans.members(vlan).contains(port);
                 match behind.or(heard_behind.filter(member)) {
-                    Some(to) => Ok(Way::Unicast(to)),
+                    Some(to) => Ok(transit.leaves_by(to)),
                     None => Ok(Way::Flood),
                 }
             }

@@ -104,17 +104,16 @@ impl Cluster {
 
     /// The member of a flow that is known, and whose packet is the next one of many.
     #[inline]
-    pub(crate) fn known(&self, packet: &Packet<'_>, placements: &mut Placements) -> Option<u16> {
-        let pair = packet.queue_pair()?;
-        placements.turn(packet.now);
+    pub(crate) fn known(&self, now: Picos, pair: &QueuePair, placements: &mut Placements) -> Option<u16> {
+        placements.turn(now);
         let place = placements.find(pair.key)?;
         let (flow, lane) = placements.flow(place);
-        let facts = facts(Cargo::of(&pair));
+        let facts = facts(Cargo::of(pair));
         let known = flow.flags & facts == facts && !flow.is(flag::UNSENT);
         let here = lane.live && Some(lane.group) == self.group;
-        let next = packet.now.since(flow.seen) < self.gap;
+        let next = now.since(flow.seen) < self.gap;
         let member = lane.member.filter(|_| here && known && next)?;
-        placements.note(place, packet.now, flow.flags);
+        placements.note(place, now, flow.flags);
         Some(member)
     }
 

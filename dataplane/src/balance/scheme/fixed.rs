@@ -5,6 +5,7 @@ use crate::balance::order::{For, Order};
 use crate::balance::places::Places;
 use crate::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, TableUse};
 use crate::config::{Pick, SchemeConfig};
+use crate::time::Picos;
 
 /// Each flow has a place of its own in a table. It is kept until another flow needs it and its own has been silent for a second; a flow that
 /// finds no place is hashed. A member that comes back gets new flows only.
@@ -32,10 +33,10 @@ impl Fixed {
 
     /// The member of a flow that has its place.
     #[inline]
-    pub(crate) fn known(&mut self, packet: &Packet<'_>) -> Option<u16> {
-        match self.places.look(packet.hash, packet.now) {
+    pub(crate) fn known(&mut self, now: Picos, hash: u32) -> Option<u16> {
+        match self.places.look(hash, now) {
             Some((place, Known::On(member, _))) => {
-                self.places.enter(place, packet.hash, packet.now, member);
+                self.places.enter(place, hash, now, member);
                 Some(member)
             }
             _ => None,

@@ -1,0 +1,163 @@
+//! Ten minutes of real frames at 90 % of what this machine carries, from sources that obey PFC.
+//!
+//!     cargo bench --bench soak
+//!     cargo bench --bench soak -- --minutes 60 --percent 90
+//!
+//! Two hosts send to a third, each at the full speed of its link, so PFC holds them back all the time. First the fastest link is looked
+//! for that stays full without a loss; then they go on for minutes at its 90 %. What must hold is in `verdict.rs`.
+
+mod bed;
+mod memory;
+mod verdict;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use serde_json::json;
+
+use bed::{Bed, Run};
+use memory::Memory;
+use verdict::{Finding, Kept};
+
+/// Why it could not be done.
+pub(crate) type Failure = String;
+
+/// Slowest and fastest link that is tried, in Mb/s.
+const SPEEDS_MBPS: (u32, u32) = (100, 40_000);
+/// The search ends when its bounds are this close, in percent of the upper one.
+const WIDTH_PERCENT: u32 = 5;
+/// A trial in which the machine stalled says nothing; so often it is tried again.
+const TRIES: u32 = 3;
+
+/// Long run at a share of what the machine carries.
+#[derive(Debug, Parser)]
+#[command(name = "soak")]
+struct Arguments {
+    /// How long.
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Share of the no-drop rate.
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=100))]
+    percent: u32,
+    /// How long a trial of the search lasts, in seconds.
+    #[arg(long, default_value_t = 4.0)]
+    trial_seconds: f64,
+    /// Length of frames, without FCS.
+    #[arg(long, default_value_t = 1_082, value_parser = clap::value_parser!(u32).range(128..=1_514))]
+    frame: u32,
+    /// Speed of the links in Mb/s instead of a search.
+    #[arg(long)]
+    speed: Option<u32>,
+    /// Where the result goes as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// What cargo adds for `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if !arguments.bench {
+        println!("soak: skipped: it takes minutes; run it with `cargo bench --bench soak`");
+        return ExitCode::SUCCESS;
+    }
+    match run(&arguments) {
+        Ok(true) => {
+            println!("PASS");
+            ExitCode::SUCCESS
+        }
+        Ok(false) => {
+            println!("FAIL");
+            ExitCode::from(1)
+        }
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let bed = Bed::new(arguments.frame)?;
+    let speed = match arguments.speed {
+        Some(speed) => speed,
+        None => search(&bed, seconds(arguments.trial_seconds)?)? * arguments.percent / 100,
+    };
+    eprintln!("{} minutes at {speed} Mb/s", arguments.minutes);
+    let run = bed.run(speed, seconds(arguments.minutes * 60.0)?)?;
+    let findings = verdict::findings(&run);
+    print(speed, &run, &findings);
+    if let Some(path) = &arguments.json {
+        let text = json!({
+            "schema": "xoff-soak/1",
+            "speed_mbps": speed,
+            "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
+            "memory_kib": run.memory.samples_kib(),
+            "report": run.report,
+        });
+        std::fs::write(path, format!("{text:#}\n"))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    Ok(findings.iter().all(|finding| finding.kept != Kept::No))
+}
+
+fn seconds(seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| format!("a time of {seconds} s cannot be; give more than 0"))
+}
+
+/// The fastest links that stay full without a loss.
+fn search(bed: &Bed, trial: Duration) -> Result<u32, Failure> {
+    let (mut good, mut bad) = (0, SPEEDS_MBPS.1 + 1);
+    let mut speed = 1_000;
+    while good == 0 || (bad - good) * 100 > bad * WIDTH_PERCENT {
+        match carries(bed, speed, trial)? {
+            true => good = speed,
+            false => bad = speed,
+        }
+        speed = match (good, bad) {
+            (0, _) if bad <= SPEEDS_MBPS.0 => {
+                return Err(format!("nothing is carried without a loss, not even {bad} Mb/s"));
+            }
+            (0, _) => (bad / 2).max(SPEEDS_MBPS.0),
+            (_, bad) if bad > SPEEDS_MBPS.1 => match good {
+                top if top == SPEEDS_MBPS.1 => return Ok(top),
+                _ => (good * 3 / 2).min(SPEEDS_MBPS.1),
+            },
+            _ => good.midpoint(bad),
+        };
+    }
+    Ok(good)
+}
+
+fn carries(bed: &Bed, speed: u32, trial: Duration) -> Result<bool, Failure> {
+    for _ in 0..TRIES {
+        let run = bed.run(speed, trial)?;
+        let full = verdict::is_full(&run);
+        eprintln!(
+            "{speed} Mb/s: {}, link {:.1} % busy",
+            match (run.is_tainted(), full) {
+                (true, _) => "tainted",
+                (false, true) => "carried",
+                (false, false) => "not carried",
+            },
+            100.0 * run.utilisation()
+        );
+        if !run.is_tainted() {
+            return Ok(full);
+        }
+    }
+    Ok(false)
+}
+
+fn print(speed: u32, run: &Run, findings: &[Finding]) {
+    println!("{speed} Mb/s, link {:.2} % busy", 100.0 * run.utilisation());
+    for finding in findings {
+        println!("{:<5} {}: {}", finding.kept.word(), finding.what, finding.figures);
+    }
+}

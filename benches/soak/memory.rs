@@ -1,0 +1,57 @@
+//! Resident memory of a process and all its descendants.
+
+use std::collections::HashMap;
+use std::fs;
+
+/// At first caches fill and buffers are touched for the first time: that share of the samples is not looked at.
+const WARM_UP: f64 = 0.1;
+
+/// Samples at even distances.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    samples_kib: Vec<u64>,
+}
+
+impl Memory {
+    /// Takes a sample.
+    pub(crate) fn sample(&mut self, root: u32) {
+        self.samples_kib.push(resident_kib(root));
+    }
+
+    pub(crate) fn samples_kib(&self) -> &[u64] {
+        &self.samples_kib
+    }
+
+    /// The most in the first half behind the warm-up and in the second half.
+    pub(crate) fn halves_kib(&self) -> Option<(u64, u64)> {
+        // The last sample may have met processes that were ending.
+        let (_, samples) = self.samples_kib.split_last()?;
+        let settled = &samples[(samples.len() as f64 * WARM_UP) as usize..];
+        let (first, second) = settled.split_at(settled.len() / 2);
+        Some((first.iter().copied().max()?, second.iter().copied().max()?))
+    }
+}
+
+fn resident_kib(root: u32) -> u64 {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    for pid in pids {
+        if let Some(parent) = field(pid, "PPid:") {
+            children.entry(parent as u32).or_default().push(pid);
+        }
+    }
+    let (mut sum, mut open) = (0, vec![root]);
+    while let Some(pid) = open.pop() {
+        sum += field(pid, "VmRSS:").unwrap_or(0);
+        open.extend(children.remove(&pid).unwrap_or_default());
+    }
+    sum
+}
+
+/// A number of `/proc/PID/status`; `None`: the process has ended.
+fn field(pid: u32, name: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
