@@ -111,6 +111,8 @@ fn random_config(random: &mut Random) -> SwitchConfig {
 #[derive(Debug, Default)]
 struct Events {
     accepted: usize,
+    admitted_at_once: usize,
+    xoff_at_once: usize,
     refused_at_ingress: usize,
     refused_at_egress: usize,
     headroom_used: usize,
@@ -187,6 +189,19 @@ impl Walk {
         };
         let lossless = self.mmu.lossless(PgId(group));
         assert_eq!(lossless, self.reference.lossless(usize::from(group)));
+        if self.random.one_in(2)
+            && let Some(xoff) = self
+                .mmu
+                .admit(PgId(group), QueueId(queue), cells, cells, lossless)
+        {
+            let expected = self.reference.arrive(usize::from(group), cells);
+            assert_eq!(expected, Some(xoff), "XOFF of {group}, admitted in one go");
+            assert!(self.reference.enqueue(usize::from(queue), cells, lossless));
+            self.held.push((group, queue, cells));
+            self.events.admitted_at_once += 1;
+            self.events.xoff_at_once += usize::from(xoff);
+            return;
+        }
         let before = self.reference.groups[usize::from(group)];
         let peaks = self.reference.pool_peaks();
         let expected = self.reference.arrive(usize::from(group), cells);
@@ -293,6 +308,8 @@ fn walk(seed: u64) {
     }
     let Events {
         accepted,
+        admitted_at_once,
+        xoff_at_once,
         refused_at_ingress,
         refused_at_egress,
         headroom_used,
@@ -304,6 +321,8 @@ fn walk(seed: u64) {
     } = walk.events;
     for (what, count) in [
         ("accepted", accepted),
+        ("admitted in one go", admitted_at_once),
+        ("XOFF in one go", xoff_at_once),
         ("refused at ingress", refused_at_ingress),
         ("refused at egress", refused_at_egress),
         ("headroom used", headroom_used),
