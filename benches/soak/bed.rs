@@ -70,8 +70,9 @@ impl Bed {
         let text = description(speed, self.frame, time).to_string();
         fs::write(&lab, text).map_err(|error| format!("cannot write {}: {error}", lab.display()))?;
         let memory = watch(&lab, &report, time)?;
-        let text = fs::read_to_string(&report)
-            .map_err(|error| format!("the lab has left no report: {error}; run it by hand, `xoff doctor` says more"))?;
+        let text = fs::read_to_string(&report).map_err(|error| {
+            format!("the lab has left no report: {error}; run it by hand, `xoff doctor` says more")
+        })?;
         let report = serde_json::from_str(&text).map_err(|error| format!("not a report: {error}"))?;
         Ok(Run { report, memory })
     }
@@ -81,7 +82,10 @@ impl Bed {
 fn watch(lab: &Path, report: &Path, time: Duration) -> Result<Memory, Failure> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
     command.args(["lab", "run"]).arg(lab).arg("--report").arg(report);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = command
         .spawn()
         .map_err(|error| format!("cannot start xoff: {error}"))?;

@@ -71,12 +71,25 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
     let taints: Vec<&Value> = run.report["taints"].as_array().into_iter().flatten().collect();
     let named: Vec<String> = taints
         .iter()
-        .map(|taint| format!("{} s: {}", number(&taint["since_ns"]) / 1_000_000_000, taint["cause"]))
+        .map(|taint| {
+            format!(
+                "{} s: {}",
+                number(&taint["since_ns"]) / 1_000_000_000,
+                taint["cause"]
+            )
+        })
         .collect();
     let pauses: u64 = sum(run, |port| array(&port["pfc_tx"]));
-    let (rx, tx) = (sum(run, |port| number(&port["rx_packets"])), sum(run, |port| number(&port["tx_packets"])));
+    let (rx, tx) = (
+        sum(run, |port| number(&port["rx_packets"])),
+        sum(run, |port| number(&port["tx_packets"])),
+    );
     let (own, dropped) = (sum(run, |port| number(&port["rx_own_packets"])), sum(run, drops));
-    let waiting = sum(run, |port| port["queues"].as_array().map_or(0, |queues| queues.iter().map(occupied).sum()));
+    let waiting = sum(run, |port| {
+        port["queues"]
+            .as_array()
+            .map_or(0, |queues| queues.iter().map(occupied).sum())
+    });
     let classes = sum(run, |port| array(&port["rx_class_packets"]));
     let mut all = vec![
         Finding::new(
@@ -92,7 +105,12 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
         Finding::new(
             "every other loss lies where the ledger says why",
             lost == 0 || !named.is_empty(),
-            format!("{lost} lost; {} entries{}{}", named.len(), if named.is_empty() { "" } else { ": " }, named.join("; ")),
+            format!(
+                "{lost} lost; {} entries{}{}",
+                named.len(),
+                if named.is_empty() { "" } else { ": " },
+                named.join("; ")
+            ),
         ),
         Finding::new(
             "what hosts sent has arrived or is counted as lost",
@@ -126,7 +144,9 @@ fn buffer_drops(run: &Run) -> u64 {
 }
 
 fn drops(port: &Value) -> u64 {
-    port["drops"].as_object().map_or(0, |reasons| reasons.values().map(number).sum())
+    port["drops"]
+        .as_object()
+        .map_or(0, |reasons| reasons.values().map(number).sum())
 }
 
 fn occupied(queue: &Value) -> u64 {

@@ -4,24 +4,76 @@ use crate::frame::{HEADROOM_BYTES, Handle, Store};
 
 /// Octets of a slot behind its headroom.
 const SLOT_BYTES: usize = 10_240;
+/// The same of a slot that has held no longer frame: two of them in a page, headroom included, for fewer entries of a TLB.
+const SMALL_SLOT_BYTES: usize = 2_048 - HEADROOM_BYTES - LINE_BYTES;
 const NONE: u32 = u32::MAX;
+/// A frame begins at the start of a cache line, so that its headers lie in one.
+const LINE_BYTES: usize = 64;
 
+/// A cache line. Places are octets of `bytes`.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Slot {
     bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
+    /// Where a new frame begins.
+    first: u32,
+    start: u32,
+    end: u32,
     /// The slot whose octets from `rest_from` to `rest_to` follow this prefix.
     rest: u32,
-    rest_from: usize,
-    rest_to: usize,
+    rest_from: u32,
+    rest_to: u32,
     /// The frame itself and the copies that share its rest.
     users: u32,
     /// Octets at the front that may still be edited; all of them until the frame is shared.
-    editable: usize,
+    editable: u32,
 }
 
-/// Frames in vectors. Slots are made on first use and kept; freed ones are used again, the latest first.
+const _: () = assert!(size_of::<Slot>() == LINE_BYTES);
+
+impl Slot {
+    /// For frames of up to `len` octets.
+    fn new(len: usize) -> Slot {
+        let room = if len <= SMALL_SLOT_BYTES {
+            SMALL_SLOT_BYTES
+        } else {
+            SLOT_BYTES
+        };
+        let bytes = vec![0; LINE_BYTES + HEADROOM_BYTES + room].into_boxed_slice();
+        let to_line = (bytes.as_ptr() as usize + HEADROOM_BYTES).wrapping_neg() % LINE_BYTES;
+        let first = (HEADROOM_BYTES + to_line) as u32;
+        Slot {
+            bytes,
+            first,
+            start: first,
+            end: first,
+            rest: NONE,
+            rest_from: 0,
+            rest_to: 0,
+            users: 0,
+            editable: u32::MAX,
+        }
+    }
+
+    /// How long a frame may be in it.
+    fn room(&self) -> usize {
+        self.bytes.len() - LINE_BYTES - HEADROOM_BYTES
+    }
+
+    /// The octets of a range of places.
+    #[inline(always)]
+    fn octets(&self, from: u32, to: u32) -> &[u8] {
+        &self.bytes[from as usize..to as usize]
+    }
+
+    #[inline(always)]
+    fn octets_mut(&mut self, from: u32, to: u32) -> &mut [u8] {
+        &mut self.bytes[from as usize..to as usize]
+    }
+}
+
+/// Frames in vectors. Slots are made on first use, or when a frame longer than before is to lie in one, and kept; freed ones are used
+/// again, the latest first.
 #[derive(Clone, Debug)]
 pub struct VecStore {
     slots: Vec<Slot>,
@@ -46,20 +98,20 @@ impl VecStore {
         if frame.len() > SLOT_BYTES {
             return None;
         }
-        let handle = self.take()?;
+        let handle = self.take(frame.len())?;
         let slot = &mut self.slots[handle.0 as usize];
-        slot.end = slot.start + frame.len();
-        slot.bytes[slot.start..slot.end].copy_from_slice(frame);
+        slot.end = slot.start + frame.len() as u32;
+        slot.octets_mut(slot.start, slot.end).copy_from_slice(frame);
         Some(handle)
     }
 
     /// The whole frame, its shared rest included.
     pub fn contents(&self, frame: Handle) -> Vec<u8> {
         let slot = &self.slots[frame.0 as usize];
-        let mut whole = slot.bytes[slot.start..slot.end].to_vec();
+        let mut whole = slot.octets(slot.start, slot.end).to_vec();
         if slot.rest != NONE {
             let rest = &self.slots[slot.rest as usize];
-            whole.extend_from_slice(&rest.bytes[slot.rest_from..slot.rest_to]);
+            whole.extend_from_slice(rest.octets(slot.rest_from, slot.rest_to));
         }
         whole
     }
@@ -69,28 +121,26 @@ impl VecStore {
         self.in_use
     }
 
-    fn take(&mut self) -> Option<Handle> {
+    /// A slot with room for `len` octets.
+    fn take(&mut self, len: usize) -> Option<Handle> {
         let index = match self.free.pop() {
-            Some(index) => index,
+            Some(index) => {
+                let slot = &mut self.slots[index as usize];
+                if slot.room() < len {
+                    *slot = Slot::new(len);
+                }
+                index
+            }
             None if self.slots.len() < self.slots_max => {
-                self.slots.push(Slot {
-                    bytes: vec![0; HEADROOM_BYTES + SLOT_BYTES].into_boxed_slice(),
-                    start: HEADROOM_BYTES,
-                    end: HEADROOM_BYTES,
-                    rest: NONE,
-                    rest_from: 0,
-                    rest_to: 0,
-                    users: 0,
-                    editable: usize::MAX,
-                });
+                self.slots.push(Slot::new(len));
                 self.slots.len() as u32 - 1
             }
             None => return None,
         };
         self.in_use += 1;
         let slot = &mut self.slots[index as usize];
-        (slot.start, slot.end) = (HEADROOM_BYTES, HEADROOM_BYTES);
-        (slot.rest, slot.users, slot.editable) = (NONE, 1, usize::MAX);
+        (slot.start, slot.end) = (slot.first, slot.first);
+        (slot.rest, slot.users, slot.editable) = (NONE, 1, u32::MAX);
         Some(Handle(index))
     }
 
@@ -106,15 +156,17 @@ impl VecStore {
 }
 
 impl Store for VecStore {
+    #[inline]
     fn prefix(&self, frame: Handle) -> &[u8] {
         let slot = &self.slots[frame.0 as usize];
-        &slot.bytes[slot.start..slot.end]
+        slot.octets(slot.start, slot.end)
     }
 
+    #[inline]
     fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
         let slot = &mut self.slots[frame.0 as usize];
         let end = slot.end.min(slot.start.saturating_add(slot.editable));
-        &mut slot.bytes[slot.start..end]
+        slot.octets_mut(slot.start, end)
     }
 
     fn frame_len(&self, frame: Handle) -> u32 {
@@ -123,33 +175,36 @@ impl Store for VecStore {
             NONE => 0,
             _ => slot.rest_to - slot.rest_from,
         };
-        (slot.end - slot.start + rest) as u32
+        slot.end - slot.start + rest
     }
 
     fn allocate(&mut self, len: usize) -> Option<Handle> {
         if len > SLOT_BYTES {
             return None;
         }
-        let handle = self.take()?;
+        let handle = self.take(len)?;
         let slot = &mut self.slots[handle.0 as usize];
-        slot.end = slot.start + len;
-        slot.bytes[slot.start..slot.end].fill(0);
+        slot.end = slot.start + len as u32;
+        slot.octets_mut(slot.start, slot.end).fill(0);
         Some(handle)
     }
 
     fn copy(&mut self, frame: Handle, prefix_len: usize) -> Option<Handle> {
-        let copy = self.take()?;
+        let source = &self.slots[frame.0 as usize];
+        let copy = self.take((source.end - source.start) as usize)?;
         let Ok([source, target]) = self.slots.get_disjoint_mut([frame.0 as usize, copy.0 as usize]) else {
             unreachable!("a slot in use was taken");
         };
         // A copy of a copy stores its whole prefix: its rest begins where that ends.
+        let own = source.end - source.start;
         let stored = match source.rest {
-            NONE => (source.end - source.start).min(prefix_len),
-            _ => source.end - source.start,
+            NONE => own.min(prefix_len.min(SLOT_BYTES) as u32),
+            _ => own,
         };
         target.end = target.start + stored;
-        target.bytes[target.start..target.end]
-            .copy_from_slice(&source.bytes[source.start..source.start + stored]);
+        target
+            .octets_mut(target.start, target.end)
+            .copy_from_slice(source.octets(source.start, source.start + stored));
         let (rest, from, to) = match source.rest {
             NONE if source.start + stored == source.end => (NONE, 0, 0),
             NONE => (frame.0, source.start + stored, source.end),
@@ -165,26 +220,28 @@ impl Store for VecStore {
 
     fn push_front(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
-        slot.start -= len;
-        slot.editable = slot.editable.saturating_add(len);
-        let start = slot.start;
-        slot.bytes[start..start + len].fill(0);
+        slot.start -= len as u32;
+        slot.editable = slot.editable.saturating_add(len as u32);
+        slot.octets_mut(slot.start, slot.start + len as u32).fill(0);
     }
 
     fn pull_front(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
-        slot.start += len;
-        slot.editable = slot.editable.saturating_sub(len);
+        slot.start += len as u32;
+        slot.editable = slot.editable.saturating_sub(len as u32);
     }
 
     fn truncate(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
         let own = slot.end - slot.start;
-        slot.end = slot.end.min(slot.start + len);
+        let len = len.min(u32::MAX as usize) as u32;
+        slot.end = slot.end.min(slot.start.saturating_add(len));
         if slot.rest == NONE {
             return;
         }
-        slot.rest_to = slot.rest_to.min(slot.rest_from + len.saturating_sub(own));
+        slot.rest_to = slot
+            .rest_to
+            .min(slot.rest_from.saturating_add(len.saturating_sub(own)));
         if slot.rest_to == slot.rest_from {
             let rest = core::mem::replace(&mut slot.rest, NONE);
             self.unuse(rest);

@@ -158,7 +158,7 @@ pub struct RunningArguments {
     /// (default: by the cores at hand)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: Option<u16>,
-    /// Cores the workers are bound to: `auto`, `none`, or a list such as 0,1 or 2-5
+    /// Cores the workers are bound to: `auto` (one each where there are enough, left while others keep it busy), `none`, or a list such as 0,1 or 2-5
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto", value_parser = pin)]
     pub pin: Pin,
     /// Run model time N times slower than the wall clock, 1 to 10000, so that a slow machine keeps up

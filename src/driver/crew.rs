@@ -2,6 +2,7 @@
 
 use super::clock::monotonic_ns;
 use super::idle::{IdlePolicy, Rest, sleep_on};
+use super::pin::Post;
 use super::worker::Worker;
 use crate::ports::Bell;
 
@@ -12,6 +13,8 @@ pub(crate) struct Crew {
     /// Rung for any of them.
     pub(crate) bell: Bell,
     pub(crate) idle: IdlePolicy,
+    /// Its core, if that may change.
+    pub(crate) post: Option<Post>,
 }
 
 impl Crew {
@@ -50,7 +53,12 @@ impl Crew {
     fn rest(&mut self) {
         let deadline_ns = self.workers.iter().filter_map(Worker::next_event_ns).min();
         let blocked = self.workers.iter().any(Worker::is_blocked);
-        let limit = match self.idle.rest(monotonic_ns(), deadline_ns) {
+        let now_ns = monotonic_ns();
+        let rest = self.idle.rest(now_ns, deadline_ns);
+        if let Some(post) = &mut self.post {
+            post.follow(self.idle.is_crowded(now_ns));
+        }
+        let limit = match rest {
             Rest::Sleep(limit) if !blocked => limit,
             Rest::Look => return std::hint::spin_loop(),
             Rest::Sleep(_) | Rest::Yield => return std::thread::yield_now(),

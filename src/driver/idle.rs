@@ -76,13 +76,14 @@ impl IdlePolicy {
 
     /// What to do now that there is nothing to do, given the wall time of the next deadline.
     pub(crate) fn rest(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Rest {
-        if self.idle == Idle::Spin {
-            return Rest::Yield;
-        }
         if now_ns.saturating_sub(self.looked_at_ns) >= LOOK_NS {
             self.look(now_ns, preemptions());
         }
-        let crowded = now_ns < self.crowded_until_ns;
+        let crowded = self.is_crowded(now_ns);
+        if self.idle == Idle::Spin {
+            // Alone on its core, a system call a turn would only make it look less often.
+            return if crowded { Rest::Yield } else { Rest::Look };
+        }
         if !crowded && now_ns.saturating_sub(self.worked_at_ns) < AWAKE_NS {
             return Rest::Yield;
         }
@@ -94,6 +95,16 @@ impl IdlePolicy {
             return if crowded { Rest::Look } else { Rest::Yield };
         }
         Rest::Sleep(Duration::from_nanos((ahead_ns - EARLY_NS).min(SLEEP_NS_MAX)))
+    }
+
+    /// Whether it never sleeps.
+    pub(crate) fn spins(&self) -> bool {
+        self.idle == Idle::Spin
+    }
+
+    /// Whether others want the core, as far as was seen by [`IdlePolicy::rest`].
+    pub(crate) fn is_crowded(&self, now_ns: u64) -> bool {
+        now_ns < self.crowded_until_ns
     }
 
     /// Takes in how often the thread was taken off its core, since it began.
@@ -133,7 +144,7 @@ mod tests {
         assert_eq!(policy.rest(1_100_000, None), sleep(100));
         assert_eq!(policy.rest(1_100_000, Some(1_150_000)), Rest::Yield);
         assert_eq!(policy.rest(1_100_000, Some(2_140_000)), sleep(1));
-        assert_eq!(IdlePolicy::new(Idle::Spin).rest(1 << 40, None), Rest::Yield);
+        assert_eq!(IdlePolicy::new(Idle::Spin).rest(0, None), Rest::Look);
     }
 
     #[test]
@@ -149,6 +160,10 @@ mod tests {
         assert_eq!(policy.crowded_until_ns, 0, "one is none");
         policy.look(at(1520), 113);
         assert_eq!(policy.crowded_until_ns, at(2520));
+        let mut spinning = IdlePolicy::new(Idle::Spin);
+        spinning.crowded_until_ns = at(2520);
+        spinning.looked_at_ns = at(1520);
+        assert_eq!(spinning.rest(at(1525), None), Rest::Yield);
         policy.worked(at(1525));
         assert_eq!(
             policy.rest(at(1525), None),

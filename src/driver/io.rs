@@ -252,8 +252,10 @@ impl IoWorker {
     }
 
     fn rest(&mut self, now_ns: u64) {
-        let Rest::Sleep(limit) = self.idle.rest(now_ns, self.ports.next_due_ns()) else {
-            return std::thread::yield_now();
+        let limit = match self.idle.rest(now_ns, self.ports.next_due_ns()) {
+            Rest::Sleep(limit) => limit,
+            Rest::Look if self.idle.spins() => return std::hint::spin_loop(),
+            Rest::Look | Rest::Yield => return std::thread::yield_now(),
         };
         self.bell.about_to_sleep();
         if self.down.is_empty() && !self.ports.waiting() && !self.stop.load(Ordering::Relaxed) {

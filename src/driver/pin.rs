@@ -1,11 +1,13 @@
 //! Which thread runs on which core.
 
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 /// How threads are bound to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pin {
-    /// One core each where there are enough of them, none otherwise.
+    /// One core each where there are enough of them, none otherwise; and none while others keep that core busy.
     #[default]
     Auto,
     /// The kernel decides.
@@ -61,6 +63,43 @@ pub fn bind(core: Option<usize>) -> Result<(), String> {
     }
 }
 
+/// A thread's core under [`Pin::Auto`]: its own while nobody else wants it. Where others do, such as guests or hosts that keep every core
+/// busy, a bound thread would wait for a slice of theirs even if another core is free by then; so it is let go until it is alone again.
+#[derive(Clone, Debug)]
+pub(crate) struct Post {
+    core: usize,
+    allowed: Vec<usize>,
+    bound: bool,
+}
+
+impl Post {
+    /// For a thread that was bound to `core`, one of those `allowed`; `None`: there is nothing to let go.
+    pub(crate) fn new(pin: &Pin, core: Option<usize>, allowed: &[usize]) -> Option<Post> {
+        let core = core.filter(|_| *pin == Pin::Auto && allowed.len() > 1)?;
+        Some(Post {
+            core,
+            allowed: allowed.to_vec(),
+            bound: true,
+        })
+    }
+
+    /// Binds the calling thread to its core, or lets it go where that is `crowded`.
+    pub(crate) fn follow(&mut self, crowded: bool) {
+        if self.bound != crowded {
+            return;
+        }
+        self.bound = !crowded;
+        let own = [self.core];
+        let cores = if crowded { &self.allowed[..] } else { &own };
+        let mut set = CpuSet::new();
+        let known = cores.iter().all(|core| set.set(*core).is_ok());
+        // A kernel that refuses leaves the thread where it is: slower, not wrong.
+        if known {
+            let _ = sched_setaffinity(Pid::from_raw(0), &set);
+        }
+    }
+}
+
 /// Asks for wake-ups as exact as the kernel makes them (the default slack is 50 us).
 pub fn exact_timers() {
     // Not being allowed to is no error: wake-ups are a little later.
@@ -77,6 +116,35 @@ mod tests {
         let (cores, note) = assign(&Pin::Auto, 3, &[3, 5]);
         assert_eq!(cores, [None, None, None]);
         assert!(note.is_some_and(|n| n.contains("not pinned")));
+    }
+
+    #[test]
+    fn a_crowded_core_is_left_and_taken_again() {
+        use crate::report::allowed_cpus;
+        let allowed = allowed_cpus();
+        let [core, _, ..] = allowed[..] else {
+            println!("skipped: one core alone");
+            return;
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                bind(Some(core)).unwrap();
+                let mut post = Post::new(&Pin::Auto, Some(core), &allowed).unwrap();
+                for (crowded, expected) in [
+                    (false, &[core][..]),
+                    (true, &allowed),
+                    (true, &allowed),
+                    (false, &[core]),
+                ] {
+                    post.follow(crowded);
+                    assert_eq!(allowed_cpus(), expected);
+                }
+            });
+        });
+        assert!(
+            Post::new(&Pin::List(vec![core]), Some(core), &allowed).is_none(),
+            "as it was told"
+        );
     }
 
     #[test]

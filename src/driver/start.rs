@@ -18,7 +18,7 @@ use super::idle::{Idle, IdlePolicy};
 use super::io::{Io, pair};
 use super::keeper::{self, AttachedPort, Lost, Opening};
 use super::ledger::Ledger;
-use super::pin::{Pin, assign, bind, exact_timers};
+use super::pin::{Pin, Post, assign, bind, exact_timers};
 use super::portset::PortSet;
 use super::running::{CrewThread, Parts, Running};
 use super::snapshot::PortFacts;
@@ -135,7 +135,8 @@ pub fn start_all(
         _ => 0,
     };
     let threads = crews + io_workers + options.other_threads;
-    let (cores, note) = assign(&options.pin, threads, &allowed_cpus());
+    let allowed = allowed_cpus();
+    let (cores, note) = assign(&options.pin, threads, &allowed);
     let mut notes: Vec<String> = note.into_iter().collect();
     if count > 1 && options.workers > count {
         notes.push(format!(
@@ -165,6 +166,7 @@ pub fn start_all(
             workers,
             bell,
             idle: IdlePolicy::new(options.idle),
+            post: Post::new(&options.pin, core, &allowed),
         };
         let thread = spawn("xoff-switch", core, || crew_thread.run())?;
         let thread = Arc::new(CrewThread::new(thread));

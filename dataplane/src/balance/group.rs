@@ -238,12 +238,7 @@ impl Group {
 
     /// What schemes say of nearly all packets, if that needs little of what [`Paths`] has.
     #[inline(always)]
-    fn choose_at_once(
-        &mut self,
-        asked: &Asked<'_>,
-        seed: u64,
-        around: &mut Surroundings<'_>,
-    ) -> Option<u16> {
+    fn choose_at_once(&mut self, asked: &Asked<'_>, seed: u64, around: &mut Surroundings<'_>) -> Option<u16> {
         let now = asked.now;
         match &mut self.scheme {
             Scheme::Cluster(cluster) => {

@@ -203,7 +203,12 @@ impl Mmu {
         let queue_pool = self.pools.get_mut(usize::from(queue.limits.pool))?;
         let queue_reserved = queue_cells.min(queue.limits.reserved.saturating_sub(queue.reserved));
         let queue_shared = queue_cells - queue_reserved;
-        if !lossless && !queue.limits.rule.fits(queue.shared, queue_pool.free, queue_shared) {
+        if !lossless
+            && !queue
+                .limits
+                .rule
+                .fits(queue.shared, queue_pool.free, queue_shared)
+        {
             return None;
         }
         queue.charge(queue_reserved, queue_shared);

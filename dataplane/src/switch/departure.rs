@@ -45,13 +45,7 @@ impl Switch {
 
     /// A deadline that is not about a departure has come back.
     #[inline(never)]
-    fn expire_other<S: Store>(
-        &mut self,
-        now: Picos,
-        timer: TimerId,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) {
+    fn expire_other<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
         let (port, kind) = match self.timers.owner(timer) {
             Owner::Port(port, kind) => (port, kind),
             Owner::Neighbours => return self.ask_neighbours(now, store, outputs),

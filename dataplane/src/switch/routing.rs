@@ -91,7 +91,9 @@ impl Switch {
         };
         let hop = match entry {
             Entry::Group(group) => self.group_member(transit, group, l3),
-            _ => self.router.hop(entry, packet.destination.address(), transit.parsed.flow_hash),
+            _ => self
+                .router
+                .hop(entry, packet.destination.address(), transit.parsed.flow_hash),
         };
         match hop {
             Hop::Neighbour(egress, neighbour) => self.forward(transit, &packet, egress, neighbour),
