@@ -5,6 +5,7 @@
 //! it puts VLAN tags back that the kernel took off, refuses what it cannot pass on unharmed, parses, and
 //! counts. What the model does with a frame is the switch's.
 
+mod ahead;
 pub mod arena;
 mod bell;
 mod clock;

@@ -25,6 +25,7 @@ use xoff_dataplane::frame::HEADROOM_BYTES;
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::{DropReason, Handle};
 
+use super::ahead;
 use super::arena::{SMALL_FRAME_BYTES, SMALL_SLOT_BYTES};
 use super::clock::monotonic_ns;
 use super::count::{DropCounts, Growing};
@@ -147,8 +148,10 @@ impl Xdp {
         let received_ns = monotonic_ns();
         let mut received = 0;
         let is_finished = self.guarded.checksums_finished;
+        (0..AHEAD).for_each(|ahead| live.fetch(ahead));
         while received < max {
             let Some(waiting) = live.waiting() else { break };
+            live.fetch(AHEAD);
             match live.take(waiting, slots, self.longest, is_finished, received_ns, out) {
                 Outcome::Delivered => received += 1,
                 Outcome::Dropped(reason) => {
@@ -280,6 +283,11 @@ impl Xdp {
     }
 }
 
+/// The headers of so many frames behind the next one are fetched: each takes about a fifth of the time that a line takes to come.
+const AHEAD: u32 = 4;
+/// Octets that a switch reads of most frames.
+const HEADER_BYTES: usize = 64;
+
 impl Live {
     /// Takes slots until the port has as many as it may.
     fn stock(&mut self, slots: &mut impl SlotSource) {
@@ -312,6 +320,15 @@ impl Live {
         self.posted.insert(slot);
         let written = self.fill.write(u64::from(slot.0) * SMALL_SLOT_BYTES as u64);
         debug_assert!(written, "the ring has two places for every slot that is posted");
+    }
+
+    /// Fetches the headers of what lies `ahead` of the next frame, if that is known to be there.
+    #[inline]
+    fn fetch(&self, ahead: u32) {
+        if let Some(part) = self.receive.known(ahead) {
+            let region = self.arena.small_region().cast::<u8>();
+            ahead::fetch(region.wrapping_add(part.addr as usize), HEADER_BYTES);
+        }
     }
 
     /// The frame that came first of those that wait.

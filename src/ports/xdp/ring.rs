@@ -203,6 +203,16 @@ impl<T: Copy> Consumer<T> {
         Some(unsafe { self.ring.entry(self.next.wrapping_add(ahead)).read() })
     }
 
+    /// As [`Consumer::peek`], as far as the producer is known to have got: its word in memory is not looked at.
+    #[inline]
+    pub(super) fn known(&self, ahead: u32) -> Option<T> {
+        if self.produced.wrapping_sub(self.next) <= ahead {
+            return None;
+        }
+        // SAFETY: the producer has written it and leaves it alone until it is released.
+        Some(unsafe { self.ring.entry(self.next.wrapping_add(ahead)).read() })
+    }
+
     /// Passes over `count` entries that were peeked at.
     pub(super) fn advance(&mut self, count: u32) {
         debug_assert!(count <= self.produced.wrapping_sub(self.next));
@@ -258,6 +268,7 @@ mod tests {
             assert!(!producer.write(99), "full");
             assert_eq!(consumer.peek(0), None, "not published");
             producer.publish();
+            assert_eq!(consumer.known(0), None, "published, and not looked at");
             assert_eq!(consumer.peek(3), Some(10 * round + 3));
             assert_eq!(consumer.peek(4), None);
             consumer.advance(4);
