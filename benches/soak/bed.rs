@@ -116,11 +116,13 @@ fn watch(lab: &Path, report: &Path, time: Duration) -> Result<Memory, Failure> {
 fn description(speed: u32, frame: u32, time: Duration) -> Value {
     let headroom = HEADROOM_BYTES_PER_MBPS * u64::from(speed);
     let base = concat!(env!("CARGO_MANIFEST_DIR"), "/testbeds/incast.config_db.json");
+    let port = json!({"speed": speed.to_string()});
     let sizes = json!({
+        "PORT": {"Ethernet0": port, "Ethernet4": port, "Ethernet8": port},
         "BUFFER_PROFILE": {"pg_lossless_1000_profile": {"xoff": headroom.to_string()}},
         "BUFFER_POOL": {
             "ingress_lossless_pool": {"xoff": (3 * headroom).to_string()},
-            "egress_lossless_pool": {"size": (1_u64 << 32).to_string()},
+            "egress_lossless_pool": {"size": u32::MAX.to_string()},
         },
     });
     let link = |n: u32| json!({"endpoints": [format!("h{n}:eth0"), format!("sw1:Ethernet{}", 4 * (n - 1))], "speed": format!("{speed}m")});

@@ -6,7 +6,7 @@ use xoff_dataplane::drops::DropReason;
 use crate::bed::Run;
 
 /// A link is full when it was busy for this share of its time.
-const FULL: f64 = 0.995;
+const FULL: f64 = 0.99;
 /// Drops that a buffer decided.
 const BY_BUFFER: [DropReason; 4] = [
     DropReason::PriorityGroupDropped,

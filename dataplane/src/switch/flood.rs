@@ -1,7 +1,8 @@
 //! The way of a frame to every port of its VLAN.
 
 use super::Switch;
-use super::ingress::{FLOOD_PREFIX_BYTES, Leg, Transit};
+use super::ingress::{FLOOD_PREFIX_BYTES, Transit};
+use super::queueing::Leg;
 use crate::drops::DropReason;
 use crate::egress::Charge;
 use crate::frame::Store;

@@ -1,7 +1,8 @@
 //! Frames of the switch's own: what stands behind the CPU port sends, and what the router asks.
 
 use super::Switch;
-use super::ingress::{FLOOD_PREFIX_BYTES, edit_tag};
+use super::ingress::FLOOD_PREFIX_BYTES;
+use super::queueing::edit_tag;
 use crate::bridge::Mac;
 use crate::config::Attachment;
 use crate::egress::{Charge, QueuedFrame};

@@ -10,8 +10,9 @@
 
 use super::Switch;
 use super::filter;
-use super::ingress::{Leg, Transit, queue_drop};
+use super::ingress::Transit;
 use super::port::Port;
+use super::queueing::{Leg, queue_drop};
 use crate::bridge::TagEdit;
 use crate::config::{AclTable, SwitchConfig, TrimDscp, TrimQueue};
 use crate::drops::DropReason;

@@ -1,0 +1,62 @@
+//! What can be read of buffer use.
+
+use super::Mmu;
+use super::pool::Pool;
+use super::user::NOT_WAITING;
+use crate::counters::{Gauge, PgBuffers, PoolBuffers, QueueBuffers};
+use crate::ids::{PgId, QueueId};
+
+impl Mmu {
+    /// Use and watermarks of a priority group.
+    pub fn pg_buffers(&self, pg: PgId) -> PgBuffers {
+        let group = &self.groups[pg.index()];
+        PgBuffers {
+            total: Gauge {
+                current_cells: group.total(),
+                peak_cells: group.total_peak,
+            },
+            shared: Gauge {
+                current_cells: group.shared,
+                peak_cells: group.shared_peak,
+            },
+            headroom: Gauge {
+                current_cells: group.headroom,
+                peak_cells: group.headroom_peak,
+            },
+            xoff: group.place != NOT_WAITING,
+        }
+    }
+
+    /// Use and watermarks of a queue.
+    pub fn queue_buffers(&self, queue: QueueId) -> QueueBuffers {
+        let queue = &self.queues[queue.index()];
+        QueueBuffers {
+            total: Gauge {
+                current_cells: queue.reserved + queue.shared,
+                peak_cells: queue.total_peak,
+            },
+            shared: Gauge {
+                current_cells: queue.shared,
+                peak_cells: queue.shared_peak,
+            },
+        }
+    }
+
+    /// Use and watermarks of a pool, an index into [`SwitchConfig::pools`].
+    pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
+        self.pools[pool].buffers()
+    }
+
+    /// Starts all watermarks again from what is in use now.
+    pub fn clear_watermarks(&mut self) {
+        for group in &mut self.groups {
+            (group.total_peak, group.shared_peak, group.headroom_peak) = (0, 0, 0);
+            group.record_peaks();
+        }
+        for queue in &mut self.queues {
+            queue.total_peak = queue.reserved + queue.shared;
+            queue.shared_peak = queue.shared;
+        }
+        self.pools.iter_mut().for_each(Pool::clear_peaks);
+    }
+}

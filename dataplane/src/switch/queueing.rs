@@ -1,0 +1,283 @@
+//! The way of a frame into the egress queues, once it is known by which ports it leaves.
+
+use super::Switch;
+use super::departure::mark;
+use super::ingress::{Rewrite, Transit};
+use super::trimming::Trim;
+use crate::bridge::TagEdit;
+use crate::config::MarkPoint;
+use crate::drops::DropReason;
+use crate::egress::{Charge, QueuedFrame};
+use crate::frame::{Handle, Store};
+use crate::ids::{PRIORITIES, PortId, QueueId};
+use crate::mmu::{EgressPlan, IngressPlan, Refusal};
+use crate::outputs::{Drop, Outputs};
+use crate::parse::Tag;
+use crate::wire::rewrite;
+use crate::wire::vlan::{self, TAG_LEN};
+
+/// One way out for a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leg {
+    pub(super) to: PortId,
+    pub(super) queue: usize,
+    pub(super) edit: TagEdit,
+    pub(super) mac_len: u32,
+    pub(super) cells: u32,
+    pub(super) mark: bool,
+    /// What is left of the frame, if its queue was full.
+    pub(super) trim: Option<Trim>,
+    pub(super) frame: Handle,
+}
+
+impl Switch {
+    #[inline(always)]
+    pub(super) fn unicast<S: Store>(
+        &mut self,
+        transit: &Transit,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Result<(), Drop> {
+        self.refuse_stormed_group(transit)?;
+        let to = self
+            .lag_member(transit, transit.to, store)
+            .ok_or_else(|| transit.drop(DropReason::L3EgressLinkDown))?;
+        let mut leg = self
+            .leg(transit, to)
+            .map_err(|reason| transit.drop_at(to, reason))?;
+        if self.frames.room() == 0 {
+            return Err(transit.drop(DropReason::NoBufferSpace));
+        }
+        let queue = QueueId::new(to, leg.queue as u8);
+        let admitted = self
+            .mmu
+            .admit(transit.pg, queue, transit.cells, leg.cells, transit.lossless);
+        let (xoff, cells) = match admitted {
+            Some(xoff) => (xoff, transit.cells),
+            None => self.admit_by_plan(transit, &mut leg, store)?,
+        };
+        self.accept(transit, xoff, outputs, store);
+        let charge = Charge::Own {
+            pg: transit.pg,
+            cells,
+        };
+        self.enqueue(transit, &leg, charge, store);
+        self.kick(transit.now, to, store, outputs);
+        Ok(())
+    }
+
+    /// Charges a frame where more than its group's threshold and its queue's has a say. Whether its group has gone to XOFF, and
+    /// the cells that it is charged for there: fewer if it was cut.
+    #[inline(never)]
+    fn admit_by_plan<S: Store>(
+        &mut self,
+        transit: &Transit,
+        leg: &mut Leg,
+        store: &S,
+    ) -> Result<(bool, u32), Drop> {
+        let mut plan = self.plan_ingress(transit, transit.cells, 1)?;
+        let egress = self.plan_egress(transit, leg, store)?;
+        let mut cells = transit.cells;
+        if leg.trim.is_some() {
+            cells = cells.min(leg.cells);
+            plan = self.plan_ingress(transit, cells, 1)?;
+        }
+        self.mmu
+            .commit_egress(QueueId::new(leg.to, leg.queue as u8), egress);
+        Ok((self.mmu.commit_ingress(transit.pg, plan), cells))
+    }
+
+    /// Where the cells of a leg would be charged on its egress port; the leg is cut short where only that finds room.
+    #[inline]
+    pub(super) fn plan_egress<S: Store>(
+        &mut self,
+        transit: &Transit,
+        leg: &mut Leg,
+        store: &S,
+    ) -> Result<EgressPlan, Drop> {
+        let queue = QueueId::new(leg.to, leg.queue as u8);
+        match self.mmu.plan_egress(queue, leg.cells, transit.lossless) {
+            Ok(plan) => Ok(plan),
+            Err(refusal) => self.trim(transit, leg, refusal, store),
+        }
+    }
+
+    /// Where the frame's cells would be charged on its ingress port.
+    #[inline]
+    pub(super) fn plan_ingress(
+        &self,
+        transit: &Transit,
+        cells: u32,
+        copies: usize,
+    ) -> Result<IngressPlan, Drop> {
+        if self.frames.room() < copies {
+            return Err(transit.drop(DropReason::NoBufferSpace));
+        }
+        let plan = self.mmu.plan_ingress(transit.pg, cells);
+        plan.map_err(|refusal| Drop {
+            refusal: Some(refusal),
+            ..transit.drop(DropReason::PriorityGroupDropped)
+        })
+    }
+
+    /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
+    #[inline(always)]
+    pub(super) fn accept<S: Store>(
+        &mut self,
+        transit: &Transit,
+        xoff: bool,
+        outputs: &mut Outputs,
+        store: &mut S,
+    ) {
+        let ingress = &mut self.ports[transit.from.index()];
+        let group = &mut ingress.counters.pgs[usize::from(transit.pg.number())];
+        group.packets += 1;
+        group.bytes += u64::from(transit.mac_len);
+        if xoff {
+            self.signal_xoff(transit, store, outputs);
+        }
+    }
+
+    #[cold]
+    fn signal_xoff<S: Store>(&mut self, transit: &Transit, store: &mut S, outputs: &mut Outputs) {
+        let ingress = &mut self.ports[transit.from.index()];
+        let pg = transit.pg.number();
+        ingress.counters.pgs[usize::from(pg)].xoff_transitions += 1;
+        let stopped = ingress.asks_for(pg);
+        ingress.generator.xoff(transit.now, stopped);
+        self.kick_control(transit.now, transit.from, store, outputs);
+    }
+
+    /// What leaving by `to` means for this frame, or why it cannot.
+    #[inline(always)]
+    pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, DropReason> {
+        let egress = &self.ports[to.index()];
+        if !egress.up {
+            return Err(DropReason::L3EgressLinkDown);
+        }
+        let edit = match transit.vlan {
+            Some(vlan) => {
+                let behind = self.lags.logical(to);
+                self.vlans
+                    .egress(transit.logical, behind, vlan, transit.parsed.tag)
+                    .ok_or(DropReason::EgressVlanFilter)?
+            }
+            None => self.vlans.untagged_egress(transit.logical, transit.parsed.tag),
+        };
+        // Tags do not count against the MTU, so that their edit does not matter.
+        if transit.frame_len > egress.mtu + u32::from(transit.parsed.l3_offset) {
+            return Err(DropReason::ExceedsL2Mtu);
+        }
+        let mac_len = match edit {
+            TagEdit::Keep | TagEdit::Rewrite { .. } => egress.link.mac_len(transit.frame_len),
+            TagEdit::Pop => egress.link.mac_len(transit.frame_len - TAG_LEN as u32),
+            TagEdit::Push { .. } => egress.link.mac_len(transit.frame_len + TAG_LEN as u32),
+        };
+        let queue = egress.queue(transit.tc);
+        let mark = egress.early_queues & 1 << queue != 0 && self.early(transit, to, queue)?;
+        Ok(Leg {
+            to,
+            queue,
+            edit,
+            mac_len,
+            cells: match mac_len == transit.mac_len {
+                true => transit.cells,
+                false => self.mmu.cells(mac_len),
+            },
+            mark,
+            trim: None,
+            frame: transit.frame,
+        })
+    }
+
+    /// What the watchdog and WRED say on arrival: to mark the frame (true), to leave it, or to drop it.
+    #[inline(never)]
+    fn early(&mut self, transit: &Transit, to: PortId, queue: usize) -> Result<bool, DropReason> {
+        let egress = &mut self.ports[to.index()];
+        if egress.dropping_queues & 1 << queue != 0 {
+            return Err(DropReason::WatchdogEgress);
+        }
+        let Some(wred) = &egress.wred[queue] else {
+            return Ok(false);
+        };
+        let may_mark = wred.ecn && transit.parsed.ecn_capable();
+        let early_drop = wred.drop && !transit.lossless && !may_mark;
+        let mark_here = self.mark_point == MarkPoint::Enqueue && may_mark;
+        if !early_drop && !mark_here {
+            return Ok(false);
+        }
+        let queued = self.frames.queued_bytes(to.index() * PRIORITIES + queue);
+        let hit = egress.marker.hit(wred, queued);
+        if hit && early_drop {
+            egress.counters.queues[queue].wred_dropped_packets += 1;
+            return Err(DropReason::WredDropped);
+        }
+        Ok(hit)
+    }
+
+    #[inline(always)]
+    pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
+        let mut l3_offset = transit.parsed.l3_offset;
+        if let Some(Rewrite { destination, source }) = transit.rewrite {
+            let frame = store.prefix_mut(leg.frame);
+            rewrite::forward(frame, l3_offset, transit.parsed.payload, destination, source);
+        }
+        if leg.edit != TagEdit::Keep {
+            l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
+        }
+        if let Some(trim) = leg.trim {
+            self.cut(leg, trim, (l3_offset, transit.parsed.payload), store);
+        }
+        let ecn_capable = transit.parsed.ecn_capable();
+        if leg.mark {
+            let egress = &mut self.ports[leg.to.index()];
+            let header = (l3_offset, transit.parsed.payload);
+            if mark(egress, leg.queue, leg.frame, leg.mac_len, header, store) {
+                self.marked_on_arrival.push(leg.to);
+            }
+        }
+        let mut queued = QueuedFrame::new(leg.frame, leg.mac_len, leg.cells, charge);
+        queued.ready_at = transit.now.saturating_add(self.pipeline_latency);
+        queued.tc = transit.tc;
+        queued.l3_offset = l3_offset;
+        queued.payload = transit.parsed.payload;
+        queued.ecn_capable = ecn_capable;
+        queued.trimmed = leg.trim.is_some();
+        self.frames.push(leg.to.index() * PRIORITIES + leg.queue, queued);
+        self.ports[leg.to.index()].backlog |= 1 << leg.queue;
+    }
+}
+
+pub(super) fn queue_drop(transit: &Transit, leg: &Leg, refusal: Refusal) -> Drop {
+    Drop {
+        port: leg.to,
+        mac_len: leg.mac_len,
+        refusal: Some(refusal),
+        ..transit.drop(DropReason::QueueDropped)
+    }
+}
+
+/// Edits the outer tag of a frame; returns where its layer-3 header lies then.
+#[inline(never)]
+pub(super) fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
+    match edit {
+        TagEdit::Keep => l3_offset,
+        TagEdit::Rewrite { tpid, tci } => {
+            if let Some(octets) = store.prefix_mut(frame).get_mut(12..16) {
+                octets[..2].copy_from_slice(&tpid.to_be_bytes());
+                octets[2..].copy_from_slice(&tci.to_be_bytes());
+            }
+            l3_offset
+        }
+        TagEdit::Push { tpid, tci } => {
+            store.push_front(frame, TAG_LEN);
+            vlan::write_pushed(store.prefix_mut(frame), Tag { tpid, tci });
+            l3_offset + TAG_LEN as u8
+        }
+        TagEdit::Pop => {
+            vlan::prepare_pull(store.prefix_mut(frame));
+            store.pull_front(frame, TAG_LEN);
+            l3_offset - TAG_LEN as u8
+        }
+    }
+}
