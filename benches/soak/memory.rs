@@ -1,4 +1,7 @@
-//! Resident memory of a process and all its descendants.
+//! Memory of a process and all its descendants that is their own: heaps and stacks (`RssAnon`).
+//!
+//! Frames lie in shared memory of a fixed size, whose pages are touched for the first time when so many frames wait at once as never before: after a
+//! long stall of the host, for example. That is no growth, and is left out.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +18,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// Takes a sample.
     pub(crate) fn sample(&mut self, root: u32) {
-        self.samples_kib.push(resident_kib(root));
+        self.samples_kib.push(anonymous_kib(root));
     }
 
     pub(crate) fn samples_kib(&self) -> &[u64] {
@@ -32,7 +35,7 @@ impl Memory {
     }
 }
 
-fn resident_kib(root: u32) -> u64 {
+fn anonymous_kib(root: u32) -> u64 {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -43,7 +46,7 @@ fn resident_kib(root: u32) -> u64 {
     }
     let (mut sum, mut open) = (0, vec![root]);
     while let Some(pid) = open.pop() {
-        sum += field(pid, "VmRSS:").unwrap_or(0);
+        sum += field(pid, "RssAnon:").unwrap_or(0);
         open.extend(children.remove(&pid).unwrap_or_default());
     }
     sum

@@ -42,7 +42,7 @@ impl Mmu {
         }
     }
 
-    /// Use and watermarks of a pool, an index into [`SwitchConfig::pools`].
+    /// Use and watermarks of a pool, an index into [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
     pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         self.pools[pool].buffers()
     }
