@@ -158,6 +158,12 @@ pub(super) struct Surroundings<'a> {
     pub(super) remote: &'a Remote,
 }
 
+/// The hash of a packet's flow, for those schemes that know flows by it.
+#[inline(always)]
+fn hash_of(fields: HashFields, asked: &Asked<'_>, seed: u64) -> u32 {
+    seeded(flow_hash(fields, asked.parsed, asked.l3), seed)
+}
+
 impl Group {
     /// Without members.
     pub(super) fn new(scheme_index: u16, fields: HashFields, scheme: Scheme, random: Random) -> Group {
@@ -214,7 +220,7 @@ impl Group {
             None => {
                 let packet = Packet {
                     now: asked.now,
-                    hash: self.hash_of(asked, seed),
+                    hash: hash_of(self.fields, asked, seed),
                     mac_len: asked.mac_len,
                     tc: asked.tc,
                     site: self.site,
@@ -230,12 +236,6 @@ impl Group {
         Some(member)
     }
 
-    /// The hash of a packet's flow, for those schemes that know flows by it.
-    #[inline(always)]
-    fn hash_of(&self, asked: &Asked<'_>, seed: u64) -> u32 {
-        seeded(flow_hash(self.fields, asked.parsed, asked.l3), seed)
-    }
-
     /// What schemes say of nearly all packets, if that needs little of what [`Paths`] has.
     #[inline(always)]
     fn choose_at_once(&mut self, asked: &Asked<'_>, seed: u64, around: &mut Surroundings<'_>) -> Option<u16> {
@@ -245,13 +245,7 @@ impl Group {
                 let pair = queue_pair(asked.parsed.payload, asked.l3)?;
                 return cluster.known(now, &pair, around.placements);
             }
-            Scheme::Fixed(_) => {
-                let hash = self.hash_of(asked, seed);
-                return match &mut self.scheme {
-                    Scheme::Fixed(fixed) => fixed.known(now, hash),
-                    _ => None,
-                };
-            }
+            Scheme::Fixed(fixed) => return fixed.known(now, hash_of(self.fields, asked, seed)),
             _ => {}
         }
         if !self.board.is_plain() || self.has_alternates || around.loads.holds_anywhere(asked.tc) {
