@@ -19,7 +19,7 @@ use serde_json::json;
 
 use bed::{Bed, Run};
 use memory::Memory;
-use verdict::{Finding, Kept};
+use verdict::Finding;
 
 /// Why it could not be done.
 pub(crate) type Failure = String;
@@ -101,7 +101,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
         std::fs::write(path, format!("{text:#}\n"))
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    Ok(findings.iter().all(|finding| finding.kept != Kept::No))
+    Ok(findings.iter().all(|finding| finding.kept))
 }
 
 fn seconds(seconds: f64) -> Result<Duration, Failure> {
@@ -158,6 +158,7 @@ fn carries(bed: &Bed, speed: u32, trial: Duration) -> Result<bool, Failure> {
 fn print(speed: u32, run: &Run, findings: &[Finding]) {
     println!("{speed} Mb/s, link {:.2} % busy", 100.0 * run.utilisation());
     for finding in findings {
-        println!("{:<5} {}: {}", finding.kept.word(), finding.what, finding.figures);
+        let word = if finding.kept { "ok" } else { "FAIL" };
+        println!("{word:<5} {}: {}", finding.what, finding.figures);
     }
 }
