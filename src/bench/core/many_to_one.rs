@@ -8,6 +8,7 @@ use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{Arrival, Deadline, Handle, Outputs, Picos, PortId, Store, Switch, Verdict};
 
+use super::ring::Ring;
 use super::setting::{self, BURST};
 use super::{Load, in_bursts, routes};
 
@@ -19,6 +20,9 @@ const STATIONS: u8 = 16;
 pub(super) const REWRITTEN: usize = 26;
 /// Frames that wait when a burst arrives, over both queues: deep enough for WRED to draw for each one.
 const STANDING: usize = 256;
+/// Frames there are, at most.
+const FRAMES_MAX: usize = 512;
+const _: () = assert!(STANDING + 2 * BURST <= FRAMES_MAX);
 
 /// A switch under steady load, and the frames that go round through it.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ pub struct ManyToOne {
     /// When the receiver's link wants to be served.
     due: Option<Deadline>,
     /// Frames out of the switch, to arrive again: used in the order of their departure, as slots of a ring are.
-    idle: std::collections::VecDeque<Handle>,
+    idle: Ring<Handle, FRAMES_MAX>,
     /// The port that a frame, by its handle, comes in by, and how it begins.
     ingress: Vec<(PortId, [u8; REWRITTEN])>,
     path: Way,
@@ -64,7 +68,7 @@ impl ManyToOne {
             now: Picos::ZERO,
             bursts: 0,
             due: None,
-            idle: std::collections::VecDeque::with_capacity(STANDING + 2 * BURST),
+            idle: Ring::new(Handle(0)),
             ingress: Vec::new(),
             path,
         };
@@ -83,7 +87,7 @@ impl ManyToOne {
             let begin = *frame.first_chunk().expect("long enough");
             new.ingress.resize(handle.0 as usize + 1, (PortId(0), begin));
             new.ingress[handle.0 as usize] = (PortId(port), begin);
-            new.idle.push_back(handle);
+            new.idle.push(handle);
         }
         new.arrive(STANDING);
         assert_eq!(new.switch.frames_queued() + 1, STANDING, "one is on the link");
@@ -99,7 +103,7 @@ impl ManyToOne {
 
     fn arrive(&mut self, frames: usize) {
         for _ in 0..frames {
-            let Some(frame) = self.idle.pop_front() else {
+            let Some(frame) = self.idle.pop() else {
                 return;
             };
             let bytes = self.store.prefix(frame);
@@ -135,7 +139,7 @@ impl ManyToOne {
             // written would still lie in the store buffer.
             let (_, begin) = self.ingress[transmit.frame.0 as usize];
             self.store.prefix_mut(transmit.frame)[..REWRITTEN].copy_from_slice(&begin);
-            self.idle.push_back(transmit.frame);
+            self.idle.push(transmit.frame);
         }
         if let Some(due) = self.outputs.deadlines.pop() {
             self.due = Some(due);

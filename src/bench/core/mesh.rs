@@ -3,7 +3,6 @@
 //! Issue of the budget: routed over equal-cost next hops, lossless with PFC, WRED drawing for each frame, DWRR, frames in memory.
 //! Flows are chosen so that the switch spreads them evenly, so each link gets back what it has sent and the load goes on for ever.
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -15,15 +14,20 @@ use xoff_dataplane::parse::parse;
 use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{
-    Arrival, Deadline, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, Verdict,
+    Arrival, Deadline, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict,
 };
 
+use super::ring::Ring;
 use super::routes::MAC;
 use super::setting::{self, BURST, Header};
 use super::{Load, in_bursts};
 
 /// Frames that wait at each link when a burst arrives, over its two queues.
 const STANDING: usize = 32;
+/// Links that are served, at most: half of the ports. One asks for one call at a time.
+const LINKS_MAX: usize = 64;
+/// Frames there are, at most: what stands at the links, and two bursts.
+const FRAMES_MAX: usize = 4_096;
 /// Source addresses behind each sender.
 const STATIONS: usize = 16;
 
@@ -58,6 +62,29 @@ struct Flow {
     header: Header,
 }
 
+/// What leaves by a link.
+#[derive(Debug, Default)]
+struct Link {
+    flows: Vec<Flow>,
+    next: usize,
+}
+
+impl Link {
+    /// Makes a frame one of its next flow, and says where that comes in.
+    #[inline]
+    fn write_next(&mut self, frame: &mut [u8]) -> PortId {
+        let flow = &self.flows[self.next];
+        self.next += 1;
+        if self.next == self.flows.len() {
+            self.next = 0;
+        }
+        if let Some(header) = frame.first_chunk_mut() {
+            *header = flow.header;
+        }
+        flow.ingress
+    }
+}
+
 /// A switch under steady load.
 #[derive(Debug)]
 pub struct Mesh {
@@ -67,11 +94,10 @@ pub struct Mesh {
     outputs: Outputs,
     now: Picos,
     /// When links want to be served: all are equally fast and all frames equally long, so in the order they were asked for.
-    due: VecDeque<Deadline>,
+    due: Ring<Deadline, LINKS_MAX>,
     /// Frames to arrive, in the order they left.
-    idle: VecDeque<(PortId, Handle)>,
-    /// The flows of each link, and which one is next.
-    flows: Vec<(Vec<Flow>, usize)>,
+    idle: Ring<(PortId, Handle), FRAMES_MAX>,
+    links: Vec<Link>,
     sent: u64,
 }
 
@@ -80,15 +106,19 @@ impl Mesh {
     pub fn new(shape: Shape) -> Mesh {
         let members = usize::from(shape.ports / 2);
         let slots = STANDING * members + 2 * BURST;
+        assert!(members <= LINKS_MAX && slots <= FRAMES_MAX, "{shape:?}");
         let mut new = Mesh {
             shape,
             switch: Switch::new(&config(&shape)),
             store: VecStore::new(slots),
             outputs: Outputs::with_capacity(4 * BURST),
             now: Picos::ZERO,
-            due: VecDeque::with_capacity(usize::from(shape.ports) * 2),
-            idle: VecDeque::with_capacity(slots),
-            flows: (0..members).map(|_| (Vec::new(), 0)).collect(),
+            due: Ring::new(Deadline {
+                at: Picos::NEVER,
+                timer: TimerId(0),
+            }),
+            idle: Ring::new((PortId(0), Handle(0))),
+            links: (0..members).map(|_| Link::default()).collect(),
             sent: 0,
         };
         for port in 0..shape.ports {
@@ -106,7 +136,7 @@ impl Mesh {
     pub fn burst(&mut self) {
         self.arrive(BURST);
         for _ in 0..BURST {
-            let Some(due) = self.due.pop_front() else { break };
+            let Some(due) = self.due.pop() else { break };
             self.now = due.at;
             self.switch
                 .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
@@ -116,7 +146,7 @@ impl Mesh {
 
     fn arrive(&mut self, frames: usize) {
         for _ in 0..frames {
-            let Some((port, frame)) = self.idle.pop_front() else {
+            let Some((port, frame)) = self.idle.pop() else {
                 return;
             };
             let bytes = self.store.prefix(frame);
@@ -134,28 +164,22 @@ impl Mesh {
         self.drain();
     }
 
+    #[inline(always)]
     fn drain(&mut self) {
-        while let Some(transmit) = self.outputs.transmits.pop() {
-            self.sent += 1;
-            let member = usize::from(transmit.port.0 - self.shape.ports / 2);
+        self.sent += self.outputs.transmits.len() as u64;
+        for transmit in &self.outputs.transmits {
+            let link = &mut self.links[usize::from(transmit.port.0 - self.shape.ports / 2)];
             // The slot comes round with the headers of the link's next flow. Not written just before it arrives again, when that
             // would still lie in the store buffer.
-            let ingress = self.write_next(member, transmit.frame);
-            self.idle.push_back((ingress, transmit.frame));
+            let ingress = link.write_next(self.store.prefix_mut(transmit.frame));
+            self.idle.push((ingress, transmit.frame));
         }
+        self.outputs.transmits.clear();
         // One at a time: a call seldom asks for more.
         for &deadline in &self.outputs.deadlines {
-            self.due.push_back(deadline);
+            self.due.push(deadline);
         }
         self.outputs.deadlines.clear();
-    }
-
-    fn write_next(&mut self, member: usize, frame: Handle) -> PortId {
-        let (flows, next) = &mut self.flows[member];
-        let flow = &flows[*next];
-        *next = if *next + 1 == flows.len() { 0 } else { *next + 1 };
-        self.store.prefix_mut(frame)[..flow.header.len()].copy_from_slice(&flow.header);
-        flow.ingress
     }
 
     /// The receivers are heard once, so that nothing floods.
@@ -174,14 +198,14 @@ impl Mesh {
 
     /// Tries flows until each link has its part.
     fn choose_flows(&mut self) {
-        let part = self.shape.flows / self.flows.len();
+        let part = self.shape.flows / self.links.len();
         for n in 0.. {
-            if self.flows.iter().all(|(flows, _)| flows.len() == part) {
+            if self.links.iter().all(|link| link.flows.len() == part) {
                 return;
             }
             let (ingress, frame) = candidate(&self.shape, n);
             let member = self.way_of(ingress, &frame);
-            let (flows, _) = &mut self.flows[member];
+            let flows = &mut self.links[member].flows;
             if flows.len() < part {
                 let header = *frame.first_chunk().expect("a frame has headers");
                 flows.push(Flow { ingress, header });
@@ -211,15 +235,16 @@ impl Mesh {
 
     fn fill(&mut self) {
         let (_, frame) = candidate(&self.shape, 0);
-        for n in 0..STANDING * self.flows.len() + BURST {
+        let links = self.links.len();
+        for n in 0..STANDING * links + BURST {
             let handle = self.store.insert(&frame).expect("a slot for each frame");
-            let ingress = self.write_next(n % self.flows.len(), handle);
-            self.idle.push_back((ingress, handle));
+            let ingress = self.links[n % links].write_next(self.store.prefix_mut(handle));
+            self.idle.push((ingress, handle));
         }
-        self.arrive(STANDING * self.flows.len());
+        self.arrive(STANDING * self.links.len());
         assert_eq!(
-            self.switch.frames_queued() + self.flows.len(),
-            STANDING * self.flows.len(),
+            self.switch.frames_queued() + self.links.len(),
+            STANDING * self.links.len(),
             "one is on each link"
         );
     }

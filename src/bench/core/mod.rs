@@ -10,6 +10,7 @@ mod instructions;
 mod many_to_one;
 mod mesh;
 mod record;
+mod ring;
 mod routes;
 mod sample;
 mod setting;
