@@ -45,14 +45,6 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    const TRUNCATED: Parsed = Parsed {
-        payload: Payload::Truncated,
-        tag: None,
-        l3_offset: 0,
-        tos: 0,
-        flow_hash: 0,
-    };
-
     /// DSCP, if the frame is IP.
     pub const fn dscp(&self) -> Option<u8> {
         match self.payload {
@@ -77,9 +69,51 @@ pub fn parse(frame: &[u8]) -> Parsed {
 /// `frame_len`, the length of the whole frame, and only what lies in `prefix` is read.
 #[inline(always)] // into what takes the result: a copy of it would wait for its fields
 pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> Parsed {
+    // Put together in one place, of values that lie in registers.
+    let (payload, tag, l3_offset, tos, flow_hash) = fields(prefix, frame_len);
+    Parsed {
+        payload,
+        tag,
+        l3_offset,
+        tos,
+        flow_hash,
+    }
+}
+
+#[inline(always)]
+fn fields(prefix: &[u8], frame_len: usize) -> (Payload, Option<Tag>, u8, u8, u32) {
     let Some(ethernet) = prefix.first_chunk::<ETHERNET_LEN>() else {
-        return Parsed::TRUNCATED;
+        return (Payload::Truncated, None, 0, 0, 0);
     };
+    if u16::from_be_bytes([ethernet[12], ethernet[13]]) != ETHERTYPE_IPV4 {
+        return fields_of_others(prefix, ethernet, frame_len);
+    }
+    let found = ipv4(&prefix[ETHERNET_LEN..], frame_len.saturating_sub(ETHERNET_LEN));
+    fields_at(ETHERNET_LEN, None, found, ethernet)
+}
+
+/// What the header at `at` says, or the link addresses where that is no IP.
+#[inline(always)]
+fn fields_at(
+    at: usize,
+    tag: Option<Tag>,
+    (payload, tos, ip_hash): (Payload, u8, Option<u32>),
+    ethernet: &[u8; ETHERNET_LEN],
+) -> (Payload, Option<Tag>, u8, u8, u32) {
+    let flow_hash = match ip_hash {
+        Some(hash) => hash,
+        None => flow_hash::ethernet(ethernet),
+    };
+    (payload, tag, at as u8, tos, flow_hash)
+}
+
+/// The fields of a frame that is not IPv4 right behind its addresses.
+#[inline(never)]
+fn fields_of_others(
+    prefix: &[u8],
+    ethernet: &[u8; ETHERNET_LEN],
+    frame_len: usize,
+) -> (Payload, Option<Tag>, u8, u8, u32) {
     let mut ethertype = u16::from_be_bytes([ethernet[12], ethernet[13]]);
     let mut at = ETHERNET_LEN;
     let mut tag = None;
@@ -98,26 +132,15 @@ pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> Parsed {
         ethertype = u16::from_be_bytes([c, d]);
         at += TAG_LEN;
     }
-
     let l3 = &prefix[at..];
     let l3_len = frame_len.saturating_sub(at);
-    let (payload, tos, ip_hash) = match ethertype {
+    let found = match ethertype {
         ETHERTYPE_IPV4 => ipv4(l3, l3_len),
         ETHERTYPE_IPV6 => ipv6(l3, l3_len),
         ETHERTYPE_MAC_CONTROL if tag.is_none() => (Payload::MacControl, 0, None),
         _ => OTHER,
     };
-    let flow_hash = match ip_hash {
-        Some(hash) => hash,
-        None => flow_hash::ethernet(ethernet),
-    };
-    Parsed {
-        payload,
-        tag,
-        l3_offset: at as u8,
-        tos,
-        flow_hash,
-    }
+    fields_at(at, tag, found, ethernet)
 }
 
 const OTHER: (Payload, u8, Option<u32>) = (Payload::Other, 0, None);

@@ -156,13 +156,13 @@ impl VecStore {
 }
 
 impl Store for VecStore {
-    #[inline]
+    #[inline(always)]
     fn prefix(&self, frame: Handle) -> &[u8] {
         let slot = &self.slots[frame.0 as usize];
         slot.octets(slot.start, slot.end)
     }
 
-    #[inline]
+    #[inline(always)]
     fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
         let slot = &mut self.slots[frame.0 as usize];
         let end = slot.end.min(slot.start.saturating_add(slot.editable));

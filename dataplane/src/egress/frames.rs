@@ -1,7 +1,7 @@
 //! Frames inside the switch: a table of fixed size, queues as lists threaded through it.
 
 use crate::frame::Handle;
-use crate::ids::{PRIORITIES, PgId};
+use crate::ids::{PgId, PortId};
 use crate::parse::Payload;
 use crate::prefetch::prefetch;
 use crate::time::Picos;
@@ -97,30 +97,29 @@ impl QueuedFrame {
 
 const _: () = assert!(core::mem::size_of::<QueuedFrame>() == 32);
 
-/// A charge that several copies share.
+/// Frames that wait for one queue of a port: first come, first served.
 #[derive(Clone, Copy, Debug)]
-struct SharedCharge {
-    pg: PgId,
-    cells: u32,
-    copies: u32,
-    next_free: u32,
-}
-
-/// One FIFO of frames.
-#[derive(Clone, Copy, Debug)]
-struct Fifo {
+pub(crate) struct Fifo {
     head: u32,
     tail: u32,
     bytes: u64,
 }
 
-const EMPTY: Fifo = Fifo {
-    head: NO_FRAME,
-    tail: NO_FRAME,
-    bytes: 0,
-};
+impl Fifo {
+    pub(crate) const EMPTY: Fifo = Fifo {
+        head: NO_FRAME,
+        tail: NO_FRAME,
+        bytes: 0,
+    };
 
-/// All frames in the switch and the queues they wait in. Nothing is allocated after [`FrameTable::new`].
+    /// Bytes (`mac_len`) that wait in it.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// All frames in the switch, and the lists that its queues are. Nothing is allocated after [`FrameTable::new`].
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<QueuedFrame>,
@@ -131,10 +130,8 @@ pub(crate) struct FrameTable {
     frames_max: usize,
     free: u32,
     in_use: usize,
-    shared: Vec<SharedCharge>,
-    shared_free: u32,
-    queues: Vec<Fifo>,
-    /// Bytes in all queues of each port.
+    shared: SharedCharges,
+    /// Bytes in all queues of each port: side by side, for those that compare ports.
     port_bytes: Vec<u64>,
 }
 
@@ -147,9 +144,7 @@ impl FrameTable {
             frames_max,
             free: NO_FRAME,
             in_use: 0,
-            shared: Vec::with_capacity(frames_max / 2),
-            shared_free: NO_FRAME,
-            queues: vec![EMPTY; ports * PRIORITIES],
+            shared: SharedCharges::new(frames_max / 2),
             port_bytes: vec![0; ports],
         }
     }
@@ -165,9 +160,9 @@ impl FrameTable {
         self.frames_max - self.in_use
     }
 
-    /// Appends to a queue. The caller has checked [`FrameTable::room`].
+    /// Appends to a queue of a port. The caller has checked [`FrameTable::room`].
     #[inline(always)]
-    pub(crate) fn push(&mut self, queue: usize, frame: QueuedFrame) {
+    pub(crate) fn push(&mut self, port: PortId, fifo: &mut Fifo, frame: QueuedFrame) {
         debug_assert!(self.room() > 0, "room() was not checked");
         let index = match self.frames.get_mut(self.free as usize) {
             Some(place) => {
@@ -183,9 +178,8 @@ impl FrameTable {
             }
         };
         self.in_use += 1;
-        let fifo = &mut self.queues[queue];
         fifo.bytes += u64::from(frame.mac_len);
-        self.port_bytes[queue / PRIORITIES] += u64::from(frame.mac_len);
+        self.port_bytes[port.index()] += u64::from(frame.mac_len);
         let tail = core::mem::replace(&mut fifo.tail, index);
         match tail {
             NO_FRAME => fifo.head = index,
@@ -195,20 +189,28 @@ impl FrameTable {
 
     /// The frame at the head of a queue.
     #[inline(always)]
-    pub(crate) fn head(&self, queue: usize) -> Option<&QueuedFrame> {
-        self.frames.get(self.queues[queue].head as usize)
+    pub(crate) fn head(&self, fifo: &Fifo) -> Option<&QueuedFrame> {
+        self.frames.get(fifo.head as usize)
     }
 
-    /// Removes the head of a queue.
+    /// Removes the head of a queue of a port.
+    pub(crate) fn pop(&mut self, port: PortId, fifo: &mut Fifo) -> Option<QueuedFrame> {
+        self.take(port, fifo).map(|(frame, _)| *frame)
+    }
+
+    /// As [`FrameTable::pop`], the frame where it lies, until the next one is pushed, and the charges that it may share.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, queue: usize) -> Option<QueuedFrame> {
-        let fifo = &mut self.queues[queue];
+    pub(crate) fn take(
+        &mut self,
+        port: PortId,
+        fifo: &mut Fifo,
+    ) -> Option<(&QueuedFrame, &mut SharedCharges)> {
         let index = fifo.head;
         let next = self.next.get_mut(index as usize)?;
-        let frame = self.frames[index as usize];
+        let frame = self.frames.get(index as usize)?;
         fifo.head = core::mem::replace(next, self.free);
         fifo.bytes -= u64::from(frame.mac_len);
-        self.port_bytes[queue / PRIORITIES] -= u64::from(frame.mac_len);
+        self.port_bytes[port.index()] -= u64::from(frame.mac_len);
         // What stands behind it leaves next, and has been in no cache since it came.
         match (
             self.frames.get(fifo.head as usize),
@@ -222,13 +224,7 @@ impl FrameTable {
         }
         self.free = index;
         self.in_use -= 1;
-        Some(frame)
-    }
-
-    /// Bytes (`mac_len`) that wait in a queue.
-    #[inline]
-    pub(crate) fn queued_bytes(&self, queue: usize) -> u64 {
-        self.queues[queue].bytes
+        Some((frame, &mut self.shared))
     }
 
     /// Bytes (`mac_len`) that wait in all queues of a port.
@@ -244,33 +240,71 @@ impl FrameTable {
     }
 
     /// The groups that pay for the frames of a queue, from its head; those that nobody pays for are left out.
-    pub(crate) fn groups_in(&self, queue: usize) -> impl Iterator<Item = PgId> + '_ {
-        let first = Some(self.queues[queue].head).filter(|index| *index != NO_FRAME);
+    pub(crate) fn groups_in(&self, fifo: &Fifo) -> impl Iterator<Item = PgId> + '_ {
+        let first = Some(fifo.head).filter(|index| *index != NO_FRAME);
         let places = core::iter::successors(first, |index| {
             Some(self.next[*index as usize]).filter(|index| *index != NO_FRAME)
         });
         places.filter_map(|index| match self.frames[index as usize].charge() {
             Charge::Own { pg, .. } => Some(pg),
-            Charge::Shared(charge) => self.shared.get(charge as usize).map(|shared| shared.pg),
+            Charge::Shared(charge) => self.shared.group(charge),
             Charge::None => None,
         })
     }
 
     /// Opens a charge for `copies` copies of a flooded frame.
     pub(crate) fn share_charge(&mut self, pg: PgId, cells: u32, copies: u32) -> Charge {
+        self.shared.open(pg, cells, copies)
+    }
+
+    /// As [`SharedCharges::settle`].
+    pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
+        self.shared.settle(charge)
+    }
+}
+
+/// What flooded frames are charged, each once for all of its copies.
+#[derive(Debug)]
+pub(crate) struct SharedCharges {
+    charges: Vec<SharedCharge>,
+    free: u32,
+}
+
+/// A charge that several copies share.
+#[derive(Clone, Copy, Debug)]
+struct SharedCharge {
+    pg: PgId,
+    cells: u32,
+    copies: u32,
+    next_free: u32,
+}
+
+impl SharedCharges {
+    fn new(most: usize) -> SharedCharges {
+        SharedCharges {
+            charges: Vec::with_capacity(most),
+            free: NO_FRAME,
+        }
+    }
+
+    fn group(&self, charge: u32) -> Option<PgId> {
+        self.charges.get(charge as usize).map(|shared| shared.pg)
+    }
+
+    fn open(&mut self, pg: PgId, cells: u32, copies: u32) -> Charge {
         let entry = SharedCharge {
             pg,
             cells,
             copies,
             next_free: NO_FRAME,
         };
-        let index = self.shared_free;
+        let index = self.free;
         if index == NO_FRAME {
-            self.shared.push(entry);
-            return Charge::Shared(self.shared.len() as u32 - 1);
+            self.charges.push(entry);
+            return Charge::Shared(self.charges.len() as u32 - 1);
         }
-        self.shared_free = self.shared[index as usize].next_free;
-        self.shared[index as usize] = entry;
+        self.free = self.charges[index as usize].next_free;
+        self.charges[index as usize] = entry;
         Charge::Shared(index)
     }
 
@@ -280,17 +314,20 @@ impl FrameTable {
         match charge {
             Charge::Own { pg, cells } => Some((pg, cells)),
             Charge::None => None,
-            Charge::Shared(index) => {
-                let entry = &mut self.shared[index as usize];
-                entry.copies -= 1;
-                if entry.copies > 0 {
-                    return None;
-                }
-                let (pg, cells) = (entry.pg, entry.cells);
-                entry.next_free = self.shared_free;
-                self.shared_free = index;
-                Some((pg, cells))
-            }
+            Charge::Shared(index) => self.settle_copy(index),
         }
+    }
+
+    #[inline(never)]
+    fn settle_copy(&mut self, index: u32) -> Option<(PgId, u32)> {
+        let entry = &mut self.charges[index as usize];
+        entry.copies -= 1;
+        if entry.copies > 0 {
+            return None;
+        }
+        let (pg, cells) = (entry.pg, entry.cells);
+        entry.next_free = self.free;
+        self.free = index;
+        Some((pg, cells))
     }
 }

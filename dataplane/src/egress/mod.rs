@@ -6,7 +6,7 @@ mod scheduler;
 mod shaper;
 mod wred;
 
-pub(crate) use frames::{Charge, FrameTable, QueuedFrame};
+pub(crate) use frames::{Charge, Fifo, FrameTable, QueuedFrame, SharedCharges};
 pub use line::Line;
 pub(crate) use scheduler::{Choice, Scheduler};
 pub(crate) use shaper::TokenBucket;

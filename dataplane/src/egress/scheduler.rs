@@ -104,11 +104,18 @@ impl Scheduler {
     /// A frame of `bytes` of queue `n` has started; `emptied`: it was the last one.
     #[inline(always)]
     pub(crate) fn sent(&mut self, now: Picos, n: usize, bytes: u32, emptied: bool) {
-        if let Some(shaper) = &mut self.shapers[n] {
-            shaper.spend(now, bytes);
+        if self.shaped & 1 << n != 0 {
+            self.spend(now, n, bytes);
         }
         if emptied {
             self.deficit[n] = 0;
+        }
+    }
+
+    #[inline(never)]
+    fn spend(&mut self, now: Picos, n: usize, bytes: u32) {
+        if let Some(shaper) = &mut self.shapers[n] {
+            shaper.spend(now, bytes);
         }
     }
 

@@ -124,10 +124,10 @@ impl Mmu {
             let number = (index % PRIORITIES) as u8;
             match config.ports.get(index / PRIORITIES) {
                 Some(port) => {
-                    group.limits = Limits::of_group(port, number, config, self.cell);
-                    queue.limits = Limits::of_queue(port, number, config, self.cell);
-                    group.limits.level = levels.of(index / PRIORITIES, &group.limits);
-                    queue.limits.level = levels.of(index / PRIORITIES, &queue.limits);
+                    let of_group = Limits::of_group(port, number, config, self.cell);
+                    let of_queue = Limits::of_queue(port, number, config, self.cell);
+                    group.limits = of_group.behind(levels.of(index / PRIORITIES, &of_group));
+                    queue.limits = of_queue.behind(levels.of(index / PRIORITIES, &of_queue));
                 }
                 None => {
                     group.limits = none;
@@ -175,54 +175,51 @@ impl Mmu {
         self.cell.cells(mac_len)
     }
 
-    /// Plans and commits a frame on both sides at once, where that is plain: its group is not in XOFF, no second level and no rule
-    /// of a simulator has a say, and all cells find a place outside headroom. `cells` are those of the group, `queue_cells`
-    /// those of the queue, and a `lossless` frame is never refused by that.
+    /// Plans and commits a frame on both sides at once, where that is plain: its group is not in XOFF and does not go there, no second
+    /// level and no rule of a simulator has a say, and all cells find a place outside headroom. A queue never refuses a frame of a
+    /// lossless group.
     ///
-    /// True: the group has gone to XOFF by it. `None`: it is not plain, nothing was charged, and plans will tell.
+    /// False: it is not plain, nothing was charged, and plans will tell.
     #[inline(always)]
-    pub fn admit(
-        &mut self,
-        pg: PgId,
-        queue: QueueId,
-        cells: u32,
-        queue_cells: u32,
-        lossless: bool,
-    ) -> Option<bool> {
+    pub fn admit(&mut self, pg: PgId, queue: QueueId, cells: u32) -> bool {
         let group = &mut self.groups[pg.index()];
         let queue = &mut self.queues[queue.index()];
-        if !group.limits.plain() || !queue.limits.plain() || group.place != NOT_WAITING {
-            return None;
+        let at_rest = group.place == NOT_WAITING && group.headroom == 0;
+        if !group.limits.plain || !queue.limits.plain || !at_rest {
+            return false;
         }
-        let pool = self.pools.get(usize::from(group.limits.pool))?;
+        if !group.limits.lossless {
+            let reserved = queue.limits.reserved.saturating_sub(queue.reserved);
+            let shared = cells.saturating_sub(reserved);
+            let free = self
+                .pools
+                .get(usize::from(queue.limits.pool))
+                .map_or(0, |pool| pool.free);
+            if !queue.limits.rule.fits(queue.shared, free, shared) {
+                return false;
+            }
+        }
+        let Some(pool) = self.pools.get_mut(usize::from(group.limits.pool)) else {
+            return false;
+        };
         let reserved = cells.min(group.limits.reserved.saturating_sub(group.reserved));
         let shared = cells - reserved;
-        if !group.limits.rule.fits(group.shared, pool.free, shared) {
-            return None;
+        let used = group.shared + shared;
+        // Use rises and the limit falls with each cell: what is under the limit with all of them charged has been so all along. The
+        // queue's may be of the same pool or not; a frame that this makes a difference to is not plain.
+        let free = pool.free - i64::from(shared) - i64::from(cells);
+        if free < 0 || u64::from(used) >= group.limits.rule.limit(free) {
+            return false;
         }
-        let queue_pool = self.pools.get_mut(usize::from(queue.limits.pool))?;
-        let queue_reserved = queue_cells.min(queue.limits.reserved.saturating_sub(queue.reserved));
-        let queue_shared = queue_cells - queue_reserved;
-        if !lossless
-            && !queue
-                .limits
-                .rule
-                .fits(queue.shared, queue_pool.free, queue_shared)
-        {
-            return None;
-        }
-        queue.charge(queue_reserved, queue_shared);
-        queue_pool.charge_shared(queue_shared);
-        let pool = self.pools.get_mut(usize::from(group.limits.pool))?;
         group.reserved += reserved;
-        group.shared += shared;
+        group.shared = used;
+        group.record_use();
         pool.charge_shared(shared);
-        group.record_peaks();
-        let congested = group.limits.tracks_xoff && group.congested(pool.free, None);
-        if congested {
-            wait(group, pool, pg);
+        let shared = queue.charge(cells);
+        if let Some(pool) = self.pools.get_mut(usize::from(queue.limits.pool)) {
+            pool.charge_shared(shared);
         }
-        Some(congested)
+        true
     }
 
     /// Where `cells` cells of an arriving frame would be charged. Changes nothing.
@@ -351,7 +348,8 @@ impl Mmu {
     #[inline]
     pub fn commit_egress(&mut self, queue: QueueId, plan: EgressPlan) {
         let queue = &mut self.queues[queue.index()];
-        queue.charge(plan.reserved, plan.shared);
+        let shared = queue.charge(plan.reserved + plan.shared);
+        debug_assert_eq!(shared, plan.shared, "a plan was committed that no longer holds");
         self.pools[usize::from(queue.limits.pool)].charge_shared(plan.shared);
         charge_level(&mut self.levels, &queue.limits, plan.shared);
     }
@@ -362,20 +360,28 @@ impl Mmu {
     /// To release more than was charged is a bug of the caller: debug builds panic, others release what there is.
     #[inline(always)]
     pub fn release_ingress(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
+        let group = &mut self.groups[pg.index()];
+        let at_rest = group.place == NOT_WAITING && group.headroom == 0;
+        if !group.limits.plain || !at_rest || cells > group.shared {
+            return self.release_any(pg, cells, resumed);
+        }
+        group.shared -= cells;
+        let index = usize::from(group.limits.pool);
+        let pool = &mut self.pools[index];
+        pool.free += i64::from(cells);
+        if pool.someone_may_go() {
+            self.look_at_waiters(index, resumed.len(), resumed);
+        }
+    }
+
+    /// As [`Mmu::release_ingress`], of a group that is in XOFF, or under more than one limit, or holds no shared cell for each.
+    #[inline(never)]
+    fn release_any(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let first = resumed.len();
         let group = &mut self.groups[pg.index()];
-        let headroom = cells.min(group.headroom);
-        let shared = (cells - headroom).min(group.shared);
-        let reserved = (cells - headroom - shared).min(group.reserved);
-        debug_assert_eq!(
-            headroom + shared + reserved,
-            cells,
-            "{pg:?}: released more than was charged"
-        );
-        group.headroom -= headroom;
-        group.shared -= shared;
-        group.reserved -= reserved;
-        let pool = &mut self.pools[usize::from(group.limits.pool)];
+        let index = usize::from(group.limits.pool);
+        let pool = &mut self.pools[index];
+        let (headroom, shared) = group.release(cells);
         pool.headroom -= i64::from(headroom);
         pool.free += i64::from(shared);
         release_level(&mut self.levels, &group.limits, shared);
@@ -390,9 +396,8 @@ impl Mmu {
                 _ => pool.update(group.place, group.needed()),
             }
         }
-        if pool.bound_reached() || !pool.behind_ports.is_empty() {
-            let pool = usize::from(group.limits.pool);
-            self.look_at_waiters(pool, first, resumed);
+        if pool.someone_may_go() {
+            self.look_at_waiters(index, first, resumed);
         }
     }
 
@@ -446,11 +451,13 @@ impl Mmu {
     #[inline(always)]
     pub fn release_egress(&mut self, queue: QueueId, cells: u32) {
         let queue = &mut self.queues[queue.index()];
-        let shared = cells.min(queue.shared);
-        let reserved = (cells - shared).min(queue.reserved);
-        debug_assert_eq!(shared + reserved, cells, "a queue released more than was charged");
-        queue.shared -= shared;
-        queue.reserved -= reserved;
+        let shared = match cells <= queue.shared {
+            true => {
+                queue.shared -= cells;
+                cells
+            }
+            false => queue.release(cells),
+        };
         self.pools[usize::from(queue.limits.pool)].free += i64::from(shared);
         release_level(&mut self.levels, &queue.limits, shared);
     }

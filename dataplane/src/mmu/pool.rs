@@ -25,7 +25,8 @@ pub(super) struct Pool {
     pub(super) free: i64,
     /// Headroom cells in use, private ones as well.
     pub(super) headroom: i64,
-    shared_peak: i64,
+    /// Fewest free cells since the last clear: the peak of the shared part, as a departure from its size.
+    least_free: i64,
     headroom_peak: i64,
     bound: i64,
     waiters: Vec<Waiter>,
@@ -39,7 +40,7 @@ impl Pool {
             limits,
             free: limits.size,
             headroom: 0,
-            shared_peak: 0,
+            least_free: limits.size,
             headroom_peak: 0,
             bound: i64::MAX,
             waiters: Vec::new(),
@@ -58,10 +59,14 @@ impl Pool {
         self.limits.size - self.free
     }
 
-    #[inline]
+    fn shared_peak(&self) -> i64 {
+        self.limits.size - self.least_free
+    }
+
+    #[inline(always)]
     pub(super) fn charge_shared(&mut self, cells: u32) {
         self.free -= i64::from(cells);
-        self.shared_peak = self.shared_peak.max(self.shared());
+        self.least_free = self.least_free.min(self.free);
     }
 
     #[inline]
@@ -72,12 +77,12 @@ impl Pool {
 
     /// Peaks of the generation before, so that a reconfiguration is not a clear.
     pub(super) fn keep_peaks(&mut self, before: &Pool) {
-        self.shared_peak = self.shared_peak.max(before.shared_peak);
+        self.least_free = self.least_free.min(self.limits.size - before.shared_peak());
         self.headroom_peak = self.headroom_peak.max(before.headroom_peak);
     }
 
     pub(super) fn clear_peaks(&mut self) {
-        self.shared_peak = self.shared();
+        self.least_free = self.free;
         self.headroom_peak = self.headroom;
     }
 
@@ -87,7 +92,7 @@ impl Pool {
             peak_cells: peak.clamp(0, i64::from(u32::MAX)) as u32,
         };
         PoolBuffers {
-            shared: gauge(self.shared(), self.shared_peak),
+            shared: gauge(self.shared(), self.shared_peak()),
             headroom: gauge(self.headroom, self.headroom_peak),
         }
     }
@@ -110,6 +115,12 @@ impl Pool {
     pub(super) fn leave(&mut self, place: u32) -> Option<Waiter> {
         self.waiters.swap_remove(place as usize);
         self.waiters.get(place as usize).copied()
+    }
+
+    /// Whether a release may have let some group go.
+    #[inline(always)]
+    pub(super) fn someone_may_go(&self) -> bool {
+        self.bound_reached() || !self.behind_ports.is_empty()
     }
 
     /// Whether some waiter may have become free to go.

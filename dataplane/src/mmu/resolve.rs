@@ -90,6 +90,8 @@ pub(super) struct Limits {
     pub(super) lossless: bool,
     /// Congestion is to be signalled or, for a group with headroom, at least reported.
     pub(super) tracks_xoff: bool,
+    /// One limit and the pool alone decide: no second level, no rule of a simulator.
+    pub(super) plain: bool,
 }
 
 impl Limits {
@@ -105,13 +107,17 @@ impl Limits {
             level: NO_LEVEL,
             lossless: false,
             tracks_xoff: false,
+            plain: false,
         }
     }
 
-    /// Whether one limit and the pool alone decide: no second level, no rule of a simulator.
-    #[inline(always)]
-    pub(super) fn plain(&self) -> bool {
-        self.level == NO_LEVEL && !self.rule.is_hpcc()
+    /// The same where the port's use of the pool has this second level, or `NO_LEVEL`.
+    pub(super) fn behind(self, level: u16) -> Limits {
+        Limits {
+            level,
+            plain: level == NO_LEVEL && !self.rule.is_hpcc(),
+            ..self
+        }
     }
 
     fn new(profile: &BufferProfile, config: &SwitchConfig, cell: CellSize) -> Limits {
@@ -138,6 +144,7 @@ impl Limits {
             // The simulator's groups never lose a frame at egress, headroom or not.
             lossless: profile.xoff_bytes > 0 || rule.is_hpcc(),
             tracks_xoff: profile.xoff_bytes > 0 || rule.is_hpcc(),
+            plain: !rule.is_hpcc(),
         }
     }
 

@@ -114,11 +114,33 @@ impl Group {
             && (then < 0 || !level.with(more).at_limit(self.limits.rule, then, free - more))
     }
 
+    /// Gives cells back, those filled last first; how many of headroom and of the shared part.
+    #[inline(never)]
+    pub(super) fn release(&mut self, cells: u32) -> (u32, u32) {
+        let headroom = cells.min(self.headroom);
+        let shared = (cells - headroom).min(self.shared);
+        let reserved = cells - headroom - shared;
+        debug_assert!(
+            reserved <= self.reserved,
+            "released more than was charged: {self:?}"
+        );
+        self.headroom -= headroom;
+        self.shared -= shared;
+        self.reserved = self.reserved.saturating_sub(reserved);
+        (headroom, shared)
+    }
+
     #[inline(always)]
     pub(super) fn record_peaks(&mut self) {
+        self.record_use();
+        self.headroom_peak = self.headroom_peak.max(self.headroom);
+    }
+
+    /// As [`Group::record_peaks`], where headroom has not grown.
+    #[inline(always)]
+    pub(super) fn record_use(&mut self) {
         self.total_peak = self.total_peak.max(self.total());
         self.shared_peak = self.shared_peak.max(self.shared);
-        self.headroom_peak = self.headroom_peak.max(self.headroom);
     }
 }
 
@@ -144,12 +166,29 @@ impl Queue {
         }
     }
 
+    /// Gives cells back, shared ones first; how many those were.
+    #[inline(never)]
+    pub(super) fn release(&mut self, cells: u32) -> u32 {
+        let shared = cells.min(self.shared);
+        let reserved = cells - shared;
+        debug_assert!(
+            reserved <= self.reserved,
+            "released more than was charged: {self:?}"
+        );
+        self.shared -= shared;
+        self.reserved = self.reserved.saturating_sub(reserved);
+        shared
+    }
+
     #[inline(always)]
-    pub(super) fn charge(&mut self, reserved: u32, shared: u32) {
+    pub(super) fn charge(&mut self, cells: u32) -> u32 {
+        let reserved = cells.min(self.limits.reserved.saturating_sub(self.reserved));
+        let shared = cells - reserved;
         self.reserved += reserved;
         self.shared += shared;
         self.total_peak = self.total_peak.max(self.reserved + self.shared);
         self.shared_peak = self.shared_peak.max(self.shared);
+        shared
     }
 }
 

@@ -150,15 +150,27 @@ impl Fib {
     }
 
     /// As [`Fib::lookup`], for an IPv4 address as a number.
-    #[inline(always)]
+    #[inline]
     pub fn lookup_v4(&self, destination: u32) -> Option<Entry> {
-        Entry::of_leaf(self.v4.find([u64::from(destination) << 32]))
+        self.find_v4(destination).entry()
     }
 
     /// As [`Fib::lookup`], for an IPv6 address as a number.
     #[inline]
     pub fn lookup_v6(&self, destination: u128) -> Option<Entry> {
-        Entry::of_leaf(self.v6.find([(destination >> 64) as u64, destination as u64]))
+        self.find_v6(destination).entry()
+    }
+
+    /// As [`Fib::lookup_v4`], of which only a part may be asked for.
+    #[inline(always)]
+    pub(crate) fn find_v4(&self, destination: u32) -> Leaf {
+        Leaf(self.v4.find([u64::from(destination) << 32]))
+    }
+
+    /// As [`Fib::lookup_v6`], of which only a part may be asked for.
+    #[inline(always)]
+    pub(crate) fn find_v6(&self, destination: u128) -> Leaf {
+        Leaf(self.v6.find([(destination >> 64) as u64, destination as u64]))
     }
 
     /// Every route with what its destinations find, IPv4 first, in the order of address and length; host bits are zero.
@@ -185,27 +197,63 @@ impl Fib {
 /// Bits of a leaf below its kind.
 const ID_BITS: u32 = 27;
 
-impl Entry {
+/// What a look-up finds, as the tries keep it: an [`Entry`] or nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaf(u32);
+
+/// Kinds of leaves.
+const LOCAL: u32 = 1;
+const CONNECTED: u32 = 2;
+const NEXT_HOP: u32 = 3;
+const GROUP: u32 = 4;
+const BLACKHOLE: u32 = 5;
+
+impl Leaf {
     #[inline(always)]
-    fn of_leaf(leaf: u32) -> Option<Entry> {
-        let id = leaf & ((1 << ID_BITS) - 1);
-        match leaf >> ID_BITS {
-            1 => Some(Entry::Local),
-            2 => Some(Entry::Connected(InterfaceId(id as u16))),
-            3 => Some(Entry::NextHop(NextHopId(id))),
-            4 => Some(Entry::Group(GroupId(id))),
-            5 => Some(Entry::Blackhole),
+    fn id(self) -> u32 {
+        self.0 & ((1 << ID_BITS) - 1)
+    }
+
+    /// The group, if it is one.
+    #[inline(always)]
+    pub(crate) fn group(self) -> Option<GroupId> {
+        (self.0 >> ID_BITS == GROUP).then_some(GroupId(self.id()))
+    }
+
+    /// The next hop, if it is one.
+    #[inline(always)]
+    pub(crate) fn next_hop(self) -> Option<NextHopId> {
+        (self.0 >> ID_BITS == NEXT_HOP).then_some(NextHopId(self.id()))
+    }
+
+    /// The interface behind which the destination is, if it is.
+    #[inline(always)]
+    pub(crate) fn connected(self) -> Option<InterfaceId> {
+        (self.0 >> ID_BITS == CONNECTED).then_some(InterfaceId(self.id() as u16))
+    }
+
+    /// Whatever it is; `None`: no route.
+    #[inline]
+    pub(crate) fn entry(self) -> Option<Entry> {
+        match self.0 >> ID_BITS {
+            LOCAL => Some(Entry::Local),
+            CONNECTED => Some(Entry::Connected(InterfaceId(self.id() as u16))),
+            NEXT_HOP => Some(Entry::NextHop(NextHopId(self.id()))),
+            GROUP => Some(Entry::Group(GroupId(self.id()))),
+            BLACKHOLE => Some(Entry::Blackhole),
             _ => None,
         }
     }
+}
 
+impl Entry {
     fn leaf(self) -> u32 {
         let (kind, id) = match self {
-            Entry::Local => (1, 0),
-            Entry::Connected(interface) => (2, u32::from(interface.0)),
-            Entry::NextHop(next_hop) => (3, next_hop.0),
-            Entry::Group(group) => (4, group.0),
-            Entry::Blackhole => (5, 0),
+            Entry::Local => (LOCAL, 0),
+            Entry::Connected(interface) => (CONNECTED, u32::from(interface.0)),
+            Entry::NextHop(next_hop) => (NEXT_HOP, next_hop.0),
+            Entry::Group(group) => (GROUP, group.0),
+            Entry::Blackhole => (BLACKHOLE, 0),
         };
         kind << ID_BITS | id
     }

@@ -96,14 +96,21 @@ fn key(interface: InterfaceId, address: IpAddr) -> Key {
     Key { interface, address }
 }
 
+/// Where a neighbour is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) mac: [u8; 6],
+    /// The port or LAG behind which it was heard.
+    pub(crate) port: Option<LogicalPort>,
+}
+
 #[derive(Debug)]
 struct Neighbour {
     key: Key,
-    mac: [u8; 6],
+    known: Known,
     state: NeighbourState,
     /// Requests sent without an answer.
     solicited: u8,
-    port: Option<LogicalPort>,
     heard_at: Picos,
     /// When something is to be done about it; [`Picos::NEVER`] if not.
     due: Picos,
@@ -204,10 +211,12 @@ impl Neighbours {
         let key = key(interface, address);
         let neighbour = Neighbour {
             key,
-            mac: [0; 6],
+            known: Known {
+                mac: [0; 6],
+                port: None,
+            },
             state: NeighbourState::Unknown,
             solicited: 0,
-            port: None,
             heard_at: Picos::ZERO,
             due: Picos::NEVER,
             noted: Picos::NEVER,
@@ -231,13 +240,13 @@ impl Neighbours {
         Some(NeighbourId(place))
     }
 
-    /// The link address of a neighbour, if one is believed in, and the port behind which it was heard.
+    /// Where a neighbour is, as far as that is believed.
     #[inline]
-    pub(crate) fn resolved(&self, id: NeighbourId) -> Option<([u8; 6], Option<LogicalPort>)> {
+    pub(crate) fn resolved(&self, id: NeighbourId) -> Option<&Known> {
         let neighbour = &self.places[id.0 as usize];
         match neighbour.state {
             NeighbourState::Reachable | NeighbourState::Probe | NeighbourState::Static => {
-                Some((neighbour.mac, neighbour.port))
+                Some(&neighbour.known)
             }
             NeighbourState::Unknown | NeighbourState::Incomplete => None,
         }
@@ -284,7 +293,7 @@ impl Neighbours {
     ) -> Option<NeighbourId> {
         let id = self.enter(interface, address)?;
         let neighbour = &mut self.places[id.0 as usize];
-        (neighbour.mac, neighbour.state, neighbour.due) = (mac, NeighbourState::Static, Picos::NEVER);
+        (neighbour.known.mac, neighbour.state, neighbour.due) = (mac, NeighbourState::Static, Picos::NEVER);
         Some(id)
     }
 
@@ -315,10 +324,14 @@ impl Neighbours {
         };
         let neighbour = &mut self.places[id.0 as usize];
         if neighbour.state == NeighbourState::Static {
-            neighbour.port = Some(port);
+            neighbour.known.port = Some(port);
             return None;
         }
-        (neighbour.mac, neighbour.port, neighbour.heard_at) = (mac, Some(port), now);
+        neighbour.known = Known {
+            mac,
+            port: Some(port),
+        };
+        neighbour.heard_at = now;
         (neighbour.state, neighbour.solicited) = (NeighbourState::Reachable, 0);
         self.set_due(id, now.saturating_add(REACHABLE));
         Some(id)
@@ -455,9 +468,9 @@ impl Neighbours {
             NeighbourEntry {
                 interface: neighbour.key.interface,
                 address: self.address(id),
-                mac: self.resolved(id).map(|(mac, _)| mac),
+                mac: self.resolved(id).map(|known| known.mac),
                 state: neighbour.state,
-                port: neighbour.port,
+                port: neighbour.known.port,
                 age: now.since(neighbour.heard_at),
                 held: neighbour.held,
             }

@@ -21,6 +21,8 @@ const CPU_FRAMES_PER_SECOND: u32 = 10_000;
 #[derive(Debug)]
 pub(crate) struct Interface {
     pub(crate) mac: Mac,
+    /// The same as it lies in a frame.
+    pub(crate) octets: [u8; 6],
     pub(crate) mtu: u32,
     pub(crate) attachment: Attachment,
     pub(crate) addresses: Vec<IpNet>,
@@ -32,6 +34,7 @@ impl Interface {
     fn new(config: &InterfaceConfig) -> Interface {
         Interface {
             mac: Mac::of_octets(config.mac),
+            octets: config.mac,
             mtu: config.mtu,
             attachment: config.attachment,
             addresses: config.addresses.clone(),
@@ -221,55 +224,47 @@ impl Router {
     /// Who is next on the way that `entry` says.
     #[inline]
     pub(crate) fn hop(&mut self, entry: Entry, destination: IpAddr, flow_hash: u32) -> Hop {
-        match entry {
-            Entry::NextHop(id) => self.via(id),
+        let next_hop = match entry {
+            Entry::NextHop(id) => Some(id),
             Entry::Group(group) => self.by_hash(group, flow_hash),
-            Entry::Connected(interface) => Hop::Neighbour(
-                interface,
-                self.neighbours
-                    .find(interface, destination)
-                    .or_else(|| self.neighbours.enter(interface, destination)),
-            ),
-            Entry::Local => Hop::Local,
-            Entry::Blackhole => Hop::Blackhole,
-        }
-    }
-
-    /// The way over a group by the hash of a flow.
-    #[inline(never)]
-    pub(crate) fn by_hash(&self, group: GroupId, flow_hash: u32) -> Hop {
-        self.by_hash_unless(group, flow_hash, |id| id)
-    }
-
-    /// As [`Router::by_hash`]; `instead` may name another next hop of the group.
-    #[inline(always)]
-    pub(crate) fn by_hash_unless(
-        &self,
-        group: GroupId,
-        flow_hash: u32,
-        instead: impl FnOnce(NextHopId) -> NextHopId,
-    ) -> Hop {
-        match self.paths.select(group, seeded(flow_hash, self.hash_seed)) {
-            Some(id) => self.via(instead(id)),
+            Entry::Connected(interface) => {
+                let known = self.neighbours.find(interface, destination);
+                let neighbour = known.or_else(|| self.neighbours.enter(interface, destination));
+                return Hop::Neighbour(interface, neighbour);
+            }
+            Entry::Local => return Hop::Local,
+            Entry::Blackhole => return Hop::Blackhole,
+        };
+        match next_hop {
+            Some(id) => {
+                let (interface, neighbour) = self.via(id);
+                Hop::Neighbour(interface, neighbour)
+            }
             None => Hop::Down,
         }
     }
 
-    /// The way over a group whose member was chosen elsewhere.
+    /// The next hop of a group by the hash of a flow; `None`: none can be reached now.
     #[inline(always)]
-    pub(crate) fn member(&self, group: GroupId, member: u16) -> Hop {
-        self.via(self.fib.groups()[group.index()].members[usize::from(member)].0)
+    pub(crate) fn by_hash(&self, group: GroupId, flow_hash: u32) -> Option<NextHopId> {
+        self.paths.select(group, seeded(flow_hash, self.hash_seed))
+    }
+
+    /// The next hop of a group whose member was chosen elsewhere.
+    #[inline(always)]
+    pub(crate) fn member(&self, group: GroupId, member: u16) -> NextHopId {
+        self.fib.groups()[group.index()].members[usize::from(member)].0
+    }
+
+    /// Who a next hop is; no neighbour: their table is full.
+    #[inline(always)]
+    pub(crate) fn via(&self, id: NextHopId) -> (InterfaceId, Option<NeighbourId>) {
+        self.hops[id.index()]
     }
 
     /// Whether the interface of a next hop is up.
     pub(crate) fn lives(&self, hop: NextHop) -> bool {
         up(&self.interfaces, hop.interface)
-    }
-
-    #[inline(always)]
-    fn via(&self, id: NextHopId) -> Hop {
-        let (interface, neighbour) = self.hops[id.index()];
-        Hop::Neighbour(interface, neighbour)
     }
 }
 

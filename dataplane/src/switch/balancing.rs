@@ -6,13 +6,15 @@ use std::sync::Arc;
 use super::Switch;
 use super::filter;
 use super::ingress::Transit;
+use super::port::Port;
 use crate::balance::{
     Announced, Announcement, Asked, GroupView, Lead, Member, Move, Reordering, ReorderingView, Said, pair_key,
 };
 use crate::config::{Attachment, PortBalancing, SwitchConfig};
 use crate::frame::Store;
-use crate::ids::{GroupId, LogicalPort, PortId};
-use crate::route::{Entry, Fib, Hop, NextHop};
+use crate::ids::{GroupId, LogicalPort, NextHopId, PortId};
+use crate::parse::{Parsed, Payload};
+use crate::route::{Entry, Fib, NextHop};
 use crate::time::Picos;
 
 /// What choosers are told of a frame.
@@ -28,34 +30,44 @@ fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
 }
 
 impl Switch {
-    /// The next hop of a packet whose route leads via several.
+    /// The next hop of a packet whose route leads via several; `None`: none can be reached now.
+    pub(super) fn next_hop_in(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Option<NextHopId> {
+        self.group_member(transit.from, group, transit.parsed, l3, |_| asked(transit, l3))
+    }
+
+    /// As [`Switch::next_hop_in`]; `asked` says what choosers are told, of a packet that came in on this port.
     #[inline(always)]
-    pub(super) fn group_member(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Hop {
-        let hash = transit.parsed.flow_hash;
-        if self.is_exempt(transit, l3) {
+    pub(super) fn group_member<'a>(
+        &mut self,
+        from: PortId,
+        group: GroupId,
+        parsed: &Parsed,
+        l3: &[u8],
+        asked: impl FnOnce(&Port) -> Asked<'a>,
+    ) -> Option<NextHopId> {
+        let hash = parsed.flow_hash;
+        if self.is_exempt(from, parsed.payload, l3) {
             return self.router.by_hash(group, hash);
         }
         if self.balance.hashes_flows(group) {
             return self.by_hash_or_detour(group, hash);
         }
-        let said = self
-            .balance
-            .choose_next_hop(group, &asked(transit, l3), &self.frames);
-        match said {
+        let asked = asked(&self.ports[from.index()]);
+        match self.balance.choose_next_hop(group, &asked, &self.frames) {
             Said::Hash(hash) => self.by_other_hash(group, hash),
-            Said::Member(member) => self.router.member(group, member),
-            Said::Nobody => Hop::Down,
+            Said::Member(member) => Some(self.router.member(group, member)),
+            Said::Nobody => None,
         }
     }
 
     #[inline(always)]
-    fn by_hash_or_detour(&self, group: GroupId, hash: u32) -> Hop {
-        let instead = |chosen| self.balance.detour(group, hash, chosen);
-        self.router.by_hash_unless(group, hash, instead)
+    fn by_hash_or_detour(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
+        let chosen = self.router.by_hash(group, hash)?;
+        Some(self.balance.detour(group, hash, chosen))
     }
 
     #[inline(never)]
-    fn by_other_hash(&self, group: GroupId, hash: u32) -> Hop {
+    fn by_other_hash(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         self.by_hash_or_detour(group, hash)
     }
 
@@ -83,7 +95,7 @@ impl Switch {
     ) -> Option<PortId> {
         let prefix = store.prefix(transit.frame);
         let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
-        if self.is_exempt(transit, l3) {
+        if self.is_exempt(transit.from, transit.parsed.payload, l3) {
             return self.lags.select(to, transit.parsed.flow_hash);
         }
         let said = self
@@ -98,9 +110,9 @@ impl Switch {
 
     /// Whether a rule keeps a packet out of load balancing: it is hashed.
     #[inline]
-    fn is_exempt(&self, transit: &Transit, l3: &[u8]) -> bool {
+    fn is_exempt(&self, from: PortId, payload: Payload, l3: &[u8]) -> bool {
         let tables = &self.balance.config().exempt;
-        !tables.is_empty() && filter::exempts(tables, transit.from.0, l3, transit.parsed.payload)
+        !tables.is_empty() && filter::exempts(tables, from.0, l3, payload)
     }
 
     /// Makes `fib` the current generation for routing and load balancing; returns the one before.

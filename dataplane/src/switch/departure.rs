@@ -2,9 +2,9 @@
 
 use super::Switch;
 use super::port::Port;
-use super::timers::{Owner, TimerKind, Timers};
+use super::timers::{self, Owner, TimerKind};
 use crate::config::MarkPoint;
-use crate::egress::{Choice, FrameTable, QueuedFrame};
+use crate::egress::{Choice, FrameTable, QueuedFrame, SharedCharges};
 use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::mmu::Mmu;
@@ -23,22 +23,24 @@ impl Switch {
     /// deficit if a frame could have left meanwhile.
     #[inline(never)] // one body for every driver, with the whole of a departure in it
     pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
-        let Some(due) = self.timers.fire(now, timer) else {
-            return;
-        };
-        let Some(port) = self.timers.transmitter_of(timer) else {
+        let port = timers::transmitter(timer);
+        let Some((index, state)) = port.and_then(|index| Some((index, self.ports.get_mut(index)?))) else {
             return self.expire_other(now, timer, store, outputs);
         };
-        let state = &mut self.ports[port.index()];
+        let (port, due) = (PortId(index as u16), state.transmit_due);
+        if due > now {
+            return; // overtaken
+        }
+        state.transmit_due = Picos::NEVER;
         if state.free_at == Picos::NEVER {
             let until = state.occupied_until;
             if until > now {
                 // Something else, such as a shaper, had asked for an earlier call.
-                return self.timers.arm(port, TimerKind::Transmit, until, outputs);
+                return state.arm_transmit(port, until, outputs);
             }
             state.free_at = until;
         }
-        if !self.awaits_link(now, port, outputs) {
+        if !state.awaits_link(now, port, outputs) {
             self.serve(now, port, due, store, outputs);
         }
     }
@@ -46,15 +48,15 @@ impl Switch {
     /// A deadline that is not about a departure has come back.
     #[inline(never)]
     fn expire_other<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
-        let (port, kind) = match self.timers.owner(timer) {
-            Owner::Port(port, kind) => (port, kind),
-            Owner::Neighbours => return self.ask_neighbours(now, store, outputs),
-            Owner::Watchdog => return self.poll_watchdog(now, store, outputs),
-            Owner::LinkQuality => return self.advertise(now, store, outputs),
+        let (port, kind) = match self.timers.fire(now, timer) {
+            None => return, // overtaken
+            Some(Owner::Port(port, kind)) => (port, kind),
+            Some(Owner::Neighbours) => return self.ask_neighbours(now, store, outputs),
+            Some(Owner::Watchdog) => return self.poll_watchdog(now, store, outputs),
+            Some(Owner::LinkQuality) => return self.advertise(now, store, outputs),
         };
         let state = &mut self.ports[port.index()];
         match kind {
-            TimerKind::Transmit => self.kick(now, port, store, outputs),
             TimerKind::PauseExpiry => {
                 state.receiver.expire(now);
                 state.whole_port.expire(now);
@@ -77,26 +79,10 @@ impl Switch {
     /// Starts the next transmission of a port if its link is free; asks to be called when it is where it is not.
     #[inline(always)]
     pub(super) fn kick<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
-        if !self.awaits_link(now, port, outputs) {
-            let due = self.timers.due(port, TimerKind::Transmit);
-            self.serve_at_once(now, port, due, store, outputs);
+        let state = &mut self.ports[port.index()];
+        if !state.awaits_link(now, port, outputs) {
+            self.serve_at_once(now, port, store, outputs);
         }
-    }
-
-    /// Whether a port can send nothing now: its link is down, or busy, and then a call is asked for when it is not.
-    #[inline(always)]
-    fn awaits_link(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
-        let state = &self.ports[port.index()];
-        if !state.up {
-            return true;
-        }
-        if state.free_at <= now {
-            return false;
-        }
-        if state.has_work() {
-            self.timers.arm(port, TimerKind::Transmit, state.free_at, outputs);
-        }
-        true
     }
 
     /// Starts the next transmission of a port whose link is free, and whose next departure was due at `due`: the time since
@@ -118,14 +104,14 @@ impl Switch {
 
     /// As [`Switch::serve`], out of the way of callers that seldom find a link free.
     #[inline(never)]
-    fn serve_at_once<S: Store>(
+    pub(super) fn serve_at_once<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
-        due: Picos,
         store: &mut S,
         outputs: &mut Outputs,
     ) {
+        let due = self.ports[port.index()].transmit_due;
         self.serve(now, port, due, store, outputs);
     }
 
@@ -141,39 +127,38 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         let state = &mut self.ports[port.index()];
-        let frames = &mut self.frames;
-        let queue = match choose(state, frames, now, port, self.pipeline_latency) {
-            Choice::Queue(queue) => queue,
+        let queue = match choose(state, &self.frames, now, self.pipeline_latency) {
+            Choice::Queue(queue) => queue % PRIORITIES,
             Choice::Wait(Picos::NEVER) => return,
-            Choice::Wait(until) => return self.timers.arm(port, TimerKind::Transmit, until, outputs),
+            Choice::Wait(until) => return state.arm_transmit(port, until, outputs),
+        };
+        let Some((frame, charges)) = self.frames.take(port, &mut state.fifos[queue]) else {
+            return;
         };
         let id = QueueId::new(port, queue as u8);
-        let frame = match frames.pop(id.index()) {
-            Some(frame) => frame,
-            None => return,
-        };
+        let (handle, mac_len) = (frame.frame, frame.mac_len);
         state.late_ps += now.since(due.max(state.free_at)).0;
-        release(&mut self.mmu, frames, &frame, id, &mut self.resumed);
-        let behind = frames.queued_bytes(id.index());
+        release(&mut self.mmu, charges, frame, id, &mut self.resumed);
+        let behind = state.fifos[queue].bytes();
         if behind == 0 {
             state.backlog &= !(1 << queue);
         }
-        state.scheduler.sent(now, queue, frame.mac_len, behind == 0);
+        state.scheduler.sent(now, queue, mac_len, behind == 0);
         if let Some(shaper) = &mut state.shaper {
-            shaper.spend(now, frame.mac_len);
+            shaper.spend(now, mac_len);
         }
         let marked = frame.ecn_capable
             && self.mark_point == MarkPoint::Dequeue
             && state.decide_mark(queue, behind)
             && {
                 let header = (frame.l3_offset, frame.payload);
-                mark(state, queue, frame.frame, frame.mac_len, header, store)
+                mark(state, queue, handle, mac_len, header, store)
             };
-        let duration = state.link.occupied(frame.mac_len);
-        state.count_departure(now, queue, &frame, duration);
+        let duration = state.link.occupied(mac_len);
+        state.count_departure(now, queue, frame, duration);
         if self.balance.measures() {
-            let behind = frames.port_queued_bytes(port.index());
-            let wire_len = state.link.timing().wire_len(frame.mac_len);
+            let behind = self.frames.port_queued_bytes(port.index());
+            let wire_len = state.link.timing().wire_len(mac_len);
             self.balance
                 .loads_mut()
                 .departed(now, port.index(), wire_len, behind);
@@ -183,11 +168,11 @@ impl Switch {
             }
         }
         let leaving = Leaving {
-            frame: frame.frame,
+            frame: handle,
             duration,
             marked,
         };
-        occupy(state, &mut self.timers, now, port, leaving, outputs);
+        occupy(state, now, port, leaving, outputs);
         if !self.resumed.is_empty() {
             self.resume_groups(now, store, outputs);
         }
@@ -202,20 +187,28 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        let state = &self.ports[port.index()];
+        let state = &mut self.ports[port.index()];
         if !state.up || !state.owes_control() {
             return;
         }
         if state.free_at > now {
-            self.timers.arm(port, TimerKind::Transmit, state.free_at, outputs);
-            return;
+            return state.arm_transmit(port, state.free_at, outputs);
         }
         self.send_control(now, port, store, outputs);
     }
 
     /// Gives a discarded frame's cells back; groups that may resume are noted in `self.resumed`.
     pub(super) fn release(&mut self, frame: &QueuedFrame, queue: QueueId) {
-        release(&mut self.mmu, &mut self.frames, frame, queue, &mut self.resumed);
+        self.mmu.release_egress(queue, frame.cells());
+        if let Some((pg, cells)) = self.frames.settle(frame.charge()) {
+            self.mmu.release_ingress(pg, cells, &mut self.resumed);
+        }
+    }
+
+    /// Takes the frame at the head of a queue out of it, not to be sent.
+    pub(super) fn unqueue(&mut self, queue: QueueId) -> Option<QueuedFrame> {
+        let fifo = &mut self.ports[queue.port().index()].fifos[usize::from(queue.number())];
+        self.frames.pop(queue.port(), fifo)
     }
 
     /// Tells the peers of groups that have room again to go on.
@@ -250,7 +243,7 @@ impl Switch {
         };
         let duration = state.control_duration(store.frame_len(frame));
         let leaving = Leaving::control(frame, duration);
-        occupy(state, &mut self.timers, now, port, leaving, outputs);
+        occupy(state, now, port, leaving, outputs);
         true
     }
 
@@ -264,12 +257,7 @@ impl Switch {
     ) -> bool {
         let state = &mut self.ports[port.index()];
         let Some(frame) = store.allocate(mac_control::FRAME_LEN) else {
-            self.timers.arm(
-                port,
-                TimerKind::Transmit,
-                now.saturating_add(NO_SLOT_RETRY),
-                outputs,
-            );
+            state.arm_transmit(port, now.saturating_add(NO_SLOT_RETRY), outputs);
             return false;
         };
         let Some(pause) = state.generator.take(now) else {
@@ -285,7 +273,7 @@ impl Switch {
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
         let leaving = Leaving::control(frame, duration);
-        occupy(state, &mut self.timers, now, port, leaving, outputs);
+        occupy(state, now, port, leaving, outputs);
         true
     }
 }
@@ -309,7 +297,7 @@ impl Leaving {
 
 /// Which queue may send: not paused, not shaped, its head through the pipeline.
 #[inline(always)]
-fn choose(state: &mut Port, frames: &FrameTable, now: Picos, port: PortId, pipeline: Picos) -> Choice {
+fn choose(state: &mut Port, frames: &FrameTable, now: Picos, pipeline: Picos) -> Choice {
     let mut candidates = state.sendable();
     if candidates == 0 {
         return Choice::Wait(Picos::NEVER);
@@ -319,18 +307,18 @@ fn choose(state: &mut Port, frames: &FrameTable, now: Picos, port: PortId, pipel
     {
         return Choice::Wait(shaper.ready_at());
     }
-    let base = port.index() * PRIORITIES;
+    let fifos = &state.fifos;
     let mut ready_at = Picos::NEVER;
     if pipeline > Picos::ZERO {
         for n in bits(candidates) {
-            let ready = frames.head(base + n).map_or(Picos::NEVER, |f| f.ready_at);
+            let ready = frames.head(&fifos[n]).map_or(Picos::NEVER, |f| f.ready_at);
             if ready > now {
                 candidates &= !(1 << n);
                 ready_at = ready_at.min(ready);
             }
         }
     }
-    let head_len = |n: usize| frames.head(base + n).map_or(0, |f| f.mac_len);
+    let head_len = |n: usize| frames.head(&fifos[n % PRIORITIES]).map_or(0, |f| f.mac_len);
     match state.scheduler.choose(now, candidates, head_len) {
         Choice::Wait(until) => Choice::Wait(until.min(ready_at)),
         queue => queue,
@@ -339,14 +327,7 @@ fn choose(state: &mut Port, frames: &FrameTable, now: Picos, port: PortId, pipel
 
 /// The link of a port carries a frame from `now` on.
 #[inline(always)]
-fn occupy(
-    state: &mut Port,
-    timers: &mut Timers,
-    now: Picos,
-    port: PortId,
-    leaving: Leaving,
-    outputs: &mut Outputs,
-) {
+fn occupy(state: &mut Port, now: Picos, port: PortId, leaving: Leaving, outputs: &mut Outputs) {
     let end = now.saturating_add(leaving.duration);
     state.free_at = end;
     outputs.transmits.push(Transmit {
@@ -358,9 +339,9 @@ fn occupy(
     });
     if state.frees_by_deadline {
         (state.free_at, state.occupied_until) = (Picos::NEVER, end);
-        timers.arm(port, TimerKind::Transmit, end, outputs);
+        state.arm_transmit(port, end, outputs);
     } else if state.has_work() {
-        timers.arm(port, TimerKind::Transmit, end, outputs);
+        state.arm_transmit(port, end, outputs);
     }
 }
 
@@ -368,13 +349,13 @@ fn occupy(
 #[inline(always)]
 fn release(
     mmu: &mut Mmu,
-    frames: &mut FrameTable,
+    charges: &mut SharedCharges,
     frame: &QueuedFrame,
     queue: QueueId,
     resumed: &mut Vec<PgId>,
 ) {
     mmu.release_egress(queue, frame.cells());
-    if let Some((pg, cells)) = frames.settle(frame.charge()) {
+    if let Some((pg, cells)) = charges.settle(frame.charge()) {
         mmu.release_ingress(pg, cells, resumed);
     }
 }

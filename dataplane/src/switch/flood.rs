@@ -19,7 +19,7 @@ impl Switch {
     ) -> Verdict {
         let vlan = transit.vlan.unwrap_or_default();
         let members = self.vlans.members(vlan).len();
-        let admitted = self.refuse_stormed_group(transit);
+        let admitted = transit.refuse_stormed();
         let mut plan = match admitted.and_then(|()| self.plan_ingress(transit, transit.cells, members)) {
             Ok(plan) => plan,
             Err(drop) => return self.discard(drop, transit.frame, store),

@@ -1,15 +1,18 @@
 //! The way of a frame from its arrival to the decision where it goes.
 
 use super::Switch;
+use super::port::Port;
 use crate::bridge::Mac;
 use crate::drops::DropReason;
 use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{InterfaceId, LogicalPort, PgId, PortId};
+use crate::mmu::Mmu;
 use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
 use crate::parse::{Parsed, Payload};
 use crate::route::{Held, NeighbourId};
 use crate::time::Picos;
 use crate::wire::LinkQuality;
+use crate::wire::rewrite::LinkAddresses;
 
 /// Octets that a flooded copy stores for itself: all headers the switch may edit, tags included.
 pub const FLOOD_PREFIX_BYTES: usize = 128;
@@ -26,14 +29,16 @@ pub(super) struct Transit<'a> {
     pub(super) vlan: Option<u16>,
     /// The router interface it came in on, if it was for the router.
     pub(super) interface: Option<InterfaceId>,
-    /// What becomes of its header if it is routed.
-    pub(super) rewrite: Option<Rewrite>,
+    /// Its new link addresses, if it is routed.
+    pub(super) rewrite: Option<LinkAddresses>,
     /// The port or LAG it leaves by, once that is known: [`Way::Unicast`].
     pub(super) to: LogicalPort,
     /// What its sender is to be told if it is dropped.
     pub(super) tell: Option<PuntReason>,
     pub(super) tc: u8,
     pub(super) lossless: bool,
+    /// The watchdog has what its group receives dropped.
+    pub(super) stormed: bool,
     pub(super) parsed: &'a Parsed,
     pub(super) frame: Handle,
     pub(super) frame_len: u32,
@@ -76,6 +81,15 @@ impl Transit<'_> {
         }
     }
 
+    /// Nothing is taken from a priority group whose queue the watchdog makes drop.
+    #[inline(always)]
+    pub(super) fn refuse_stormed(&self) -> Result<(), Drop> {
+        match self.stormed {
+            false => Ok(()),
+            true => Err(self.drop(DropReason::WatchdogIngress)),
+        }
+    }
+
     /// The frame goes out of one port or LAG.
     #[inline(always)]
     pub(super) fn leaves_by(&mut self, to: LogicalPort) -> Way {
@@ -91,13 +105,6 @@ impl Transit<'_> {
             ..self.drop(reason)
         }
     }
-}
-
-/// New link addresses of a routed packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rewrite {
-    pub(super) destination: [u8; 6],
-    pub(super) source: [u8; 6],
 }
 
 /// Where a frame goes.
@@ -124,9 +131,9 @@ enum Bridged {
 }
 
 impl Switch {
-    /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
+    /// As [`Switch::receive`], of any frame.
     #[inline(never)]
-    pub fn receive<S: Store>(
+    pub(super) fn receive_any<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -141,14 +148,13 @@ impl Switch {
             }
             _ => {}
         }
-        self.marked_on_arrival.clear();
-        let mut transit = self.transit(now, port, arrival.frame, arrival.frame_len, &arrival.parsed);
-        let counters = &mut self.ports[port.index()].counters;
-        counters.rx_packets += 1;
-        counters.rx_bytes += u64::from(transit.mac_len);
-        counters.rx_class_packets[usize::from(transit.tc)] += 1;
+        let mut transit = self.arrives(now, port, arrival);
         self.note_order(&transit, store);
-        let way = self.find_way(&mut transit, store, outputs);
+        let ingress = &self.ports[port.index()];
+        let way = match ingress.refuses(arrival.frame_len, arrival.parsed.l3_offset) {
+            None => self.find_way(&mut transit, store, outputs),
+            Some(reason) => Err(reason),
+        };
         let verdict = self.send_on_its_way(&mut transit, way, store, outputs);
         if !self.found.is_empty() {
             self.let_go(now, store, outputs);
@@ -156,42 +162,33 @@ impl Switch {
         verdict
     }
 
-    /// What is known of a frame before anything is decided.
-    #[inline(always)]
-    pub(super) fn transit<'a>(
-        &self,
-        now: Picos,
-        from: PortId,
-        frame: Handle,
-        frame_len: u32,
-        parsed: &'a Parsed,
-    ) -> Transit<'a> {
+    /// Counts a frame that has arrived.
+    pub(super) fn arrives<'a>(&mut self, now: Picos, port: PortId, arrival: &'a Arrival) -> Transit<'a> {
+        let ingress = &mut self.ports[port.index()];
+        let (frame, frame_len) = (arrival.frame, arrival.frame_len);
+        let transit = transit(ingress, &self.mmu, now, port, frame, frame_len, &arrival.parsed);
+        let counters = &mut ingress.counters;
+        counters.rx_packets += 1;
+        counters.rx_bytes += u64::from(transit.mac_len);
+        counters.rx_class_packets[usize::from(transit.tc)] += 1;
+        transit
+    }
+
+    /// As [`transit`], of a frame that came in earlier.
+    pub(super) fn transit_again<'a>(&self, now: Picos, from: PortId, held: &'a Held) -> Transit<'a> {
         let ingress = &self.ports[from.index()];
-        let mac_len = ingress.link.mac_len(frame_len);
-        let tc = ingress.traffic_class(parsed);
-        let pg = PgId::new(from, ingress.priority_group(tc));
-        Transit {
+        transit(
+            ingress,
+            &self.mmu,
             now,
             from,
-            logical: self.lags.logical(from),
-            pg,
-            vlan: None,
-            interface: None,
-            rewrite: None,
-            to: self.lags.logical(from),
-            tell: None,
-            tc,
-            lossless: self.mmu.lossless(pg),
-            parsed,
-            frame,
-            frame_len,
-            mac_len,
-            cells: self.mmu.cells(mac_len),
-        }
+            held.frame,
+            held.frame_len,
+            &held.parsed,
+        )
     }
 
     /// Carries out what was decided on a frame.
-    #[inline(always)]
     pub(super) fn send_on_its_way<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -252,24 +249,15 @@ impl Switch {
     }
 
     /// Where the frame goes, by its addresses and its VLAN; the sender is learnt on the way.
-    #[inline(always)]
     fn find_way<S: Store>(
         &mut self,
         transit: &mut Transit,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<Way, DropReason> {
-        let from = transit.logical;
-        let ingress = &self.ports[transit.from.index()];
-        if !ingress.forwards() {
-            return Err(DropReason::PortDown);
-        }
         let Some((destination, source)) = Mac::of_frame(store.prefix(transit.frame)) else {
             return Err(DropReason::Truncated);
         };
-        if transit.frame_len > ingress.mtu + u32::from(transit.parsed.l3_offset) {
-            return Err(DropReason::ExceedsL2Mtu);
-        }
         if source.is_group() {
             return Err(DropReason::SmacMulticast);
         }
@@ -282,8 +270,9 @@ impl Switch {
                 false => Err(DropReason::DmacReserved),
             };
         }
-        let interface = match self.router.of_logical(from) {
-            Some(interface) => match self.arrives_at_router(transit, interface, destination)? {
+        let entrance = self.ports[transit.from.index()].entrance;
+        let interface = match entrance.interface {
+            Some(interface) => match self.arrives_at_router(transit, entrance.mac, destination)? {
                 true => interface,
                 false => return self.not_addressed(transit, interface, destination, store),
             },
@@ -296,7 +285,6 @@ impl Switch {
     }
 
     /// A frame on a port or LAG of the bridge.
-    #[inline(always)]
     fn bridge<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -327,5 +315,40 @@ impl Switch {
             Some(to) => Ok(Bridged::Onward(transit.leaves_by(to))),
             None => Ok(Bridged::Onward(Way::Flood)),
         }
+    }
+}
+
+/// What is known of a frame before anything is decided.
+fn transit<'a>(
+    ingress: &Port,
+    mmu: &Mmu,
+    now: Picos,
+    from: PortId,
+    frame: Handle,
+    frame_len: u32,
+    parsed: &'a Parsed,
+) -> Transit<'a> {
+    let mac_len = ingress.link.mac_len(frame_len);
+    let tc = ingress.traffic_class(parsed);
+    let group = ingress.priority_group(tc);
+    let pg = PgId::new(from, group);
+    Transit {
+        now,
+        from,
+        logical: ingress.entrance.logical,
+        pg,
+        vlan: None,
+        interface: None,
+        rewrite: None,
+        to: ingress.entrance.logical,
+        tell: None,
+        tc,
+        lossless: mmu.lossless(pg),
+        stormed: ingress.dropping_groups & 1 << group != 0,
+        parsed,
+        frame,
+        frame_len,
+        mac_len,
+        cells: mmu.cells(mac_len),
     }
 }

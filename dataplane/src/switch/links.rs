@@ -57,7 +57,7 @@ impl Switch {
             store.release(frame);
         }
         for queue in 0..PRIORITIES {
-            while let Some(frame) = self.frames.pop(port.index() * PRIORITIES + queue) {
+            while let Some(frame) = self.unqueue(QueueId::new(port, queue as u8)) {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
                 let counters = &mut self.ports[port.index()].counters.queues[queue];

@@ -13,6 +13,7 @@ mod links;
 mod neighbours;
 mod own;
 mod pauses;
+mod plain;
 mod port;
 mod queueing;
 mod routing;
@@ -28,7 +29,7 @@ pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 
 use crate::balance::{Balance, Reordering};
-use crate::bridge::{Fdb, VlanTable};
+use crate::bridge::{Fdb, Mac, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
 use crate::drops::DropReason;
@@ -43,7 +44,7 @@ use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
 use crate::time::Picos;
 use balancing::reordering;
 use control_log::ControlLog;
-use port::{CONTROL_FRAMES_MAX, Port};
+use port::{CONTROL_FRAMES_MAX, Entrance, Port};
 use queueing::Leg;
 use timers::Timers;
 use trimming::Trimming;
@@ -150,6 +151,7 @@ impl Switch {
             legs: Vec::with_capacity(ports + config.lags.len()),
             found: Vec::with_capacity(4),
         };
+        switch.open_entrances();
         switch.balance_lags();
         switch.take_fib(Arc::clone(&config.routing.fib));
         switch.start_watchdog(config);
@@ -204,6 +206,7 @@ impl Switch {
             self.lose_neighbours(now, interface, store, outputs);
         }
         self.router.configure(config);
+        self.open_entrances();
         self.balance.configure(config);
         self.configure_reordering(config);
         self.take_fib(Arc::clone(&config.routing.fib));
@@ -214,6 +217,19 @@ impl Switch {
             }
         }
         Ok(())
+    }
+
+    /// Notes with each port what stands on it: to be called when LAGs or router interfaces are other ones.
+    fn open_entrances(&mut self) {
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            let logical = self.lags.logical(PortId(index as u16));
+            let interface = self.router.of_logical(logical);
+            port.entrance = Entrance {
+                logical,
+                interface,
+                mac: interface.map_or(Mac(0), |interface| self.router.interface(interface).mac),
+            };
+        }
     }
 
     /// Holds a port's queues back, or lets them go on. MAC control frames still leave.
@@ -373,7 +389,8 @@ impl Switch {
     /// The priority groups whose frames wait in a queue, each once, in the order of their first frames. It walks the queue.
     pub fn groups_in(&self, queue: QueueId) -> Vec<PgId> {
         let mut groups = Vec::new();
-        for group in self.frames.groups_in(queue.index()) {
+        let fifo = &self.ports[queue.port().index()].fifos[usize::from(queue.number())];
+        for group in self.frames.groups_in(fifo) {
             if !groups.contains(&group) {
                 groups.push(group);
             }
@@ -474,7 +491,8 @@ impl Switch {
     /// The port whose departures a deadline drives; `None` for other deadlines. A driver that is late uses it to limit
     /// how much a port makes up for at once.
     pub fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
-        self.timers.transmitter_of(timer)
+        let port = timers::transmitter(timer).filter(|port| *port < self.ports.len());
+        port.map(|port| PortId(port as u16))
     }
 
     /// The ports at whose queues frames were marked since the latest arrival began, which happens where

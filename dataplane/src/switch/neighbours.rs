@@ -61,11 +61,11 @@ impl Switch {
             self.router.neighbours.address(id),
         );
         let out = self.router.interface(interface);
-        let known = self.router.neighbours.resolved(id).map(|(mac, _)| mac);
+        let known = self.router.neighbours.resolved(id).map(|known| known.mac);
         let Some(question) = out.question(target).filter(|_| out.up) else {
             return;
         };
-        let mac = out.mac.octets();
+        let mac = out.octets;
         let Some(frame) = store.allocate(question.frame_len()) else {
             return;
         };
@@ -95,7 +95,7 @@ impl Switch {
     fn resume<S: Store>(&mut self, now: Picos, held: &Held, store: &mut S, outputs: &mut Outputs) {
         match (held.from, held.interface) {
             (Some(from), Some(interface)) => {
-                let mut transit = self.transit(now, from, held.frame, held.frame_len, &held.parsed);
+                let mut transit = self.transit_again(now, from, held);
                 let way = self.route(&mut transit, interface, store);
                 self.send_on_its_way(&mut transit, way, store, outputs);
             }
@@ -121,7 +121,7 @@ impl Switch {
                 store.release(held.frame);
                 continue;
             };
-            let mut transit = self.transit(now, from, held.frame, held.frame_len, &held.parsed);
+            let mut transit = self.transit_again(now, from, &held);
             transit.interface = held.interface;
             transit.tell = Some(PuntReason::HostUnreachable);
             self.refuse(&transit, reason, store, outputs);

@@ -47,8 +47,8 @@ impl Switch {
         let mut queued = QueuedFrame::new(frame, mac_len, cells, Charge::None);
         queued.ready_at = now;
         queued.l3_offset = 14;
-        self.frames.push(port.index() * PRIORITIES + queue, queued);
-        self.ports[port.index()].backlog |= 1 << queue;
+        let egress = &mut self.ports[port.index()];
+        egress.enqueue(&mut self.frames, port, queue, queued);
         self.kick(now, port, store, outputs);
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Switch {
         if !out.up || packet.len > out.mtu {
             return Err(frame);
         }
-        let Some((mac, _)) = self.router.neighbours.resolved(neighbour) else {
+        let Some(known) = self.router.neighbours.resolved(neighbour) else {
             let held = Held {
                 from: None,
                 interface,
@@ -181,10 +181,9 @@ impl Switch {
             self.look_for(now, neighbour, store, outputs);
             return Ok(());
         };
-        let source = out.mac.octets();
         if let Some(addresses) = store.prefix_mut(frame).first_chunk_mut::<12>() {
-            addresses[..6].copy_from_slice(&mac);
-            addresses[6..].copy_from_slice(&source);
+            addresses[..6].copy_from_slice(&known.mac);
+            addresses[6..].copy_from_slice(&out.octets);
         }
         self.send_on(now, egress, frame, store, outputs)
     }

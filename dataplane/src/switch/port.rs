@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 
+use super::timers;
+use crate::bridge::Mac;
 use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, Trust, Wred};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
-use crate::egress::{Line, Marker, QueuedFrame, Scheduler, TokenBucket};
+use crate::egress::{Fifo, FrameTable, Line, Marker, QueuedFrame, Scheduler, TokenBucket};
 use crate::frame::Handle;
-use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
+use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, TRAFFIC_CLASSES};
 use crate::mmu::Refusal;
-use crate::outputs::Drop;
+use crate::outputs::{Deadline, Drop, Outputs};
 use crate::parse::Parsed;
 use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT, bits};
 use crate::time::Picos;
@@ -19,8 +21,21 @@ use crate::wire::mac_control::{self, MacControl};
 /// Raw MAC control frames that may wait for a port's link.
 pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
 
+/// What a frame is to the bridge and the router by the port it comes in by alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entrance {
+    /// The port, or the LAG it is a member of.
+    pub(crate) logical: LogicalPort,
+    /// The router interface that this is; `None`: a port or LAG of the bridge.
+    pub(crate) interface: Option<InterfaceId>,
+    /// The address of that interface.
+    pub(crate) mac: Mac,
+}
+
 #[derive(Debug)]
 pub(crate) struct Port {
+    /// Follows LAGs and router interfaces: see [`Switch::open_entrances`](super::Switch::open_entrances).
+    pub(crate) entrance: Entrance,
     pub(crate) mac: [u8; 6],
     pub(crate) mtu: u32,
     pub(crate) link: Line,
@@ -57,9 +72,17 @@ pub(crate) struct Port {
     pub(crate) early_queues: u8,
     /// Queues whose WRED has a say on arrival already.
     early_wred: u8,
+    /// The same, for frames of lossless groups: those whose WRED marks on arrival, or that the watchdog lets drop.
+    pub(crate) early_lossless: u8,
+    /// Queues whose WRED marks on arrival.
+    early_marks: u8,
     pub(crate) marker: Marker,
+    /// Frames that wait, by queue.
+    pub(crate) fifos: [Fifo; PRIORITIES],
     /// Queues that hold frames.
     pub(crate) backlog: u8,
+    /// When the call about the next departure that has been asked for is due; [`Picos::NEVER`]: none is out.
+    pub(crate) transmit_due: Picos,
     /// When the frame in transmission has passed. With `frees_by_deadline`: [`Picos::NEVER`] until that is told.
     pub(crate) free_at: Picos,
     /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
@@ -81,6 +104,11 @@ impl Port {
     pub(crate) fn new(config: &SwitchConfig, index: usize) -> Port {
         let port = &config.ports[index];
         let mut new = Port {
+            entrance: Entrance {
+                logical: LogicalPort(index as u16),
+                interface: None,
+                mac: Mac(0),
+            },
             mac: port.mac,
             mtu: port.mtu,
             link: Line::new(port.link),
@@ -105,8 +133,12 @@ impl Port {
             wred: [None; PRIORITIES],
             early_queues: 0,
             early_wred: 0,
+            early_lossless: 0,
+            early_marks: 0,
             marker: Marker::new(config.seed, index as u16),
+            fifos: [Fifo::EMPTY; PRIORITIES],
             backlog: 0,
+            transmit_due: Picos::NEVER,
             free_at: Picos::ZERO,
             frees_by_deadline: false,
             occupied_until: Picos::ZERO,
@@ -143,10 +175,15 @@ impl Port {
             }
         };
         self.wred = core::array::from_fn(|n| port.queues[n].wred);
-        let early = |wred: Wred| wred.drop || mark_point == MarkPoint::Enqueue;
-        self.early_wred = bits(0xff)
-            .filter(|&n| self.wred[n].is_some_and(early))
-            .fold(0, |mask, n| mask | 1 << n);
+        let queues_of = |says: fn(Wred) -> bool| {
+            let queues = bits(0xff).filter(|&n| self.wred[n].is_some_and(says));
+            queues.fold(0, |mask, n| mask | 1 << n)
+        };
+        self.early_marks = match mark_point {
+            MarkPoint::Enqueue => queues_of(|_| true),
+            MarkPoint::Dequeue => 0,
+        };
+        self.early_wred = self.early_marks | queues_of(|wred| wred.drop);
         self.refresh_watchdog();
     }
 
@@ -156,12 +193,16 @@ impl Port {
         self.dropping_groups = self.groups_of(self.dropping_queues);
         self.unheeding_queues = self.watch.unheeding();
         self.early_queues = self.early_wred | self.dropping_queues;
+        self.early_lossless = self.early_marks | self.dropping_queues;
     }
 
-    /// Whether frames that arrive here go on.
-    #[inline]
-    pub(crate) fn forwards(&self) -> bool {
-        self.up && !self.lag_down
+    /// Why a frame that arrives here goes no further, whatever is in it. `l3_offset`: octets that do not count against the MTU.
+    #[inline(always)]
+    pub(crate) fn refuses(&self, frame_len: u32, l3_offset: u8) -> Option<DropReason> {
+        if !self.up || self.lag_down {
+            return Some(DropReason::PortDown);
+        }
+        (frame_len > self.mtu + u32::from(l3_offset)).then_some(DropReason::ExceedsL2Mtu)
     }
 
     /// The traffic class of a frame that arrives here.
@@ -230,6 +271,14 @@ impl Port {
         self.whole_port.release(now, global);
     }
 
+    /// Puts a frame into a queue; the caller has made sure of room in the table.
+    #[inline(always)]
+    pub(crate) fn enqueue(&mut self, frames: &mut FrameTable, id: PortId, queue: usize, frame: QueuedFrame) {
+        let queue = queue % PRIORITIES;
+        frames.push(id, &mut self.fifos[queue], frame);
+        self.backlog |= 1 << queue;
+    }
+
     /// Queues whose head may leave as far as pauses and blocks go.
     #[inline(always)]
     pub(crate) fn sendable(&self) -> u8 {
@@ -250,6 +299,31 @@ impl Port {
     #[inline(always)]
     pub(crate) fn owes_control(&self) -> bool {
         self.generator.owes() || !self.control.is_empty()
+    }
+
+    /// Asks for a call about the next departure at `at`, unless one at or before `at` is already out.
+    #[inline(always)]
+    pub(crate) fn arm_transmit(&mut self, id: PortId, at: Picos, outputs: &mut Outputs) {
+        if at < self.transmit_due {
+            self.transmit_due = at;
+            let timer = timers::transmit(id);
+            outputs.deadlines.push(Deadline { at, timer });
+        }
+    }
+
+    /// Whether it can send nothing now: its link is down, or busy, and then a call is asked for when it is not.
+    #[inline(always)]
+    pub(crate) fn awaits_link(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
+        if !self.up {
+            return true;
+        }
+        if self.free_at <= now {
+            return false;
+        }
+        if self.has_work() {
+            self.arm_transmit(id, self.free_at, outputs);
+        }
+        true
     }
 
     /// Whether a capable frame leaves as CE, with `behind` octets waiting behind it.

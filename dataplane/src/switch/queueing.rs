@@ -2,14 +2,14 @@
 
 use super::Switch;
 use super::departure::mark;
-use super::ingress::{Rewrite, Transit};
+use super::ingress::Transit;
 use super::trimming::Trim;
 use crate::bridge::TagEdit;
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Handle, Store};
-use crate::ids::{PRIORITIES, PortId, QueueId};
+use crate::ids::{PortId, QueueId};
 use crate::mmu::{EgressPlan, IngressPlan, Refusal};
 use crate::outputs::{Drop, Outputs};
 use crate::parse::Tag;
@@ -31,14 +31,13 @@ pub(super) struct Leg {
 }
 
 impl Switch {
-    #[inline(always)]
     pub(super) fn unicast<S: Store>(
         &mut self,
         transit: &Transit,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Drop> {
-        self.refuse_stormed_group(transit)?;
+        transit.refuse_stormed()?;
         let to = self
             .lag_member(transit, transit.to, store)
             .ok_or_else(|| transit.drop(DropReason::L3EgressLinkDown))?;
@@ -48,14 +47,7 @@ impl Switch {
         if self.frames.room() == 0 {
             return Err(transit.drop(DropReason::NoBufferSpace));
         }
-        let queue = QueueId::new(to, leg.queue as u8);
-        let admitted = self
-            .mmu
-            .admit(transit.pg, queue, transit.cells, leg.cells, transit.lossless);
-        let (xoff, cells) = match admitted {
-            Some(xoff) => (xoff, transit.cells),
-            None => self.admit_by_plan(transit, &mut leg, store)?,
-        };
+        let (xoff, cells) = self.admit(transit, &mut leg, store)?;
         self.accept(transit, xoff, outputs, store);
         let charge = Charge::Own {
             pg: transit.pg,
@@ -66,15 +58,9 @@ impl Switch {
         Ok(())
     }
 
-    /// Charges a frame where more than its group's threshold and its queue's has a say. Whether its group has gone to XOFF, and
-    /// the cells that it is charged for there: fewer if it was cut.
-    #[inline(never)]
-    fn admit_by_plan<S: Store>(
-        &mut self,
-        transit: &Transit,
-        leg: &mut Leg,
-        store: &S,
-    ) -> Result<(bool, u32), Drop> {
+    /// Charges a frame on both sides. Whether its group has gone to XOFF, and the cells that it is charged for there: fewer if it
+    /// was cut.
+    fn admit<S: Store>(&mut self, transit: &Transit, leg: &mut Leg, store: &S) -> Result<(bool, u32), Drop> {
         let mut plan = self.plan_ingress(transit, transit.cells, 1)?;
         let egress = self.plan_egress(transit, leg, store)?;
         let mut cells = transit.cells;
@@ -88,7 +74,6 @@ impl Switch {
     }
 
     /// Where the cells of a leg would be charged on its egress port; the leg is cut short where only that finds room.
-    #[inline]
     pub(super) fn plan_egress<S: Store>(
         &mut self,
         transit: &Transit,
@@ -103,7 +88,6 @@ impl Switch {
     }
 
     /// Where the frame's cells would be charged on its ingress port.
-    #[inline]
     pub(super) fn plan_ingress(
         &self,
         transit: &Transit,
@@ -121,7 +105,6 @@ impl Switch {
     }
 
     /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
-    #[inline(always)]
     pub(super) fn accept<S: Store>(
         &mut self,
         transit: &Transit,
@@ -149,7 +132,6 @@ impl Switch {
     }
 
     /// What leaving by `to` means for this frame, or why it cannot.
-    #[inline(always)]
     pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, DropReason> {
         let egress = &self.ports[to.index()];
         if !egress.up {
@@ -206,8 +188,7 @@ impl Switch {
         if !early_drop && !mark_here {
             return Ok(false);
         }
-        let queued = self.frames.queued_bytes(to.index() * PRIORITIES + queue);
-        let hit = egress.marker.hit(wred, queued);
+        let hit = egress.marker.hit(wred, egress.fifos[queue].bytes());
         if hit && early_drop {
             egress.counters.queues[queue].wred_dropped_packets += 1;
             return Err(DropReason::WredDropped);
@@ -215,12 +196,25 @@ impl Switch {
         Ok(hit)
     }
 
-    #[inline(always)]
+    /// Puts a frame into the queue of a leg; its port is to be kicked.
     pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
+        let queued = self.prepare(transit, leg, charge, store);
+        let egress = &mut self.ports[leg.to.index()];
+        egress.enqueue(&mut self.frames, leg.to, leg.queue, queued);
+    }
+
+    /// Makes a frame what it is to leave as, but for what is decided when it leaves.
+    fn prepare<S: Store>(
+        &mut self,
+        transit: &Transit,
+        leg: &Leg,
+        charge: Charge,
+        store: &mut S,
+    ) -> QueuedFrame {
         let mut l3_offset = transit.parsed.l3_offset;
-        if let Some(Rewrite { destination, source }) = transit.rewrite {
+        if let Some(addresses) = transit.rewrite {
             let frame = store.prefix_mut(leg.frame);
-            rewrite::forward(frame, l3_offset, transit.parsed.payload, destination, source);
+            rewrite::forward(frame, l3_offset, transit.parsed.payload, addresses);
         }
         if leg.edit != TagEdit::Keep {
             l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
@@ -243,8 +237,7 @@ impl Switch {
         queued.payload = transit.parsed.payload;
         queued.ecn_capable = ecn_capable;
         queued.trimmed = leg.trim.is_some();
-        self.frames.push(leg.to.index() * PRIORITIES + leg.queue, queued);
-        self.ports[leg.to.index()].backlog |= 1 << leg.queue;
+        queued
     }
 }
 

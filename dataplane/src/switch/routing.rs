@@ -1,31 +1,31 @@
 //! The way of a packet through the router: from its ingress interface to its next hop, or into the CPU port.
 
 use super::Switch;
-use super::ingress::{FLOOD_PREFIX_BYTES, Rewrite, Transit, Way};
+use super::ingress::{FLOOD_PREFIX_BYTES, Transit, Way};
 use crate::bridge::Mac;
 use crate::config::Attachment;
 use crate::drops::DropReason;
 use crate::frame::Store;
-use crate::ids::{InterfaceId, LogicalPort};
+use crate::ids::{InterfaceId, LogicalPort, NextHopId};
 use crate::outputs::{Punt, PuntReason};
 use crate::parse::Payload;
 use crate::route::packet::{self, Destination, Packet, Scope};
 use crate::route::{Entry, Hop, NeighbourId, Talk, read_arp, read_discovery};
+use crate::wire::rewrite::LinkAddresses;
 use crate::wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
 
 impl Switch {
-    /// A frame on a port or LAG that is a router interface: whether it is addressed to the router alone.
-    #[inline(always)]
+    /// A frame on a port or LAG that is a router interface: whether it is addressed to the router alone, at its `own` address.
     pub(super) fn arrives_at_router(
         &self,
         transit: &Transit,
-        interface: InterfaceId,
+        own: Mac,
         destination: Mac,
     ) -> Result<bool, DropReason> {
         if !self.vlans.untagged(transit.logical, transit.parsed.tag) {
             return Err(DropReason::IngressVlanFilter);
         }
-        Ok(destination == self.router.interface(interface).mac)
+        Ok(destination == own)
     }
 
     /// A frame on a routed port that is not addressed to the router alone.
@@ -58,7 +58,6 @@ impl Switch {
     }
 
     /// The way of a frame addressed to the router.
-    #[inline(always)]
     pub(super) fn route<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -67,47 +66,83 @@ impl Switch {
     ) -> Result<Way, DropReason> {
         transit.interface = Some(interface);
         let l3 = layer3(transit, store);
-        let l3_offset = u32::from(transit.parsed.l3_offset);
+        let l3_offset = transit.parsed.l3_offset;
         // A tag behind the outer one, or one of another TPID, would travel on as if it belonged to the packet.
         let tagged = self.vlans.recognises(transit.logical, transit.parsed.tag);
-        if l3_offset != (ETHERNET_LEN + if tagged { TAG_LEN } else { 0 }) as u32 {
+        if usize::from(l3_offset) != ETHERNET_LEN + if tagged { TAG_LEN } else { 0 } {
             return Err(DropReason::NoL3Header);
         }
-        let packet = match transit.parsed.payload {
-            Payload::Ipv4 => packet::ipv4(l3)?,
-            Payload::Ipv6 => packet::ipv6(l3, transit.frame_len - l3_offset)?,
-            _ => return self.no_ip(transit, interface, store),
-        };
+        if !matches!(transit.parsed.payload, Payload::Ipv4 | Payload::Ipv6) {
+            return self.no_ip(transit, interface, store);
+        }
+        let packet = read(transit, l3)?;
         if let Scope::Link(reason) = packet.scope {
             return self.link_scope(transit, interface, packet, reason, store);
         }
-        let (entry, missing) = match packet.destination {
-            Destination::V4(address) => (self.router.fib.lookup_v4(address), DropReason::Lpm4Miss),
-            Destination::V6(address) => (self.router.fib.lookup_v6(address), DropReason::Lpm6Miss),
+        let found = match packet.destination {
+            Destination::V4(address) => self.router.fib.find_v4(address),
+            Destination::V6(address) => self.router.fib.find_v6(address),
         };
+        let hop = if let Some(group) = found.group() {
+            self.next_hop_in(transit, group, l3)
+        } else if let Some(hop) = found.next_hop() {
+            Some(hop)
+        } else {
+            return self.route_at_hand(transit, interface, packet, found.entry(), store);
+        };
+        self.forward_to(transit, packet, hop)
+    }
+
+    /// The way of a packet whose next hop has been chosen; `None`: none can be reached now.
+    pub(super) fn forward_by<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        hop: Option<NextHopId>,
+        store: &S,
+    ) -> Result<Way, DropReason> {
+        let packet = read(transit, layer3(transit, store))?;
+        self.forward_to(transit, packet, hop)
+    }
+
+    fn forward_to(
+        &mut self,
+        transit: &mut Transit,
+        packet: Packet,
+        hop: Option<NextHopId>,
+    ) -> Result<Way, DropReason> {
+        let (egress, neighbour) = self.router.via(hop.ok_or(DropReason::L3EgressLinkDown)?);
+        self.forward(transit, packet, egress, neighbour)
+    }
+
+    /// The way of a packet that needs no other router: its destination is behind an interface, or is the switch, or nowhere.
+    fn route_at_hand<S: Store>(
+        &mut self,
+        transit: &mut Transit,
+        interface: InterfaceId,
+        packet: Packet,
+        entry: Option<Entry>,
+        store: &S,
+    ) -> Result<Way, DropReason> {
         let Some(entry) = entry else {
             transit.tell = Some(PuntReason::NetUnreachable);
-            return Err(missing);
+            return Err(match packet.destination {
+                Destination::V4(_) => DropReason::Lpm4Miss,
+                Destination::V6(_) => DropReason::Lpm6Miss,
+            });
         };
-        let hop = match entry {
-            Entry::Group(group) => self.group_member(transit, group, l3),
-            _ => self
-                .router
-                .hop(entry, packet.destination.address(), transit.parsed.flow_hash),
-        };
-        match hop {
-            Hop::Neighbour(egress, neighbour) => self.forward(transit, &packet, egress, neighbour),
+        let flow_hash = transit.parsed.flow_hash;
+        match self.router.hop(entry, packet.destination.address(), flow_hash) {
+            Hop::Neighbour(egress, neighbour) => self.forward(transit, packet, egress, neighbour),
             Hop::Local => self.deliver(transit, interface, store),
             Hop::Down => Err(DropReason::L3EgressLinkDown),
             Hop::Blackhole => Err(DropReason::BlackholeRoute),
         }
     }
 
-    #[inline(always)]
     fn forward(
         &mut self,
         transit: &mut Transit,
-        packet: &Packet,
+        packet: Packet,
         egress: InterfaceId,
         neighbour: Option<NeighbourId>,
     ) -> Result<Way, DropReason> {
@@ -126,18 +161,20 @@ impl Switch {
         let Some(neighbour) = neighbour else {
             return Err(DropReason::UnresolvedNextHop);
         };
-        let Some((mac, heard_behind)) = self.router.neighbours.resolved(neighbour) else {
+        let Some(known) = self.router.neighbours.resolved(neighbour) else {
             return Ok(Way::Hold(neighbour));
         };
-        transit.rewrite = Some(Rewrite {
-            destination: mac,
-            source: out.mac.octets(),
-        });
-        self.towards(transit, out.attachment, Mac::of_octets(mac), heard_behind)
+        transit.rewrite = Some(LinkAddresses::new(known.mac, out.octets));
+        match out.attachment {
+            Attachment::Port(port) => {
+                transit.vlan = None;
+                Ok(transit.leaves_by(LogicalPort(port)))
+            }
+            other => self.towards(transit, other, Mac::of_octets(known.mac), known.port),
+        }
     }
 
     /// The port, LAG or VLAN by which a neighbour is reached.
-    #[inline(always)]
     fn towards(
         &self,
         transit: &mut Transit,
@@ -286,6 +323,14 @@ impl Switch {
             self.found.extend(found);
         }
         asked
+    }
+}
+
+/// The packet of a frame that is one.
+fn read(transit: &Transit, l3: &[u8]) -> Result<Packet, DropReason> {
+    match transit.parsed.payload {
+        Payload::Ipv4 => packet::ipv4(l3),
+        _ => packet::ipv6(l3, transit.frame_len - u32::from(transit.parsed.l3_offset)),
     }
 }
 

@@ -4,11 +4,9 @@ use crate::ids::{PortId, TimerId};
 use crate::outputs::{Deadline, Outputs};
 use crate::time::Picos;
 
-/// What a port's deadline is about.
+/// What a deadline of a port is about, beside those about its departures ([`transmit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimerKind {
-    /// The link becomes free, or a shaper opens, while something waits.
-    Transmit = 0,
     /// A received pause ends by itself.
     PauseExpiry = 1,
     /// XOFF must be repeated.
@@ -28,8 +26,24 @@ pub(crate) enum Owner {
     LinkQuality,
 }
 
-/// Ids per port: a power of two, so that an id is taken apart without a division.
+/// Ids per port: a power of two, so that an id is taken apart without a division. The first is about departures.
 const IDS_PER_PORT: u32 = 4;
+
+/// The deadline of a port about its departures: the link becomes free, or a shaper opens, while something waits. When it is due lies
+/// with the port ([`Port::transmit_due`](super::port::Port::transmit_due)), beside all else that a departure looks at.
+#[inline(always)]
+pub(crate) fn transmit(port: PortId) -> TimerId {
+    TimerId(u32::from(port.0) * IDS_PER_PORT)
+}
+
+/// The index of the port whose departures a deadline is about, if there is such a port; `None` for what ports have beside.
+#[inline(always)]
+pub(crate) fn transmitter(timer: TimerId) -> Option<usize> {
+    timer
+        .0
+        .is_multiple_of(IDS_PER_PORT)
+        .then_some((timer.0 / IDS_PER_PORT) as usize)
+}
 
 /// Deadlines of the switch itself, behind those of its ports.
 const OF_SWITCH: usize = 3;
@@ -86,29 +100,17 @@ impl Timers {
         }
     }
 
-    /// The port of a [`TimerKind::Transmit`] deadline.
-    #[inline(always)]
-    pub(crate) fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
-        let is_transmit = timer.0 % IDS_PER_PORT == TimerKind::Transmit as u32;
-        let of_port = timer.0 < self.neighbours();
-        (is_transmit && of_port).then_some(PortId((timer.0 / IDS_PER_PORT) as u16))
-    }
-
-    /// When a port's deadline is due; [`Picos::NEVER`] if none is out.
-    #[inline(always)]
-    pub(crate) fn due(&self, port: PortId, kind: TimerKind) -> Picos {
-        self.out_at[(u32::from(port.0) * IDS_PER_PORT + kind as u32) as usize]
-    }
-
-    /// A deadline has come back: when it was due; `None` if it was overtaken.
-    #[inline(always)]
-    pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<Picos> {
+    /// A deadline has come back: whose it is; `None` if it was overtaken.
+    pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<Owner> {
         let out_at = self.out_at.get_mut(timer.0 as usize)?;
-        (*out_at <= now).then(|| core::mem::replace(out_at, Picos::NEVER))
+        if *out_at > now {
+            return None;
+        }
+        *out_at = Picos::NEVER;
+        Some(self.owner(timer))
     }
 
-    /// Whose a deadline is that has come back.
-    pub(crate) fn owner(&self, timer: TimerId) -> Owner {
+    fn owner(&self, timer: TimerId) -> Owner {
         match timer.0.checked_sub(self.neighbours()) {
             None => {}
             Some(0) => return Owner::Neighbours,
@@ -116,7 +118,6 @@ impl Timers {
             Some(_) => return Owner::LinkQuality,
         }
         let kind = match timer.0 % IDS_PER_PORT {
-            0 => TimerKind::Transmit,
             1 => TimerKind::PauseExpiry,
             _ => TimerKind::PauseRefresh,
         };

@@ -1,13 +1,12 @@
 //! What the PFC watchdog does to a switch. Its rules are in [`crate::watchdog`].
 
 use super::Switch;
-use super::ingress::Transit;
 use super::port::Port;
 use crate::config::{PortWatchdog, SwitchConfig, WatchdogAction, WatchdogConfig};
 use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::{PRIORITIES, PortId, QueueId};
-use crate::outputs::{Drop, Outputs, SwitchEvent, SwitchEventKind};
+use crate::outputs::{Outputs, SwitchEvent, SwitchEventKind};
 use crate::pfc::bits;
 use crate::time::Picos;
 use crate::watchdog::{Mode, PollGrid, Sight, StormCounters, WatchdogStats, WatchdogStatus};
@@ -211,19 +210,10 @@ impl Switch {
         self.kick(now, port, store, outputs);
     }
 
-    /// Nothing is taken from a priority group whose queue the watchdog makes drop.
-    #[inline(always)]
-    pub(super) fn refuse_stormed_group(&self, transit: &Transit) -> Result<(), Drop> {
-        match self.ports[transit.from.index()].dropping_groups & 1 << transit.pg.number() {
-            0 => Ok(()),
-            _ => Err(transit.drop(DropReason::WatchdogIngress)),
-        }
-    }
-
     /// Drops what waits in a queue.
     fn discard_queue<S: Store>(&mut self, queue: QueueId, store: &mut S) {
         let n = usize::from(queue.number());
-        while let Some(frame) = self.frames.pop(queue.index()) {
+        while let Some(frame) = self.unqueue(queue) {
             self.release(&frame, queue);
             store.release(frame.frame);
             let counters = &mut self.ports[queue.port().index()].counters;

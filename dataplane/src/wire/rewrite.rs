@@ -89,17 +89,47 @@ fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
     l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
+/// Destination and source address as they lie at the front of a frame: two words, since octets that are written one by one and
+/// read together again soon would have to be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkAddresses {
+    first: u64,
+    rest: u32,
+}
+
+impl LinkAddresses {
+    /// Of these addresses.
+    #[inline(always)]
+    pub const fn new(destination: [u8; 6], source: [u8; 6]) -> LinkAddresses {
+        let (destination, source) = (little_endian(destination), little_endian(source));
+        LinkAddresses {
+            first: destination | source << 48,
+            rest: (source >> 16) as u32,
+        }
+    }
+
+    #[inline(always)]
+    fn write(self, octets: &mut [u8; 12]) {
+        octets[..8].copy_from_slice(&self.first.to_le_bytes());
+        octets[8..].copy_from_slice(&self.rest.to_le_bytes());
+    }
+}
+
+#[inline(always)]
+const fn little_endian([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
 /// What a router changes of a frame it forwards: the link addresses, and one hop less to live. `l3_offset` and `payload`
 /// are those of [`Parsed`](crate::parse::Parsed); the packet must have a whole fixed header and at least one hop left. The
 /// ICRC covers none of it.
-#[inline]
-pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, destination: [u8; 6], source: [u8; 6]) {
+#[inline(always)]
+pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, addresses: LinkAddresses) {
     let Some((ethernet, l3)) = frame.split_at_mut_checked(usize::from(l3_offset)) else {
         return;
     };
-    if let Some(addresses) = ethernet.first_chunk_mut::<12>() {
-        addresses[..6].copy_from_slice(&destination);
-        addresses[6..].copy_from_slice(&source);
+    if let Some(octets) = ethernet.first_chunk_mut::<12>() {
+        addresses.write(octets);
     }
     match payload {
         Payload::Ipv4 if l3.len() >= super::IPV4_LEN => {
@@ -174,13 +204,8 @@ mod tests {
                 expected[6..12].copy_from_slice(&[7, 8, 9, 10, 11, 12]);
                 expected[14 + 8] -= 1;
                 Ipv4Packet::new_unchecked(&mut expected[14..]).fill_checksum();
-                forward(
-                    &mut frame,
-                    14,
-                    Payload::Ipv4,
-                    [1, 2, 3, 4, 5, 6],
-                    [7, 8, 9, 10, 11, 12],
-                );
+                let addresses = LinkAddresses::new([1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]);
+                forward(&mut frame, 14, Payload::Ipv4, addresses);
                 assert_eq!(frame[..24], expected[..24]);
                 assert!(Ipv4Packet::new_unchecked(&frame[14..]).verify_checksum());
                 assert_eq!(frame[26..], expected[26..]);
@@ -189,7 +214,7 @@ mod tests {
         let mut wrong = [0; 34];
         wrong[14..].copy_from_slice(&V4);
         wrong[24] ^= 1;
-        forward(&mut wrong, 14, Payload::Ipv4, [0; 6], [0; 6]);
+        forward(&mut wrong, 14, Payload::Ipv4, LinkAddresses::new([0; 6], [0; 6]));
         assert!(
             !Ipv4Packet::new_unchecked(&wrong[14..]).verify_checksum(),
             "what was wrong stays wrong"
@@ -199,10 +224,15 @@ mod tests {
         let mut expected = six;
         expected[14 + 7] -= 1;
         expected[..12].fill(9);
-        forward(&mut six, 14, Payload::Ipv6, [9; 6], [9; 6]);
+        forward(&mut six, 14, Payload::Ipv6, LinkAddresses::new([9; 6], [9; 6]));
         assert_eq!(six, expected);
         for len in 0..34 {
-            forward(&mut [0; 34][..len], 14, Payload::Ipv4, [0; 6], [0; 6]);
+            forward(
+                &mut [0; 34][..len],
+                14,
+                Payload::Ipv4,
+                LinkAddresses::new([0; 6], [0; 6]),
+            );
         }
     }
 

@@ -1,0 +1,301 @@
+//! The way of a plain frame, from its arrival into its queue, in one go.
+//!
+//! Nearly all frames are plain: untagged, IP, known addresses, one port to leave by, room under every limit. What could become of
+//! other frames is not carried along here, which is most of what a frame costs: whatever is not plain is left to
+//! [`Switch::receive_any`], which knows every case. Nothing is done before it is certain that a frame is plain, but for two things:
+//! an address is learnt (learning it again changes nothing), and a next hop is chosen, which is not done twice: such a frame goes
+//! on from there ([`Decided`]). What is decided is decided by the same rules, called from both; `tests/plain_frames.rs` holds
+//! one against the other.
+
+use super::Switch;
+use super::port::{Entrance, Port};
+use crate::balance::Asked;
+use crate::bridge::{Mac, TagEdit};
+use crate::config::Attachment;
+use crate::egress::{Charge, QueuedFrame};
+use crate::frame::{Arrival, Store};
+use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId, TRAFFIC_CLASSES};
+use crate::outputs::{Outputs, Verdict};
+use crate::parse::Payload;
+use crate::route::packet::{self, Destination, Scope};
+use crate::time::Picos;
+use crate::wire::ETHERNET_LEN;
+use crate::wire::rewrite::{self, LinkAddresses};
+
+/// The way of a plain frame.
+#[derive(Clone, Copy)]
+pub(super) struct PlainWay {
+    to: PortId,
+    /// The VLAN it stays in; `None`: it is routed.
+    vlan: Option<u16>,
+    /// Its new link addresses, if it is routed.
+    rewrite: Option<LinkAddresses>,
+}
+
+/// How much has been decided on a frame that has turned out not to be plain.
+pub(super) enum Decided {
+    /// Nothing.
+    Nothing,
+    /// Its next hop; `None`: none can be reached now.
+    NextHop(Option<NextHopId>),
+}
+
+impl Switch {
+    /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
+    #[inline(never)] // one body for every driver
+    pub fn receive<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        self.marked_on_arrival.clear();
+        let way = match self.plain_way(now, port, arrival, store) {
+            Ok(way) => way,
+            Err(Decided::Nothing) => return self.receive_any(now, port, arrival, store, outputs),
+            Err(Decided::NextHop(hop)) => {
+                return self.receive_towards(now, port, arrival, hop, store, outputs);
+            }
+        };
+        if !self.enter_plainly(now, port, arrival, way, store, outputs) {
+            return self.receive_by(now, port, arrival, way, store, outputs);
+        }
+        Verdict::Forwarded { copies: 1 }
+    }
+
+    /// Where a plain frame goes.
+    #[inline(always)]
+    fn plain_way<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        store: &S,
+    ) -> Result<PlainWay, Decided> {
+        let ingress = &self.ports[port.index()];
+        let parsed = &arrival.parsed;
+        if !matches!(parsed.payload, Payload::Ipv4 | Payload::Ipv6)
+            || parsed.tag.is_some()
+            || ingress.refuses(arrival.frame_len, ETHERNET_LEN as u8).is_some()
+            || self.reordering.is_some()
+        {
+            return Err(Decided::Nothing);
+        }
+        let entrance = ingress.entrance;
+        let frame = store.prefix(arrival.frame);
+        let Some((destination, source)) = Mac::of_frame(frame) else {
+            return Err(Decided::Nothing);
+        };
+        if source.is_group() || source == destination {
+            return Err(Decided::Nothing);
+        }
+        match entrance.interface {
+            None => self.plain_bridge(now, entrance, destination, source),
+            Some(_) if destination == entrance.mac => self.plain_route(now, port, arrival, frame),
+            Some(_) => Err(Decided::Nothing),
+        }
+    }
+
+    /// The way of a frame between two ports of one VLAN that have no tags there.
+    #[inline(always)]
+    fn plain_bridge(
+        &mut self,
+        now: Picos,
+        entrance: Entrance,
+        destination: Mac,
+        source: Mac,
+    ) -> Result<PlainWay, Decided> {
+        let from = entrance.logical;
+        let Some(vlan) = self.vlans.ingress(from, None) else {
+            return Err(Decided::Nothing);
+        };
+        self.fdb.learn(now, vlan, source, from);
+        let own = |interface| self.router.interface(interface).mac == destination;
+        if destination.is_group() || self.router.of_vlan(vlan).is_some_and(own) {
+            return Err(Decided::Nothing);
+        }
+        let Some(to) = self.fdb.lookup(now, vlan, destination) else {
+            return Err(Decided::Nothing);
+        };
+        let keeps = self.vlans.egress(from, to, vlan, None) == Some(TagEdit::Keep);
+        if to == from || !keeps || self.lags.index_of(to).is_some() {
+            return Err(Decided::Nothing);
+        }
+        Ok(PlainWay {
+            to: PortId(to.0),
+            vlan: Some(vlan),
+            rewrite: None,
+        })
+    }
+
+    /// The way of an IPv4 packet from one port to another, by a next hop that is known.
+    #[inline(always)]
+    fn plain_route(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        frame: &[u8],
+    ) -> Result<PlainWay, Decided> {
+        let parsed = &arrival.parsed;
+        let l3 = frame.get(ETHERNET_LEN..).unwrap_or(&[]);
+        if parsed.payload != Payload::Ipv4 || usize::from(parsed.l3_offset) != ETHERNET_LEN {
+            return Err(Decided::Nothing);
+        }
+        let Ok(packet) = packet::ipv4(l3) else {
+            return Err(Decided::Nothing);
+        };
+        let Destination::V4(destination) = packet.destination else {
+            return Err(Decided::Nothing);
+        };
+        if packet.scope != Scope::Global || packet.ttl <= 1 {
+            return Err(Decided::Nothing);
+        }
+        let found = self.router.fib.find_v4(destination);
+        let hop = if let Some(group) = found.group() {
+            let asked = |ingress: &Port| Asked {
+                now,
+                mac_len: ingress.link.mac_len(arrival.frame_len),
+                tc: ingress.traffic_class(parsed),
+                parsed,
+                l3,
+            };
+            match self.group_member(port, group, parsed, l3, asked) {
+                Some(hop) => Ok(hop),
+                None => return Err(Decided::NextHop(None)),
+            }
+        } else if let Some(hop) = found.next_hop() {
+            Ok(hop)
+        } else if let Some(interface) = found.connected() {
+            Err(interface)
+        } else {
+            return Err(Decided::Nothing);
+        };
+        let (egress, neighbour) = match hop {
+            Ok(hop) => self.router.via(hop),
+            Err(interface) => (
+                interface,
+                self.router
+                    .neighbours
+                    .find(interface, packet.destination.address()),
+            ),
+        };
+        let decided = || match hop {
+            Ok(hop) => Decided::NextHop(Some(hop)),
+            Err(_) => Decided::Nothing,
+        };
+        let out = self.router.interface(egress);
+        if !out.up || packet.len > out.mtu {
+            return Err(decided());
+        }
+        let known = neighbour.and_then(|neighbour| self.router.neighbours.resolved(neighbour));
+        let (Attachment::Port(to), Some(known)) = (out.attachment, known) else {
+            return Err(decided());
+        };
+        Ok(PlainWay {
+            to: PortId(to),
+            vlan: None,
+            rewrite: Some(LinkAddresses::new(known.mac, out.octets)),
+        })
+    }
+
+    /// Charges, counts and queues a frame whose way is known, if it is plain what becomes of it there; if not, nothing is done.
+    #[inline(always)]
+    fn enter_plainly<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        way: PlainWay,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> bool {
+        let (parsed, frame_len) = (&arrival.parsed, arrival.frame_len);
+        let places = [port.index(), way.to.index()];
+        let Ok([ingress, egress]) = self.ports.get_disjoint_mut(places) else {
+            return false;
+        };
+        let tc = ingress.traffic_class(parsed);
+        let group = ingress.priority_group(tc);
+        let queue = egress.queue(tc);
+        let pg = PgId::new(port, group);
+        let early = match self.mmu.lossless(pg) {
+            true => egress.early_lossless,
+            false => egress.early_queues,
+        };
+        let (mac_len, sent_len) = (ingress.link.mac_len(frame_len), egress.link.mac_len(frame_len));
+        if ingress.dropping_groups & 1 << group != 0
+            || !egress.up
+            || frame_len > egress.mtu + ETHERNET_LEN as u32
+            || early & 1 << queue != 0
+            || self.frames.room() == 0
+            || mac_len != sent_len
+        {
+            return false;
+        }
+        let cells = self.mmu.cells(mac_len);
+        if !self.mmu.admit(pg, QueueId::new(way.to, queue as u8), cells) {
+            return false;
+        }
+        let counters = &mut ingress.counters;
+        counters.rx_packets += 1;
+        counters.rx_bytes += u64::from(mac_len);
+        counters.rx_class_packets[usize::from(tc) % TRAFFIC_CLASSES] += 1;
+        let counters = &mut counters.pgs[usize::from(group)];
+        counters.packets += 1;
+        counters.bytes += u64::from(mac_len);
+        if let Some(addresses) = way.rewrite {
+            let frame = store.prefix_mut(arrival.frame);
+            rewrite::forward(frame, parsed.l3_offset, Payload::Ipv4, addresses);
+        }
+        let mut queued = QueuedFrame::new(arrival.frame, mac_len, cells, Charge::Own { pg, cells });
+        queued.ready_at = now.saturating_add(self.pipeline_latency);
+        queued.tc = tc;
+        queued.l3_offset = parsed.l3_offset;
+        queued.payload = parsed.payload;
+        queued.ecn_capable = parsed.ecn_capable();
+        egress.enqueue(&mut self.frames, way.to, queue, queued);
+        if !egress.awaits_link(now, way.to, outputs) {
+            self.serve_at_once(now, way.to, store, outputs);
+        }
+        true
+    }
+
+    /// As [`Switch::receive_any`], where the way of the frame has been decided.
+    #[inline(never)]
+    fn receive_by<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        way: PlainWay,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let mut transit = self.arrives(now, port, arrival);
+        transit.vlan = way.vlan;
+        transit.rewrite = way.rewrite;
+        transit.interface = way.rewrite.and(self.ports[port.index()].entrance.interface);
+        let leaves = transit.leaves_by(LogicalPort(way.to.0));
+        self.send_on_its_way(&mut transit, Ok(leaves), store, outputs)
+    }
+
+    /// As [`Switch::receive_any`], where the next hop of the frame has been chosen.
+    #[inline(never)]
+    fn receive_towards<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        hop: Option<NextHopId>,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let mut transit = self.arrives(now, port, arrival);
+        transit.interface = self.ports[port.index()].entrance.interface;
+        let way = self.forward_by(&mut transit, hop, store);
+        self.send_on_its_way(&mut transit, way, store, outputs)
+    }
+}
