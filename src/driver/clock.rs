@@ -36,7 +36,11 @@ impl ModelClock {
 
     /// The model time at a wall time; zero before the epoch.
     pub fn at(&self, wall_ns: u64) -> Picos {
-        Picos(wall_ns.saturating_sub(self.epoch_ns).saturating_mul(1_000) / self.dilate)
+        let since = wall_ns.saturating_sub(self.epoch_ns).saturating_mul(1_000);
+        Picos(match self.dilate {
+            1 => since, // a division a frame less
+            dilate => since / dilate,
+        })
     }
 
     /// How long a span of model time lasts on the wall, in nanoseconds, rounded down.
@@ -46,9 +50,14 @@ impl ModelClock {
 
     /// The wall time of a model time, rounded up, so that waiting until then is waiting long enough.
     pub fn wall_ns(&self, at: Picos) -> u64 {
-        let wall = u128::from(at.0) * u128::from(self.dilate);
-        self.epoch_ns
-            .saturating_add(u64::try_from(wall.div_ceil(1_000)).unwrap_or(u64::MAX))
+        let wall_ns = match at.0.checked_mul(self.dilate) {
+            Some(wall) => wall.div_ceil(1_000),
+            None => {
+                let wall = u128::from(at.0) * u128::from(self.dilate);
+                u64::try_from(wall.div_ceil(1_000)).unwrap_or(u64::MAX)
+            }
+        };
+        self.epoch_ns.saturating_add(wall_ns)
     }
 }
 
@@ -63,5 +72,10 @@ mod tests {
         assert_eq!(clock.at(2_000), Picos::from_nanos(100));
         assert_eq!(clock.wall_ns(Picos::from_nanos(100)), 2_000);
         assert_eq!(clock.wall_ns(Picos(1)), 1_001);
+        let as_fast = ModelClock::new(1_000, 1);
+        assert_eq!(as_fast.at(2_000), Picos::from_nanos(1_000));
+        assert_eq!(as_fast.wall_ns(Picos(1_000_001)), 2_001);
+        assert_eq!(clock.wall_ns(Picos(u64::MAX)), 1_000 + u64::MAX / 100 + 1);
+        assert_eq!(ModelClock::new(1, 10_000).wall_ns(Picos::NEVER), u64::MAX);
     }
 }

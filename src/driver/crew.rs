@@ -64,14 +64,15 @@ impl Crew {
             Rest::Sleep(_) | Rest::Yield => return std::thread::yield_now(),
         };
         self.bell.about_to_sleep();
+        let mut rung = false;
         if !self.workers.iter().any(Worker::is_wanted) {
             let limit = match self.workers.iter().all(|worker| worker.io.all_wake()) {
                 true => limit,
                 false => limit.min(super::POLLED_SLEEP),
             };
             let fds = self.workers.iter().flat_map(|worker| worker.io.fds());
-            sleep_on(fds.chain([self.bell.fd()]), limit);
+            rung = sleep_on(fds, Some(self.bell.fd()), limit);
         }
-        self.bell.awake();
+        self.bell.awake(rung);
     }
 }

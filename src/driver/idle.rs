@@ -124,11 +124,18 @@ fn preemptions() -> u64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches().unsigned_abs())
 }
 
-/// Sleeps until one of `fds` can be read or the time is over.
-pub(crate) fn sleep_on<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>, limit: Duration) {
-    let mut polled: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+/// Sleeps until the bell rings, one of `fds` can be read or the time is over; whether the bell has rung.
+pub(crate) fn sleep_on<'a>(
+    fds: impl Iterator<Item = BorrowedFd<'a>>,
+    bell: Option<BorrowedFd<'a>>,
+    limit: Duration,
+) -> bool {
+    let polled = |fd| PollFd::new(fd, PollFlags::POLLIN);
+    let mut polled: Vec<PollFd<'_>> = bell.into_iter().chain(fds).map(polled).collect();
     // An interrupted sleep is a short sleep.
-    let _ = ppoll(&mut polled, Some(TimeSpec::from_duration(limit)), None);
+    let woken = ppoll(&mut polled, Some(TimeSpec::from_duration(limit)), None);
+    let first = polled.first().filter(|_| bell.is_some() && woken.is_ok());
+    first.is_some_and(|bell| bell.any().unwrap_or(true))
 }
 
 #[cfg(test)]

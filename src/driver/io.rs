@@ -258,15 +258,16 @@ impl IoWorker {
             Rest::Look | Rest::Yield => return std::thread::yield_now(),
         };
         self.bell.about_to_sleep();
+        let mut rung = false;
         if self.down.is_empty() && !self.ports.waiting() && !self.stop.load(Ordering::Relaxed) {
             let limit = if self.ports.all_wake() {
                 limit
             } else {
                 limit.min(super::POLLED_SLEEP)
             };
-            sleep_on(self.ports.fds().chain([self.bell.fd()]), limit);
+            rung = sleep_on(self.ports.fds(), Some(self.bell.fd()), limit);
         }
-        self.bell.awake();
+        self.bell.awake(rung);
     }
 }
 

@@ -47,10 +47,13 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    /// The worker is awake again.
-    pub(crate) fn awake(&self) {
+    /// The worker is awake again; `rung`: [`Bell::fd`] could be read. A ring that comes too late to be seen there is heard by the
+    /// next sleep, which it ends at once.
+    pub(crate) fn awake(&self, rung: bool) {
         self.0.asleep.store(false, Ordering::Relaxed);
-        let _ = self.0.fd.read();
+        if rung {
+            let _ = self.0.fd.read();
+        }
     }
 
     /// What the thread polls.

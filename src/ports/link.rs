@@ -388,7 +388,7 @@ mod tests {
         assert!(b.is_waiting());
         let mut polled = [nix::poll::PollFd::new(bell.fd(), nix::poll::PollFlags::POLLIN)];
         assert_eq!(nix::poll::poll(&mut polled, 0_u8), Ok(1), "the bell rang");
-        bell.awake();
+        bell.awake(true);
         let got = receive(&mut b, &mut stores[1]);
         assert_eq!(bytes(&stores[1], got[0].frame), [7; 100]);
         assert_eq!(got[0].arrives, Some(Picos(5)));

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use xoff_dataplane::config::{RoutingConfig, SwitchConfig};
 use xoff_dataplane::{
-    Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
+    Arrival, Deadline, Line, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
 };
 
 pub(crate) use cpu_port::CpuPort;
@@ -34,7 +34,7 @@ struct Wire {
     frames: VecDeque<(Picos, Arrival)>,
     /// When the link has carried what is on it.
     next_free: Picos,
-    link: LinkTiming,
+    link: Line,
     waits: u64,
 }
 
@@ -72,7 +72,7 @@ impl Engine {
         let wire = |link: &LinkTiming| Wire {
             frames: VecDeque::with_capacity(WIRE_FRAMES_MAX),
             next_free: Picos::ZERO,
-            link: *link,
+            link: Line::new(*link),
             waits: 0,
         };
         Engine {
@@ -116,7 +116,7 @@ impl Engine {
 
     /// Takes new link parameters of a port.
     pub fn set_link_timing(&mut self, port: PortId, link: LinkTiming) {
-        self.wires[port.index()].link = link;
+        self.wires[port.index()].link = Line::new(link);
     }
 
     /// Puts a received frame on its port's wire. `arrival.received_at` is when the backend got it; the switch
@@ -127,7 +127,7 @@ impl Engine {
         let gated = at.max(wire.next_free);
         wire.waits += u64::from(gated > at);
         let mac_len = wire.link.mac_len(arrival.frame_len);
-        wire.next_free = gated.saturating_add(wire.link.duration(wire.link.wire_len(mac_len)));
+        wire.next_free = gated.saturating_add(wire.link.occupied(mac_len));
         self.put(port, gated, arrival);
     }
 
@@ -270,17 +270,21 @@ impl Engine {
             ..
         } = self;
         let mut pass_on = |outputs: &mut Outputs, _: &mut S| {
-            for deadline in outputs.deadlines.drain(..) {
+            for &deadline in &outputs.deadlines {
                 events.push(Reverse(deadline));
             }
-            for departure in outputs.transmits.drain(..) {
+            outputs.deadlines.clear();
+            for &departure in &outputs.transmits {
                 caught_up[departure.port.index()] += u32::from(departure.start < now);
                 transmit(departure);
             }
+            outputs.transmits.clear();
         };
         pass_on(outputs, store);
-        cpu_port.take(outputs);
-        cpu_port.serve(self.time, switch, outputs, store, pass_on);
+        if !outputs.punts.is_empty() {
+            cpu_port.take(outputs);
+            cpu_port.serve(self.time, switch, outputs, store, pass_on);
+        }
         journal.take(&mut outputs.events, switch);
     }
 

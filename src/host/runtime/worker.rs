@@ -241,7 +241,7 @@ impl<A: Application> Worker<A> {
             Rest::None => {}
             Rest::Nap(span) => thread::sleep(span),
             Rest::Sleep(span) if polled => thread::sleep(span.min(POLLED_REST)),
-            Rest::Sleep(span) => sleep_on(fds.into_iter(), span),
+            Rest::Sleep(span) => drop(sleep_on(fds.into_iter(), None, span)),
         }
         let span = match rest {
             Rest::None => Duration::ZERO,

@@ -213,6 +213,12 @@ impl<T: Copy> Consumer<T> {
         Some(unsafe { self.ring.entry(self.next.wrapping_add(ahead)).read() })
     }
 
+    /// Where the entry `ahead` of the next one lies, whether it has been written or not.
+    #[inline]
+    pub(super) fn place(&self, ahead: u32) -> *const T {
+        self.ring.entry(self.next.wrapping_add(ahead)).as_ptr()
+    }
+
     /// Passes over `count` entries that were peeked at.
     pub(super) fn advance(&mut self, count: u32) {
         debug_assert!(count <= self.produced.wrapping_sub(self.next));
