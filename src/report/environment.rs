@@ -66,6 +66,39 @@ struct CpuTicks {
     steal: u64,
 }
 
+/// Ticks of all CPUs that passed in some span, or in several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StealTicks {
+    all: u64,
+    steal: u64,
+}
+
+impl StealTicks {
+    fn between(start: CpuTicks, end: CpuTicks) -> StealTicks {
+        match end.all.checked_sub(start.all) {
+            Some(all) => StealTicks {
+                all,
+                steal: end.steal.saturating_sub(start.steal),
+            },
+            None => StealTicks::default(),
+        }
+    }
+
+    /// Those of both spans.
+    #[must_use]
+    pub fn and(self, other: StealTicks) -> StealTicks {
+        StealTicks {
+            all: self.all + other.all,
+            steal: self.steal + other.steal,
+        }
+    }
+
+    /// Steal, in percent of all; none where no tick has passed.
+    pub fn percent(self) -> Option<f64> {
+        (self.all > 0).then(|| self.steal as f64 * 100.0 / self.all as f64)
+    }
+}
+
 impl StealMeter {
     /// Starts measuring.
     pub fn start() -> StealMeter {
@@ -76,7 +109,15 @@ impl StealMeter {
 
     /// Steal since the start, in percent; none where `/proc/stat` cannot be read or no tick has passed.
     pub fn percent(&self) -> Option<f64> {
-        percent(self.start?, CpuTicks::now()?)
+        self.so_far().percent()
+    }
+
+    /// Ticks since the start; none passed where `/proc/stat` cannot be read.
+    pub fn so_far(&self) -> StealTicks {
+        let (Some(start), Some(end)) = (self.start, CpuTicks::now()) else {
+            return StealTicks::default();
+        };
+        StealTicks::between(start, end)
     }
 }
 
@@ -99,11 +140,6 @@ impl CpuTicks {
             steal: *ticks.get(7)?,
         })
     }
-}
-
-fn percent(start: CpuTicks, end: CpuTicks) -> Option<f64> {
-    let all = end.all.checked_sub(start.all).filter(|&ticks| ticks > 0)?;
-    Some(end.steal.saturating_sub(start.steal) as f64 * 100.0 / all as f64)
 }
 
 /// The model name in the text of `/proc/cpuinfo`; where an architecture gives none (ARM), its implementer and part.
@@ -145,8 +181,15 @@ mod tests {
             all: 2000,
             steal: 150,
         };
-        assert_eq!(percent(start, end), Some(5.0));
-        assert_eq!(percent(end, end), None, "no tick has passed");
+        let passed = StealTicks::between(start, end);
+        assert_eq!(passed.percent(), Some(5.0));
+        assert_eq!(passed.and(passed).percent(), Some(5.0));
+        assert_eq!(
+            StealTicks::between(end, end).percent(),
+            None,
+            "no tick has passed"
+        );
+        assert_eq!(StealTicks::between(end, start).percent(), None, "counted anew");
         assert_eq!(CpuTicks::parse("cpu  1 2 3"), None);
         assert_eq!(CpuTicks::parse("intr 5"), None);
     }

@@ -23,7 +23,7 @@ pub use balancing::{
     BalancingSnapshot, GroupReport, GroupSnapshot, LoadBalancingReport, MemberReport, MoveReport,
     MoveSnapshot, TableReport,
 };
-pub use environment::{Environment, StealMeter, allowed_cpus};
+pub use environment::{Environment, StealMeter, StealTicks, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_file, write_text};
 pub use flow::{FlowReport, LatencyReport};

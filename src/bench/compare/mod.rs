@@ -1,10 +1,12 @@
 //! `xoff bench compare`: whether one thing is slower than another.
 //!
 //! Two sides that are run take turns, in either order, a process for each sample: whatever the machine does meets both, and memory
-//! lies otherwise each time. A pair gives one difference of logarithms per figure, and [`statistics`] says what these show;
-//! [`verdict`] says which statement is tested and when there is enough.
+//! lies otherwise each time. A pair gives one difference of logarithms per figure; of loads that take the same every time, a pair in which
+//! the machine was slow does not count (`quiet`). [`statistics`] says what the differences show, [`verdict`] which statement is tested and
+//! when there is enough.
 
 mod exact;
+mod quiet;
 mod report;
 pub mod statistics;
 mod subject;

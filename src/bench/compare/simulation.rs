@@ -4,6 +4,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Plan, Verdict};
+use crate::bench::compare::quiet::counted;
 use crate::bench::compare::statistics::paired;
 
 /// The gate of these comparisons.
@@ -19,12 +20,15 @@ enum Noise {
     Drift,
     /// Two speeds 6 % apart, drawn for each process.
     TwoSpeeds,
+    /// A neighbour on the same core comes and goes, for five samples in the mean; all takes 1.6 times as long meanwhile.
+    Neighbour,
 }
 
 struct Machine {
     random: Xoshiro256PlusPlus,
     noise: Noise,
     samples: u32,
+    shared: bool,
 }
 
 impl Machine {
@@ -33,6 +37,7 @@ impl Machine {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             noise,
             samples: 0,
+            shared: false,
         }
     }
 
@@ -56,6 +61,10 @@ impl Machine {
                 let neighbour = if self.samples / 30 % 2 == 1 { 0.1 } else { 0.0 };
                 0.2 * f64::from(self.samples) / 200.0 + neighbour + 0.01 * normal
             }
+            Noise::Neighbour => {
+                self.shared ^= drawn < 0.2;
+                f64::from(u8::from(self.shared)) * 1.6_f64.ln() + 0.015 * normal
+            }
             Noise::TwoSpeeds => {
                 let speed = if drawn < 0.5 { 0.06 } else { 0.0 };
                 speed + 0.005 * normal
@@ -68,18 +77,22 @@ impl Machine {
 fn compare(noise: Noise, slower: f64, seed: u64) -> Verdict {
     let mut machine = Machine::new(noise, seed);
     let plan = Plan::new(64, true, 1);
-    let mut differences = Vec::new();
+    let (mut a, mut b) = (Vec::new(), Vec::new());
     let mut said = Verdict::Undecided;
     for &look in &plan.looks {
-        while differences.len() < look {
-            differences.push(if machine.uniform() < 0.5 {
-                let a = machine.sample(0.0);
-                machine.sample(slower) - a
+        while a.len() < look {
+            if machine.uniform() < 0.5 {
+                a.push(machine.sample(0.0));
+                b.push(machine.sample(slower));
             } else {
-                let b = machine.sample(slower);
-                b - machine.sample(0.0)
-            });
+                b.push(machine.sample(slower));
+                a.push(machine.sample(0.0));
+            }
         }
+        let pairs = a.iter().zip(&b).zip(counted(&a, &b));
+        let differences: Vec<f64> = pairs
+            .filter_map(|((a, b), counts)| counts.then_some(b - a))
+            .collect();
         said = Verdict::of(&paired(&differences, plan.alpha()), Some(GATE));
         if said != Verdict::Undecided {
             break;
@@ -96,12 +109,13 @@ fn share(noise: Noise, slower: f64, of: Verdict) -> f64 {
     said as f64 / f64::from(runs as u32)
 }
 
-const MACHINES: [Noise; 5] = [
+const MACHINES: [Noise; 6] = [
     Noise::LogNormal(0.01),
     Noise::LogNormal(0.04),
     Noise::Outliers,
     Noise::Drift,
     Noise::TwoSpeeds,
+    Noise::Neighbour,
 ];
 
 #[test]

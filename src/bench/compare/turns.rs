@@ -6,13 +6,14 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::exact::{common, is_exact, log_ratio};
+use super::quiet::counted;
 use super::report::{ComparedFigure, Comparison};
 use super::statistics::{Shift, paired, unpaired};
 use super::subject::{Subject, result_of};
 use super::verdict::{Plan, Verdict};
 use crate::bench::result::{BenchResult, Figure, GOVERNOR, Limits, Meter};
 use crate::failure::Failure;
-use crate::report::Environment;
+use crate::report::{Environment, StealMeter, StealTicks};
 
 /// How is compared.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +33,23 @@ impl Settings {
 }
 
 /// The samples of both sides: one of each for a pair.
+#[derive(Default)]
 struct Sides {
     a: Vec<BenchResult>,
     b: Vec<BenchResult>,
+    /// What passed meanwhile, for each pair.
+    ticks: Vec<StealTicks>,
+}
+
+/// The bench whose loads take the same every time: nanoseconds a frame.
+const STEADY: &str = "core";
+
+/// What the pairs so far show.
+struct Judged {
+    figures: Vec<ComparedFigure>,
+    /// Whether each pair counts for some figure.
+    counted: Vec<bool>,
+    notes: Vec<String>,
 }
 
 /// Compares B with A.
@@ -68,10 +83,7 @@ fn in_turns(
 ) -> Result<Comparison, Failure> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
     let meter = Meter::start();
-    let mut sides = Sides {
-        a: Vec::new(),
-        b: Vec::new(),
-    };
+    let mut sides = Sides::default();
     one_pair(&mut sides, subjects, true, stop)?;
     let names = comparable(&sides.a[0], &sides.b[0], subjects)?.0;
     let exact = names
@@ -82,7 +94,7 @@ fn in_turns(
         plan.looks = vec![1];
     }
     let mut a_first = false;
-    let mut figures = Vec::new();
+    let mut judged = None;
     for (n, &look) in plan.looks.iter().enumerate() {
         while sides.a.len() < look {
             // Of each two pairs one begins with A and one with B; which one, is drawn.
@@ -98,22 +110,29 @@ fn in_turns(
                 settings.pairs_max
             ));
         }
-        figures = judged(&names, &sides, &plan, settings)?;
-        let undecided = figures
+        let so_far = judge(&names, &sides, &plan, settings)?;
+        let undecided = so_far
+            .figures
             .iter()
-            .any(|figure: &ComparedFigure| figure.verdict == Verdict::Undecided);
+            .any(|figure| figure.verdict == Verdict::Undecided);
+        judged = Some(so_far);
         if !undecided || n + 1 == plan.looks.len() {
             break;
         }
         told("undecided so far");
     }
-    let (environment, tainted) = machine(&meter, exact, [&sides.a, &sides.b]);
+    let judged = judged.expect("there is a look");
+    let ticks = sides.ticks.iter().zip(&judged.counted);
+    let counted = ticks.filter_map(|(ticks, counts)| counts.then_some(*ticks));
+    let steal = counted.fold(StealTicks::default(), StealTicks::and).percent();
+    let (environment, tainted) = machine(&meter, steal, exact, [&sides.a, &sides.b]);
     let mut comparison = Comparison::new(subjects.map(Subject::name), &sides.a[0].bench, settings);
     comparison.pairs = Some(sides.a.len());
     comparison.environment = Some(environment);
     comparison.tainted = tainted;
     comparison.notes = apart(&sides.a[0], &sides.b[0]);
-    comparison.figures = figures;
+    comparison.notes.extend(judged.notes);
+    comparison.figures = judged.figures;
     Ok(comparison)
 }
 
@@ -123,6 +142,7 @@ fn one_pair(
     a_first: bool,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
+    let meter = StealMeter::start();
     if a_first {
         sides.a.push(once(a, stop)?);
         sides.b.push(once(b, stop)?);
@@ -130,6 +150,7 @@ fn one_pair(
         sides.b.push(once(b, stop)?);
         sides.a.push(once(a, stop)?);
     }
+    sides.ticks.push(meter.so_far());
     Ok(())
 }
 
@@ -167,13 +188,12 @@ fn at_once(
 }
 
 /// The differences of each figure, and what they show.
-fn judged(
-    names: &[String],
-    sides: &Sides,
-    plan: &Plan,
-    settings: &Settings,
-) -> Result<Vec<ComparedFigure>, Failure> {
-    let mut figures = Vec::with_capacity(names.len());
+fn judge(names: &[String], sides: &Sides, plan: &Plan, settings: &Settings) -> Result<Judged, Failure> {
+    let mut judged = Judged {
+        figures: Vec::with_capacity(names.len()),
+        counted: vec![false; sides.a.len()],
+        notes: Vec::new(),
+    };
     for name in names {
         let medians = |results: &[BenchResult]| -> Vec<f64> {
             let median = |result: &BenchResult| {
@@ -189,19 +209,37 @@ fn judged(
         let Some(differences) = pairs.collect::<Option<Vec<f64>>>() else {
             return Err(no_amount(name));
         };
-        let shift = match is_exact(&sides.a[0], figure) {
+        let exact = is_exact(&sides.a[0], figure);
+        let counts = match exact || sides.a[0].bench != STEADY {
+            true => vec![true; a.len()],
+            false => {
+                let costs = |values: &[f64]| -> Vec<f64> { values.iter().map(|value| value.ln()).collect() };
+                counted(&costs(&a), &costs(&b))
+            }
+        };
+        let of = |values: &[f64]| -> Vec<f64> {
+            let kept = values.iter().zip(&counts).filter(|(_, counts)| **counts);
+            kept.map(|(value, _)| *value).collect()
+        };
+        let differences = of(&differences);
+        let shift = match exact {
             true => exactly(differences[0], figure),
             false => paired(&differences, plan.alpha()),
         };
-        figures.push(ComparedFigure::new(
-            figure,
-            (&a, &b),
-            &shift,
-            plan,
-            settings.gate(),
-        ));
+        if differences.len() < a.len() {
+            judged.notes.push(format!(
+                "{name}: {} of {} pairs count; in the others the machine was slow",
+                differences.len(),
+                a.len()
+            ));
+        }
+        for (some, counts) in judged.counted.iter_mut().zip(&counts) {
+            *some |= counts;
+        }
+        let figure = ComparedFigure::new(figure, (&of(&a), &of(&b)), &shift, plan, settings.gate());
+        judged.figures.push(figure);
     }
-    Ok(figures)
+    Ok(judged)
 }
 
 /// Without noise the difference is what it is; of instructions, what is below half a thousandth hangs on where the stack begins, which
@@ -273,7 +311,10 @@ fn saved(
             .push("not measured in turns: what the machine did between them is in the difference".to_owned());
         comparison.tainted = taints_of_saved(a, b);
         if ran {
-            comparison.tainted.extend(machine(meter, false, [&[], &[]]).1);
+            let (_, tainted) = meter.finish(&Limits::default());
+            comparison
+                .tainted
+                .extend(tainted.into_iter().filter(|why| !why.contains(GOVERNOR)));
         }
     }
     comparison.environment = b.environment.clone();
@@ -329,8 +370,13 @@ fn apart(a: &BenchResult, b: &BenchResult) -> Vec<String> {
 }
 
 /// The machine, and what taints a comparison in turns: what it did meanwhile, and what every run of a side complained of.
-fn machine(meter: &Meter, exact: bool, sides: [&[BenchResult]; 2]) -> (Environment, Vec<String>) {
-    let (environment, mut tainted) = meter.finish(&Limits::default());
+fn machine(
+    meter: &Meter,
+    steal: Option<f64>,
+    exact: bool,
+    sides: [&[BenchResult]; 2],
+) -> (Environment, Vec<String>) {
+    let (environment, mut tainted) = meter.finish_with(&Limits::default(), steal);
     for (side, results) in ["A", "B"].iter().zip(sides) {
         let always = !results.is_empty() && results.iter().all(|result| !result.tainted.is_empty());
         if let Some(last) = results.last().filter(|_| always) {

@@ -51,8 +51,13 @@ impl Meter {
     /// The machine, and why figures measured since the start may not be gated on. Programs that the bench has started count as its
     /// own once they have ended and been waited for.
     pub fn finish(&self, limits: &Limits) -> (Environment, Vec<String>) {
+        self.finish_with(limits, self.steal.percent())
+    }
+
+    /// As [`Meter::finish`], where what the hypervisor gave to others was measured of the times that count alone.
+    pub fn finish_with(&self, limits: &Limits, steal_percent: Option<f64>) -> (Environment, Vec<String>) {
         let mut environment = Environment::read();
-        environment.steal_percent = self.steal.percent();
+        environment.steal_percent = steal_percent;
         let mut tainted = Vec::new();
         if let Some(steal) = environment
             .steal_percent
