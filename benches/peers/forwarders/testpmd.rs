@@ -18,7 +18,7 @@ const XDP_MTU_MAX: u32 = 3_400;
 
 pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Running, Failure> {
     if !is_installed("dpdk-testpmd") {
-        return Err("dpdk-testpmd is not installed (`apt-get install dpdk`)".to_owned());
+        return Err("dpdk-testpmd is not installed (`apt-get install dpdk-dev`)".to_owned());
     }
     if driver == Driver::AfXdp && cables.mtu > XDP_MTU_MAX {
         return Err(format!(
