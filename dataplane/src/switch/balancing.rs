@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::Switch;
 use super::filter;
 use super::ingress::Transit;
-use super::port::Port;
 use crate::balance::{
     Announced, Announcement, Asked, GroupView, Lead, Member, Move, Reordering, ReorderingView, Said, pair_key,
 };
@@ -32,7 +31,7 @@ fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
 impl Switch {
     /// The next hop of a packet whose route leads via several; `None`: none can be reached now.
     pub(super) fn next_hop_in(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Option<NextHopId> {
-        self.group_member(transit.from, group, transit.parsed, l3, |_| asked(transit, l3))
+        self.group_member(transit.from, group, transit.parsed, l3, || asked(transit, l3))
     }
 
     /// As [`Switch::next_hop_in`]; `asked` says what choosers are told, of a packet that came in on this port.
@@ -43,7 +42,7 @@ impl Switch {
         group: GroupId,
         parsed: &Parsed,
         l3: &[u8],
-        asked: impl FnOnce(&Port) -> Asked<'a>,
+        asked: impl FnOnce() -> Asked<'a>,
     ) -> Option<NextHopId> {
         let hash = parsed.flow_hash;
         if self.is_exempt(from, parsed.payload, l3) {
@@ -52,8 +51,7 @@ impl Switch {
         if self.balance.hashes_flows(group) {
             return self.by_hash_or_detour(group, hash);
         }
-        let asked = asked(&self.ports[from.index()]);
-        match self.balance.choose_next_hop(group, &asked, &self.frames) {
+        match self.balance.choose_next_hop(group, &asked(), &self.frames) {
             Said::Hash(hash) => self.by_other_hash(group, hash),
             Said::Member(member) => Some(self.router.member(group, member)),
             Said::Nobody => None,

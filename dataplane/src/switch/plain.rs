@@ -8,7 +8,7 @@
 //! one against the other.
 
 use super::Switch;
-use super::port::{Entrance, Port};
+use super::port::Entrance;
 use crate::balance::Asked;
 use crate::bridge::{Mac, TagEdit};
 use crate::config::Attachment;
@@ -22,9 +22,17 @@ use crate::time::Picos;
 use crate::wire::ETHERNET_LEN;
 use crate::wire::rewrite::{self, LinkAddresses};
 
+/// What a plain frame counts as where it comes in.
+#[derive(Clone, Copy)]
+struct Class {
+    tc: u8,
+    mac_len: u32,
+}
+
 /// The way of a plain frame.
 #[derive(Clone, Copy)]
 pub(super) struct PlainWay {
+    class: Class,
     to: PortId,
     /// The VLAN it stays in; `None`: it is routed.
     vlan: Option<u16>,
@@ -84,6 +92,10 @@ impl Switch {
             return Err(Decided::Nothing);
         }
         let entrance = ingress.entrance;
+        let class = Class {
+            tc: ingress.traffic_class(parsed),
+            mac_len: ingress.link.mac_len(arrival.frame_len),
+        };
         let frame = store.prefix(arrival.frame);
         let Some((destination, source)) = Mac::of_frame(frame) else {
             return Err(Decided::Nothing);
@@ -92,8 +104,8 @@ impl Switch {
             return Err(Decided::Nothing);
         }
         match entrance.interface {
-            None => self.plain_bridge(now, entrance, destination, source),
-            Some(_) if destination == entrance.mac => self.plain_route(now, port, arrival, frame),
+            None => self.plain_bridge(now, entrance, class, destination, source),
+            Some(_) if destination == entrance.mac => self.plain_route(now, port, arrival, class, frame),
             Some(_) => Err(Decided::Nothing),
         }
     }
@@ -104,6 +116,7 @@ impl Switch {
         &mut self,
         now: Picos,
         entrance: Entrance,
+        class: Class,
         destination: Mac,
         source: Mac,
     ) -> Result<PlainWay, Decided> {
@@ -124,6 +137,7 @@ impl Switch {
             return Err(Decided::Nothing);
         }
         Ok(PlainWay {
+            class,
             to: PortId(to.0),
             vlan: Some(vlan),
             rewrite: None,
@@ -137,6 +151,7 @@ impl Switch {
         now: Picos,
         port: PortId,
         arrival: &Arrival,
+        class: Class,
         frame: &[u8],
     ) -> Result<PlainWay, Decided> {
         let parsed = &arrival.parsed;
@@ -155,10 +170,10 @@ impl Switch {
         }
         let found = self.router.fib.find_v4(destination);
         let hop = if let Some(group) = found.group() {
-            let asked = |ingress: &Port| Asked {
+            let asked = || Asked {
                 now,
-                mac_len: ingress.link.mac_len(arrival.frame_len),
-                tc: ingress.traffic_class(parsed),
+                mac_len: class.mac_len,
+                tc: class.tc,
                 parsed,
                 l3,
             };
@@ -195,6 +210,7 @@ impl Switch {
             return Err(decided());
         };
         Ok(PlainWay {
+            class,
             to: PortId(to),
             vlan: None,
             rewrite: Some(LinkAddresses::new(known.mac, out.octets)),
@@ -217,7 +233,7 @@ impl Switch {
         let Ok([ingress, egress]) = self.ports.get_disjoint_mut(places) else {
             return false;
         };
-        let tc = ingress.traffic_class(parsed);
+        let Class { tc, mac_len } = way.class;
         let group = ingress.priority_group(tc);
         let queue = egress.queue(tc);
         let pg = PgId::new(port, group);
@@ -225,13 +241,12 @@ impl Switch {
             true => egress.early_lossless,
             false => egress.early_queues,
         };
-        let (mac_len, sent_len) = (ingress.link.mac_len(frame_len), egress.link.mac_len(frame_len));
         if ingress.dropping_groups & 1 << group != 0
             || !egress.up
             || frame_len > egress.mtu + ETHERNET_LEN as u32
             || early & 1 << queue != 0
             || self.frames.room() == 0
-            || mac_len != sent_len
+            || egress.link.mac_len(frame_len) != mac_len
         {
             return false;
         }
