@@ -26,9 +26,9 @@ pub struct BenchCompare {
     /// Workloads of `xoff bench core` that programs run; several with commas
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "ecmp")]
     pub workload: Vec<String>,
-    /// Most pairs, a process of each side for each
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=200))]
-    pub rounds: u16,
+    /// Most pairs, a process of each side for each [default: 64; 256 with a gate on workloads of `xoff bench core`]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub rounds: Option<u16>,
     /// Seed of the order within pairs
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -75,7 +75,7 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
     let b = Subject::of("B", &options.b, &asked)?;
     let settings = Settings {
         gate_percent: options.gate,
-        pairs_max: options.rounds.into(),
+        pairs_max: pairs_max(options),
         seed: options.seed,
     };
     let stop = signals::watch()?;
@@ -86,6 +86,15 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
         output::print(&comparison.render())?;
     }
     Ok(comparison.exit())
+}
+
+/// A pair of core's samples takes a tenth of a second; one of another bench may take a minute.
+fn pairs_max(options: &BenchCompare) -> usize {
+    let default = match options.gate.is_some() && options.bench.is_empty() {
+        true => 256,
+        false => 64,
+    };
+    options.rounds.map_or(default, usize::from)
 }
 
 fn asked(options: &BenchCompare) -> Asked {
