@@ -15,7 +15,7 @@ use xoff_dataplane::Picos;
 use crate::bench::{Bench, port};
 use crate::frames::{control, ip, pfc, station};
 use crate::support::{Needs, Reporting, check, same, wait_for};
-use crate::watchdog::{Flood, PORTS, announce};
+use crate::watchdog::{Flood, PORTS, announce, stalled};
 
 pub(crate) const TESTS: &[Reporting] = &[
     ("sonic_test_pfc_counters", Needs::Netns, pfc_counters),
@@ -93,10 +93,6 @@ fn dropped(switch: &SwitchReport) -> u64 {
         .iter()
         .map(|port| port.dropped() + port.host_lost)
         .sum()
-}
-
-fn stalled() -> Completion {
-    Completion::ignored_with("this machine stalled, and the flood of XOFF had gaps")
 }
 
 /// The priority of port 1 has been paused from the first XOFF until now.
