@@ -35,7 +35,7 @@ impl Crew {
             if stopped {
                 self.dismiss();
             } else if work > 0 {
-                self.idle.worked(began_ns);
+                self.idle.worked(began_ns, work);
             } else {
                 self.rest();
             }
@@ -58,6 +58,7 @@ impl Crew {
         if let Some(post) = &mut self.post {
             post.follow(self.idle.is_crowded(now_ns));
         }
+        self.idle.give_way(now_ns);
         let limit = match rest {
             Rest::Sleep(limit) if !blocked => limit,
             Rest::Look => return std::hint::spin_loop(),

@@ -8,6 +8,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeSpec;
 use serde::{Deserialize, Serialize};
 
+use crate::ports::give_way;
+
 /// How a worker waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Idle {
@@ -35,6 +37,11 @@ const PREEMPTIONS_MIN: u64 = 2;
 /// So long it then leaves the core at once when there is nothing to do: while it looked again, frames of those whom it
 /// keeps from their work would only come later.
 const CROWDED_NS: u64 = 1_000_000_000;
+/// More work than this since the last rest, and frames come too fast to wait for others: three for each frame, of which a ring of
+/// jumbo frames holds 1024 (`ports/packet/ring.rs`), and one of smaller frames more.
+const BACKLOG_MAX: usize = 3 * 512;
+/// So long a worker then does not wait for others.
+const HURRIED_NS: u64 = 1_000_000_000;
 
 /// What a worker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +63,10 @@ pub(crate) struct IdlePolicy {
     looked_at_ns: u64,
     preemptions: u64,
     crowded_until_ns: u64,
+    /// Work since the last rest.
+    backlog: usize,
+    hurried_until_ns: u64,
+    gives_way: bool,
 }
 
 impl IdlePolicy {
@@ -66,16 +77,23 @@ impl IdlePolicy {
             looked_at_ns: 0,
             preemptions: 0,
             crowded_until_ns: 0,
+            backlog: 0,
+            hurried_until_ns: 0,
+            gives_way: false,
         }
     }
 
-    /// There was work at this wall time.
-    pub(crate) fn worked(&mut self, now_ns: u64) {
+    /// There was so much work at this wall time.
+    pub(crate) fn worked(&mut self, now_ns: u64, work: usize) {
         self.worked_at_ns = now_ns;
+        self.backlog += work;
     }
 
     /// What to do now that there is nothing to do, given the wall time of the next deadline.
     pub(crate) fn rest(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> Rest {
+        if std::mem::take(&mut self.backlog) > BACKLOG_MAX {
+            self.hurried_until_ns = now_ns + HURRIED_NS;
+        }
         if now_ns.saturating_sub(self.looked_at_ns) >= LOOK_NS {
             self.look(now_ns, preemptions());
         }
@@ -105,6 +123,19 @@ impl IdlePolicy {
     /// Whether others want the core, as far as was seen by [`IdlePolicy::rest`].
     pub(crate) fn is_crowded(&self, now_ns: u64) -> bool {
         now_ns < self.crowded_until_ns
+    }
+
+    /// Has the calling thread wait for others when it wakes up on a core that they want, or not, by what was seen by [`IdlePolicy::rest`].
+    pub(crate) fn give_way(&mut self, now_ns: u64) {
+        let gives_way = self.may_give_way(now_ns);
+        if std::mem::replace(&mut self.gives_way, gives_way) != gives_way {
+            give_way(gives_way);
+        }
+    }
+
+    /// Whether it may wait for others: for milliseconds, in which its ports' rings have to hold what comes.
+    fn may_give_way(&self, now_ns: u64) -> bool {
+        self.idle == Idle::Adaptive && self.is_crowded(now_ns) && now_ns >= self.hurried_until_ns
     }
 
     /// Takes in how often the thread was taken off its core, since it began.
@@ -145,7 +176,7 @@ mod tests {
     #[test]
     fn sleeps_only_after_a_while_and_only_for_far_deadlines() {
         let mut policy = IdlePolicy::new(Idle::Adaptive);
-        policy.worked(1_000_000);
+        policy.worked(1_000_000, 1);
         let sleep = |ms| Rest::Sleep(Duration::from_millis(ms));
         assert_eq!(policy.rest(1_010_000, None), Rest::Yield);
         assert_eq!(policy.rest(1_100_000, None), sleep(100));
@@ -161,7 +192,7 @@ mod tests {
         policy.look(at(1000), 90);
         // A few in a long time are the kernel's own threads.
         policy.look(at(1500), 110);
-        policy.worked(at(1500));
+        policy.worked(at(1500), 1);
         assert_eq!(policy.crowded_until_ns, 0);
         policy.look(at(1510), 111);
         assert_eq!(policy.crowded_until_ns, 0, "one is none");
@@ -171,7 +202,7 @@ mod tests {
         spinning.crowded_until_ns = at(2520);
         spinning.looked_at_ns = at(1520);
         assert_eq!(spinning.rest(at(1525), None), Rest::Yield);
-        policy.worked(at(1525));
+        policy.worked(at(1525), 1);
         assert_eq!(
             policy.rest(at(1525), None),
             Rest::Sleep(Duration::from_millis(100))
@@ -181,5 +212,28 @@ mod tests {
             Rest::Look,
             "who lets go of the core now has it back in milliseconds"
         );
+    }
+
+    #[test]
+    fn gives_way_on_a_crowded_core_unless_frames_come_too_fast() {
+        let at = |ms: u64| ms * 1_000_000;
+        let mut policy = IdlePolicy::new(Idle::Adaptive);
+        assert!(!policy.may_give_way(at(1000)), "it is alone");
+        policy.looked_at_ns = at(5000);
+        policy.crowded_until_ns = at(5000);
+        let mut burst = |ms, work| {
+            policy.worked(at(ms), work);
+            policy.rest(at(ms), None);
+            policy.may_give_way(at(ms))
+        };
+        assert!(burst(1020, BACKLOG_MAX));
+        assert!(burst(1030, BACKLOG_MAX), "what was before the last rest is over");
+        assert!(!burst(1040, BACKLOG_MAX + 1));
+        assert!(!burst(2039, 1));
+        assert!(burst(2040, 1));
+        assert!(!burst(5000, 1), "alone again");
+        let mut spinning = IdlePolicy::new(Idle::Spin);
+        spinning.crowded_until_ns = at(5000);
+        assert!(!spinning.may_give_way(at(1000)), "its core is its own");
     }
 }

@@ -194,7 +194,7 @@ impl IoWorker {
             }
             if work > 0 {
                 self.switch_bell.ring();
-                self.idle.worked(now_ns);
+                self.idle.worked(now_ns, work);
             } else {
                 self.rest(now_ns);
             }
@@ -252,7 +252,9 @@ impl IoWorker {
     }
 
     fn rest(&mut self, now_ns: u64) {
-        let limit = match self.idle.rest(now_ns, self.ports.next_due_ns()) {
+        let rest = self.idle.rest(now_ns, self.ports.next_due_ns());
+        self.idle.give_way(now_ns);
+        let limit = match rest {
             Rest::Sleep(limit) => limit,
             Rest::Look if self.idle.spins() => return std::hint::spin_loop(),
             Rest::Look | Rest::Yield => return std::thread::yield_now(),
