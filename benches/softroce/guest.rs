@@ -180,6 +180,28 @@ impl Guest {
         }
     }
 
+    /// Runs a program that may stand still: what it printed, or `None` if it takes longer than `limit`. The guest takes commands then, but
+    /// what holds the program holds its kernel's RDMA stack, too.
+    pub(crate) fn run_within(&mut self, program: &str, limit: Duration) -> Result<Option<String>, Failure> {
+        self.run(&format!(
+            "rm -f /tmp/code; {{ {program} >/tmp/client 2>&1; echo $? >/tmp/code; }} &"
+        ))?;
+        let wait = format!(
+            "i=0; until [ -s /tmp/code ] || [ $i -ge {} ]; do i=$((i+1)); sleep 1; done; cat /tmp/code /tmp/client",
+            limit.as_secs()
+        );
+        let (_, text) = self
+            .exchange(&wait, 2 * limit)
+            .map_err(|error| self.failure(format!("`{program}`: {error}")))?;
+        match text.split_once('\n').map(|(code, output)| (code.trim(), output)) {
+            Some(("0", output)) => Ok(Some(output.to_owned())),
+            Some((code, output)) if code.parse::<u8>().is_ok() => {
+                Err(self.failure(format!("`{program}` ended with {code} and said:\n{output}")))
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn exchange(&mut self, command: &str, limit: Duration) -> std::io::Result<(i32, String)> {
         let Some(commands) = &mut self.commands else {
             return Err(ErrorKind::NotConnected.into());
@@ -227,11 +249,19 @@ impl Guest {
         });
         Ok(pairs.collect())
     }
+
+    /// It has nothing to lose.
+    pub(crate) fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // What it leaves would be taken for words of the next one.
+        let _ = std::fs::remove_file(&self.console);
+        let _ = std::fs::remove_file(&self.socket);
+    }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // It has nothing to lose.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -47,19 +47,27 @@ impl Results {
     }
 
     fn values(&self, forwarder: Forwarder, mtu: u32, program: Program) -> Vec<f64> {
-        self.of(forwarder, mtu, program).map(|m| m.value).collect()
+        self.of(forwarder, mtu, program).filter_map(|m| m.value).collect()
     }
 
     fn rows(&self) -> Vec<Row> {
-        let row = |mtu, program| Row {
-            program,
-            mtu,
-            bridge: median(self.values(Forwarder::Bridge, mtu, program)),
-            xoff: median(self.values(Forwarder::Xoff, mtu, program)),
-            cores: median(self.of(Forwarder::Xoff, mtu, program).map(|m| m.cores).collect()),
+        let cores = |mtu, program| {
+            self.of(Forwarder::Xoff, mtu, program)
+                .filter_map(|m| m.cores)
+                .collect()
+        };
+        // What was not asked for has no median.
+        let row = |mtu, program| {
+            Some(Row {
+                program,
+                mtu,
+                bridge: median(self.values(Forwarder::Bridge, mtu, program))?,
+                xoff: median(self.values(Forwarder::Xoff, mtu, program))?,
+                cores: median(cores(mtu, program))?,
+            })
         };
         let mtus = self.mtus().into_iter();
-        mtus.flat_map(|mtu| PROGRAMS.map(|program| row(mtu, program)))
+        mtus.flat_map(|mtu| PROGRAMS.into_iter().filter_map(move |program| row(mtu, program)))
             .collect()
     }
 
@@ -81,10 +89,9 @@ impl Results {
 
     pub(crate) fn table(&self, demanded: f64) -> String {
         let mut text = String::new();
-        let rounds = self.0.len() / (2 * PROGRAMS.len() * self.mtus().len().max(1));
         let _ = writeln!(
             text,
-            "medians of {rounds} rounds; perftest with messages of 64 KiB; cores: processors that xoff kept busy\n\
+            "medians of all rounds; perftest with messages of 64 KiB; cores: processors that xoff kept busy\n\
              program        MTU     bridge       xoff  unit      cores  ratio"
         );
         for row in self.rows() {
@@ -139,12 +146,13 @@ impl Results {
     }
 }
 
-/// The middle one, or between the middle two.
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, or between the middle two; of none there is none.
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
+    let upper = *values.get(middle)?;
     match values.len() % 2 {
-        1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
+        1 => Some(upper),
+        _ => Some(f64::midpoint(values[middle - 1], upper)),
     }
 }
