@@ -1,16 +1,19 @@
 //! xoff beside what else forwards frames on this machine: same namespaces, cables, generator and sink, in turns. And what of xoff alone
-//! only real frames can show: what it costs when idle, what its worker costs beside I/O workers, how soon it reacts.
+//! only real frames can show: what it costs when idle, what its worker costs beside I/O workers, how soon it reacts, what it takes
+//! before its first frame.
 //!
 //!     cargo bench --bench peers
 //!     cargo bench --bench peers -- --rounds 12 --sizes 1082 --only xoff-packet,testpmd-packet --save peers.json
 //!     cargo bench --bench peers -- idle
 //!     cargo bench --bench peers -- workers
 //!     cargo bench --bench peers -- reaction
+//!     cargo bench --bench peers -- footprint
 //!
 //! What is not installed, or cannot carry a size, is skipped and said so. benches/README.md says what is measured, and how.
 
 mod bed;
 mod child;
+mod footprint;
 mod forwarders;
 mod idle;
 mod measure;
@@ -84,6 +87,8 @@ enum Alone {
     Workers,
     /// From the crossing of a threshold to XOFF, from PFC to the last data frame, and what forwarding adds
     Reaction,
+    /// Time from the start of the program to the first frame it could forward, and memory, with 2, 8 and 32 ports
+    Footprint,
 }
 
 fn main() -> ExitCode {
@@ -152,6 +157,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Some(Alone::Idle) => idle::measure(&run, &mut result)?,
         Some(Alone::Workers) => workers::measure(&run, &mut result)?,
         Some(Alone::Reaction) => reaction::measure(&run, &mut result)?,
+        Some(Alone::Footprint) => footprint::measure(&run, &mut result)?,
     }
     if run.is_interrupted() {
         return Ok(ExitCode::from(130));
