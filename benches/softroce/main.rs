@@ -23,7 +23,7 @@ use measure::{Measured, PROGRAMS, Program};
 use results::Results;
 
 /// How often a turn is taken in which a program stands still. Debian's `rdma_rxe` under emulation does that now and then, through a bridge too:
-/// all requests are answered, the server is idle, and the client polls for a completion that never comes. What was dropped or out of turn until then counts all the same.
+/// all frames arrived, the server is idle, the client polls for a completion that never comes. What was dropped or out of turn until then counts all the same.
 const TRIES: u32 = 3;
 
 /// Why it could not be done or did not hold.
