@@ -73,7 +73,8 @@ struct Taken {
     end_ms: f64,
     /// Heaps and stacks (`RssAnon`).
     own_mib: f64,
-    /// Pages of frame memory and rings that have been touched (`RssShmem`, `RssFile` without the program's own file is not told apart).
+    /// Memory for frames that has been touched (`RssShmem`): AF_XDP touches all that frames may take at the start. Rings of packet
+    /// sockets are the kernel's memory, and in neither.
     shared_mib: f64,
 }
 
