@@ -22,8 +22,8 @@ use guest::{Guest, Image};
 use measure::{Measured, PROGRAMS, Program};
 use results::Results;
 
-/// How often a turn is taken in which a program stands still. Debian's `rdma_rxe` under emulation does that now and then, through a bridge too:
-/// all frames arrived, the server is idle, the client polls for a completion that never comes. What was dropped or out of turn until then counts all the same.
+/// How often a turn is taken in which a program stands still, so that one of those does not end the whole run. It counts as a failure all the same, as do
+/// drops and gaps until then. What happens, as far as it is known: benches/README.md.
 const TRIES: u32 = 3;
 
 /// Why it could not be done or did not hold.
@@ -224,7 +224,7 @@ impl Turn<'_> {
             measured.cores = Some(cores);
         } else {
             measured
-                .remarks
+                .problems
                 .push("stood still, or told no rate; the guests were started anew".to_owned());
         }
         let dropped = taps.dropped()? - taps_before;
