@@ -180,8 +180,7 @@ impl Guest {
         }
     }
 
-    /// Runs a program that may stand still: what it printed, or `None` if it takes longer than `limit`. The guest takes commands then, but
-    /// what holds the program holds its kernel's RDMA stack, too.
+    /// Runs a program that may stand still: what it printed, or `None` if it takes longer than `limit`. The guest still takes commands then.
     pub(crate) fn run_within(&mut self, program: &str, limit: Duration) -> Result<Option<String>, Failure> {
         self.run(&format!(
             "rm -f /tmp/code; {{ {program} >/tmp/client 2>&1; echo $? >/tmp/code; }} &"
@@ -262,6 +261,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        // Its files may be those of its successor by now.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

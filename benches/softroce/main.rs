@@ -169,7 +169,7 @@ impl<'a> Bed<'a> {
         self.guests.iter_mut().try_for_each(|guest| guest.set_mtu(mtu))
     }
 
-    /// Guests whose RDMA stack stands still are replaced.
+    /// Guests whose network stands still are replaced.
     fn boot_anew(&mut self, mtu: u32) -> Result<(), Failure> {
         self.guests.iter_mut().for_each(Guest::end);
         *self = Bed::boot(self.image, self.folder)?;

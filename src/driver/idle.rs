@@ -8,7 +8,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::ports::give_way;
+use crate::ports::Courtesy;
 
 /// How a worker waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub(crate) struct IdlePolicy {
     /// Work since the last rest.
     backlog: usize,
     hurried_until_ns: u64,
-    gives_way: bool,
+    courtesy: Courtesy,
 }
 
 impl IdlePolicy {
@@ -79,7 +79,7 @@ impl IdlePolicy {
             crowded_until_ns: 0,
             backlog: 0,
             hurried_until_ns: 0,
-            gives_way: false,
+            courtesy: Courtesy::default(),
         }
     }
 
@@ -127,10 +127,7 @@ impl IdlePolicy {
 
     /// Has the calling thread wait for others when it wakes up on a core that they want, or not, by what was seen by [`IdlePolicy::rest`].
     pub(crate) fn give_way(&mut self, now_ns: u64) {
-        let gives_way = self.may_give_way(now_ns);
-        if std::mem::replace(&mut self.gives_way, gives_way) != gives_way {
-            give_way(gives_way);
-        }
+        self.courtesy.follow(self.may_give_way(now_ns));
     }
 
     /// Whether it may wait for others: for milliseconds, in which its ports' rings have to hold what comes.

@@ -37,7 +37,7 @@ use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
 pub use bell::Bell;
 pub use count::PortDrops;
-pub(crate) use courtesy::give_way;
+pub(crate) use courtesy::Courtesy;
 pub use error::PortError;
 pub use link::Link;
 pub use packet::Packet;
