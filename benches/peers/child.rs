@@ -96,7 +96,7 @@ impl Program {
                     None => format!("it was not ready within {PATIENCE:?}: {}", last.join("; ")),
                 });
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -121,6 +121,13 @@ impl Program {
             .sum()
     }
 
+    /// A field of its `/proc/PID/status` in KiB, such as `RssAnon:`.
+    pub(crate) fn memory_kib(&self, name: &str) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    }
+
     /// Interrupts it and waits for its end; kills it where it does not end.
     pub(crate) fn end(&mut self) {
         drop(self.child.stdin.take());
@@ -132,7 +139,7 @@ impl Program {
             if Instant::now() > end {
                 let _ = self.child.kill();
             }
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

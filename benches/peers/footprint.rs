@@ -1,25 +1,21 @@
 //! What a switch takes before its first frame: time from the start of the program until it forwards, and memory, by number of ports.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use xoff::bench::result::{BenchResult, Better, Figure};
 use xoff::config::preset;
 use xoff::net::{add_veth, delete_link};
-use xoff_dataplane::Picos;
 
-use crate::bed::up;
+use crate::bed::{Bed, up};
+use crate::child::Program;
+use crate::forwarders::REACTION_BUDGET;
 use crate::{Failure, Run};
 
 const PORTS: [usize; 3] = [2, 8, 32];
 /// A speed that veths of small machines carry. Buffers, and with them the memory that frames may take, follow from it.
 const SPEED_MBPS: u32 = 1_000;
-/// What the host may stall (the default of `switch run`).
-const REACTION_BUDGET: Picos = Picos::from_micros(20_000);
 const MTU: u32 = 9_100;
 /// After that the memory is read: the first look at everything is over.
 const SETTLED: Duration = Duration::from_millis(500);
@@ -32,7 +28,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
             let config = configuration(run.bed.folder.path(), ports)?;
             let mut samples: [Vec<f64>; 4] = Default::default();
             for round in 0..run.rounds {
-                match start(&config, &cables, backend) {
+                match start(run.bed, &config, &cables, backend) {
                     Ok(taken) => {
                         eprintln!("round {}: {backend}, {ports} ports: {taken:?}", round + 1);
                         let values = [taken.start_ms, taken.end_ms, taken.own_mib, taken.shared_mib];
@@ -78,32 +74,29 @@ struct Taken {
     shared_mib: f64,
 }
 
-fn start(config: &Path, cables: &Cables, backend: &str) -> Result<Taken, Failure> {
-    let mut command = Command::new("setpriv");
-    command
-        .args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_xoff"), "switch", "run"])
-        .args(["--workers", "1", "--config"])
-        .arg(config);
-    for n in 0..cables.0 {
-        let (port, device) = (port_name(n), Cables::device(n));
-        command.args(["--port", &format!("{port}={device},backend={backend}")]);
-    }
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+fn start(bed: &Bed, config: &Path, cables: &Cables, backend: &str) -> Result<Taken, Failure> {
+    let change = |command: &mut Command| {
+        command
+            .args(["switch", "run", "--workers", "1", "--config"])
+            .arg(config);
+        for n in 0..cables.0 {
+            let (port, device) = (port_name(n), Cables::device(n));
+            command.args(["--port", &format!("{port}={device},backend={backend}")]);
+        }
+    };
+    let output = bed.folder.path().join("xoff.txt");
     let began = Instant::now();
-    let mut switch = command
-        .spawn()
-        .map(Started)
-        .map_err(|error| format!("cannot start xoff: {error}"))?;
-    let said = switch.first_line();
+    let mut switch = Program::start(env!("CARGO_BIN_EXE_xoff"), change, &output, bed.cores)?;
+    switch.wait_for("ready:")?;
     let start_ms = began.elapsed().as_secs_f64() * 1e3;
-    if !said.starts_with("ready:") {
-        return Err(format!("it does not start: {}", switch.complaint()));
-    }
     std::thread::sleep(SETTLED);
-    let [own_mib, shared_mib] = ["RssAnon:", "RssShmem:"].map(|name| switch.memory_mib(name));
+    let memory_mib = |name| {
+        let kib = switch
+            .memory_kib(name)
+            .ok_or("it has ended, or /proc does not tell its memory")?;
+        Ok::<f64, Failure>(kib as f64 / 1024.0)
+    };
+    let (own_mib, shared_mib) = (memory_mib("RssAnon:")?, memory_mib("RssShmem:")?);
     let ending = Instant::now();
     switch.end();
     Ok(Taken {
@@ -112,54 +105,6 @@ fn start(config: &Path, cables: &Cables, backend: &str) -> Result<Taken, Failure
         own_mib,
         shared_mib,
     })
-}
-
-/// A switch that runs, until it is dropped.
-struct Started(Child);
-
-impl Started {
-    fn first_line(&mut self) -> String {
-        let mut line = String::new();
-        if let Some(output) = self.0.stdout.take() {
-            let mut output = BufReader::new(output);
-            let _ = output.read_line(&mut line);
-            // What follows is nobody's, but its pipe has to stay open and be emptied.
-            std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
-        }
-        line
-    }
-
-    /// What it has said against its start; it has ended.
-    fn complaint(&mut self) -> String {
-        let mut text = String::new();
-        if let Some(mut output) = self.0.stderr.take() {
-            let _ = std::io::Read::read_to_string(&mut output, &mut text);
-        }
-        let last = text.lines().last();
-        last.unwrap_or("it says nothing").to_owned()
-    }
-
-    /// A field of `/proc/PID/status`.
-    fn memory_mib(&self, name: &str) -> f64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line
-            .and_then(|line| line.split_whitespace().next())
-            .and_then(|word| word.parse::<f64>().ok());
-        kib.unwrap_or(f64::NAN) / 1024.0
-    }
-
-    fn end(&mut self) {
-        // A program that has ended already is no error.
-        let _ = kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGINT);
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
 
 /// So many cables with both ends here, until they are dropped.

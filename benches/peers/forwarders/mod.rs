@@ -13,7 +13,7 @@ use crate::bed::{Bed, Cables};
 use crate::child::Program;
 
 pub(crate) use pnet::forward as forward_by_pnet;
-pub(crate) use xoff::{Switch, report};
+pub(crate) use xoff::{REACTION_BUDGET, Switch, report};
 
 /// The forwarders, in the order of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

@@ -13,7 +13,7 @@ use crate::bed::{Bed, Cables, DEVICES};
 use crate::child::Program;
 
 /// What the host may stall (the default of `switch run`).
-const REACTION_BUDGET: Picos = Picos::from_micros(20_000);
+pub(crate) const REACTION_BUDGET: Picos = Picos::from_micros(20_000);
 const PORTS: [&str; 2] = ["Ethernet0", "Ethernet4"];
 
 /// How a switch is run.
