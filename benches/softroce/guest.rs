@@ -90,6 +90,10 @@ impl Guest {
                 "tcg",
                 "-m",
                 "384",
+                // Room for a second processor: for a machine that never has one QEMU leaves out memory barriers, and its network card
+                // misses that there is something to send (benches/README.md).
+                "-smp",
+                "1,maxcpus=2",
                 "-nodefaults",
                 "-no-user-config",
                 "-display",
