@@ -19,11 +19,11 @@ use xoff::net;
 
 use forwarders::{Forwarder, Taps};
 use guest::{Guest, Image};
-use measure::{Measured, PROGRAMS, Program};
+use measure::{Measured, Outcome, PROGRAMS, Program};
 use results::Results;
 
-/// How often a turn is taken in which a program stands still, so that one of those does not end the whole run. It counts as a failure all the same, as do
-/// drops and gaps until then. What happens, as far as it is known: benches/README.md.
+/// How often a turn is taken that gives no result, so that one of those does not end the whole run. One in which a program stood still counts as a
+/// failure all the same, and so do drops and gaps in any.
 const TRIES: u32 = 3;
 
 /// Why it could not be done or did not hold.
@@ -188,22 +188,22 @@ struct Turn<'a> {
 impl Turn<'_> {
     fn take_until_done(&self, bed: &mut Bed<'_>, round: u32, results: &mut Results) -> Result<(), Failure> {
         for _ in 0..TRIES {
-            let measured = self.take(bed)?;
+            let (outcome, measured) = self.take(bed)?;
             eprintln!("round {} {measured}", round + 1);
-            let done = measured.value.is_some();
             results.add(measured);
-            if done {
-                return Ok(());
+            match outcome {
+                Outcome::Rate(_) => return Ok(()),
+                Outcome::NoClock => {}
+                Outcome::StoodStill => bed.boot_anew(self.mtu)?,
             }
-            bed.boot_anew(self.mtu)?;
         }
         let (program, forwarder) = (self.program.name(), self.forwarder.name());
         Err(format!(
-            "{program} stood still {TRIES} times in a row through {forwarder}"
+            "{program} gave no result {TRIES} times in a row through {forwarder}"
         ))
     }
 
-    fn take(&self, bed: &mut Bed<'_>) -> Result<Measured, Failure> {
+    fn take(&self, bed: &mut Bed<'_>) -> Result<(Outcome, Measured), Failure> {
         let attached = self
             .forwarder
             .attach(bed.folder, self.mtu, &self.arguments.xoff)?;
@@ -212,20 +212,23 @@ impl Turn<'_> {
         let taps_before = taps.dropped()?;
         let stacks_before = [server.counters()?, client.counters()?];
         let (began, cpu_before) = (Instant::now(), attached.cpu_time());
-        let value = self
+        let outcome = self
             .program
             .run(server, client, self.mtu, self.arguments.messages)?;
         let cores = (attached.cpu_time() - cpu_before).as_secs_f64() / began.elapsed().as_secs_f64();
-        let mut measured = Measured::new(self.program, self.forwarder, self.mtu, value);
+        let mut measured = Measured::new(self.program, self.forwarder, self.mtu, outcome.rate());
         for (guest, before) in [&mut *server, &mut *client].into_iter().zip(stacks_before) {
             measured.add_counters(guest.name(), &before, &guest.counters()?);
         }
-        if value.is_some() {
-            measured.cores = Some(cores);
-        } else {
-            measured
+        measured.cores = outcome.rate().map(|_| cores);
+        match outcome {
+            Outcome::Rate(_) => {}
+            Outcome::NoClock => measured
+                .remarks
+                .push("could not measure its guest's clock; taken again".to_owned()),
+            Outcome::StoodStill => measured
                 .problems
-                .push("stood still, or told no rate; the guests were started anew".to_owned());
+                .push("stood still; the guests were started anew".to_owned()),
         }
         let dropped = taps.dropped()? - taps_before;
         if dropped > 0 {
@@ -234,6 +237,6 @@ impl Turn<'_> {
                 .push(format!("the taps dropped {dropped} frames"));
         }
         measured.problems.extend(attached.detach()?);
-        Ok(measured)
+        Ok((outcome, measured))
     }
 }
