@@ -7,30 +7,33 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossbeam_channel::{Receiver, Sender};
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_dataplane::{Handle, Picos, PortId, Store};
 
 use super::clock::monotonic_ns;
 use super::idle::{Idle, IdlePolicy, Rest, sleep_on};
 use super::portset::{BURST, Intake, PortEvent, PortSet};
-use crate::ports::{Arena, ArenaStore, Bell, Received, SlotCache, SlotClass, SlotSource};
+use crate::ports::{ArenaStore, Bell, Received, SlotCache, SlotClass, SlotSource};
 
 /// Entries of each ring. Enough for a stall of some milliseconds at a million frames a second.
 const RING: usize = 8_192;
 /// Empty slots an I/O worker is kept supplied with, per class.
 const STOCK: usize = 1_024;
 
-/// From an I/O worker to the switch's worker.
-#[derive(Debug)]
-pub(crate) enum Up {
-    Received { port: PortId, frame: Received },
-    Done(Handle),
-    Event(PortEvent),
+/// A frame that an I/O worker has received, on its way to the switch's worker: a cache line, so that each is fetched in one go.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Arrived {
+    port: PortId,
+    frame: Received,
 }
+
+const _: () = assert!(size_of::<Arrived>() == 64);
 
 /// From the switch's worker to an I/O worker.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Down {
+enum Down {
     /// A frame, and when it is due: see [`PortSet::queue`].
     Transmit {
         index: u16,
@@ -40,15 +43,22 @@ pub(crate) enum Down {
     Slot(Handle),
 }
 
-/// The switch's worker's end of an I/O worker.
+/// The switch's worker's end of an I/O worker. What goes over a ring is told in batches: each word about it moves a cache line from one
+/// core to the other.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    up: Consumer<Up>,
+    up: Consumer<Arrived>,
+    /// Frames that the devices are done with.
+    done: Consumer<Handle>,
+    events: Receiver<PortEvent>,
     down: Producer<Down>,
+    /// What goes down next.
+    staged: Vec<Down>,
+    /// How much of that has room, as far as this side knows.
+    room: usize,
     bell: Bell,
     /// Slots the I/O worker holds, by class, as far as this side knows.
     supplied: [usize; 2],
-    rang: bool,
 }
 
 /// The I/O worker itself.
@@ -56,7 +66,11 @@ pub(crate) struct Remote {
 pub(crate) struct IoWorker {
     ports: PortSet,
     slots: SlotCache,
-    up: Producer<Up>,
+    up: Producer<Arrived>,
+    done: Producer<Handle>,
+    /// Frames that the devices are done with and that are not in the ring yet; empty between bursts.
+    finished: Vec<Handle>,
+    events: Sender<PortEvent>,
     down: Consumer<Down>,
     bell: Bell,
     switch_bell: Bell,
@@ -75,15 +89,20 @@ pub(crate) fn pair(
     stop: Arc<AtomicBool>,
 ) -> std::io::Result<(Remote, IoWorker)> {
     let (up_in, up_out) = RingBuffer::new(RING);
+    let (done_in, done_out) = RingBuffer::new(RING);
+    let (events_in, events_out) = crossbeam_channel::unbounded();
     let (down_in, down_out) = RingBuffer::new(RING);
     let bell = Bell::new()?;
     ports.wake_by(&bell);
     let remote = Remote {
         up: up_out,
+        done: done_out,
+        events: events_out,
         down: down_in,
+        staged: Vec::with_capacity(RING),
+        room: RING,
         bell: bell.clone(),
         supplied: [0; 2],
-        rang: false,
     };
     let mut slots = SlotCache::new(store.shared_arena(), 2 * STOCK + held, 2 * STOCK);
     for _ in 0..held {
@@ -98,6 +117,9 @@ pub(crate) fn pair(
             ports,
             slots,
             up: up_in,
+            done: done_in,
+            finished: Vec::with_capacity(RING),
+            events: events_in,
             down: down_out,
             bell,
             switch_bell,
@@ -108,67 +130,109 @@ pub(crate) fn pair(
 }
 
 impl Remote {
-    /// Takes the next entry.
-    pub(crate) fn take(&mut self, arena: &Arena) -> Option<Up> {
-        let message = self.up.pop().ok()?;
-        if let Up::Received { frame, .. } = &message {
+    /// Takes what the I/O worker has received, as far as the intake has room, what its devices are done with, and what it has to say. How
+    /// much it was.
+    pub(crate) fn take_in(
+        &mut self,
+        store: &mut ArenaStore,
+        events: &mut Vec<PortEvent>,
+        intake: &mut impl Intake,
+    ) -> usize {
+        // Counted before its words are heard: what it said before it sent these frames is heard before they are taken.
+        let waiting = self.up.slots();
+        let mut work = self.take_back(store, events);
+        let Ok(frames) = self.up.read_chunk(waiting) else {
+            return work;
+        };
+        let mut taken = 0;
+        let (first, second) = frames.as_slices();
+        for &Arrived { port, frame } in first.iter().chain(second) {
+            if intake.room(port) == 0 {
+                break;
+            }
+            let arena = SlotSource::arena(store);
+            arena.fetch(frame.frame);
             // Not by its length: a short frame lies in a large slot when small ones had run out.
-            let class = arena.class(frame.frame);
-            let supplied = &mut self.supplied[class as usize];
+            let supplied = &mut self.supplied[arena.class(frame.frame) as usize];
             *supplied = supplied.saturating_sub(1);
+            intake.take(port, &[frame]);
+            taken += 1;
         }
-        Some(message)
+        frames.commit(taken);
+        work += taken;
+        work
     }
 
-    /// The next entry, left where it is.
-    pub(crate) fn peek(&self) -> Option<&Up> {
-        self.up.peek().ok()
+    /// Gives the slots of frames that have been sent back, and hears what the I/O worker has to say.
+    fn take_back(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) -> usize {
+        let mut work = 0;
+        while let Ok(event) = self.events.try_recv() {
+            events.push(event);
+            work += 1;
+        }
+        if let Ok(frames) = self.done.read_chunk(self.done.slots()) {
+            let (first, second) = frames.as_slices();
+            for &frame in first.iter().chain(second) {
+                store.release(frame);
+            }
+            work += frames.len();
+            frames.commit_all();
+        }
+        work
     }
 
-    /// Sends a frame down; gives it back if the ring is full.
+    /// Whether something waits that has come from the I/O worker.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.up.is_empty() || !self.done.is_empty() || !self.events.is_empty()
+    }
+
+    /// Has a frame sent down by the next [`Remote::hand_down`]; gives it back if it would find no room.
     pub(crate) fn transmit(&mut self, index: u16, frame: Handle, due: Picos) -> Result<(), Handle> {
-        self.rang = true;
-        let entry = Down::Transmit { index, frame, due };
-        self.down.push(entry).map_err(|_| frame)
+        if self.staged.len() >= self.room {
+            return Err(frame);
+        }
+        self.staged.push(Down::Transmit { index, frame, due });
+        Ok(())
     }
 
-    /// Brings the I/O worker's stock of empty slots up, and wakes it if there is anything for it.
-    pub(crate) fn supply(&mut self, store: &mut ArenaStore) {
+    /// Sends down what is to go there, brings the I/O worker's stock of empty slots up, and wakes it if there is anything for it.
+    pub(crate) fn hand_down(&mut self, store: &mut ArenaStore) {
+        if self.room < RING / 2 {
+            self.room = self.down.slots();
+        }
         for class in [SlotClass::Small, SlotClass::Large] {
             // Refilled by halves: a ring entry per slot is cheap, a wake-up per slot is not.
             if self.supplied[class as usize] > STOCK / 2 {
                 continue;
             }
-            while self.supplied[class as usize] < STOCK && self.down.slots() > RING / 2 {
+            while self.supplied[class as usize] < STOCK && self.room > self.staged.len() + RING / 2 {
                 let Some(slot) = store.take_class(class) else {
                     break;
                 };
-                if self.down.push(Down::Slot(slot)).is_err() {
-                    store.release(slot);
-                    break;
-                }
+                self.staged.push(Down::Slot(slot));
                 self.supplied[class as usize] += 1;
-                self.rang = true;
             }
         }
-        if std::mem::take(&mut self.rang) {
-            self.bell.ring();
+        if self.staged.is_empty() {
+            return;
         }
+        let sent = self.down.push_entire_slice(&self.staged);
+        debug_assert!(sent.is_ok(), "room was checked");
+        self.staged.clear();
+        self.room = self.down.slots();
+        self.bell.ring();
     }
 
     /// Takes what the I/O worker, which has been told to stop, still has to say, until it is gone.
     pub(crate) fn close(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) {
         self.bell.ring();
         loop {
-            // Asked first: all that it said before its end is in the ring then.
+            // Asked first: all that it said before its end is in the rings then.
             let gone = self.up.is_abandoned();
             while let Ok(last) = self.up.pop() {
-                match last {
-                    Up::Received { frame, .. } => store.release(frame.frame),
-                    Up::Done(frame) => store.release(frame),
-                    Up::Event(event) => events.push(event),
-                }
+                store.release(last.frame.frame);
             }
+            self.take_back(store, events);
             if gone {
                 return;
             }
@@ -188,9 +252,7 @@ impl IoWorker {
             work += self.flush();
             if now_ns.saturating_sub(watched_ns) > super::WATCH_NS {
                 watched_ns = now_ns;
-                for event in self.ports.watch() {
-                    self.send(Up::Event(event));
-                }
+                self.tell();
             }
             if work > 0 {
                 self.switch_bell.ring();
@@ -200,21 +262,22 @@ impl IoWorker {
             }
         }
         // Losses of the last moments count.
-        for event in self.ports.watch() {
-            self.send(Up::Event(event));
-        }
+        self.tell();
     }
 
     fn take_down(&mut self) -> usize {
-        let mut taken = 0;
-        while taken < BURST * 4 {
-            match self.down.pop() {
-                Ok(Down::Transmit { index, frame, due }) => self.ports.queue(usize::from(index), frame, due),
-                Ok(Down::Slot(slot)) => self.slots.put(slot),
-                Err(_) => break,
+        let Ok(entries) = self.down.read_chunk(self.down.slots().min(BURST * 4)) else {
+            return 0;
+        };
+        let taken = entries.len();
+        let (first, second) = entries.as_slices();
+        for &entry in first.iter().chain(second) {
+            match entry {
+                Down::Transmit { index, frame, due } => self.ports.queue(usize::from(index), frame, due),
+                Down::Slot(slot) => self.slots.put(slot),
             }
-            taken += 1;
         }
+        entries.commit_all();
         taken
     }
 
@@ -227,27 +290,28 @@ impl IoWorker {
         self.ports.receive(&mut self.slots, &mut Ring(&mut self.up))
     }
 
+    /// Sends what waits, and tells what the devices are done with, waiting for room: the switch's worker empties the ring until this one
+    /// is gone.
     fn flush(&mut self) -> usize {
-        let up = &mut self.up;
-        let mut stuck = Vec::new();
-        let flushed = self.ports.flush(self.slots.arena(), |frame| {
-            if up.push(Up::Done(frame)).is_err() {
-                stuck.push(frame);
+        let finished = &mut self.finished;
+        let flushed = self.ports.flush(self.slots.arena(), |frame| finished.push(frame));
+        let mut rest = &self.finished[..];
+        loop {
+            (_, rest) = self.done.push_partial_slice(rest);
+            if rest.is_empty() || self.done.is_abandoned() {
+                break;
             }
-        });
-        stuck.into_iter().for_each(|frame| self.send(Up::Done(frame)));
+            self.switch_bell.ring();
+            std::thread::yield_now();
+        }
+        self.finished.clear();
         flushed
     }
 
-    /// Puts an entry in the ring, waiting for room: the switch's worker empties it until this one is gone.
-    fn send(&mut self, mut message: Up) {
-        while let Err(rtrb::PushError::Full(back)) = self.up.push(message) {
-            if self.up.is_abandoned() {
-                return;
-            }
-            message = back;
-            self.switch_bell.ring();
-            std::thread::yield_now();
+    /// Says what the ports have to say. Nobody hears it once the switch's worker is gone.
+    fn tell(&mut self) {
+        for event in self.ports.watch() {
+            let _ = self.events.send(event);
         }
     }
 
@@ -274,15 +338,18 @@ impl IoWorker {
 }
 
 /// The ring as a place for received frames; its room was checked before.
-struct Ring<'a>(&'a mut Producer<Up>);
+struct Ring<'a>(&'a mut Producer<Arrived>);
 
 impl Intake for Ring<'_> {
     fn room(&self, _: PortId) -> usize {
         BURST
     }
-    fn take(&mut self, port: PortId, frame: Received) {
-        let sent = self.0.push(Up::Received { port, frame });
-        debug_assert!(sent.is_ok(), "room was checked");
+
+    fn take(&mut self, port: PortId, frames: &[Received]) {
+        let room = self.0.write_chunk_uninit(frames.len());
+        let arrived = frames.iter().map(|&frame| Arrived { port, frame });
+        let sent = room.map(|room| room.fill_from_iter(arrived));
+        debug_assert_eq!(sent, Ok(frames.len()), "room was checked");
     }
 }
 
@@ -325,7 +392,7 @@ impl Io {
     pub(crate) fn waiting(&self) -> bool {
         match self {
             Io::Inline(ports) => ports.waiting(),
-            Io::Remote(remotes) => remotes.iter().any(|r| r.peek().is_some()),
+            Io::Remote(remotes) => remotes.iter().any(Remote::is_waiting),
         }
     }
 }

@@ -39,8 +39,8 @@ pub(crate) enum PortEvent {
 pub(crate) trait Intake {
     /// How many more frames of a port it takes now.
     fn room(&self, port: PortId) -> usize;
-    /// Takes a frame.
-    fn take(&mut self, port: PortId, frame: Received);
+    /// Takes frames, no more than it has room for.
+    fn take(&mut self, port: PortId, frames: &[Received]);
 }
 
 #[derive(Debug)]
@@ -159,8 +159,9 @@ impl PortSet {
             self.received.clear();
             let result = port.receive(slots, limit, &mut self.received);
             total += self.received.len();
-            let id = owned.id;
-            self.received.drain(..).for_each(|frame| intake.take(id, frame));
+            if !self.received.is_empty() {
+                intake.take(owned.id, &self.received);
+            }
             if let Err(error) = result {
                 self.failed(index, &error);
             }

@@ -11,7 +11,7 @@ use xoff_dataplane::{Arrival, DropReason, Handle, LinkTiming, Picos, PortId, Sto
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::command::Command;
 use super::engine::Engine;
-use super::io::{Io, Up};
+use super::io::Io;
 use super::ledger::Ledger;
 use super::portset::{Intake, PortEvent};
 use super::snapshot::PortFacts;
@@ -110,7 +110,16 @@ impl Intake for Wires<'_> {
         self.engine.wire_room(port)
     }
 
-    fn take(&mut self, port: PortId, received: Received) {
+    fn take(&mut self, port: PortId, frames: &[Received]) {
+        for received in frames {
+            self.take_one(port, received);
+        }
+    }
+}
+
+impl Wires<'_> {
+    #[inline]
+    fn take_one(&mut self, port: PortId, received: &Received) {
         // A stamp from the future is a clock that was read too early.
         let stamp_ns = received.received_ns.min(self.now_ns);
         self.oldest_ns = self.oldest_ns.min(stamp_ns);
@@ -145,15 +154,17 @@ impl Intake for Recorded<'_, '_> {
         self.wires.room(port)
     }
 
-    fn take(&mut self, port: PortId, received: Received) {
-        let (head, tail) = self.arena.segments(received.frame);
-        let at_ns = match received.arrives {
-            Some(at) => self.wires.clock.wall_ns(at),
-            None => received.received_ns,
-        };
-        self.recorder
-            .record(port, Direction::Inbound, at_ns, [head, tail]);
-        self.wires.take(port, received);
+    fn take(&mut self, port: PortId, frames: &[Received]) {
+        for received in frames {
+            let (head, tail) = self.arena.segments(received.frame);
+            let at_ns = match received.arrives {
+                Some(at) => self.wires.clock.wall_ns(at),
+                None => received.received_ns,
+            };
+            self.recorder
+                .record(port, Direction::Inbound, at_ns, [head, tail]);
+        }
+        self.wires.take(port, frames);
     }
 }
 
@@ -164,27 +175,13 @@ fn take_in(
     events: &mut Vec<PortEvent>,
     intake: &mut impl Intake,
 ) -> usize {
-    let mut work = 0;
     match io {
-        Io::Inline(ports) => work += ports.receive(store, intake),
-        Io::Remote(remotes) => {
-            for remote in remotes {
-                while let Some(next) = remote.peek() {
-                    if matches!(next, Up::Received { port, .. } if intake.room(*port) == 0) {
-                        break;
-                    }
-                    work += 1;
-                    match remote.take(SlotSource::arena(store)) {
-                        Some(Up::Received { port, frame }) => intake.take(port, frame),
-                        Some(Up::Done(frame)) => store.release(frame),
-                        Some(Up::Event(event)) => events.push(event),
-                        None => break,
-                    }
-                }
-            }
-        }
+        Io::Inline(ports) => ports.receive(store, intake),
+        Io::Remote(remotes) => remotes
+            .iter_mut()
+            .map(|remote| remote.take_in(store, events, intake))
+            .sum(),
     }
-    work
 }
 
 impl Worker {
@@ -369,7 +366,7 @@ impl Worker {
                     work += 1;
                 }
                 for remote in remotes {
-                    remote.supply(&mut self.store);
+                    remote.hand_down(&mut self.store);
                 }
             }
         }
