@@ -197,7 +197,8 @@ impl Remote {
 
     /// Sends down what is to go there, brings the I/O worker's stock of empty slots up, and wakes it if there is anything for it.
     pub(crate) fn hand_down(&mut self, store: &mut ArenaStore) {
-        if self.room < RING / 2 {
+        // What is known of the ring may be old, and stays so as long as nothing is sent.
+        if self.room <= RING / 2 {
             self.room = self.down.slots();
         }
         for class in [SlotClass::Small, SlotClass::Large] {
@@ -394,5 +395,63 @@ impl Io {
             Io::Inline(ports) => ports.waiting(),
             Io::Remote(remotes) => remotes.iter().any(Remote::is_waiting),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::clock::ModelClock;
+    use crate::ports::Arena;
+
+    /// What lies in the ring down, taken out: frames, and slots, which go back.
+    fn empty(worker: &mut IoWorker, store: &mut ArenaStore) -> (usize, usize) {
+        let (mut frames, mut slots) = (0, 0);
+        while let Ok(entry) = worker.down.pop() {
+            match entry {
+                Down::Transmit { .. } => frames += 1,
+                Down::Slot(slot) => {
+                    store.release(slot);
+                    slots += 1;
+                }
+            }
+        }
+        (frames, slots)
+    }
+
+    #[test]
+    fn what_finds_room_goes_down_and_a_stock_is_brought_up_however_full_the_ring_was() {
+        let mut store = ArenaStore::new(Arena::new(2 * STOCK, 2 * STOCK).unwrap());
+        let clock = ModelClock::new(0, 1);
+        let (lost, _kept) = crossbeam_channel::unbounded();
+        let (_kept, opened) = crossbeam_channel::unbounded();
+        let ports = PortSet::new(Vec::new(), |_| Picos::ZERO, clock, lost, opened);
+        let (bell, stop) = (Bell::new().unwrap(), Arc::default());
+        let (mut remote, mut worker) = pair(ports, &mut store, 0, bell, Idle::Spin, stop).unwrap();
+        for frames in (0..RING).step_by(127).chain(RING / 2 - 2..=RING / 2 + 2) {
+            remote.supplied = [STOCK; 2];
+            for n in 0..frames {
+                assert_eq!(remote.transmit(0, Handle(n as u32), Picos::ZERO), Ok(()));
+            }
+            remote.hand_down(&mut store);
+            assert_eq!(empty(&mut worker, &mut store), (frames, 0));
+            remote.supplied = [0; 2];
+            remote.hand_down(&mut store);
+            remote.hand_down(&mut store);
+            let supplied = remote.supplied;
+            assert!(
+                supplied.iter().all(|slots| *slots > STOCK / 2),
+                "{supplied:?} after {frames} frames"
+            );
+            assert_eq!(
+                empty(&mut worker, &mut store),
+                (0, supplied.iter().sum()),
+                "after {frames} frames"
+            );
+            // The next round begins with a ring that is known to be empty.
+            remote.room = remote.down.slots();
+        }
+        let refused = (0..RING as u32 + 1).find(|n| remote.transmit(0, Handle(*n), Picos::ZERO).is_err());
+        assert_eq!(refused, Some(RING as u32));
     }
 }
