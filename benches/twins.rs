@@ -1,0 +1,261 @@
+//! Two switches at once, each with a worker and a core of its own, beside two processes that do nothing: what switches cost each other, and what of
+//! that the machine takes anyway.
+//!
+//!     cargo bench --bench twins [-- --rounds N --seconds S]
+//!
+//! Switches share nothing by design: two of them are to take as long for a frame as one. What cores share (caches, memory, a hypervisor's time) shows in a
+//! null loop too, arithmetic in registers, which runs in two processes in turns with the switches.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use xoff::bench::core::{Load, Mesh, Shape, Way};
+use xoff::bench::result::{BenchResult, Better, Figure, Form, Limits, Meter};
+
+/// Frames, or turns of the null loop, between two looks at the clock.
+const PORTION: u64 = 20_000;
+/// Steps of a turn of the null loop: each waits for the one before, so a turn takes about as long as a frame.
+const NULL_STEPS: u32 = 72;
+
+type Failure = String;
+/// What is measured, and how: nanoseconds for a frame or a turn of the null loop.
+type Turn<'a> = (&'a str, &'a dyn Fn() -> Result<f64, Failure>);
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Rounds; in each everything has its turn once.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+    /// How long each turn takes.
+    #[arg(long, default_value_t = 0.5)]
+    seconds: f64,
+    /// How the result is printed.
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    format: Form,
+    /// What the processes of the null loop are started with: their core.
+    #[arg(long, hide = true)]
+    null_loop: Option<usize>,
+    /// What cargo adds for `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let span = Duration::from_secs_f64(arguments.seconds.clamp(0.01, 60.0));
+    let done = match arguments.null_loop {
+        Some(core) => null_loop(core, span).map(|()| ExitCode::SUCCESS),
+        None if arguments.bench => run(&arguments, span),
+        None => {
+            println!("twins: skipped: it takes a quiet machine; run it with `cargo bench --bench twins`");
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    done.unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        ExitCode::from(3)
+    })
+}
+
+fn run(arguments: &Arguments, span: Duration) -> Result<ExitCode, Failure> {
+    let allowed =
+        sched_getaffinity(Pid::from_raw(0)).map_err(|errno| format!("cannot ask for cores: {errno}"))?;
+    let cores: Vec<usize> = (0..CpuSet::count())
+        .filter(|core| allowed.is_set(*core).unwrap_or(false))
+        .take(2)
+        .collect();
+    let &[first, second] = &cores[..] else {
+        println!("twins: skipped: it takes two cores");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let meter = Meter::start();
+    let turns: [Turn<'_>; 4] = [
+        ("switch/alone", &|| switches(&[first], span)),
+        ("switch/together", &|| switches(&[first, second], span)),
+        ("null/alone", &|| null_loops(&[first], span)),
+        ("null/together", &|| null_loops(&[first, second], span)),
+    ];
+    let mut taken = [const { Vec::new() }; 4];
+    for round in 0..arguments.rounds as usize {
+        // Each is first in some round, so that what drifts hits all.
+        for turn in (0..turns.len()).map(|n| (n + round) % turns.len()) {
+            taken[turn].push(turns[turn].1()?);
+        }
+    }
+    let mut result = BenchResult::new("twins", "two switches at once", 0);
+    let slower = |alone: &[f64], together: &[f64]| -> Vec<f64> {
+        alone
+            .iter()
+            .zip(together)
+            .map(|(alone, together)| together / alone)
+            .collect()
+    };
+    let ratios = [
+        ("switch/together-to-alone", slower(&taken[0], &taken[1])),
+        ("null/together-to-alone", slower(&taken[2], &taken[3])),
+    ];
+    for ((name, _), samples) in turns.iter().zip(taken) {
+        result
+            .figures
+            .push(Figure::new(*name, "ns", Better::Smaller, samples));
+    }
+    for (name, samples) in ratios {
+        result
+            .figures
+            .push(Figure::new(name, "", Better::Smaller, samples));
+    }
+    let (environment, tainted) = meter.finish(&Limits::default());
+    (result.environment, result.tainted) = (Some(environment), tainted);
+    print!("{}", result.to_form(arguments.format));
+    Ok(ExitCode::from(result.exit() as u8))
+}
+
+/// Nanoseconds for a frame of switches that run at once, one on each of these cores: the load of the budget.
+fn switches(cores: &[usize], span: Duration) -> Result<f64, Failure> {
+    let start = Barrier::new(cores.len());
+    let work = |core: usize| -> Result<f64, Failure> {
+        let placed = pin(core);
+        let mut load = Mesh::new(Shape {
+            way: Way::Ecmp,
+            ports: 8,
+            flows: 64,
+            frame_bytes: 1_082,
+        });
+        load.run(PORTION);
+        start.wait();
+        let each_ns = time(span, || load.run(PORTION));
+        placed?;
+        load.check()?;
+        Ok(each_ns)
+    };
+    let work = &work;
+    let taken: Vec<Result<f64, Failure>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = cores
+            .iter()
+            .map(|&core| scope.spawn(move || work(core)))
+            .collect();
+        let ended = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker
+                .join()
+                .unwrap_or_else(|_| Err("a worker panicked".to_owned()))
+        };
+        workers.into_iter().map(ended).collect()
+    });
+    let taken = taken.into_iter().collect::<Result<Vec<f64>, Failure>>()?;
+    Ok(taken.iter().sum::<f64>() / taken.len() as f64)
+}
+
+/// Nanoseconds for a turn of null loops that run at once, each in a process, one on each of these cores.
+fn null_loops(cores: &[usize], span: Duration) -> Result<f64, Failure> {
+    let mut loops = cores
+        .iter()
+        .map(|core| NullLoop::start(*core, span))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    for null in &mut loops {
+        // It waits for the end of its input.
+        null.input.take();
+    }
+    let taken = loops
+        .iter_mut()
+        .map(NullLoop::end)
+        .collect::<Result<Vec<f64>, Failure>>()?;
+    Ok(taken.iter().sum::<f64>() / taken.len() as f64)
+}
+
+/// A process that does nothing, on a core of its own.
+struct NullLoop {
+    child: Child,
+    input: Option<ChildStdin>,
+}
+
+impl NullLoop {
+    /// Starts it; it is ready when this returns.
+    fn start(core: usize, span: Duration) -> Result<NullLoop, Failure> {
+        let cannot = |error: std::io::Error| format!("cannot start a null loop: {error}");
+        let program = std::env::current_exe().map_err(cannot)?;
+        let mut child = Command::new(program)
+            .args(["--null-loop", &core.to_string()])
+            .args(["--seconds", &span.as_secs_f64().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(cannot)?;
+        let input = child.stdin.take();
+        let mut null = NullLoop { child, input };
+        match null.line()?.trim() {
+            "ready" => Ok(null),
+            other => Err(format!("a null loop says {other:?} instead of being ready")),
+        }
+    }
+
+    /// What it says next. It says a line at a time and waits after the first, so nothing is read ahead.
+    fn line(&mut self) -> Result<String, Failure> {
+        let mut line = String::new();
+        let output = self.child.stdout.as_mut().ok_or("a null loop without output")?;
+        BufReader::new(output.by_ref())
+            .read_line(&mut line)
+            .map_err(|error| format!("a null loop cannot be heard: {error}"))?;
+        Ok(line)
+    }
+
+    /// Nanoseconds for a turn, when it has ended.
+    fn end(&mut self) -> Result<f64, Failure> {
+        let line = self.line()?;
+        let _ = self.child.wait();
+        line.trim()
+            .parse()
+            .map_err(|_| format!("a null loop says {line:?} instead of a time"))
+    }
+}
+
+impl Drop for NullLoop {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a process of the null loop does.
+fn null_loop(core: usize, span: Duration) -> Result<(), Failure> {
+    pin(core)?;
+    println!("ready");
+    std::io::stdout().flush().map_err(|error| error.to_string())?;
+    let mut nothing = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut nothing);
+    let mut state = 1_u64;
+    let each_ns = time(span, || {
+        for _ in 0..PORTION {
+            for _ in 0..NULL_STEPS {
+                // Multiplication and rotation, so that no compiler makes one step of many: four cycles, in registers.
+                state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+            }
+        }
+        PORTION
+    });
+    std::hint::black_box(state);
+    println!("{each_ns}");
+    Ok(())
+}
+
+/// Calls for portions of work until the span is over; nanoseconds for a piece of it.
+fn time(span: Duration, mut portion: impl FnMut() -> u64) -> f64 {
+    let began = Instant::now();
+    let mut pieces = 0;
+    while began.elapsed() < span {
+        pieces += portion();
+    }
+    began.elapsed().as_nanos() as f64 / pieces as f64
+}
+
+/// Binds the calling thread to a core.
+fn pin(core: usize) -> Result<(), Failure> {
+    let mut set = CpuSet::new();
+    set.set(core)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .map_err(|errno| format!("cannot bind a thread to core {core}: {errno}"))
+}
