@@ -12,10 +12,11 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use xoff::bench::core::{Load, Mesh, Shape, Way};
 use xoff::bench::result::{BenchResult, Better, Figure, Form, Limits, Meter};
+use xoff::report::allowed_cpus;
 
 /// Frames, or turns of the null loop, between two looks at the clock.
 const PORTION: u64 = 20_000;
@@ -63,13 +64,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, span: Duration) -> Result<ExitCode, Failure> {
-    let allowed =
-        sched_getaffinity(Pid::from_raw(0)).map_err(|errno| format!("cannot ask for cores: {errno}"))?;
-    let cores: Vec<usize> = (0..CpuSet::count())
-        .filter(|core| allowed.is_set(*core).unwrap_or(false))
-        .take(2)
-        .collect();
-    let &[first, second] = &cores[..] else {
+    let [first, second, ..] = allowed_cpus()[..] else {
         println!("twins: skipped: it takes two cores");
         return Ok(ExitCode::SUCCESS);
     };
