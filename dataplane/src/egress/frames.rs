@@ -33,20 +33,27 @@ pub(crate) struct QueuedFrame {
     payer: u32,
     cells: u16,
     charged_cells: u16,
-    payer_kind: PayerKind,
+    /// What follows it, in its queue or in the list of free places: the table's.
+    next: u32,
+    /// Who pays, and the marks below.
+    marks: u8,
     pub(crate) tc: u8,
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
-    pub(crate) ecn_capable: bool,
-    /// It has been trimmed.
-    pub(crate) trimmed: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum PayerKind {
-    Own,
-    Shared,
-    None,
+/// Marks: [`PayerKind`] in the lowest two bits, whether it is ECN-capable, whether it has been trimmed.
+const PAYER: u8 = 3;
+const ECN_CAPABLE: u8 = 4;
+const TRIMMED: u8 = 8;
+
+/// The kinds of [`Charge`].
+struct PayerKind;
+
+impl PayerKind {
+    const OWN: u8 = 0;
+    const SHARED: u8 = 1;
+    const NONE: u8 = 2;
 }
 
 impl QueuedFrame {
@@ -54,9 +61,9 @@ impl QueuedFrame {
     #[inline(always)]
     pub(crate) fn new(frame: Handle, mac_len: u32, cells: u32, charge: Charge) -> QueuedFrame {
         let (payer_kind, payer, charged_cells) = match charge {
-            Charge::Own { pg, cells } => (PayerKind::Own, u32::from(pg.0), cells),
-            Charge::Shared(entry) => (PayerKind::Shared, entry, 0),
-            Charge::None => (PayerKind::None, 0, 0),
+            Charge::Own { pg, cells } => (PayerKind::OWN, u32::from(pg.0), cells),
+            Charge::Shared(entry) => (PayerKind::SHARED, entry, 0),
+            Charge::None => (PayerKind::NONE, 0, 0),
         };
         debug_assert!(cells.max(charged_cells) <= u32::from(u16::MAX));
         QueuedFrame {
@@ -66,13 +73,30 @@ impl QueuedFrame {
             payer,
             cells: cells as u16,
             charged_cells: charged_cells as u16,
-            payer_kind,
+            next: NO_FRAME,
+            marks: payer_kind,
             tc: 0,
             l3_offset: 0,
             payload: Payload::Other,
-            ecn_capable: false,
-            trimmed: false,
         }
+    }
+
+    /// Notes whether it may be marked as CE, and whether it has been trimmed.
+    #[inline(always)]
+    pub(crate) fn set_marks(&mut self, ecn_capable: bool, trimmed: bool) {
+        self.marks = self.marks & PAYER | u8::from(ecn_capable) * ECN_CAPABLE | u8::from(trimmed) * TRIMMED;
+    }
+
+    /// Whether it may be marked as CE.
+    #[inline(always)]
+    pub(crate) fn is_ecn_capable(&self) -> bool {
+        self.marks & ECN_CAPABLE != 0
+    }
+
+    /// Whether it has been trimmed.
+    #[inline(always)]
+    pub(crate) fn is_trimmed(&self) -> bool {
+        self.marks & TRIMMED != 0
     }
 
     /// Cells that it occupies of its queue.
@@ -84,13 +108,13 @@ impl QueuedFrame {
     /// Who pays for its ingress cells.
     #[inline(always)]
     pub(crate) fn charge(&self) -> Charge {
-        match self.payer_kind {
-            PayerKind::Own => Charge::Own {
+        match self.marks & PAYER {
+            PayerKind::OWN => Charge::Own {
                 pg: PgId(self.payer as u16),
                 cells: u32::from(self.charged_cells),
             },
-            PayerKind::Shared => Charge::Shared(self.payer),
-            PayerKind::None => Charge::None,
+            PayerKind::SHARED => Charge::Shared(self.payer),
+            _ => Charge::None,
         }
     }
 }
@@ -123,9 +147,6 @@ impl Fifo {
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<QueuedFrame>,
-    /// What follows each frame, in its queue or in the list of free places. Apart from the frames, which are read in one
-    /// go at their departure: a field written just before makes that wait.
-    next: Vec<u32>,
     /// The most frames there can be. Room for all is reserved at the start, and touched when so many are there at once.
     frames_max: usize,
     free: u32,
@@ -140,7 +161,6 @@ impl FrameTable {
         let frames_max = frames_max.min(NO_FRAME as usize - 1);
         FrameTable {
             frames: Vec::with_capacity(frames_max),
-            next: Vec::with_capacity(frames_max),
             frames_max,
             free: NO_FRAME,
             in_use: 0,
@@ -164,16 +184,15 @@ impl FrameTable {
     #[inline(always)]
     pub(crate) fn push(&mut self, port: PortId, fifo: &mut Fifo, frame: QueuedFrame) {
         debug_assert!(self.room() > 0, "room() was not checked");
-        let index = match self.frames.get_mut(self.free as usize) {
+        let index = self.free;
+        let index = match self.frames.get_mut(index as usize) {
             Some(place) => {
+                self.free = place.next;
                 *place = frame;
-                let index = self.free;
-                self.free = core::mem::replace(&mut self.next[index as usize], NO_FRAME);
                 index
             }
             None => {
                 self.frames.push(frame);
-                self.next.push(NO_FRAME);
                 self.frames.len() as u32 - 1
             }
         };
@@ -181,9 +200,9 @@ impl FrameTable {
         fifo.bytes += u64::from(frame.mac_len);
         self.port_bytes[port.index()] += u64::from(frame.mac_len);
         let tail = core::mem::replace(&mut fifo.tail, index);
-        match tail {
-            NO_FRAME => fifo.head = index,
-            tail => self.next[tail as usize] = index,
+        match self.frames.get_mut(tail as usize) {
+            Some(last) => last.next = index,
+            None => fifo.head = index,
         }
     }
 
@@ -206,25 +225,19 @@ impl FrameTable {
         fifo: &mut Fifo,
     ) -> Option<(&QueuedFrame, &mut SharedCharges)> {
         let index = fifo.head;
-        let next = self.next.get_mut(index as usize)?;
-        let frame = self.frames.get(index as usize)?;
-        fifo.head = core::mem::replace(next, self.free);
-        fifo.bytes -= u64::from(frame.mac_len);
-        self.port_bytes[port.index()] -= u64::from(frame.mac_len);
+        let frame = self.frames.get_mut(index as usize)?;
+        fifo.head = core::mem::replace(&mut frame.next, self.free);
+        let mac_len = u64::from(frame.mac_len);
+        fifo.bytes -= mac_len;
+        self.port_bytes[port.index()] -= mac_len;
         // What stands behind it leaves next, and has been in no cache since it came.
-        match (
-            self.frames.get(fifo.head as usize),
-            self.next.get(fifo.head as usize),
-        ) {
-            (Some(behind), Some(next)) => {
-                prefetch(behind);
-                prefetch(next);
-            }
-            _ => fifo.tail = NO_FRAME,
+        match self.frames.get(fifo.head as usize) {
+            Some(behind) => prefetch(behind),
+            None => fifo.tail = NO_FRAME,
         }
         self.free = index;
         self.in_use -= 1;
-        Some((frame, &mut self.shared))
+        Some((&self.frames[index as usize], &mut self.shared))
     }
 
     /// Bytes (`mac_len`) that wait in all queues of a port.
@@ -243,7 +256,7 @@ impl FrameTable {
     pub(crate) fn groups_in(&self, fifo: &Fifo) -> impl Iterator<Item = PgId> + '_ {
         let first = Some(fifo.head).filter(|index| *index != NO_FRAME);
         let places = core::iter::successors(first, |index| {
-            Some(self.next[*index as usize]).filter(|index| *index != NO_FRAME)
+            Some(self.frames[*index as usize].next).filter(|index| *index != NO_FRAME)
         });
         places.filter_map(|index| match self.frames[index as usize].charge() {
             Charge::Own { pg, .. } => Some(pg),

@@ -35,6 +35,13 @@ impl Line {
         &self.timing
     }
 
+    /// Whether every frame is as long on the other link ([`Line::mac_len`]). False where only some are.
+    #[inline]
+    pub(crate) fn has_lengths_of(&self, other: &Line) -> bool {
+        let (one, other) = (&self.timing, &other.timing);
+        one.fcs_bytes == other.fcs_bytes && one.min_frame_bytes == other.min_frame_bytes
+    }
+
     /// As [`LinkTiming::mac_len`].
     #[inline]
     pub fn mac_len(&self, frame_len: u32) -> u32 {

@@ -1,5 +1,6 @@
 //! Layer-3 forwarding: which way a packet goes, who is next, and how it is reached.
 
+mod adjacency;
 mod fib;
 mod limit;
 mod lpm;

@@ -168,6 +168,7 @@ pub(crate) struct Neighbours {
     waiting: Vec<HeldPlace>,
     waiting_free: u32,
     held: usize,
+    changes: u64,
 }
 
 impl Neighbours {
@@ -183,11 +184,23 @@ impl Neighbours {
             waiting: (1..=HELD_FRAMES_MAX as u32).map(free_place).collect(),
             waiting_free: 0,
             held: 0,
+            changes: 0,
         }
     }
 
     pub(crate) fn set_limits(&mut self, places_max: usize, hold_frames: usize) {
         (self.places_max, self.hold_frames) = (places_max, hold_frames);
+    }
+
+    /// Counts changes to who is known where, and to what else makes an [`Adjacency`](super::adjacency::Adjacency).
+    #[inline(always)]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Something has changed that makes an adjacency.
+    pub(crate) fn changed(&mut self) {
+        self.changes += 1;
     }
 
     /// Frames that wait, in all.
@@ -208,6 +221,7 @@ impl Neighbours {
         if self.index.len() >= self.places_max {
             return None;
         }
+        self.changed();
         let key = key(interface, address);
         let neighbour = Neighbour {
             key,
@@ -292,6 +306,7 @@ impl Neighbours {
         mac: [u8; 6],
     ) -> Option<NeighbourId> {
         let id = self.enter(interface, address)?;
+        self.changed();
         let neighbour = &mut self.places[id.0 as usize];
         (neighbour.known.mac, neighbour.state, neighbour.due) = (mac, NeighbourState::Static, Picos::NEVER);
         Some(id)
@@ -299,6 +314,7 @@ impl Neighbours {
 
     /// Forgets what the configuration told.
     pub(crate) fn untell_all(&mut self) {
+        self.changed();
         for place in 0..self.places.len() {
             let neighbour = &mut self.places[place];
             if neighbour.in_use && neighbour.state == NeighbourState::Static {
@@ -322,6 +338,7 @@ impl Neighbours {
             true => self.find(interface, address)?,
             false => self.enter(interface, address)?,
         };
+        self.changed();
         let neighbour = &mut self.places[id.0 as usize];
         if neighbour.state == NeighbourState::Static {
             neighbour.known.port = Some(port);
@@ -414,6 +431,7 @@ impl Neighbours {
             return None;
         }
         let Reverse((_, place)) = self.due.pop()?;
+        self.changed();
         let id = NeighbourId(place);
         let neighbour = &mut self.places[place as usize];
         (neighbour.due, neighbour.noted) = (Picos::NEVER, Picos::NEVER);
@@ -431,6 +449,7 @@ impl Neighbours {
 
     /// Frees a place, unless it is a next hop's. Nothing may wait there.
     pub(crate) fn forget(&mut self, id: NeighbourId) {
+        self.changed();
         let neighbour = &mut self.places[id.0 as usize];
         debug_assert_eq!(neighbour.held, 0);
         (neighbour.state, neighbour.due) = (NeighbourState::Unknown, Picos::NEVER);

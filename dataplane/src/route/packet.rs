@@ -196,18 +196,36 @@ fn sum(header: &[u8]) -> u16 {
 
 /// Byte order does not matter to whether all ones come out (RFC 1071 2 B).
 #[inline(always)]
-fn fold(mut sum: u64) -> u16 {
-    sum = (sum & 0xffff_ffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum as u16
+fn fold(sum: u64) -> u16 {
+    // Each half is added to the other: what the lower sum carries goes into the upper one, which is the one's complement sum.
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wire::Ipv4Packet;
+
+    #[test]
+    fn folded_sums_are_those_of_the_ones_complement() {
+        let edges = [
+            0,
+            1,
+            0xfffe,
+            0xffff,
+            0x1_0000,
+            0xffff_ffff,
+            0x1_0000_0000,
+            u64::MAX - 1,
+            u64::MAX,
+        ];
+        let sums = edges.iter().flat_map(|a| edges.map(|b| a.wrapping_add(b)));
+        for sum in sums.chain((0..100_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))) {
+            let expected = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
+            assert_eq!(u64::from(fold(sum)), expected, "{sum:#x}");
+        }
+    }
 
     fn v4(source: [u8; 4], destination: [u8; 4]) -> [u8; 20] {
         let mut header = [

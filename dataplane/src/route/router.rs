@@ -1,10 +1,11 @@
 //! Layer 3 of a switch: interfaces, the current generation of routes, the neighbours.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::adjacency::Adjacency;
 use super::limit::RateLimit;
 use super::neighbour::{NeighbourId, Neighbours};
 use super::paths::{PathTable, seeded};
@@ -13,6 +14,7 @@ use super::{Entry, Fib, NextHop};
 use crate::bridge::Mac;
 use crate::config::{Attachment, InterfaceConfig, RoutingConfig, SwitchConfig};
 use crate::ids::{GroupId, InterfaceId, LogicalPort, NextHopId};
+use crate::wire::rewrite::LinkAddresses;
 
 /// Frames for the switch itself that it takes per second, and at once.
 const CPU_FRAMES_PER_SECOND: u32 = 10_000;
@@ -89,7 +91,7 @@ pub(crate) enum Hop {
 
 #[derive(Debug)]
 pub(crate) struct Router {
-    pub(crate) interfaces: Vec<Interface>,
+    interfaces: Vec<Interface>,
     by_logical: Vec<Option<InterfaceId>>,
     by_vlan: Vec<(u16, InterfaceId)>,
     pub(crate) fib: Arc<Fib>,
@@ -97,6 +99,10 @@ pub(crate) struct Router {
     resilient_buckets: Option<u16>,
     /// For each next hop of the FIB.
     hops: Vec<(InterfaceId, Option<NeighbourId>)>,
+    /// For each of them, what is worked out when it is asked for.
+    adjacencies: Vec<Adjacency>,
+    /// The latest one that is no next hop of a route.
+    adjacency_on_link: Adjacency,
     pub(crate) neighbours: Neighbours,
     hash_seed: u64,
     pub(crate) icmp_limit: RateLimit,
@@ -115,6 +121,8 @@ impl Router {
             paths: PathTable::new(&Fib::default(), None, |_| false),
             resilient_buckets: None,
             hops: Vec::new(),
+            adjacencies: Vec::new(),
+            adjacency_on_link: Adjacency::VOID,
             neighbours: Neighbours::new(routing.neighbours_max, routing.hold_frames),
             hash_seed: 0,
             icmp_limit: RateLimit::new(0),
@@ -166,6 +174,7 @@ impl Router {
             self.neighbours.tell(told.interface, told.address, told.mac);
         }
         self.neighbours.sweep();
+        self.neighbours.changed();
     }
 
     /// Makes `fib` the current generation; returns the one before.
@@ -183,8 +192,21 @@ impl Router {
             }
             self.hops.push((hop.interface, neighbour));
         }
+        self.adjacencies.clear();
+        self.adjacencies.resize(self.hops.len(), Adjacency::VOID);
         self.neighbours.sweep();
         old
+    }
+
+    /// All interfaces.
+    pub(crate) fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// What an interface stands on is up, or not; whether it was otherwise before.
+    pub(crate) fn set_up(&mut self, id: InterfaceId, up: bool) -> bool {
+        self.neighbours.changed();
+        core::mem::replace(&mut self.interfaces[id.index()].up, up) != up
     }
 
     /// Some interface went up or down: chooses anew among the next hops that live.
@@ -260,6 +282,44 @@ impl Router {
     #[inline(always)]
     pub(crate) fn via(&self, id: NextHopId) -> (InterfaceId, Option<NeighbourId>) {
         self.hops[id.index()]
+    }
+
+    /// What a frame needs that goes to a next hop.
+    #[inline(always)]
+    pub(crate) fn adjacency(&mut self, id: NextHopId) -> &Adjacency {
+        if self.adjacencies[id.index()].as_of != self.neighbours.changes() {
+            self.adjacencies[id.index()] = self.adjacency_now(self.via(id));
+        }
+        &self.adjacencies[id.index()]
+    }
+
+    /// What a frame needs that goes to a station of a network that an interface is in.
+    #[inline(never)]
+    pub(crate) fn adjacency_on(&mut self, interface: InterfaceId, address: u32) -> &Adjacency {
+        let neighbour = self
+            .neighbours
+            .find(interface, Ipv4Addr::from_bits(address).into());
+        self.adjacency_on_link = self.adjacency_now((interface, neighbour));
+        &self.adjacency_on_link
+    }
+
+    #[inline(never)]
+    fn adjacency_now(&self, (interface, neighbour): (InterfaceId, Option<NeighbourId>)) -> Adjacency {
+        let as_of = self.neighbours.changes();
+        let out = self.interface(interface);
+        let known = neighbour.and_then(|neighbour| self.neighbours.resolved(neighbour));
+        match (out.attachment, known) {
+            (Attachment::Port(port), Some(known)) if out.up => Adjacency {
+                addresses: LinkAddresses::new(known.mac, out.octets),
+                as_of,
+                mtu: out.mtu,
+                port,
+            },
+            _ => Adjacency {
+                as_of,
+                ..Adjacency::VOID
+            },
+        }
     }
 
     /// Whether the interface of a next hop is up.

@@ -164,7 +164,7 @@ impl Switch {
 
     /// What a next hop leads over.
     fn lead(&self, hop: NextHop) -> Lead {
-        let interface = self.router.interfaces.get(hop.interface.index());
+        let interface = self.router.interfaces().get(hop.interface.index());
         let ports = match interface.map(|interface| interface.attachment) {
             Some(Attachment::Port(port)) => vec![PortId(port)],
             Some(Attachment::Lag(lag)) => self.lags.members(usize::from(lag)).to_vec(),

@@ -147,7 +147,7 @@ impl Switch {
         if let Some(shaper) = &mut state.shaper {
             shaper.spend(now, mac_len);
         }
-        let marked = frame.ecn_capable
+        let marked = frame.is_ecn_capable()
             && self.mark_point == MarkPoint::Dequeue
             && state.decide_mark(queue, behind)
             && {

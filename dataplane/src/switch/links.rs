@@ -61,7 +61,7 @@ impl Switch {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
                 let counters = &mut self.ports[port.index()].counters.queues[queue];
-                counters.dropped_trim_packets += u64::from(frame.trimmed);
+                counters.dropped_trim_packets += u64::from(frame.is_trimmed());
                 self.ports[port.index()].count_drop(&Drop {
                     reason: DropReason::PortFlushed,
                     port,
@@ -91,9 +91,9 @@ impl Switch {
             }
         }
         let mut changed = false;
-        for index in 0..self.router.interfaces.len() {
-            let up = self.stands(self.router.interfaces[index].attachment);
-            if core::mem::replace(&mut self.router.interfaces[index].up, up) == up {
+        for index in 0..self.router.interfaces().len() {
+            let up = self.stands(self.router.interfaces()[index].attachment);
+            if !self.router.set_up(InterfaceId(index as u16), up) {
                 continue;
             }
             changed = true;
@@ -112,8 +112,8 @@ impl Switch {
 
     /// Has the next hops of routes looked for before the first packet wants them.
     pub(super) fn look_for_hops<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
-        for index in 0..self.router.interfaces.len() {
-            if self.router.interfaces[index].up {
+        for index in 0..self.router.interfaces().len() {
+            if self.router.interfaces()[index].up {
                 for hop in self.router.hops_behind(InterfaceId(index as u16)) {
                     self.router.neighbours.look_for(now, hop);
                 }

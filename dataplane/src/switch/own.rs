@@ -63,7 +63,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Handle> {
-        let Some(out) = self.router.interfaces.get(interface.index()) else {
+        let Some(out) = self.router.interfaces().get(interface.index()) else {
             return Err(frame);
         };
         match out.attachment {

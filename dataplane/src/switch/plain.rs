@@ -11,7 +11,6 @@ use super::Switch;
 use super::port::Entrance;
 use crate::balance::Asked;
 use crate::bridge::{Mac, TagEdit};
-use crate::config::Attachment;
 use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Arrival, Store};
 use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId, TRAFFIC_CLASSES};
@@ -48,6 +47,16 @@ pub(super) enum Decided {
     NextHop(Option<NextHopId>),
 }
 
+/// What has become of a frame whose way is plain.
+enum Entered {
+    /// It stands in its queue, and will be called for.
+    Waits,
+    /// It stands in its queue, and the link is free.
+    FindsLinkFree,
+    /// Nothing: it is not plain what becomes of it there.
+    Not,
+}
+
 impl Switch {
     /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
     #[inline(never)] // one body for every driver
@@ -60,28 +69,64 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Verdict {
         self.marked_on_arrival.clear();
-        let way = match self.plain_way(now, port, arrival, store) {
+        let frame = store.prefix_mut(arrival.frame);
+        let Some((entrance, class, destination, source)) = self.plain_start(port, arrival, frame) else {
+            return self.receive_any(now, port, arrival, store, outputs);
+        };
+        // The rest is there twice, once for each kind of port: what the other kind needs is then not carried along.
+        if entrance.interface.is_none() {
+            let Some(way) = self.plain_bridge(now, entrance, class, destination, source) else {
+                return self.receive_any(now, port, arrival, store, outputs);
+            };
+            let entered = self.enter_plainly(now, port, arrival, way, frame, outputs);
+            return self.follow(entered, now, port, arrival, way, store, outputs);
+        }
+        if destination != entrance.mac {
+            return self.receive_any(now, port, arrival, store, outputs);
+        }
+        let way = match self.plain_route(now, port, arrival, class, frame) {
             Ok(way) => way,
             Err(Decided::Nothing) => return self.receive_any(now, port, arrival, store, outputs),
             Err(Decided::NextHop(hop)) => {
                 return self.receive_towards(now, port, arrival, hop, store, outputs);
             }
         };
-        if !self.enter_plainly(now, port, arrival, way, store, outputs) {
-            return self.receive_by(now, port, arrival, way, store, outputs);
+        let entered = self.enter_plainly(now, port, arrival, way, frame, outputs);
+        self.follow(entered, now, port, arrival, way, store, outputs)
+    }
+
+    /// What follows from how a frame has entered its queue.
+    #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of `receive`, in registers or not there at all"
+    )]
+    fn follow<S: Store>(
+        &mut self,
+        entered: Entered,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        way: PlainWay,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        match entered {
+            Entered::Waits => {}
+            Entered::FindsLinkFree => self.serve_at_once(now, way.to, store, outputs),
+            Entered::Not => return self.receive_by(now, port, arrival, way, store, outputs),
         }
         Verdict::Forwarded { copies: 1 }
     }
 
-    /// Where a plain frame goes.
+    /// What a frame is by its port and addresses; `None`: it is not plain.
     #[inline(always)]
-    fn plain_way<S: Store>(
-        &mut self,
-        now: Picos,
+    fn plain_start(
+        &self,
         port: PortId,
         arrival: &Arrival,
-        store: &S,
-    ) -> Result<PlainWay, Decided> {
+        frame: &[u8],
+    ) -> Option<(Entrance, Class, Mac, Mac)> {
         let ingress = &self.ports[port.index()];
         let parsed = &arrival.parsed;
         if !matches!(parsed.payload, Payload::Ipv4 | Payload::Ipv6)
@@ -89,25 +134,17 @@ impl Switch {
             || ingress.refuses(arrival.frame_len, ETHERNET_LEN as u8).is_some()
             || self.reordering.is_some()
         {
-            return Err(Decided::Nothing);
+            return None;
         }
-        let entrance = ingress.entrance;
         let class = Class {
             tc: ingress.traffic_class(parsed),
             mac_len: ingress.link.mac_len(arrival.frame_len),
         };
-        let frame = store.prefix(arrival.frame);
-        let Some((destination, source)) = Mac::of_frame(frame) else {
-            return Err(Decided::Nothing);
-        };
+        let (destination, source) = Mac::of_frame(frame)?;
         if source.is_group() || source == destination {
-            return Err(Decided::Nothing);
+            return None;
         }
-        match entrance.interface {
-            None => self.plain_bridge(now, entrance, class, destination, source),
-            Some(_) if destination == entrance.mac => self.plain_route(now, port, arrival, class, frame),
-            Some(_) => Err(Decided::Nothing),
-        }
+        Some((ingress.entrance, class, destination, source))
     }
 
     /// The way of a frame between two ports of one VLAN that have no tags there.
@@ -119,24 +156,24 @@ impl Switch {
         class: Class,
         destination: Mac,
         source: Mac,
-    ) -> Result<PlainWay, Decided> {
+    ) -> Option<PlainWay> {
         let from = entrance.logical;
         let Some(vlan) = self.vlans.ingress(from, None) else {
-            return Err(Decided::Nothing);
+            return None;
         };
         self.fdb.learn(now, vlan, source, from);
         let own = |interface| self.router.interface(interface).mac == destination;
         if destination.is_group() || self.router.of_vlan(vlan).is_some_and(own) {
-            return Err(Decided::Nothing);
+            return None;
         }
         let Some(to) = self.fdb.lookup(now, vlan, destination) else {
-            return Err(Decided::Nothing);
+            return None;
         };
         let keeps = self.vlans.egress(from, to, vlan, None) == Some(TagEdit::Keep);
         if to == from || !keeps || self.lags.index_of(to).is_some() {
-            return Err(Decided::Nothing);
+            return None;
         }
-        Ok(PlainWay {
+        Some(PlainWay {
             class,
             to: PortId(to.0),
             vlan: Some(vlan),
@@ -188,50 +225,39 @@ impl Switch {
         } else {
             return Err(Decided::Nothing);
         };
-        let (egress, neighbour) = match hop {
-            Ok(hop) => self.router.via(hop),
-            Err(interface) => (
-                interface,
-                self.router
-                    .neighbours
-                    .find(interface, packet.destination.address()),
-            ),
+        let adjacency = match hop {
+            Ok(hop) => self.router.adjacency(hop),
+            Err(interface) => self.router.adjacency_on(interface, destination),
         };
-        let decided = || match hop {
-            Ok(hop) => Decided::NextHop(Some(hop)),
-            Err(_) => Decided::Nothing,
-        };
-        let out = self.router.interface(egress);
-        if !out.up || packet.len > out.mtu {
-            return Err(decided());
+        if packet.len > adjacency.mtu {
+            return Err(match hop {
+                Ok(hop) => Decided::NextHop(Some(hop)),
+                Err(_) => Decided::Nothing,
+            });
         }
-        let known = neighbour.and_then(|neighbour| self.router.neighbours.resolved(neighbour));
-        let (Attachment::Port(to), Some(known)) = (out.attachment, known) else {
-            return Err(decided());
-        };
         Ok(PlainWay {
             class,
-            to: PortId(to),
+            to: PortId(adjacency.port),
             vlan: None,
-            rewrite: Some(LinkAddresses::new(known.mac, out.octets)),
+            rewrite: Some(adjacency.addresses),
         })
     }
 
     /// Charges, counts and queues a frame whose way is known, if it is plain what becomes of it there; if not, nothing is done.
     #[inline(always)]
-    fn enter_plainly<S: Store>(
+    fn enter_plainly(
         &mut self,
         now: Picos,
         port: PortId,
         arrival: &Arrival,
         way: PlainWay,
-        store: &mut S,
+        frame: &mut [u8],
         outputs: &mut Outputs,
-    ) -> bool {
+    ) -> Entered {
         let (parsed, frame_len) = (&arrival.parsed, arrival.frame_len);
         let places = [port.index(), way.to.index()];
         let Ok([ingress, egress]) = self.ports.get_disjoint_mut(places) else {
-            return false;
+            return Entered::Not;
         };
         let Class { tc, mac_len } = way.class;
         let group = ingress.priority_group(tc);
@@ -246,13 +272,13 @@ impl Switch {
             || frame_len > egress.mtu + ETHERNET_LEN as u32
             || early & 1 << queue != 0
             || self.frames.room() == 0
-            || egress.link.mac_len(frame_len) != mac_len
+            || !egress.link.has_lengths_of(&ingress.link)
         {
-            return false;
+            return Entered::Not;
         }
         let cells = self.mmu.cells(mac_len);
         if !self.mmu.admit(pg, QueueId::new(way.to, queue as u8), cells) {
-            return false;
+            return Entered::Not;
         }
         let counters = &mut ingress.counters;
         counters.rx_packets += 1;
@@ -262,20 +288,20 @@ impl Switch {
         counters.packets += 1;
         counters.bytes += u64::from(mac_len);
         if let Some(addresses) = way.rewrite {
-            let frame = store.prefix_mut(arrival.frame);
-            rewrite::forward(frame, parsed.l3_offset, Payload::Ipv4, addresses);
+            let whole = rewrite::forward_untagged_ipv4(frame, addresses);
+            debug_assert!(whole, "its header has been read");
         }
         let mut queued = QueuedFrame::new(arrival.frame, mac_len, cells, Charge::Own { pg, cells });
         queued.ready_at = now.saturating_add(self.pipeline_latency);
         queued.tc = tc;
         queued.l3_offset = parsed.l3_offset;
         queued.payload = parsed.payload;
-        queued.ecn_capable = parsed.ecn_capable();
+        queued.set_marks(parsed.ecn_capable(), false);
         egress.enqueue(&mut self.frames, way.to, queue, queued);
-        if !egress.awaits_link(now, way.to, outputs) {
-            self.serve_at_once(now, way.to, store, outputs);
+        match egress.is_busy(now, way.to, outputs) {
+            true => Entered::Waits,
+            false => Entered::FindsLinkFree,
         }
-        true
     }
 
     /// As [`Switch::receive_any`], where the way of the frame has been decided.

@@ -314,9 +314,12 @@ impl Port {
     /// Whether it can send nothing now: its link is down, or busy, and then a call is asked for when it is not.
     #[inline(always)]
     pub(crate) fn awaits_link(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
-        if !self.up {
-            return true;
-        }
+        !self.up || self.is_busy(now, id, outputs)
+    }
+
+    /// As [`Port::awaits_link`], of a port whose link is up.
+    #[inline(always)]
+    pub(crate) fn is_busy(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
         if self.free_at <= now {
             return false;
         }
@@ -345,7 +348,7 @@ impl Port {
         counters.tx_class_packets[usize::from(frame.tc)] += 1;
         counters.queues[queue].packets += 1;
         counters.queues[queue].bytes += bytes;
-        counters.queues[queue].tx_trim_packets += u64::from(frame.trimmed);
+        counters.queues[queue].tx_trim_packets += u64::from(frame.is_trimmed());
         counters.tx_first_ps = counters.tx_first_ps.min(now.0);
         counters.tx_last_ps = now.0.saturating_add(duration.0);
         counters.tx_busy_ps += duration.0 + core::mem::take(&mut self.control_busy_ps);

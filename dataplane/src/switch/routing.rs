@@ -235,7 +235,7 @@ impl Switch {
 
     fn is_own(&self, address: std::net::IpAddr) -> bool {
         self.router
-            .interfaces
+            .interfaces()
             .iter()
             .any(|interface| interface.has(address))
     }

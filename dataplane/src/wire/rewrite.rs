@@ -37,7 +37,6 @@ mod v4 {
     pub(super) const VERSION_IHL: usize = 0;
     pub(super) const TOS: usize = 1;
     pub(super) const TOTAL_LEN: Range<usize> = 2..4;
-    pub(super) const TTL_PROTOCOL: Range<usize> = 8..10;
     pub(super) const CHECKSUM: Range<usize> = 10..12;
 }
 
@@ -132,16 +131,40 @@ pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, addresses: Lin
         addresses.write(octets);
     }
     match payload {
-        Payload::Ipv4 if l3.len() >= super::IPV4_LEN => {
-            let old = be16(l3, v4::TTL_PROTOCOL);
-            let new = old.wrapping_sub(0x0100);
-            let checksum = updated(be16(l3, v4::CHECKSUM), old, new);
-            l3[v4::TTL_PROTOCOL].copy_from_slice(&new.to_be_bytes());
-            l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        Payload::Ipv4 => {
+            if let Some(header) = l3.first_chunk_mut() {
+                one_hop_less(header);
+            }
         }
         Payload::Ipv6 if l3.len() >= super::IPV6_LEN => l3[7] = l3[7].wrapping_sub(1),
         _ => {}
     }
+}
+
+/// As [`forward`], for an IPv4 packet that begins right behind the link addresses and ethertype; false if it is too short.
+#[inline(always)]
+pub(crate) fn forward_untagged_ipv4(frame: &mut [u8], addresses: LinkAddresses) -> bool {
+    let Some((ethernet, l3)) = frame.split_first_chunk_mut::<{ super::ETHERNET_LEN }>() else {
+        return false;
+    };
+    let (Some(octets), Some(header)) = (ethernet.first_chunk_mut(), l3.first_chunk_mut()) else {
+        return false;
+    };
+    addresses.write(octets);
+    one_hop_less(header);
+    true
+}
+
+/// Takes one from the time to live, which is not zero, and corrects the checksum: [`updated`] with `~m + m'` worked out, which is
+/// 0xfeff whatever else the word holds.
+#[inline(always)]
+fn one_hop_less(header: &mut [u8; super::IPV4_LEN]) {
+    const LESS: u32 = u16::from_ne_bytes([0xfe, 0xff]) as u32;
+    header[8] = header[8].wrapping_sub(1);
+    // A sum of the one's complement is the same in either byte order (RFC 1071 2 B).
+    let sum = u32::from(!u16::from_ne_bytes([header[10], header[11]])) + LESS;
+    let checksum = !((sum + (sum >> 16)) as u16);
+    [header[10], header[11]] = checksum.to_ne_bytes();
 }
 
 /// Makes the IP header of a packet that was cut to `len` octets say so: IPv4 total length and checksum, IPv6 payload length.
@@ -233,6 +256,24 @@ mod tests {
                 Payload::Ipv4,
                 LinkAddresses::new([0; 6], [0; 6]),
             );
+        }
+    }
+
+    #[test]
+    fn one_hop_less_is_the_update_of_its_word() {
+        for checksum in 0..=u16::MAX {
+            for (ttl, protocol) in [(1, 0), (1, 17), (64, 6), (128, 255), (255, 17)] {
+                let mut header = V4;
+                (header[8], header[9]) = (ttl, protocol);
+                header[10..12].copy_from_slice(&checksum.to_be_bytes());
+                one_hop_less(&mut header);
+                let word = u16::from_be_bytes([ttl, protocol]);
+                let expected = updated(checksum, word, word - 0x0100);
+                assert_eq!(
+                    header[8..12],
+                    [[ttl - 1, protocol], expected.to_be_bytes()].concat()
+                );
+            }
         }
     }
 
