@@ -288,9 +288,14 @@ impl Router {
     #[inline(always)]
     pub(crate) fn adjacency(&mut self, id: NextHopId) -> &Adjacency {
         if self.adjacencies[id.index()].as_of != self.neighbours.changes() {
-            self.adjacencies[id.index()] = self.adjacency_now(self.via(id));
+            self.work_out_adjacency(id);
         }
         &self.adjacencies[id.index()]
+    }
+
+    #[inline(never)]
+    fn work_out_adjacency(&mut self, id: NextHopId) {
+        self.adjacencies[id.index()] = self.adjacency_now(self.via(id));
     }
 
     /// What a frame needs that goes to a station of a network that an interface is in.
@@ -303,7 +308,6 @@ impl Router {
         &self.adjacency_on_link
     }
 
-    #[inline(never)]
     fn adjacency_now(&self, (interface, neighbour): (InterfaceId, Option<NeighbourId>)) -> Adjacency {
         let as_of = self.neighbours.changes();
         let out = self.interface(interface);

@@ -28,15 +28,19 @@ struct Class {
     mac_len: u32,
 }
 
-/// The way of a plain frame.
+/// The way of a plain frame that is routed.
 #[derive(Clone, Copy)]
-pub(super) struct PlainWay {
-    class: Class,
+struct RoutedWay {
     to: PortId,
-    /// The VLAN it stays in; `None`: it is routed.
-    vlan: Option<u16>,
-    /// Its new link addresses, if it is routed.
-    rewrite: Option<LinkAddresses>,
+    /// Its new link addresses.
+    addresses: LinkAddresses,
+}
+
+/// The way of a plain frame that is bridged.
+#[derive(Clone, Copy)]
+struct BridgedWay {
+    to: PortId,
+    vlan: u16,
 }
 
 /// How much has been decided on a frame that has turned out not to be plain.
@@ -59,7 +63,7 @@ enum Entered {
 
 impl Switch {
     /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
-    #[inline(never)] // one body for every driver
+    #[inline(always)]
     pub fn receive<S: Store>(
         &mut self,
         now: Picos,
@@ -68,55 +72,63 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        self.marked_on_arrival.clear();
-        let frame = store.prefix_mut(arrival.frame);
-        let Some((entrance, class, destination, source)) = self.plain_start(port, arrival, frame) else {
-            return self.receive_any(now, port, arrival, store, outputs);
-        };
-        // The rest is there twice, once for each kind of port: what the other kind needs is then not carried along.
-        if entrance.interface.is_none() {
-            let Some(way) = self.plain_bridge(now, entrance, class, destination, source) else {
-                return self.receive_any(now, port, arrival, store, outputs);
-            };
-            let entered = self.enter_plainly(now, port, arrival, way, frame, outputs);
-            return self.follow(entered, now, port, arrival, way, store, outputs);
-        }
-        if destination != entrance.mac {
-            return self.receive_any(now, port, arrival, store, outputs);
-        }
-        let way = match self.plain_route(now, port, arrival, class, frame) {
-            Ok(way) => way,
-            Err(Decided::Nothing) => return self.receive_any(now, port, arrival, store, outputs),
-            Err(Decided::NextHop(hop)) => {
-                return self.receive_towards(now, port, arrival, hop, store, outputs);
-            }
-        };
-        let entered = self.enter_plainly(now, port, arrival, way, frame, outputs);
-        self.follow(entered, now, port, arrival, way, store, outputs)
+        // What becomes of nearly all frames. A result would need a register all the way for where to write it.
+        let mut verdict = Verdict::Forwarded { copies: 1 };
+        self.receive_into(now, port, arrival, store, outputs, &mut verdict);
+        verdict
     }
 
-    /// What follows from how a frame has entered its queue.
-    #[inline(always)]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "those of `receive`, in registers or not there at all"
-    )]
-    fn follow<S: Store>(
+    /// As [`Switch::receive`], whose result is there already unless it is another.
+    #[inline(never)] // one body for every driver
+    fn receive_into<S: Store>(
         &mut self,
-        entered: Entered,
         now: Picos,
         port: PortId,
         arrival: &Arrival,
-        way: PlainWay,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
-        match entered {
+        verdict: &mut Verdict,
+    ) {
+        self.marked_on_arrival.clear();
+        let frame = store.prefix_mut(arrival.frame);
+        let Some((entrance, class, destination, source)) = self.plain_start(port, arrival, frame) else {
+            *verdict = self.receive_any(now, port, arrival, store, outputs);
+            return;
+        };
+        // What follows is there twice, once for each kind of port: so neither carries along what the other needs.
+        if entrance.interface.is_none() {
+            let Some(way) = self.plain_bridge(now, entrance, destination, source) else {
+                *verdict = self.receive_any(now, port, arrival, store, outputs);
+                return;
+            };
+            match self.enter_plainly(now, port, arrival, (class, way.to, None), frame, outputs) {
+                Entered::Waits => {}
+                Entered::FindsLinkFree => self.serve_at_once(now, way.to, store, outputs),
+                Entered::Not => *verdict = self.receive_bridged(now, port, arrival, way, store, outputs),
+            }
+            return;
+        }
+        if destination != entrance.mac {
+            *verdict = self.receive_any(now, port, arrival, store, outputs);
+            return;
+        }
+        let way = match self.plain_route(now, port, arrival, class, frame) {
+            Ok(way) => way,
+            Err(Decided::Nothing) => {
+                *verdict = self.receive_any(now, port, arrival, store, outputs);
+                return;
+            }
+            Err(Decided::NextHop(hop)) => {
+                *verdict = self.receive_towards(now, port, arrival, hop, store, outputs);
+                return;
+            }
+        };
+        let addresses = Some(way.addresses);
+        match self.enter_plainly(now, port, arrival, (class, way.to, addresses), frame, outputs) {
             Entered::Waits => {}
             Entered::FindsLinkFree => self.serve_at_once(now, way.to, store, outputs),
-            Entered::Not => return self.receive_by(now, port, arrival, way, store, outputs),
+            Entered::Not => *verdict = self.receive_routed(now, port, arrival, way, store, outputs),
         }
-        Verdict::Forwarded { copies: 1 }
     }
 
     /// What a frame is by its port and addresses; `None`: it is not plain.
@@ -153,10 +165,9 @@ impl Switch {
         &mut self,
         now: Picos,
         entrance: Entrance,
-        class: Class,
         destination: Mac,
         source: Mac,
-    ) -> Option<PlainWay> {
+    ) -> Option<BridgedWay> {
         let from = entrance.logical;
         let Some(vlan) = self.vlans.ingress(from, None) else {
             return None;
@@ -173,11 +184,9 @@ impl Switch {
         if to == from || !keeps || self.lags.index_of(to).is_some() {
             return None;
         }
-        Some(PlainWay {
-            class,
+        Some(BridgedWay {
             to: PortId(to.0),
-            vlan: Some(vlan),
-            rewrite: None,
+            vlan,
         })
     }
 
@@ -190,7 +199,7 @@ impl Switch {
         arrival: &Arrival,
         class: Class,
         frame: &[u8],
-    ) -> Result<PlainWay, Decided> {
+    ) -> Result<RoutedWay, Decided> {
         let parsed = &arrival.parsed;
         let l3 = frame.get(ETHERNET_LEN..).unwrap_or(&[]);
         if parsed.payload != Payload::Ipv4 || usize::from(parsed.l3_offset) != ETHERNET_LEN {
@@ -235,11 +244,9 @@ impl Switch {
                 Err(_) => Decided::Nothing,
             });
         }
-        Ok(PlainWay {
-            class,
+        Ok(RoutedWay {
             to: PortId(adjacency.port),
-            vlan: None,
-            rewrite: Some(adjacency.addresses),
+            addresses: adjacency.addresses,
         })
     }
 
@@ -250,16 +257,15 @@ impl Switch {
         now: Picos,
         port: PortId,
         arrival: &Arrival,
-        way: PlainWay,
+        (Class { tc, mac_len }, to, rewrite): (Class, PortId, Option<LinkAddresses>),
         frame: &mut [u8],
         outputs: &mut Outputs,
     ) -> Entered {
         let (parsed, frame_len) = (&arrival.parsed, arrival.frame_len);
-        let places = [port.index(), way.to.index()];
+        let places = [port.index(), to.index()];
         let Ok([ingress, egress]) = self.ports.get_disjoint_mut(places) else {
             return Entered::Not;
         };
-        let Class { tc, mac_len } = way.class;
         let group = ingress.priority_group(tc);
         let queue = egress.queue(tc);
         let pg = PgId::new(port, group);
@@ -277,7 +283,7 @@ impl Switch {
             return Entered::Not;
         }
         let cells = self.mmu.cells(mac_len);
-        if !self.mmu.admit(pg, QueueId::new(way.to, queue as u8), cells) {
+        if !self.mmu.admit(pg, QueueId::new(to, queue as u8), cells) {
             return Entered::Not;
         }
         let counters = &mut ingress.counters;
@@ -287,7 +293,7 @@ impl Switch {
         let counters = &mut counters.pgs[usize::from(group)];
         counters.packets += 1;
         counters.bytes += u64::from(mac_len);
-        if let Some(addresses) = way.rewrite {
+        if let Some(addresses) = rewrite {
             let whole = rewrite::forward_untagged_ipv4(frame, addresses);
             debug_assert!(whole, "its header has been read");
         }
@@ -297,28 +303,44 @@ impl Switch {
         queued.l3_offset = parsed.l3_offset;
         queued.payload = parsed.payload;
         queued.set_marks(parsed.ecn_capable(), false);
-        egress.enqueue(&mut self.frames, way.to, queue, queued);
-        match egress.is_busy(now, way.to, outputs) {
+        egress.enqueue(&mut self.frames, to, queue, queued);
+        match egress.is_busy(now, to, outputs) {
             true => Entered::Waits,
             false => Entered::FindsLinkFree,
         }
     }
 
-    /// As [`Switch::receive_any`], where the way of the frame has been decided.
+    /// As [`Switch::receive_any`], of a frame whose way through the bridge is known.
     #[inline(never)]
-    fn receive_by<S: Store>(
+    fn receive_bridged<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
         arrival: &Arrival,
-        way: PlainWay,
+        way: BridgedWay,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
         let mut transit = self.arrives(now, port, arrival);
-        transit.vlan = way.vlan;
-        transit.rewrite = way.rewrite;
-        transit.interface = way.rewrite.and(self.ports[port.index()].entrance.interface);
+        transit.vlan = Some(way.vlan);
+        let leaves = transit.leaves_by(LogicalPort(way.to.0));
+        self.send_on_its_way(&mut transit, Ok(leaves), store, outputs)
+    }
+
+    /// As [`Switch::receive_any`], of a frame that has been routed.
+    #[inline(never)]
+    fn receive_routed<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        way: RoutedWay,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let mut transit = self.arrives(now, port, arrival);
+        transit.rewrite = Some(way.addresses);
+        transit.interface = self.ports[port.index()].entrance.interface;
         let leaves = transit.leaves_by(LogicalPort(way.to.0));
         self.send_on_its_way(&mut transit, Ok(leaves), store, outputs)
     }
