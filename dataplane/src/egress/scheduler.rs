@@ -86,18 +86,17 @@ impl Scheduler {
             return Choice::Queue(7 - strict.leading_zeros() as usize);
         }
         // Ends: every candidate's deficit grows by at least QUANTUM_BYTES a round.
+        let mut n = self.current % PRIORITIES;
         loop {
-            let n = self.current;
-            if open & (1 << n) != 0 {
-                let len = head_len(n);
-                if self.deficit[n] >= len {
-                    self.deficit[n] -= len;
-                    return Choice::Queue(n);
-                }
+            if open & (1 << n) != 0
+                && let Some(left) = self.deficit[n].checked_sub(head_len(n))
+            {
+                self.deficit[n] = left;
+                self.current = n;
+                return Choice::Queue(n);
             }
-            let next = next_bit(open, n);
-            self.deficit[next] = self.deficit[next].saturating_add(self.quantum[next]);
-            self.current = next;
+            n = next_bit(open, n);
+            self.deficit[n] = self.deficit[n].saturating_add(self.quantum[n]);
         }
     }
 

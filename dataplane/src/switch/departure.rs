@@ -2,7 +2,8 @@
 
 use super::Switch;
 use super::port::Port;
-use super::timers::{self, Owner, TimerKind};
+use super::timers::{self, Owner, TimerKind, Timers};
+use crate::balance::Balance;
 use crate::config::MarkPoint;
 use crate::egress::{Choice, FrameTable, QueuedFrame, SharedCharges};
 use crate::frame::{Handle, Store};
@@ -24,9 +25,10 @@ impl Switch {
     #[inline(never)] // one body for every driver, with the whole of a departure in it
     pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
         let port = timers::transmitter(timer);
-        let Some((index, state)) = port.and_then(|index| Some((index, self.ports.get_mut(index)?))) else {
+        let Some((index, mut sender)) = port.and_then(|index| Some((index, self.sender(index)?))) else {
             return self.expire_other(now, timer, store, outputs);
         };
+        let state = &mut *sender.state;
         let (port, due) = (PortId(index as u16), state.transmit_due);
         if due > now {
             return; // overtaken
@@ -40,8 +42,15 @@ impl Switch {
             }
             state.free_at = until;
         }
-        if !state.awaits_link(now, port, outputs) {
-            self.serve(now, port, due, store, outputs);
+        if state.awaits_link(now, port, outputs) {
+            return;
+        }
+        if state.owes_control() {
+            return self.serve(now, port, due, store, outputs);
+        }
+        sender.send_queued(now, port, due, store, outputs);
+        if !self.resumed.is_empty() {
+            self.resume_groups(now, store, outputs);
         }
     }
 
@@ -86,8 +95,8 @@ impl Switch {
     }
 
     /// Starts the next transmission of a port whose link is free, and whose next departure was due at `due`: the time since
-    /// then, as far as the link was free, is the driver's lateness.
-    #[inline(always)]
+    /// then, as far as the link was free, is the driver's lateness. Out of the way of callers that seldom have to.
+    #[inline(never)]
     fn serve<S: Store>(
         &mut self,
         now: Picos,
@@ -99,11 +108,16 @@ impl Switch {
         if self.ports[port.index()].owes_control() && self.send_control(now, port, store, outputs) {
             return;
         }
-        self.send_queued(now, port, due, store, outputs);
+        if let Some(mut sender) = self.sender(port.index()) {
+            sender.send_queued(now, port, due, store, outputs);
+        }
+        if !self.resumed.is_empty() {
+            self.resume_groups(now, store, outputs);
+        }
     }
 
-    /// As [`Switch::serve`], out of the way of callers that seldom find a link free.
-    #[inline(never)]
+    /// As [`Switch::serve`], of a port whose link has been free.
+    #[inline(always)]
     pub(super) fn serve_at_once<S: Store>(
         &mut self,
         now: Picos,
@@ -115,67 +129,19 @@ impl Switch {
         self.serve(now, port, due, store, outputs);
     }
 
-    /// Puts the frame whose turn it is, if there is one, on the link of a port, which is free. All state is looked
-    /// up once here: this is half of a frame's way.
+    /// What takes part in a departure of a port; `None`: there is no such port.
     #[inline(always)]
-    fn send_queued<S: Store>(
-        &mut self,
-        now: Picos,
-        port: PortId,
-        due: Picos,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) {
-        let state = &mut self.ports[port.index()];
-        let queue = match choose(state, &self.frames, now, self.pipeline_latency) {
-            Choice::Queue(queue) => queue % PRIORITIES,
-            Choice::Wait(Picos::NEVER) => return,
-            Choice::Wait(until) => return state.arm_transmit(port, until, outputs),
-        };
-        let Some((frame, charges)) = self.frames.take(port, &mut state.fifos[queue]) else {
-            return;
-        };
-        let id = QueueId::new(port, queue as u8);
-        let (handle, mac_len) = (frame.frame, frame.mac_len);
-        state.late_ps += now.since(due.max(state.free_at)).0;
-        release(&mut self.mmu, charges, frame, id, &mut self.resumed);
-        let behind = state.fifos[queue].bytes();
-        if behind == 0 {
-            state.backlog &= !(1 << queue);
-        }
-        state.scheduler.sent(now, queue, mac_len, behind == 0);
-        if let Some(shaper) = &mut state.shaper {
-            shaper.spend(now, mac_len);
-        }
-        let marked = frame.is_ecn_capable()
-            && self.mark_point == MarkPoint::Dequeue
-            && state.decide_mark(queue, behind)
-            && {
-                let header = (frame.l3_offset, frame.payload);
-                mark(state, queue, handle, mac_len, header, store)
-            };
-        let duration = state.link.occupied(mac_len);
-        state.count_departure(now, queue, frame, duration);
-        if self.balance.measures() {
-            let behind = self.frames.port_queued_bytes(port.index());
-            let wire_len = state.link.timing().wire_len(mac_len);
-            self.balance
-                .loads_mut()
-                .departed(now, port.index(), wire_len, behind);
-            if self.balance.advertiser().sleeps() {
-                let at = self.balance.advertiser_mut().wake(now);
-                self.timers.arm_link_quality(at, outputs);
-            }
-        }
-        let leaving = Leaving {
-            frame: handle,
-            duration,
-            marked,
-        };
-        occupy(state, now, port, leaving, outputs);
-        if !self.resumed.is_empty() {
-            self.resume_groups(now, store, outputs);
-        }
+    fn sender(&mut self, port: usize) -> Option<Sender<'_>> {
+        Some(Sender {
+            state: self.ports.get_mut(port)?,
+            frames: &mut self.frames,
+            mmu: &mut self.mmu,
+            balance: &mut self.balance,
+            timers: &mut self.timers,
+            resumed: &mut self.resumed,
+            mark_point: self.mark_point,
+            pipeline_latency: self.pipeline_latency,
+        })
     }
 
     /// As [`Switch::kick`], for MAC control frames alone: called where a data frame could not be waiting for
@@ -243,7 +209,7 @@ impl Switch {
         };
         let duration = state.control_duration(store.frame_len(frame));
         let leaving = Leaving::control(frame, duration);
-        occupy(state, now, port, leaving, outputs);
+        occupy(state, now, port, leaving, state.has_work(), outputs);
         true
     }
 
@@ -273,8 +239,85 @@ impl Switch {
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
         let leaving = Leaving::control(frame, duration);
-        occupy(state, now, port, leaving, outputs);
+        occupy(state, now, port, leaving, state.has_work(), outputs);
         true
+    }
+}
+
+/// What takes part in a departure, looked up once: it is half of a frame's way.
+struct Sender<'a> {
+    state: &'a mut Port,
+    frames: &'a mut FrameTable,
+    mmu: &'a mut Mmu,
+    balance: &'a mut Balance,
+    timers: &'a mut Timers,
+    resumed: &'a mut Vec<PgId>,
+    mark_point: MarkPoint,
+    pipeline_latency: Picos,
+}
+
+impl Sender<'_> {
+    /// Puts the frame whose turn it is, if there is one, on the link of a port, which is free. Groups that may resume by that are
+    /// noted in `resumed`.
+    #[inline(always)]
+    fn send_queued<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        due: Picos,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let state = &mut *self.state;
+        let sendable = state.sendable();
+        let queue = match choose(state, self.frames, sendable, now, self.pipeline_latency) {
+            Choice::Queue(queue) => queue % PRIORITIES,
+            Choice::Wait(Picos::NEVER) => return,
+            Choice::Wait(until) => return state.arm_transmit(port, until, outputs),
+        };
+        let Some((frame, charges)) = self.frames.take(port, &mut state.fifos[queue]) else {
+            return;
+        };
+        let id = QueueId::new(port, queue as u8);
+        let (handle, mac_len) = (frame.frame, frame.mac_len);
+        state.late_ps += now.since(due.max(state.free_at)).0;
+        release(self.mmu, charges, frame, id, self.resumed);
+        let behind = state.fifos[queue].bytes();
+        if behind == 0 {
+            state.backlog &= !(1 << queue);
+        }
+        state.scheduler.sent(now, queue, mac_len, behind == 0);
+        if let Some(shaper) = &mut state.shaper {
+            shaper.spend(now, mac_len);
+        }
+        let marked = frame.is_ecn_capable()
+            && self.mark_point == MarkPoint::Dequeue
+            && state.decide_mark(queue, behind)
+            && {
+                let header = (frame.l3_offset, frame.payload);
+                mark(state, queue, handle, mac_len, header, store)
+            };
+        let duration = state.link.occupied(mac_len);
+        state.count_departure(now, queue, frame, duration);
+        if self.balance.measures() {
+            let behind = self.frames.port_queued_bytes(port.index());
+            let wire_len = state.link.timing().wire_len(mac_len);
+            self.balance
+                .loads_mut()
+                .departed(now, port.index(), wire_len, behind);
+            if self.balance.advertiser().sleeps() {
+                let at = self.balance.advertiser_mut().wake(now);
+                self.timers.arm_link_quality(at, outputs);
+            }
+        }
+        let leaving = Leaving {
+            frame: handle,
+            duration,
+            marked,
+        };
+        let others = sendable & !(u8::from(behind == 0) << queue);
+        let more = others != 0 || state.owes_control();
+        occupy(state, now, port, leaving, more, outputs);
     }
 }
 
@@ -295,10 +338,9 @@ impl Leaving {
     }
 }
 
-/// Which queue may send: not paused, not shaped, its head through the pipeline.
+/// Which queue may send of those that are neither empty nor paused: not shaped, its head through the pipeline.
 #[inline(always)]
-fn choose(state: &mut Port, frames: &FrameTable, now: Picos, pipeline: Picos) -> Choice {
-    let mut candidates = state.sendable();
+fn choose(state: &mut Port, frames: &FrameTable, mut candidates: u8, now: Picos, pipeline: Picos) -> Choice {
     if candidates == 0 {
         return Choice::Wait(Picos::NEVER);
     }
@@ -325,9 +367,9 @@ fn choose(state: &mut Port, frames: &FrameTable, now: Picos, pipeline: Picos) ->
     }
 }
 
-/// The link of a port carries a frame from `now` on.
+/// The link of a port carries a frame from `now` on; `more`: something could leave behind it.
 #[inline(always)]
-fn occupy(state: &mut Port, now: Picos, port: PortId, leaving: Leaving, outputs: &mut Outputs) {
+fn occupy(state: &mut Port, now: Picos, port: PortId, leaving: Leaving, more: bool, outputs: &mut Outputs) {
     let end = now.saturating_add(leaving.duration);
     state.free_at = end;
     outputs.transmits.push(Transmit {
@@ -340,7 +382,7 @@ fn occupy(state: &mut Port, now: Picos, port: PortId, leaving: Leaving, outputs:
     if state.frees_by_deadline {
         (state.free_at, state.occupied_until) = (Picos::NEVER, end);
         state.arm_transmit(port, end, outputs);
-    } else if state.has_work() {
+    } else if more {
         state.arm_transmit(port, end, outputs);
     }
 }
