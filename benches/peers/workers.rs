@@ -19,53 +19,58 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
             "two cores: the I/O workers share that of the generator, so rates say nothing; the switch's worker has the other to itself".to_owned(),
         );
     }
-    for backend in ["packet", "xdp"] {
+    for (backend, idle) in [
+        ("packet", "spin"),
+        ("packet", "adaptive"),
+        ("xdp", "spin"),
+        ("xdp", "adaptive"),
+    ] {
         for io_workers in [1, 2] {
-            if io_workers > run.bed.spare_cores.len().max(1) {
-                let note = format!(
-                    "{backend}, {io_workers} I/O workers: skipped: it takes {} cores",
-                    io_workers + 2
-                );
-                result.notes.push(note);
-                continue;
-            }
-            let (mut busy, mut rates) = (Vec::new(), Vec::new());
-            for round in 0..run.rounds {
-                match turn(run, backend, io_workers) {
-                    Ok((busy_ns, rate_fps)) => {
-                        eprintln!(
-                            "round {}: {backend}, {io_workers} I/O: {busy_ns:.0} ns/frame",
-                            round + 1
-                        );
-                        busy.push(busy_ns);
-                        rates.push(rate_fps);
-                    }
-                    Err(why) => {
-                        result
-                            .notes
-                            .push(format!("{backend}, {io_workers} I/O workers: skipped: {why}"));
-                        break;
-                    }
-                }
-                if run.is_interrupted() {
-                    return Ok(());
-                }
-            }
-            if !busy.is_empty() {
-                let name = |figure: &str| format!("workers/{backend}/{io_workers}-io/{figure}");
-                let busy = Figure::new(name("switch-busy"), "ns/frame", Better::Smaller, busy);
-                result.figures.push(busy);
-                result
-                    .figures
-                    .push(Figure::new(name("rate"), "frames/s", Better::Bigger, rates));
+            measure_one(run, backend, idle, io_workers, result);
+            if run.is_interrupted() {
+                return Ok(());
             }
         }
     }
     Ok(())
 }
 
+fn measure_one(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize, result: &mut BenchResult) {
+    let what = format!("{backend}, {idle}, {io_workers} I/O workers");
+    if io_workers > run.bed.spare_cores.len().max(1) {
+        result
+            .notes
+            .push(format!("{what}: skipped: it takes {} cores", io_workers + 2));
+        return;
+    }
+    let (mut busy, mut rates) = (Vec::new(), Vec::new());
+    for round in 0..run.rounds {
+        match turn(run, backend, idle, io_workers) {
+            Ok((busy_ns, rate_fps)) => {
+                eprintln!("round {}: {what}: {busy_ns:.0} ns/frame", round + 1);
+                busy.push(busy_ns);
+                rates.push(rate_fps);
+            }
+            Err(why) => {
+                result.notes.push(format!("{what}: skipped: {why}"));
+                break;
+            }
+        }
+        if run.is_interrupted() {
+            return;
+        }
+    }
+    if busy.is_empty() {
+        return;
+    }
+    let name = |figure: &str| format!("workers/{backend}/{idle}/{io_workers}-io/{figure}");
+    let busy = Figure::new(name("switch-busy"), "ns/frame", Better::Smaller, busy);
+    let rates = Figure::new(name("rate"), "frames/s", Better::Bigger, rates);
+    result.figures.extend([busy, rates]);
+}
+
 /// Nanoseconds of the switch's worker for a frame, and frames a second.
-fn turn(run: &Run<'_>, backend: &str, io_workers: usize) -> Result<(f64, f64), Failure> {
+fn turn(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize) -> Result<(f64, f64), Failure> {
     let cores = run.bed.cores;
     let io_cores = match &run.bed.spare_cores[..] {
         [] => vec![cores.tester],
@@ -79,7 +84,7 @@ fn turn(run: &Run<'_>, backend: &str, io_workers: usize) -> Result<(f64, f64), F
     let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
     let switch = Switch {
         cores: &placed,
-        ..Switch::fast(backend, "adaptive")
+        ..Switch::fast(backend, idle)
     };
     let mut running = switch.start(run.bed, &cables)?;
     let mut tester = cables.tester(&Traffic::new(FRAME_BYTES))?;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use rtrb::{Consumer, Producer, RingBuffer};
+use xoff_dataplane::parse::Parsed;
 use xoff_dataplane::{Handle, Picos, PortId, Store};
 
 use super::clock::monotonic_ns;
@@ -18,18 +19,51 @@ use crate::ports::{ArenaStore, Bell, Received, SlotCache, SlotClass, SlotSource}
 
 /// Entries of each ring. Enough for a stall of some milliseconds at a million frames a second.
 const RING: usize = 8_192;
+/// Of so many frames behind the one that is taken is fetched what a switch reads first.
+const AHEAD: usize = 32;
 /// Empty slots an I/O worker is kept supplied with, per class.
 const STOCK: usize = 1_024;
 
-/// A frame that an I/O worker has received, on its way to the switch's worker: a cache line, so that each is fetched in one go.
+/// A frame that an I/O worker has received, on its way to the switch's worker: as short as it can be, since every cache line of it goes
+/// from one core to the other.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
 struct Arrived {
+    received_ns: u64,
+    /// [`Picos::NEVER`]: not known.
+    arrives: Picos,
+    parsed: Parsed,
+    frame: Handle,
+    frame_len: u16,
     port: PortId,
-    frame: Received,
 }
 
-const _: () = assert!(size_of::<Arrived>() == 64);
+const _: () = assert!(size_of::<Arrived>() == 40);
+
+impl Arrived {
+    #[inline]
+    fn new(port: PortId, received: &Received) -> Arrived {
+        debug_assert!(received.frame_len <= u32::from(u16::MAX), "no slot is so long");
+        Arrived {
+            received_ns: received.received_ns,
+            arrives: received.arrives.unwrap_or(Picos::NEVER),
+            parsed: received.parsed,
+            frame: received.frame,
+            frame_len: received.frame_len as u16,
+            port,
+        }
+    }
+
+    #[inline]
+    fn received(&self) -> Received {
+        Received {
+            frame: self.frame,
+            frame_len: u32::from(self.frame_len),
+            parsed: self.parsed,
+            received_ns: self.received_ns,
+            arrives: Some(self.arrives).filter(|at| *at != Picos::NEVER),
+        }
+    }
+}
 
 /// From the switch's worker to an I/O worker.
 #[derive(Clone, Copy, Debug)]
@@ -146,16 +180,22 @@ impl Remote {
         };
         let mut taken = 0;
         let (first, second) = frames.as_slices();
-        for &Arrived { port, frame } in first.iter().chain(second) {
-            if intake.room(port) == 0 {
+        let arena = SlotSource::arena(store);
+        let mut ahead = first.iter().chain(second);
+        for arrived in ahead.by_ref().take(AHEAD) {
+            arena.fetch(arrived.frame);
+        }
+        for arrived in first.iter().chain(second) {
+            if intake.room(arrived.port) == 0 {
                 break;
             }
-            let arena = SlotSource::arena(store);
-            arena.fetch(frame.frame);
+            if let Some(arrived) = ahead.next() {
+                arena.fetch(arrived.frame);
+            }
             // Not by its length: a short frame lies in a large slot when small ones had run out.
-            let supplied = &mut self.supplied[arena.class(frame.frame) as usize];
+            let supplied = &mut self.supplied[arena.class(arrived.frame) as usize];
             *supplied = supplied.saturating_sub(1);
-            intake.take(port, &[frame]);
+            intake.take(arrived.port, &[arrived.received()]);
             taken += 1;
         }
         frames.commit(taken);
@@ -231,7 +271,7 @@ impl Remote {
             // Asked first: all that it said before its end is in the rings then.
             let gone = self.up.is_abandoned();
             while let Ok(last) = self.up.pop() {
-                store.release(last.frame.frame);
+                store.release(last.frame);
             }
             self.take_back(store, events);
             if gone {
@@ -348,7 +388,7 @@ impl Intake for Ring<'_> {
 
     fn take(&mut self, port: PortId, frames: &[Received]) {
         let room = self.0.write_chunk_uninit(frames.len());
-        let arrived = frames.iter().map(|&frame| Arrived { port, frame });
+        let arrived = frames.iter().map(|received| Arrived::new(port, received));
         let sent = room.map(|room| room.fill_from_iter(arrived));
         debug_assert_eq!(sent, Ok(frames.len()), "room was checked");
     }

@@ -196,8 +196,13 @@ impl Worker {
                 self.events.append(&mut ports.watch());
             }
         }
-        let mut work = self.receive();
-        work += self.turn();
+        // Ports take their time. With I/O workers a turn is short, and does what was there when it began.
+        let now_ns = |io: &Io| match io {
+            Io::Inline(_) => monotonic_ns(),
+            Io::Remote(_) => began_ns,
+        };
+        let mut work = self.receive(now_ns(&self.io));
+        work += self.turn(now_ns(&self.io));
         work += self.send();
         while let Ok(command) = self.commands.try_recv() {
             self.obey(command);
@@ -246,8 +251,7 @@ impl Worker {
     }
 
     /// Puts what has arrived on the wires.
-    fn receive(&mut self) -> usize {
-        let now_ns = monotonic_ns();
+    fn receive(&mut self, now_ns: u64) -> usize {
         let mut wires = Wires {
             engine: &mut self.engine,
             ways: &self.ways,
@@ -273,9 +277,8 @@ impl Worker {
         work
     }
 
-    /// Drives the switch up to now.
-    fn turn(&mut self) -> usize {
-        let now_ns = monotonic_ns();
+    /// Drives the switch up to a wall time.
+    fn turn(&mut self, now_ns: u64) -> usize {
         let now = self.clock.at(now_ns);
         let before = self.leaving.len();
         let leaving = &mut self.leaving;
@@ -432,7 +435,7 @@ impl Worker {
         // Losses of the last moments count; links that go down now do not.
         self.events
             .retain(|event| !matches!(event, PortEvent::Link { .. }));
-        self.turn();
+        self.turn(monotonic_ns());
         self.send();
         self.tell();
         self.watch_slots();

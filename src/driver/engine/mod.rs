@@ -1,15 +1,16 @@
 //! The switch and its event queue, in model time, without a clock: what a worker does between two readings.
 
+mod agenda;
 mod cpu_port;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use xoff_dataplane::config::{RoutingConfig, SwitchConfig};
 use xoff_dataplane::{
     Arrival, Deadline, Line, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
 };
 
+use agenda::Agenda;
 pub(crate) use cpu_port::CpuPort;
 
 use super::journal::Journal;
@@ -57,7 +58,7 @@ pub struct Engine {
     cpu_port: CpuPort,
     outputs: Outputs,
     journal: Journal,
-    events: BinaryHeap<Reverse<Deadline>>,
+    events: Agenda,
     wires: Vec<Wire>,
     caught_up: Vec<u32>,
     /// Time of the latest event: the switch is never driven backwards.
@@ -80,7 +81,7 @@ impl Engine {
             cpu_port: CpuPort::default(),
             outputs: Outputs::with_capacity(256),
             journal: Journal::default(),
-            events: BinaryHeap::with_capacity(links.len() * 8 + 64),
+            events: Agenda::with_capacity(links.len() * 8 + 64),
             wires: links.iter().map(wire).collect(),
             caught_up: vec![0; links.len()],
             time: Picos::ZERO,
@@ -146,10 +147,10 @@ impl Engine {
     fn put(&mut self, port: PortId, at: Picos, arrival: Arrival) {
         let wire = &mut self.wires[port.index()];
         if wire.frames.is_empty() {
-            self.events.push(Reverse(Deadline {
+            self.events.push(Deadline {
                 at,
                 timer: TimerId(WIRE_TIMER | u32::from(port.0)),
-            }));
+            });
         }
         wire.frames.push_back((at, arrival));
     }
@@ -169,11 +170,7 @@ impl Engine {
         witness: &mut impl Witness,
     ) {
         self.caught_up.fill(0);
-        while let Some(&Reverse(event)) = self.events.peek() {
-            if event.at > now {
-                break;
-            }
-            self.events.pop();
+        while let Some(event) = self.events.take_due(now) {
             if event.timer.0 & WIRE_TIMER != 0 {
                 let port = PortId((event.timer.0 & !WIRE_TIMER) as u16);
                 self.arrive(now, port, store, transmit, witness);
@@ -185,7 +182,7 @@ impl Engine {
 
     /// When something happens next by itself.
     pub fn next_event(&self) -> Option<Picos> {
-        self.events.peek().map(|Reverse(event)| event.at)
+        self.events.first().map(|event| event.at)
     }
 
     /// The largest lateness of a deadline since the last call.
@@ -216,11 +213,11 @@ impl Engine {
         transmit: &mut impl FnMut(Transmit),
         witness: &mut impl Witness,
     ) {
+        let timer = TimerId(WIRE_TIMER | u32::from(port.0));
         while let Some(&(at, arrival)) = self.wires[port.index()].frames.front() {
-            let timer = TimerId(WIRE_TIMER | u32::from(port.0));
             let next = Deadline { at, timer };
-            if at > now || self.events.peek().is_some_and(|Reverse(other)| *other < next) {
-                self.events.push(Reverse(next));
+            if at > now || self.events.first().is_some_and(|other| other < next) {
+                self.events.push(next);
                 return;
             }
             self.wires[port.index()].frames.pop_front();
@@ -247,10 +244,10 @@ impl Engine {
         {
             // Held, and not only postponed: an arrival of the past would start a departure of the past otherwise.
             self.switch.hold_link(port, event.at, now);
-            self.events.push(Reverse(Deadline {
+            self.events.push(Deadline {
                 at: now,
                 timer: event.timer,
-            }));
+            });
             return;
         }
         self.time = self.time.max(event.at);
@@ -271,7 +268,7 @@ impl Engine {
         } = self;
         let mut pass_on = |outputs: &mut Outputs, _: &mut S| {
             for &deadline in &outputs.deadlines {
-                events.push(Reverse(deadline));
+                events.push(deadline);
             }
             outputs.deadlines.clear();
             for &departure in &outputs.transmits {

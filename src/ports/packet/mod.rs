@@ -33,8 +33,9 @@ const LOOKS_PER_QUESTION: u32 = 64;
 
 /// After so many frames at a look more are expected.
 const BUSY: usize = 2;
-/// The place so far behind the next one is fetched then: a frame takes about a third of the time that a line takes to come.
-const AHEAD: usize = 3;
+/// The place so far behind the next one is fetched then: a frame takes about a third of the time that a line takes to come, and has
+/// seventeen of them if it is of a usual length.
+const AHEAD: usize = 6;
 
 /// A netdev driven through AF_PACKET.
 #[derive(Debug)]
@@ -105,9 +106,9 @@ impl Packet {
         let mut received = 0;
         for turn in 0..max {
             let Some(waiting) = self.ring.peek() else { break };
-            // Where many wait, so probably do those.
+            // Where many wait, so probably do those, and are about as long.
             if turn >= BUSY {
-                self.ring.fetch(AHEAD);
+                self.ring.fetch(AHEAD, waiting.bytes.len());
             }
             match judge::judge(waiting.header, waiting.bytes.len(), self.longest) {
                 Verdict::Deliver { tag, frame_len } => {

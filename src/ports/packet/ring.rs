@@ -21,6 +21,8 @@ const LARGE_RING_BYTES: usize = 16 * 1024 * 1024;
 const SMALLEST_RING_BYTES: usize = 1024 * 1024;
 /// Octets of a place that are fetched ahead: the ring's own header, and those of the frame.
 const AHEAD_BYTES: usize = 192;
+/// Where a frame begins in its place, or a little further.
+const FRAME_OFFSET: usize = 96;
 /// What the kernel allocates in one piece: a multiple of the page and of both frame sizes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
@@ -116,13 +118,15 @@ impl Ring {
         }
     }
 
-    /// Fetches the beginning of a place behind the next one, status and headers; what follows comes by the processor's own
-    /// foresight. Not to be done to places that the kernel may be about to fill: it would have to wait for the line.
+    /// Fetches a place behind the next one, status, headers and as much as a frame of `len` octets has. Not to be done to places that the
+    /// kernel may be about to fill: it would have to wait for the line.
     #[inline]
-    pub(in crate::ports) fn fetch(&self, ahead: usize) {
+    pub(in crate::ports) fn fetch(&self, ahead: usize, len: usize) {
         let place = (self.next + ahead) % self.frames;
         let at = self.base.as_ptr().wrapping_add(place * self.frame_bytes);
         ahead::fetch(at, AHEAD_BYTES);
+        let rest = (len + FRAME_OFFSET).saturating_sub(AHEAD_BYTES);
+        ahead::fetch_for_copy(at.wrapping_add(AHEAD_BYTES), rest);
     }
 
     fn header(&self) -> NonNull<libc::tpacket2_hdr> {
