@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use support::Harness;
 use support::config::{self, ROUTER, routes, via};
 use support::frames::{mac, tagged};
-use support::packets::{frame as ethernet, refresh_checksum, udp4, udp6};
+use support::packets::{arp, frame as ethernet, refresh_checksum, udp4, udp6};
 use support::random::{self, Dice, PORTS};
 use xoff_dataplane::config::{
     Attachment, Bridging, LagConfig, Pick, SchemeConfig, SchemeKind, StaticNeighbour, SwitchConfig, Tagging,
@@ -29,6 +29,11 @@ struct Seen {
 
 /// Lets the same happen to both switches, and compares all there is to be seen.
 fn both(seed: u64, config: &SwitchConfig, frame: impl Fn(&mut Dice, u16) -> Vec<u8>) -> Seen {
+    both_under(seed, std::slice::from_ref(config), frame)
+}
+
+/// The same of a configuration for the switch that takes plain frames the short way, and for the one that does not.
+fn pair_of(config: &SwitchConfig) -> [SwitchConfig; 2] {
     let mut config = config.clone();
     // Where a queue has a say on arrival, nothing is plain; for lossless groups it has none by early drops.
     for port in &mut config.ports {
@@ -41,7 +46,13 @@ fn both(seed: u64, config: &SwitchConfig, frame: impl Fn(&mut Dice, u16) -> Vec<
     }
     let mut counting = config.clone();
     counting.balancing.reordering_flows = 64;
-    let mut harnesses = [&config, &counting].map(Harness::new);
+    [config, counting]
+}
+
+/// As [`both`], with now one of the configurations, now another.
+fn both_under(seed: u64, configs: &[SwitchConfig], frame: impl Fn(&mut Dice, u16) -> Vec<u8>) -> Seen {
+    let configs: Vec<_> = configs.iter().map(pair_of).collect();
+    let mut harnesses = configs[0].each_ref().map(Harness::new);
     harnesses.iter_mut().for_each(|harness| harness.record = false);
     let mut dice = Dice::new(seed);
     let mut seen = Seen::default();
@@ -50,6 +61,12 @@ fn both(seed: u64, config: &SwitchConfig, frame: impl Fn(&mut Dice, u16) -> Vec<
             let what = dice.below(u64::MAX);
             for harness in &mut harnesses {
                 random::disturb(&mut Dice::new(what), harness, true);
+            }
+        }
+        if configs.len() > 1 && dice.one_in(500) {
+            let next = dice.below(configs.len() as u64) as usize;
+            for (harness, config) in harnesses.iter_mut().zip(&configs[next]) {
+                harness.apply(config);
             }
         }
         let port = dice.port();
@@ -142,6 +159,42 @@ fn routed_frames_go_the_same_way() {
         let seen = both(seed, &config, routed);
         assert!(
             seen.forwarded > 2_000 && seen.dropped > 500 && seen.other > 50,
+            "{seen:?}"
+        );
+    }
+}
+
+/// What a frame needs on its way to a neighbour is kept from one frame to the next: never longer than it is true.
+#[test]
+fn routed_frames_follow_neighbours_and_configurations_alike() {
+    let mut asking = router();
+    asking.routing.neighbours.retain(|told| told.interface.0 > 1);
+    let mut shorter = asking.clone();
+    shorter.routing.interfaces[2].mtu = 900;
+    shorter.routing.interfaces[3].mtu = 9_100;
+    let mut elsewhere = asking.clone();
+    elsewhere
+        .routing
+        .neighbours
+        .iter_mut()
+        .for_each(|told| told.mac[5] ^= 0x40);
+    routes(
+        &mut elsewhere,
+        &[("11.0.0.0/8", via(&[(1, "10.0.1.9"), (3, "10.0.3.9")]))],
+    );
+    for seed in [30, 31] {
+        let configs = [asking.clone(), shorter.clone(), elsewhere.clone(), router()];
+        let seen = both_under(seed, &configs, |dice, port| {
+            if !dice.one_in(25) {
+                return routed(dice, port);
+            }
+            let (address, router) = (format!("10.0.{port}.9"), format!("10.0.{port}.1"));
+            let from = mac(dice.below(3) as u8 + 0x30);
+            let answer = arp(2, (from, &address), (ROUTER, &router));
+            ethernet(ROUTER, from, 0x0806, &answer)
+        });
+        assert!(
+            seen.forwarded > 2_000 && seen.dropped > 500 && seen.other > 500,
             "{seen:?}"
         );
     }
