@@ -84,7 +84,8 @@ impl QueuedFrame {
     /// Notes whether it may be marked as CE, and whether it has been trimmed.
     #[inline(always)]
     pub(crate) fn set_marks(&mut self, ecn_capable: bool, trimmed: bool) {
-        self.marks = self.marks & PAYER | u8::from(ecn_capable) * ECN_CAPABLE | u8::from(trimmed) * TRIMMED;
+        let mark = |is_set: bool, mark: u8| if is_set { mark } else { 0 };
+        self.marks = self.marks & PAYER | mark(ecn_capable, ECN_CAPABLE) | mark(trimmed, TRIMMED);
     }
 
     /// Whether it may be marked as CE.

@@ -169,17 +169,13 @@ impl Switch {
         source: Mac,
     ) -> Option<BridgedWay> {
         let from = entrance.logical;
-        let Some(vlan) = self.vlans.ingress(from, None) else {
-            return None;
-        };
+        let vlan = self.vlans.ingress(from, None)?;
         self.fdb.learn(now, vlan, source, from);
         let own = |interface| self.router.interface(interface).mac == destination;
         if destination.is_group() || self.router.of_vlan(vlan).is_some_and(own) {
             return None;
         }
-        let Some(to) = self.fdb.lookup(now, vlan, destination) else {
-            return None;
-        };
+        let to = self.fdb.lookup(now, vlan, destination)?;
         let keeps = self.vlans.egress(from, to, vlan, None) == Some(TagEdit::Keep);
         if to == from || !keeps || self.lags.index_of(to).is_some() {
             return None;
