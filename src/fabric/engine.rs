@@ -6,8 +6,9 @@ use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, Tim
 
 use super::fault::FaultAction;
 use super::observer::{FrameView, Observer};
+use super::pending::{HOSTS, Pending, part_of, part_of_switch};
 use super::plan::End;
-use super::queue::{Event, EventQueue, Source};
+use super::queue::{Event, Source, first_key_at, first_key_behind};
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
@@ -33,6 +34,8 @@ const HOST_TIMER: u32 = 1 << 28;
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
 const HOSTS_MAX: usize = 1 << 24;
+/// Nodes whose links are shorter than this are not handled apart: a window would hold hardly an event for each.
+const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
 /// No wire: the port or NIC has no link.
 const NO_WIRE: u32 = u32::MAX;
 
@@ -77,7 +80,9 @@ struct HostNode {
 #[derive(Debug)]
 pub struct Fabric {
     now: Picos,
-    queue: EventQueue,
+    pending: Pending,
+    /// So far the nodes may be apart in time: no frame is faster between two parts.
+    lookahead: Picos,
     switches: Vec<SwitchNode>,
     hosts: Vec<HostNode>,
     /// Link *n* is wires 2n (from its first end) and 2n + 1.
@@ -120,22 +125,34 @@ impl Fabric {
     }
 
     #[inline]
-    fn push(&mut self, at: Picos, source: u32) {
+    fn push(&mut self, part: usize, at: Picos, source: u32) {
         let order = self.next_order();
-        self.queue.push(Event {
-            at,
-            order,
-            source: Source(source),
-        });
+        let source = Source(source);
+        self.pending.push(part, Event { at, order, source });
     }
 
-    /// Handles events in their order until `until`, and those at `until`. It comes back earlier when a host completes
-    /// something, and when nothing is left to happen.
+    /// Handles events until `until`, and those at `until`, each after all that it hangs on. It comes back earlier when a host completes
+    /// something, with everything handled that comes before that in the order of events and nothing that comes behind it; and when nothing is left to happen.
     pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
+        let apart = self.lookahead >= LOOKAHEAD_MIN
+            && self.insertions.is_none()
+            && self.events_max == u64::MAX
+            && !observer.needs_order();
+        let wires = &self.wires;
+        self.pending
+            .set_apart(apart, |event| part_of_source(wires, event.source));
+        match apart {
+            true => self.run_apart(until, observer),
+            false => self.run_together(until, observer),
+        }
+    }
+
+    /// As [`Fabric::run`], in the order of events.
+    fn run_together(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
         let mut at_once = 0;
         loop {
-            let Some(event) = self.queue.peek(until) else {
-                if self.queue.len() == 0 {
+            let Some(event) = self.pending.peek(until) else {
+                if self.pending.len() == 0 {
                     return Halt::Idle;
                 }
                 self.now = self.now.max(until);
@@ -148,12 +165,74 @@ impl Fabric {
             if self.events >= self.events_max {
                 return Halt::Spent;
             }
+            self.pending.pop();
             self.now = event.at;
-            self.events += 1;
             if self.handle(event, observer) {
                 return Halt::Completion;
             }
         }
+    }
+
+    /// As [`Fabric::run`], window by window, in which each part goes through its events alone (see [`super::pending`]).
+    fn run_apart(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
+        loop {
+            let Some(first) = self.pending.earliest() else {
+                return Halt::Idle;
+            };
+            if first > until {
+                self.now = self.now.max(until);
+                return Halt::Time;
+            }
+            // What begins to leave for another part from now on arrives behind the lookahead.
+            let span = self.lookahead.min(self.pending.window_max());
+            let mut limit = first_key_at(first.saturating_add(span)).min(first_key_behind(until));
+            let mut latest = self.now;
+            let mut halt = None;
+            for part in HOSTS..self.pending.parts() {
+                match self.run_part(part, first, limit, observer) {
+                    Ok(at) => latest = latest.max(at),
+                    Err(Interrupted::Stuck) => halt = Some(Halt::Stuck),
+                    Err(Interrupted::Completed(event)) => {
+                        (limit, latest) = (event.key(), event.at);
+                        halt = Some(Halt::Completion);
+                    }
+                }
+            }
+            self.now = latest;
+            self.store.under_way.settle(first, span);
+            if let Some(halt) = halt {
+                return halt;
+            }
+        }
+    }
+
+    /// Handles the events of a part from `begin` on whose keys are below `limit`; when the last one was.
+    fn run_part(
+        &mut self,
+        part: usize,
+        begin: Picos,
+        limit: u128,
+        observer: &mut impl Observer,
+    ) -> Result<Picos, Interrupted> {
+        let (mut at, mut at_once) = (Picos::ZERO, 0);
+        let mut came = Ok(());
+        self.pending.open_window(part, begin, limit);
+        while let Some(event) = self.pending.take() {
+            at_once = if event.at > at { 0 } else { at_once + 1 };
+            if at_once > EVENTS_AT_ONCE_MAX {
+                came = Err(Interrupted::Stuck);
+                break;
+            }
+            at = event.at;
+            self.now = at;
+            self.store.under_way.at(event.key());
+            if self.handle(event, observer) {
+                came = Err(Interrupted::Completed(event));
+                break;
+            }
+        }
+        self.pending.shut_window();
+        came.map(|()| at)
     }
 
     /// How many events it may handle in its life; without it, as many as there are.
@@ -167,12 +246,12 @@ impl Fabric {
         self.now = self.now.max(free);
     }
 
-    /// Handles the earliest event, which is still in the queue. Whether a host has completed something.
+    /// Handles an event. Whether a host has completed something.
     #[inline]
     fn handle(&mut self, event: Event, observer: &mut impl Observer) -> bool {
+        self.events += 1;
         let source = event.source.0;
         if source & SWITCH != 0 {
-            self.queue.pop();
             let switch = ((source & !SWITCH) >> TIMER_BITS) as usize;
             let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
             let node = &mut self.switches[switch];
@@ -181,7 +260,6 @@ impl Fabric {
             self.drain(switch, observer);
             false
         } else if source & HOST != 0 {
-            self.queue.pop();
             let host = (source & !HOST & !LINK_FREE & !HOST_TIMER) as usize;
             if source & LINK_FREE != 0 {
                 self.hosts[host].busy = false;
@@ -199,17 +277,13 @@ impl Fabric {
     /// The frame at the head of a wire has arrived.
     #[inline]
     fn arrive<O: Observer>(&mut self, index: usize, observer: &mut O) -> bool {
-        self.queue.pop();
         let wire = &mut self.wires[index];
         let to = wire.to;
         let (frame, next) = wire.take(self.now);
         if let Some((at, order, behind)) = next {
             self.store.prefetch(behind, matches!(to, End::Host(_)));
-            self.queue.push(Event {
-                at,
-                order,
-                source: Source(index as u32),
-            });
+            let source = Source(index as u32);
+            self.pending.push(part_of(to), Event { at, order, source });
         }
         let Some(frame) = frame else { return false };
         self.frame_hops += 1;
@@ -300,7 +374,7 @@ impl Fabric {
         let at = node.host.next_timer().max(self.now);
         if at < node.timer_armed {
             node.timer_armed = at;
-            self.push(at, HOST | HOST_TIMER | host as u32);
+            self.push(HOSTS, at, HOST | HOST_TIMER | host as u32);
         }
     }
 
@@ -317,7 +391,7 @@ impl Fabric {
             if at > self.now {
                 if at < node.armed {
                     node.armed = at;
-                    self.push(at, HOST | host as u32);
+                    self.push(HOSTS, at, HOST | host as u32);
                 }
                 break;
             }
@@ -341,7 +415,7 @@ impl Fabric {
             }
             if self.insertions.is_some() {
                 self.hosts[host].busy = true;
-                self.push(end, HOST | LINK_FREE | host as u32);
+                self.push(HOSTS, end, HOST | LINK_FREE | host as u32);
             }
             self.launch(index, end, frame, observer);
         }
@@ -367,6 +441,7 @@ impl Fabric {
         for index in 0..self.outputs.deadlines.len() {
             let deadline = self.outputs.deadlines[index];
             self.push(
+                part_of_switch(switch),
                 deadline.at,
                 SWITCH | (switch as u32) << TIMER_BITS | deadline.timer.0,
             );
@@ -459,12 +534,28 @@ impl Fabric {
             }
         }
         if let Some(at) = wire.put(end, frame, order) {
-            self.queue.push(Event {
-                at,
-                order,
-                source: Source(index),
-            });
+            let (part, source) = (part_of(wire.to), Source(index));
+            self.pending.push(part, Event { at, order, source });
         }
+    }
+}
+
+/// Why a part has not come to the end of a window.
+enum Interrupted {
+    /// A host has completed something by this event.
+    Completed(Event),
+    /// See [`Halt::Stuck`].
+    Stuck,
+}
+
+/// Whose events those of a source are.
+fn part_of_source(wires: &[Wire], Source(source): Source) -> usize {
+    if source & SWITCH != 0 {
+        part_of_switch(((source & !SWITCH) >> TIMER_BITS) as usize)
+    } else if source & HOST != 0 {
+        HOSTS
+    } else {
+        part_of(wires[source as usize].to)
     }
 }
 

@@ -18,6 +18,7 @@ mod fault;
 mod jobs;
 mod observer;
 mod path;
+mod pending;
 mod placement;
 mod plan;
 mod queue;
@@ -26,6 +27,8 @@ mod series;
 mod simulation;
 mod store;
 mod timeline;
+mod under_way;
+mod window;
 mod wire;
 
 pub use diagnosis::{Deadlock, diagnose};

@@ -62,6 +62,13 @@ pub trait Observer {
     /// departs are in no cache.
     const WATCHES: bool = true;
 
+    /// Whether it must hear everything in the one order of events. Otherwise it hears what happens at each switch, and what happens at all
+    /// hosts, in order, but of one of them up to a link's delay ahead of another; a link belongs to where it begins, an arrival to where
+    /// it ends. Asked when a run begins.
+    fn needs_order(&self) -> bool {
+        true
+    }
+
     /// A frame begins to leave `from` at `at`; the link is occupied until `until`.
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
@@ -127,11 +134,19 @@ pub trait Observer {
 /// Nobody watches.
 impl Observer for () {
     const WATCHES: bool = false;
+
+    fn needs_order(&self) -> bool {
+        false
+    }
 }
 
 /// Both watch, the first one first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const WATCHES: bool = A::WATCHES || B::WATCHES;
+
+    fn needs_order(&self) -> bool {
+        self.0.needs_order() || self.1.needs_order()
+    }
 
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
@@ -188,6 +203,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 /// Somebody watches, or nobody does.
 impl<O: Observer> Observer for Option<O> {
     const WATCHES: bool = O::WATCHES;
+
+    fn needs_order(&self) -> bool {
+        self.as_ref().is_some_and(O::needs_order)
+    }
 
     #[inline]
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {

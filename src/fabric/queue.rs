@@ -9,7 +9,7 @@
 //! event or two in each that has any. Each of these distances is a place that advances with time, so few parts of the
 //! wheel are touched at once, large as it is. Only what lies beyond the wheel's turn (timeouts, refreshes of pauses) waits in a heap.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::{Picos, prefetch};
@@ -32,7 +32,7 @@ const NO_SPAN: u64 = u64::MAX;
 pub(super) struct Source(pub(super) u32);
 
 /// A time and a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at: Picos,
     /// Its number of insertion, where that decides among events of one time; else 0.
@@ -43,7 +43,7 @@ pub(super) struct Event {
 impl Event {
     /// All as one number, so that a comparison is one comparison.
     #[inline]
-    fn key(self) -> u128 {
+    pub(super) fn key(self) -> u128 {
         let ties = u64::from(self.order) << 32 | u64::from(self.source.0);
         u128::from(self.at.0) << 64 | u128::from(ties)
     }
@@ -52,6 +52,41 @@ impl Event {
     fn span(self) -> u64 {
         self.at.0 >> SPAN_BITS
     }
+}
+
+impl Ord for Event {
+    #[inline]
+    fn cmp(&self, other: &Event) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Event {
+    #[inline]
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    // What is derived from the above takes three ways where one comparison is meant.
+    #[inline]
+    fn lt(&self, other: &Event) -> bool {
+        self.key() < other.key()
+    }
+
+    #[inline]
+    fn le(&self, other: &Event) -> bool {
+        self.key() <= other.key()
+    }
+}
+
+/// Keys of events before `at` are less, others are not.
+pub(super) fn first_key_at(at: Picos) -> u128 {
+    u128::from(at.0) << 64
+}
+
+/// Keys of events at `at` and before are less, others are not.
+pub(super) fn first_key_behind(at: Picos) -> u128 {
+    (u128::from(at.0) + 1) << 64
 }
 
 /// Pending events, the earliest first.
@@ -185,6 +220,18 @@ impl EventQueue {
         };
         let far = self.far.peek().map(|Reverse(event)| *event);
         near.into_iter().chain(far).min().map(|event| event.at)
+    }
+
+    /// Takes all events, in no order.
+    pub(super) fn drain(&mut self) -> Vec<Event> {
+        let mut events = std::mem::take(&mut self.now);
+        for place in 0..SPANS {
+            events.extend(self.held_at(place));
+        }
+        events.extend(self.far.drain().map(|Reverse(event)| event));
+        debug_assert_eq!(events.len(), self.len);
+        *self = EventQueue::default();
+        events
     }
 
     /// Removes the event that [`EventQueue::peek`] has shown.

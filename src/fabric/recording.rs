@@ -139,6 +139,10 @@ impl Observer for LinkRecording {
 
 /// Several at once.
 impl Observer for Vec<LinkRecording> {
+    fn needs_order(&self) -> bool {
+        !self.is_empty()
+    }
+
     fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
         for recording in self {
             recording.departed(at, until, from, frame);

@@ -5,6 +5,7 @@
 
 use xoff_dataplane::{Handle, Store, prefetch};
 
+use super::under_way::UnderWay;
 use crate::rdma::Telemetry;
 
 /// Octets of a slot: the longest headers of RoCEv2 (Ethernet, tag, IPv6, UDP, BTH, RETH: 94) behind room for a tag.
@@ -14,7 +15,7 @@ const START: u8 = 8;
 /// Longest prefix that a slot stores.
 const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
 /// Where the second cache line of a slot begins.
-const SECOND_LINE: usize = SLOT_BYTES - 64;
+const SECOND_LINE: usize = 64 - std::mem::offset_of!(Slot, bytes);
 const NONE: u32 = u32::MAX;
 
 /// Two cache lines. The first one has all that a switch reads and writes of an untagged IPv4 packet.
@@ -82,6 +83,7 @@ pub struct FabricStore {
     slots: Slab<Slot>,
     long: Slab<Vec<u8>>,
     telemetry: Slab<Telemetry>,
+    pub(super) under_way: UnderWay,
 }
 
 impl FabricStore {
@@ -146,15 +148,16 @@ impl FabricStore {
 
     /// Frames in the store.
     pub fn in_use(&self) -> usize {
-        self.slots.items.len() - self.slots.free.len()
+        self.under_way.now()
     }
 
     /// Most frames that were in it at once.
     pub fn in_use_max(&self) -> usize {
-        self.slots.items.len()
+        self.under_way.peak()
     }
 
     fn take(&mut self) -> u32 {
+        self.under_way.add();
         let index = match self.slots.free.pop() {
             Some(index) => {
                 let slot = &mut self.slots.items[index as usize];
@@ -277,6 +280,7 @@ impl Store for FabricStore {
         let slot = &mut self.slots.items[frame.0 as usize];
         assert!(slot.in_use, "frame {} released twice", frame.0);
         slot.in_use = false;
+        self.under_way.remove();
         let long = std::mem::replace(&mut slot.long, NONE);
         let telemetry = std::mem::replace(&mut slot.telemetry, NONE);
         if long != NONE {

@@ -1,13 +1,13 @@
 //! A fabric from its plan.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{Outputs, Picos, Switch};
+use xoff_dataplane::{Line, Outputs, Picos, Switch};
 
 use super::{Fabric, HOST, HOSTS_MAX, HostNode, NO_WIRE, SWITCHES_MAX, SwitchNode, TIMER_BITS};
 use crate::driver::engine::CpuPort;
 use crate::driver::journal::Journal;
+use crate::fabric::pending::{Pending, part_of};
 use crate::fabric::plan::{End, FabricPlan, PlanError};
-use crate::fabric::queue::EventQueue;
 use crate::fabric::store::FabricStore;
 use crate::fabric::wire::Wire;
 use crate::host::Host;
@@ -22,7 +22,11 @@ impl Fabric {
         let links = plan.links.len();
         let mut fabric = Fabric {
             now: Picos::ZERO,
-            queue: EventQueue::default(),
+            pending: Pending::new(
+                plan.switches.iter().map(|switch| switch.ports.len()),
+                shortest_frame(&plan),
+            ),
+            lookahead: lookahead(&plan),
             switches: Vec::with_capacity(plan.switches.len()),
             hosts: Vec::with_capacity(plan.hosts.len()),
             wires: Vec::with_capacity(2 * links),
@@ -100,6 +104,24 @@ impl Fabric {
         }
         Ok(())
     }
+}
+
+/// How long any frame takes from one part to another at least: the shortest delay of a link between two.
+fn lookahead(plan: &FabricPlan) -> Picos {
+    let between = plan.links.iter().filter(|link| {
+        let [one, other] = link.ends.map(part_of);
+        one != other
+    });
+    between.map(|link| link.delay).min().unwrap_or(Picos::NEVER)
+}
+
+/// What the shortest frame takes on the fastest link.
+fn shortest_frame(plan: &FabricPlan) -> Picos {
+    let ports = plan.switches.iter().flat_map(|switch| &switch.ports);
+    let of_ports = ports.map(|port| port.link);
+    let links = of_ports.chain(plan.hosts.iter().map(|host| host.nic.link));
+    let shortest = links.map(|link| Line::new(link).occupied(link.mac_len(0))).min();
+    shortest.unwrap_or(Picos::from_nanos(1))
 }
 
 fn check_counts(plan: &FabricPlan) -> Result<(), PlanError> {

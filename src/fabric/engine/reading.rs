@@ -19,7 +19,7 @@ impl Fabric {
 
     /// When something happens next; `None`: never, by itself.
     pub fn next_event(&self) -> Option<Picos> {
-        self.queue.earliest()
+        self.pending.earliest()
     }
 
     /// A switch, by its index in the plan.
@@ -115,7 +115,7 @@ impl Fabric {
 
     /// Events that are pending.
     pub fn events_pending(&self) -> usize {
-        self.queue.len()
+        self.pending.len()
     }
 
     /// Frames that have arrived at the end of a link, counted at each link they passed.

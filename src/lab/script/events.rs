@@ -200,6 +200,11 @@ fn is_nak(frame: &FrameView<'_>) -> bool {
 }
 
 impl Observer for EventTimes {
+    /// Times are kept by port and host.
+    fn needs_order(&self) -> bool {
+        false
+    }
+
     fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
         if frame.prefix.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes()) {
             if let Ok(MacControl::Pfc(pfc)) = MacControl::parse(frame.prefix) {

@@ -1,0 +1,176 @@
+//! The events of a short span of time, in their order.
+//!
+//! A calendar: the span is cut into slots, so short that few hold more than one event. All of it is a few kilobytes that stay in the first cache,
+//! and neither adding an event nor taking the next one compares it with others where it is alone in its slot.
+
+use xoff_dataplane::Picos;
+
+use super::queue::Event;
+
+const SLOTS: usize = 2_048;
+const WORDS: usize = SLOTS / 64;
+/// Of the time of the shortest frame on the fastest link: so short is a slot.
+const SLOTS_PER_FRAME: u64 = 8;
+/// No event: the end of a list.
+const NONE: u32 = u32::MAX;
+
+/// Pending events of a span, the earliest first. Once one has been taken, none that comes before it is added.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    begin: Picos,
+    /// A slot is 2^this picoseconds.
+    slot_bits: u32,
+    /// Which slots hold events.
+    held: [u64; WORDS],
+    /// The first word of `held` that may not be zero.
+    word: usize,
+    /// The first event of each slot that holds any.
+    first: Box<[u32; SLOTS]>,
+    /// The events, and what follows each in its slot; of free places, the next one.
+    events: Vec<(Event, u32)>,
+    /// First of the free places.
+    free: u32,
+    len: usize,
+}
+
+impl Window {
+    /// An empty one, for links whose shortest frame takes `frame`.
+    pub(super) fn new(frame: Picos) -> Window {
+        Window {
+            begin: Picos::ZERO,
+            slot_bits: (frame.0 / SLOTS_PER_FRAME).max(1).ilog2().min(48),
+            held: [0; WORDS],
+            word: 0,
+            first: Box::new([NONE; SLOTS]),
+            events: Vec::new(),
+            free: NONE,
+            len: 0,
+        }
+    }
+
+    /// How long a span it holds.
+    pub(super) fn span(&self) -> Picos {
+        Picos((SLOTS as u64) << self.slot_bits)
+    }
+
+    /// Begins anew at a time. It must be empty.
+    pub(super) fn begin_at(&mut self, at: Picos) {
+        debug_assert_eq!(self.len, 0);
+        (self.begin, self.word) = (at, 0);
+    }
+
+    /// Adds an event of the span.
+    #[inline]
+    pub(super) fn push(&mut self, event: Event) {
+        debug_assert!(event.at >= self.begin && event.at.since(self.begin) < self.span());
+        let slot = (event.at.since(self.begin).0 >> self.slot_bits) as usize % SLOTS;
+        let entry = (event, NONE);
+        let index = match self.events.get_mut(self.free as usize) {
+            Some(place) => {
+                let index = self.free;
+                self.free = place.1;
+                *place = entry;
+                index
+            }
+            None => {
+                self.events.push(entry);
+                self.events.len() as u32 - 1
+            }
+        };
+        self.len += 1;
+        let (word, bit) = (&mut self.held[slot / 64], 1 << (slot % 64));
+        if *word & bit != 0 {
+            return self.join(slot, index);
+        }
+        *word |= bit;
+        self.first[slot] = index;
+    }
+
+    /// Puts an event among those of its slot.
+    #[inline(never)]
+    fn join(&mut self, slot: usize, index: u32) {
+        let event = self.events[index as usize].0;
+        let mut before = NONE;
+        let mut behind = self.first[slot];
+        while let Some((other, next)) = self.events.get(behind as usize)
+            && *other <= event
+        {
+            (before, behind) = (behind, *next);
+        }
+        self.events[index as usize].1 = behind;
+        match self.events.get_mut(before as usize) {
+            Some((_, next)) => *next = index,
+            None => self.first[slot] = index,
+        }
+    }
+
+    /// Takes the earliest event.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<Event> {
+        if self.len == 0 {
+            return None;
+        }
+        self.len -= 1;
+        let mut word = self.word % WORDS;
+        while self.held[word] == 0 {
+            word = (word + 1) % WORDS;
+        }
+        self.word = word;
+        let slot = word * 64 + self.held[word].trailing_zeros() as usize % 64;
+        let index = self.first[slot];
+        let (event, next) = &mut self.events[index as usize];
+        let event = *event;
+        match std::mem::replace(next, self.free) {
+            NONE => self.held[word] &= self.held[word] - 1,
+            behind => self.first[slot] = behind,
+        }
+        self.free = index;
+        Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    use super::*;
+    use crate::fabric::queue::Source;
+
+    /// Events come out as from a heap, alone in their slots or many in one, while others are added at times that are not past.
+    #[test]
+    fn events_come_in_order_whatever_is_added_meanwhile() {
+        let mut state = 1_u64;
+        let mut draw = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let mut window = Window::new(Picos(6_720));
+        assert_eq!(window.span(), Picos(2_048 << 9));
+        for round in 0..300 {
+            let begin = draw(1 << 40);
+            let span = window.span().0 >> draw(12);
+            window.begin_at(Picos(begin));
+            let (mut heap, mut now) = (BinaryHeap::new(), begin);
+            for step in 0..200 {
+                let event = Event {
+                    at: Picos(now + draw(begin + span - now)),
+                    order: 0,
+                    source: Source(draw(20) as u32),
+                };
+                window.push(event);
+                heap.push(Reverse(event));
+                if step % 3 == 2 {
+                    let expected = heap.pop().map(|Reverse(event)| event);
+                    assert_eq!(window.take(), expected, "{round} {step}");
+                    now = expected.map_or(now, |event| event.at.0);
+                }
+            }
+            while let Some(Reverse(event)) = heap.pop() {
+                assert_eq!(window.take(), Some(event), "{round}");
+            }
+            assert_eq!(window.take(), None);
+        }
+        assert!(window.events.len() <= 200, "places are used again");
+    }
+}
