@@ -59,21 +59,35 @@ pub struct TrimCounters {
 
 /// Counters of one port (`SAI_PORT_STAT_*`). PFC, PAUSE and link quality messages are in their own counters only.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C, align(64))] // what every frame counts comes first
 pub struct PortCounters {
     /// Frames received, whatever became of them.
     pub rx_packets: u64,
     /// Bytes received (`mac_len`).
     pub rx_bytes: u64,
-    /// Frames received, per traffic class.
-    pub rx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// Frames received that went to the switch's own protocols and nowhere else.
-    pub rx_own_packets: u64,
     /// Frames sent.
     pub tx_packets: u64,
     /// Bytes sent (`mac_len`).
     pub tx_bytes: u64,
+    /// Time the link spent on frames, PFC included, since the first departure of an ordinary frame, in picoseconds
+    /// (sum of wire times). Utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
+    pub tx_busy_ps: u64,
+    /// Start of the first departure of an ordinary frame, in picoseconds of model time; `u64::MAX` before it.
+    pub tx_first_ps: u64,
+    /// End of the last departure of an ordinary frame, in picoseconds of model time.
+    pub tx_last_ps: u64,
+    /// Frames marked CE on this port.
+    pub ecn_marked: u64,
+    /// Frames received, per traffic class.
+    pub rx_class_packets: [u64; TRAFFIC_CLASSES],
     /// Frames sent, per traffic class.
     pub tx_class_packets: [u64; TRAFFIC_CLASSES],
+    /// Per priority group.
+    pub pgs: [PgCounters; PRIORITIES],
+    /// Per egress queue.
+    pub queues: [QueueCounters; PRIORITIES],
+    /// Frames received that went to the switch's own protocols and nowhere else.
+    pub rx_own_packets: u64,
     /// `PFC_n_RX_PKTS`: PFC frames received whose enable bit *n* is set, XON included.
     pub pfc_rx: [u64; PRIORITIES],
     /// `PFC_n_TX_PKTS`: PFC frames sent whose enable bit *n* is set, XON included.
@@ -100,22 +114,9 @@ pub struct PortCounters {
     pub link_quality_tx: u64,
     /// Link quality messages received and understood.
     pub link_quality_rx: u64,
-    /// Frames marked CE on this port.
-    pub ecn_marked: u64,
-    /// Time the link spent on frames, PFC included, since the first departure of an ordinary frame, in picoseconds
-    /// (sum of wire times). Utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
-    pub tx_busy_ps: u64,
-    /// Start of the first departure of an ordinary frame, in picoseconds of model time; `u64::MAX` before it.
-    pub tx_first_ps: u64,
-    /// End of the last departure of an ordinary frame, in picoseconds of model time.
-    pub tx_last_ps: u64,
     /// Drops, by reason and traffic class, where the frame was when it was dropped (ingress reasons on the
     /// ingress port, egress reasons on the egress port).
     pub drops: [[u64; TRAFFIC_CLASSES]; DropReason::COUNT],
-    /// Per priority group.
-    pub pgs: [PgCounters; PRIORITIES],
-    /// Per egress queue.
-    pub queues: [QueueCounters; PRIORITIES],
 }
 
 impl Default for PortCounters {

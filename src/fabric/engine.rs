@@ -155,7 +155,7 @@ impl Fabric {
                 if self.pending.len() == 0 {
                     return Halt::Idle;
                 }
-                self.now = self.now.max(until);
+                self.stand_at(self.now.max(until));
                 return Halt::Time;
             };
             at_once = if event.at > self.now { 0 } else { at_once + 1 };
@@ -166,7 +166,7 @@ impl Fabric {
                 return Halt::Spent;
             }
             self.pending.pop();
-            self.now = event.at;
+            self.stand_at(event.at);
             if self.handle(event, observer) {
                 return Halt::Completion;
             }
@@ -180,9 +180,10 @@ impl Fabric {
                 return Halt::Idle;
             };
             if first > until {
-                self.now = self.now.max(until);
+                self.stand_at(self.now.max(until));
                 return Halt::Time;
             }
+            self.store.under_way.settle(first);
             // What begins to leave for another part from now on arrives behind the lookahead.
             let span = self.lookahead.min(self.pending.window_max());
             let mut limit = first_key_at(first.saturating_add(span)).min(first_key_behind(until));
@@ -198,8 +199,7 @@ impl Fabric {
                     }
                 }
             }
-            self.now = latest;
-            self.store.under_way.settle(first, span);
+            self.stand_at(latest);
             if let Some(halt) = halt {
                 return halt;
             }
@@ -225,7 +225,7 @@ impl Fabric {
             }
             at = event.at;
             self.now = at;
-            self.store.under_way.at(event.key());
+            self.store.under_way.at(at);
             if self.handle(event, observer) {
                 came = Err(Interrupted::Completed(event));
                 break;
@@ -243,7 +243,15 @@ impl Fabric {
     /// Lets model time go on to `at`, as far as nothing happens before: after [`Halt::Idle`], for what is to be done later.
     pub fn wait(&mut self, at: Picos) {
         let free = self.next_event().map_or(at, |next| next.min(at));
-        self.now = self.now.max(free);
+        self.stand_at(self.now.max(free));
+    }
+
+    /// It is `at`, and nothing will happen earlier.
+    #[inline]
+    fn stand_at(&mut self, at: Picos) {
+        self.now = at;
+        self.store.under_way.settle(at);
+        self.store.under_way.at(at);
     }
 
     /// Handles an event. Whether a host has completed something.
@@ -384,6 +392,9 @@ impl Fabric {
         let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
         while up && !self.hosts[host].busy {
             let node = &mut self.hosts[host];
+            if node.armed > self.now && self.insertions.is_none() && node.host.is_idle_until(node.armed) {
+                break;
+            }
             let at = match self.insertions {
                 None => node.host.next_deadline(),
                 Some(_) => node.host.next_departure(),

@@ -1,95 +1,103 @@
-//! How many frames are under way, and the most there were at once: also where some parts of a fabric are ahead of others.
+//! How many frames are under way, and the most there were at once: the same whatever order the parts of a fabric are handled in.
+//!
+//! Time is cut into pieces, and of a piece it is only kept how many frames came and how many went. As if in each piece all came before any
+//! went, so that the peak is too high by what goes within the nanoseconds of a piece, at most.
 
 use xoff_dataplane::Picos;
 
-/// Pieces of a window, when it is asked whether there may have been more frames than ever.
-const PIECES: usize = 64;
+/// Pieces that are not settled yet: more than a window has.
+const PIECES: usize = 512;
 
-/// A count of frames, and its peak in the order of events.
-#[derive(Clone, Debug, Default)]
+/// A count of frames, and its peak.
+#[derive(Clone, Debug)]
 pub(super) struct UnderWay {
-    now: usize,
+    /// A piece is 2^this picoseconds.
+    piece_bits: u32,
+    /// Frames at the beginning of the first piece that is not settled.
+    settled: usize,
+    /// The most there were up to then.
     peak: usize,
-    /// The key of the event that is handled, where changes are written down.
-    moment: Option<u128>,
-    /// The changes of a window: the key of the event of each, and whether there was one more frame or one less. In the order in which they were
-    /// handled, so those of one event in theirs.
-    changes: Vec<(u128, bool)>,
+    /// Number of that piece.
+    first: u64,
+    /// The place of the piece in which what happens now happens.
+    current: usize,
+    /// Frames that came and went in each piece, at its number modulo [`PIECES`].
+    came: Box<[u32; PIECES]>,
+    went: Box<[u32; PIECES]>,
+}
+
+impl Default for UnderWay {
+    fn default() -> UnderWay {
+        UnderWay::new(Picos(PIECES as u64))
+    }
 }
 
 impl UnderWay {
-    /// How many there are. Between two windows.
+    /// None. `window`: so far ahead of what was settled changes may lie.
+    pub(super) fn new(window: Picos) -> UnderWay {
+        UnderWay {
+            // A window may begin and end within a piece.
+            piece_bits: (2 * window.0 / PIECES as u64).max(1).ilog2(),
+            settled: 0,
+            peak: 0,
+            first: 0,
+            current: 0,
+            came: Box::new([0; PIECES]),
+            went: Box::new([0; PIECES]),
+        }
+    }
+
+    /// How many there are.
     pub(super) fn now(&self) -> usize {
-        self.now
+        let sum = |counts: &[u32; PIECES]| counts.iter().map(|count| *count as usize).sum::<usize>();
+        self.settled + sum(&self.came) - sum(&self.went)
     }
 
-    /// The most there were. Between two windows.
+    /// The most there were.
     pub(super) fn peak(&self) -> usize {
-        self.peak
+        let mut ahead = self.clone();
+        ahead.settle_pieces(self.first + PIECES as u64);
+        ahead.peak
     }
 
-    /// Changes from now on are those of an event with this key, and counted by [`UnderWay::settle`].
+    /// What happens from now on happens at `at`, which is no earlier than what was settled, nor more than a window later.
     #[inline]
-    pub(super) fn at(&mut self, key: u128) {
-        self.moment = Some(key);
+    pub(super) fn at(&mut self, at: Picos) {
+        debug_assert!((at.0 >> self.piece_bits).wrapping_sub(self.first) < PIECES as u64);
+        self.current = (at.0 >> self.piece_bits) as usize % PIECES;
     }
 
     /// One more.
     #[inline]
     pub(super) fn add(&mut self) {
-        match self.moment {
-            Some(key) => self.changes.push((key, true)),
-            None => {
-                self.now += 1;
-                self.peak = self.peak.max(self.now);
-            }
-        }
+        self.came[self.current] += 1;
     }
 
     /// One less.
     #[inline]
     pub(super) fn remove(&mut self) {
-        match self.moment {
-            Some(key) => self.changes.push((key, false)),
-            None => self.now -= 1,
+        self.went[self.current] += 1;
+    }
+
+    /// Nothing will be earlier than `until`.
+    #[inline]
+    pub(super) fn settle(&mut self, until: Picos) {
+        let piece = until.0 >> self.piece_bits;
+        if piece > self.first {
+            self.settle_pieces(piece);
         }
     }
 
-    /// A window is over that began at `begin` and was no longer than `span`: counts its changes, as if they had been told in the order of
-    /// their events. They are only put into that order where there may have been more frames than ever.
-    pub(super) fn settle(&mut self, begin: Picos, span: Picos) {
-        self.moment = None;
-        if self.most_by_pieces(begin, span) > self.peak {
-            self.changes.sort_by_key(|(key, _)| *key);
-            let mut now = self.now;
-            for (_, more) in &self.changes {
-                now = if *more { now + 1 } else { now - 1 };
-                self.peak = self.peak.max(now);
-            }
+    /// Settles all pieces before one.
+    fn settle_pieces(&mut self, end: u64) {
+        for piece in self.first..end.min(self.first + PIECES as u64) {
+            let place = piece as usize % PIECES;
+            let most = self.settled + self.came[place] as usize;
+            self.peak = self.peak.max(most);
+            self.settled = most - self.went[place] as usize;
+            (self.came[place], self.went[place]) = (0, 0);
         }
-        let more = self.changes.iter().filter(|(_, more)| *more).count();
-        self.now = self.now + 2 * more - self.changes.len();
-        self.changes.clear();
-    }
-
-    /// No fewer than there were at any time of the window: as if in each short piece of it all came before any went.
-    fn most_by_pieces(&self, begin: Picos, span: Picos) -> usize {
-        let bits = u64::BITS - span.0.leading_zeros();
-        let shift = bits.saturating_sub(PIECES.ilog2());
-        let mut pieces = [(0, 0); PIECES];
-        for (key, more) in &self.changes {
-            let at = (key >> 64) as u64;
-            let (came, went) = &mut pieces[(at.saturating_sub(begin.0) >> shift) as usize % PIECES];
-            *if *more { came } else { went } += 1;
-        }
-        let mut most = self.now;
-        let mut now = self.now;
-        for (came, went) in pieces {
-            most = most.max(now + came);
-            // What went came before.
-            now = (now + came).saturating_sub(went);
-        }
-        most
+        self.first = end;
     }
 }
 
@@ -97,57 +105,59 @@ impl UnderWay {
 mod tests {
     use super::*;
 
-    /// Windows of two parts, of which the second is handled after all of the first, beside the same changes in order.
+    /// Changes of windows in any order, beside the same in the order of time.
     #[test]
-    fn the_peak_is_that_of_the_order_of_events() {
+    fn the_order_within_a_window_is_nothing_to_it() {
         let mut state = 1_u64;
         let mut draw = move |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % below
         };
-        let (mut apart, mut together) = (UnderWay::default(), UnderWay::default());
-        let mut begin = 0;
-        for round in 0..400 {
-            let span = 1 + draw(2_000_000);
-            let mut changes = Vec::new();
-            // Each part takes out what it has put in, and comes back to where it was in the end.
-            for part in 0..2_u128 {
-                let mut at = begin;
-                let mut held = 0;
-                for _ in 0..draw(60) {
-                    at += draw(1 + (begin + span - 1 - at) / 8);
-                    let more = held == 0 || draw(2) == 0;
-                    held += if more { 1 } else { -1 };
-                    changes.push((u128::from(at) << 64 | part, more));
-                }
-                for _ in 0..held {
-                    changes.push((u128::from(begin + span - 1) << 64 | part, false));
-                }
+        let longest = 1_048_576;
+        let (mut apart, mut together) = (UnderWay::new(Picos(longest)), UnderWay::new(Picos(longest)));
+        let (mut begin, mut exact, mut most) = (0, 0, 0);
+        for round in 0..2_000 {
+            let span = 1 + draw(longest);
+            let mut times: Vec<u64> = (0..draw(60)).map(|_| begin + draw(span)).collect();
+            times.sort_unstable();
+            let mut changes: Vec<(u64, bool)> = Vec::new();
+            let mut held = exact;
+            for at in times {
+                let more = held == 0 || draw(2) == 0;
+                held = if more { held + 1 } else { held - 1 };
+                changes.push((at, more));
             }
-            for (key, more) in &changes {
-                apart.at(*key);
+            apart.settle(Picos(begin));
+            for (at, more) in changes.iter().rev() {
+                apart.at(Picos(*at));
                 if *more {
                     apart.add()
                 } else {
                     apart.remove()
                 };
             }
-            apart.settle(Picos(begin), Picos(span));
-            changes.sort_by_key(|(key, _)| *key);
-            for (_, more) in changes {
+            apart.settle(Picos(begin + span));
+            for (at, more) in changes {
+                together.settle(Picos(at));
+                together.at(Picos(at));
                 if more {
                     together.add()
                 } else {
                     together.remove()
                 };
+                exact = if more { exact + 1 } else { exact - 1 };
+                most = most.max(exact);
             }
             assert_eq!(
                 (apart.now(), apart.peak()),
                 (together.now(), together.peak()),
                 "{round}"
             );
-            begin += span;
+            assert_eq!(apart.now() as i64, exact, "{round}");
+            // Time may pass without anything.
+            begin += span + if draw(4) == 0 { draw(1 << 30) } else { 0 };
         }
-        assert!(apart.peak() > 5, "{}", apart.peak());
+        let peak = apart.peak() as i64;
+        assert!((most..most + 5).contains(&peak), "{peak}, exactly {most}");
     }
 }

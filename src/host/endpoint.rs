@@ -360,6 +360,12 @@ impl Host {
         self.next_departure().min(self.next_timer())
     }
 
+    /// Whether it has nothing to do before `at`, whatever waits: its link is busy until then, and no timer is earlier.
+    #[inline]
+    pub fn is_idle_until(&self, at: Picos) -> bool {
+        at <= self.nic.link_free() && at <= self.next_timer()
+    }
+
     /// When it may send next, as things stand.
     pub fn next_departure(&self) -> Picos {
         let control = match self.control_front() {

@@ -106,6 +106,22 @@ struct Way {
     cnp_dscp: u8,
     next_hop: IpAddr,
     resolved: bool,
+    /// What the latest packet had below the transport, where only headers are written.
+    lower: Option<LowerHeaders>,
+}
+
+/// The longest headers below the transport: Ethernet, a tag, IPv6, UDP.
+const LOWER_MAX: usize = 66;
+
+/// The headers below the transport of a packet: the next one of its kind and length has the same.
+#[derive(Clone, Copy, Debug)]
+struct LowerHeaders {
+    opcode: Opcode,
+    payload_len: u32,
+    frame_len: u32,
+    /// How many of `octets` they are.
+    len: u32,
+    octets: [u8; LOWER_MAX],
 }
 
 /// All queue pairs of a host.
@@ -176,6 +192,7 @@ impl QueuePairs {
             cnp_dscp: setup.cnp_dscp,
             next_hop,
             resolved: setup.dst_mac.is_some(),
+            lower: None,
         });
         let index = self.endpoint.create(setup.config, setup.congestion);
         (index, setup.dst_mac.is_none().then_some(next_hop))
@@ -189,7 +206,7 @@ impl QueuePairs {
             .filter(|way| way.next_hop == ip && !way.resolved)
         {
             way.path.dst_mac = mac;
-            way.resolved = true;
+            (way.resolved, way.lower) = (true, None);
         }
     }
 
@@ -268,6 +285,15 @@ impl QueuePairs {
             return None;
         }
         let packet = &outgoing.packet;
+        if depth == Depth::Headers
+            && let Some((stored, frame_len)) = way.repeat_lower(packet, buf)
+        {
+            return Some(Emitted {
+                stored,
+                frame_len,
+                telemetry: telemetry_of(outgoing),
+            });
+        }
         let path = way.next_path(packet.opcode);
         let len = packet.payload_len as usize;
         let written = match (packet.opcode, depth) {
@@ -279,11 +305,19 @@ impl QueuePairs {
                 let whole = cnp.emit(&path, buf).ok()?;
                 (whole, whole)
             }
-            (Opcode::Cnp, Depth::Headers) => self.emit_headers(&path, packet, cnp::RESERVED_LEN, buf)?,
-            (_, Depth::Headers) => self.emit_headers(&path, packet, len, buf)?,
+            (opcode, Depth::Headers) => {
+                let len = if opcode == Opcode::Cnp {
+                    cnp::RESERVED_LEN
+                } else {
+                    len
+                };
+                let (stored, frame_len) = self.emit_headers(&path, packet, len, buf)?;
+                self.ways[outgoing.qp.0 as usize].keep_lower(packet, buf, frame_len);
+                (stored, frame_len)
+            }
             (_, Depth::Whole) => {
                 let fill = |payload: &mut [u8]| payload.copy_from_slice(&PATTERN[..len]);
-                let whole = with_headers(packet, &path, |roce| roce.emit(buf, len, fill))?.ok()?;
+                let whole = with_headers(packet, &path, |roce| roce.emit(buf, len, fill)).ok()?;
                 (whole, whole)
             }
         };
@@ -311,7 +345,7 @@ impl QueuePairs {
             };
             let stored = roce.emit_headers(buf, payload_len, frame_len).ok()?;
             Some((stored, frame_len))
-        })?
+        })
     }
 }
 
@@ -340,6 +374,39 @@ impl Way {
     }
 }
 
+impl Way {
+    /// Keeps the lower headers of a packet that has just been written, where others will have the same.
+    fn keep_lower(&mut self, packet: &Packet, frame: &[u8], frame_len: usize) {
+        if packet.opcode == Opcode::Cnp || self.source_ports.is_some() {
+            return;
+        }
+        self.lower = frame.first_chunk().map(|octets| LowerHeaders {
+            opcode: packet.opcode,
+            payload_len: packet.payload_len,
+            frame_len: frame_len as u32,
+            len: with_headers(packet, &self.path, |roce| roce.transport_offset() as u32),
+            octets: *octets,
+        });
+    }
+
+    /// Writes the headers of a packet that has the lower ones of the latest; how many octets they are, and the frame's length. `None`:
+    /// it has others.
+    #[inline]
+    fn repeat_lower(&self, packet: &Packet, buf: &mut [u8]) -> Option<(usize, usize)> {
+        let lower = self.lower.as_ref()?;
+        if lower.opcode != packet.opcode || lower.payload_len != packet.payload_len {
+            return None;
+        }
+        *buf.first_chunk_mut()? = lower.octets;
+        let transport = buf.get_mut(lower.len as usize..)?;
+        let payload_len = packet.payload_len as usize;
+        let written = with_headers(packet, &self.path, |roce| {
+            roce.emit_transport(transport, payload_len)
+        });
+        Some((lower.len as usize + written.ok()?, lower.frame_len as usize))
+    }
+}
+
 fn is_answer(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::Cnp | Opcode::RcAcknowledge)
 }
@@ -351,15 +418,16 @@ fn telemetry_of(outgoing: Outgoing) -> Option<Telemetry> {
     }
 }
 
-/// Hands a packet with its headers to `write`; `None` for a header that its opcode does not have.
-fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'_>) -> R) -> Option<R> {
+/// Hands a packet with its headers to `write`.
+#[inline]
+fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'_>) -> R) -> R {
     let header = match packet.header {
         Header::None => None,
         Header::Reth(reth) => Some([Extension::Reth(reth)]),
         Header::Aeth(aeth) => Some([Extension::Aeth(aeth)]),
         Header::Deth(deth) => Some([Extension::Deth(deth)]),
     };
-    Some(write(RocePacket {
+    write(RocePacket {
         path,
         bth: BthFields {
             ack_req: packet.ack_req,
@@ -367,7 +435,7 @@ fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'
             ..BthFields::new(packet.opcode, packet.dst_qp, packet.psn)
         },
         extensions: header.as_ref().map_or(&[][..], |header| header),
-    }))
+    })
 }
 
 /// Reads the headers of a RoCEv2 packet of which the headers at least are stored; `None` for anything else, and for a packet of

@@ -21,13 +21,14 @@ pub(crate) enum Choice {
 
 /// Turns of one port's eight queues.
 #[derive(Clone, Debug)]
+#[repr(C)] // what each departure reads comes first
 pub(crate) struct Scheduler {
     strict: u8,
     shaped: u8,
-    shapers: [Option<TokenBucket>; PRIORITIES],
-    quantum: [u32; PRIORITIES],
-    deficit: [u32; PRIORITIES],
     current: usize,
+    deficit: [u32; PRIORITIES],
+    quantum: [u32; PRIORITIES],
+    shapers: [Option<TokenBucket>; PRIORITIES],
 }
 
 impl Scheduler {

@@ -19,6 +19,29 @@ use crate::wire::rewrite::LinkAddresses;
 /// Frames for the switch itself that it takes per second, and at once.
 const CPU_FRAMES_PER_SECOND: u32 = 10_000;
 
+/// Stations on link whose adjacencies are kept.
+const ON_LINK: usize = 64;
+
+/// A station on link, and what frames to it need.
+#[derive(Clone, Copy, Debug)]
+struct OnLink {
+    of: (InterfaceId, u32),
+    adjacency: Adjacency,
+}
+
+impl OnLink {
+    const VOID: OnLink = OnLink {
+        of: (InterfaceId(0), 0),
+        adjacency: Adjacency::VOID,
+    };
+}
+
+/// Where a station's adjacency is kept: by the product of its address with the golden ratio.
+#[inline(always)]
+fn on_link_place(address: u32) -> usize {
+    (address.wrapping_mul(0x9e37_79b9) >> (u32::BITS - ON_LINK.ilog2())) as usize
+}
+
 /// A router interface at work.
 #[derive(Debug)]
 pub(crate) struct Interface {
@@ -101,8 +124,8 @@ pub(crate) struct Router {
     hops: Vec<(InterfaceId, Option<NeighbourId>)>,
     /// For each of them, what is worked out when it is asked for.
     adjacencies: Vec<Adjacency>,
-    /// The latest one that is no next hop of a route.
-    adjacency_on_link: Adjacency,
+    /// Of stations that are no next hops of routes, by the hash of their addresses: the latest of each hash.
+    on_link: Box<[OnLink; ON_LINK]>,
     pub(crate) neighbours: Neighbours,
     hash_seed: u64,
     pub(crate) icmp_limit: RateLimit,
@@ -122,7 +145,7 @@ impl Router {
             resilient_buckets: None,
             hops: Vec::new(),
             adjacencies: Vec::new(),
-            adjacency_on_link: Adjacency::VOID,
+            on_link: Box::new([OnLink::VOID; ON_LINK]),
             neighbours: Neighbours::new(routing.neighbours_max, routing.hold_frames),
             hash_seed: 0,
             icmp_limit: RateLimit::new(0),
@@ -299,13 +322,25 @@ impl Router {
     }
 
     /// What a frame needs that goes to a station of a network that an interface is in.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn adjacency_on(&mut self, interface: InterfaceId, address: u32) -> &Adjacency {
+        let place = on_link_place(address);
+        let known = &self.on_link[place];
+        if known.of != (interface, address) || known.adjacency.as_of != self.neighbours.changes() {
+            self.work_out_on_link(place, interface, address);
+        }
+        &self.on_link[place].adjacency
+    }
+
+    #[inline(never)]
+    fn work_out_on_link(&mut self, place: usize, interface: InterfaceId, address: u32) {
         let neighbour = self
             .neighbours
             .find(interface, Ipv4Addr::from_bits(address).into());
-        self.adjacency_on_link = self.adjacency_now((interface, neighbour));
-        &self.adjacency_on_link
+        self.on_link[place] = OnLink {
+            of: (interface, address),
+            adjacency: self.adjacency_now((interface, neighbour)),
+        };
     }
 
     fn adjacency_now(&self, (interface, neighbour): (InterfaceId, Option<NeighbourId>)) -> Adjacency {

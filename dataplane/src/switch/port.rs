@@ -32,15 +32,21 @@ pub(crate) struct Entrance {
     pub(crate) mac: Mac,
 }
 
+/// What nearly every frame reads or writes comes first, and together: a switch of many ports has all of them in the caches then.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Port {
-    /// Follows LAGs and router interfaces: see [`Switch::open_entrances`](super::Switch::open_entrances).
-    pub(crate) entrance: Entrance,
-    pub(crate) mac: [u8; 6],
+    /// When the call about the next departure that has been asked for is due; [`Picos::NEVER`]: none is out.
+    pub(crate) transmit_due: Picos,
+    /// When the frame in transmission has passed. With `frees_by_deadline`: [`Picos::NEVER`] until that is told.
+    pub(crate) free_at: Picos,
+    /// With `frees_by_deadline`: when the frame in transmission has passed.
+    pub(crate) occupied_until: Picos,
+    /// Sum of the delays with which the driver let departures start.
+    pub(crate) late_ps: u64,
+    /// Time spent on MAC control frames since the last ordinary one, in picoseconds.
+    pub(crate) control_busy_ps: u64,
     pub(crate) mtu: u32,
-    pub(crate) link: Line,
-    pub(crate) admin_up: bool,
-    pub(crate) link_up: bool,
     /// Both of them.
     pub(crate) up: bool,
     /// The LAG it belongs to is down, though the port may be up.
@@ -49,53 +55,49 @@ pub(crate) struct Port {
     pub(crate) tx_enabled: bool,
     /// Bit *n*: queue *n* is not held back by itself.
     pub(crate) open_queues: u8,
+    /// Queues that the peer has stopped, and that obey.
+    pub(crate) paused_queues: u8,
+    /// Queues that hold frames.
+    pub(crate) backlog: u8,
+    /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
+    pub(crate) frees_by_deadline: bool,
+    /// Priority groups of which all that is received is dropped, because their queues do so.
+    pub(crate) dropping_groups: u8,
+    /// Queues that the watchdog has told to drop all that comes for them.
+    pub(crate) dropping_queues: u8,
+    /// Queues for which something has a say on arrival: the watchdog drops, or WRED drops or marks there.
+    pub(crate) early_queues: u8,
+    /// The same, for frames of lossless groups: those whose WRED marks on arrival, or that the watchdog lets drop.
+    pub(crate) early_lossless: u8,
+    pub(crate) link: Line,
+    /// Follows LAGs and router interfaces: see [`Switch::open_entrances`](super::Switch::open_entrances).
+    pub(crate) entrance: Entrance,
+    /// Frames that wait, by queue.
+    pub(crate) fifos: [Fifo; PRIORITIES],
+    pub(crate) wred: [Option<Wred>; PRIORITIES],
+    pub(crate) scheduler: Scheduler,
     pub(crate) classify: ClassMaps,
+    pub(crate) counters: PortCounters,
+    pub(crate) marker: Marker,
+    pub(crate) shaper: Option<TokenBucket>,
+    /// Raw MAC control frames to send ahead of everything.
+    pub(crate) control: VecDeque<Handle>,
+    pub(crate) generator: PauseGenerator,
+    pub(crate) mac: [u8; 6],
+    pub(crate) admin_up: bool,
+    pub(crate) link_up: bool,
     /// Priorities that send and honour PFC.
     pub(crate) pfc: crate::config::PfcConfig,
-    pub(crate) generator: PauseGenerator,
     pub(crate) receiver: PauseReceiver,
     /// 802.3x pauses: priority 0 stands for the whole port.
     pub(crate) whole_port: PauseReceiver,
-    /// Queues that the peer has stopped, and that obey.
-    pub(crate) paused_queues: u8,
     pub(crate) watch: Box<PortWatch>,
-    /// Queues that the watchdog has told to drop all that comes for them.
-    pub(crate) dropping_queues: u8,
-    /// Priority groups of which all that is received is dropped, because their queues do so.
-    pub(crate) dropping_groups: u8,
     /// Queues that the watchdog has told not to obey pauses.
     unheeding_queues: u8,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) shaper: Option<TokenBucket>,
-    pub(crate) wred: [Option<Wred>; PRIORITIES],
-    /// Queues for which something has a say on arrival: the watchdog drops, or WRED drops or marks there.
-    pub(crate) early_queues: u8,
     /// Queues whose WRED has a say on arrival already.
     early_wred: u8,
-    /// The same, for frames of lossless groups: those whose WRED marks on arrival, or that the watchdog lets drop.
-    pub(crate) early_lossless: u8,
     /// Queues whose WRED marks on arrival.
     early_marks: u8,
-    pub(crate) marker: Marker,
-    /// Frames that wait, by queue.
-    pub(crate) fifos: [Fifo; PRIORITIES],
-    /// Queues that hold frames.
-    pub(crate) backlog: u8,
-    /// When the call about the next departure that has been asked for is due; [`Picos::NEVER`]: none is out.
-    pub(crate) transmit_due: Picos,
-    /// When the frame in transmission has passed. With `frees_by_deadline`: [`Picos::NEVER`] until that is told.
-    pub(crate) free_at: Picos,
-    /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
-    pub(crate) frees_by_deadline: bool,
-    /// With `frees_by_deadline`: when the frame in transmission has passed.
-    pub(crate) occupied_until: Picos,
-    /// Raw MAC control frames to send ahead of everything.
-    pub(crate) control: VecDeque<Handle>,
-    pub(crate) counters: PortCounters,
-    /// Time spent on MAC control frames since the last ordinary one, in picoseconds.
-    pub(crate) control_busy_ps: u64,
-    /// Sum of the delays with which the driver let departures start.
-    pub(crate) late_ps: u64,
     /// The limit behind the latest drop of each reason.
     pub(crate) refusals: [Option<Refusal>; DropReason::COUNT],
 }

@@ -14,7 +14,7 @@ use xoff_dataplane::parse::parse;
 use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{
-    Arrival, Deadline, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict,
+    Arrival, Deadline, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict, prefetch,
 };
 
 use super::ring::Ring;
@@ -149,6 +149,11 @@ impl Mesh {
             let Some((port, frame)) = self.idle.pop() else {
                 return;
             };
+            if let Some((_, ahead)) = self.idle.peek(4)
+                && let Some(first) = self.store.prefix(*ahead).first()
+            {
+                prefetch(first);
+            }
             let bytes = self.store.prefix(frame);
             let arrival = Arrival {
                 frame,

@@ -40,6 +40,12 @@ impl<T: Copy, const PLACES: usize> Ring<T, PLACES> {
         Some(item)
     }
 
+    /// What comes out after so many others.
+    #[inline]
+    pub(super) fn peek(&self, behind: usize) -> Option<&T> {
+        (behind < self.len()).then(|| &self.places[(self.first + behind) & Self::MASK])
+    }
+
     pub(super) fn len(&self) -> usize {
         self.end - self.first
     }

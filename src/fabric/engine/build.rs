@@ -20,17 +20,16 @@ impl Fabric {
     pub fn new(plan: FabricPlan, seed: u64) -> Result<Fabric, PlanError> {
         check_counts(&plan)?;
         let links = plan.links.len();
+        let ports = plan.switches.iter().map(|switch| switch.ports.len());
+        let pending = Pending::new(ports, shortest_frame(&plan));
         let mut fabric = Fabric {
             now: Picos::ZERO,
-            pending: Pending::new(
-                plan.switches.iter().map(|switch| switch.ports.len()),
-                shortest_frame(&plan),
-            ),
+            store: FabricStore::new(pending.window_max()),
+            pending,
             lookahead: lookahead(&plan),
             switches: Vec::with_capacity(plan.switches.len()),
             hosts: Vec::with_capacity(plan.hosts.len()),
             wires: Vec::with_capacity(2 * links),
-            store: FabricStore::default(),
             outputs: Outputs::with_capacity(64),
             buffer: Vec::new(),
             events: 0,

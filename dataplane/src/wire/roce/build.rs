@@ -293,16 +293,34 @@ impl RocePacket<'_> {
         self.path.emit_ethernet(buffer);
         self.path.emit_ip(&mut buffer[ip..], (frame_len - udp) as u16);
         self.path.emit_udp(&mut buffer[udp..], udp_len as u16);
-        let pad = (padded(payload_len) - payload_len) as u8;
-        let mut at = udp + UDP_LEN;
-        if let Some(header) = buffer[at..].first_chunk_mut() {
-            self.bth.emit(pad, header);
-        }
-        at += bth::LEN;
+        let transport = udp + UDP_LEN;
+        Ok(transport + self.emit_transport(&mut buffer[transport..], payload_len)?)
+    }
+
+    /// Writes the base transport header and those that extend it alone, for a packet whose lower headers are there already. Returns how
+    /// many octets were written.
+    ///
+    /// # Errors
+    /// Wrong extension headers, or a `buffer` shorter than the headers.
+    pub fn emit_transport(&self, buffer: &mut [u8], payload_len: usize) -> Result<usize, BuildError> {
+        self.check_extensions()?;
+        let needed = bth::LEN + self.bth.opcode.extensions_len();
+        let available = buffer.len();
+        let header = buffer
+            .first_chunk_mut()
+            .filter(|_| available >= needed)
+            .ok_or(BuildError::NoRoom { needed, available })?;
+        self.bth.emit((padded(payload_len) - payload_len) as u8, header);
+        let mut at = bth::LEN;
         for extension in self.extensions {
             at += extension.emit(&mut buffer[at..]).unwrap_or_default();
         }
         Ok(at)
+    }
+
+    /// Where the transport's headers begin.
+    pub const fn transport_offset(&self) -> usize {
+        self.path.ip_offset() + self.path.ip_len() + UDP_LEN
     }
 
     /// The extension headers are those of the opcode.
