@@ -165,17 +165,18 @@ pub enum Trust {
 
 /// Maps from header to traffic class to queue and priority group (`PORT_QOS_MAP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)] // in one cache line, but for high DSCPs
 pub struct ClassMaps {
-    /// Which of the first two maps applies.
+    /// Which of the last two maps applies.
     pub trust: Trust,
-    /// DSCP to traffic class.
-    pub dscp_to_tc: [u8; 64],
-    /// 802.1p priority to traffic class.
-    pub dot1p_to_tc: [u8; PRIORITIES],
     /// Traffic class to egress queue; the map of the *egress* port decides.
     pub tc_to_queue: [u8; TRAFFIC_CLASSES],
     /// Traffic class to priority group; the map of the *ingress* port decides.
     pub tc_to_pg: [u8; TRAFFIC_CLASSES],
+    /// 802.1p priority to traffic class.
+    pub dot1p_to_tc: [u8; PRIORITIES],
+    /// DSCP to traffic class.
+    pub dscp_to_tc: [u8; 64],
 }
 
 /// Priority flow control of a port (IEEE 802.1Qbb).

@@ -1,11 +1,13 @@
-//! Virtual time: many switches, hosts and links under one event queue.
+//! Virtual time: many switches, hosts and links, and what happens to them in its order.
 //!
 //! The switches are those of `xoff_dataplane`, the hosts those of [`crate::host`]: what runs here is what forwards real frames,
 //! with a clock that only events advance. A [`Fabric`] is made from a [`FabricPlan`] and driven by [`Fabric::run`]; nothing in it
 //! reads a clock, sleeps or draws from anything but seeds of the plan, so the same plan and the same calls give the same
 //! events, whoever watches ([`Observer`]).
 //!
-//! The order of events is total: by time, then wires before timers of switches before hosts, each in the order of the plan.
+//! The order of events is total: by time, then wires before hosts before timers of switches, each in the order of the plan. Where
+//! nobody has to hear of all of them in it, parts of the fabric go through theirs by themselves for as long as no frame can come from
+//! one to another; what comes of it is the same.
 //!
 //! A frame begins to leave, occupies its wire for preamble, frame, FCS and gap, and has arrived when its last bit has:
 //! the gap behind it not counted, the link's delay added. Then the switch decides at once (store and forward), and its own

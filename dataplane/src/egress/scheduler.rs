@@ -25,7 +25,7 @@ pub(crate) enum Choice {
 pub(crate) struct Scheduler {
     strict: u8,
     shaped: u8,
-    current: usize,
+    current: u8,
     deficit: [u32; PRIORITIES],
     quantum: [u32; PRIORITIES],
     shapers: [Option<TokenBucket>; PRIORITIES],
@@ -87,13 +87,13 @@ impl Scheduler {
             return Choice::Queue(7 - strict.leading_zeros() as usize);
         }
         // Ends: every candidate's deficit grows by at least QUANTUM_BYTES a round.
-        let mut n = self.current % PRIORITIES;
+        let mut n = usize::from(self.current) % PRIORITIES;
         loop {
             if open & (1 << n) != 0
                 && let Some(left) = self.deficit[n].checked_sub(head_len(n))
             {
                 self.deficit[n] = left;
-                self.current = n;
+                self.current = n as u8;
                 return Choice::Queue(n);
             }
             n = next_bit(open, n);

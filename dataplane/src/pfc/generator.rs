@@ -17,6 +17,7 @@ const SUBJECTS: usize = PRIORITIES + 1;
 /// Decides which PFC frames one port owes its peer. Frames are composed when the link is free, from the state
 /// at that moment, so that a change that is overtaken by the next one costs no frame.
 #[derive(Clone, Debug)]
+#[repr(C)] // what each departure reads comes first
 pub(crate) struct PauseGenerator {
     /// Priorities whose group is congested; [`WHOLE_PORT`] if that is said by PAUSE.
     xoff: u16,

@@ -72,6 +72,7 @@ pub(crate) struct Port {
     pub(crate) link: Line,
     /// Follows LAGs and router interfaces: see [`Switch::open_entrances`](super::Switch::open_entrances).
     pub(crate) entrance: Entrance,
+    pub(crate) mac: [u8; 6],
     /// Frames that wait, by queue.
     pub(crate) fifos: [Fifo; PRIORITIES],
     pub(crate) wred: [Option<Wred>; PRIORITIES],
@@ -83,7 +84,6 @@ pub(crate) struct Port {
     /// Raw MAC control frames to send ahead of everything.
     pub(crate) control: VecDeque<Handle>,
     pub(crate) generator: PauseGenerator,
-    pub(crate) mac: [u8; 6],
     pub(crate) admin_up: bool,
     pub(crate) link_up: bool,
     /// Priorities that send and honour PFC.
@@ -350,7 +350,9 @@ impl Port {
         counters.tx_class_packets[usize::from(frame.tc)] += 1;
         counters.queues[queue].packets += 1;
         counters.queues[queue].bytes += bytes;
-        counters.queues[queue].tx_trim_packets += u64::from(frame.is_trimmed());
+        if frame.is_trimmed() {
+            counters.queues[queue].tx_trim_packets += 1;
+        }
         counters.tx_first_ps = counters.tx_first_ps.min(now.0);
         counters.tx_last_ps = now.0.saturating_add(duration.0);
         counters.tx_busy_ps += duration.0 + core::mem::take(&mut self.control_busy_ps);
