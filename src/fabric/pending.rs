@@ -1,10 +1,10 @@
 //! What is pending in a fabric: in one order, or each part's events in theirs.
 //!
 //! A frame takes at least a link's delay from one node to the next. So what happens at a node within that time of the earliest
-//! pending event (the *lookahead*, as conservative parallel simulation calls it) hangs on nothing that happens at others meanwhile, and each
-//! node may go through its events of that window alone: with its own state, tables and code in the caches, and a handful of
-//! pending events instead of all of them. What becomes of anything is the same. Only somebody who watches the whole fabric sees a difference: the
-//! order in which he hears of different nodes.
+//! pending event (the *lookahead*, as conservative parallel simulation calls it) hangs on nothing that happens at others
+//! meanwhile, and each node may go through its events of that window alone: with its own state, tables and code in the caches, and a
+//! handful of pending events instead of all of them. What becomes of anything is the same. Only somebody who watches the whole
+//! fabric sees a difference: the order in which he hears of different nodes.
 //!
 //! Hosts are one part: whoever drives the fabric gives them work without delay when one of them has completed something.
 
@@ -15,7 +15,7 @@ use std::collections::binary_heap::PeekMut;
 use xoff_dataplane::Picos;
 
 use super::plan::End;
-use super::queue::{Event, EventQueue};
+use super::queue::{Event, EventQueue, first_key_at};
 use super::window::Window;
 
 /// The part that all hosts are.
@@ -45,6 +45,8 @@ pub(super) struct Pending {
     window: Window,
     /// Of each part: those behind the window.
     later: Vec<BinaryHeap<Reverse<Event>>>,
+    /// When the first of each of these is; [`Picos::NEVER`]: there is none. Side by side, since for each window all parts are asked.
+    firsts: Vec<Picos>,
     is_apart: bool,
     /// The part that is handled now.
     part: usize,
@@ -60,10 +62,12 @@ impl Pending {
     pub(super) fn new(ports: impl Iterator<Item = usize>, frame: Picos) -> Pending {
         let of_hosts = BinaryHeap::with_capacity(64);
         let of_switches = ports.map(|ports| BinaryHeap::with_capacity(4 * ports));
+        let later: Vec<_> = std::iter::once(of_hosts).chain(of_switches).collect();
         Pending {
             together: EventQueue::default(),
             window: Window::new(frame),
-            later: std::iter::once(of_hosts).chain(of_switches).collect(),
+            firsts: vec![Picos::NEVER; later.len()],
+            later,
             is_apart: false,
             part: NONE,
             limit: 0,
@@ -83,12 +87,13 @@ impl Pending {
         self.is_apart = apart;
         if apart {
             for event in self.together.drain() {
-                self.later[part(event)].push(Reverse(event));
+                self.push_later(part(event), event);
             }
         } else {
             for Reverse(event) in self.later.iter_mut().flat_map(BinaryHeap::drain) {
                 self.together.push(event);
             }
+            self.firsts.fill(Picos::NEVER);
         }
     }
 
@@ -98,10 +103,16 @@ impl Pending {
         if part == self.part && event.key() < self.limit {
             self.window.push(event);
         } else if self.is_apart {
-            self.later[part].push(Reverse(event));
+            self.push_later(part, event);
         } else {
             self.together.push(event);
         }
+    }
+
+    #[inline]
+    fn push_later(&mut self, part: usize, event: Event) {
+        self.later[part].push(Reverse(event));
+        self.firsts[part] = self.firsts[part].min(event.at);
     }
 
     /// How many events are pending.
@@ -116,8 +127,8 @@ impl Pending {
     pub(super) fn earliest(&self) -> Option<Picos> {
         match self.is_apart {
             true => {
-                let firsts = self.later.iter().filter_map(BinaryHeap::peek);
-                firsts.map(|Reverse(event)| event.at).min()
+                let first = self.firsts.iter().min().copied();
+                first.filter(|at| *at != Picos::NEVER)
             }
             false => self.together.earliest(),
         }
@@ -126,6 +137,12 @@ impl Pending {
     /// How many parts there are.
     pub(super) fn parts(&self) -> usize {
         self.later.len()
+    }
+
+    /// Whether a part has an event whose key may be below `limit`; where each part has its own order.
+    #[inline]
+    pub(super) fn has_before(&self, part: usize, limit: u128) -> bool {
+        first_key_at(self.firsts[part]) < limit
     }
 
     /// Makes a part the one that is handled: its events from `begin` on whose keys are below `limit`, no longer than [`Pending::window_max`]. Where
@@ -148,9 +165,12 @@ impl Pending {
 
     /// The part is handled no more: what has not been taken stays pending.
     pub(super) fn shut_window(&mut self) {
+        let later = &mut self.later[self.part];
         while let Some(left) = self.window.take() {
-            self.later[self.part].push(Reverse(left));
+            later.push(Reverse(left));
         }
+        let first = later.peek();
+        self.firsts[self.part] = first.map_or(Picos::NEVER, |Reverse(event)| event.at);
         self.part = NONE;
     }
 

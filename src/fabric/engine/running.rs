@@ -10,6 +10,7 @@ use crate::fabric::wire::Wire;
 
 /// Nodes whose links are shorter than this are not handled apart: a window would hold hardly an event for each.
 const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
+
 /// Why a part has not come to the end of a window.
 enum Interrupted {
     /// A host has completed something by this event.
@@ -20,7 +21,8 @@ enum Interrupted {
 
 impl Fabric {
     /// Handles events until `until`, and those at `until`, each after all that it hangs on. It comes back earlier when a host completes
-    /// something, with everything handled that comes before that in the order of events and nothing that comes behind it; and when nothing is left to happen.
+    /// something, with everything handled that comes before that in the order of events and nothing that comes behind it; and when
+    /// nothing is left to happen.
     pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
         let apart = self.lookahead >= LOOKAHEAD_MIN
             && self.insertions.is_none()
@@ -78,6 +80,9 @@ impl Fabric {
             let mut latest = self.now;
             let mut halt = None;
             for part in HOSTS..self.pending.parts() {
+                if !self.pending.has_before(part, limit) {
+                    continue;
+                }
                 match self.run_part(part, first, limit, observer) {
                     Ok(at) => latest = latest.max(at),
                     Err(Interrupted::Stuck) => halt = Some(Halt::Stuck),
