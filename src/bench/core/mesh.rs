@@ -28,6 +28,8 @@ const STANDING: usize = 32;
 const LINKS_MAX: usize = 64;
 /// Frames there are, at most: what stands at the links, and two bursts.
 const FRAMES_MAX: usize = 4_096;
+/// So many arrivals ahead a frame's headers are fetched, as every driver of ours does with frames that it knows to wait.
+const AHEAD: usize = 4;
 /// Source addresses behind each sender.
 const STATIONS: usize = 16;
 
@@ -149,7 +151,7 @@ impl Mesh {
             let Some((port, frame)) = self.idle.pop() else {
                 return;
             };
-            if let Some((_, ahead)) = self.idle.peek(4)
+            if let Some((_, ahead)) = self.idle.peek(AHEAD)
                 && let Some(first) = self.store.prefix(*ahead).first()
             {
                 prefetch(first);
