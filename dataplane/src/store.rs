@@ -10,26 +10,41 @@ const NONE: u32 = u32::MAX;
 /// A frame begins at the start of a cache line, so that its headers lie in one.
 const LINE_BYTES: usize = 64;
 
-/// A cache line. Places are octets of `bytes`.
+/// Where a frame lies: all that reading and editing it takes. Places are octets of `bytes`.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(32))] // two in a cache line
 struct Slot {
     bytes: Box<[u8]>,
     /// Where a new frame begins.
     first: u32,
     start: u32,
     end: u32,
+    /// Octets at the front that may still be edited; all of them until the frame is shared.
+    editable: u32,
+}
+
+const _: () = assert!(size_of::<Slot>() == LINE_BYTES / 2);
+
+/// What a slot shares with others.
+#[derive(Clone, Copy, Debug)]
+struct Share {
     /// The slot whose octets from `rest_from` to `rest_to` follow this prefix.
     rest: u32,
     rest_from: u32,
     rest_to: u32,
     /// The frame itself and the copies that share its rest.
     users: u32,
-    /// Octets at the front that may still be edited; all of them until the frame is shared.
-    editable: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() == LINE_BYTES);
+impl Share {
+    /// Of a slot that nobody uses.
+    const NONE: Share = Share {
+        rest: NONE,
+        rest_from: 0,
+        rest_to: 0,
+        users: 0,
+    };
+}
 
 impl Slot {
     /// For frames of up to `len` octets.
@@ -47,10 +62,6 @@ impl Slot {
             first,
             start: first,
             end: first,
-            rest: NONE,
-            rest_from: 0,
-            rest_to: 0,
-            users: 0,
             editable: u32::MAX,
         }
     }
@@ -77,6 +88,8 @@ impl Slot {
 #[derive(Clone, Debug)]
 pub struct VecStore {
     slots: Vec<Slot>,
+    /// Of each slot.
+    shares: Vec<Share>,
     free: Vec<u32>,
     slots_max: usize,
     in_use: usize,
@@ -87,6 +100,7 @@ impl VecStore {
     pub fn new(slots_max: usize) -> VecStore {
         VecStore {
             slots: Vec::new(),
+            shares: Vec::new(),
             free: Vec::new(),
             slots_max,
             in_use: 0,
@@ -108,10 +122,11 @@ impl VecStore {
     /// The whole frame, its shared rest included.
     pub fn contents(&self, frame: Handle) -> Vec<u8> {
         let slot = &self.slots[frame.0 as usize];
+        let share = &self.shares[frame.0 as usize];
         let mut whole = slot.octets(slot.start, slot.end).to_vec();
-        if slot.rest != NONE {
-            let rest = &self.slots[slot.rest as usize];
-            whole.extend_from_slice(rest.octets(slot.rest_from, slot.rest_to));
+        if share.rest != NONE {
+            let rest = &self.slots[share.rest as usize];
+            whole.extend_from_slice(rest.octets(share.rest_from, share.rest_to));
         }
         whole
     }
@@ -133,22 +148,26 @@ impl VecStore {
             }
             None if self.slots.len() < self.slots_max => {
                 self.slots.push(Slot::new(len));
+                self.shares.push(Share::NONE);
                 self.slots.len() as u32 - 1
             }
             None => return None,
         };
         self.in_use += 1;
         let slot = &mut self.slots[index as usize];
-        (slot.start, slot.end) = (slot.first, slot.first);
-        (slot.rest, slot.users, slot.editable) = (NONE, 1, u32::MAX);
+        (slot.start, slot.end, slot.editable) = (slot.first, slot.first, u32::MAX);
+        self.shares[index as usize] = Share {
+            users: 1,
+            ..Share::NONE
+        };
         Some(Handle(index))
     }
 
     fn unuse(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        assert!(slot.users > 0, "frame {index} released twice");
-        slot.users -= 1;
-        if slot.users == 0 {
+        let share = &mut self.shares[index as usize];
+        assert!(share.users > 0, "frame {index} released twice");
+        share.users -= 1;
+        if share.users == 0 {
             self.in_use -= 1;
             self.free.push(index);
         }
@@ -171,9 +190,10 @@ impl Store for VecStore {
 
     fn frame_len(&self, frame: Handle) -> u32 {
         let slot = &self.slots[frame.0 as usize];
-        let rest = match slot.rest {
+        let share = &self.shares[frame.0 as usize];
+        let rest = match share.rest {
             NONE => 0,
-            _ => slot.rest_to - slot.rest_from,
+            _ => share.rest_to - share.rest_from,
         };
         slot.end - slot.start + rest
     }
@@ -195,9 +215,10 @@ impl Store for VecStore {
         let Ok([source, target]) = self.slots.get_disjoint_mut([frame.0 as usize, copy.0 as usize]) else {
             unreachable!("a slot in use was taken");
         };
+        let shared = self.shares[frame.0 as usize];
         // A copy of a copy stores its whole prefix: its rest begins where that ends.
         let own = source.end - source.start;
-        let stored = match source.rest {
+        let stored = match shared.rest {
             NONE => own.min(prefix_len.min(SLOT_BYTES) as u32),
             _ => own,
         };
@@ -205,15 +226,20 @@ impl Store for VecStore {
         target
             .octets_mut(target.start, target.end)
             .copy_from_slice(source.octets(source.start, source.start + stored));
-        let (rest, from, to) = match source.rest {
+        let (rest, rest_from, rest_to) = match shared.rest {
             NONE if source.start + stored == source.end => (NONE, 0, 0),
             NONE => (frame.0, source.start + stored, source.end),
-            rest => (rest, source.rest_from, source.rest_to),
+            rest => (rest, shared.rest_from, shared.rest_to),
         };
-        (target.rest, target.rest_from, target.rest_to) = (rest, from, to);
         source.editable = source.editable.min(stored);
+        self.shares[copy.0 as usize] = Share {
+            rest,
+            rest_from,
+            rest_to,
+            users: 1,
+        };
         if rest != NONE {
-            self.slots[rest as usize].users += 1;
+            self.shares[rest as usize].users += 1;
         }
         Some(copy)
     }
@@ -236,20 +262,21 @@ impl Store for VecStore {
         let own = slot.end - slot.start;
         let len = len.min(u32::MAX as usize) as u32;
         slot.end = slot.end.min(slot.start.saturating_add(len));
-        if slot.rest == NONE {
+        let share = &mut self.shares[frame.0 as usize];
+        if share.rest == NONE {
             return;
         }
-        slot.rest_to = slot
+        share.rest_to = share
             .rest_to
-            .min(slot.rest_from.saturating_add(len.saturating_sub(own)));
-        if slot.rest_to == slot.rest_from {
-            let rest = core::mem::replace(&mut slot.rest, NONE);
+            .min(share.rest_from.saturating_add(len.saturating_sub(own)));
+        if share.rest_to == share.rest_from {
+            let rest = core::mem::replace(&mut share.rest, NONE);
             self.unuse(rest);
         }
     }
 
     fn release(&mut self, frame: Handle) {
-        let rest = self.slots[frame.0 as usize].rest;
+        let rest = self.shares[frame.0 as usize].rest;
         self.unuse(frame.0);
         if rest != NONE {
             self.unuse(rest);

@@ -25,9 +25,9 @@ use super::{Load, in_bursts};
 /// Frames that wait at each link when a burst arrives, over its two queues.
 const STANDING: usize = 32;
 /// Links that are served, at most: half of the ports. One asks for one call at a time.
-const LINKS_MAX: usize = 64;
+const LINKS_MAX: usize = 16;
 /// Frames there are, at most: what stands at the links, and two bursts.
-const FRAMES_MAX: usize = 4_096;
+const FRAMES_MAX: usize = 1_024;
 /// So many arrivals ahead a frame's headers are fetched, as every driver of ours does with frames that it knows to wait.
 const AHEAD: usize = 4;
 /// Source addresses behind each sender.
