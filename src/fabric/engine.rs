@@ -127,7 +127,7 @@ impl Fabric {
     fn push(&mut self, part: usize, at: Picos, source: u32) {
         let order = self.next_order();
         let source = Source(source);
-        self.pending.push(part, Event { at, order, source });
+        self.pending.push(part, Event::new(at, order, source));
     }
 
     /// How many events it may handle in its life; without it, as many as there are.
@@ -145,7 +145,7 @@ impl Fabric {
     #[inline]
     fn handle(&mut self, event: Event, observer: &mut impl Observer) -> bool {
         self.events += 1;
-        let source = event.source.0;
+        let source = event.source().0;
         if source & SWITCH != 0 {
             let switch = ((source & !SWITCH) >> TIMER_BITS) as usize;
             let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
@@ -178,7 +178,7 @@ impl Fabric {
         if let Some((at, order, behind)) = next {
             self.store.prefetch(behind, matches!(to, End::Host(_)));
             let source = Source(index as u32);
-            self.pending.push(part_of(to), Event { at, order, source });
+            self.pending.push(part_of(to), Event::new(at, order, source));
         }
         let Some(frame) = frame else { return false };
         self.frame_hops += 1;
@@ -279,11 +279,15 @@ impl Fabric {
         let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
         while up && !self.hosts[host].busy {
             let node = &mut self.hosts[host];
-            if node.armed > self.now && self.insertions.is_none() && node.host.is_idle_until(node.armed) {
-                break;
-            }
             let at = match self.insertions {
-                None => node.host.next_deadline(),
+                None => {
+                    let timer = node.host.next_timer();
+                    // Its link is busy until it is called anyway, and no timer is earlier: whatever waits.
+                    if node.armed > self.now && node.armed <= timer.min(node.host.link_free()) {
+                        break;
+                    }
+                    node.host.next_departure().min(timer)
+                }
                 Some(_) => node.host.next_departure(),
             };
             if at > self.now {
@@ -293,21 +297,24 @@ impl Fabric {
                 }
                 break;
             }
-            let longest = node.host.frame_len_max();
-            if self.buffer.len() < longest {
-                self.buffer.resize(longest, 0);
-            }
-            let Some(emitted) = node.host.transmit_virtual(self.now, &mut self.buffer) else {
+            let headers_only = node.host.writes_headers_only();
+            let room = match headers_only {
+                true => self.store.room(),
+                false => room_for(&node.host, &mut self.buffer),
+            };
+            let Some(emitted) = node.host.transmit_virtual(self.now, room) else {
                 if node.host.next_deadline() > self.now {
                     continue;
                 }
                 // It has something due that it does not send: it is asked again when anything happens to it.
                 break;
             };
-            let end = self.now + node.host.occupied(emitted.frame_len as u32);
-            let frame = self
-                .store
-                .insert(&self.buffer[..emitted.stored], emitted.frame_len as u32);
+            let frame_len = emitted.frame_len as u32;
+            let frame = match headers_only {
+                true => self.store.insert_written(emitted.stored, frame_len),
+                false => self.store.insert(&self.buffer[..emitted.stored], frame_len),
+            };
+            let end = self.now + node.host.occupied(frame_len);
             if let Some(telemetry) = emitted.telemetry {
                 self.store.set_telemetry(frame, telemetry);
             }
@@ -433,7 +440,7 @@ impl Fabric {
         }
         if let Some(at) = wire.put(end, frame, order) {
             let (part, source) = (part_of(wire.to), Source(index));
-            self.pending.push(part, Event { at, order, source });
+            self.pending.push(part, Event::new(at, order, source));
         }
     }
 }
@@ -448,6 +455,16 @@ fn hop(switch: &Switch, config: &SwitchConfig, departure: Transmit) -> HopTeleme
         queue_bytes: load.queued_bytes,
         speed_mbps: config.ports[departure.port.index()].link.speed_mbps,
     }
+}
+
+/// Room for the longest frame that a host builds.
+#[cold]
+fn room_for<'a>(host: &Host, buffer: &'a mut Vec<u8>) -> &'a mut [u8] {
+    let longest = host.frame_len_max();
+    if buffer.len() < longest {
+        buffer.resize(longest, 0);
+    }
+    buffer
 }
 
 #[inline]

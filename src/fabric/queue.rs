@@ -31,21 +31,33 @@ const NO_SPAN: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Source(pub(super) u32);
 
-/// A time and a source.
+/// A time and a source: two words, so that it travels in two registers. Three fields would be written apart and read as one, which
+/// has to wait for the writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at: Picos,
-    /// Its number of insertion, where that decides among events of one time; else 0.
-    pub(super) order: u32,
-    pub(super) source: Source,
+    /// Its number of insertion, where that decides among events of one time, else 0; and its source.
+    ties: u64,
 }
 
 impl Event {
+    #[inline]
+    pub(super) fn new(at: Picos, order: u32, Source(source): Source) -> Event {
+        Event {
+            at,
+            ties: u64::from(order) << 32 | u64::from(source),
+        }
+    }
+
+    #[inline]
+    pub(super) fn source(self) -> Source {
+        Source(self.ties as u32)
+    }
+
     /// All as one number, so that a comparison is one comparison.
     #[inline]
     pub(super) fn key(self) -> u128 {
-        let ties = u64::from(self.order) << 32 | u64::from(self.source.0);
-        u128::from(self.at.0) << 64 | u128::from(ties)
+        u128::from(self.at.0) << 64 | u128::from(self.ties)
     }
 
     #[inline]
@@ -332,28 +344,18 @@ mod tests {
     use super::*;
 
     fn event(at: u64, source: u32) -> Event {
-        Event {
-            at: Picos(at),
-            order: 0,
-            source: Source(source),
-        }
+        Event::new(Picos(at), 0, Source(source))
     }
 
     #[test]
     fn insertion_decides_before_the_source_where_it_is_numbered() {
         let mut queue = EventQueue::default();
         for (order, source) in [(2, 1), (1, 9), (3, 0)] {
-            queue.push(Event {
-                order,
-                ..event(5, source)
-            });
+            queue.push(Event::new(Picos(5), order, Source(source)));
         }
-        queue.push(Event {
-            order: 4,
-            ..event(4, 7)
-        });
+        queue.push(Event::new(Picos(4), 4, Source(7)));
         let sources: Vec<u32> = std::iter::from_fn(|| next(&mut queue))
-            .map(|event| event.source.0)
+            .map(|event| event.source().0)
             .collect();
         assert_eq!(sources, [7, 9, 1, 0]);
     }
@@ -416,7 +418,7 @@ mod tests {
         queue.push(event(1_000_000, 4));
         queue.push(event(1_000_000, 5));
         let rest: Vec<u32> = std::iter::from_fn(|| next(&mut queue))
-            .map(|event| event.source.0)
+            .map(|event| event.source().0)
             .collect();
         assert_eq!(rest, [4, 5, 5, 9]);
     }

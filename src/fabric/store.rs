@@ -6,6 +6,7 @@
 use xoff_dataplane::{Handle, Picos, Store, prefetch};
 
 use super::under_way::UnderWay;
+use crate::host::HEADERS_LEN_MAX;
 use crate::rdma::Telemetry;
 
 /// Octets of a slot: the longest headers of RoCEv2 (Ethernet, tag, IPv6, UDP, BTH, RETH: 94) behind room for a tag.
@@ -14,6 +15,7 @@ const SLOT_BYTES: usize = 104;
 const START: u8 = 8;
 /// Longest prefix that a slot stores.
 const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
+const _: () = assert!(HEADERS_LEN_MAX <= PREFIX_MAX);
 /// Where the second cache line of a slot begins.
 const SECOND_LINE: usize = 64 - std::mem::offset_of!(Slot, bytes);
 const NONE: u32 = u32::MAX;
@@ -93,6 +95,32 @@ impl FabricStore {
             under_way: UnderWay::new(window),
             ..FabricStore::default()
         }
+    }
+
+    /// Room for the headers of the next frame, which are stored by [`FabricStore::insert_written`]: what is written elsewhere in small
+    /// pieces and then read in large ones has to wait for the writes.
+    #[inline]
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        let Slab { items, free } = &mut self.slots;
+        let index = match free.last() {
+            Some(index) => *index as usize,
+            None => {
+                items.push(FRESH);
+                free.push(items.len() as u32 - 1);
+                items.len() - 1
+            }
+        };
+        &mut items[index].bytes[usize::from(START)..]
+    }
+
+    /// Stores the first octets of a frame of `frame_len` octets, which stand in [`FabricStore::room`].
+    #[inline]
+    pub(super) fn insert_written(&mut self, stored: usize, frame_len: u32) -> Handle {
+        let index = self.take();
+        let slot = &mut self.slots.items[index as usize];
+        slot.beyond = frame_len - stored as u32;
+        slot.end = START + stored as u8;
+        Handle(index)
     }
 
     /// Stores the first octets of a frame of `frame_len` octets.

@@ -153,11 +153,8 @@ mod tests {
             window.begin_at(Picos(begin));
             let (mut heap, mut now) = (BinaryHeap::new(), begin);
             for step in 0..200 {
-                let event = Event {
-                    at: Picos(now + draw(begin + span - now)),
-                    order: 0,
-                    source: Source(draw(20) as u32),
-                };
+                let at = Picos(now + draw(begin + span - now));
+                let event = Event::new(at, 0, Source(draw(20) as u32));
                 window.push(event);
                 heap.push(Reverse(event));
                 if step % 3 == 2 {

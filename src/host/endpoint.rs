@@ -11,7 +11,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::config::{HostConfig, HostConfigError};
 use super::intake::Intake;
 use super::neighbour::{ANSWER_LEN_MAX, ControlFrame, Neighbours};
-use super::nic::{Earliest, Nic, Turn};
+use super::nic::{Nic, Turn};
 use super::queue_pairs::{Depth, Emitted, QueuePairSetup, QueuePairs};
 use super::receiver::Receiver;
 use super::requester::Requester;
@@ -23,6 +23,8 @@ mod results;
 
 pub use results::{HostResults, SentFlow, flow_report};
 
+/// The longest headers that are written of a frame of which nothing else is: Ethernet, tag, IPv6, UDP, BTH and RETH.
+pub const HEADERS_LEN_MAX: usize = 94;
 /// PFC frames that wait at most; the state they would announce stays to be announced.
 const PFC_OUTBOX_MAX: usize = 64;
 
@@ -121,6 +123,12 @@ impl Host {
             .unwrap_or_default()
             .max(ANSWER_LEN_MAX)
             .max(self.queue_pairs.frame_len_max)
+    }
+
+    /// Whether what it builds next in virtual time is headers, at most [`HEADERS_LEN_MAX`] octets: nothing that is stored whole waits.
+    #[inline]
+    pub fn writes_headers_only(&self) -> bool {
+        self.flows.is_empty() && self.control_front().is_none()
     }
 
     /// How late [`Host::transmit`] may be called without losing link time: what 32 of its longest frames take;
@@ -304,8 +312,13 @@ impl Host {
         loop {
             let queue_pairs = self.queue_pairs.earliest();
             let turn = match self.flows.is_empty() {
-                true => self.nic.turn(now, &queue_pairs)?,
-                false => self.nic.turn(now, &self.with_flows(queue_pairs))?,
+                true => self.nic.turn(now, queue_pairs)?,
+                false => {
+                    let queues = &self.queues;
+                    let first = |class: usize| queues[class].earliest();
+                    self.nic
+                        .turn(now, queue_pairs.or(first, &mut [Picos::NEVER; PRIORITIES]))?
+                }
             };
             let flows_at = self.queues[turn.class].earliest();
             let of_queue_pair = match queue_pairs.at[turn.class] {
@@ -360,10 +373,10 @@ impl Host {
         self.next_departure().min(self.next_timer())
     }
 
-    /// Whether it has nothing to do before `at`, whatever waits: its link is busy until then, and no timer is earlier.
+    /// When its link is free again: it sends nothing before.
     #[inline]
-    pub fn is_idle_until(&self, at: Picos) -> bool {
-        at <= self.nic.link_free() && at <= self.next_timer()
+    pub fn link_free(&self) -> Picos {
+        self.nic.link_free()
     }
 
     /// When it may send next, as things stand.
@@ -374,8 +387,12 @@ impl Host {
         };
         let queue_pairs = self.queue_pairs.earliest();
         let start = match self.flows.is_empty() {
-            true => self.nic.next_start(&queue_pairs),
-            false => self.nic.next_start(&self.with_flows(queue_pairs)),
+            true => self.nic.next_start(queue_pairs),
+            false => {
+                let first = |class: usize| self.queues[class].earliest();
+                self.nic
+                    .next_start(queue_pairs.or(first, &mut [Picos::NEVER; PRIORITIES]))
+            }
         };
         start.min(control)
     }
@@ -396,12 +413,6 @@ impl Host {
         self.neighbours.advance(now);
         self.queue_pairs.advance(now);
         self.signal(now);
-    }
-
-    /// When something of each class may leave, given when something of queue pairs may.
-    #[inline]
-    fn with_flows(&self, queue_pairs: Earliest) -> Earliest {
-        queue_pairs.or(|class| self.queues[class].earliest())
     }
 
     fn enqueue_first(&mut self, index: usize, now: Picos) {

@@ -63,21 +63,27 @@ pub(super) struct Nic {
 
 /// When each class first has something to send.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Earliest {
+pub(super) struct Earliest<'a> {
     /// [`Picos::NEVER`]: it has nothing.
-    pub(super) at: [Picos; PRIORITIES],
+    pub(super) at: &'a [Picos; PRIORITIES],
     /// Bit *n*: class *n* has something. The others are not looked at.
     pub(super) waiting: u8,
 }
 
-impl Earliest {
-    /// What is first of this and of another kind of senders, which says when its classes first have something.
-    pub(super) fn or(mut self, at: impl Fn(usize) -> Picos) -> Earliest {
-        for (class, first) in self.at.iter_mut().enumerate() {
-            *first = (*first).min(at(class));
-            self.waiting |= u8::from(*first != Picos::NEVER) << class;
+impl Earliest<'_> {
+    /// What is first of this and of another kind of senders, which says when its classes first have something; `both` is where that is
+    /// kept.
+    pub(super) fn or<'b>(
+        self,
+        at: impl Fn(usize) -> Picos,
+        both: &'b mut [Picos; PRIORITIES],
+    ) -> Earliest<'b> {
+        let mut waiting = self.waiting;
+        for (class, first) in both.iter_mut().enumerate() {
+            *first = self.at[class].min(at(class));
+            waiting |= u8::from(*first != Picos::NEVER) << class;
         }
-        self
+        Earliest { at: both, waiting }
     }
 }
 
@@ -178,7 +184,7 @@ impl Nic {
     /// When something may leave next, given when each class first has something to send and as pauses stand;
     /// [`Picos::NEVER`] if all that wait are paused.
     #[inline]
-    pub(super) fn next_start(&self, earliest: &Earliest) -> Picos {
+    pub(super) fn next_start(&self, earliest: Earliest<'_>) -> Picos {
         let first = bits(earliest.waiting & !self.pauses.paused())
             .map(|class| earliest.at[class].max(self.resumed_at[class]))
             .min();
@@ -192,7 +198,7 @@ impl Nic {
     }
 
     /// The class that may send at `now`, if any.
-    pub(super) fn turn(&mut self, now: Picos, earliest: &Earliest) -> Option<Turn> {
+    pub(super) fn turn(&mut self, now: Picos, earliest: Earliest<'_>) -> Option<Turn> {
         self.advance(now);
         let start = self.next_start(earliest);
         if start > now {

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use xoff_dataplane::Picos;
 use xoff_dataplane::parse::Parsed;
 use xoff_dataplane::wire::{
-    Addresses, Bth, BthFields, Cnp, Ecn, Extension, Opcode, Path, RocePacket, UDP_LEN, bth, cnp, icrc,
+    Addresses, Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, Opcode, Path, Reth,
+    RocePacket, UDP_LEN, bth, cnp, icrc,
 };
 
 use super::config::{FixedLengths, HostConfig};
@@ -238,9 +239,9 @@ impl QueuePairs {
     }
 
     #[inline]
-    pub(super) fn earliest(&self) -> Earliest {
+    pub(super) fn earliest(&self) -> Earliest<'_> {
         Earliest {
-            at: *self.endpoint.earliest(),
+            at: self.endpoint.earliest(),
             waiting: self.endpoint.waiting(),
         }
     }
@@ -450,15 +451,11 @@ fn decode(prefix: &[u8], parsed: &Parsed, whole: bool) -> Option<Packet> {
     let header = Bth::new_checked(rest).ok()?;
     let opcode = header.opcode();
     let extensions = rest.get(bth::LEN..)?;
-    let header_kind = opcode.extensions().first();
-    let extension = match header_kind {
-        Some(kind) => match Extension::parse(*kind, extensions).ok()? {
-            Extension::Reth(reth) => Header::Reth(reth),
-            Extension::Aeth(aeth) => Header::Aeth(aeth),
-            Extension::Deth(deth) => Header::Deth(deth),
-            _ => Header::None,
-        },
-        None => Header::None,
+    let extension = match opcode.extensions().first() {
+        Some(ExtensionKind::Reth) => Header::Reth(Reth::parse(extensions).ok()?),
+        Some(ExtensionKind::Aeth) => Header::Aeth(Aeth::parse(extensions).ok()?),
+        Some(ExtensionKind::Deth) => Header::Deth(Deth::parse(extensions).ok()?),
+        _ => Header::None,
     };
     let beside = UDP_LEN + bth::LEN + opcode.extensions_len() + usize::from(header.pad()) + icrc::LEN;
     Some(Packet {

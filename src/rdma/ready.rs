@@ -133,7 +133,10 @@ impl Classes {
     }
 
     pub(super) fn pop_finished(&mut self, class: u8) -> Option<Outgoing> {
-        self.change(class, ClassQueue::pop_finished)
+        match self.queues[usize::from(class) % CLASSES].finished.is_empty() {
+            true => None,
+            false => self.change(class, ClassQueue::pop_finished),
+        }
     }
 
     pub(super) fn push(&mut self, class: u8, due: Picos, qp: u32) {

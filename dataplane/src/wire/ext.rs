@@ -135,13 +135,13 @@ impl Extension {
     pub fn parse(kind: ExtensionKind, bytes: &[u8]) -> Result<Extension, Error> {
         require(kind.name(), bytes, kind.header_len())?;
         Ok(match kind {
-            ExtensionKind::Reth => Extension::Reth(Reth::read(bytes)),
-            ExtensionKind::Aeth => Extension::Aeth(Aeth::read(bytes)),
+            ExtensionKind::Reth => Extension::Reth(Reth::parse(bytes)?),
+            ExtensionKind::Aeth => Extension::Aeth(Aeth::parse(bytes)?),
             ExtensionKind::ImmDt => Extension::ImmDt(be32(bytes, field::WORD)),
             ExtensionKind::Ieth => Extension::Ieth(be32(bytes, field::WORD)),
             ExtensionKind::AtomicEth => Extension::AtomicEth(AtomicEth::read(bytes)),
             ExtensionKind::AtomicAckEth => Extension::AtomicAckEth(be64(bytes, field::ORIGINAL_VALUE)),
-            ExtensionKind::Deth => Extension::Deth(Deth::read(bytes)),
+            ExtensionKind::Deth => Extension::Deth(Deth::parse(bytes)?),
             ExtensionKind::Rdeth => Extension::Rdeth(be24(bytes, field::EE_CONTEXT)),
             ExtensionKind::Feth => Extension::Feth(be32(bytes, field::WORD)),
         })

@@ -30,7 +30,7 @@ impl Fabric {
             && !observer.needs_order();
         let wires = &self.wires;
         self.pending
-            .set_apart(apart, |event| part_of_source(wires, event.source));
+            .set_apart(apart, |event| part_of_source(wires, event.source()));
         match apart {
             true => self.run_apart(until, observer),
             false => self.run_together(until, observer),

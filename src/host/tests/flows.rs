@@ -22,15 +22,14 @@ fn a_message_is_first_middle_last_with_consecutive_psns_that_wrap() {
     let frames = run_alone(&mut host, Picos::ZERO, Picos::from_millis(1));
     assert!(frames.len() > 100);
 
-    use Opcode::{RcWriteFirst, RcWriteLast, RcWriteMiddle};
     assert_eq!(
         opcodes(&frames[..5]),
         [
-            RcWriteFirst,
-            RcWriteMiddle,
-            RcWriteMiddle,
-            RcWriteLast,
-            RcWriteFirst
+            Opcode::RcWriteFirst,
+            Opcode::RcWriteMiddle,
+            Opcode::RcWriteMiddle,
+            Opcode::RcWriteLast,
+            Opcode::RcWriteFirst
         ]
     );
     for (n, frame) in frames.iter().enumerate() {

@@ -97,7 +97,7 @@ fn malformed_requests_are_refused_and_fail_their_sender() {
 fn what_means_nothing_is_discarded() {
     let mut endpoint = one();
     let unknown = Packet {
-        opcode: Opcode::Unknown(0xfe),
+        opcode: Opcode::from_u8(0xfe),
         ..write_only(5, 0)
     };
     let datagram = Packet {

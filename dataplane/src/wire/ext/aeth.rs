@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::wire::{be24, put24};
+use crate::wire::{Error, be24, put24, require};
 
 pub(super) const LEN: usize = 4;
 
@@ -23,7 +23,15 @@ pub struct Aeth {
 }
 
 impl Aeth {
-    pub(super) fn read(bytes: &[u8]) -> Aeth {
+    /// Reads the header from the front of `bytes`; [`Error::Truncated`] if it is not whole.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Aeth, Error> {
+        require("AETH", bytes, LEN)?;
+        Ok(Aeth::read(bytes))
+    }
+
+    #[inline]
+    fn read(bytes: &[u8]) -> Aeth {
         Aeth {
             syndrome: Syndrome::from_u8(bytes[field::SYNDROME]),
             msn: be24(bytes, field::MSN),

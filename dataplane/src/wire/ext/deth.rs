@@ -1,6 +1,6 @@
 //! Datagrams.
 
-use crate::wire::{be24, be32, put24};
+use crate::wire::{Error, be24, be32, put24, require};
 
 pub(super) const LEN: usize = 8;
 
@@ -22,7 +22,15 @@ pub struct Deth {
 }
 
 impl Deth {
-    pub(super) fn read(bytes: &[u8]) -> Deth {
+    /// Reads the header from the front of `bytes`; [`Error::Truncated`] if it is not whole.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Deth, Error> {
+        require("DETH", bytes, LEN)?;
+        Ok(Deth::read(bytes))
+    }
+
+    #[inline]
+    fn read(bytes: &[u8]) -> Deth {
         Deth {
             q_key: be32(bytes, field::Q_KEY),
             source_qp: be24(bytes, field::SOURCE_QP),

@@ -1,6 +1,6 @@
 //! RDMA: where to write or read.
 
-use crate::wire::{be32, be64};
+use crate::wire::{Error, be32, be64, require};
 
 pub(super) const LEN: usize = 16;
 
@@ -24,7 +24,15 @@ pub struct Reth {
 }
 
 impl Reth {
-    pub(super) fn read(bytes: &[u8]) -> Reth {
+    /// Reads the header from the front of `bytes`; [`Error::Truncated`] if it is not whole.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Reth, Error> {
+        require("RETH", bytes, LEN)?;
+        Ok(Reth::read(bytes))
+    }
+
+    #[inline]
+    fn read(bytes: &[u8]) -> Reth {
         Reth {
             virtual_address: be64(bytes, field::VIRTUAL_ADDRESS),
             rkey: be32(bytes, field::RKEY),
