@@ -1,14 +1,15 @@
 //! The fabric itself: what each event does.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::parse::{Payload, parse_prefix};
+use xoff_dataplane::parse::Payload;
 use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 
 use super::fault::FaultAction;
 use super::observer::{FrameView, Observer};
-use super::pending::{HOSTS, Pending, part_of, part_of_switch};
+use super::parts::Parts;
+use super::pending::Pending;
 use super::plan::End;
-use super::queue::{Event, Source};
+use super::queue::Event;
 use super::store::FabricStore;
 use super::wire::Wire;
 use crate::driver::engine::CpuPort;
@@ -24,13 +25,16 @@ mod running;
 /// Most events without time going on: more are no traffic but a mistake.
 pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
 
-/// Sources: wires count up from zero, timers of switches and hosts have a bit each.
+/// Sources: wires count up from zero, timers of switches and hosts have a bit each. So have they where it says what an event is, beside
+/// the frames that arrive.
 const SWITCH: u32 = 1 << 31;
 const HOST: u32 = 1 << 30;
 /// Beside [`HOST`]: its link is free again. Only where insertion orders events.
 const LINK_FREE: u32 = 1 << 29;
 /// Beside [`HOST`]: a timer of it that sends nothing by itself. Only where insertion orders events.
 const HOST_TIMER: u32 = 1 << 28;
+/// Which host, of a source that has [`HOST`].
+const HOST_NUMBER: u32 = !(SWITCH | HOST | LINK_FREE | HOST_TIMER);
 /// A source of a switch's timer holds the switch above these bits.
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
@@ -80,8 +84,11 @@ struct HostNode {
 pub struct Fabric {
     now: Picos,
     pending: Pending,
-    /// So far the nodes may be apart in time: no frame is faster between two parts.
+    parts: Parts,
+    /// So far the nodes may be apart in time: no frame is faster between two parts, hosts together.
     lookahead: Picos,
+    /// Links lead from a host to another: never do groups of hosts go on apart.
+    hosts_linked: bool,
     switches: Vec<SwitchNode>,
     hosts: Vec<HostNode>,
     /// Link *n* is wires 2n (from its first end) and 2n + 1.
@@ -111,11 +118,11 @@ impl Fabric {
         }
     }
 
-    /// The number of an insertion.
+    /// The rank of an event that is inserted now.
     #[inline]
-    fn next_order(&mut self) -> u32 {
+    fn rank(&mut self, source: u32) -> u32 {
         match &mut self.insertions {
-            None => 0,
+            None => source,
             Some(last) => {
                 *last = last.wrapping_add(1);
                 *last
@@ -125,9 +132,8 @@ impl Fabric {
 
     #[inline]
     fn push(&mut self, part: usize, at: Picos, source: u32) {
-        let order = self.next_order();
-        let source = Source(source);
-        self.pending.push(part, Event::new(at, order, source));
+        let rank = self.rank(source);
+        self.pending.push(part, Event::new(at, rank, source));
     }
 
     /// How many events it may handle in its life; without it, as many as there are.
@@ -145,7 +151,7 @@ impl Fabric {
     #[inline]
     fn handle(&mut self, event: Event, observer: &mut impl Observer) -> bool {
         self.events += 1;
-        let source = event.source().0;
+        let source = event.what();
         if source & SWITCH != 0 {
             let switch = ((source & !SWITCH) >> TIMER_BITS) as usize;
             let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
@@ -155,7 +161,7 @@ impl Fabric {
             self.drain(switch, observer);
             false
         } else if source & HOST != 0 {
-            let host = (source & !HOST & !LINK_FREE & !HOST_TIMER) as usize;
+            let host = (source & HOST_NUMBER) as usize;
             if source & LINK_FREE != 0 {
                 self.hosts[host].busy = false;
                 self.serve_host(host, observer)
@@ -165,22 +171,15 @@ impl Fabric {
                 self.wake_host(host, observer)
             }
         } else {
-            self.arrive(source as usize, observer)
+            let wire = wire_of(event, self.insertions.is_some(), &self.store);
+            self.arrive(wire, Handle(source), observer)
         }
     }
 
-    /// The frame at the head of a wire has arrived.
+    /// A frame has arrived over a wire.
     #[inline]
-    fn arrive<O: Observer>(&mut self, index: usize, observer: &mut O) -> bool {
-        let wire = &mut self.wires[index];
-        let to = wire.to;
-        let (frame, next) = wire.take(self.now);
-        if let Some((at, order, behind)) = next {
-            self.store.prefetch(behind, matches!(to, End::Host(_)));
-            let source = Source(index as u32);
-            self.pending.push(part_of(to), Event::new(at, order, source));
-        }
-        let Some(frame) = frame else { return false };
+    fn arrive<O: Observer>(&mut self, wire: u32, frame: Handle, observer: &mut O) -> bool {
+        let to = self.wires[wire as usize].to;
         self.frame_hops += 1;
         if O::WATCHES {
             observer.arrived(self.now, to, view(&self.store, frame));
@@ -200,7 +199,7 @@ impl Fabric {
         let arrival = Arrival {
             frame,
             frame_len,
-            parsed: parse_prefix(self.store.prefix(frame), frame_len as usize),
+            parsed: self.store.parsed(frame),
             received_at: self.now,
         };
         let node = &mut self.switches[switch];
@@ -222,11 +221,10 @@ impl Fabric {
     #[inline]
     fn arrive_at_host(&mut self, host: usize, frame: Handle, observer: &mut impl Observer) -> bool {
         let frame_len = self.store.frame_len(frame);
-        let prefix = self.store.prefix(frame);
-        let parsed = parse_prefix(prefix, frame_len as usize);
+        let parsed = self.store.parsed(frame);
         self.moves += u64::from(parsed.payload != Payload::MacControl);
         let inbound = Inbound {
-            prefix,
+            prefix: self.store.prefix(frame),
             frame_len,
             parsed: &parsed,
             damaged: self.store.is_damaged(frame),
@@ -269,7 +267,7 @@ impl Fabric {
         let at = node.host.next_timer().max(self.now);
         if at < node.timer_armed {
             node.timer_armed = at;
-            self.push(HOSTS, at, HOST | HOST_TIMER | host as u32);
+            self.push(self.parts.of_host(host), at, HOST | HOST_TIMER | host as u32);
         }
     }
 
@@ -293,7 +291,7 @@ impl Fabric {
             if at > self.now {
                 if at < node.armed {
                     node.armed = at;
-                    self.push(HOSTS, at, HOST | host as u32);
+                    self.push(self.parts.of_host(host), at, HOST | host as u32);
                 }
                 break;
             }
@@ -311,7 +309,9 @@ impl Fabric {
             };
             let frame_len = emitted.frame_len as u32;
             let frame = match headers_only {
-                true => self.store.insert_written(emitted.stored, frame_len),
+                true => self
+                    .store
+                    .insert_written(emitted.stored, frame_len, emitted.completes_nothing),
                 false => self.store.insert(&self.buffer[..emitted.stored], frame_len),
             };
             let end = self.now + node.host.occupied(frame_len);
@@ -320,7 +320,7 @@ impl Fabric {
             }
             if self.insertions.is_some() {
                 self.hosts[host].busy = true;
-                self.push(HOSTS, end, HOST | LINK_FREE | host as u32);
+                self.push(self.parts.of_host(host), end, HOST | LINK_FREE | host as u32);
             }
             self.launch(index, end, frame, observer);
         }
@@ -346,7 +346,7 @@ impl Fabric {
         for index in 0..self.outputs.deadlines.len() {
             let deadline = self.outputs.deadlines[index];
             self.push(
-                part_of_switch(switch),
+                self.parts.of_switch(switch),
                 deadline.at,
                 SWITCH | (switch as u32) << TIMER_BITS | deadline.timer.0,
             );
@@ -414,7 +414,7 @@ impl Fabric {
     /// A frame begins to leave: it is on its wire, unless the link is down or takes it.
     #[inline]
     fn launch<O: Observer>(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut O) {
-        let order = self.next_order();
+        let rank = self.rank(index);
         let Some(wire) = self.wires.get_mut(index as usize).filter(|wire| wire.up) else {
             // A port without a link: what leaves by it is nobody's.
             self.store.release(frame);
@@ -438,10 +438,27 @@ impl Fabric {
                 None => {}
             }
         }
-        if let Some(at) = wire.put(end, frame, order) {
-            let (part, source) = (part_of(wire.to), Source(index));
-            self.pending.push(part, Event::new(at, order, source));
+        if self.insertions.is_some() {
+            self.store.set_wire(frame, index);
         }
+        let at = wire.put(end);
+        self.pending
+            .push(wire.to_part as usize, Event::new(at, rank, frame.0));
+    }
+}
+
+/// Whether an event is a frame that arrives.
+#[inline]
+fn is_arrival(event: Event) -> bool {
+    event.what() & (SWITCH | HOST) == 0
+}
+
+/// The wire over which the frame of an event comes; `inserted`: ranks are numbers of insertion.
+#[inline]
+fn wire_of(event: Event, inserted: bool, store: &FabricStore) -> u32 {
+    match inserted {
+        false => event.rank(),
+        true => store.wire(Handle(event.what())),
     }
 }
 

@@ -19,6 +19,7 @@ mod events;
 mod fault;
 mod jobs;
 mod observer;
+mod parts;
 mod path;
 mod pending;
 mod placement;

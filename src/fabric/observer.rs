@@ -62,8 +62,8 @@ pub trait Observer {
     /// departs are in no cache.
     const WATCHES: bool = true;
 
-    /// Whether it must hear everything in the one order of events. Otherwise it hears what happens at each switch, and what happens at all
-    /// hosts, in order, but of one of them up to a link's delay ahead of another; a link belongs to where it begins, an arrival to where
+    /// Whether it must hear everything in the one order of events. Otherwise it hears what happens at each node in order, but of one of them up
+    /// to a link's delay ahead of another; a link belongs to where it begins, an arrival to where
     /// it ends. Asked when a run begins.
     fn needs_order(&self) -> bool {
         true

@@ -6,35 +6,39 @@
 //! handful of pending events instead of all of them. What becomes of anything is the same. Only somebody who watches the whole
 //! fabric sees a difference: the order in which he hears of different nodes.
 //!
-//! Hosts are one part: whoever drives the fabric gives them work without delay when one of them has completed something.
+//! Where a host may complete something within a window, all hosts are one part for its length: whoever drives the fabric gives any of
+//! them work without delay when one has completed something.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
 
 use xoff_dataplane::Picos;
 
-use super::plan::End;
 use super::queue::{Event, EventQueue, first_key_at};
 use super::window::Window;
 
-/// The part that all hosts are.
-pub(super) const HOSTS: usize = 0;
+/// Pending events of a part that is not handled now.
+#[derive(Clone, Debug, Default)]
+struct Later {
+    /// Those of the next windows, in no order: nearly all, frames on their way above all. A window looks at each once or twice,
+    /// where a heap would compare it with others as often as it has levels.
+    near: Vec<Event>,
+    far: BinaryHeap<Reverse<Event>>,
+}
 
-/// The part that a node belongs to: each switch is one.
-#[inline]
-pub(super) fn part_of(end: End) -> usize {
-    match end {
-        End::Switch { switch, .. } => part_of_switch(switch as usize),
-        End::Host(_) => HOSTS,
+impl Later {
+    /// When the first of them is; [`Picos::NEVER`]: there is none.
+    fn first(&self) -> Picos {
+        let near = self.near.iter().map(|event| event.at).min();
+        let far = self.far.peek().map(|Reverse(event)| event.at);
+        near.unwrap_or(Picos::NEVER).min(far.unwrap_or(Picos::NEVER))
     }
 }
 
-/// The part that a switch is.
-#[inline]
-pub(super) fn part_of_switch(switch: usize) -> usize {
-    switch + 1
-}
+/// Within so many windows an event is near.
+const NEAR_WINDOWS: u64 = 4;
 
 /// Pending events.
 #[derive(Clone, Debug)]
@@ -44,32 +48,29 @@ pub(super) struct Pending {
     /// Of the part that is handled now, where each goes on by itself: those in the window.
     window: Window,
     /// Of each part: those behind the window.
-    later: Vec<BinaryHeap<Reverse<Event>>>,
+    later: Vec<Later>,
+    /// Events before that are near.
+    near_until: Picos,
     /// When the first of each of these is; [`Picos::NEVER`]: there is none. Side by side, since for each window all parts are asked.
     firsts: Vec<Picos>,
     is_apart: bool,
-    /// The part that is handled now.
-    part: usize,
+    /// The parts that are handled now: usually one.
+    open: Range<usize>,
     /// The key at which the window ends.
     limit: u128,
 }
 
-/// No part.
-const NONE: usize = usize::MAX;
-
 impl Pending {
-    /// Of a fabric whose switches have so many ports, and whose shortest frame takes `frame` on the fastest link.
-    pub(super) fn new(ports: impl Iterator<Item = usize>, frame: Picos) -> Pending {
-        let of_hosts = BinaryHeap::with_capacity(64);
-        let of_switches = ports.map(|ports| BinaryHeap::with_capacity(4 * ports));
-        let later: Vec<_> = std::iter::once(of_hosts).chain(of_switches).collect();
+    /// Of a fabric with so many parts, whose shortest frame takes `frame` on the fastest link.
+    pub(super) fn new(parts: usize, frame: Picos) -> Pending {
         Pending {
             together: EventQueue::default(),
             window: Window::new(frame),
-            firsts: vec![Picos::NEVER; later.len()],
-            later,
+            later: vec![Later::default(); parts],
+            near_until: Picos::ZERO,
+            firsts: vec![Picos::NEVER; parts],
             is_apart: false,
-            part: NONE,
+            open: 0..0,
             limit: 0,
         }
     }
@@ -90,8 +91,13 @@ impl Pending {
                 self.push_later(part(event), event);
             }
         } else {
-            for Reverse(event) in self.later.iter_mut().flat_map(BinaryHeap::drain) {
-                self.together.push(event);
+            for later in &mut self.later {
+                let far = later.far.drain().map(|Reverse(event)| event);
+                later
+                    .near
+                    .drain(..)
+                    .chain(far)
+                    .for_each(|event| self.together.push(event));
             }
             self.firsts.fill(Picos::NEVER);
         }
@@ -100,7 +106,7 @@ impl Pending {
     /// Adds an event of a part.
     #[inline]
     pub(super) fn push(&mut self, part: usize, event: Event) {
-        if part == self.part && event.key() < self.limit {
+        if self.open.contains(&part) && event.key() < self.limit {
             self.window.push(event);
         } else if self.is_apart {
             self.push_later(part, event);
@@ -111,14 +117,53 @@ impl Pending {
 
     #[inline]
     fn push_later(&mut self, part: usize, event: Event) {
-        self.later[part].push(Reverse(event));
+        let later = &mut self.later[part];
+        match event.at < self.near_until {
+            true => later.near.push(event),
+            false => later.far.push(Reverse(event)),
+        }
         self.firsts[part] = self.firsts[part].min(event.at);
+    }
+
+    /// Takes away all events of which `of` says so, in no order.
+    pub(super) fn remove(&mut self, of: impl Fn(Event) -> bool) -> Vec<Event> {
+        let mut removed = Vec::new();
+        let mut stays = |event: &Event| {
+            let goes = of(*event);
+            if goes {
+                removed.push(*event);
+            }
+            !goes
+        };
+        if !self.is_apart {
+            let events = self.together.drain().into_iter();
+            events.filter(stays).for_each(|event| self.together.push(event));
+            return removed;
+        }
+        for (later, first) in self.later.iter_mut().zip(&mut self.firsts) {
+            later.near.retain(&mut stays);
+            later.far.retain(|Reverse(event)| stays(event));
+            *first = later.first();
+        }
+        removed
+    }
+
+    /// All events, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Event> + '_ {
+        let of_parts = self.later.iter().flat_map(|later| {
+            let far = later.far.iter().map(|Reverse(event)| *event);
+            later.near.iter().copied().chain(far)
+        });
+        self.together.iter().chain(of_parts)
     }
 
     /// How many events are pending.
     pub(super) fn len(&self) -> usize {
         match self.is_apart {
-            true => self.later.iter().map(BinaryHeap::len).sum(),
+            true => {
+                let of_part = |later: &Later| later.near.len() + later.far.len();
+                self.later.iter().map(of_part).sum()
+            }
             false => self.together.len(),
         }
     }
@@ -139,22 +184,71 @@ impl Pending {
         self.later.len()
     }
 
+    /// Whether all events of a part whose keys are below `limit` are such as `is` says, where each part has its own order.
+    pub(super) fn all_before(&self, part: usize, limit: u128, mut is: impl FnMut(Event) -> bool) -> bool {
+        let Later { near, far } = &self.later[part];
+        let mut fits = |event: Event| event.key() >= limit || is(event);
+        let first_is_far = far.peek().is_some_and(|Reverse(event)| event.key() < limit);
+        near.iter().all(|event| fits(*event))
+            && (!first_is_far || far.iter().all(|Reverse(event)| fits(*event)))
+    }
+
     /// Whether a part has an event whose key may be below `limit`; where each part has its own order.
     #[inline]
     pub(super) fn has_before(&self, part: usize, limit: u128) -> bool {
         first_key_at(self.firsts[part]) < limit
     }
 
-    /// Makes a part the one that is handled: its events from `begin` on whose keys are below `limit`, no longer than [`Pending::window_max`]. Where
-    /// each part has its own order.
-    pub(super) fn open_window(&mut self, part: usize, begin: Picos, limit: u128) {
-        (self.part, self.limit) = (part, limit);
+    /// Windows begin at `begin` from now on.
+    pub(super) fn begin_windows(&mut self, begin: Picos) {
+        let ahead = Picos(NEAR_WINDOWS * self.window_max().0);
+        self.near_until = begin.saturating_add(ahead);
+    }
+
+    /// Makes some parts those that are handled: their events from `begin` on whose keys are below `limit`, no longer than
+    /// [`Pending::window_max`]. Where each part has its own order. Hands each event to `see`.
+    pub(super) fn open_window(
+        &mut self,
+        parts: Range<usize>,
+        begin: Picos,
+        limit: u128,
+        mut see: impl FnMut(Event),
+    ) {
+        (self.open, self.limit) = (parts.clone(), limit);
         self.window.begin_at(begin);
-        while let Some(first) = self.later[part].peek_mut()
-            && first.0.key() < limit
-        {
-            self.window.push(PeekMut::pop(first).0);
+        for part in parts {
+            if self.has_before(part, limit) {
+                self.enter_window(part, &mut see);
+            }
         }
+    }
+
+    /// Moves the events of a part that lie in the window there.
+    fn enter_window(&mut self, part: usize, see: &mut impl FnMut(Event)) {
+        let Later { near, far } = &mut self.later[part];
+        let (mut behind, mut first_behind) = (0, Picos::NEVER);
+        for index in 0..near.len() {
+            let event = near[index];
+            if event.key() < self.limit {
+                see(event);
+                self.window.push(event);
+            } else {
+                near[behind] = event;
+                behind += 1;
+                first_behind = first_behind.min(event.at);
+            }
+        }
+        near.truncate(behind);
+        while let Some(first) = far.peek_mut() {
+            if first.0.key() >= self.limit {
+                first_behind = first_behind.min(first.0.at);
+                break;
+            }
+            let Reverse(event) = PeekMut::pop(first);
+            see(event);
+            self.window.push(event);
+        }
+        self.firsts[part] = first_behind;
     }
 
     /// Takes the next event of the window.
@@ -163,15 +257,12 @@ impl Pending {
         self.window.take()
     }
 
-    /// The part is handled no more: what has not been taken stays pending.
-    pub(super) fn shut_window(&mut self) {
-        let later = &mut self.later[self.part];
+    /// The parts are handled no more: what has not been taken stays pending. `part`: whose an event is.
+    pub(super) fn shut_window(&mut self, part: impl Fn(Event) -> usize) {
+        self.open = 0..0;
         while let Some(left) = self.window.take() {
-            later.push(Reverse(left));
+            self.push_later(part(left), left);
         }
-        let first = later.peek();
-        self.firsts[self.part] = first.map_or(Picos::NEVER, |Reverse(event)| event.at);
-        self.part = NONE;
     }
 
     /// The earliest event if it is not later than `until`, where all have one order; see [`EventQueue::peek`].

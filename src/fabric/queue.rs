@@ -1,9 +1,9 @@
 //! The event queue: what happens next in the whole fabric.
 //!
 //! Events are totally ordered: by time, then by their source's number, which is fixed by the plan. No order depends on when an
-//! event was put in, so a run is the same however its pieces were scheduled. Two events of one source at one time are one
-//! event twice, which its handler does not mind. A fabric that reproduces a simulator orders the events of one time by their
-//! insertion instead: it numbers them.
+//! event was put in, so a run is the same however its pieces were scheduled. Two events of one timer at one time are one
+//! event twice, which its handler does not mind; no two frames arrive over one wire at one time. A fabric that reproduces a
+//! simulator orders the events of one time by their insertion instead: it numbers them.
 //!
 //! Nearly all events lie a frame or a link's delay ahead, so they go into a wheel: a ring of very short spans of time, with an
 //! event or two in each that has any. Each of these distances is a place that advances with time, so few parts of the
@@ -27,31 +27,33 @@ const NONE: u32 = u32::MAX;
 /// Later than all spans.
 const NO_SPAN: u64 = u64::MAX;
 
-/// Where an event comes from: a number of its own for each wire, host and timer of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Source(pub(super) u32);
-
-/// A time and a source: two words, so that it travels in two registers. Three fields would be written apart and read as one, which
-/// has to wait for the writes.
+/// When something happens, its rank among what happens at that time, and what it is: two words, so that it travels in two
+/// registers. Three fields would be written apart and read as one, which has to wait for the writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at: Picos,
-    /// Its number of insertion, where that decides among events of one time, else 0; and its source.
+    /// Rank and what it is.
     ties: u64,
 }
 
 impl Event {
+    /// `rank`: the number of its source, or of its insertion. `what`: a frame that arrives, or a timer.
     #[inline]
-    pub(super) fn new(at: Picos, order: u32, Source(source): Source) -> Event {
+    pub(super) fn new(at: Picos, rank: u32, what: u32) -> Event {
         Event {
             at,
-            ties: u64::from(order) << 32 | u64::from(source),
+            ties: u64::from(rank) << 32 | u64::from(what),
         }
     }
 
     #[inline]
-    pub(super) fn source(self) -> Source {
-        Source(self.ties as u32)
+    pub(super) fn rank(self) -> u32 {
+        (self.ties >> 32) as u32
+    }
+
+    #[inline]
+    pub(super) fn what(self) -> u32 {
+        self.ties as u32
     }
 
     /// All as one number, so that a comparison is one comparison.
@@ -99,6 +101,11 @@ pub(super) fn first_key_at(at: Picos) -> u128 {
 /// Keys of events at `at` and before are less, others are not.
 pub(super) fn first_key_behind(at: Picos) -> u128 {
     (u128::from(at.0) + 1) << 64
+}
+
+/// The earliest time that no key below `key` is of: events before it have keys below, if `key` is the first one at a time.
+pub(super) fn time_of_key(key: u128) -> Picos {
+    Picos((key >> 64) as u64)
 }
 
 /// Pending events, the earliest first.
@@ -234,13 +241,16 @@ impl EventQueue {
         near.into_iter().chain(far).min().map(|event| event.at)
     }
 
+    /// All events, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Event> + '_ {
+        let of_wheel = (0..SPANS).flat_map(|place| self.held_at(place));
+        let far = self.far.iter().map(|Reverse(event)| *event);
+        self.now.iter().copied().chain(of_wheel).chain(far)
+    }
+
     /// Takes all events, in no order.
     pub(super) fn drain(&mut self) -> Vec<Event> {
-        let mut events = std::mem::take(&mut self.now);
-        for place in 0..SPANS {
-            events.extend(self.held_at(place));
-        }
-        events.extend(self.far.drain().map(|Reverse(event)| event));
+        let events: Vec<Event> = self.iter().collect();
         debug_assert_eq!(events.len(), self.len);
         *self = EventQueue::default();
         events
@@ -344,19 +354,17 @@ mod tests {
     use super::*;
 
     fn event(at: u64, source: u32) -> Event {
-        Event::new(Picos(at), 0, Source(source))
+        Event::new(Picos(at), source, source)
     }
 
     #[test]
-    fn insertion_decides_before_the_source_where_it_is_numbered() {
+    fn the_rank_decides_before_what_it_is() {
         let mut queue = EventQueue::default();
         for (order, source) in [(2, 1), (1, 9), (3, 0)] {
-            queue.push(Event::new(Picos(5), order, Source(source)));
+            queue.push(Event::new(Picos(5), order, source));
         }
-        queue.push(Event::new(Picos(4), 4, Source(7)));
-        let sources: Vec<u32> = std::iter::from_fn(|| next(&mut queue))
-            .map(|event| event.source().0)
-            .collect();
+        queue.push(Event::new(Picos(4), 4, 7));
+        let sources: Vec<u32> = std::iter::from_fn(|| next(&mut queue)).map(Event::what).collect();
         assert_eq!(sources, [7, 9, 1, 0]);
     }
 
@@ -417,9 +425,7 @@ mod tests {
         assert_eq!(next(&mut queue), Some(event(1_000_000, 3)));
         queue.push(event(1_000_000, 4));
         queue.push(event(1_000_000, 5));
-        let rest: Vec<u32> = std::iter::from_fn(|| next(&mut queue))
-            .map(|event| event.source().0)
-            .collect();
+        let rest: Vec<u32> = std::iter::from_fn(|| next(&mut queue)).map(Event::what).collect();
         assert_eq!(rest, [4, 5, 5, 9]);
     }
 

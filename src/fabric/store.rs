@@ -3,6 +3,8 @@
 //! A frame of a queue pair is its headers alone, in a slot of fixed size; what stands behind them is a length. Longer
 //! prefixes (frames of open-loop flows, whose payload is stamped, ARP, pings) lie beside the slots, whole.
 
+use xoff_dataplane::parse::{Parsed, Payload, parse_prefix};
+use xoff_dataplane::wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL};
 use xoff_dataplane::{Handle, Picos, Store, prefetch};
 
 use super::under_way::UnderWay;
@@ -10,12 +12,14 @@ use crate::host::HEADERS_LEN_MAX;
 use crate::rdma::Telemetry;
 
 /// Octets of a slot: the longest headers of RoCEv2 (Ethernet, tag, IPv6, UDP, BTH, RETH: 94) behind room for a tag.
-const SLOT_BYTES: usize = 104;
-/// Where a frame begins in a fresh slot: a tag fits in front.
-const START: u8 = 8;
+const SLOT_BYTES: usize = 108;
+/// Where a frame begins in a fresh slot: a tag fits in front, and Ethernet, IPv4 and the ports of UDP into the slot's first cache line.
+const START: u8 = 5;
 /// Longest prefix that a slot stores.
 const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
 const _: () = assert!(HEADERS_LEN_MAX <= PREFIX_MAX);
+/// Where IPv4's type of service lies in an untagged frame.
+const TOS: usize = ETHERNET_LEN + 1;
 /// Where the second cache line of a slot begins.
 const SECOND_LINE: usize = 64 - std::mem::offset_of!(Slot, bytes);
 const NONE: u32 = u32::MAX;
@@ -30,22 +34,34 @@ struct Slot {
     long: u32,
     /// Index of what the frame has collected on its way.
     telemetry: u32,
+    /// Hash of the flow, where the frame is [`KNOWN`].
+    flow_hash: u32,
     start: u8,
     end: u8,
-    in_use: bool,
-    damaged: bool,
+    /// [`IN_USE`] and the like.
+    flags: u8,
     bytes: [u8; SLOT_BYTES],
 }
+
+/// It holds a frame.
+const IN_USE: u8 = 1;
+/// A link has damaged it.
+const DAMAGED: u8 = 1 << 1;
+/// Its headers have been read: an untagged IPv4 packet, well-formed, its Ethernet header at [`START`]. What nodes on its way write into it
+/// (link addresses, hops left, DSCP, ECN) leaves it one, of the same flow.
+const KNOWN: u8 = 1 << 2;
+/// Its arrival at a host completes nothing there ([`Packet::completes_nothing`](crate::rdma::Packet::completes_nothing)).
+const COMPLETES_NOTHING: u8 = 1 << 3;
 
 const FRESH: Slot = Slot {
     bytes: [0; SLOT_BYTES],
     beyond: 0,
     long: NONE,
     telemetry: NONE,
+    flow_hash: 0,
     start: START,
     end: START,
-    in_use: false,
-    damaged: false,
+    flags: 0,
 };
 
 /// Things with numbers, used again when they are free.
@@ -85,6 +101,8 @@ pub struct FabricStore {
     slots: Slab<Slot>,
     long: Slab<Vec<u8>>,
     telemetry: Slab<Telemetry>,
+    /// The wire that each frame is on, where somebody has said so.
+    wires: Vec<u32>,
     pub(super) under_way: UnderWay,
 }
 
@@ -113,14 +131,30 @@ impl FabricStore {
         &mut items[index].bytes[usize::from(START)..]
     }
 
-    /// Stores the first octets of a frame of `frame_len` octets, which stand in [`FabricStore::room`].
+    /// Stores the first octets of a frame of `frame_len` octets, which stand in [`FabricStore::room`]. `completes_nothing`: its arrival at a
+    /// host does not.
     #[inline]
-    pub(super) fn insert_written(&mut self, stored: usize, frame_len: u32) -> Handle {
+    pub(super) fn insert_written(
+        &mut self,
+        stored: usize,
+        frame_len: u32,
+        completes_nothing: bool,
+    ) -> Handle {
         let index = self.take();
         let slot = &mut self.slots.items[index as usize];
         slot.beyond = frame_len - stored as u32;
         slot.end = START + stored as u8;
+        if completes_nothing {
+            slot.flags |= COMPLETES_NOTHING;
+        }
         Handle(index)
+    }
+
+    /// Whether a frame's arrival at a host surely completes nothing there: its sender has said so, or it is a MAC control frame.
+    #[inline]
+    pub(super) fn completes_nothing(&self, frame: Handle) -> bool {
+        let slot = &self.slots.items[frame.0 as usize];
+        slot.flags & COMPLETES_NOTHING != 0 || is_mac_control(self.prefix(frame))
     }
 
     /// Stores the first octets of a frame of `frame_len` octets.
@@ -140,11 +174,57 @@ impl FabricStore {
 
     /// Whether its ICRC and FCS are right. A damaged frame is one that a link has damaged.
     pub(super) fn is_damaged(&self, frame: Handle) -> bool {
-        self.slots.items[frame.0 as usize].damaged
+        self.slots.items[frame.0 as usize].flags & DAMAGED != 0
     }
 
     pub(super) fn damage(&mut self, frame: Handle) {
-        self.slots.items[frame.0 as usize].damaged = true;
+        self.slots.items[frame.0 as usize].flags |= DAMAGED;
+    }
+
+    /// The wire that a frame is on, as [`FabricStore::set_wire`] was told.
+    pub(super) fn wire(&self, frame: Handle) -> u32 {
+        self.wires[frame.0 as usize]
+    }
+
+    #[cold]
+    pub(super) fn set_wire(&mut self, frame: Handle, wire: u32) {
+        if self.wires.len() < self.slots.items.len() {
+            self.wires.resize(self.slots.items.len(), NONE);
+        }
+        self.wires[frame.0 as usize] = wire;
+    }
+
+    /// What the headers of a frame say. They are read at one node of its way.
+    #[inline]
+    pub(super) fn parsed(&mut self, frame: Handle) -> Parsed {
+        let slot = &self.slots.items[frame.0 as usize];
+        if slot.flags & KNOWN == 0 {
+            return self.parse(frame);
+        }
+        let parsed = Parsed {
+            payload: Payload::Ipv4,
+            tag: None,
+            l3_offset: ETHERNET_LEN as u8,
+            tos: slot.bytes[START as usize + TOS],
+            flow_hash: slot.flow_hash,
+        };
+        debug_assert_eq!(
+            parsed,
+            parse_prefix(self.prefix(frame), self.frame_len(frame) as usize)
+        );
+        parsed
+    }
+
+    #[inline(never)]
+    fn parse(&mut self, frame: Handle) -> Parsed {
+        let parsed = parse_prefix(self.prefix(frame), self.frame_len(frame) as usize);
+        let slot = &mut self.slots.items[frame.0 as usize];
+        let plain = parsed.payload == Payload::Ipv4 && usize::from(parsed.l3_offset) == ETHERNET_LEN;
+        if plain && slot.long == NONE && slot.start == START {
+            slot.flags |= KNOWN;
+            slot.flow_hash = parsed.flow_hash;
+        }
+        parsed
     }
 
     /// Whether some frame collects telemetry.
@@ -197,7 +277,7 @@ impl FabricStore {
         let index = match self.slots.free.pop() {
             Some(index) => {
                 let slot = &mut self.slots.items[index as usize];
-                (slot.beyond, slot.start, slot.end, slot.damaged) = (0, START, START, false);
+                (slot.beyond, slot.start, slot.end) = (0, START, START);
                 index
             }
             None => {
@@ -205,7 +285,7 @@ impl FabricStore {
                 self.slots.items.len() as u32 - 1
             }
         };
-        self.slots.items[index as usize].in_use = true;
+        self.slots.items[index as usize].flags = IN_USE;
         index
     }
 }
@@ -273,6 +353,7 @@ impl Store for FabricStore {
 
     fn push_front(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
+        slot.flags &= !KNOWN;
         if slot.long == NONE && len <= usize::from(slot.start) {
             slot.start -= len as u8;
             let start = usize::from(slot.start);
@@ -289,6 +370,7 @@ impl Store for FabricStore {
 
     fn pull_front(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
+        slot.flags &= !KNOWN;
         match slot.long {
             NONE => slot.start += len as u8,
             long => drop(self.long.items[long as usize].drain(..len)),
@@ -297,6 +379,7 @@ impl Store for FabricStore {
 
     fn truncate(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
+        slot.flags &= !(KNOWN | COMPLETES_NOTHING);
         let stored = match slot.long {
             NONE => {
                 let stored = usize::from(slot.end - slot.start).min(len);
@@ -314,8 +397,8 @@ impl Store for FabricStore {
 
     fn release(&mut self, frame: Handle) {
         let slot = &mut self.slots.items[frame.0 as usize];
-        assert!(slot.in_use, "frame {} released twice", frame.0);
-        slot.in_use = false;
+        assert!(slot.flags & IN_USE != 0, "frame {} released twice", frame.0);
+        slot.flags = 0;
         self.under_way.remove();
         let long = std::mem::replace(&mut slot.long, NONE);
         let telemetry = std::mem::replace(&mut slot.telemetry, NONE);
@@ -328,6 +411,11 @@ impl Store for FabricStore {
         }
         self.slots.free.push(frame.0);
     }
+}
+
+/// Whether a frame says that it is MAC control.
+fn is_mac_control(frame: &[u8]) -> bool {
+    frame.get(ETHERNET_LEN - 2..ETHERNET_LEN) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes())
 }
 
 #[cfg(test)]

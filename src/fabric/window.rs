@@ -9,6 +9,7 @@ use super::queue::Event;
 
 const SLOTS: usize = 2_048;
 const WORDS: usize = SLOTS / 64;
+const _: () = assert!(WORDS == u32::BITS as usize);
 /// Of the time of the shortest frame on the fastest link: so short is a slot.
 const SLOTS_PER_FRAME: u64 = 8;
 /// No event: the end of a list.
@@ -22,15 +23,14 @@ pub(super) struct Window {
     slot_bits: u32,
     /// Which slots hold events.
     held: [u64; WORDS],
-    /// The first word of `held` that may not be zero.
-    word: usize,
+    /// Which words of `held` are not zero.
+    words: u32,
     /// The first event of each slot that holds any.
     first: Box<[u32; SLOTS]>,
     /// The events, and what follows each in its slot; of free places, the next one.
     events: Vec<(Event, u32)>,
     /// First of the free places.
     free: u32,
-    len: usize,
 }
 
 impl Window {
@@ -40,11 +40,10 @@ impl Window {
             begin: Picos::ZERO,
             slot_bits: (frame.0 / SLOTS_PER_FRAME).max(1).ilog2().min(48),
             held: [0; WORDS],
-            word: 0,
+            words: 0,
             first: Box::new([NONE; SLOTS]),
             events: Vec::new(),
             free: NONE,
-            len: 0,
         }
     }
 
@@ -55,8 +54,8 @@ impl Window {
 
     /// Begins anew at a time. It must be empty.
     pub(super) fn begin_at(&mut self, at: Picos) {
-        debug_assert_eq!(self.len, 0);
-        (self.begin, self.word) = (at, 0);
+        debug_assert_eq!(self.words, 0);
+        self.begin = at;
     }
 
     /// Adds an event of the span.
@@ -77,7 +76,7 @@ impl Window {
                 self.events.len() as u32 - 1
             }
         };
-        self.len += 1;
+        self.words |= 1 << (slot / 64);
         let (word, bit) = (&mut self.held[slot / 64], 1 << (slot % 64));
         if *word & bit != 0 {
             return self.join(slot, index);
@@ -107,21 +106,20 @@ impl Window {
     /// Takes the earliest event.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Event> {
-        if self.len == 0 {
+        if self.words == 0 {
             return None;
         }
-        self.len -= 1;
-        let mut word = self.word % WORDS;
-        while self.held[word] == 0 {
-            word = (word + 1) % WORDS;
-        }
-        self.word = word;
+        let word = self.words.trailing_zeros() as usize % WORDS;
         let slot = word * 64 + self.held[word].trailing_zeros() as usize % 64;
         let index = self.first[slot];
         let (event, next) = &mut self.events[index as usize];
         let event = *event;
         match std::mem::replace(next, self.free) {
-            NONE => self.held[word] &= self.held[word] - 1,
+            NONE => {
+                self.held[word] &= self.held[word] - 1;
+                // No jump: nobody could tell which way.
+                self.words &= !(u32::from(self.held[word] == 0) << word);
+            }
             behind => self.first[slot] = behind,
         }
         self.free = index;
@@ -135,7 +133,6 @@ mod tests {
     use std::collections::BinaryHeap;
 
     use super::*;
-    use crate::fabric::queue::Source;
 
     /// Events come out as from a heap, alone in their slots or many in one, while others are added at times that are not past.
     #[test]
@@ -154,7 +151,7 @@ mod tests {
             let (mut heap, mut now) = (BinaryHeap::new(), begin);
             for step in 0..200 {
                 let at = Picos(now + draw(begin + span - now));
-                let event = Event::new(at, 0, Source(draw(20) as u32));
+                let event = Event::new(at, draw(20) as u32, 0);
                 window.push(event);
                 heap.push(Reverse(event));
                 if step % 3 == 2 {

@@ -537,6 +537,12 @@ impl Host {
         self.queue_pairs.has_completions()
     }
 
+    /// As [`Endpoint::completes_nothing_before`].
+    #[inline]
+    pub fn completes_nothing_before(&self, until: Picos) -> bool {
+        self.queue_pairs.completes_nothing_before(until)
+    }
+
     /// What all queue pairs have counted, under the names of Linux `hw_counters`.
     pub fn rdma_counters(&self) -> Counters {
         self.queue_pairs.counters()

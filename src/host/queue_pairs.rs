@@ -84,6 +84,8 @@ pub struct Emitted {
     pub frame_len: usize,
     /// What it carries of its path's telemetry, or an empty one that it is to collect.
     pub telemetry: Option<Telemetry>,
+    /// See [`Packet::completes_nothing`]; false where that is not known.
+    pub completes_nothing: bool,
 }
 
 impl Emitted {
@@ -93,6 +95,7 @@ impl Emitted {
             stored: frame_len,
             frame_len,
             telemetry: None,
+            completes_nothing: false,
         }
     }
 }
@@ -264,6 +267,11 @@ impl QueuePairs {
         self.endpoint.has_completions()
     }
 
+    #[inline]
+    pub(super) fn completes_nothing_before(&self, until: Picos) -> bool {
+        self.endpoint.completes_nothing_before(until)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.endpoint.is_empty()
     }
@@ -292,6 +300,7 @@ impl QueuePairs {
             return Some(Emitted {
                 stored,
                 frame_len,
+                completes_nothing: packet.completes_nothing(),
                 telemetry: telemetry_of(outgoing),
             });
         }
@@ -325,6 +334,7 @@ impl QueuePairs {
         Some(Emitted {
             stored: written.0,
             frame_len: written.1,
+            completes_nothing: packet.completes_nothing(),
             telemetry: telemetry_of(outgoing),
         })
     }

@@ -64,8 +64,9 @@ impl Endpoint {
                 by_number.insert_unique(hash(number), at, |index| hash(of(*index).unwrap_or(number)));
             }
         }
-        self.queue_pairs
-            .push(QueuePair::new(QpIndex(at), config, congestion));
+        let mut queue_pair = QueuePair::new(QpIndex(at), config, congestion);
+        queue_pair.note_completing(&mut self.shared);
+        self.queue_pairs.push(queue_pair);
         QpIndex(at)
     }
 
@@ -197,6 +198,13 @@ impl Endpoint {
     #[inline]
     pub fn has_completions(&self) -> bool {
         !self.shared.completions.is_empty()
+    }
+
+    /// Whether nothing completes before `until` by time alone, by what is sent until then, or by packets that
+    /// [complete nothing](Packet::completes_nothing) and answer what has been sent by now. `false` does not say that something will.
+    #[inline]
+    pub fn completes_nothing_before(&self, until: Picos) -> bool {
+        self.shared.completing == 0 && self.shared.timers.next() >= until
     }
 
     /// Gives back the box of an [`Outgoing`], so that the next acknowledgement need not allocate one.

@@ -1,6 +1,6 @@
 //! A RoCEv2 packet as the transport sees it.
 
-use xoff_dataplane::wire::{Aeth, Deth, Opcode, Reth};
+use xoff_dataplane::wire::{Aeth, Deth, Opcode, Reth, Syndrome};
 
 /// What stands in a packet's base transport header and behind it; the payload is a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,29 @@ pub struct Packet {
     pub payload_len: u32,
     /// The extension header of its opcode, if it has one that matters here.
     pub header: Header,
+}
+
+impl Packet {
+    /// Whether its arrival completes nothing at an endpoint that
+    /// [completes nothing by itself](super::Endpoint::completes_nothing_before): data that is not the last of a message, of a reliable
+    /// connection; a plain acknowledgement; a CNP.
+    #[inline]
+    pub fn completes_nothing(&self) -> bool {
+        match self.opcode {
+            Opcode::RcSendFirst
+            | Opcode::RcSendMiddle
+            | Opcode::RcWriteFirst
+            | Opcode::RcWriteMiddle
+            | Opcode::Cnp => true,
+            Opcode::RcAcknowledge => {
+                let Header::Aeth(Aeth { syndrome, .. }) = self.header else {
+                    return false;
+                };
+                matches!(syndrome, Syndrome::Ack { .. })
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The extension header behind the base transport header.

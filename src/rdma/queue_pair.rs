@@ -3,7 +3,7 @@
 use xoff_dataplane::Picos;
 use xoff_dataplane::wire::{Opcode, Transport as Service};
 
-use super::config::{QpConfig, QpIndex};
+use super::config::{QpConfig, QpIndex, Transport};
 use super::congestion::{CongestionControl, Feedback};
 use super::counters::Counters;
 use super::packet::Packet;
@@ -29,6 +29,8 @@ pub(super) struct QueuePair {
     response_next: bool,
     /// When it is asked for timers.
     pub(super) armed: Picos,
+    /// It is one of [`Shared::completing`].
+    completing: bool,
 }
 
 impl QueuePair {
@@ -44,6 +46,7 @@ impl QueuePair {
             queued: false,
             response_next: true,
             armed: Picos::NEVER,
+            completing: false,
         }
     }
 
@@ -186,6 +189,23 @@ impl QueuePair {
             .min(self.responder.gap_deadline)
             .min(self.congestion.next_deadline());
         shared.timers.arm(self.index.0, deadline, &mut self.armed);
+        self.note_completing(shared);
+    }
+
+    /// Counts itself among those that may complete something, or no longer. An acknowledgement completes a message whose last packet has
+    /// been sent; without acknowledgements messages complete as they leave; data behind a gap may wait for what is not the last.
+    #[inline]
+    pub(super) fn note_completing(&mut self, shared: &mut Shared) {
+        let completing = self.config.transport != Transport::Rc
+            || self.config.reorders()
+            || self.requester.has_sent_message();
+        if completing != self.completing {
+            self.completing = completing;
+            match completing {
+                true => shared.completing += 1,
+                false => shared.completing -= 1,
+            }
+        }
     }
 }
 

@@ -148,6 +148,13 @@ impl Requester {
         open || outstanding > 0 && self.answered_to <= self.unacked
     }
 
+    /// Whether all of the oldest message has been sent.
+    #[inline]
+    pub(super) fn has_sent_message(&self) -> bool {
+        let oldest = self.messages.front();
+        oldest.is_some_and(|message| message.end() <= self.sent)
+    }
+
     fn inflight_bytes(&self) -> u64 {
         self.next_bytes.saturating_sub(self.unacked_bytes)
     }

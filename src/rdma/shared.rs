@@ -24,6 +24,8 @@ pub(super) struct Shared {
     /// Local ACK timeouts and repeated packets, of all queue pairs: sums that cost nothing to read.
     pub(super) timeouts: u64,
     pub(super) repeats: u64,
+    /// Queue pairs that may complete something by what they send, or by a packet of the kind that completes nothing elsewhere.
+    pub(super) completing: u32,
 }
 
 impl Shared {

@@ -6,8 +6,9 @@ use xoff_dataplane::{Line, Outputs, Picos, Switch};
 use super::{Fabric, HOST, HOSTS_MAX, HostNode, NO_WIRE, SWITCHES_MAX, SwitchNode, TIMER_BITS};
 use crate::driver::engine::CpuPort;
 use crate::driver::journal::Journal;
-use crate::fabric::pending::{Pending, part_of};
-use crate::fabric::plan::{End, FabricPlan, PlanError};
+use crate::fabric::parts::Parts;
+use crate::fabric::pending::Pending;
+use crate::fabric::plan::{End, FabricPlan, LinkPlan, PlanError};
 use crate::fabric::store::FabricStore;
 use crate::fabric::wire::Wire;
 use crate::host::Host;
@@ -20,13 +21,15 @@ impl Fabric {
     pub fn new(plan: FabricPlan, seed: u64) -> Result<Fabric, PlanError> {
         check_counts(&plan)?;
         let links = plan.links.len();
-        let ports = plan.switches.iter().map(|switch| switch.ports.len());
-        let pending = Pending::new(ports, shortest_frame(&plan));
+        let parts = Parts::new(plan.hosts.len());
+        let pending = Pending::new(parts.groups() + plan.switches.len(), shortest_frame(&plan));
         let mut fabric = Fabric {
             now: Picos::ZERO,
             store: FabricStore::new(pending.window_max()),
             pending,
+            parts,
             lookahead: lookahead(&plan),
+            hosts_linked: plan.links.iter().any(|link| is_between_hosts(link)),
             switches: Vec::with_capacity(plan.switches.len()),
             hosts: Vec::with_capacity(plan.hosts.len()),
             wires: Vec::with_capacity(2 * links),
@@ -99,17 +102,24 @@ impl Fabric {
             }
             *wire = index;
             debug_assert_eq!(index as usize % 2, direction);
-            self.wires.push(Wire::new(from, to, delay, timing));
+            let to_part = self.parts.of(to);
+            self.wires.push(Wire::new(from, to, to_part, delay, timing));
         }
         Ok(())
     }
 }
 
-/// How long any frame takes from one part to another at least: the shortest delay of a link between two.
+/// Whether a link leads from a host to another.
+fn is_between_hosts(link: &LinkPlan) -> bool {
+    link.ends.iter().all(|end| matches!(end, End::Host(_)))
+}
+
+/// How long any frame takes from one part to another at least, all hosts being one: the shortest delay of a link between two.
 fn lookahead(plan: &FabricPlan) -> Picos {
+    let parts = Parts::new(plan.hosts.len());
     let between = plan.links.iter().filter(|link| {
-        let [one, other] = link.ends.map(part_of);
-        one != other
+        let [one, other] = link.ends.map(|end| parts.of(end));
+        one != other && !is_between_hosts(link)
     });
     between.map(|link| link.delay).min().unwrap_or(Picos::NEVER)
 }

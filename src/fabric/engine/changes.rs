@@ -1,9 +1,9 @@
 //! What a script or a driver does to a fabric between two runs.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, Outputs, Picos, PortId, Store, Switch};
+use xoff_dataplane::{ApplyError, Handle, Outputs, Picos, PortId, Store, Switch};
 
-use super::Fabric;
+use super::{Fabric, is_arrival, wire_of};
 use crate::fabric::fault::Fault;
 use crate::fabric::observer::Observer;
 use crate::fabric::plan::End;
@@ -21,9 +21,7 @@ impl Fabric {
             };
             wire.up = up;
             if !up {
-                for frame in wire.clear() {
-                    self.store.release(frame);
-                }
+                self.clear_wire(index);
             }
         }
         observer.link_changed(self.now, link, up);
@@ -36,6 +34,18 @@ impl Fabric {
                 }
                 End::Host(host) => drop(self.serve_host(host as usize, observer)),
             }
+        }
+    }
+
+    /// Takes all frames off a wire.
+    fn clear_wire(&mut self, index: usize) {
+        let (store, insertions) = (&self.store, self.insertions);
+        let frames = self.pending.remove(|event| {
+            is_arrival(event) && wire_of(event, insertions.is_some(), store) as usize == index
+        });
+        self.wires[index].clear(frames.len());
+        for event in frames {
+            self.store.release(Handle(event.what()));
         }
     }
 

@@ -3,10 +3,9 @@
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::{Picos, Switch};
 
-use super::Fabric;
+use super::{Fabric, is_arrival};
 use crate::driver::snapshot::{PortFacts, snapshot};
 use crate::fabric::plan::End;
-use crate::fabric::wire::Wire;
 use crate::host::Host;
 use crate::report::SwitchSnapshot;
 
@@ -85,7 +84,7 @@ impl Fabric {
 
     /// Frames that have left their sender and not arrived yet.
     pub fn frames_on_wires(&self) -> usize {
-        self.wires.iter().map(Wire::on_it).sum()
+        self.pending.iter().filter(|event| is_arrival(*event)).count()
     }
 
     /// Frames anywhere: on wires and in switches.

@@ -1,11 +1,13 @@
 //! The loop: events in their one order, or window by window, in which each part goes through its own (see [`pending`](crate::fabric::pending)).
 
-use xoff_dataplane::Picos;
+use std::ops::Range;
 
-use super::{EVENTS_AT_ONCE_MAX, Fabric, HOST, Halt, SWITCH, TIMER_BITS};
+use xoff_dataplane::{Handle, Picos};
+
+use super::{EVENTS_AT_ONCE_MAX, Fabric, HOST, HOST_NUMBER, Halt, SWITCH, TIMER_BITS, is_arrival};
 use crate::fabric::observer::Observer;
-use crate::fabric::pending::{HOSTS, part_of, part_of_switch};
-use crate::fabric::queue::{Event, Source, first_key_at, first_key_behind};
+use crate::fabric::parts::Parts;
+use crate::fabric::queue::{Event, first_key_at, first_key_behind, time_of_key};
 use crate::fabric::wire::Wire;
 
 /// Nodes whose links are shorter than this are not handled apart: a window would hold hardly an event for each.
@@ -28,9 +30,9 @@ impl Fabric {
             && self.insertions.is_none()
             && self.events_max == u64::MAX
             && !observer.needs_order();
-        let wires = &self.wires;
+        let (parts, wires) = (self.parts, &self.wires);
         self.pending
-            .set_apart(apart, |event| part_of_source(wires, event.source()));
+            .set_apart(apart, |event| part_of_source(parts, wires, event.rank()));
         match apart {
             true => self.run_apart(until, observer),
             false => self.run_together(until, observer),
@@ -74,19 +76,29 @@ impl Fabric {
                 return Halt::Time;
             }
             self.store.under_way.settle(first);
+            self.pending.begin_windows(first);
             // What begins to leave for another part from now on arrives behind the lookahead.
             let span = self.lookahead.min(self.pending.window_max());
             let mut limit = first_key_at(first.saturating_add(span)).min(first_key_behind(until));
             let mut latest = self.now;
             let mut halt = None;
-            for part in HOSTS..self.pending.parts() {
-                if !self.pending.has_before(part, limit) {
+            let groups = self.parts.groups();
+            let hosts_apart = self.hosts_complete_nothing_before(limit);
+            let mut part = 0;
+            while part < self.pending.parts() {
+                let parts = match part < groups && !hosts_apart {
+                    true => part..groups,
+                    false => part..part + 1,
+                };
+                part = parts.end;
+                if !parts.clone().any(|part| self.pending.has_before(part, limit)) {
                     continue;
                 }
-                match self.run_part(part, first, limit, observer) {
+                match self.run_parts(parts, first, limit, observer) {
                     Ok(at) => latest = latest.max(at),
                     Err(Interrupted::Stuck) => halt = Some(Halt::Stuck),
                     Err(Interrupted::Completed(event)) => {
+                        debug_assert!(!hosts_apart, "{event:?} has completed something");
                         (limit, latest) = (event.key(), event.at);
                         halt = Some(Halt::Completion);
                     }
@@ -99,17 +111,38 @@ impl Fabric {
         }
     }
 
-    /// Handles the events of a part from `begin` on whose keys are below `limit`; when the last one was.
-    fn run_part(
+    /// Whether no host can complete anything by an event whose key is below `limit`. What arrives before is pending already: it was sent
+    /// a link's delay ago at least. So an acknowledgement that arrives before is of what was sent before the window.
+    fn hosts_complete_nothing_before(&self, limit: u128) -> bool {
+        let until = time_of_key(limit);
+        let is_quiet =
+            |event: Event| !is_arrival(event) || self.store.completes_nothing(Handle(event.what()));
+        let mut groups = (0..self.parts.groups()).filter(|group| self.pending.has_before(*group, limit));
+        !self.hosts_linked
+            && groups.all(|group| {
+                let hosts = &self.hosts[self.parts.hosts_of(group, self.hosts.len())];
+                hosts.iter().all(|node| node.host.completes_nothing_before(until))
+                    && self.pending.all_before(group, limit, is_quiet)
+            })
+    }
+
+    /// Handles the events of some parts from `begin` on whose keys are below `limit`; when the last one was.
+    fn run_parts(
         &mut self,
-        part: usize,
+        parts: Range<usize>,
         begin: Picos,
         limit: u128,
         observer: &mut impl Observer,
     ) -> Result<Picos, Interrupted> {
         let (mut at, mut at_once) = (Picos::ZERO, 0);
         let mut came = Ok(());
-        self.pending.open_window(part, begin, limit);
+        let of_hosts = parts.start < self.parts.groups();
+        let store = &self.store;
+        self.pending.open_window(parts, begin, limit, |event| {
+            if is_arrival(event) {
+                store.prefetch(Handle(event.what()), of_hosts);
+            }
+        });
         while let Some(event) = self.pending.take() {
             at_once = if event.at > at { 0 } else { at_once + 1 };
             if at_once > EVENTS_AT_ONCE_MAX {
@@ -124,7 +157,9 @@ impl Fabric {
                 break;
             }
         }
-        self.pending.shut_window();
+        let (parts, wires) = (self.parts, &self.wires);
+        self.pending
+            .shut_window(|event| part_of_source(parts, wires, event.rank()));
         came.map(|()| at)
     }
 
@@ -138,12 +173,12 @@ impl Fabric {
 }
 
 /// Whose events those of a source are.
-fn part_of_source(wires: &[Wire], Source(source): Source) -> usize {
+fn part_of_source(parts: Parts, wires: &[Wire], source: u32) -> usize {
     if source & SWITCH != 0 {
-        part_of_switch(((source & !SWITCH) >> TIMER_BITS) as usize)
+        parts.of_switch(((source & !SWITCH) >> TIMER_BITS) as usize)
     } else if source & HOST != 0 {
-        HOSTS
+        parts.of_host((source & HOST_NUMBER) as usize)
     } else {
-        part_of(wires[source as usize].to)
+        wires[source as usize].to_part as usize
     }
 }
