@@ -5,8 +5,10 @@
 //! holds). Leaves are pushed: each slot knows the best match of its whole range, so nothing is ever looked up twice. The
 //! width of a branch is in the slot that leads to it, so one branch costs one dependent load.
 //!
-//! How wide: a branch has at most 4 slots per prefix below it, the first one 64, never more than 2^16. So 1 000 prefixes
-//! of 24 bits cost two or three loads and at most 256 KiB, of which a flow touches two or three cache lines; and a table
+//! How wide: a branch has at most 4 slots per prefix below it, the first one 64, never more than 2^16. All branches at one
+//! depth may have 4 096 together even so: in a small table most look-ups then take the same few steps, whatever they look
+//! for, and a processor that has to guess how many there will be guesses right. So 1 000 prefixes of 24 bits cost two or
+//! three loads and at most 256 KiB, of which a flow touches two or three cache lines; and a table
 //! of any shape stays near its prefixes in size. (LC-tries, Nilsson and Karlsson 1999, choose widths likewise; the
 //! popcounts of a poptrie, Asai and Ohara 2015, would cost a dozen instructions each on the x86-64 baseline.)
 
@@ -26,6 +28,8 @@ pub(super) const LEAF_MAX: u32 = SKIP - 1;
 /// Slots per prefix of the first branch and of the others, at most.
 const FIRST_SLOTS: usize = 64;
 const SLOTS: usize = 4;
+/// Slots that the branches at one depth may have together even if those are more.
+const FREE_SLOTS: usize = 4_096;
 
 /// A prefix on its way into a trie: an address in words, the first bit highest, host bits zero.
 #[derive(Clone, Copy, Debug)]
@@ -58,12 +62,17 @@ pub(super) struct Trie<const WORDS: usize> {
     root: u32,
     slots: Vec<u32>,
     skips: Vec<Skip>,
+    /// Slots per prefix of branches behind the first one.
+    slots_per_prefix: usize,
 }
 
 impl<const WORDS: usize> Trie<WORDS> {
     /// `prefixes` in order of address, then length; none twice; leaves from 1 to [`LEAF_MAX`].
     pub(super) fn build(prefixes: &[Prefix<WORDS>]) -> Result<Trie<WORDS>, Overfull> {
-        let mut trie = Trie::default();
+        let mut trie = Trie {
+            slots_per_prefix: SLOTS.max(FREE_SLOTS / prefixes.len().max(1)),
+            ..Trie::default()
+        };
         trie.root = trie.node(prefixes, 0, 0, FIRST_SLOTS)?;
         trie.slots.shrink_to_fit();
         trie.skips.shrink_to_fit();
@@ -186,7 +195,7 @@ impl<const WORDS: usize> Trie<WORDS> {
             } else {
                 let below = prefixes.partition_point(|prefix| slot_of(prefix) == slot);
                 let (inside, after) = prefixes.split_at(below);
-                self.slots[slot] = self.node(inside, end, self.slots[slot], SLOTS)?;
+                self.slots[slot] = self.node(inside, end, self.slots[slot], self.slots_per_prefix)?;
                 prefixes = after;
             }
         }
@@ -280,6 +289,28 @@ mod tests {
         assert_eq!(trie.find(address), 9);
         assert_eq!(trie.find([address[0], 0x43]), 0);
         assert_eq!(trie.find([address[0] ^ 1, address[1]]), 0);
+    }
+
+    /// The table of a leaf: its hosts' networks and its own addresses there, other leaves, links to spines.
+    #[test]
+    fn a_small_table_has_one_depth() {
+        let hosts = (0..4).flat_map(|n| {
+            [
+                v4(0x0a00_0000 | n << 1, 31, n + 1),
+                v4(0x0a00_0000 | n << 1, 32, n + 11),
+            ]
+        });
+        let leaves = (1..4).map(|n| v4(0x0a00_0000 | n << 8, 24, n + 21));
+        let links = (0..4).map(|n| v4(0xac10_0000 | n << 1, 31, n + 31));
+        let prefixes: Vec<_> = hosts.chain(leaves).chain(links).collect();
+        let trie = Trie::build(&prefixes).unwrap();
+        // One branch for the first bits, and for each block that they lead to a skip and a branch down to the last bit.
+        assert_eq!((trie.slots.len(), trie.skips.len()), (512 + 1_024 + 4, 2));
+        assert_eq!(find(&trie, 0x0a00_0001), 1);
+        assert_eq!(find(&trie, 0x0a00_0002), 12);
+        assert_eq!(find(&trie, 0x0a00_0301), 24);
+        assert_eq!(find(&trie, 0xac10_0007), 34);
+        assert_eq!(find(&trie, 0x0a00_0400), 0);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Fabric {
             pending,
             parts,
             lookahead: lookahead(&plan),
-            hosts_linked: plan.links.iter().any(|link| is_between_hosts(link)),
+            hosts_linked: plan.links.iter().any(is_between_hosts),
             switches: Vec::with_capacity(plan.switches.len()),
             hosts: Vec::with_capacity(plan.hosts.len()),
             wires: Vec::with_capacity(2 * links),
