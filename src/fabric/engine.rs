@@ -113,6 +113,10 @@ impl Fabric {
     /// Insertions are numbered in 32 bits: two events of one time are in order if fewer than 2^32 lie between them.
     pub fn order_by_insertion(&mut self) {
         self.insertions = Some(0);
+        // What a link's coming up has sent is under way already.
+        for event in self.pending.iter().filter(|event| is_arrival(*event)) {
+            self.store.set_wire(Handle(event.what()), event.rank());
+        }
         for node in &mut self.switches {
             node.switch.set_links_free_by_deadline(true);
         }
