@@ -52,6 +52,12 @@ impl Parsed {
             _ => None,
         }
     }
+
+    /// Whether it is an untagged IPv4 packet: its header is right behind the Ethernet header.
+    pub const fn is_plain_ipv4(&self) -> bool {
+        matches!(self.payload, Payload::Ipv4) && self.l3_offset as usize == ETHERNET_LEN
+    }
+
     /// Whether the frame may be marked CE: ECT(0), ECT(1) or CE already.
     pub const fn ecn_capable(&self) -> bool {
         matches!(self.payload, Payload::Ipv4 | Payload::Ipv6) && self.tos & 3 != 0

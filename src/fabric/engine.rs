@@ -313,9 +313,7 @@ impl Fabric {
             };
             let frame_len = emitted.frame_len as u32;
             let frame = match headers_only {
-                true => self
-                    .store
-                    .insert_written(emitted.stored, frame_len, emitted.completes_nothing),
+                true => self.store.insert_written(&emitted),
                 false => self.store.insert(&self.buffer[..emitted.stored], frame_len),
             };
             let end = self.now + node.host.occupied(frame_len);

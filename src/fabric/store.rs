@@ -8,7 +8,7 @@ use xoff_dataplane::wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL};
 use xoff_dataplane::{Handle, Picos, Store, prefetch};
 
 use super::under_way::UnderWay;
-use crate::host::HEADERS_LEN_MAX;
+use crate::host::{Emitted, HEADERS_LEN_MAX};
 use crate::rdma::Telemetry;
 
 /// Octets of a slot: the longest headers of RoCEv2 (Ethernet, tag, IPv6, UDP, BTH, RETH: 94) behind room for a tag.
@@ -131,22 +131,16 @@ impl FabricStore {
         &mut items[index].bytes[usize::from(START)..]
     }
 
-    /// Stores the first octets of a frame of `frame_len` octets, which stand in [`FabricStore::room`]. `completes_nothing`: its arrival at a
-    /// host does not.
+    /// Stores a frame whose first octets stand in [`FabricStore::room`].
     #[inline]
-    pub(super) fn insert_written(
-        &mut self,
-        stored: usize,
-        frame_len: u32,
-        completes_nothing: bool,
-    ) -> Handle {
+    pub(super) fn insert_written(&mut self, emitted: &Emitted) -> Handle {
         let index = self.take();
         let slot = &mut self.slots.items[index as usize];
-        slot.beyond = frame_len - stored as u32;
-        slot.end = START + stored as u8;
-        if completes_nothing {
-            slot.flags |= COMPLETES_NOTHING;
-        }
+        slot.beyond = (emitted.frame_len - emitted.stored) as u32;
+        slot.end = START + emitted.stored as u8;
+        slot.flow_hash = emitted.flow_hash.unwrap_or(0);
+        slot.flags |= COMPLETES_NOTHING * u8::from(emitted.completes_nothing);
+        slot.flags |= KNOWN * u8::from(emitted.flow_hash.is_some());
         Handle(index)
     }
 
@@ -219,8 +213,7 @@ impl FabricStore {
     fn parse(&mut self, frame: Handle) -> Parsed {
         let parsed = parse_prefix(self.prefix(frame), self.frame_len(frame) as usize);
         let slot = &mut self.slots.items[frame.0 as usize];
-        let plain = parsed.payload == Payload::Ipv4 && usize::from(parsed.l3_offset) == ETHERNET_LEN;
-        if plain && slot.long == NONE && slot.start == START {
+        if parsed.is_plain_ipv4() && slot.long == NONE && slot.start == START {
             slot.flags |= KNOWN;
             slot.flow_hash = parsed.flow_hash;
         }

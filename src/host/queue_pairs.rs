@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use xoff_dataplane::Picos;
-use xoff_dataplane::parse::Parsed;
+use xoff_dataplane::parse::{Parsed, parse_prefix};
 use xoff_dataplane::wire::{
     Addresses, Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, Opcode, Path, Reth,
     RocePacket, UDP_LEN, bth, cnp, icrc,
@@ -86,6 +86,8 @@ pub struct Emitted {
     pub telemetry: Option<Telemetry>,
     /// See [`Packet::completes_nothing`]; false where that is not known.
     pub completes_nothing: bool,
+    /// The flow hash of an untagged IPv4 packet, if it is known without a look at it.
+    pub flow_hash: Option<u32>,
 }
 
 impl Emitted {
@@ -96,6 +98,7 @@ impl Emitted {
             frame_len,
             telemetry: None,
             completes_nothing: false,
+            flow_hash: None,
         }
     }
 }
@@ -125,6 +128,8 @@ struct LowerHeaders {
     frame_len: u32,
     /// How many of `octets` they are.
     len: u32,
+    /// See [`Emitted::flow_hash`].
+    flow_hash: Option<u32>,
     octets: [u8; LOWER_MAX],
 }
 
@@ -295,12 +300,13 @@ impl QueuePairs {
         }
         let packet = &outgoing.packet;
         if depth == Depth::Headers
-            && let Some((stored, frame_len)) = way.repeat_lower(packet, buf)
+            && let Some((stored, lower)) = way.repeat_lower(packet, buf)
         {
             return Some(Emitted {
                 stored,
-                frame_len,
+                frame_len: lower.frame_len as usize,
                 completes_nothing: packet.completes_nothing(),
+                flow_hash: lower.flow_hash,
                 telemetry: telemetry_of(outgoing),
             });
         }
@@ -322,7 +328,7 @@ impl QueuePairs {
                     len
                 };
                 let (stored, frame_len) = self.emit_headers(&path, packet, len, buf)?;
-                self.ways[outgoing.qp.0 as usize].keep_lower(packet, buf, frame_len);
+                self.ways[outgoing.qp.0 as usize].keep_lower(packet, buf, stored, frame_len);
                 (stored, frame_len)
             }
             (_, Depth::Whole) => {
@@ -335,6 +341,7 @@ impl QueuePairs {
             stored: written.0,
             frame_len: written.1,
             completes_nothing: packet.completes_nothing(),
+            flow_hash: None,
             telemetry: telemetry_of(outgoing),
         })
     }
@@ -387,23 +394,25 @@ impl Way {
 
 impl Way {
     /// Keeps the lower headers of a packet that has just been written, where others will have the same.
-    fn keep_lower(&mut self, packet: &Packet, frame: &[u8], frame_len: usize) {
+    fn keep_lower(&mut self, packet: &Packet, frame: &[u8], stored: usize, frame_len: usize) {
         if packet.opcode == Opcode::Cnp || self.source_ports.is_some() {
             return;
         }
+        let parsed = parse_prefix(&frame[..stored], frame_len);
         self.lower = frame.first_chunk().map(|octets| LowerHeaders {
             opcode: packet.opcode,
             payload_len: packet.payload_len,
             frame_len: frame_len as u32,
             len: with_headers(packet, &self.path, |roce| roce.transport_offset() as u32),
+            flow_hash: parsed.is_plain_ipv4().then_some(parsed.flow_hash),
             octets: *octets,
         });
     }
 
-    /// Writes the headers of a packet that has the lower ones of the latest; how many octets they are, and the frame's length. `None`:
+    /// Writes the headers of a packet that has the lower ones of the latest; how many octets they are, and what those were. `None`:
     /// it has others.
     #[inline]
-    fn repeat_lower(&self, packet: &Packet, buf: &mut [u8]) -> Option<(usize, usize)> {
+    fn repeat_lower(&self, packet: &Packet, buf: &mut [u8]) -> Option<(usize, &LowerHeaders)> {
         let lower = self.lower.as_ref()?;
         if lower.opcode != packet.opcode || lower.payload_len != packet.payload_len {
             return None;
@@ -414,7 +423,7 @@ impl Way {
         let written = with_headers(packet, &self.path, |roce| {
             roce.emit_transport(transport, payload_len)
         });
-        Some((lower.len as usize + written.ok()?, lower.frame_len as usize))
+        Some((lower.len as usize + written.ok()?, lower))
     }
 }
 
