@@ -7,7 +7,7 @@ use xoff::bench::traffic::{Means, Outcome, Rate, Tester, Traffic, Trial};
 use crate::Failure;
 use crate::bed::Bed;
 use crate::forwarders::Forwarder;
-use crate::ping::round_trips;
+use crate::ping::{Asker, round_trip};
 use crate::soaker::Soaker;
 
 /// Frames a second that every forwarder carries, to see whether it forwards at all.
@@ -44,8 +44,10 @@ pub(crate) struct Measured {
     pub(crate) samples: u64,
     /// Frames lost at half of `rate_fps`, as a share.
     pub(crate) half_loss: f64,
-    /// Median round trip of a ping, in nanoseconds.
+    /// Median round trip of a ping, in nanoseconds, of one who sleeps meanwhile.
     pub(crate) ping_ns: Option<f64>,
+    /// The same of one who stays awake.
+    pub(crate) ping_awake_ns: Option<f64>,
 }
 
 impl Measured {
@@ -103,11 +105,7 @@ pub(crate) fn measure(
         ..flood
     };
     let at_half = run(&mut tester, &half, || 0)?;
-    let mut trips = match plan.pings {
-        0 => Vec::new(),
-        pings => round_trips(bed, pings, Duration::from_millis(2))?,
-    };
-    trips.sort_unstable();
+    let ping = |asker| round_trip(bed, plan.pings, Duration::from_millis(2), asker);
     Ok(Measured {
         rate_fps,
         offered_fps: saturated.sending.rate_fps(),
@@ -116,7 +114,8 @@ pub(crate) fn measure(
         latency_ns: QUANTILES.map(|(_, q)| at_half.latency_ns.value_at_quantile(q) as f64),
         samples: at_half.latency_ns.len(),
         half_loss: loss(&at_half),
-        ping_ns: trips.get(trips.len() / 2).map(|&trip| trip as f64),
+        ping_ns: ping(Asker::Sleeps)?,
+        ping_awake_ns: ping(Asker::Looks)?,
     })
 }
 

@@ -19,9 +19,32 @@ const IPV4_HEADER_BYTES: usize = 20;
 /// An echo that takes longer is lost.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Round trips in nanoseconds of `count` pings, `pause` apart; those that were lost are missing. The first one, which asks for the
+/// What who asks does until the answer is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// It sleeps, as ping(8) does: the round trip has in it how long the machine takes to wake its core.
+    Sleeps,
+    /// It looks again and again: what is left is forwarding, and the kernels' work at both ends.
+    Looks,
+}
+
+/// Median round trip in nanoseconds of `count` pings, `pause` apart; those that were lost are missing. The first one, which asks for the
 /// link address, does not count.
-pub(crate) fn round_trips(bed: &Bed, count: u16, pause: Duration) -> Result<Vec<u64>, Failure> {
+pub(crate) fn round_trip(
+    bed: &Bed,
+    count: u16,
+    pause: Duration,
+    asker: Asker,
+) -> Result<Option<f64>, Failure> {
+    let mut trips = match count {
+        0 => Vec::new(),
+        count => round_trips(bed, count, pause, asker)?,
+    };
+    trips.sort_unstable();
+    Ok(trips.get(trips.len() / 2).map(|&trip| trip as f64))
+}
+
+fn round_trips(bed: &Bed, count: u16, pause: Duration, asker: Asker) -> Result<Vec<u64>, Failure> {
     let ping = || -> nix::Result<Vec<u64>> {
         let socket = socket(
             AddressFamily::Inet,
@@ -41,7 +64,7 @@ pub(crate) fn round_trips(bed: &Bed, count: u16, pause: Duration) -> Result<Vec<
             let echo = echo(sequence);
             let began = Instant::now();
             sendto(socket.as_raw_fd(), &echo, &to, MsgFlags::empty())?;
-            if answered(socket.as_raw_fd(), sequence, began) && sequence > 0 {
+            if answered(socket.as_raw_fd(), sequence, began, asker) && sequence > 0 {
                 trips.push(began.elapsed().as_nanos() as u64);
             }
             std::thread::sleep(pause);
@@ -55,10 +78,14 @@ pub(crate) fn round_trips(bed: &Bed, count: u16, pause: Duration) -> Result<Vec<
 }
 
 /// Waits for the answer.
-fn answered(socket: i32, sequence: u16, began: Instant) -> bool {
+fn answered(socket: i32, sequence: u16, began: Instant, asker: Asker) -> bool {
     let mut packet = [0; IPV4_HEADER_BYTES + ECHO_BYTES];
+    let flags = match asker {
+        Asker::Sleeps => MsgFlags::empty(),
+        Asker::Looks => MsgFlags::MSG_DONTWAIT,
+    };
     while began.elapsed() < PATIENCE {
-        let len = recv(socket, &mut packet, MsgFlags::empty()).unwrap_or(0);
+        let len = recv(socket, &mut packet, flags).unwrap_or(0);
         // A reply (type 0) with our number behind a header without options.
         if len == packet.len()
             && packet[IPV4_HEADER_BYTES] == 0

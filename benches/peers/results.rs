@@ -51,6 +51,12 @@ impl Rounds {
     }
 }
 
+/// A figure of a turn, where it was measured.
+type Reading = fn(&Measured) -> Option<f64>;
+
+/// Round trips by the names of their figures.
+const PINGS: [(&str, Reading); 2] = [("ping", |m| m.ping_ns), ("ping_awake", |m| m.ping_awake_ns)];
+
 fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured>) {
     let mut add = |name: &str, unit: &str, better, of: &dyn Fn(&Measured) -> Option<f64>| {
         let samples: Vec<f64> = rounds.values().filter_map(of).collect();
@@ -67,7 +73,9 @@ fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured
             (m.samples > 0).then_some(m.latency_ns[n])
         });
     }
-    add("ping", "ns", Better::Smaller, &|m| m.ping_ns);
+    for (name, ping) in PINGS {
+        add(name, "ns", Better::Smaller, &ping);
+    }
 }
 
 /// Ratios of the rounds in which both were measured.
@@ -90,16 +98,17 @@ fn ratios(
     };
     add("cpu", Better::Smaller, &|m| m.cpu_ns);
     add("rate", Better::Bigger, &|m| m.rate_fps);
-    let ping = |m: &Measured| m.ping_ns;
-    let pairs = rounds
-        .iter()
-        .filter_map(|(round, own)| Some((ping(own)?, ping(of_peer.get(round)?)?)));
-    let samples: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
-    if !samples.is_empty() {
-        let name = format!("{path}/ping_minus_{peer}");
-        result
-            .figures
-            .push(Figure::new(name, "ns", Better::Smaller, samples));
+    for (name, ping) in PINGS {
+        let pairs = rounds
+            .iter()
+            .filter_map(|(round, own)| Some((ping(own)?, ping(of_peer.get(round)?)?)));
+        let samples: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
+        if !samples.is_empty() {
+            let name = format!("{path}/{name}_minus_{peer}");
+            result
+                .figures
+                .push(Figure::new(name, "ns", Better::Smaller, samples));
+        }
     }
 }
 
