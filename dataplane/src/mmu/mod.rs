@@ -188,15 +188,16 @@ impl Mmu {
         if !group.limits.plain || !queue.limits.plain || !at_rest {
             return false;
         }
-        // A lossless frame is never refused at egress. No jump: see `plain_fits`.
-        let of_queue = cells.saturating_sub(queue.limits.reserved.saturating_sub(queue.reserved));
-        let free = self
-            .pools
-            .get(usize::from(queue.limits.pool))
-            .map_or(0, |pool| pool.free);
-        let fits = queue.limits.rule.plain_fits(queue.shared, free, of_queue);
-        if !(fits | group.limits.lossless) {
-            return false;
+        if !group.limits.lossless {
+            let reserved = queue.limits.reserved.saturating_sub(queue.reserved);
+            let shared = cells.saturating_sub(reserved);
+            let free = self
+                .pools
+                .get(usize::from(queue.limits.pool))
+                .map_or(0, |pool| pool.free);
+            if !queue.limits.rule.fits(queue.shared, free, shared) {
+                return false;
+            }
         }
         let Some(pool) = self.pools.get_mut(usize::from(group.limits.pool)) else {
             return false;

@@ -64,27 +64,6 @@ impl Rule {
         }
     }
 
-    /// As [`Rule::limit`] of any rule but the simulator's, without a jump.
-    #[inline(always)]
-    fn plain_limit(self, free: i64) -> u64 {
-        let (factor, cells) = match self {
-            Rule::Dynamic { shift } => (1 << shift, 0),
-            Rule::Static { cells } => (0, cells),
-            Rule::Hpcc { .. } => (0, 0),
-        };
-        ((free.max(0) as u64 * factor) >> FRACTION_BITS) + u64::from(cells)
-    }
-
-    /// As [`Rule::fits`] of any rule but the simulator's, without a jump: where lossless and lossy frames take turns, no processor
-    /// can guess which way each goes.
-    #[inline(always)]
-    pub(super) fn plain_fits(self, used: u32, free: i64, wanted: u32) -> bool {
-        debug_assert!(!self.is_hpcc());
-        let last = wanted.saturating_sub(1);
-        let after = free - i64::from(last);
-        (wanted == 0) | ((after > 0) & (u64::from(used) + u64::from(last) < self.plain_limit(after)))
-    }
-
     /// Whether all of `wanted` cells may be charged to shared (see [`Rule::room`]).
     #[inline(always)]
     pub(super) fn fits(self, used: u32, free: i64, wanted: u32) -> bool {
@@ -203,7 +182,6 @@ mod tests {
                             charged,
                             "{rule:?} used {used} free {free} wanted {wanted}"
                         );
-                        assert_eq!(rule.plain_fits(used, free, wanted), charged == wanted);
                     }
                 }
             }
