@@ -100,7 +100,8 @@ impl BenchResult {
 /// Four significant digits, thousands apart.
 fn number(value: f64) -> String {
     if value == 0.0 || value.abs() >= 1_000.0 {
-        return crate::report::grouped(value.round() as u64);
+        let sign = if value < 0.0 { "-" } else { "" };
+        return sign.to_owned() + &crate::report::grouped(value.abs().round() as u64);
     }
     let digits = 3 - value.abs().log10().floor() as i32;
     format!("{value:.*}", digits.clamp(0, 9) as usize)
@@ -149,6 +150,12 @@ mod tests {
         assert!(text.contains("500,000"), "{text}");
         assert!(text.contains("12.35"), "{text}");
         assert!(text.contains("tainted: steal"), "{text}");
+    }
+
+    #[test]
+    fn numbers_keep_their_sign() {
+        let forms = [0.0, -0.5, 999.0, -999.0, -1_000.0, -12_345.6, 12_345.6].map(number);
+        assert_eq!(forms, ["0", "-0.5000", "999.0", "-999.0", "-1,000", "-12,346", "12,346"]);
     }
 
     #[test]
