@@ -37,6 +37,12 @@ pub(super) struct Event {
 }
 
 impl Event {
+    /// None: behind all others.
+    pub(super) const NONE: Event = Event {
+        at: Picos::NEVER,
+        ties: u64::MAX,
+    };
+
     /// `rank`: the number of its source, or of its insertion. `what`: a frame that arrives, or a timer.
     #[inline]
     pub(super) fn new(at: Picos, rank: u32, what: u32) -> Event {

@@ -18,6 +18,9 @@ const NONE: u32 = u32::MAX;
 /// Pending events of a span, the earliest first. Once one has been taken, none that comes before it is added.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
+    /// The earliest one. It is looked up while the one before is handled: five loads that wait for each other, and a jump by what it is
+    /// that nobody foresees, would hold up everything behind them.
+    next: Event,
     begin: Picos,
     /// A slot is 2^this picoseconds.
     slot_bits: u32,
@@ -37,6 +40,7 @@ impl Window {
     /// An empty one, for links whose shortest frame takes `frame`.
     pub(super) fn new(frame: Picos) -> Window {
         Window {
+            next: Event::NONE,
             begin: Picos::ZERO,
             slot_bits: (frame.0 / SLOTS_PER_FRAME).max(1).ilog2().min(48),
             held: [0; WORDS],
@@ -54,7 +58,7 @@ impl Window {
 
     /// Begins anew at a time. It must be empty.
     pub(super) fn begin_at(&mut self, at: Picos) {
-        debug_assert_eq!(self.words, 0);
+        debug_assert!(self.words == 0 && self.next == Event::NONE);
         self.begin = at;
     }
 
@@ -62,6 +66,18 @@ impl Window {
     #[inline]
     pub(super) fn push(&mut self, event: Event) {
         debug_assert!(event.at >= self.begin && event.at.since(self.begin) < self.span());
+        if self.next <= event {
+            return self.enter(event);
+        }
+        let second = std::mem::replace(&mut self.next, event);
+        if second != Event::NONE {
+            self.enter(second);
+        }
+    }
+
+    /// Puts an event into the calendar.
+    #[inline]
+    fn enter(&mut self, event: Event) {
         let slot = (event.at.since(self.begin).0 >> self.slot_bits) as usize % SLOTS;
         let entry = (event, NONE);
         let index = match self.events.get_mut(self.free as usize) {
@@ -106,8 +122,16 @@ impl Window {
     /// Takes the earliest event.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Event> {
+        let second = self.take_entered();
+        let first = std::mem::replace(&mut self.next, second);
+        (first != Event::NONE).then_some(first)
+    }
+
+    /// Takes the earliest event of the calendar; [`Event::NONE`] if there is none.
+    #[inline]
+    fn take_entered(&mut self) -> Event {
         if self.words == 0 {
-            return None;
+            return Event::NONE;
         }
         let word = self.words.trailing_zeros() as usize % WORDS;
         let slot = word * 64 + self.held[word].trailing_zeros() as usize % 64;
@@ -123,7 +147,7 @@ impl Window {
             behind => self.first[slot] = behind,
         }
         self.free = index;
-        Some(event)
+        event
     }
 }
 
