@@ -168,7 +168,7 @@ impl Fabric {
             let host = (source & HOST_NUMBER) as usize;
             if source & LINK_FREE != 0 {
                 self.hosts[host].busy = false;
-                self.serve_host(host, observer)
+                self.serve_host(host, false, observer)
             } else if source & HOST_TIMER != 0 {
                 self.advance_host(host, observer)
             } else {
@@ -236,7 +236,7 @@ impl Fabric {
         };
         self.hosts[host].host.receive_virtual(self.now, &inbound);
         self.store.release(frame);
-        self.serve_host(host, observer)
+        self.serve_host(host, false, observer)
     }
 
     /// An event of a host: its own deadline, unless an earlier one has overtaken it.
@@ -246,7 +246,8 @@ impl Fabric {
             return false;
         }
         node.armed = Picos::NEVER;
-        self.serve_host(host, observer)
+        // Where insertion orders events, what its timers do has its own turn.
+        self.serve_host(host, self.insertions.is_none(), observer)
     }
 
     /// A timer of a host. If an event of its next departure is due as well, that comes in its own order.
@@ -259,7 +260,7 @@ impl Fabric {
         node.timer_armed = Picos::NEVER;
         node.host.advance(self.now);
         if node.armed > self.now {
-            return self.serve_host(host, observer);
+            return self.serve_host(host, false, observer);
         }
         self.arm_timer(host);
         self.hosts[host].host.has_completions()
@@ -275,30 +276,17 @@ impl Fabric {
         }
     }
 
-    /// Lets a host send what it may, and sees to it that it is called again when it may send more.
-    fn serve_host(&mut self, host: usize, observer: &mut impl Observer) -> bool {
+    /// Lets a host send what it may, and sees to it that it is called again when it may send more. `called`: it has asked to be called
+    /// now, so there is something that it may send, nearly always.
+    fn serve_host(&mut self, host: usize, called: bool, observer: &mut impl Observer) -> bool {
+        let mut called = called;
         let index = self.hosts[host].wire;
         let up = self.wires.get(index as usize).is_some_and(|wire| wire.up);
         while up && !self.hosts[host].busy {
-            let node = &mut self.hosts[host];
-            let at = match self.insertions {
-                None => {
-                    let timer = node.host.next_timer();
-                    // Its link is busy until it is called anyway, and no timer is earlier: whatever waits.
-                    if node.armed > self.now && node.armed <= timer.min(node.host.link_free()) {
-                        break;
-                    }
-                    node.host.next_departure().min(timer)
-                }
-                Some(_) => node.host.next_departure(),
-            };
-            if at > self.now {
-                if at < node.armed {
-                    node.armed = at;
-                    self.push(self.parts.of_host(host), at, HOST | host as u32);
-                }
+            if !std::mem::take(&mut called) && !self.may_send(host) {
                 break;
             }
+            let node = &mut self.hosts[host];
             let headers_only = node.host.writes_headers_only();
             let room = match headers_only {
                 true => self.store.room(),
@@ -331,6 +319,31 @@ impl Fabric {
         }
         observer.served(self.now, host as u32, &self.hosts[host].host);
         self.hosts[host].host.has_completions()
+    }
+
+    /// Whether a host may send now, or do anything else; if not, it is called when it may.
+    #[inline]
+    fn may_send(&mut self, host: usize) -> bool {
+        let node = &mut self.hosts[host];
+        let at = match self.insertions {
+            None => {
+                let timer = node.host.next_timer();
+                // Its link is busy until it is called anyway, and no timer is earlier: whatever waits.
+                if node.armed > self.now && node.armed <= timer.min(node.host.link_free()) {
+                    return false;
+                }
+                node.host.next_departure().min(timer)
+            }
+            Some(_) => node.host.next_departure(),
+        };
+        if at <= self.now {
+            return true;
+        }
+        if at < node.armed {
+            node.armed = at;
+            self.push(self.parts.of_host(host), at, HOST | host as u32);
+        }
+        false
     }
 
     /// Takes what has come out of a switch.

@@ -306,7 +306,9 @@ impl Host {
         self.neighbours.advance(now);
         self.queue_pairs.advance(now);
         self.signal(now);
-        if let Some(frame_len) = self.transmit_control(now, buf) {
+        if self.control_front().is_some()
+            && let Some(frame_len) = self.transmit_control(now, buf)
+        {
             return Some(Emitted::whole(frame_len));
         }
         loop {
@@ -380,6 +382,7 @@ impl Host {
     }
 
     /// When it may send next, as things stand.
+    #[inline]
     pub fn next_departure(&self) -> Picos {
         let control = match self.control_front() {
             Some(frame) => frame.created.max(self.nic.link_free()),
@@ -398,6 +401,7 @@ impl Host {
     }
 
     /// When something changes by time alone: pauses, timers of queue pairs and neighbours, the receive buffer.
+    #[inline]
     pub fn next_timer(&self) -> Picos {
         let intake = self.intake.as_ref().map_or(Picos::NEVER, Intake::next_deadline);
         self.nic
@@ -449,7 +453,15 @@ impl Host {
         taken
     }
 
+    /// Tells the peer to pause or to go on, where the receive buffer asks for it.
+    #[inline]
     fn signal(&mut self, now: Picos) {
+        if self.intake.is_some() {
+            self.signal_intake(now);
+        }
+    }
+
+    fn signal_intake(&mut self, now: Picos) {
         if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
             return;
         }
@@ -486,6 +498,7 @@ impl Host {
         true
     }
 
+    #[inline]
     fn control_front(&self) -> Option<&ControlFrame> {
         self.pfc_outbox.front().or_else(|| self.neighbours.front())
     }

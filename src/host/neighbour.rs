@@ -93,7 +93,14 @@ impl Neighbours {
     }
 
     /// Puts what is due at `now` into the outbox.
+    #[inline]
     pub(super) fn advance(&mut self, now: Picos) {
+        if self.next_deadline() <= now {
+            self.speak(now);
+        }
+    }
+
+    fn speak(&mut self, now: Picos) {
         if now >= self.next_announcement {
             self.announce(now);
             self.next_announcement = match (self.announced, self.interval) {
@@ -116,6 +123,7 @@ impl Neighbours {
     }
 
     /// When [`Neighbours::advance`] has something to do next.
+    #[inline]
     pub(super) fn next_deadline(&self) -> Picos {
         let question = self
             .unresolved
@@ -127,6 +135,7 @@ impl Neighbours {
     }
 
     /// The frame that waits longest.
+    #[inline]
     pub(super) fn front(&self) -> Option<&ControlFrame> {
         self.outbox.front()
     }

@@ -82,7 +82,11 @@ impl PauseReceiver {
     }
 
     /// When the next pause ends by itself, [`Picos::NEVER`] if none is on.
+    #[inline]
     pub fn next_expiry(&self) -> Picos {
+        if self.paused == 0 {
+            return Picos::NEVER;
+        }
         bits(self.paused)
             .map(|p| self.until[p])
             .min()

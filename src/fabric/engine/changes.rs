@@ -32,7 +32,7 @@ impl Fabric {
                         switch.set_link(now, PortId(port), up, store, outputs)
                     });
                 }
-                End::Host(host) => drop(self.serve_host(host as usize, observer)),
+                End::Host(host) => drop(self.serve_host(host as usize, false, observer)),
             }
         }
     }
@@ -94,7 +94,7 @@ impl Fabric {
         change: impl FnOnce(&mut Host, Picos) -> R,
     ) -> R {
         let result = change(&mut self.hosts[host].host, self.now);
-        self.serve_host(host, observer);
+        self.serve_host(host, false, observer);
         result
     }
 
