@@ -5,24 +5,25 @@ use xoff_dataplane::{Line, LinkTiming, Picos};
 use super::fault::Faults;
 use super::plan::End;
 
-/// One direction of a link.
+/// One direction of a link. What each frame needs lies in one cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Wire {
     /// Where it leads.
     pub(super) to: End,
     /// The part that it leads to.
     pub(super) to_part: u32,
-    /// Where it comes from.
-    pub(super) from: End,
-    delay: Picos,
-    /// Speed and framing of the sender.
-    timing: LinkTiming,
-    /// Of that: how long the gap behind a frame lasts.
-    gap: Picos,
     pub(super) up: bool,
+    delay: Picos,
+    /// How long the gap behind a frame lasts, by `timing`.
+    gap: Picos,
     /// When the latest frame arrives, or has.
     latest: Picos,
     pub(super) faults: Faults,
+    /// Speed and framing of the sender.
+    timing: LinkTiming,
+    /// Where it comes from.
+    pub(super) from: End,
     /// Frames that a link that went down, or a fault, took.
     pub(super) lost_frames: u64,
 }

@@ -108,6 +108,7 @@ impl Endpoint {
     }
 
     /// A packet arrives. False if its queue pair does not exist.
+    #[inline]
     pub fn receive(&mut self, now: Picos, packet: &Packet, arrival: Arrival<'_>) -> bool {
         let number = packet.dst_qp & MASK_24;
         let queue_pairs = &self.queue_pairs;
@@ -138,36 +139,35 @@ impl Endpoint {
 
     /// The next packet of a class, which begins to leave now. `None` before [`earliest`](Endpoint::earliest); rarely also then,
     /// where an acknowledgement has made needless what was to be repeated.
+    #[inline]
     pub fn pop(&mut self, now: Picos, class: u8) -> Option<Outgoing> {
         if usize::from(class) >= CLASSES {
             return None;
         }
-        if let Some(outgoing) = self.shared.classes.pop_finished(class) {
-            self.count_departure(&outgoing);
-            return Some(outgoing);
+        if let Some(finished) = self.shared.classes.pop_finished(class) {
+            let queue_pair = self.queue_pairs.get_mut(finished.qp.0 as usize)?;
+            queue_pair.counters.tx_packets += 1;
+            return Some(Outgoing {
+                qp: finished.qp,
+                packet: finished.packet(queue_pair.config.peer),
+                telemetry: finished.telemetry,
+                wants_telemetry: false,
+            });
         }
         while let Some(index) = self.shared.classes.pop(class, now) {
             let queue_pair = self.queue_pairs.get_mut(index as usize)?;
             if let Some((packet, wants_telemetry)) = queue_pair.pop(now, &mut self.shared) {
-                let outgoing = Outgoing {
+                queue_pair.counters.tx_packets += 1;
+                queue_pair.counters.tx_bytes += u64::from(packet.payload_len);
+                return Some(Outgoing {
                     qp: QpIndex(index),
                     packet,
                     telemetry: None,
                     wants_telemetry,
-                };
-                self.count_departure(&outgoing);
-                return Some(outgoing);
+                });
             }
         }
         None
-    }
-
-    #[inline]
-    fn count_departure(&mut self, outgoing: &Outgoing) {
-        if let Some(queue_pair) = self.queue_pairs.get_mut(outgoing.qp.0 as usize) {
-            queue_pair.counters.tx_packets += 1;
-            queue_pair.counters.tx_bytes += u64::from(outgoing.packet.payload_len);
-        }
     }
 
     /// Fires the timers that are due: retransmission, RNR, tolerated gaps, congestion control.

@@ -11,6 +11,7 @@ mod config;
 pub mod congestion;
 mod counters;
 mod endpoint;
+mod finished;
 mod messages;
 mod pacing;
 mod packet;

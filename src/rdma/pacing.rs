@@ -30,9 +30,52 @@ impl Pacing {
     }
 }
 
+/// The latest interval: the next packet is nearly always as long, and leaves at the same rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    bytes: u32,
+    rate_bps: u64,
+    interval: Picos,
+}
+
+impl Pace {
+    /// As [`Pacing::interval`], always of the same `pacing`.
+    #[inline]
+    pub(super) fn interval(&mut self, pacing: Pacing, bytes: u32, rate_bps: u64) -> Picos {
+        if (self.bytes, self.rate_bps) != (bytes, rate_bps) {
+            *self = Pace {
+                bytes,
+                rate_bps,
+                interval: pacing.interval(bytes, rate_bps),
+            };
+        }
+        self.interval
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pace_is_that_of_the_packet_at_hand() {
+        let mut pace = Pace::default();
+        for (bytes, rate) in [
+            (0, 1),
+            (1_048, 1),
+            (1_048, 1),
+            (1_048, 100),
+            (64, 100),
+            (1_048, 100),
+        ] {
+            let expected = Pacing::Exact.interval(bytes, rate);
+            assert_eq!(
+                pace.interval(Pacing::Exact, bytes, rate),
+                expected,
+                "{bytes} {rate}"
+            );
+        }
+    }
 
     #[test]
     fn exact_is_to_the_picosecond_and_ns3_cut_off_to_nanoseconds() {

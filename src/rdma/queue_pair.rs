@@ -6,6 +6,7 @@ use xoff_dataplane::wire::{Opcode, Transport as Service};
 use super::config::{QpConfig, QpIndex, Transport};
 use super::congestion::{CongestionControl, Feedback};
 use super::counters::Counters;
+use super::pacing::Pace;
 use super::packet::Packet;
 use super::requester::Requester;
 use super::responder::Responder;
@@ -21,6 +22,7 @@ pub(super) struct QueuePair {
     pub(super) counters: Counters,
     requester: Requester,
     responder: Responder,
+    pace: Pace,
     /// When it may send next.
     due: Picos,
     /// It stands in the queue of its data class.
@@ -42,6 +44,7 @@ impl QueuePair {
             config,
             congestion,
             counters: Counters::default(),
+            pace: Pace::default(),
             due: Picos::ZERO,
             queued: false,
             response_next: true,
@@ -128,6 +131,7 @@ impl QueuePair {
 
     /// Its turn in its data class: the next packet, and whether that wants telemetry. `None` if what it wanted to send has
     /// become needless meanwhile.
+    #[inline]
     pub(super) fn pop(&mut self, now: Picos, shared: &mut Shared) -> Option<(Packet, bool)> {
         self.queued = false;
         let rate = self
@@ -137,23 +141,23 @@ impl QueuePair {
             .max(1);
         let response_next = self.response_next;
         let (requester, responder, mut env) = self.parts(now, shared);
-        let packet = if response_next {
-            responder
-                .replies
-                .next_response(&mut env)
-                .or_else(|| requester.next_packet(&mut env))
-        } else {
-            requester
-                .next_packet(&mut env)
-                .or_else(|| responder.replies.next_response(&mut env))
-        };
+        let mut packet = None;
+        if response_next {
+            packet = responder.replies.next_response(&mut env);
+        }
+        if packet.is_none() {
+            packet = requester.next_packet(&mut env);
+        }
+        if packet.is_none() && !response_next {
+            packet = responder.replies.next_response(&mut env);
+        }
         if let Some(packet) = &packet {
             self.response_next = !is_read_response(packet.opcode);
             let bytes = packet.payload_len + self.config.header_bytes;
             if packet.opcode != Opcode::RcReadRequest {
                 self.congestion.sent(now, bytes);
             }
-            let interval = self.config.pacing.interval(bytes, rate);
+            let interval = self.pace.interval(self.config.pacing, bytes, rate);
             self.due = self.due.max(now).saturating_add(interval);
         }
         self.settle(now, shared);

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use xoff_dataplane::Picos;
 
-use super::work::Outgoing;
+use super::finished::Finished;
 
 /// NIC classes.
 pub(super) const CLASSES: usize = 8;
@@ -14,7 +14,7 @@ pub(super) const CLASSES: usize = 8;
 /// at which they may send; those of one time in the order in which they came.
 #[derive(Debug, Default)]
 struct ClassQueue {
-    finished: VecDeque<(Picos, Outgoing)>,
+    finished: VecDeque<(Picos, Finished)>,
     waiting: BinaryHeap<Reverse<(Picos, u64, u32)>>,
     order: u64,
     round: Option<Round>,
@@ -29,12 +29,12 @@ struct Round {
 }
 
 impl ClassQueue {
-    fn push_finished(&mut self, now: Picos, outgoing: Outgoing) {
-        self.finished.push_back((now, outgoing));
+    fn push_finished(&mut self, now: Picos, finished: Finished) {
+        self.finished.push_back((now, finished));
     }
 
-    fn pop_finished(&mut self) -> Option<Outgoing> {
-        self.finished.pop_front().map(|(_, outgoing)| outgoing)
+    fn pop_finished(&mut self) -> Option<Finished> {
+        self.finished.pop_front().map(|(_, finished)| finished)
     }
 
     /// Enters a queue pair that may send from `due` on.
@@ -128,21 +128,25 @@ impl Classes {
         self.waiting
     }
 
-    pub(super) fn push_finished(&mut self, class: u8, now: Picos, outgoing: Outgoing) {
-        self.change(class, |queue| queue.push_finished(now, outgoing));
+    #[inline]
+    pub(super) fn push_finished(&mut self, class: u8, now: Picos, finished: Finished) {
+        self.change(class, |queue| queue.push_finished(now, finished));
     }
 
-    pub(super) fn pop_finished(&mut self, class: u8) -> Option<Outgoing> {
+    #[inline]
+    pub(super) fn pop_finished(&mut self, class: u8) -> Option<Finished> {
         match self.queues[usize::from(class) % CLASSES].finished.is_empty() {
             true => None,
             false => self.change(class, ClassQueue::pop_finished),
         }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, class: u8, due: Picos, qp: u32) {
         self.change(class, |queue| queue.push(due, qp));
     }
 
+    #[inline]
     pub(super) fn pop(&mut self, class: u8, now: Picos) -> Option<u32> {
         self.change(class, |queue| queue.pop(now))
     }

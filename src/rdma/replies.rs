@@ -7,6 +7,7 @@ use xoff_dataplane::wire::bth::MASK_24;
 use xoff_dataplane::wire::{Aeth, NakCode, Opcode, Syndrome};
 
 use super::congestion::Feedback;
+use super::finished::Finished;
 use super::messages::packets_of;
 use super::packet::{Header, Packet};
 use super::sequence::Numbering;
@@ -82,16 +83,7 @@ impl Replies {
         }
         self.last_cnp = Some(env.now);
         env.counters.np_cnp_sent += 1;
-        let packet = Packet {
-            opcode: Opcode::Cnp,
-            dst_qp: env.config.peer,
-            psn: 0,
-            ack_req: false,
-            becn: true,
-            payload_len: 0,
-            header: Header::None,
-        };
-        env.emit(env.config.cnp_class, packet, None);
+        env.emit(env.config.cnp_class, Finished::cnp(env.qp));
     }
 
     /// Counts packets taken, and acknowledges all before `through` if it is time.
@@ -131,26 +123,26 @@ impl Replies {
             }
             Reply::Nak(sequence, code) => (sequence, Syndrome::Nak(code)),
         };
-        let packet = self.acknowledge(env, sequence, syndrome);
-        env.emit(env.config.ack_class, packet, telemetry);
+        self.acknowledge(env, sequence, syndrome, telemetry);
     }
 
     /// A NAK that acknowledges nothing, so that no response need go before it.
     pub(super) fn selective_nak(&mut self, env: &mut Env<'_>, sequence: u64) {
-        let packet = self.acknowledge(env, sequence, Syndrome::Nak(NakCode::PsnSequenceError));
-        env.emit(env.config.ack_class, packet, None);
+        self.acknowledge(env, sequence, Syndrome::Nak(NakCode::PsnSequenceError), None);
     }
 
-    fn acknowledge(&mut self, env: &Env<'_>, sequence: u64, syndrome: Syndrome) -> Packet {
-        Packet {
-            opcode: Opcode::RcAcknowledge,
-            dst_qp: env.config.peer,
-            psn: Numbering::new(env.config.peer_first_psn).psn(sequence),
-            ack_req: false,
-            becn: std::mem::take(&mut self.marked),
-            payload_len: 0,
-            header: Header::Aeth(self.aeth(syndrome)),
-        }
+    #[inline]
+    fn acknowledge(
+        &mut self,
+        env: &mut Env<'_>,
+        sequence: u64,
+        syndrome: Syndrome,
+        telemetry: Option<Box<Telemetry>>,
+    ) {
+        let psn = Numbering::new(env.config.peer_first_psn).psn(sequence);
+        let marked = std::mem::take(&mut self.marked);
+        let answer = Finished::answer(env.qp, psn, marked, self.aeth(syndrome), telemetry);
+        env.emit(env.config.ack_class, answer);
     }
 
     fn aeth(&self, syndrome: Syndrome) -> Aeth {

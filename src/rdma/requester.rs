@@ -160,6 +160,7 @@ impl Requester {
     }
 
     /// The next packet, if one may be sent.
+    #[inline]
     pub(super) fn next_packet(&mut self, env: &mut Env<'_>) -> Option<Packet> {
         if !self.sendable(env.config, env.congestion) {
             return None;

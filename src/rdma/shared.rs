@@ -7,10 +7,10 @@ use xoff_dataplane::Picos;
 use super::config::{QpConfig, QpIndex};
 use super::congestion::CongestionControl;
 use super::counters::Counters;
-use super::packet::Packet;
+use super::finished::Finished;
 use super::ready::{Classes, Timers};
 use super::telemetry::Telemetry;
-use super::work::{Completion, CompletionKind, Outgoing};
+use super::work::{Completion, CompletionKind};
 
 /// Queues, timers and completions of an endpoint.
 #[derive(Debug, Default)]
@@ -61,15 +61,10 @@ impl Env<'_> {
         });
     }
 
-    /// Queues a packet that is not paced: an acknowledgement or a CNP.
-    pub(super) fn emit(&mut self, class: u8, packet: Packet, telemetry: Option<Box<Telemetry>>) {
-        let outgoing = Outgoing {
-            qp: self.qp,
-            packet,
-            telemetry,
-            wants_telemetry: false,
-        };
-        self.shared.classes.push_finished(class, self.now, outgoing);
+    /// Queues a packet that is not paced.
+    #[inline]
+    pub(super) fn emit(&mut self, class: u8, finished: Finished) {
+        self.shared.classes.push_finished(class, self.now, finished);
     }
 
     /// The end of a local ACK timeout that starts now.
