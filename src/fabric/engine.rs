@@ -152,7 +152,7 @@ impl Fabric {
     }
 
     /// Handles an event. Whether a host has completed something.
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, event: Event, observer: &mut impl Observer) -> bool {
         self.events += 1;
         let source = event.what();

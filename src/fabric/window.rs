@@ -65,22 +65,23 @@ impl Window {
     }
 
     /// Adds an event of the span.
-    #[inline]
+    #[inline(never)]
     pub(super) fn push(&mut self, event: Event) {
         debug_assert!(event.at >= self.begin && event.at.since(self.begin) < self.span());
-        if self.next <= event {
-            return self.enter(event);
+        let mut second = event;
+        if event < self.next {
+            second = std::mem::replace(&mut self.next, event);
+            if second == Event::NONE {
+                return;
+            }
         }
-        let second = std::mem::replace(&mut self.next, event);
-        if second != Event::NONE {
-            self.enter(second);
-        }
+        self.enter(second);
     }
 
     /// Puts an event into the calendar.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, event: Event) {
-        let slot = (event.at.since(self.begin).0 >> self.slot_bits) as usize % SLOTS;
+        let slot = (event.at.0.wrapping_sub(self.begin.0) >> self.slot_bits) as usize % SLOTS;
         if self.free == NONE {
             self.add_places();
         }
