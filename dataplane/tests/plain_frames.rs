@@ -49,14 +49,30 @@ fn pair_of(config: &SwitchConfig) -> [SwitchConfig; 2] {
     [config, counting]
 }
 
-/// As [`both`], with now one of the configurations, now another.
+/// As [`both`], with now one of the configurations, now another. Once with a pipeline in which frames wait for their turn, once without:
+/// then a frame leaves at once by a port that is at rest.
 fn both_under(seed: u64, configs: &[SwitchConfig], frame: impl Fn(&mut Dice, u16) -> Vec<u8>) -> Seen {
-    let configs: Vec<_> = configs.iter().map(pair_of).collect();
+    let mut seen = Seen::default();
+    for pipeline_latency in [configs[0].pipeline_latency, Picos::ZERO] {
+        let mut configs: Vec<_> = configs.iter().map(pair_of).collect();
+        for config in configs.iter_mut().flatten() {
+            config.pipeline_latency = pipeline_latency;
+        }
+        compare(seed, &configs, &frame, &mut seen);
+    }
+    seen
+}
+
+fn compare(
+    seed: u64,
+    configs: &[[SwitchConfig; 2]],
+    frame: impl Fn(&mut Dice, u16) -> Vec<u8>,
+    seen: &mut Seen,
+) {
     let mut harnesses = configs[0].each_ref().map(Harness::new);
     harnesses.iter_mut().for_each(|harness| harness.record = false);
     let mut dice = Dice::new(seed);
-    let mut seen = Seen::default();
-    for step in 0..STEPS {
+    for step in 0..STEPS / 2 {
         if dice.one_in(60) {
             let what = dice.below(u64::MAX);
             for harness in &mut harnesses {
@@ -101,7 +117,6 @@ fn both_under(seed: u64, configs: &[SwitchConfig], frame: impl Fn(&mut Dice, u16
     }
     let drains = [short, long].map(|harness| harness.switch.frames_queued());
     assert_eq!(drains, [0, 0]);
-    seen
 }
 
 fn bridged(dice: &mut Dice, port: u16) -> Vec<u8> {

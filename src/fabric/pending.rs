@@ -221,6 +221,7 @@ impl Pending {
                 self.enter_window(part, &mut see);
             }
         }
+        self.window.open();
     }
 
     /// Moves the events of a part that lie in the window there.
@@ -231,7 +232,7 @@ impl Pending {
             let event = near[index];
             if event.key() < self.limit {
                 see(event);
-                self.window.push(event);
+                self.window.fill(event);
             } else {
                 near[behind] = event;
                 behind += 1;
@@ -246,7 +247,7 @@ impl Pending {
             }
             let Reverse(event) = PeekMut::pop(first);
             see(event);
-            self.window.push(event);
+            self.window.fill(event);
         }
         self.firsts[part] = first_behind;
     }

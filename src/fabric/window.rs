@@ -64,10 +64,26 @@ impl Window {
         self.begin = at;
     }
 
+    /// Adds an event of the span before any is taken; [`Window::open`] follows.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, event: Event) {
+        debug_assert!(self.covers(event) && self.next == Event::NONE);
+        self.enter(event);
+    }
+
+    /// It has been filled.
+    pub(super) fn open(&mut self) {
+        self.next = self.take_entered();
+    }
+
+    fn covers(&self, event: Event) -> bool {
+        event.at >= self.begin && event.at.since(self.begin) < self.span()
+    }
+
     /// Adds an event of the span.
     #[inline(never)]
     pub(super) fn push(&mut self, event: Event) {
-        debug_assert!(event.at >= self.begin && event.at.since(self.begin) < self.span());
+        debug_assert!(self.covers(event));
         let mut second = event;
         if event < self.next {
             second = std::mem::replace(&mut self.next, event);
@@ -178,6 +194,12 @@ mod tests {
             let span = window.span().0 >> draw(12);
             window.begin_at(Picos(begin));
             let (mut heap, mut now) = (BinaryHeap::new(), begin);
+            for _ in 0..draw(40) {
+                let event = Event::new(Picos(begin + draw(span)), draw(20) as u32, 0);
+                window.fill(event);
+                heap.push(Reverse(event));
+            }
+            window.open();
             for step in 0..200 {
                 let at = Picos(now + draw(begin + span - now));
                 let event = Event::new(at, draw(20) as u32, 0);

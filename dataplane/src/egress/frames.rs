@@ -144,6 +144,15 @@ impl Fifo {
     }
 }
 
+/// A frame that has been taken from the head of its queue.
+pub(crate) struct Taken<'a> {
+    pub(crate) frame: &'a QueuedFrame,
+    /// Those that it may share.
+    pub(crate) charges: &'a mut SharedCharges,
+    /// Bytes (`mac_len`) that still wait in all queues of the port.
+    pub(crate) behind_at_port: u64,
+}
+
 /// All frames in the switch, and the lists that its queues are. Nothing is allocated after [`FrameTable::new`].
 #[derive(Debug)]
 pub(crate) struct FrameTable {
@@ -215,22 +224,20 @@ impl FrameTable {
 
     /// Removes the head of a queue of a port.
     pub(crate) fn pop(&mut self, port: PortId, fifo: &mut Fifo) -> Option<QueuedFrame> {
-        self.take(port, fifo).map(|(frame, _)| *frame)
+        self.take(port, fifo).map(|taken| *taken.frame)
     }
 
-    /// As [`FrameTable::pop`], the frame where it lies, until the next one is pushed, and the charges that it may share.
+    /// As [`FrameTable::pop`], the frame where it lies, until the next one is pushed.
     #[inline(always)]
-    pub(crate) fn take(
-        &mut self,
-        port: PortId,
-        fifo: &mut Fifo,
-    ) -> Option<(&QueuedFrame, &mut SharedCharges)> {
+    pub(crate) fn take(&mut self, port: PortId, fifo: &mut Fifo) -> Option<Taken<'_>> {
         let index = fifo.head;
         let frame = self.frames.get_mut(index as usize)?;
         fifo.head = core::mem::replace(&mut frame.next, self.free);
         let mac_len = u64::from(frame.mac_len);
         fifo.bytes -= mac_len;
-        self.port_bytes[port.index()] -= mac_len;
+        let port_bytes = &mut self.port_bytes[port.index()];
+        *port_bytes -= mac_len;
+        let behind_at_port = *port_bytes;
         // What stands behind it leaves next, and has been in no cache since it came.
         match self.frames.get(fifo.head as usize) {
             Some(behind) => prefetch(behind),
@@ -238,7 +245,17 @@ impl FrameTable {
         }
         self.free = index;
         self.in_use -= 1;
-        Some((&self.frames[index as usize], &mut self.shared))
+        Some(Taken {
+            frame: &self.frames[index as usize],
+            charges: &mut self.shared,
+            behind_at_port,
+        })
+    }
+
+    /// The charges that copies of frames share.
+    #[inline(always)]
+    pub(crate) fn charges_mut(&mut self) -> &mut SharedCharges {
+        &mut self.shared
     }
 
     /// Bytes (`mac_len`) that wait in all queues of a port.

@@ -112,6 +112,21 @@ impl Scheduler {
         }
     }
 
+    /// As if queue `n`, alone and not shaped, had been chosen and emptied.
+    #[inline(always)]
+    pub(crate) fn passed_through(&mut self, n: usize) {
+        if self.strict & 1 << n == 0 {
+            self.current = n as u8;
+        }
+        self.deficit[n] = 0;
+    }
+
+    /// Whether queue `n` has a shaper.
+    #[inline(always)]
+    pub(crate) fn shapes(&self, n: usize) -> bool {
+        self.shaped & 1 << n != 0
+    }
+
     #[inline(never)]
     fn spend(&mut self, now: Picos, n: usize, bytes: u32) {
         if let Some(shaper) = &mut self.shapers[n] {

@@ -129,6 +129,47 @@ impl Switch {
         self.serve(now, port, due, store, outputs);
     }
 
+    /// Sends on a frame that has just been charged and finds its port [at rest](Port::is_at_rest): as if it had entered its queue and
+    /// left it, which nobody could see.
+    #[inline(never)]
+    pub(super) fn pass_through<S: Store>(
+        &mut self,
+        now: Picos,
+        id: QueueId,
+        frame: &QueuedFrame,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let state = &mut self.ports[id.port().index()];
+        state.late_ps += now.since(state.transmit_due.max(state.free_at)).0;
+        release(
+            &mut self.mmu,
+            self.frames.charges_mut(),
+            frame,
+            id,
+            &mut self.resumed,
+        );
+        state.scheduler.passed_through(usize::from(id.number()));
+        let departure = Departure {
+            now,
+            id,
+            frame,
+            behind: 0,
+            behind_at_port: 0,
+            more: false,
+        };
+        let mut exit = Exit {
+            state,
+            balance: &mut self.balance,
+            timers: &mut self.timers,
+            mark_point: self.mark_point,
+        };
+        exit.leave(departure, store, outputs);
+        if !self.resumed.is_empty() {
+            self.resume_groups(now, store, outputs);
+        }
+    }
+
     /// What takes part in a departure of a port; `None`: there is no such port.
     #[inline(always)]
     fn sender(&mut self, port: usize) -> Option<Sender<'_>> {
@@ -275,11 +316,12 @@ impl Sender<'_> {
             Choice::Wait(Picos::NEVER) => return,
             Choice::Wait(until) => return state.arm_transmit(port, until, outputs),
         };
-        let Some((frame, charges)) = self.frames.take(port, &mut state.fifos[queue]) else {
+        let Some(taken) = self.frames.take(port, &mut state.fifos[queue]) else {
             return;
         };
+        let (frame, charges) = (taken.frame, taken.charges);
         let id = QueueId::new(port, queue as u8);
-        let (handle, mac_len) = (frame.frame, frame.mac_len);
+        let mac_len = frame.mac_len;
         state.late_ps += now.since(due.max(state.free_at)).0;
         release(self.mmu, charges, frame, id, self.resumed);
         let behind = state.fifos[queue].bytes();
@@ -290,9 +332,57 @@ impl Sender<'_> {
         if let Some(shaper) = &mut state.shaper {
             shaper.spend(now, mac_len);
         }
+        let others = sendable & !(u8::from(behind == 0) << queue);
+        let departure = Departure {
+            now,
+            id,
+            frame,
+            behind,
+            behind_at_port: taken.behind_at_port,
+            more: others != 0 || state.owes_control(),
+        };
+        let mut exit = Exit {
+            state,
+            balance: self.balance,
+            timers: self.timers,
+            mark_point: self.mark_point,
+        };
+        exit.leave(departure, store, outputs);
+    }
+}
+
+/// A frame that begins to leave, and what it leaves behind.
+struct Departure<'a> {
+    now: Picos,
+    id: QueueId,
+    frame: &'a QueuedFrame,
+    /// Bytes that wait behind it in its queue.
+    behind: u64,
+    /// Bytes that wait in all queues of its port.
+    behind_at_port: u64,
+    /// Something could leave after it.
+    more: bool,
+}
+
+/// What takes part in the last steps of a departure.
+struct Exit<'a> {
+    state: &'a mut Port,
+    balance: &'a mut Balance,
+    timers: &'a mut Timers,
+    mark_point: MarkPoint,
+}
+
+impl Exit<'_> {
+    /// Marks a frame if that is its lot, counts it, and puts it on the link.
+    #[inline(always)]
+    fn leave<S: Store>(&mut self, departure: Departure<'_>, store: &mut S, outputs: &mut Outputs) {
+        let state = &mut *self.state;
+        let Departure { now, id, frame, .. } = departure;
+        let (port, queue) = (id.port(), usize::from(id.number()));
+        let (handle, mac_len) = (frame.frame, frame.mac_len);
         let marked = frame.is_ecn_capable()
             && self.mark_point == MarkPoint::Dequeue
-            && state.decide_mark(queue, behind)
+            && state.decide_mark(queue, departure.behind)
             && {
                 let header = (frame.l3_offset, frame.payload);
                 mark(state, queue, handle, mac_len, header, store)
@@ -300,11 +390,10 @@ impl Sender<'_> {
         let duration = state.link.occupied(mac_len);
         state.count_departure(now, queue, frame, duration);
         if self.balance.measures() {
-            let behind = self.frames.port_queued_bytes(port.index());
             let wire_len = state.link.timing().wire_len(mac_len);
             self.balance
                 .loads_mut()
-                .departed(now, port.index(), wire_len, behind);
+                .departed(now, port.index(), wire_len, departure.behind_at_port);
             if self.balance.advertiser().sleeps() {
                 let at = self.balance.advertiser_mut().wake(now);
                 self.timers.arm_link_quality(at, outputs);
@@ -315,9 +404,7 @@ impl Sender<'_> {
             duration,
             marked,
         };
-        let others = sendable & !(u8::from(behind == 0) << queue);
-        let more = others != 0 || state.owes_control();
-        occupy(state, now, port, leaving, more, outputs);
+        occupy(state, now, port, leaving, departure.more, outputs);
     }
 }
 

@@ -57,6 +57,8 @@ enum Entered {
     Waits,
     /// It stands in its queue, and the link is free.
     FindsLinkFree,
+    /// It stands in no queue: it may leave at once.
+    FindsPortAtRest(QueueId, QueuedFrame),
     /// Nothing: it is not plain what becomes of it there.
     Not,
 }
@@ -103,6 +105,7 @@ impl Switch {
             };
             match self.enter_plainly(now, port, arrival, (class, way.to, None), frame, outputs) {
                 Entered::Waits => {}
+                Entered::FindsPortAtRest(id, frame) => self.pass_through(now, id, &frame, store, outputs),
                 Entered::FindsLinkFree => self.serve_at_once(now, way.to, store, outputs),
                 Entered::Not => *verdict = self.receive_bridged(now, port, arrival, way, store, outputs),
             }
@@ -126,6 +129,7 @@ impl Switch {
         let addresses = Some(way.addresses);
         match self.enter_plainly(now, port, arrival, (class, way.to, addresses), frame, outputs) {
             Entered::Waits => {}
+            Entered::FindsPortAtRest(id, frame) => self.pass_through(now, id, &frame, store, outputs),
             Entered::FindsLinkFree => self.serve_at_once(now, way.to, store, outputs),
             Entered::Not => *verdict = self.receive_routed(now, port, arrival, way, store, outputs),
         }
@@ -279,7 +283,8 @@ impl Switch {
             return Entered::Not;
         }
         let cells = self.mmu.cells(mac_len);
-        if !self.mmu.admit(pg, QueueId::new(to, queue as u8), cells) {
+        let id = QueueId::new(to, queue as u8);
+        if !self.mmu.admit(pg, id, cells) {
             return Entered::Not;
         }
         let counters = &mut ingress.counters;
@@ -299,6 +304,9 @@ impl Switch {
         queued.l3_offset = parsed.l3_offset;
         queued.payload = parsed.payload;
         queued.set_marks(parsed.ecn_capable(), false);
+        if self.pipeline_latency == Picos::ZERO && egress.is_at_rest(now, queue) {
+            return Entered::FindsPortAtRest(id, queued);
+        }
         egress.enqueue(&mut self.frames, to, queue, queued);
         match egress.is_busy(now, to, outputs) {
             true => Entered::Waits,

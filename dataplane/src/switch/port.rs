@@ -291,6 +291,18 @@ impl Port {
         }
     }
 
+    /// Whether a frame that comes for a queue now would leave at once: the link is free, nothing waits, and nothing holds it up.
+    #[inline(always)]
+    pub(crate) fn is_at_rest(&self, now: Picos, queue: usize) -> bool {
+        self.free_at <= now
+            && self.backlog == 0
+            && self.tx_enabled
+            && self.open_queues & !self.paused_queues & 1 << queue != 0
+            && self.shaper.is_none()
+            && !self.scheduler.shapes(queue)
+            && !self.owes_control()
+    }
+
     /// Whether anything could leave now if the link were free.
     #[inline(always)]
     pub(crate) fn has_work(&self) -> bool {
