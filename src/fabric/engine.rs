@@ -181,7 +181,7 @@ impl Fabric {
     }
 
     /// A frame has arrived over a wire.
-    #[inline]
+    #[inline(always)]
     fn arrive<O: Observer>(&mut self, wire: u32, frame: Handle, observer: &mut O) -> bool {
         let to = self.wires[wire as usize].to;
         self.frame_hops += 1;
@@ -347,7 +347,7 @@ impl Fabric {
     }
 
     /// Takes what has come out of a switch.
-    #[inline]
+    #[inline(always)]
     fn drain(&mut self, switch: usize, observer: &mut impl Observer) {
         self.pass_on(switch, observer);
         if self.outputs.punts.is_empty() {
@@ -356,7 +356,7 @@ impl Fabric {
         self.serve_cpu(switch, observer);
     }
 
-    #[inline]
+    #[inline(always)]
     fn pass_on(&mut self, switch: usize, observer: &mut impl Observer) {
         for index in 0..self.outputs.deadlines.len() {
             let deadline = self.outputs.deadlines[index];
@@ -427,7 +427,7 @@ impl Fabric {
     }
 
     /// A frame begins to leave: it is on its wire, unless the link is down or takes it.
-    #[inline]
+    #[inline(always)]
     fn launch<O: Observer>(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut O) {
         let rank = self.rank(index);
         let Some(wire) = self.wires.get_mut(index as usize).filter(|wire| wire.up) else {

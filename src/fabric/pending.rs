@@ -19,23 +19,29 @@ use xoff_dataplane::Picos;
 use super::queue::{Event, EventQueue, first_key_at};
 use super::window::Window;
 
-/// Pending events of a part that is not handled now.
-#[derive(Clone, Debug, Default)]
+/// Pending events of a part that is not handled now, but for those that are [far](Pending::far). Half a cache line: each frame that
+/// leaves for another part touches one of these.
+#[derive(Clone, Debug)]
+#[repr(align(32))]
 struct Later {
+    /// When the first of all of them is, far ones too; [`Picos::NEVER`]: there is none.
+    first: Picos,
     /// Those of the next windows, in no order: nearly all, frames on their way above all. A window looks at each once or twice,
     /// where a heap would compare it with others as often as it has levels.
     near: Vec<Event>,
-    far: BinaryHeap<Reverse<Event>>,
 }
 
+const _: () = assert!(size_of::<Later>() == 32);
+
 impl Later {
-    /// When the first of them is; [`Picos::NEVER`]: there is none.
-    fn first(&self) -> Picos {
-        let near = self.near.iter().map(|event| event.at).min();
-        let far = self.far.peek().map(|Reverse(event)| event.at);
-        near.unwrap_or(Picos::NEVER).min(far.unwrap_or(Picos::NEVER))
-    }
+    const EMPTY: Later = Later {
+        first: Picos::NEVER,
+        near: Vec::new(),
+    };
 }
+
+/// Events of a part that are not near.
+type Far = BinaryHeap<Reverse<Event>>;
 
 /// Within so many windows an event is near.
 const NEAR_WINDOWS: u64 = 4;
@@ -49,10 +55,10 @@ pub(super) struct Pending {
     window: Window,
     /// Of each part: those behind the window.
     later: Vec<Later>,
+    /// Of each part: those behind the next windows.
+    far: Vec<Far>,
     /// Events before that are near.
     near_until: Picos,
-    /// When the first of each of these is; [`Picos::NEVER`]: there is none. Side by side, since for each window all parts are asked.
-    firsts: Vec<Picos>,
     is_apart: bool,
     /// The parts that are handled now: usually one.
     open: Range<usize>,
@@ -66,9 +72,9 @@ impl Pending {
         Pending {
             together: EventQueue::default(),
             window: Window::new(frame),
-            later: vec![Later::default(); parts],
+            later: vec![Later::EMPTY; parts],
+            far: vec![Far::new(); parts],
             near_until: Picos::ZERO,
-            firsts: vec![Picos::NEVER; parts],
             is_apart: false,
             open: 0..0,
             limit: 0,
@@ -91,15 +97,12 @@ impl Pending {
                 self.push_later(part(event), event);
             }
         } else {
-            for later in &mut self.later {
-                let far = later.far.drain().map(|Reverse(event)| event);
-                later
-                    .near
-                    .drain(..)
-                    .chain(far)
-                    .for_each(|event| self.together.push(event));
+            for (later, far) in self.later.iter_mut().zip(&mut self.far) {
+                let far = far.drain().map(|Reverse(event)| event);
+                let events = later.near.drain(..).chain(far);
+                events.for_each(|event| self.together.push(event));
+                later.first = Picos::NEVER;
             }
-            self.firsts.fill(Picos::NEVER);
         }
     }
 
@@ -118,11 +121,11 @@ impl Pending {
     #[inline(always)]
     fn push_later(&mut self, part: usize, event: Event) {
         let later = &mut self.later[part];
+        later.first = later.first.min(event.at);
         match event.at < self.near_until {
             true => later.near.push(event),
-            false => later.far.push(Reverse(event)),
+            false => self.far[part].push(Reverse(event)),
         }
-        self.firsts[part] = self.firsts[part].min(event.at);
     }
 
     /// Takes away all events of which `of` says so, in no order.
@@ -140,29 +143,29 @@ impl Pending {
             events.filter(stays).for_each(|event| self.together.push(event));
             return removed;
         }
-        for (later, first) in self.later.iter_mut().zip(&mut self.firsts) {
+        for (later, far) in self.later.iter_mut().zip(&mut self.far) {
             later.near.retain(&mut stays);
-            later.far.retain(|Reverse(event)| stays(event));
-            *first = later.first();
+            far.retain(|Reverse(event)| stays(event));
+            let near = later.near.iter().map(|event| event.at).min();
+            let far = far.peek().map(|Reverse(event)| event.at);
+            later.first = near.into_iter().chain(far).min().unwrap_or(Picos::NEVER);
         }
         removed
     }
 
     /// All events, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Event> + '_ {
-        let of_parts = self.later.iter().flat_map(|later| {
-            let far = later.far.iter().map(|Reverse(event)| *event);
-            later.near.iter().copied().chain(far)
-        });
-        self.together.iter().chain(of_parts)
+        let near = self.later.iter().flat_map(|later| later.near.iter().copied());
+        let far = self.far.iter().flatten().map(|Reverse(event)| *event);
+        self.together.iter().chain(near).chain(far)
     }
 
     /// How many events are pending.
     pub(super) fn len(&self) -> usize {
         match self.is_apart {
             true => {
-                let of_part = |later: &Later| later.near.len() + later.far.len();
-                self.later.iter().map(of_part).sum()
+                let near = self.later.iter().map(|later| later.near.len());
+                near.chain(self.far.iter().map(Far::len)).sum()
             }
             false => self.together.len(),
         }
@@ -172,7 +175,7 @@ impl Pending {
     pub(super) fn earliest(&self) -> Option<Picos> {
         match self.is_apart {
             true => {
-                let first = self.firsts.iter().min().copied();
+                let first = self.later.iter().map(|later| later.first).min();
                 first.filter(|at| *at != Picos::NEVER)
             }
             false => self.together.earliest(),
@@ -186,7 +189,7 @@ impl Pending {
 
     /// Whether all events of a part whose keys are below `limit` are such as `is` says, where each part has its own order.
     pub(super) fn all_before(&self, part: usize, limit: u128, mut is: impl FnMut(Event) -> bool) -> bool {
-        let Later { near, far } = &self.later[part];
+        let (near, far) = (&self.later[part].near, &self.far[part]);
         let mut fits = |event: Event| event.key() >= limit || is(event);
         let first_is_far = far.peek().is_some_and(|Reverse(event)| event.key() < limit);
         near.iter().all(|event| fits(*event))
@@ -196,7 +199,7 @@ impl Pending {
     /// Whether a part has an event whose key may be below `limit`; where each part has its own order.
     #[inline]
     pub(super) fn has_before(&self, part: usize, limit: u128) -> bool {
-        first_key_at(self.firsts[part]) < limit
+        first_key_at(self.later[part].first) < limit
     }
 
     /// Windows begin at `begin` from now on.
@@ -226,7 +229,7 @@ impl Pending {
 
     /// Moves the events of a part that lie in the window there.
     fn enter_window(&mut self, part: usize, see: &mut impl FnMut(Event)) {
-        let Later { near, far } = &mut self.later[part];
+        let (near, far) = (&mut self.later[part].near, &mut self.far[part]);
         let (mut behind, mut first_behind) = (0, Picos::NEVER);
         for index in 0..near.len() {
             let event = near[index];
@@ -249,7 +252,7 @@ impl Pending {
             see(event);
             self.window.fill(event);
         }
-        self.firsts[part] = first_behind;
+        self.later[part].first = first_behind;
     }
 
     /// Takes the next event of the window.

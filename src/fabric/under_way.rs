@@ -19,8 +19,8 @@ pub(super) struct UnderWay {
     peak: usize,
     /// Number of that piece.
     first: u64,
-    /// The place of the piece in which what happens now happens.
-    current: usize,
+    /// When what happens now happens.
+    now: Picos,
     /// Frames that came and went in each piece, at its number modulo [`PIECES`].
     came: Box<[u32; PIECES]>,
     went: Box<[u32; PIECES]>,
@@ -41,7 +41,7 @@ impl UnderWay {
             settled: 0,
             peak: 0,
             first: 0,
-            current: 0,
+            now: Picos::ZERO,
             came: Box::new([0; PIECES]),
             went: Box::new([0; PIECES]),
         }
@@ -64,19 +64,25 @@ impl UnderWay {
     #[inline]
     pub(super) fn at(&mut self, at: Picos) {
         debug_assert!((at.0 >> self.piece_bits).wrapping_sub(self.first) < PIECES as u64);
-        self.current = (at.0 >> self.piece_bits) as usize % PIECES;
+        self.now = at;
+    }
+
+    /// The place of the piece in which it happens.
+    #[inline]
+    fn current(&self) -> usize {
+        (self.now.0 >> self.piece_bits) as usize % PIECES
     }
 
     /// One more.
     #[inline]
     pub(super) fn add(&mut self) {
-        self.came[self.current] += 1;
+        self.came[self.current()] += 1;
     }
 
     /// One less.
     #[inline]
     pub(super) fn remove(&mut self) {
-        self.went[self.current] += 1;
+        self.went[self.current()] += 1;
     }
 
     /// Nothing will be earlier than `until`.

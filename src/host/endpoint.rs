@@ -291,18 +291,24 @@ impl Host {
     ///
     /// A frame that is returned counts as sent. `buf` must hold [`Host::frame_len_max`] bytes; what does not fit is not sent.
     pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
-        self.emit(now, wall_ns, buf, Depth::Whole)
+        self.emit(now, || wall_ns, buf, Depth::Whole)
             .map(|emitted| emitted.frame_len)
     }
 
     /// As [`Host::transmit`], in virtual time: of frames of queue pairs the headers alone are written.
     #[inline]
     pub fn transmit_virtual(&mut self, now: Picos, buf: &mut [u8]) -> Option<Emitted> {
-        self.emit(now, now.as_nanos(), buf, Depth::Headers)
+        self.emit(now, || now.as_nanos(), buf, Depth::Headers)
     }
 
     #[inline]
-    fn emit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8], depth: Depth) -> Option<Emitted> {
+    fn emit(
+        &mut self,
+        now: Picos,
+        wall_ns: impl FnOnce() -> u64,
+        buf: &mut [u8],
+        depth: Depth,
+    ) -> Option<Emitted> {
         self.neighbours.advance(now);
         self.queue_pairs.advance(now);
         self.signal(now);
@@ -330,7 +336,7 @@ impl Host {
             };
             self.queue_pair_sent = of_queue_pair;
             if !of_queue_pair {
-                return self.emit_of_flow(now, wall_ns, turn, buf).map(Emitted::whole);
+                return self.emit_of_flow(now, wall_ns(), turn, buf).map(Emitted::whole);
             }
             // What could not be written counts as sent and is lost; the next one has its turn.
             let left_at = self.left_at(turn, now);

@@ -420,9 +420,13 @@ impl Way {
         *buf.first_chunk_mut()? = lower.octets;
         let transport = buf.get_mut(lower.len as usize..)?;
         let payload_len = packet.payload_len as usize;
-        let written = with_headers(packet, &self.path, |roce| {
-            roce.emit_transport(transport, payload_len)
-        });
+        let mut write = |roce: RocePacket<'_>| roce.emit_transport(transport, payload_len);
+        // Each of the two that nearly all packets are by itself: little is left of the general way then.
+        let written = match packet.header {
+            Header::None => write(with_extensions(packet, &self.path, &[])),
+            Header::Aeth(aeth) => write(with_extensions(packet, &self.path, &[Extension::Aeth(aeth)])),
+            _ => with_headers(packet, &self.path, write),
+        };
         Some((lower.len as usize + written.ok()?, lower))
     }
 }
@@ -447,15 +451,22 @@ fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'
         Header::Aeth(aeth) => Some([Extension::Aeth(aeth)]),
         Header::Deth(deth) => Some([Extension::Deth(deth)]),
     };
-    write(RocePacket {
+    let extensions = header.as_ref().map_or(&[][..], |header| header);
+    write(with_extensions(packet, path, extensions))
+}
+
+/// A packet as it is written.
+#[inline]
+fn with_extensions<'a>(packet: &Packet, path: &'a Path, extensions: &'a [Extension]) -> RocePacket<'a> {
+    RocePacket {
         path,
         bth: BthFields {
             ack_req: packet.ack_req,
             becn: packet.becn,
             ..BthFields::new(packet.opcode, packet.dst_qp, packet.psn)
         },
-        extensions: header.as_ref().map_or(&[][..], |header| header),
-    })
+        extensions,
+    }
 }
 
 /// Reads the headers of a RoCEv2 packet of which the headers at least are stored; `None` for anything else, and for a packet of

@@ -15,7 +15,8 @@ pub(super) const CLASSES: usize = 8;
 #[derive(Debug, Default)]
 struct ClassQueue {
     finished: VecDeque<(Picos, Finished)>,
-    waiting: BinaryHeap<Reverse<(Picos, u64, u32)>>,
+    /// When, the place in line, and which. All of them whole words: the heap reads in large pieces what it has just written.
+    waiting: BinaryHeap<Reverse<(Picos, u64, u64)>>,
     order: u64,
     round: Option<Round>,
 }
@@ -39,7 +40,7 @@ impl ClassQueue {
 
     /// Enters a queue pair that may send from `due` on.
     fn push(&mut self, due: Picos, qp: u32) {
-        self.waiting.push(Reverse((due, self.order, qp)));
+        self.waiting.push(Reverse((due, self.order, u64::from(qp))));
         self.order += 1;
     }
 
@@ -76,7 +77,7 @@ impl ClassQueue {
             return None;
         }
         self.waiting.pop();
-        Some(qp)
+        Some(qp as u32)
     }
 
     /// When it first has something to send; perhaps in the past.

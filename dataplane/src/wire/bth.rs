@@ -367,15 +367,20 @@ impl BthFields {
     }
 
     /// Writes the header with a pad count (the low 2 bits of `pad`).
+    #[inline]
     pub fn emit(&self, pad: u8, header: &mut [u8; LEN]) {
-        let bit = |on: bool, at: u8| u8::from(on) << at;
-        header[field::OPCODE] = self.opcode.code();
-        header[field::FLAGS] = bit(self.solicited, 7) | bit(self.mig_req, 6) | (pad & 3) << 4;
-        header[field::P_KEY].copy_from_slice(&self.p_key.to_be_bytes());
-        header[field::CONGESTION] = bit(self.fecn, 7) | bit(self.becn, 6);
-        put24(header, field::DEST_QP, self.dest_qp);
-        header[field::ACK_REQ] = bit(self.ack_req, 7);
-        put24(header, field::PSN, self.psn);
+        let bit = |on: bool, at: u8| u32::from(on) << at;
+        let flags = bit(self.solicited, 23) | bit(self.mig_req, 22) | u32::from(pad & 3) << 20;
+        // Three words of 32 bits, each from its first field to its last.
+        let words = [
+            u32::from(self.opcode.code()) << 24 | flags | u32::from(self.p_key),
+            bit(self.fecn, 31) | bit(self.becn, 30) | self.dest_qp & MASK_24,
+            bit(self.ack_req, 31) | self.psn & MASK_24,
+        ];
+        let (places, _) = header.as_chunks_mut();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
     }
 }
 

@@ -149,6 +149,7 @@ impl Extension {
 
     /// Writes the header to the front of `bytes`; [`Error::Truncated`] if there is no room. Returns its
     /// length.
+    #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<usize, Error> {
         let kind = self.kind();
         require(kind.name(), bytes, kind.header_len())?;

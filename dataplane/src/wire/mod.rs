@@ -69,27 +69,33 @@ pub const PROTOCOL_UDP: u8 = 17;
 pub const ROCE_UDP_PORT: u16 = 4791;
 
 /// The big-endian number at `at`. Panics if it lies outside: callers have checked.
+#[inline]
 fn be16(bytes: &[u8], at: Range<usize>) -> u16 {
     u16::from_be_bytes(array(bytes, at))
 }
 
+#[inline]
 fn be24(bytes: &[u8], at: Range<usize>) -> u32 {
     let [high, middle, low] = array(bytes, at);
     u32::from_be_bytes([0, high, middle, low])
 }
 
+#[inline]
 fn be32(bytes: &[u8], at: Range<usize>) -> u32 {
     u32::from_be_bytes(array(bytes, at))
 }
 
+#[inline]
 fn be64(bytes: &[u8], at: Range<usize>) -> u64 {
     u64::from_be_bytes(array(bytes, at))
 }
 
+#[inline]
 fn put24(bytes: &mut [u8], at: Range<usize>, value: u32) {
     bytes[at].copy_from_slice(&value.to_be_bytes()[1..]);
 }
 
+#[inline]
 fn array<const N: usize>(bytes: &[u8], at: Range<usize>) -> [u8; N] {
     let mut octets = [0; N];
     octets.copy_from_slice(&bytes[at]);
@@ -97,6 +103,7 @@ fn array<const N: usize>(bytes: &[u8], at: Range<usize>) -> [u8; N] {
 }
 
 /// Refuses a buffer that does not hold `needed` octets of `header`.
+#[inline]
 fn require(header: &'static str, bytes: &[u8], needed: usize) -> Result<(), Error> {
     if bytes.len() < needed {
         return Err(Error::Truncated {

@@ -37,6 +37,7 @@ impl Aeth {
             msn: be24(bytes, field::MSN),
         }
     }
+    #[inline]
     pub(super) fn write(self, bytes: &mut [u8]) {
         bytes[field::SYNDROME] = self.syndrome.code();
         put24(bytes, field::MSN, self.msn);

@@ -302,6 +302,7 @@ impl RocePacket<'_> {
     ///
     /// # Errors
     /// Wrong extension headers, or a `buffer` shorter than the headers.
+    #[inline(always)] // what it writes is known where it is called
     pub fn emit_transport(&self, buffer: &mut [u8], payload_len: usize) -> Result<usize, BuildError> {
         self.check_extensions()?;
         let needed = bth::LEN + self.bth.opcode.extensions_len();
@@ -324,6 +325,7 @@ impl RocePacket<'_> {
     }
 
     /// The extension headers are those of the opcode.
+    #[inline]
     fn check_extensions(&self) -> Result<(), BuildError> {
         let kinds = self.bth.opcode.extensions().iter().copied();
         match self.extensions.iter().map(Extension::kind).eq(kinds) {
