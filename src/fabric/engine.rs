@@ -15,7 +15,7 @@ use super::wire::Wire;
 use crate::driver::engine::CpuPort;
 use crate::driver::journal::Journal;
 use crate::host::{Host, Inbound};
-use crate::rdma::HopTelemetry;
+use crate::rdma::{HopTelemetry, Telemetry};
 
 mod build;
 mod changes;
@@ -306,7 +306,9 @@ impl Fabric {
             };
             let end = self.now + node.host.occupied(frame_len);
             if let Some(telemetry) = emitted.telemetry {
-                self.store.set_telemetry(frame, telemetry);
+                self.store.set_telemetry(frame, *telemetry);
+            } else if emitted.collects {
+                self.store.set_telemetry(frame, Telemetry::default());
             }
             if self.insertions.is_some() {
                 self.hosts[host].busy = true;

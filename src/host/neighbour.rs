@@ -55,6 +55,8 @@ pub(super) struct Neighbours {
     next_announcement: Picos,
     announced: bool,
     unresolved: Vec<(IpAddr, Picos)>,
+    /// When the next announcement or question is due.
+    deadline: Picos,
     outbox: VecDeque<ControlFrame>,
 }
 
@@ -69,6 +71,7 @@ impl Neighbours {
             next_announcement: Picos::ZERO,
             announced: false,
             unresolved: Vec::new(),
+            deadline: Picos::ZERO,
             outbox: VecDeque::new(),
         }
     }
@@ -78,6 +81,7 @@ impl Neighbours {
         let known = self.unresolved.iter().any(|(other, _)| *other == ip);
         if !known && self.unresolved.len() < UNRESOLVED_MAX {
             self.unresolved.push((ip, Picos::ZERO));
+            self.note_deadline();
         }
     }
 
@@ -85,6 +89,7 @@ impl Neighbours {
     pub(super) fn announce_again(&mut self, now: Picos) {
         self.next_announcement = now;
         self.announced = false;
+        self.note_deadline();
     }
 
     /// Addresses that have not answered yet.
@@ -95,11 +100,12 @@ impl Neighbours {
     /// Puts what is due at `now` into the outbox.
     #[inline]
     pub(super) fn advance(&mut self, now: Picos) {
-        if self.next_deadline() <= now {
+        if self.deadline <= now {
             self.speak(now);
         }
     }
 
+    #[inline(never)]
     fn speak(&mut self, now: Picos) {
         if now >= self.next_announcement {
             self.announce(now);
@@ -120,18 +126,18 @@ impl Neighbours {
         for ip in questions {
             self.ask(now, ip);
         }
+        self.note_deadline();
     }
 
     /// When [`Neighbours::advance`] has something to do next.
     #[inline]
     pub(super) fn next_deadline(&self) -> Picos {
-        let question = self
-            .unresolved
-            .iter()
-            .map(|(_, at)| *at)
-            .min()
-            .unwrap_or(Picos::NEVER);
-        self.next_announcement.min(question)
+        self.deadline
+    }
+
+    fn note_deadline(&mut self) {
+        let question = self.unresolved.iter().map(|(_, at)| *at).min();
+        self.deadline = self.next_announcement.min(question.unwrap_or(Picos::NEVER));
     }
 
     /// The frame that waits longest.
@@ -257,6 +263,7 @@ impl Neighbours {
         let unicast = mac[0] & 1 == 0 && mac != [0; 6];
         unicast.then(|| {
             self.unresolved.swap_remove(at);
+            self.note_deadline();
             Resolved { ip, mac }
         })
     }

@@ -53,6 +53,8 @@ pub(super) struct Nic {
     response: Picos,
     pauses: PauseReceiver,
     pending: VecDeque<PendingPause>,
+    /// When `pauses` or `pending` change by themselves next.
+    change_at: Picos,
     /// When each class was last released from a pause: nothing of it leaves before, however late the call.
     resumed_at: [Picos; PRIORITIES],
     link_free: Picos,
@@ -105,6 +107,7 @@ impl Nic {
             response: Picos::from_nanos(config.response_ns),
             pauses,
             pending: VecDeque::with_capacity(PENDING_PAUSES_MAX),
+            change_at: Picos::NEVER,
             resumed_at: [Picos::ZERO; PRIORITIES],
             link_free: Picos::ZERO,
             share: FairShare::new(config.weights),
@@ -132,23 +135,26 @@ impl Nic {
             enable,
             quanta: *quanta,
         });
-        self.advance(now);
+        self.change(now);
     }
 
     /// Brings the pauses up to `now`. What they forbid as of now is not sent, even where a punctual NIC would have sent
     /// it before: lateness errs on the side of the peer's buffer.
     #[inline]
     pub(super) fn advance(&mut self, now: Picos) {
-        if self.next_change() <= now {
+        if self.change_at <= now {
             self.change(now);
         }
     }
 
+    #[inline(never)]
     fn change(&mut self, now: Picos) {
         while self.pending.front().is_some_and(|first| first.effective <= now) {
             self.apply_first_pending();
         }
         self.expire(now);
+        let pending = self.pending.front().map_or(Picos::NEVER, |first| first.effective);
+        self.change_at = self.pauses.next_expiry().min(pending);
     }
 
     fn apply_first_pending(&mut self) {
@@ -201,8 +207,7 @@ impl Nic {
     /// When pauses change by themselves next.
     #[inline]
     pub(super) fn next_change(&self) -> Picos {
-        let pending = self.pending.front().map_or(Picos::NEVER, |first| first.effective);
-        self.pauses.next_expiry().min(pending)
+        self.change_at
     }
 
     /// The class that may send at `now`, if any.

@@ -16,8 +16,8 @@ use super::requester::PATTERN;
 use super::trimmed::datagram;
 use crate::rdma::congestion::CongestionControl;
 use crate::rdma::{
-    Arrival, Completion, Counters, Endpoint, Header, Outgoing, Packet, PostError, QpConfig, QpIndex,
-    Telemetry, WorkRequest,
+    Arrival, Completion, Counters, Endpoint, Header, Packet, PostError, QpConfig, QpIndex, Telemetry,
+    WorkRequest,
 };
 
 /// A queue pair, and the way to its peer.
@@ -82,8 +82,10 @@ pub struct Emitted {
     pub stored: usize,
     /// Length of the frame, as a socket would see it.
     pub frame_len: usize,
-    /// What it carries of its path's telemetry, or an empty one that it is to collect.
-    pub telemetry: Option<Telemetry>,
+    /// The telemetry that it carries. In a box, as it comes: hardly any frame has one, and this travels by value.
+    pub telemetry: Option<Box<Telemetry>>,
+    /// It is to collect that of its path.
+    pub collects: bool,
     /// See [`Packet::completes_nothing`]; false where that is not known.
     pub completes_nothing: bool,
     /// The flow hash of an untagged IPv4 packet, if it is known without a look at it.
@@ -97,6 +99,7 @@ impl Emitted {
             stored: frame_len,
             frame_len,
             telemetry: None,
+            collects: false,
             completes_nothing: false,
             flow_hash: None,
         }
@@ -307,7 +310,8 @@ impl QueuePairs {
                 frame_len: lower.frame_len as usize,
                 completes_nothing: packet.completes_nothing(),
                 flow_hash: lower.flow_hash,
-                telemetry: telemetry_of(outgoing),
+                telemetry: outgoing.telemetry,
+                collects: outgoing.wants_telemetry,
             });
         }
         let path = way.next_path(packet.opcode);
@@ -342,7 +346,8 @@ impl QueuePairs {
             frame_len: written.1,
             completes_nothing: packet.completes_nothing(),
             flow_hash: None,
-            telemetry: telemetry_of(outgoing),
+            telemetry: outgoing.telemetry,
+            collects: outgoing.wants_telemetry,
         })
     }
 
@@ -433,13 +438,6 @@ impl Way {
 
 fn is_answer(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::Cnp | Opcode::RcAcknowledge)
-}
-
-fn telemetry_of(outgoing: Outgoing) -> Option<Telemetry> {
-    match outgoing.telemetry {
-        Some(carried) => Some(*carried),
-        None => outgoing.wants_telemetry.then(Telemetry::default),
-    }
 }
 
 /// Hands a packet with its headers to `write`.
