@@ -2,6 +2,7 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::parse::Payload;
+use xoff_dataplane::route::RouteAhead;
 use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 
 use super::fault::FaultAction;
@@ -153,7 +154,7 @@ impl Fabric {
 
     /// Handles an event. Whether a host has completed something.
     #[inline(always)]
-    fn handle(&mut self, event: Event, observer: &mut impl Observer) -> bool {
+    fn handle(&mut self, event: Event, ahead: RouteAhead, observer: &mut impl Observer) -> bool {
         self.events += 1;
         let source = event.what();
         if source & SWITCH != 0 {
@@ -176,13 +177,13 @@ impl Fabric {
             }
         } else {
             let wire = wire_of(event, self.insertions.is_some(), &self.store);
-            self.arrive(wire, Handle(source), observer)
+            self.arrive(wire, Handle(source), ahead, observer)
         }
     }
 
     /// A frame has arrived over a wire.
     #[inline(always)]
-    fn arrive<O: Observer>(&mut self, wire: u32, frame: Handle, observer: &mut O) -> bool {
+    fn arrive<O: Observer>(&mut self, wire: u32, frame: Handle, ahead: RouteAhead, observer: &mut O) -> bool {
         let to = self.wires[wire as usize].to;
         self.frame_hops += 1;
         if O::WATCHES {
@@ -190,7 +191,7 @@ impl Fabric {
         }
         match to {
             End::Switch { switch, port } => {
-                self.arrive_at_switch(switch as usize, PortId(port), frame, observer);
+                self.arrive_at_switch((switch as usize, PortId(port)), frame, ahead, observer);
                 false
             }
             End::Host(host) => self.arrive_at_host(host as usize, frame, observer),
@@ -198,7 +199,13 @@ impl Fabric {
     }
 
     #[inline]
-    fn arrive_at_switch(&mut self, switch: usize, port: PortId, frame: Handle, observer: &mut impl Observer) {
+    fn arrive_at_switch(
+        &mut self,
+        (switch, port): (usize, PortId),
+        frame: Handle,
+        ahead: RouteAhead,
+        observer: &mut impl Observer,
+    ) {
         let frame_len = self.store.frame_len(frame);
         let arrival = Arrival {
             frame,
@@ -207,9 +214,14 @@ impl Fabric {
             received_at: self.now,
         };
         let node = &mut self.switches[switch];
-        let verdict = node
-            .switch
-            .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+        let verdict = node.switch.receive_ahead(
+            self.now,
+            port,
+            &arrival,
+            ahead,
+            &mut self.store,
+            &mut self.outputs,
+        );
         self.moves += u64::from(!matches!(verdict, Verdict::Control));
         for port in node.switch.marked_on_arrival() {
             let port = End::Switch {

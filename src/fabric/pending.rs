@@ -15,6 +15,7 @@ use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 
 use xoff_dataplane::Picos;
+use xoff_dataplane::route::RouteAhead;
 
 use super::queue::{Event, EventQueue, first_key_at};
 use super::window::Window;
@@ -209,13 +210,15 @@ impl Pending {
     }
 
     /// Makes some parts those that are handled: their events from `begin` on whose keys are below `limit`, no longer than
-    /// [`Pending::window_max`]. Where each part has its own order. Hands each event to `see`.
+    /// [`Pending::window_max`]. Where each part has its own order. Hands each event to `see`, and then, when all have been seen, to
+    /// `ahead`, which says what is to be known before its turn comes.
     pub(super) fn open_window(
         &mut self,
         parts: Range<usize>,
         begin: Picos,
         limit: u128,
         mut see: impl FnMut(Event),
+        ahead: impl FnMut(Event) -> RouteAhead,
     ) {
         (self.open, self.limit) = (parts.clone(), limit);
         self.window.begin_at(begin);
@@ -224,7 +227,7 @@ impl Pending {
                 self.enter_window(part, &mut see);
             }
         }
-        self.window.open();
+        self.window.open(ahead);
     }
 
     /// Moves the events of a part that lie in the window there.
@@ -255,16 +258,16 @@ impl Pending {
         self.later[part].first = first_behind;
     }
 
-    /// Takes the next event of the window.
+    /// Takes the next event of the window, with what is known of it ahead.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<Event> {
+    pub(super) fn take(&mut self) -> Option<(Event, RouteAhead)> {
         self.window.take()
     }
 
     /// The parts are handled no more: what has not been taken stays pending. `part`: whose an event is.
     pub(super) fn shut_window(&mut self, part: impl Fn(Event) -> usize) {
         (self.open, self.limit) = (0..0, 0);
-        while let Some(left) = self.window.take() {
+        while let Some((left, _)) = self.window.take() {
             self.push_later(part(left), left);
         }
     }

@@ -20,6 +20,8 @@ const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
 const _: () = assert!(HEADERS_LEN_MAX <= PREFIX_MAX);
 /// Where IPv4's type of service lies in an untagged frame.
 const TOS: usize = ETHERNET_LEN + 1;
+/// Where IPv4's destination lies there.
+const DESTINATION: usize = ETHERNET_LEN + 16;
 /// Where the second cache line of a slot begins.
 const SECOND_LINE: usize = 64 - std::mem::offset_of!(Slot, bytes);
 const NONE: u32 = u32::MAX;
@@ -207,6 +209,14 @@ impl FabricStore {
             parse_prefix(self.prefix(frame), self.frame_len(frame) as usize)
         );
         parsed
+    }
+
+    /// The destination of an IPv4 packet, where its headers have been read.
+    #[inline]
+    pub(super) fn destination(&self, frame: Handle) -> Option<u32> {
+        let slot = self.slots.items.get(frame.0 as usize)?;
+        let octets = slot.bytes[START as usize + DESTINATION..].first_chunk()?;
+        (slot.flags & KNOWN != 0).then(|| u32::from_be_bytes(*octets))
     }
 
     #[inline(never)]

@@ -4,6 +4,7 @@
 //! and neither adding an event nor taking the next one compares it with others where it is alone in its slot.
 
 use xoff_dataplane::Picos;
+use xoff_dataplane::route::RouteAhead;
 
 use super::queue::Event;
 
@@ -14,8 +15,16 @@ const _: () = assert!(WORDS == u32::BITS as usize);
 const SLOTS_PER_FRAME: u64 = 8;
 /// No event: the end of a list.
 const NONE: u32 = u32::MAX;
-/// So many places for events are added where there is none.
-const PLACES: u32 = 64;
+/// So many places are taken in turn before those that are free again are looked for.
+const PLACES_MAX: usize = 1 << 14;
+
+/// An event, and what follows it in its slot.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    event: Event,
+    next: u32,
+    ahead: RouteAhead,
+}
 
 /// Pending events of a span, the earliest first. Once one has been taken, none that comes before it is added.
 #[derive(Clone, Debug)]
@@ -23,6 +32,8 @@ pub(super) struct Window {
     /// The earliest one. It is looked up while the one before is handled: five loads that wait for each other, and a jump by what it is
     /// that nobody foresees, would hold up everything behind them.
     next: Event,
+    /// What is known of it ahead.
+    ahead: RouteAhead,
     begin: Picos,
     /// A slot is 2^this picoseconds.
     slot_bits: u32,
@@ -32,10 +43,9 @@ pub(super) struct Window {
     words: u32,
     /// The first event of each slot that holds any.
     first: Box<[u32; SLOTS]>,
-    /// The events, and what follows each in its slot; of free places, the next one.
-    events: Vec<(Event, u32)>,
-    /// First of the free places.
-    free: u32,
+    /// The events in the order in which they came. A place is left empty by an event that is taken.
+    places: Vec<Place>,
+    places_max: usize,
 }
 
 impl Window {
@@ -43,13 +53,14 @@ impl Window {
     pub(super) fn new(frame: Picos) -> Window {
         Window {
             next: Event::NONE,
+            ahead: RouteAhead::NONE,
             begin: Picos::ZERO,
             slot_bits: (frame.0 / SLOTS_PER_FRAME).max(1).ilog2().min(48),
             held: [0; WORDS],
             words: 0,
             first: Box::new([NONE; SLOTS]),
-            events: Vec::new(),
-            free: NONE,
+            places: Vec::new(),
+            places_max: PLACES_MAX,
         }
     }
 
@@ -62,18 +73,23 @@ impl Window {
     pub(super) fn begin_at(&mut self, at: Picos) {
         debug_assert!(self.words == 0 && self.next == Event::NONE);
         self.begin = at;
+        self.places.clear();
     }
 
     /// Adds an event of the span before any is taken; [`Window::open`] follows.
     #[inline(always)]
     pub(super) fn fill(&mut self, event: Event) {
         debug_assert!(self.covers(event) && self.next == Event::NONE);
-        self.enter(event);
+        self.enter(event, RouteAhead::NONE);
     }
 
-    /// It has been filled.
-    pub(super) fn open(&mut self) {
-        self.next = self.take_entered();
+    /// It has been filled. `ahead`: what is to be known of an event before its turn comes.
+    #[inline(always)]
+    pub(super) fn open(&mut self, mut ahead: impl FnMut(Event) -> RouteAhead) {
+        for place in &mut self.places {
+            place.ahead = ahead(place.event);
+        }
+        (self.next, self.ahead) = self.take_entered();
     }
 
     fn covers(&self, event: Event) -> bool {
@@ -84,26 +100,30 @@ impl Window {
     #[inline(never)]
     pub(super) fn push(&mut self, event: Event) {
         debug_assert!(self.covers(event));
-        let mut second = event;
+        let (mut second, mut ahead) = (event, RouteAhead::NONE);
         if event < self.next {
             second = std::mem::replace(&mut self.next, event);
+            ahead = std::mem::replace(&mut self.ahead, RouteAhead::NONE);
             if second == Event::NONE {
                 return;
             }
         }
-        self.enter(second);
+        self.enter(second, ahead);
     }
 
     /// Puts an event into the calendar.
     #[inline(always)]
-    fn enter(&mut self, event: Event) {
+    fn enter(&mut self, event: Event, ahead: RouteAhead) {
         let slot = (event.at.0.wrapping_sub(self.begin.0) >> self.slot_bits) as usize % SLOTS;
-        if self.free == NONE {
-            self.add_places();
+        if self.places.len() >= self.places_max {
+            self.move_together();
         }
-        let index = self.free;
-        let place = &mut self.events[index as usize];
-        self.free = std::mem::replace(place, (event, NONE)).1;
+        let index = self.places.len() as u32;
+        self.places.push(Place {
+            event,
+            next: NONE,
+            ahead,
+        });
         self.words |= 1 << (slot / 64);
         let (word, bit) = (&mut self.held[slot / 64], 1 << (slot % 64));
         if *word & bit != 0 {
@@ -113,53 +133,59 @@ impl Window {
         self.first[slot] = index;
     }
 
-    /// There is no free place.
+    /// Gives the places of events that have been taken to others: those that are left stand together again, if they leave many places.
     #[cold]
-    fn add_places(&mut self) {
-        let first = self.events.len() as u32;
-        let more = (first + 1..first + PLACES).chain([NONE]);
-        self.events.extend(more.map(|next| (Event::NONE, next)));
-        self.free = first;
+    fn move_together(&mut self) {
+        let mut left = Vec::new();
+        while let (event, ahead) = self.take_entered()
+            && event != Event::NONE
+        {
+            left.push((event, ahead));
+        }
+        self.places.clear();
+        // Nothing is gained where all are left; then it grows.
+        self.places_max = PLACES_MAX.max(2 * left.len());
+        left.into_iter()
+            .for_each(|(event, ahead)| self.enter(event, ahead));
     }
 
     /// Puts an event among those of its slot.
     #[inline(never)]
     fn join(&mut self, slot: usize, index: u32) {
-        let event = self.events[index as usize].0;
+        let event = self.places[index as usize].event;
         let mut before = NONE;
         let mut behind = self.first[slot];
-        while let Some((other, next)) = self.events.get(behind as usize)
-            && *other <= event
+        while let Some(other) = self.places.get(behind as usize)
+            && other.event <= event
         {
-            (before, behind) = (behind, *next);
+            (before, behind) = (behind, other.next);
         }
-        self.events[index as usize].1 = behind;
-        match self.events.get_mut(before as usize) {
-            Some((_, next)) => *next = index,
+        self.places[index as usize].next = behind;
+        match self.places.get_mut(before as usize) {
+            Some(before) => before.next = index,
             None => self.first[slot] = index,
         }
     }
 
-    /// Takes the earliest event.
+    /// Takes the earliest event, with what is known of it ahead.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<Event> {
+    pub(super) fn take(&mut self) -> Option<(Event, RouteAhead)> {
         let second = self.take_entered();
-        let first = std::mem::replace(&mut self.next, second);
-        (first != Event::NONE).then_some(first)
+        let first = (self.next, self.ahead);
+        (self.next, self.ahead) = second;
+        (first.0 != Event::NONE).then_some(first)
     }
 
     /// Takes the earliest event of the calendar; [`Event::NONE`] if there is none.
     #[inline]
-    fn take_entered(&mut self) -> Event {
+    fn take_entered(&mut self) -> (Event, RouteAhead) {
         if self.words == 0 {
-            return Event::NONE;
+            return (Event::NONE, RouteAhead::NONE);
         }
         let word = self.words.trailing_zeros() as usize % WORDS;
         let slot = word * 64 + self.held[word].trailing_zeros() as usize % 64;
-        let index = self.first[slot];
-        let (event, next) = &mut self.events[index as usize];
-        let event = *event;
-        match std::mem::replace(next, self.free) {
+        let place = &self.places[self.first[slot] as usize];
+        match place.next {
             NONE => {
                 self.held[word] &= self.held[word] - 1;
                 // No jump: nobody could tell which way.
@@ -167,8 +193,7 @@ impl Window {
             }
             behind => self.first[slot] = behind,
         }
-        self.free = index;
-        event
+        (place.event, place.ahead)
     }
 }
 
@@ -199,7 +224,7 @@ mod tests {
                 window.fill(event);
                 heap.push(Reverse(event));
             }
-            window.open();
+            window.open(|_| RouteAhead::NONE);
             for step in 0..200 {
                 let at = Picos(now + draw(begin + span - now));
                 let event = Event::new(at, draw(20) as u32, 0);
@@ -207,15 +232,16 @@ mod tests {
                 heap.push(Reverse(event));
                 if step % 3 == 2 {
                     let expected = heap.pop().map(|Reverse(event)| event);
-                    assert_eq!(window.take(), expected, "{round} {step}");
+                    let taken = window.take().map(|(event, _)| event);
+                    assert_eq!(taken, expected, "{round} {step}");
                     now = expected.map_or(now, |event| event.at.0);
                 }
             }
             while let Some(Reverse(event)) = heap.pop() {
-                assert_eq!(window.take(), Some(event), "{round}");
+                let taken = window.take().map(|(event, _)| event);
+                assert_eq!(taken, Some(event), "{round}");
             }
             assert_eq!(window.take(), None);
         }
-        assert!(window.events.len() <= 256, "places are used again");
     }
 }

@@ -198,8 +198,29 @@ impl Fib {
 const ID_BITS: u32 = 27;
 
 /// What a look-up finds, as the tries keep it: an [`Entry`] or nothing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leaf(u32);
+
+/// What the routes of a switch say of a destination, looked up ahead of the packet: see
+/// [`Switch::look_ahead`](crate::Switch::look_ahead).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteAhead(Leaf);
+
+impl RouteAhead {
+    /// Nothing has been looked up.
+    pub const NONE: RouteAhead = RouteAhead(Leaf(u32::MAX));
+
+    #[inline(always)]
+    pub(crate) fn new(leaf: Leaf) -> RouteAhead {
+        RouteAhead(leaf)
+    }
+
+    /// What was looked up; `None`: nothing was.
+    #[inline(always)]
+    pub(crate) fn leaf(self) -> Option<Leaf> {
+        (self != RouteAhead::NONE).then_some(self.0)
+    }
+}
 
 /// Kinds of leaves.
 const LOCAL: u32 = 1;

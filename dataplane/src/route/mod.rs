@@ -14,7 +14,7 @@ mod solicit;
 pub(crate) use fib::gcd;
 pub use fib::{
     Entry, Fib, FibError, GROUPS_MAX, Group, MEMBERS_MAX, NEXT_HOPS_MAX, NextHop, Path, ROUTES_MAX, Route,
-    RouteTag, Target, WEIGHT_SUM_MAX,
+    RouteAhead, RouteTag, Target, WEIGHT_SUM_MAX,
 };
 pub(crate) use neighbour::{Due, Held, NeighbourId};
 pub use neighbour::{

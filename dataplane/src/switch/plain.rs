@@ -16,6 +16,7 @@ use crate::frame::{Arrival, Store};
 use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId, TRAFFIC_CLASSES};
 use crate::outputs::{Outputs, Verdict};
 use crate::parse::Payload;
+use crate::route::RouteAhead;
 use crate::route::packet::{self, Destination, Scope};
 use crate::time::Picos;
 use crate::wire::ETHERNET_LEN;
@@ -74,9 +75,31 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
+        self.receive_ahead(now, port, arrival, RouteAhead::NONE, store, outputs)
+    }
+
+    /// What the routes say of an IPv4 destination, for a packet that will be handed to [`Switch::receive_ahead`]. Good until the next
+    /// configuration. A look-up is a chain of loads that wait for each other, and most of a packet's way waits for it: those of
+    /// several packets in a row overlap.
+    #[inline(always)]
+    pub fn look_ahead(&self, destination: u32) -> RouteAhead {
+        RouteAhead::new(self.router.fib.find_v4(destination))
+    }
+
+    /// As [`Switch::receive`], of a frame of which is known what the routes say of its destination.
+    #[inline(always)]
+    pub fn receive_ahead<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &Arrival,
+        ahead: RouteAhead,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) -> Verdict {
         // What becomes of nearly all frames. A result would need a register all the way for where to write it.
         let mut verdict = Verdict::Forwarded { copies: 1 };
-        self.receive_into(now, port, arrival, store, outputs, &mut verdict);
+        self.receive_into(now, port, (arrival, ahead), store, outputs, &mut verdict);
         verdict
     }
 
@@ -86,7 +109,7 @@ impl Switch {
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        (arrival, ahead): (&Arrival, RouteAhead),
         store: &mut S,
         outputs: &mut Outputs,
         verdict: &mut Verdict,
@@ -115,7 +138,7 @@ impl Switch {
             *verdict = self.receive_any(now, port, arrival, store, outputs);
             return;
         }
-        let way = match self.plain_route(now, port, arrival, class, frame) {
+        let way = match self.plain_route(now, port, (arrival, ahead), class, frame) {
             Ok(way) => way,
             Err(Decided::Nothing) => {
                 *verdict = self.receive_any(now, port, arrival, store, outputs);
@@ -196,7 +219,7 @@ impl Switch {
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        (arrival, ahead): (&Arrival, RouteAhead),
         class: Class,
         frame: &[u8],
     ) -> Result<RoutedWay, Decided> {
@@ -214,7 +237,15 @@ impl Switch {
         if packet.scope != Scope::Global || packet.ttl <= 1 {
             return Err(Decided::Nothing);
         }
-        let found = self.router.fib.find_v4(destination);
+        let found = match ahead.leaf() {
+            Some(found) => found,
+            None => self.router.fib.find_v4(destination),
+        };
+        debug_assert_eq!(
+            found,
+            self.router.fib.find_v4(destination),
+            "looked up for another packet"
+        );
         let hop = if let Some(group) = found.group() {
             let asked = || Asked {
                 now,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use xoff_dataplane::route::RouteAhead;
 use xoff_dataplane::{Handle, Picos};
 
 use super::{EVENTS_AT_ONCE_MAX, Fabric, HOST, HOST_NUMBER, Halt, SWITCH, TIMER_BITS, is_arrival};
@@ -59,7 +60,7 @@ impl Fabric {
             }
             self.pending.pop();
             self.stand_at(event.at);
-            if self.handle(event, observer) {
+            if self.handle(event, RouteAhead::NONE, observer) {
                 return Halt::Completion;
             }
         }
@@ -138,12 +139,25 @@ impl Fabric {
         let mut came = Ok(());
         let of_hosts = parts.start < self.parts.groups();
         let store = &self.store;
-        self.pending.open_window(parts, begin, limit, |event| {
+        let see = |event| {
             if is_arrival(event) {
                 store.prefetch(Handle(event.what()), of_hosts);
             }
-        });
-        while let Some(event) = self.pending.take() {
+        };
+        let switch = match of_hosts {
+            true => None,
+            false => self.switches.get(parts.start - self.parts.groups()),
+        };
+        let ahead = |event| match switch {
+            Some(node) if is_arrival(event) => store
+                .destination(Handle(event.what()))
+                .map_or(RouteAhead::NONE, |destination| {
+                    node.switch.look_ahead(destination)
+                }),
+            _ => RouteAhead::NONE,
+        };
+        self.pending.open_window(parts, begin, limit, see, ahead);
+        while let Some((event, ahead)) = self.pending.take() {
             at_once = if event.at > at { 0 } else { at_once + 1 };
             if at_once > EVENTS_AT_ONCE_MAX {
                 came = Err(Interrupted::Stuck);
@@ -152,7 +166,7 @@ impl Fabric {
             at = event.at;
             self.now = at;
             self.store.under_way.at(at);
-            if self.handle(event, observer) {
+            if self.handle(event, ahead, observer) {
                 came = Err(Interrupted::Completed(event));
                 break;
             }
