@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::wire::{Error, be24, put24, require};
+use crate::wire::bth::MASK_24;
+use crate::wire::{Error, be24, require};
 
 pub(super) const LEN: usize = 4;
 
@@ -39,8 +40,8 @@ impl Aeth {
     }
     #[inline]
     pub(super) fn write(self, bytes: &mut [u8]) {
-        bytes[field::SYNDROME] = self.syndrome.code();
-        put24(bytes, field::MSN, self.msn);
+        let word = u32::from(self.syndrome.code()) << 24 | self.msn & MASK_24;
+        bytes[..LEN].copy_from_slice(&word.to_be_bytes());
     }
 }
 
