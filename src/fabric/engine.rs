@@ -248,6 +248,10 @@ impl Fabric {
         };
         self.hosts[host].host.receive_virtual(self.now, &inbound);
         self.store.release(frame);
+        if self.awaits_link(host) {
+            observer.served(self.now, host as u32, &self.hosts[host].host);
+            return self.hosts[host].host.has_completions();
+        }
         self.serve_host(host, false, observer)
     }
 
@@ -335,19 +339,24 @@ impl Fabric {
         self.hosts[host].host.has_completions()
     }
 
+    /// Whether the link of a host is busy until it is called anyway, and no timer is earlier: whatever waits, it can do nothing now.
+    #[inline]
+    fn awaits_link(&self, host: usize) -> bool {
+        let node = &self.hosts[host];
+        self.insertions.is_none()
+            && node.armed > self.now
+            && node.armed <= node.host.next_timer().min(node.host.link_free())
+    }
+
     /// Whether a host may send now, or do anything else; if not, it is called when it may.
     #[inline]
     fn may_send(&mut self, host: usize) -> bool {
+        if self.awaits_link(host) {
+            return false;
+        }
         let node = &mut self.hosts[host];
         let at = match self.insertions {
-            None => {
-                let timer = node.host.next_timer();
-                // Its link is busy until it is called anyway, and no timer is earlier: whatever waits.
-                if node.armed > self.now && node.armed <= timer.min(node.host.link_free()) {
-                    return false;
-                }
-                node.host.next_departure().min(timer)
-            }
+            None => node.host.next_departure().min(node.host.next_timer()),
             Some(_) => node.host.next_departure(),
         };
         if at <= self.now {

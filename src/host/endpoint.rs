@@ -296,7 +296,7 @@ impl Host {
     }
 
     /// As [`Host::transmit`], in virtual time: of frames of queue pairs the headers alone are written.
-    #[inline]
+    #[inline(always)] // what it returns is large
     pub fn transmit_virtual(&mut self, now: Picos, buf: &mut [u8]) -> Option<Emitted> {
         self.emit(now, || now.as_nanos(), buf, Depth::Headers)
     }

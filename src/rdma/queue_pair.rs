@@ -139,18 +139,42 @@ impl QueuePair {
             .rate_bps()
             .min(self.config.rate_bps_max.unwrap_or(u64::MAX))
             .max(1);
+        if self.responder.replies.has_response() {
+            let packet = self.next_in_turns(now, shared);
+            return self.send(now, shared, rate, packet);
+        }
+        // Two places that a packet comes from would make it go through memory.
+        let (requester, _, mut env) = self.parts(now, shared);
+        let packet = requester.next_packet(&mut env);
+        self.send(now, shared, rate, packet)
+    }
+
+    /// The next packet where READ responses wait: they and requests take turns.
+    #[inline(never)]
+    fn next_in_turns(&mut self, now: Picos, shared: &mut Shared) -> Option<Packet> {
         let response_next = self.response_next;
         let (requester, responder, mut env) = self.parts(now, shared);
-        let mut packet = None;
         if response_next {
-            packet = responder.replies.next_response(&mut env);
+            responder
+                .replies
+                .next_response(&mut env)
+                .or_else(|| requester.next_packet(&mut env))
+        } else {
+            requester
+                .next_packet(&mut env)
+                .or_else(|| responder.replies.next_response(&mut env))
         }
-        if packet.is_none() {
-            packet = requester.next_packet(&mut env);
-        }
-        if packet.is_none() && !response_next {
-            packet = responder.replies.next_response(&mut env);
-        }
+    }
+
+    /// Takes account of a packet that is sent at a rate, or of its absence.
+    #[inline(always)]
+    fn send(
+        &mut self,
+        now: Picos,
+        shared: &mut Shared,
+        rate: u64,
+        packet: Option<Packet>,
+    ) -> Option<(Packet, bool)> {
         if let Some(packet) = &packet {
             self.response_next = !is_read_response(packet.opcode);
             let bytes = packet.payload_len + self.config.header_bytes;
