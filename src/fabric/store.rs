@@ -265,6 +265,21 @@ impl FabricStore {
         self.slots.items[frame.0 as usize].telemetry = index;
     }
 
+    /// Gives back what a frame has beside its slot.
+    #[inline(never)]
+    fn release_beside(&mut self, frame: Handle) {
+        let slot = &mut self.slots.items[frame.0 as usize];
+        let long = std::mem::replace(&mut slot.long, NONE);
+        let telemetry = std::mem::replace(&mut slot.telemetry, NONE);
+        if long != NONE {
+            self.long.items[long as usize] = Vec::new();
+            self.long.free.push(long);
+        }
+        if telemetry != NONE {
+            self.telemetry.free.push(telemetry);
+        }
+    }
+
     /// Frames in the store.
     pub fn in_use(&self) -> usize {
         self.under_way.now()
@@ -275,20 +290,18 @@ impl FabricStore {
         self.under_way.peak()
     }
 
+    #[inline(always)]
     fn take(&mut self) -> u32 {
         self.under_way.add();
         let index = match self.slots.free.pop() {
-            Some(index) => {
-                let slot = &mut self.slots.items[index as usize];
-                (slot.beyond, slot.start, slot.end) = (0, START, START);
-                index
-            }
+            Some(index) => index,
             None => {
                 self.slots.items.push(FRESH);
                 self.slots.items.len() as u32 - 1
             }
         };
-        self.slots.items[index as usize].flags = IN_USE;
+        let slot = &mut self.slots.items[index as usize];
+        (slot.beyond, slot.start, slot.end, slot.flags) = (0, START, START, IN_USE);
         index
     }
 }
@@ -398,19 +411,15 @@ impl Store for FabricStore {
         slot.beyond = slot.beyond.min((len - stored) as u32);
     }
 
+    #[inline]
     fn release(&mut self, frame: Handle) {
         let slot = &mut self.slots.items[frame.0 as usize];
         assert!(slot.flags & IN_USE != 0, "frame {} released twice", frame.0);
         slot.flags = 0;
         self.under_way.remove();
-        let long = std::mem::replace(&mut slot.long, NONE);
-        let telemetry = std::mem::replace(&mut slot.telemetry, NONE);
-        if long != NONE {
-            self.long.items[long as usize] = Vec::new();
-            self.long.free.push(long);
-        }
-        if telemetry != NONE {
-            self.telemetry.free.push(telemetry);
+        let beside = (slot.long, slot.telemetry);
+        if beside != (NONE, NONE) {
+            self.release_beside(frame);
         }
         self.slots.free.push(frame.0);
     }

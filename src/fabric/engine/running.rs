@@ -148,13 +148,18 @@ impl Fabric {
             true => None,
             false => self.switches.get(parts.start - self.parts.groups()),
         };
-        let ahead = |event| match switch {
-            Some(node) if is_arrival(event) => store
-                .destination(Handle(event.what()))
-                .map_or(RouteAhead::NONE, |destination| {
-                    node.switch.look_ahead(destination)
-                }),
-            _ => RouteAhead::NONE,
+        // A window has many frames to few destinations.
+        let mut known = [(0, RouteAhead::NONE); KNOWN_ROUTES];
+        let ahead = |event| {
+            let arrival = switch.filter(|_| is_arrival(event));
+            let (Some(node), Some(to)) = (arrival, store.destination(Handle(event.what()))) else {
+                return RouteAhead::NONE;
+            };
+            let place = &mut known[place_of(to)];
+            if place.0 != to || place.1 == RouteAhead::NONE {
+                *place = (to, node.switch.look_ahead(to));
+            }
+            place.1
         };
         self.pending.open_window(parts, begin, limit, see, ahead);
         while let Some((event, ahead)) = self.pending.take() {
@@ -184,6 +189,15 @@ impl Fabric {
         self.store.under_way.settle(at);
         self.store.under_way.at(at);
     }
+}
+
+/// Routes of a window that are kept while it is opened.
+const KNOWN_ROUTES: usize = 64;
+
+/// Where the route of a destination is kept: by a product with the golden ratio, so that neighbours lie apart.
+#[inline]
+fn place_of(destination: u32) -> usize {
+    (destination.wrapping_mul(0x9e37_79b9) >> (u32::BITS - KNOWN_ROUTES.ilog2())) as usize % KNOWN_ROUTES
 }
 
 /// Whose events those of a source are.
