@@ -1,7 +1,7 @@
 //! The fabric itself: what each event does.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::parse::Payload;
+use xoff_dataplane::parse::{Parsed, Payload};
 use xoff_dataplane::route::RouteAhead;
 use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 
@@ -201,16 +201,43 @@ impl Fabric {
     #[inline]
     fn arrive_at_switch(
         &mut self,
-        (switch, port): (usize, PortId),
+        at: (usize, PortId),
         frame: Handle,
         ahead: RouteAhead,
         observer: &mut impl Observer,
     ) {
-        let frame_len = self.store.frame_len(frame);
+        match self.store.known(frame) {
+            Some(parsed) => self.enter_switch(at, (frame, parsed), ahead, observer),
+            None => self.read_and_enter_switch(at, frame, ahead, observer),
+        }
+    }
+
+    /// As [`Fabric::arrive_at_switch`], of a frame whose headers have not been read. By itself: where what they say may come from two
+    /// places, it goes through memory.
+    #[inline(never)]
+    fn read_and_enter_switch(
+        &mut self,
+        at: (usize, PortId),
+        frame: Handle,
+        ahead: RouteAhead,
+        observer: &mut impl Observer,
+    ) {
+        let parsed = self.store.parsed(frame);
+        self.enter_switch(at, (frame, parsed), ahead, observer);
+    }
+
+    #[inline(always)]
+    fn enter_switch(
+        &mut self,
+        (switch, port): (usize, PortId),
+        (frame, parsed): (Handle, Parsed),
+        ahead: RouteAhead,
+        observer: &mut impl Observer,
+    ) {
         let arrival = Arrival {
             frame,
-            frame_len,
-            parsed: self.store.parsed(frame),
+            frame_len: self.store.frame_len(frame),
+            parsed,
             received_at: self.now,
         };
         let node = &mut self.switches[switch];

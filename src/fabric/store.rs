@@ -193,9 +193,18 @@ impl FabricStore {
     /// What the headers of a frame say. They are read at one node of its way.
     #[inline]
     pub(super) fn parsed(&mut self, frame: Handle) -> Parsed {
+        match self.known(frame) {
+            Some(parsed) => parsed,
+            None => self.parse(frame),
+        }
+    }
+
+    /// What the headers of a frame say, where they have been read.
+    #[inline]
+    pub(super) fn known(&self, frame: Handle) -> Option<Parsed> {
         let slot = &self.slots.items[frame.0 as usize];
         if slot.flags & KNOWN == 0 {
-            return self.parse(frame);
+            return None;
         }
         let parsed = Parsed {
             payload: Payload::Ipv4,
@@ -208,7 +217,7 @@ impl FabricStore {
             parsed,
             parse_prefix(self.prefix(frame), self.frame_len(frame) as usize)
         );
-        parsed
+        Some(parsed)
     }
 
     /// The destination of an IPv4 packet, where its headers have been read.
