@@ -378,9 +378,6 @@ impl Fabric {
     /// Whether a host may send now, or do anything else; if not, it is called when it may.
     #[inline]
     fn may_send(&mut self, host: usize) -> bool {
-        if self.awaits_link(host) {
-            return false;
-        }
         let node = &mut self.hosts[host];
         let at = match self.insertions {
             None => node.host.next_departure().min(node.host.next_timer()),

@@ -388,7 +388,7 @@ impl Host {
     }
 
     /// When it may send next, as things stand.
-    #[inline]
+    #[inline(always)]
     pub fn next_departure(&self) -> Picos {
         let control = match self.control_front() {
             Some(frame) => frame.created.max(self.nic.link_free()),

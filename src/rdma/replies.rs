@@ -131,7 +131,7 @@ impl Replies {
         self.acknowledge(env, sequence, Syndrome::Nak(NakCode::PsnSequenceError), None);
     }
 
-    #[inline]
+    #[inline(always)]
     fn acknowledge(
         &mut self,
         env: &mut Env<'_>,

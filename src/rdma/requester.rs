@@ -301,6 +301,7 @@ impl Requester {
         self.progress(env);
     }
 
+    #[inline(always)]
     fn progress(&mut self, env: &mut Env<'_>) {
         let mtu = env.config.mtu;
         self.unacked_bytes = self.messages.stream_at(self.unacked, mtu);
@@ -325,7 +326,7 @@ impl Requester {
     }
 
     /// Tells congestion control of an answer; `named` is the packet that it answers.
-    #[inline]
+    #[inline(always)]
     pub(super) fn inform(
         &mut self,
         env: &mut Env<'_>,

@@ -157,6 +157,7 @@ impl Responder {
     }
 
     /// One request in its turn.
+    #[inline(always)]
     fn execute(&mut self, env: &mut Env<'_>, sequence: u64, request: Request) -> Result<(), Refusal> {
         if request.verb == Verb::Read {
             if self.open.is_some() || !self.replies.read(env.config.mtu, sequence, request.dma_len) {
