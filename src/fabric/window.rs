@@ -244,4 +244,25 @@ mod tests {
             assert_eq!(window.take(), None);
         }
     }
+
+    /// Far more events than places are kept: those that have been taken give theirs to others.
+    #[test]
+    fn places_are_used_again() {
+        let mut window = Window::new(Picos(6_720));
+        window.begin_at(Picos::ZERO);
+        for n in 0..40 {
+            window.fill(Event::new(Picos(n % 3), n as u32, 0));
+        }
+        window.open(|_| RouteAhead::NONE);
+        let mut before = Event::new(Picos::ZERO, 0, 0);
+        for n in 40..6 * PLACES_MAX as u64 {
+            let (event, _) = window.take().expect("forty are always there");
+            assert!(before <= event, "{n}: {before:?} {event:?}");
+            before = event;
+            window.push(Event::new(event.at.max(Picos(n / 4)), n as u32, 0));
+            assert!(window.places.len() <= PLACES_MAX);
+        }
+        let left = std::iter::from_fn(|| window.take()).count();
+        assert_eq!(left, 40);
+    }
 }
