@@ -15,7 +15,7 @@ const _: () = assert!(WORDS == u32::BITS as usize);
 const SLOTS_PER_FRAME: u64 = 8;
 /// No event: the end of a list.
 const NONE: u32 = u32::MAX;
-/// So many places are taken in turn before those that are free again are looked for.
+/// So many places are taken in turn before those that have become free are used again.
 const PLACES_MAX: usize = 1 << 14;
 
 /// An event, and what follows it in its slot.
@@ -32,7 +32,7 @@ pub(super) struct Window {
     /// The earliest one. It is looked up while the one before is handled: five loads that wait for each other, and a jump by what it is
     /// that nobody foresees, would hold up everything behind them.
     next: Event,
-    /// What is known of it ahead.
+    /// What has been looked up for it when the window was opened.
     ahead: RouteAhead,
     begin: Picos,
     /// A slot is 2^this picoseconds.
@@ -45,6 +45,7 @@ pub(super) struct Window {
     first: Box<[u32; SLOTS]>,
     /// The events in the order in which they came. A place is left empty by an event that is taken.
     places: Vec<Place>,
+    /// So many places there may be before those that are left stand together again.
     places_max: usize,
 }
 

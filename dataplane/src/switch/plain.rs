@@ -78,8 +78,8 @@ impl Switch {
         self.receive_ahead(now, port, arrival, RouteAhead::NONE, store, outputs)
     }
 
-    /// What the routes say of an IPv4 destination, for a packet that will be handed to [`Switch::receive_ahead`]. Good until the next
-    /// configuration. A look-up is a chain of loads that wait for each other, and most of a packet's way waits for it: those of
+    /// What the routes say of an IPv4 destination, for a packet that will be handed to [`Switch::receive_ahead`]. Good until
+    /// [`Switch::set_fib`]: one of an earlier generation is the caller's mistake. A look-up is a chain of loads that wait for each other, and most of a packet's way waits for it: those of
     /// several packets in a row overlap.
     #[inline(always)]
     pub fn look_ahead(&self, destination: u32) -> RouteAhead {
