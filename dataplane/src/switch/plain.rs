@@ -79,8 +79,8 @@ impl Switch {
     }
 
     /// What the routes say of an IPv4 destination, for a packet that will be handed to [`Switch::receive_ahead`]. Good until
-    /// [`Switch::set_fib`]: one of an earlier generation is the caller's mistake. A look-up is a chain of loads that wait for each other, and most of a packet's way waits for it: those of
-    /// several packets in a row overlap.
+    /// [`Switch::set_fib`]: one of an earlier generation is the caller's mistake. A look-up is a chain of loads that wait for each
+    /// other, and most of a packet's way waits for it: those of several packets in a row overlap.
     #[inline(always)]
     pub fn look_ahead(&self, destination: u32) -> RouteAhead {
         RouteAhead::new(self.router.fib.find_v4(destination))
