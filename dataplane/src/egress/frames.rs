@@ -21,14 +21,17 @@ pub(crate) enum Charge {
 }
 
 /// A frame (or one copy of a flooded one) that waits in an egress queue: half a cache line, since a fabric's tables are larger
-/// than a cache. No frame has more than 2^16 cells: the longest has 9 KiB, and a cell is an octet at least.
+/// than a cache. No frame has 2^16 octets or cells: the longest has 9 KiB, and a cell is an octet at least.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct QueuedFrame {
     /// Earliest start of its departure.
     pub(crate) ready_at: Picos,
     pub(crate) frame: Handle,
-    pub(crate) mac_len: u32,
+    mac_len: u16,
+    /// `mac_len` of the one that follows it in its queue: the table's. Whose turn it is hangs on that, and that frame may have left
+    /// the caches.
+    next_len: u16,
     /// Group, or entry of the shared charges.
     payer: u32,
     cells: u16,
@@ -65,11 +68,12 @@ impl QueuedFrame {
             Charge::Shared(entry) => (PayerKind::SHARED, entry, 0),
             Charge::None => (PayerKind::NONE, 0, 0),
         };
-        debug_assert!(cells.max(charged_cells) <= u32::from(u16::MAX));
+        debug_assert!(cells.max(charged_cells).max(mac_len) <= u32::from(u16::MAX));
         QueuedFrame {
             ready_at: Picos::ZERO,
             frame,
-            mac_len,
+            mac_len: mac_len as u16,
+            next_len: 0,
             payer,
             cells: cells as u16,
             charged_cells: charged_cells as u16,
@@ -100,6 +104,12 @@ impl QueuedFrame {
         self.marks & TRIMMED != 0
     }
 
+    /// What it counts as, in octets.
+    #[inline(always)]
+    pub(crate) fn mac_len(&self) -> u32 {
+        u32::from(self.mac_len)
+    }
+
     /// Cells that it occupies of its queue.
     #[inline(always)]
     pub(crate) fn cells(&self) -> u32 {
@@ -128,6 +138,8 @@ pub(crate) struct Fifo {
     head: u32,
     tail: u32,
     bytes: u64,
+    /// `mac_len` of the frame at its head.
+    head_len: u16,
 }
 
 impl Fifo {
@@ -135,7 +147,14 @@ impl Fifo {
         head: NO_FRAME,
         tail: NO_FRAME,
         bytes: 0,
+        head_len: 0,
     };
+
+    /// `mac_len` of the frame at its head; that of the last one if it is empty.
+    #[inline(always)]
+    pub(crate) fn head_len(&self) -> u32 {
+        u32::from(self.head_len)
+    }
 
     /// Bytes (`mac_len`) that wait in it.
     #[inline(always)]
@@ -211,8 +230,8 @@ impl FrameTable {
         self.port_bytes[port.index()] += u64::from(frame.mac_len);
         let tail = core::mem::replace(&mut fifo.tail, index);
         match self.frames.get_mut(tail as usize) {
-            Some(last) => last.next = index,
-            None => fifo.head = index,
+            Some(last) => (last.next, last.next_len) = (index, frame.mac_len),
+            None => (fifo.head, fifo.head_len) = (index, frame.mac_len),
         }
     }
 
@@ -233,6 +252,7 @@ impl FrameTable {
         let index = fifo.head;
         let frame = self.frames.get_mut(index as usize)?;
         fifo.head = core::mem::replace(&mut frame.next, self.free);
+        fifo.head_len = frame.next_len;
         let mac_len = u64::from(frame.mac_len);
         fifo.bytes -= mac_len;
         let port_bytes = &mut self.port_bytes[port.index()];

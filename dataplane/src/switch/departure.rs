@@ -321,7 +321,7 @@ impl Sender<'_> {
         };
         let (frame, charges) = (taken.frame, taken.charges);
         let id = QueueId::new(port, queue as u8);
-        let mac_len = frame.mac_len;
+        let mac_len = frame.mac_len();
         state.late_ps += now.since(due.max(state.free_at)).0;
         release(self.mmu, charges, frame, id, self.resumed);
         let behind = state.fifos[queue].bytes();
@@ -379,7 +379,7 @@ impl Exit<'_> {
         let state = &mut *self.state;
         let Departure { now, id, frame, .. } = departure;
         let (port, queue) = (id.port(), usize::from(id.number()));
-        let (handle, mac_len) = (frame.frame, frame.mac_len);
+        let (handle, mac_len) = (frame.frame, frame.mac_len());
         let marked = frame.is_ecn_capable()
             && self.mark_point == MarkPoint::Dequeue
             && state.decide_mark(queue, departure.behind)
@@ -447,7 +447,7 @@ fn choose(state: &mut Port, frames: &FrameTable, mut candidates: u8, now: Picos,
             }
         }
     }
-    let head_len = |n: usize| frames.head(&fifos[n % PRIORITIES]).map_or(0, |f| f.mac_len);
+    let head_len = |n: usize| fifos[n % PRIORITIES].head_len();
     match state.scheduler.choose(now, candidates, head_len) {
         Choice::Wait(until) => Choice::Wait(until.min(ready_at)),
         queue => queue,

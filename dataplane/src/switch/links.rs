@@ -66,7 +66,7 @@ impl Switch {
                     reason: DropReason::PortFlushed,
                     port,
                     tc: frame.tc,
-                    mac_len: frame.mac_len,
+                    mac_len: frame.mac_len(),
                     refusal: None,
                 });
             }

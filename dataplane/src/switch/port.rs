@@ -356,7 +356,7 @@ impl Port {
     #[inline(always)]
     pub(crate) fn count_departure(&mut self, now: Picos, queue: usize, frame: &QueuedFrame, duration: Picos) {
         let counters = &mut self.counters;
-        let bytes = u64::from(frame.mac_len);
+        let bytes = u64::from(frame.mac_len());
         counters.tx_packets += 1;
         counters.tx_bytes += bytes;
         counters.tx_class_packets[usize::from(frame.tc)] += 1;

@@ -4,6 +4,7 @@
 //! Flows are chosen so that the switch spreads them evenly, so each link gets back what it has sent and the load goes on for ever.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -14,7 +15,7 @@ use xoff_dataplane::parse::parse;
 use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{
-    Arrival, Deadline, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict, prefetch,
+    Arrival, Deadline, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict,
 };
 
 use super::ring::Ring;
@@ -28,8 +29,9 @@ const STANDING: usize = 32;
 const LINKS_MAX: usize = 16;
 /// Frames there are, at most: what stands at the links, and two bursts.
 const FRAMES_MAX: usize = 1_024;
-/// So many arrivals ahead a frame's headers are fetched, as every driver of ours does with frames that it knows to wait.
-const AHEAD: usize = 4;
+/// So many arrivals ahead a frame's headers are written, as a network card puts them into a cache ahead of the driver. Not just
+/// before they are read: they would still lie in the store buffer, in other pieces.
+const AHEAD: usize = 8;
 /// Source addresses behind each sender.
 const STATIONS: usize = 16;
 
@@ -57,34 +59,101 @@ pub struct Shape {
     pub frame_bytes: usize,
 }
 
-/// A flow, as its frames begin.
-#[derive(Debug)]
+/// What differs between the headers of flows that leave by one link: a quarter of a cache line, since whole headers of many flows
+/// would take the first-level cache for themselves.
+#[derive(Clone, Copy, Debug)]
 struct Flow {
     ingress: PortId,
-    header: Header,
+    /// The last octet of its source address on the link.
+    station: u8,
+    /// DSCP and ECN.
+    traffic_class: u8,
+    /// Checksum and addresses of IPv4, UDP source port.
+    addresses: [u8; ADDRESSES.end - ADDRESSES.start],
+}
+
+const _: () = assert!(size_of::<Flow>() == 16);
+
+/// Where parts of a [`Flow`] lie in a frame: the last octets of the source address on the link, of which the first is that of the
+/// port; type of service; from the checksum of IPv4 to the UDP source port.
+const STATION: Range<usize> = 10..12;
+const TRAFFIC_CLASS: usize = 15;
+const ADDRESSES: Range<usize> = 24..36;
+
+impl Flow {
+    fn new(ingress: PortId, header: &Header) -> Flow {
+        let mut addresses = [0; ADDRESSES.end - ADDRESSES.start];
+        addresses.copy_from_slice(&header[ADDRESSES]);
+        Flow {
+            ingress,
+            station: header[STATION.end - 1],
+            traffic_class: header[TRAFFIC_CLASS],
+            addresses,
+        }
+    }
 }
 
 /// What leaves by a link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Link {
+    /// What the headers of its flows have in common.
+    header: Header,
     flows: Vec<Flow>,
     next: usize,
 }
 
 impl Link {
+    fn new() -> Link {
+        Link {
+            header: [0; _],
+            flows: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// A flow more, which begins like this.
+    fn add(&mut self, ingress: PortId, header: Header) {
+        let flow = Flow::new(ingress, &header);
+        if self.flows.is_empty() {
+            self.header = header;
+        }
+        let mut written = [0; _];
+        self.write(&flow, &mut written);
+        assert_eq!(written, header, "flows differ in nothing else");
+        self.flows.push(flow);
+    }
+
     /// Makes a frame one of its next flow, and says where that comes in.
-    #[inline]
+    #[inline(always)]
     fn write_next(&mut self, frame: &mut [u8]) -> PortId {
-        let flow = &self.flows[self.next];
+        let flow = self.flows[self.next];
         self.next += 1;
         if self.next == self.flows.len() {
             self.next = 0;
         }
         if let Some(header) = frame.first_chunk_mut() {
-            *header = flow.header;
+            self.write(&flow, header);
         }
         flow.ingress
     }
+
+    #[inline(always)]
+    fn write(&self, flow: &Flow, header: &mut Header) {
+        *header = self.header;
+        header[STATION].copy_from_slice(&[flow.ingress.0 as u8, flow.station]);
+        header[TRAFFIC_CLASS] = flow.traffic_class;
+        header[ADDRESSES].copy_from_slice(&flow.addresses);
+    }
+}
+
+/// A frame that is to arrive.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    /// The link by which it has left, so the one by whose flows it arrives.
+    link: u16,
+    /// Where it comes in, once its headers have been written.
+    ingress: PortId,
+    frame: Handle,
 }
 
 /// A switch under steady load.
@@ -98,7 +167,9 @@ pub struct Mesh {
     /// When links want to be served: all are equally fast and all frames equally long, so in the order they were asked for.
     due: Ring<Deadline, LINKS_MAX>,
     /// Frames to arrive, in the order they left.
-    idle: Ring<(PortId, Handle), FRAMES_MAX>,
+    idle: Ring<Idle, FRAMES_MAX>,
+    /// How many of them, from the first one on, have their headers.
+    written: usize,
     links: Vec<Link>,
     sent: u64,
 }
@@ -119,8 +190,13 @@ impl Mesh {
                 at: Picos::NEVER,
                 timer: TimerId(0),
             }),
-            idle: Ring::new((PortId(0), Handle(0))),
-            links: (0..members).map(|_| Link::default()).collect(),
+            idle: Ring::new(Idle {
+                link: 0,
+                ingress: PortId(0),
+                frame: Handle(0),
+            }),
+            written: 0,
+            links: (0..members).map(|_| Link::new()).collect(),
             sent: 0,
         };
         for port in 0..shape.ports {
@@ -148,14 +224,11 @@ impl Mesh {
 
     fn arrive(&mut self, frames: usize) {
         for _ in 0..frames {
-            let Some((port, frame)) = self.idle.pop() else {
+            self.write_ahead();
+            let Some(Idle { ingress, frame, .. }) = self.idle.pop() else {
                 return;
             };
-            if let Some((_, ahead)) = self.idle.peek(AHEAD)
-                && let Some(first) = self.store.prefix(*ahead).first()
-            {
-                prefetch(first);
-            }
+            self.written -= 1;
             let bytes = self.store.prefix(frame);
             let arrival = Arrival {
                 frame,
@@ -163,23 +236,39 @@ impl Mesh {
                 parsed: parse(bytes),
                 received_at: self.now,
             };
-            let verdict = self
-                .switch
-                .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+            let verdict = self.switch.receive(
+                self.now,
+                ingress,
+                &arrival,
+                &mut self.store,
+                &mut self.outputs,
+            );
             debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
         }
         self.drain();
+    }
+
+    /// Writes the headers of frames that arrive soon: those of the next flows of the links that they have left by.
+    #[inline(always)]
+    fn write_ahead(&mut self) {
+        while self.written <= AHEAD
+            && let Some(idle) = self.idle.peek_mut(self.written)
+        {
+            let link = &mut self.links[usize::from(idle.link)];
+            idle.ingress = link.write_next(self.store.prefix_mut(idle.frame));
+            self.written += 1;
+        }
     }
 
     #[inline(always)]
     fn drain(&mut self) {
         self.sent += self.outputs.transmits.len() as u64;
         for transmit in &self.outputs.transmits {
-            let link = &mut self.links[usize::from(transmit.port.0 - self.shape.ports / 2)];
-            // The slot comes round with the headers of the link's next flow. Not written just before it arrives again, when that
-            // would still lie in the store buffer.
-            let ingress = link.write_next(self.store.prefix_mut(transmit.frame));
-            self.idle.push((ingress, transmit.frame));
+            self.idle.push(Idle {
+                link: transmit.port.0 - self.shape.ports / 2,
+                ingress: PortId(0),
+                frame: transmit.frame,
+            });
         }
         self.outputs.transmits.clear();
         // One at a time: a call seldom asks for more.
@@ -212,10 +301,9 @@ impl Mesh {
             }
             let (ingress, frame) = candidate(&self.shape, n);
             let member = self.way_of(ingress, &frame);
-            let flows = &mut self.links[member].flows;
-            if flows.len() < part {
-                let header = *frame.first_chunk().expect("a frame has headers");
-                flows.push(Flow { ingress, header });
+            let link = &mut self.links[member];
+            if link.flows.len() < part {
+                link.add(ingress, *frame.first_chunk().expect("a frame has headers"));
             }
         }
     }
@@ -245,8 +333,11 @@ impl Mesh {
         let links = self.links.len();
         for n in 0..STANDING * links + BURST {
             let handle = self.store.insert(&frame).expect("a slot for each frame");
-            let ingress = self.links[n % links].write_next(self.store.prefix_mut(handle));
-            self.idle.push((ingress, handle));
+            self.idle.push(Idle {
+                link: (n % links) as u16,
+                ingress: PortId(0),
+                frame: handle,
+            });
         }
         self.arrive(STANDING * self.links.len());
         assert_eq!(

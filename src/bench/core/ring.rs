@@ -42,8 +42,8 @@ impl<T: Copy, const PLACES: usize> Ring<T, PLACES> {
 
     /// What comes out after so many others.
     #[inline]
-    pub(super) fn peek(&self, behind: usize) -> Option<&T> {
-        (behind < self.len()).then(|| &self.places[(self.first + behind) & Self::MASK])
+    pub(super) fn peek_mut(&mut self, behind: usize) -> Option<&mut T> {
+        (behind < self.len()).then(|| &mut self.places[(self.first + behind) & Self::MASK])
     }
 
     pub(super) fn len(&self) -> usize {
