@@ -17,12 +17,12 @@ struct Told {
 }
 
 fn compare(a: &Path, b: &Path, more: &[&str]) -> Told {
-    let output = Command::new(env!("CARGO_BIN_EXE_xoff"))
-        .args(["bench", "compare"])
-        .args([a, b])
-        .args(more)
-        .output()
-        .expect("the program starts");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+    tell(command.args(["bench", "compare"]).args([a, b]).args(more))
+}
+
+fn tell(command: &mut Command) -> Told {
+    let output = command.output().expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     let told = Told {
         code: output.status.code(),
@@ -162,6 +162,114 @@ fn another_machine_is_inconclusive() {
     let told = compare(&a, &b, &["--gate", "3"]);
     assert_eq!(told.code, Some(5), "{}", told.stdout);
     assert!(told.stdout.contains("different machines"), "{}", told.stdout);
+    let kernel = file(
+        &folder,
+        "kernel.json",
+        &text.replace("\"kernel\": \"6\"", "\"kernel\": \"7\""),
+    );
+    let told = compare(&a, &kernel, &["--gate", "3"]);
+    assert_eq!(told.code, Some(5), "{}", told.stdout);
+    assert!(told.stdout.contains("kernel 6 and 7"), "{}", told.stdout);
+}
+
+#[test]
+fn a_result_that_names_no_machine_is_inconclusive_beside_one_that_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = result("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    value["environment"] = serde_json::Value::Null;
+    let with = file(&folder, "with.json", &text);
+    let without = file(&folder, "without.json", &value.to_string());
+    let told = compare(&with, &without, &[]);
+    assert_eq!(told.code, Some(5), "{}", told.stdout);
+    let words = "A was measured on a machine, B says nothing of its own";
+    assert!(told.stdout.contains(words), "{}", told.stdout);
+    // Virtual time hangs on no machine.
+    assert_eq!(compare(&without, &without, &["--gate", "3"]).code, Some(0));
+}
+
+#[test]
+fn what_b_lacks_cannot_be_gated_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let figure = |name: &str, unit: &str, better: &str| {
+        format!(r#"{{"name": "{name}", "unit": "{unit}", "better": "{better}", "samples": [1]}}"#)
+    };
+    let saved = |name: &str, figures: &[String]| {
+        let text = format!(
+            r#"{{"schema": "xoff-bench/1", "bench": "ndr", "subject": "s", "seed": 1, "environment": null,
+            "tainted": [], "notes": [], "figures": [{}]}}"#,
+            figures.join(",")
+        );
+        file(&folder, name, &text)
+    };
+    let (rate, time) = (
+        figure("rate", "frames/s", "bigger"),
+        figure("time", "ns", "smaller"),
+    );
+    let one = saved("one.json", std::slice::from_ref(&rate));
+    let two = saved("two.json", &[rate.clone(), time.clone()]);
+    let unit = saved("unit.json", &[rate.clone(), figure("time", "us", "smaller")]);
+    let better = saved("better.json", &[rate.clone(), figure("time", "ns", "bigger")]);
+    for (a, b, gated) in [
+        (&two, &one, 5),
+        (&two, &unit, 5),
+        (&two, &better, 5),
+        (&one, &two, 0),
+    ] {
+        let told = compare(a, b, &["--gate", "3"]);
+        assert_eq!(told.code, Some(gated), "{}", told.stdout);
+        assert!(
+            told.stdout.contains("note: ") && told.stdout.contains("time"),
+            "{}",
+            told.stdout
+        );
+        let last = told.stdout.lines().last().unwrap_or_default();
+        assert_eq!(
+            last == "inconclusive: no gate can hold time",
+            gated == 5,
+            "{last}"
+        );
+        assert_eq!(compare(a, b, &[]).code, Some(0));
+    }
+    let twice = saved("twice.json", &[rate.clone(), time.clone(), time]);
+    let told = compare(&one, &twice, &[]);
+    assert_eq!(told.code, Some(4), "{}", told.stderr);
+    assert!(told.stderr.contains("time is there twice"), "{}", told.stderr);
+}
+
+#[test]
+fn from_nothing_to_something_is_no_percentage() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = |name: &str, value: &str| {
+        let text = result("ndr", "loss", "percent", value, "");
+        let mut result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        result["environment"] = serde_json::Value::Null;
+        file(&folder, name, &result.to_string())
+    };
+    let (none, some) = (saved("none.json", "0"), saved("some.json", "72.07"));
+    let told = compare(&none, &some, &["--gate", "3"]);
+    assert_eq!(told.code, Some(1), "{}", told.stdout);
+    assert!(told.stdout.contains("from 0 to 72.07 percent"), "{}", told.stdout);
+    let told = compare(&some, &none, &["--gate", "3", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let figure = &value["figures"][0];
+    assert_eq!((told.code, &figure["verdict"]), (Some(0), &"better".into()));
+    assert!(
+        figure["worse_percent"].is_null() && figure["low_percent"].is_null(),
+        "{figure}"
+    );
+}
+
+#[test]
+fn a_result_of_another_bench_is_refused_after_one_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = file(&folder, "ndr.json", &result("ndr", "ecmp/time", "ns", "1", ""));
+    let runs = folder.path().join("runs");
+    let text = result("core", "ecmp/time", "ns", "1", "");
+    let script = format!("echo run >> {}\ncat <<'END'\n{text}\nEND", runs.display());
+    let told = compare(&saved, &program(&folder, "core", &script), &[]);
+    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    assert_eq!(fs::read_to_string(&runs).unwrap(), "run\n");
 }
 
 #[test]
@@ -177,6 +285,10 @@ fn what_cannot_be_compared_is_refused_by_name() {
     let text = file(&folder, "notes.txt", "");
     let fails = program(&folder, "fails", "echo no such thing >&2; exit 3");
     let talks = program(&folder, "talks", "echo hello");
+    // `/bin/false`: that its own exit code is 1 does not make it worse.
+    let silent = program(&folder, "silent", "exit 1");
+    let no_workload = program(&folder, "no-workload", "echo no workload >&2; exit 2");
+    let no_file = program(&folder, "no-file", "echo no such file >&2; exit 4");
     let missing = folder.path().join("missing");
     for (b, code, words) in [
         (&other_bench, 2, "core and ndr"),
@@ -186,6 +298,9 @@ fn what_cannot_be_compared_is_refused_by_name() {
         (&text, 2, "notes.txt"),
         (&fails, 3, "no such thing"),
         (&talks, 3, "prints no result"),
+        (&silent, 3, "it printed nothing"),
+        (&no_workload, 2, "no workload"),
+        (&no_file, 4, "no such file"),
         (&missing, 2, "missing"),
     ] {
         let told = compare(&a, b, &[]);
@@ -196,5 +311,93 @@ fn what_cannot_be_compared_is_refused_by_name() {
     for gate in ["0", "-3", "nan", "many"] {
         let told = compare(&a, &a, &["--gate", gate]);
         assert_eq!(told.code, Some(2), "{gate}");
+    }
+}
+
+#[test]
+fn a_wrong_configuration_or_lab_is_no_side_that_is_worse() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testbeds/incast.config_db.json");
+    let text = fs::read_to_string(&good).unwrap();
+    let speed = text.replacen("\"speed\": \"1000\"", "\"speed\": \"-5\"", 1);
+    assert_ne!(speed, text);
+    for (name, text, words) in [
+        ("speed.json", speed.as_str(), "speed"),
+        ("empty.json", "{}", "forwards nothing"),
+        ("array.json", "[]", "array.json"),
+        ("nothing.json", "", "nothing.json"),
+        ("broken.yml", "name: [", "broken.yml"),
+        ("empty.yml", "", "empty.yml"),
+    ] {
+        let bad = file(&folder, name, text);
+        let told = compare(&bad, &good, &["--gate", "3"]);
+        assert_eq!(told.code, Some(4), "{name}: {}", told.stderr);
+        assert!(told.stderr.contains(words), "{name}: {}", told.stderr);
+        let option = if name.ends_with(".yml") {
+            "--lab"
+        } else {
+            "--config"
+        };
+        let mut core = Command::new(env!("CARGO_BIN_EXE_xoff"));
+        let told = tell(core.args(["bench", "core", option]).arg(&bad));
+        assert_eq!(told.code, Some(4), "{name}: {}", told.stderr);
+        // By itself, not as the failure of a process within.
+        assert!(
+            !told.stderr.contains("could not be measured"),
+            "{name}: {}",
+            told.stderr
+        );
+    }
+    for option in ["--config", "--lab"] {
+        let mut core = Command::new(env!("CARGO_BIN_EXE_xoff"));
+        let told = tell(core.args(["bench", "core", option, "/does/not/exist"]));
+        assert_eq!(told.code, Some(4), "{option}: {}", told.stderr);
+    }
+}
+
+#[test]
+fn another_bench_runs_on_configurations_too() {
+    let config = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testbeds/incast.config_db.json");
+    let ndr = [
+        "--gate",
+        "1",
+        "--",
+        "ndr",
+        "--sizes",
+        "1518",
+        "--trial-duration",
+        "1ms",
+        "--json",
+    ];
+    let told = compare(&config, &config, &ndr);
+    assert_eq!(told.code, Some(0), "{} {}", told.stdout, told.stderr);
+    assert!(told.stdout.contains("1518/ndr"), "{}", told.stdout);
+    for (words, code, said) in [
+        (&["ndr", "--sizes", "nope"][..], 2, "nope"),
+        (&["ndr", "--format", "csv"], 2, "--format csv"),
+        (&["placement"], 2, "placement"),
+        (&["core", "--workload", "ecmp"], 2, "--workload"),
+    ] {
+        let told = compare(&config, &config, &[&["--"], words].concat());
+        assert_eq!(told.code, Some(code), "{words:?}: {}", told.stderr);
+        assert!(told.stderr.contains(said), "{words:?}: {}", told.stderr);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let saved = file(&folder, "a.json", &result("core", "ecmp/time", "ns", "1", ""));
+    let told = compare(&saved, &saved, &["--", "core"]);
+    assert_eq!(told.code, Some(2), "{}", told.stderr);
+}
+
+#[test]
+fn words_that_a_program_refuses_are_a_mistake_of_usage() {
+    let xoff = PathBuf::from(env!("CARGO_BIN_EXE_xoff"));
+    for (words, code, said) in [
+        (&["--workload", "nope"][..], 2, "nope"),
+        (&["--", "core", "--nope"], 2, "--nope"),
+        (&["--", "ndr", "nope.json"], 4, "nope.json"),
+    ] {
+        let told = compare(&xoff, &xoff, words);
+        assert_eq!(told.code, Some(code), "{words:?}: {}", told.stderr);
+        assert!(told.stderr.contains(said), "{words:?}: {}", told.stderr);
     }
 }

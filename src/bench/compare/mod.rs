@@ -7,7 +7,9 @@
 
 mod exact;
 mod quiet;
+mod ranks;
 mod report;
+mod saved;
 pub mod statistics;
 mod subject;
 mod turns;

@@ -1,7 +1,9 @@
 //! Tests by ranks: nothing is assumed about the shape of noise, only that it does not prefer a side.
 //!
 //! Hollander, Wolfe, Chicken, *Nonparametric Statistical Methods*, chapters 3.1 to 3.3 (pairs) and 4.1 to 4.3 (two samples).
-//! Distributions are exact for every count, ties included.
+//! Distributions are exact, ties included; that of two samples up to 16 384 pairs of values, and the normal one above.
+
+use super::ranks::{Differences, RankSums};
 
 /// What a test says of a shift: positive is more of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,24 +34,22 @@ pub fn paired(differences: &[f64], alpha: f64) -> Shift {
     }
 }
 
-/// The test of Mann and Whitney on two samples: the shift from `a` to `b`.
+/// The test of Mann and Whitney on two samples: the shift from `a` to `b`. Its time and memory are those of sorting them.
 pub fn unpaired(a: &[f64], b: &[f64], alpha: f64) -> Shift {
-    let mut differences: Vec<f64> = b.iter().flat_map(|b| a.iter().map(move |a| b - a)).collect();
-    let distribution = rank_sums(a.len(), b.len());
-    // Twice the number of pairs in which b is the larger, a tie being half of one.
-    let larger: usize = differences
-        .iter()
-        .map(|d| if *d > 0.0 { 2 } else { usize::from(*d == 0.0) })
-        .sum();
-    let pairs = differences.len();
-    let (low, high) = bounds(&mut differences, &distribution, alpha);
+    let differences = Differences::new(a, b);
+    let chances = RankSums::new(a.len(), b.len());
+    let (pairs, larger) = (differences.count(), differences.twice_larger());
     // Rounded towards the middle: with ties the exact distribution is narrower than this one, so p is not too small.
     let extreme = larger.min(2 * pairs - larger).div_ceil(2);
+    let (low, high) = match chances.cut(alpha) {
+        0 => (f64::NEG_INFINITY, f64::INFINITY),
+        cut => (differences.nth(cut - 1), differences.nth(pairs - cut)),
+    };
     Shift {
-        estimate: median(&differences),
+        estimate: differences.median(),
         low,
         high,
-        p: two_sided(&distribution, extreme),
+        p: (2.0 * chances.at_most(extreme)).min(1.0),
     }
 }
 
@@ -111,49 +111,23 @@ fn sums(doubled: &[u64]) -> Vec<f64> {
     every_sum(&ranks)
 }
 
-/// Probability of each number of pairs in which the second sample is the larger one.
-fn rank_sums(first: usize, second: usize) -> Vec<f64> {
-    // f(i, j)[u]: as the largest of all is in the second sample with j / (i + j), and then larger than i.
-    let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; second + 1];
-    for i in 1..=first {
-        let mut next: Vec<Vec<f64>> = vec![vec![1.0]];
-        for j in 1..=second {
-            let share = j as f64 / (i + j) as f64;
-            let mut row = vec![0.0; i * j + 1];
-            for (u, p) in next[j - 1].iter().enumerate() {
-                row[u + i] += share * p;
-            }
-            for (u, p) in rows[j].iter().enumerate() {
-                row[u] += (1.0 - share) * p;
-            }
-            next.push(row);
-        }
-        rows = next;
-    }
-    rows.pop().unwrap_or_else(|| vec![1.0])
-}
-
-fn two_sided(distribution: &[f64], extreme: usize) -> f64 {
-    let tail: f64 = distribution.iter().take(extreme + 1).sum();
-    (2.0 * tail).min(1.0)
-}
-
 /// The values left when as many are cut off at each end as the distribution allows for `alpha`. Sorts them.
 fn bounds(values: &mut [f64], distribution: &[f64], alpha: f64) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
-    let mut tail = 0.0;
-    let mut cut = 0;
-    for p in distribution {
-        tail += p;
-        if tail > alpha / 2.0 {
-            break;
-        }
-        cut += 1;
-    }
-    match cut {
+    match cut(distribution, alpha) {
         0 => (f64::NEG_INFINITY, f64::INFINITY),
-        _ => (values[cut - 1], values[values.len() - cut]),
+        cut => (values[cut - 1], values[values.len() - cut]),
     }
+}
+
+/// How many values are cut off at each end.
+pub(super) fn cut(distribution: &[f64], alpha: f64) -> usize {
+    let mut tail = 0.0;
+    let within = distribution.iter().take_while(|p| {
+        tail += **p;
+        tail <= alpha / 2.0
+    });
+    within.count()
 }
 
 fn median(sorted: &[f64]) -> f64 {
@@ -225,8 +199,31 @@ mod tests {
     }
 
     #[test]
+    fn many_samples_take_no_list_of_all_pairs() {
+        // 400 million pairs; the second is a hundredth above the first, and far wider than that.
+        let values = |from: f64| {
+            (0..20_000)
+                .map(|n| from + f64::from(n) / 20_000.0)
+                .collect::<Vec<f64>>()
+        };
+        let begun = std::time::Instant::now();
+        let shift = unpaired(&values(0.0), &values(0.01), 0.001);
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(10),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert!((shift.estimate - 0.01).abs() < 1e-4, "{shift:?}");
+        assert!(
+            shift.low > -0.001 && shift.high < 0.021 && shift.low < 0.01 && shift.high > 0.01,
+            "{shift:?}"
+        );
+        // B is larger in 50.995 % of the pairs, with a deviation of 0.289 %: z = 3.45.
+        assert!(shift.p > 0.000_2 && shift.p < 0.002, "{shift:?}");
+    }
+
+    #[test]
     fn probabilities_sum_to_one() {
-        close(rank_sums(7, 5).iter().sum(), 1.0);
         close(every_sum(&[1, 2, 3, 4, 5, 6]).iter().sum(), 1.0);
     }
 }

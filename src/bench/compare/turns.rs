@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicBool;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::exact::{common, is_exact, log_ratio};
+use super::exact::{Names, both_exact, log_ratio, names};
 use super::quiet::counted;
 use super::report::{ComparedFigure, Comparison};
-use super::statistics::{Shift, paired, unpaired};
+use super::saved::{not_in_turns, one_machine};
+use super::statistics::{Shift, paired};
 use super::subject::{Subject, result_of};
 use super::verdict::{Plan, Verdict};
 use crate::bench::result::{BenchResult, Figure, GOVERNOR, Limits, Meter};
@@ -27,7 +28,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn gate(&self) -> Option<f64> {
+    pub(super) fn gate(&self) -> Option<f64> {
         self.gate_percent.map(|percent| (percent / 100.0).ln_1p())
     }
 }
@@ -64,14 +65,7 @@ pub fn compare(
 ) -> Result<Comparison, Failure> {
     match (a, b) {
         (Subject::Run { .. }, Subject::Run { .. }) => in_turns([a, b], settings, stop, &mut told),
-        _ => {
-            let meter = Meter::start();
-            let sides = [
-                at_once(a, settings, stop, &mut told)?,
-                at_once(b, settings, stop, &mut told)?,
-            ];
-            saved(&sides, [a, b], settings, &meter)
-        }
+        _ => not_in_turns([a, b], settings, stop, &mut told),
     }
 }
 
@@ -85,11 +79,9 @@ fn in_turns(
     let meter = Meter::start();
     let mut sides = Sides::default();
     one_pair(&mut sides, subjects, true, stop)?;
-    let names = comparable(&sides.a[0], &sides.b[0], subjects)?.0;
-    let exact = names
-        .iter()
-        .all(|name| is_exact(&sides.a[0], sides.a[0].figure(name).expect("in both")));
-    let mut plan = Plan::new(settings.pairs_max, settings.gate_percent.is_some(), names.len());
+    let Names { both, lost, new } = comparable(&sides.a[0], &sides.b[0], subjects)?;
+    let exact = both.iter().all(|name| both_exact(&sides.a[0], &sides.b[0], name));
+    let mut plan = Plan::new(settings.pairs_max, settings.gate_percent.is_some(), both.len());
     if exact {
         plan.looks = vec![1];
     }
@@ -110,7 +102,7 @@ fn in_turns(
                 settings.pairs_max
             ));
         }
-        let so_far = judge(&names, &sides, &plan, settings)?;
+        let so_far = judge(&both, &sides, &plan, settings)?;
         let undecided = so_far
             .figures
             .iter()
@@ -130,7 +122,10 @@ fn in_turns(
     comparison.pairs = Some(sides.a.len());
     comparison.environment = Some(environment);
     comparison.tainted = tainted;
-    comparison.notes = apart(&sides.a[0], &sides.b[0]);
+    if !exact {
+        comparison.tainted.extend(one_machine(&sides.a[0], &sides.b[0]));
+    }
+    comparison.leave_out(lost, &new);
     comparison.notes.extend(judged.notes);
     comparison.figures = judged.figures;
     Ok(comparison)
@@ -154,37 +149,11 @@ fn one_pair(
     Ok(())
 }
 
-fn once(subject: &Subject, stop: &AtomicBool) -> Result<BenchResult, Failure> {
+pub(super) fn once(subject: &Subject, stop: &AtomicBool) -> Result<BenchResult, Failure> {
     match subject {
         Subject::Run { name, command } => result_of(name, command, stop),
         Subject::Saved { result, .. } => Ok((**result).clone()),
     }
-}
-
-/// All samples of a side in one result.
-fn at_once(
-    subject: &Subject,
-    settings: &Settings,
-    stop: &AtomicBool,
-    told: &mut impl FnMut(&str),
-) -> Result<BenchResult, Failure> {
-    let mut whole = once(subject, stop)?;
-    let exact = whole.figures.iter().all(|figure| is_exact(&whole, figure));
-    if exact || matches!(subject, Subject::Saved { .. }) {
-        return Ok(whole);
-    }
-    for n in 1..settings.pairs_max {
-        told(&format!("sample {} of {}", n + 1, settings.pairs_max));
-        let next = once(subject, stop)?;
-        for figure in &mut whole.figures {
-            let more = next
-                .figure(&figure.name)
-                .map_or(&[][..], |figure| &figure.samples);
-            figure.samples.extend_from_slice(more);
-        }
-    }
-    whole.tainted.clear(); // judged over the whole time
-    Ok(whole)
 }
 
 /// The differences of each figure, and what they show.
@@ -209,7 +178,7 @@ fn judge(names: &[String], sides: &Sides, plan: &Plan, settings: &Settings) -> R
         let Some(differences) = pairs.collect::<Option<Vec<f64>>>() else {
             return Err(no_amount(name));
         };
-        let exact = is_exact(&sides.a[0], figure);
+        let exact = both_exact(&sides.a[0], &sides.b[0], name);
         let counts = match exact || sides.a[0].bench != STEADY {
             true => vec![true; a.len()],
             false => {
@@ -244,7 +213,7 @@ fn judge(names: &[String], sides: &Sides, plan: &Plan, settings: &Settings) -> R
 
 /// Without noise the difference is what it is; of instructions, what is below half a thousandth hangs on where the stack begins, which
 /// the names of programs and their surroundings change.
-fn exactly(difference: f64, figure: &Figure) -> Shift {
+pub(super) fn exactly(difference: f64, figure: &Figure) -> Shift {
     const STACK: f64 = 5e-4;
     let difference = match figure.unit == "instructions" && difference.abs() < STACK {
         true => 0.0,
@@ -258,92 +227,19 @@ fn exactly(difference: f64, figure: &Figure) -> Shift {
     }
 }
 
-fn no_amount(name: &str) -> Failure {
+pub(super) fn no_amount(name: &str) -> Failure {
     Failure::configuration(format!(
         "the figure {name} is no amount, so there is no ratio of it"
     ))
     .because("a value is negative or not finite")
 }
 
-/// Two results that were not measured in turns.
-fn saved(
-    [a, b]: &[BenchResult; 2],
-    subjects: [&Subject; 2],
-    settings: &Settings,
-    meter: &Meter,
-) -> Result<Comparison, Failure> {
-    let (names, mut notes) = comparable(a, b, subjects)?;
-    let plan = Plan::new(1, false, names.len());
-    let mut figures = Vec::with_capacity(names.len());
-    let mut noisy = false;
-    for name in &names {
-        let (of_a, of_b) = (a.figure(name).expect("in both"), b.figure(name).expect("in both"));
-        let logs = |samples: &[f64]| -> Option<Vec<f64>> {
-            samples
-                .iter()
-                .map(|value| log_ratio(1.0, *value, of_a.better))
-                .collect()
-        };
-        let (Some(log_a), Some(log_b)) = (logs(&of_a.samples), logs(&of_b.samples)) else {
-            return Err(no_amount(name));
-        };
-        let shift = if is_exact(a, of_a) && is_exact(b, of_b) {
-            let (a, b) = (of_a.spread().median, of_b.spread().median);
-            exactly(log_ratio(a, b, of_a.better).ok_or_else(|| no_amount(name))?, of_a)
-        } else {
-            noisy = true;
-            unpaired(&log_a, &log_b, plan.alpha())
-        };
-        figures.push(ComparedFigure::new(
-            of_a,
-            (&of_a.samples, &of_b.samples),
-            &shift,
-            &plan,
-            settings.gate(),
-        ));
-    }
-    let mut comparison = Comparison::new(subjects.map(Subject::name), &a.bench, settings);
-    let ran = subjects
-        .iter()
-        .any(|subject| matches!(subject, Subject::Run { .. }));
-    if noisy {
-        notes
-            .push("not measured in turns: what the machine did between them is in the difference".to_owned());
-        comparison.tainted = taints_of_saved(a, b);
-        if ran {
-            let (_, tainted) = meter.finish(&Limits::default());
-            comparison
-                .tainted
-                .extend(tainted.into_iter().filter(|why| !why.contains(GOVERNOR)));
-        }
-    }
-    comparison.environment = b.environment.clone();
-    comparison.notes = notes;
-    comparison.figures = figures;
-    Ok(comparison)
-}
-
-fn taints_of_saved(a: &BenchResult, b: &BenchResult) -> Vec<String> {
-    let mut tainted = Vec::new();
-    for (side, result) in [("A", a), ("B", b)] {
-        tainted.extend(result.tainted.iter().map(|why| format!("{side}: {why}")));
-    }
-    if let (Some(of_a), Some(of_b)) = (&a.environment, &b.environment) {
-        let machine = |of: &Environment| (of.cpu_model.clone(), of.cores, of.governor.clone());
-        if machine(of_a) != machine(of_b) {
-            tainted
-                .push("they were measured on different machines (processor, cores or governor)".to_owned());
-        }
-    }
-    tainted
-}
-
-/// Figures that both have, and notes on the others.
-fn comparable(
+/// What can be compared, and what cannot.
+pub(super) fn comparable(
     a: &BenchResult,
     b: &BenchResult,
     subjects: [&Subject; 2],
-) -> Result<(Vec<String>, Vec<String>), Failure> {
+) -> Result<Names, Failure> {
     let place = format!("{} and {}", subjects[0].name(), subjects[1].name());
     if a.bench != b.bench {
         return Err(Failure::usage(format!(
@@ -353,20 +249,13 @@ fn comparable(
         .at(place)
         .fix("compare two of the same bench"));
     }
-    let (names, _) = common(a, b);
-    if names.is_empty() {
+    let names = names(a, b);
+    if names.both.is_empty() {
         return Err(Failure::usage("the two have no figure in common")
             .at(place)
             .fix("compare results of the same workloads, frame lengths and units"));
     }
-    Ok((names, apart(a, b)))
-}
-
-fn apart(a: &BenchResult, b: &BenchResult) -> Vec<String> {
-    match common(a, b).1 {
-        none if none.is_empty() => Vec::new(),
-        names => vec![format!("not in both, or in another unit: {}", names.join(", "))],
-    }
+    Ok(names)
 }
 
 /// The machine, and what taints a comparison in turns: what it did meanwhile, and what every run of a side complained of.

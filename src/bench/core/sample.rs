@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 
 use super::{Load, Workload};
-use crate::bench::child;
+use crate::bench::child::{self, Printed};
 use crate::bench::result::{BenchResult, Better, Figure, Limits, Meter};
 use crate::failure::{Exit, Failure};
 
@@ -108,12 +108,26 @@ fn of_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Failure> {
     let printed = child::run(&mut command, stop)?;
     match printed.stdout.trim().parse() {
         Ok(nanos) if printed.status.success() => Ok(nanos),
-        _ => Err(
-            Failure::new(Exit::CheckFailed, "a workload could not be measured")
-                .at(format!("workload {}", workload.name))
-                .because(printed.stderr.trim()),
-        ),
+        _ => Err(failed(workload, &printed)),
     }
+}
+
+/// What that process has ended with is what this one ends with: a file may have been changed since the first sample.
+fn failed(workload: &Workload, printed: &Printed) -> Failure {
+    let exit = match printed.status.code() {
+        Some(1) => Exit::CheckFailed,
+        Some(2) => Exit::Usage,
+        Some(4) => Exit::Configuration,
+        Some(130) => Exit::Interrupted,
+        _ => Exit::Environment,
+    };
+    let why = match printed.stderr.trim() {
+        "" => format!("its process printed no error ({})", printed.status),
+        error => error.to_owned(),
+    };
+    Failure::new(exit, "a workload could not be measured")
+        .at(format!("workload {}", workload.name))
+        .because(why)
 }
 
 #[cfg(test)]
@@ -139,6 +153,22 @@ mod tests {
         let failure = sample(&mut Ends(5_000)).unwrap_err();
         assert_eq!(failure.exit, Exit::CheckFailed);
         assert!(failure.to_string().contains("ended"), "{failure}");
+    }
+
+    #[test]
+    fn a_process_that_fails_keeps_its_exit_code() {
+        let ends = |script: &str| {
+            let printed =
+                child::run(Command::new("sh").args(["-c", script]), &AtomicBool::new(false)).unwrap();
+            failed(&Workload::config(std::path::Path::new("c.json")), &printed)
+        };
+        let wrong = ends("echo a speed of -5 >&2; exit 4");
+        assert_eq!(wrong.exit, Exit::Configuration);
+        assert!(wrong.to_string().contains("a speed of -5"), "{wrong}");
+        assert_eq!(ends("exit 1").exit, Exit::CheckFailed);
+        let killed = ends("kill -9 $$");
+        assert_eq!(killed.exit, Exit::Environment);
+        assert!(killed.to_string().contains("signal"), "{killed}");
     }
 
     #[test]

@@ -63,7 +63,7 @@ Instructions (--instructions) are the same on a busy machine and in every run. b
 those of this repository, for a release build and for one of `cargo build`.
 
 Exit codes: 0 measured, 1 a count has grown by more than 3 % or a load lost frames, 2 usage, 3 no valgrind,
-4 the record is none, 5 the machine was disturbed while time was measured.
+4 the record is none or a configuration or lab is wrong, 5 the machine was disturbed while time was measured.
 
 Examples:
   xoff bench core
@@ -90,6 +90,10 @@ pub(super) fn run(options: &BenchCore) -> Result<Exit, Failure> {
     if let Some(frames) = options.frames {
         output::print(&format!("{}\n", work(one(&loads)?, frames)?))?;
         return Ok(Exit::Ok);
+    }
+    if options.config.is_some() || options.lab.is_some() {
+        // A mistake in a file is told at once and by itself, not as that of the process of a sample.
+        one(&loads)?.build()?;
     }
     let stop = signals::watch()?;
     if !options.instructions {
