@@ -2,7 +2,9 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-use xoff::bench::core::{BURST, Balanced, Load, ManyToOne, ManyToOneWay, Mesh, Shape, Way, cases};
+use xoff::bench::core::{
+    BURST, Balanced, FEATURES, Load, ManyToOne, ManyToOneWay, Mesh, Shape, Way, cases, workloads,
+};
 
 fn core(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("core");
@@ -24,6 +26,8 @@ fn core(criterion: &mut Criterion) {
     };
     for (name, shape) in [
         ("8 ports, bridged", shape(Way::Bridged, 8, 64, 1_082)),
+        ("8 ports, bridged, 64 octets", shape(Way::Bridged, 8, 64, 64)),
+        ("8 ports, bridged, 4200 octets", shape(Way::Bridged, 8, 64, 4_200)),
         ("8 ports, routed", shape(Way::Routed, 8, 64, 1_082)),
         ("8 ports, ECMP", shape(Way::Ecmp, 8, 64, 1_082)),
         ("8 ports, ECMP, 64 octets", shape(Way::Ecmp, 8, 64, 64)),
@@ -32,6 +36,29 @@ fn core(criterion: &mut Criterion) {
     ] {
         let mut load = Mesh::new(shape);
         group.bench_function(name, |bencher| bencher.iter(|| load.burst()));
+        load.check().expect(name);
+    }
+    for (_, about, features) in FEATURES {
+        let name = format!("8 ports, ECMP, {about}");
+        let mut load = Mesh::with(shape(Way::Ecmp, 8, 64, 1_082), features);
+        group.bench_function(&name, |bencher| bencher.iter(|| load.burst()));
+        load.check().expect(&name);
+    }
+    group.finish();
+}
+
+/// Stages of a frame's way, each alone.
+fn stages(criterion: &mut Criterion) {
+    // Two bursts: all of the frames that a stage takes in turn.
+    let frames = 2 * BURST as u64;
+    let mut group = criterion.benchmark_group("stages");
+    group.throughput(Throughput::Elements(frames));
+    for stage in workloads() {
+        let Some(name) = stage.name.strip_prefix("stage-") else {
+            continue;
+        };
+        let mut load = stage.build().expect(name);
+        group.bench_function(name, |bencher| bencher.iter(|| load.run(frames)));
         load.check().expect(name);
     }
     group.finish();
@@ -50,5 +77,5 @@ fn balancing(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, core, balancing);
+criterion_group!(benches, core, stages, balancing);
 criterion_main!(benches);

@@ -1,4 +1,5 @@
-//! What the switch's worker costs where I/O workers own the ports: the time of its turns in which there was work, for a frame.
+//! What the switch's worker costs where it owns the ports itself, and where one I/O worker or more do: the time of its turns in which
+//! there was work, for a frame.
 
 use std::time::Duration;
 
@@ -6,18 +7,26 @@ use serde_json::Value;
 use xoff::bench::result::{BenchResult, Better, Figure};
 use xoff::bench::traffic::{Rate, Traffic, Trial};
 
+use crate::bed::DEVICES;
 use crate::forwarders::{Switch, report};
 use crate::measure::{forwards, mtu_for};
 use crate::{Failure, Run};
 
 const FRAME_BYTES: u32 = 1_082;
 
-/// Figures for each backend that this machine allows, with one and with two I/O workers.
+/// Figures for each backend that this machine allows, with no I/O worker up to as many as there are cores beside the switch's, and
+/// ports: an I/O worker owns one at least.
 pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
     if run.bed.spare_cores.is_empty() {
         result.notes.push(
             "two cores: the I/O workers share that of the generator, so rates say nothing; the switch's worker has the other to itself".to_owned(),
         );
+    }
+    if run.bed.spare_cores.len() > DEVICES.len() {
+        result.notes.push(format!(
+            "no more than {} I/O workers: each owns a port at least",
+            DEVICES.len()
+        ));
     }
     for (backend, idle) in [
         ("packet", "spin"),
@@ -25,7 +34,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
         ("xdp", "spin"),
         ("xdp", "adaptive"),
     ] {
-        for io_workers in [1, 2] {
+        for io_workers in 0..=DEVICES.len() {
             measure_one(run, backend, idle, io_workers, result);
             if run.is_interrupted() {
                 return Ok(());

@@ -17,6 +17,7 @@ pub use trimming::{AclRule, AclTable, TrimDscp, TrimQueue, TrimmingConfig};
 pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
 
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
+use crate::parse::Parsed;
 use crate::time::{LinkTiming, Picos};
 
 /// A whole switch. One value is one generation: it is applied as a whole or not at all.
@@ -177,6 +178,34 @@ pub struct ClassMaps {
     pub dot1p_to_tc: [u8; PRIORITIES],
     /// DSCP to traffic class.
     pub dscp_to_tc: [u8; 64],
+}
+
+impl ClassMaps {
+    /// The traffic class of a frame that arrives at a port with these maps, 0 to 15.
+    #[inline(always)]
+    pub fn traffic_class(&self, parsed: &Parsed) -> u8 {
+        let by_tag = |maps: &ClassMaps| match parsed.tag {
+            Some(tag) => maps.dot1p_to_tc[usize::from(tag.pcp())],
+            None => 0,
+        };
+        let tc = match (self.trust, parsed.dscp()) {
+            (Trust::Dscp, Some(dscp)) => self.dscp_to_tc[usize::from(dscp & 63)],
+            _ => by_tag(self),
+        };
+        tc % TRAFFIC_CLASSES as u8
+    }
+
+    /// The priority group, 0 to 7, that a traffic class (0 to 15) is charged to at a port with these maps where it arrives.
+    #[inline(always)]
+    pub fn priority_group(&self, tc: u8) -> u8 {
+        self.tc_to_pg[usize::from(tc)] % PRIORITIES as u8
+    }
+
+    /// The queue, 0 to 7, that a traffic class (0 to 15) leaves by at a port with these maps.
+    #[inline(always)]
+    pub fn queue(&self, tc: u8) -> usize {
+        usize::from(self.tc_to_queue[usize::from(tc)]) % PRIORITIES
+    }
 }
 
 /// Priority flow control of a port (IEEE 802.1Qbb).

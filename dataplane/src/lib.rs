@@ -20,6 +20,7 @@ pub mod parse;
 pub mod pfc;
 mod prefetch;
 pub mod route;
+pub mod stages;
 pub mod store;
 mod switch;
 pub mod time;

@@ -37,7 +37,7 @@ struct Learnt {
 
 /// Addresses learnt per VLAN. An entry past its age counts as unknown; it is removed when room is needed.
 #[derive(Debug)]
-pub(crate) struct Fdb {
+pub struct Fdb {
     entries: HashMap<u64, Learnt, BuildHasherDefault<FixedHasher>>,
     entries_max: usize,
     ageing: Picos,
@@ -46,7 +46,8 @@ pub(crate) struct Fdb {
 }
 
 impl Fdb {
-    pub(crate) fn new(entries_max: usize, ageing: Picos) -> Fdb {
+    /// An empty one for so many addresses; an entry counts for less than `ageing` after its address was last seen.
+    pub fn new(entries_max: usize, ageing: Picos) -> Fdb {
         // Twice the room: places of removed entries are then cleaned up in place, never by growing.
         let entries = HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default());
         Fdb {
@@ -63,7 +64,7 @@ impl Fdb {
 
     /// Notes that `mac` was seen behind `port`; a full table learns nothing.
     #[inline]
-    pub(crate) fn learn(&mut self, now: Picos, vlan: u16, mac: Mac, port: LogicalPort) {
+    pub fn learn(&mut self, now: Picos, vlan: u16, mac: Mac, port: LogicalPort) {
         let key = key(vlan, mac);
         let learnt = Learnt { port, seen_at: now };
         if let Some(entry) = self.entries.get_mut(&key) {
@@ -88,7 +89,7 @@ impl Fdb {
 
     /// The port behind `mac`, if it was seen recently enough.
     #[inline]
-    pub(crate) fn lookup(&self, now: Picos, vlan: u16, mac: Mac) -> Option<LogicalPort> {
+    pub fn lookup(&self, now: Picos, vlan: u16, mac: Mac) -> Option<LogicalPort> {
         let entry = self.entries.get(&key(vlan, mac))?;
         (now.since(entry.seen_at) < self.ageing).then_some(entry.port)
     }

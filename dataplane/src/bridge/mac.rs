@@ -2,14 +2,14 @@
 
 /// A MAC address in the low 48 bits, the first octet highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mac(pub(crate) u64);
+pub struct Mac(pub(crate) u64);
 
 impl Mac {
     pub(crate) const BITS: u64 = (1 << 48) - 1;
 
     /// Destination and source of a frame; `None` if it is shorter than an Ethernet header.
     #[inline]
-    pub(crate) fn of_frame(frame: &[u8]) -> Option<(Mac, Mac)> {
+    pub fn of_frame(frame: &[u8]) -> Option<(Mac, Mac)> {
         let &[a, b, c, d, e, f, g, h, i, j, k, l, _, _] = frame.first_chunk::<14>()?;
         Some((
             Mac(u64::from_be_bytes([0, 0, a, b, c, d, e, f])),
@@ -17,7 +17,8 @@ impl Mac {
         ))
     }
 
-    pub(crate) fn of_octets([a, b, c, d, e, f]: [u8; 6]) -> Mac {
+    /// From its six octets, as they are sent.
+    pub fn of_octets([a, b, c, d, e, f]: [u8; 6]) -> Mac {
         Mac(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 

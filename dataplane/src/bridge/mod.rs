@@ -4,6 +4,7 @@ mod fdb;
 mod mac;
 mod vlan;
 
-pub(crate) use fdb::{Fdb, FixedHasher};
-pub(crate) use mac::Mac;
+pub use fdb::Fdb;
+pub(crate) use fdb::FixedHasher;
+pub use mac::Mac;
 pub(crate) use vlan::{TagEdit, VlanTable};

@@ -8,6 +8,6 @@ mod wred;
 
 pub(crate) use frames::{Charge, Fifo, FrameTable, QueuedFrame, SharedCharges};
 pub use line::Line;
-pub(crate) use scheduler::{Choice, Scheduler};
+pub use scheduler::{Choice, Scheduler};
 pub(crate) use shaper::TokenBucket;
-pub(crate) use wred::Marker;
+pub use wred::Marker;

@@ -14,7 +14,7 @@ const QUANTUM_BYTES: u32 = 1_536;
 
 /// What the scheduler says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub enum Choice {
     /// This queue may send its head now.
     Queue(usize),
     /// Nothing may be sent before this time ([`Picos::NEVER`]: not before something changes).
@@ -24,7 +24,7 @@ pub(crate) enum Choice {
 /// Turns of one port's eight queues.
 #[derive(Clone, Debug)]
 #[repr(C)] // what each departure reads comes first
-pub(crate) struct Scheduler {
+pub struct Scheduler {
     strict: u8,
     shaped: u8,
     current: u8,
@@ -34,7 +34,8 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    pub(crate) fn new(queues: &[QueueConfig; PRIORITIES]) -> Scheduler {
+    /// Queues that have sent nothing yet.
+    pub fn new(queues: &[QueueConfig; PRIORITIES]) -> Scheduler {
         let mut scheduler = Scheduler {
             strict: 0,
             shaped: 0,
@@ -75,7 +76,7 @@ impl Scheduler {
     /// Picks among the queues of `candidates` (bit *n*: queue *n* has a frame that may leave). `head_len` gives the
     /// length of a candidate's first frame. A DWRR queue that is picked has its deficit charged at once.
     #[inline(always)]
-    pub(crate) fn choose(&mut self, now: Picos, candidates: u8, head_len: impl Fn(usize) -> u32) -> Choice {
+    pub fn choose(&mut self, now: Picos, candidates: u8, head_len: impl Fn(usize) -> u32) -> Choice {
         let held = match candidates & self.shaped {
             0 => 0,
             shaped => self.held_by_shapers(now, shaped),
@@ -108,7 +109,7 @@ impl Scheduler {
 
     /// A frame of `bytes` of queue `n` has started; `emptied`: it was the last one.
     #[inline(always)]
-    pub(crate) fn sent(&mut self, now: Picos, n: usize, bytes: u32, emptied: bool) {
+    pub fn sent(&mut self, now: Picos, n: usize, bytes: u32, emptied: bool) {
         if self.shaped & 1 << n != 0 {
             self.spend(now, n, bytes);
         }

@@ -7,12 +7,13 @@ use crate::config::Wred;
 
 /// The random part of marking: one stream per port (xoshiro256++), so that ports do not disturb each other.
 #[derive(Clone, Debug)]
-pub(crate) struct Marker {
+pub struct Marker {
     random: Xoshiro256PlusPlus,
 }
 
 impl Marker {
-    pub(crate) fn new(seed: u64, port: u16) -> Marker {
+    /// The stream of port `port` in a switch of this seed.
+    pub fn new(seed: u64, port: u16) -> Marker {
         // The golden ratio spreads neighbouring ports over the seed space; seed_from_u64 mixes further.
         let stream = seed ^ (u64::from(port) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Marker {
@@ -23,7 +24,7 @@ impl Marker {
     /// Whether a frame that sees `queued_bytes` is to be marked or dropped: never up to the minimum, with a
     /// probability that rises in a line to its maximum, always beyond. Draws only between the thresholds.
     #[inline(always)]
-    pub(crate) fn hit(&mut self, wred: &Wred, queued_bytes: u64) -> bool {
+    pub fn hit(&mut self, wred: &Wred, queued_bytes: u64) -> bool {
         if queued_bytes <= wred.min_bytes {
             return false;
         }

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use super::timers;
 use crate::bridge::Mac;
-use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, Trust, Wred};
+use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, Wred};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
 use crate::egress::{Fifo, FrameTable, Line, Marker, QueuedFrame, Scheduler, TokenBucket};
 use crate::frame::Handle;
-use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, TRAFFIC_CLASSES};
+use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId};
 use crate::mmu::Refusal;
 use crate::outputs::{Deadline, Drop, Outputs};
 use crate::parse::Parsed;
@@ -210,27 +210,19 @@ impl Port {
     /// The traffic class of a frame that arrives here.
     #[inline(always)]
     pub(crate) fn traffic_class(&self, parsed: &Parsed) -> u8 {
-        let by_tag = |maps: &ClassMaps| match parsed.tag {
-            Some(tag) => maps.dot1p_to_tc[usize::from(tag.pcp())],
-            None => 0,
-        };
-        let tc = match (self.classify.trust, parsed.dscp()) {
-            (Trust::Dscp, Some(dscp)) => self.classify.dscp_to_tc[usize::from(dscp & 63)],
-            _ => by_tag(&self.classify),
-        };
-        tc % TRAFFIC_CLASSES as u8
+        self.classify.traffic_class(parsed)
     }
 
     /// The priority group a traffic class is charged to here.
     #[inline(always)]
     pub(crate) fn priority_group(&self, tc: u8) -> u8 {
-        self.classify.tc_to_pg[usize::from(tc)] % PRIORITIES as u8
+        self.classify.priority_group(tc)
     }
 
     /// The queue a traffic class leaves by here.
     #[inline(always)]
     pub(crate) fn queue(&self, tc: u8) -> usize {
-        usize::from(self.classify.tc_to_queue[usize::from(tc)]) % PRIORITIES
+        self.classify.queue(tc)
     }
 
     /// The enabled priorities that signal the congestion of a priority group.

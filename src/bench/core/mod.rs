@@ -22,7 +22,7 @@ pub use configured::Configured;
 pub use fabric::{Fabric, PERMUTATION};
 pub use instructions::{count, work};
 pub use many_to_one::{ManyToOne, Way as ManyToOneWay};
-pub use mesh::{Mesh, Shape, Way};
+pub use mesh::{FEATURES, Features, Mesh, Shape, Way};
 pub use record::{GROWTH_PERCENT, Record};
 pub use sample::{measure, sample};
 pub use setting::BURST;

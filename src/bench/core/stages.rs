@@ -1,4 +1,9 @@
-//! Single stages of a frame's way, as far as they can be reached from outside: parsing, the route, the next hop.
+//! Single stages of a frame's way. Here are those until it is known where a frame goes; those of queues are in `queueing.rs`, and
+//! `handover.rs` has the ring between workers.
+
+mod handover;
+mod queueing;
+mod ways;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,6 +13,69 @@ use xoff_dataplane::route::{Entry, Fib, PathTable, seeded};
 
 use super::setting::BURST;
 use super::{Load, in_bursts, many_to_one, routes};
+use handover::Handover;
+use queueing::{Admission, Marking, Scheduling};
+use ways::{Classifying, MacLookup};
+
+/// A stage that can be asked for by name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stage {
+    /// `stage-parse`.
+    pub(super) name: &'static str,
+    /// What it is, in a line.
+    pub(super) about: &'static str,
+    /// Builds its load.
+    pub(super) build: fn() -> Box<dyn Load>,
+}
+
+/// All of them, in the order in which a frame comes by.
+pub(super) const STAGES: [Stage; 9] = [
+    Stage {
+        name: "stage-ring",
+        about: "a frame goes over the ring from an I/O worker, in bursts",
+        build: || Box::new(Handover::new()),
+    },
+    Stage {
+        name: "stage-parse",
+        about: "headers of a frame are read",
+        build: || Box::new(Parsing::new()),
+    },
+    Stage {
+        name: "stage-classify",
+        about: "header to traffic class, priority group and queue",
+        build: || Box::new(Classifying::new()),
+    },
+    Stage {
+        name: "stage-mac",
+        about: "a source is learnt, a destination looked up, among 1000 addresses",
+        build: || Box::new(MacLookup::new()),
+    },
+    Stage {
+        name: "stage-route",
+        about: "a route is looked up among 1000",
+        build: || Box::new(RouteLookup::new()),
+    },
+    Stage {
+        name: "stage-path",
+        about: "a next hop of a group is chosen",
+        build: || Box::new(PathChoice::new()),
+    },
+    Stage {
+        name: "stage-admit",
+        about: "a frame is charged to its group and queue, another given back",
+        build: || Box::new(Admission::new()),
+    },
+    Stage {
+        name: "stage-schedule",
+        about: "whose turn it is: a strict queue, or DWRR between two",
+        build: || Box::new(Scheduling::new()),
+    },
+    Stage {
+        name: "stage-mark",
+        about: "WRED draws for a frame, every second one is marked as CE",
+        build: || Box::new(Marking::new()),
+    },
+];
 
 /// Routes of the table.
 const ROUTES: u32 = 1_000;
@@ -148,14 +216,13 @@ mod tests {
 
     #[test]
     fn stages_find_what_they_look_for() {
-        let loads: [Box<dyn Load>; 3] = [
-            Box::new(Parsing::new()),
-            Box::new(RouteLookup::new()),
-            Box::new(PathChoice::new()),
-        ];
-        for mut load in loads {
-            assert_eq!(load.run(100), 128);
-            load.check().unwrap();
+        for stage in STAGES {
+            let mut load = (stage.build)();
+            // Short runs follow each other, as criterion has them.
+            for frames in [100, 20, 50_000] {
+                assert!(load.run(frames) >= frames, "{}", stage.name);
+                load.check().unwrap_or_else(|why| panic!("{}: {why}", stage.name));
+            }
         }
     }
 }

@@ -8,8 +8,8 @@ use super::balanced::{Balanced, Case, cases};
 use super::configured::Configured;
 use super::fabric::Fabric;
 use super::many_to_one::{ManyToOne, Way as ManyToOneWay};
-use super::mesh::{Mesh, Shape, Way};
-use super::stages::{Parsing, PathChoice, RouteLookup};
+use super::mesh::{FEATURES, Features, Mesh, Shape, Way};
+use super::stages::{STAGES, Stage};
 use crate::failure::Failure;
 
 /// The load that the budget of a frame is about (DESIGN.md 7), and the one with 10 000 flows and 32 ports.
@@ -29,12 +29,10 @@ pub struct Workload {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Mesh(Shape),
+    Mesh(Shape, Features),
     ManyToOne(ManyToOneWay),
     Balanced(Case),
-    Parse,
-    Route,
-    Path,
+    Stage(Stage),
     Fabric,
     Lab(PathBuf),
     Config(PathBuf),
@@ -81,12 +79,10 @@ impl Workload {
     /// A lab that cannot run.
     pub fn build(&self) -> Result<Box<dyn Load>, Failure> {
         Ok(match &self.kind {
-            Kind::Mesh(shape) => Box::new(Mesh::new(*shape)),
+            Kind::Mesh(shape, features) => Box::new(Mesh::with(*shape, *features)),
             Kind::ManyToOne(way) => Box::new(ManyToOne::new(*way)),
             Kind::Balanced(case) => Box::new(Balanced::new(case.scheme.clone(), case.queue_pairs)),
-            Kind::Parse => Box::new(Parsing::new()),
-            Kind::Route => Box::new(RouteLookup::new()),
-            Kind::Path => Box::new(PathChoice::new()),
+            Kind::Stage(stage) => (stage.build)(),
             Kind::Fabric => Box::new(Fabric::permutation()?),
             Kind::Lab(path) => Box::new(Fabric::of_file(path)?),
             Kind::Config(path) => Box::new(Configured::of_file(path)?),
@@ -105,58 +101,9 @@ impl Workload {
 
 /// All of them, in the order of a table.
 pub fn workloads() -> Vec<Workload> {
-    let mesh = |name, about, way, ports, flows, frame_bytes| {
-        let shape = Shape {
-            way,
-            ports,
-            flows,
-            frame_bytes,
-        };
-        Workload::new(name, about, Kind::Mesh(shape))
-    };
     let many = |name, about, way| Workload::new(name, about, Kind::ManyToOne(way));
-    let mut all = vec![
-        mesh(
-            "bridged",
-            "8 ports, 64 flows, by MAC addresses",
-            Way::Bridged,
-            8,
-            64,
-            1_082,
-        ),
-        mesh(
-            "routed",
-            "the same by a route for each link",
-            Way::Routed,
-            8,
-            64,
-            1_082,
-        ),
-        mesh(
-            "ecmp",
-            "the same over 4 equal-cost next hops: the budget's load",
-            Way::Ecmp,
-            8,
-            64,
-            1_082,
-        ),
-        mesh("ecmp-64", "the same, frames of 64 octets", Way::Ecmp, 8, 64, 64),
-        mesh(
-            "ecmp-4200",
-            "the same, frames of 4200 octets",
-            Way::Ecmp,
-            8,
-            64,
-            4_200,
-        ),
-        mesh(
-            "ecmp-large",
-            "32 ports, 10 000 flows, 16 next hops",
-            Way::Ecmp,
-            32,
-            10_000,
-            1_082,
-        ),
+    let mut all = meshes();
+    all.extend([
         many("many-to-one", "4 ports to 1, bridged", ManyToOneWay::Bridged),
         many(
             "many-to-one-1k",
@@ -168,32 +115,75 @@ pub fn workloads() -> Vec<Workload> {
             "the same by 100 000 routes",
             ManyToOneWay::Routed { routes: 100_000 },
         ),
-    ];
+    ]);
     all.extend(cases().into_iter().map(|case| {
         let name = format!("lb-{}", case.name.replace(", ", "-").replace(' ', "-"));
         let about = format!("4 ports to 8 next hops, {} queue pairs", case.queue_pairs);
         Workload::new(&name, &about, Kind::Balanced(case))
     }));
-    all.push(Workload::new(
-        "stage-parse",
-        "headers of a frame are read",
-        Kind::Parse,
-    ));
-    all.push(Workload::new(
-        "stage-route",
-        "a route is looked up among 1000",
-        Kind::Route,
-    ));
-    all.push(Workload::new(
-        "stage-path",
-        "a next hop of a group is chosen",
-        Kind::Path,
-    ));
+    all.extend(STAGES.map(|stage| Workload::new(stage.name, stage.about, Kind::Stage(stage))));
     all.push(Workload::new(
         "fabric",
         "virtual time: 16 hosts, 4 leaves, 4 spines; a frame over a link",
         Kind::Fabric,
     ));
+    all
+}
+
+/// The whole path by way, by length of frames, by features.
+fn meshes() -> Vec<Workload> {
+    let shape = |way, frame_bytes| Shape {
+        way,
+        ports: 8,
+        flows: 64,
+        frame_bytes,
+    };
+    let large = Shape {
+        ports: 32,
+        flows: 10_000,
+        ..shape(Way::Ecmp, 1_082)
+    };
+    let mesh = |(name, about, shape)| Workload::new(name, about, Kind::Mesh(shape, Features::default()));
+    let mut all: Vec<Workload> = [
+        (
+            "bridged",
+            "8 ports, 64 flows, by MAC addresses",
+            shape(Way::Bridged, 1_082),
+        ),
+        (
+            "bridged-64",
+            "the same, frames of 64 octets",
+            shape(Way::Bridged, 64),
+        ),
+        (
+            "bridged-4200",
+            "the same, frames of 4200 octets",
+            shape(Way::Bridged, 4_200),
+        ),
+        (
+            "routed",
+            "as bridged, by a route for each link",
+            shape(Way::Routed, 1_082),
+        ),
+        (
+            "ecmp",
+            "the same over 4 equal-cost next hops: the budget's load",
+            shape(Way::Ecmp, 1_082),
+        ),
+        ("ecmp-64", "the same, frames of 64 octets", shape(Way::Ecmp, 64)),
+        (
+            "ecmp-4200",
+            "the same, frames of 4200 octets",
+            shape(Way::Ecmp, 4_200),
+        ),
+        ("ecmp-large", "32 ports, 10 000 flows, 16 next hops", large),
+    ]
+    .map(mesh)
+    .into();
+    all.extend(FEATURES.map(|(name, about, features)| {
+        let kind = Kind::Mesh(shape(Way::Ecmp, 1_082), features);
+        Workload::new(&format!("ecmp-{name}"), &format!("ecmp, {about}"), kind)
+    }));
     all
 }
 
