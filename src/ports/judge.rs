@@ -85,6 +85,10 @@ pub(super) fn looks_unfinished(frame: &[u8], parsed: &Parsed) -> bool {
     let Some(&[a, b]) = transport.get(at..at + 2) else {
         return false;
     };
+    // A UDP packet without checksum, as nearly all of RoCEv2 are; no pseudo header sums up to nothing.
+    if a | b == 0 {
+        return false;
+    }
     let pseudo = sum(addresses) + u64::from(protocol) + transport.len() as u64;
     fold(pseudo) == u16::from_be_bytes([a, b]) && fold(pseudo + sum(transport)) != 0xffff
 }

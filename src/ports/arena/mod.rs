@@ -291,6 +291,7 @@ impl Arena {
     }
 
     /// `len` octets at `start` of a slot.
+    #[inline]
     fn slot_bytes(&self, slot: u32, start: usize, len: usize) -> *mut [u8] {
         let (at, room) = if slot < self.small_slots {
             (slot as usize * SMALL_SLOT_BYTES, SMALL_SLOT_BYTES)
