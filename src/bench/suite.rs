@@ -3,7 +3,7 @@
 use xoff_dataplane::Picos;
 
 use super::dut::{Dut, FrameSize, Outcome, Pattern, Stream, StreamOutcome, Trial};
-use super::ndr::{Durations, Found, Goal, LOAD_MAX, Offer, find_by, trial_time};
+use super::ndr::{Durations, Found, Goal, LOAD_MAX, Offer, find_by, nothing_came_out, trial_time};
 use super::result::{BenchResult, Better, Figure};
 use crate::failure::{Exit, Failure};
 
@@ -167,11 +167,14 @@ impl<'a, D: Dut> Suite<'a, D> {
     /// The highest share that meets a goal.
     ///
     /// # Errors
-    /// As [`Dut::run`]; no load meets it.
+    /// As [`Dut::run`]; no load meets it, or nothing comes out at any.
     pub fn find(&mut self, goal: Goal, trial: impl Fn(f64, Picos, u64) -> Trial) -> Result<Found, Failure> {
         let rates = find_by(self.dut, &[goal], LOAD_MAX, trial)?;
         let found = rates.found[0];
         self.result.tainted.extend(rates.tainted);
+        if rates.received == 0 {
+            return Err(nothing_came_out());
+        }
         match found.lower {
             Some(_) => Ok(found),
             None => Err(Failure::new(

@@ -66,7 +66,7 @@ pub enum Command {
     /// Let counters and watermarks of a running switch begin anew
     #[command(subcommand)]
     Clear(super::clear::ClearCommand),
-    /// Hold xoff against what others have published
+    /// Measure switches: rates, latency, buffers, cost of a frame; compare results, and hold xoff against what others have published
     #[command(subcommand)]
     Bench(super::bench::BenchCommand),
     /// Say what this machine can do, what stands in the way, and which command fixes it

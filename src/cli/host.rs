@@ -16,7 +16,7 @@ use crate::report::{Environment, FlowReport, Report, StealMeter, build, render};
 
 pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
-        output::check_report_path(path)?;
+        output::check_report_path("--report", path)?;
     }
     let stop = super::signals::watch()?;
     let steal = StealMeter::start();

@@ -21,7 +21,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Run(arguments) => {
             let arguments = *arguments;
             if let Some(path) = &arguments.report {
-                output::check_report_path(path)?;
+                output::check_report_path("--report", path)?;
             }
             if arguments.virtual_time {
                 return run_virtual(arguments);
@@ -30,9 +30,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         }
         LabCommand::Compare(arguments) => compare(*arguments),
         LabCommand::Merge(arguments) => {
-            for path in arguments.report.iter().chain(&arguments.csv) {
-                output::check_report_path(path)?;
-            }
+            check_paths([("--report", &arguments.report), ("--csv", &arguments.csv)])?;
             lab::merge_sweep(&MergeArgs {
                 parts: arguments.parts,
                 report: arguments.report,
@@ -106,12 +104,23 @@ fn chosen(setting: Setting) -> Chosen {
     }
 }
 
+/// Refuses places for files before anything runs.
+fn check_paths(files: [(&str, &Option<std::path::PathBuf>); 2]) -> Result<(), Failure> {
+    for (option, path) in files {
+        if let Some(path) = path {
+            output::check_report_path(option, path)?;
+        }
+    }
+    Ok(())
+}
+
 /// In virtual time: once, or as a sweep.
 fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     let sweep = arguments.in_virtual_time.sweep.clone();
-    for path in arguments.in_virtual_time.nccl_json.iter().chain(&sweep.csv) {
-        output::check_report_path(path)?;
-    }
+    check_paths([
+        ("--nccl-json", &arguments.in_virtual_time.nccl_json),
+        ("--csv", &sweep.csv),
+    ])?;
     let several = sweep.set.iter().any(|setting| setting.values.len() > 1);
     if sweep.seeds.is_none() && sweep.shard.is_none() && sweep.csv.is_none() && !several {
         let run = virtual_arguments(arguments)?;
@@ -152,9 +161,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
 }
 
 fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
-    for path in arguments.json.iter().chain(&arguments.csv) {
-        output::check_report_path(path)?;
-    }
+    check_paths([("--json", &arguments.json), ("--csv", &arguments.csv)])?;
     let compared = match (arguments.lb, arguments.by) {
         (Some(schemes), _) => Compared::LoadBalancing(schemes.values),
         (None, Some(setting)) => Compared::Field(setting),
@@ -197,7 +204,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
                 .at(format!("--report {}", path.display()))
                 .fix("check them one by one, or leave --report out"));
         }
-        output::check_report_path(path)?;
+        output::check_report_path("--report", path)?;
     }
     lab::check(&CheckArgs {
         files: arguments.files,

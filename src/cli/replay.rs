@@ -223,7 +223,7 @@ fn check_places(arguments: &ReplayArguments) -> Result<(), Failure> {
         seen.push((option, path));
     }
     match &arguments.report {
-        Some(path) => output::check_report_path(path),
+        Some(path) => output::check_report_path("--report", path),
         None => Ok(()),
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     values::check_ports(&arguments.ports)?;
     check_pcap(&arguments)?;
     if let Some(path) = &arguments.report {
-        output::check_report_path(path)?;
+        output::check_report_path("--report", path)?;
     }
     let stop = super::signals::watch()?;
     let options = options(&arguments);

@@ -28,8 +28,24 @@ fn number_and_unit(text: &str) -> Option<(f64, String)> {
     Some((number, unit.trim().to_ascii_lowercase()))
 }
 
+/// Model time is 64 bits of picoseconds; this is 5000 hours.
+const DURATION_MAX_NS: f64 = 1.8e16;
+
 /// Nanoseconds of a duration. A number needs its unit, except for zero.
 pub(crate) fn duration_ns(text: &str) -> Option<u64> {
+    duration(text).ok()
+}
+
+/// The same, or what is wrong with it.
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
+    let ns = nanoseconds(text).ok_or_else(|| format!("write {DURATION}"))?;
+    if ns > DURATION_MAX_NS {
+        return Err("that is longer than 5000h, which is as far as time is counted".to_owned());
+    }
+    Ok(ns as u64)
+}
+
+fn nanoseconds(text: &str) -> Option<f64> {
     let (number, unit) = number_and_unit(text)?;
     let scale = match unit.as_str() {
         "ns" => 1.0,
@@ -41,9 +57,7 @@ pub(crate) fn duration_ns(text: &str) -> Option<u64> {
         "" if number == 0.0 => 1.0,
         _ => return None,
     };
-    let ns = (number * scale).round();
-    // Model time is 64 bits of picoseconds.
-    (ns <= 1.8e16).then_some(ns as u64)
+    Some((number * scale).round())
 }
 
 /// Bytes in hexadecimal digits; blanks, colons, dashes and underscores may stand between them.
@@ -178,6 +192,8 @@ mod tests {
         ] {
             assert_eq!(duration_ns(text), ns, "{text:?}");
         }
+        assert!(duration("5001h").unwrap_err().contains("longer than 5000h"));
+        assert!(duration("20").unwrap_err().contains("such as 20s"));
     }
 
     #[test]

@@ -10,8 +10,8 @@ mod queues;
 mod style;
 mod units;
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use crate::fabric::Timeline;
 use crate::failure::Failure;
@@ -41,17 +41,22 @@ pub struct PortName {
     pub usable: bool,
 }
 
-/// Makes the folder of plots before a long run, not after it.
+/// Makes the folder of an option, for plots and the like, before a long run, not after it.
 ///
 /// # Errors
-/// It cannot be made.
-pub fn make_folder(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| {
-        Failure::usage(format!("cannot make the folder {}", folder.display()))
-            .at("--plots")
+/// It cannot be made, or no file in it.
+pub fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
+    let wrong = |what: &str, error: io::Error| {
+        Failure::usage(format!("{what} {}", folder.display()))
+            .at(option)
             .because(error)
             .fix("give a folder that can be written to")
-    })
+    };
+    fs::create_dir_all(folder).map_err(|error| wrong("cannot make the folder", error))?;
+    let tried = folder.join(format!(".xoff.{}", std::process::id()));
+    fs::File::create(&tried)
+        .and_then(|_| fs::remove_file(&tried))
+        .map_err(|error| wrong("cannot write into the folder", error))
 }
 
 /// The plots of one run: `links.svg`, `queues.svg` and `pauses.svg`.
@@ -70,4 +75,21 @@ pub fn write_run(folder: &Path, title: &str, watched: &Watched) -> Result<(), Fa
 pub fn write_waiting(folder: &Path, prefix: &str, title: &str, watched: &Watched) -> Result<(), Failure> {
     queues::write(&folder.join(format!("{prefix}queues.svg")), title, watched)?;
     pauses::write(&folder.join(format!("{prefix}pauses.svg")), title, watched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_takes_no_file_is_refused_by_its_option() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join("new");
+        assert!(make_folder("--plots", &inner).is_ok());
+        assert_eq!(fs::read_dir(&inner).expect("a folder").count(), 0);
+        for bad in ["/proc", "/proc/new"] {
+            let refused = make_folder("--criterion", Path::new(bad)).expect_err("no place");
+            assert_eq!(refused.place.as_deref(), Some("--criterion"));
+        }
+    }
 }

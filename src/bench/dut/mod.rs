@@ -55,6 +55,13 @@ impl Dut for AnyDut {
         }
     }
 
+    fn check(&self, trial: &Trial) -> Result<(), Failure> {
+        match self {
+            AnyDut::Virtual(dut) => dut.check(trial),
+            AnyDut::Real(dut) => dut.check(trial),
+        }
+    }
+
     fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
         match self {
             AnyDut::Virtual(dut) => dut.run(trial),
@@ -88,10 +95,16 @@ pub trait Dut {
     /// It does not come up again.
     fn restart(&mut self) -> Result<bool, Failure>;
 
+    /// Refuses a trial that cannot be offered.
+    ///
+    /// # Errors
+    /// A rate no port can carry, frames that no port takes, streams that this tester does not send.
+    fn check(&self, trial: &Trial) -> Result<(), Failure>;
+
     /// Offers streams, waits until the device is empty, and says what came of them.
     ///
     /// # Errors
-    /// A rate no port can carry, a trial that does not end, an interrupt, what keeps the tester from sending.
+    /// As [`Dut::check`]; a trial that does not end, an interrupt, what keeps the tester from sending.
     fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure>;
 }
 

@@ -117,7 +117,7 @@ pub struct StreamOutcome {
     pub expected: u64,
     /// Frames that came out where they should.
     pub received: u64,
-    /// Of those the ones received before the sending ended.
+    /// Of those the ones received in a time as long as the sending, from when a first frame can have passed both cables.
     pub received_in_time: u64,
     /// Frames that came out behind a later one of their stream (RFC 4737, Type-P-Reordered).
     pub reordered: u64,
@@ -154,11 +154,11 @@ pub struct PortOutcome {
 /// Frames in the device at two moments of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// At half its time.
+    /// When what was sent in half its time has come.
     pub half: u64,
-    /// When sending ended.
+    /// When all of it has.
     pub end: u64,
-    /// Frames sent between.
+    /// Frames that came between.
     pub sent_between: u64,
     /// By so many it may differ because of where in their turns the streams just are.
     pub noise: u64,

@@ -241,14 +241,50 @@ impl Dut for RealDevice {
         Ok(false)
     }
 
+    fn check(&self, trial: &Trial) -> Result<(), Failure> {
+        check(trial, self.tester.len(), |port| self.tester[port].name.clone())?;
+        self.check_streams(&trial.streams)
+    }
+
     fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Failure::new(Exit::Interrupted, "interrupted between two trials"));
         }
-        check(trial, self.tester.len(), |port| self.tester[port].name.clone())?;
-        self.check_streams(&trial.streams)?;
+        self.check(trial)?;
         let rate = |stream: &Stream| Rate::Paced(self.line_rate(stream) * stream.share);
         let outcomes = self.offer(&trial.streams, trial.duration, rate)?;
         Ok(self.outcome(trial, &outcomes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::traffic::Pattern;
+    use super::*;
+
+    #[test]
+    fn what_it_cannot_send_is_refused_without_a_trial() {
+        let port = |name: &str| TesterPort {
+            name: name.to_owned(),
+            link: LinkTiming::ethernet(10_000),
+            frame_bytes_max: 1_518,
+        };
+        let device = RealDevice {
+            netns: Netns::current().unwrap(),
+            tester: ["a0", "b0", "c0"].map(port).to_vec(),
+            dscp: 26,
+            stop: Arc::default(),
+        };
+        let second = Picos::from_millis(1_000);
+        let check = |pattern: Pattern, size| {
+            device.check(&Trial {
+                streams: pattern.streams(3, size, 1.0, second),
+                duration: second,
+                phases: None,
+            })
+        };
+        assert!(check(Pattern::Pairs, FrameSize::Fixed(64)).is_ok());
+        assert!(check(Pattern::Pairs, FrameSize::Imix).is_err());
+        assert!(check(Pattern::ManyToOne, FrameSize::Fixed(64)).is_err());
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Came {
     pub(super) number: u64,
     /// From the first bit sent to the last bit received.
     pub(super) span: Picos,
-    /// While frames were sent.
+    /// While frames were sent, but for the cables.
     pub(super) in_time: bool,
 }
 

@@ -8,7 +8,7 @@ use xoff_dataplane::Picos;
 
 use super::dut::{Dut, FrameSize, Outcome, Pattern, Trial};
 use super::result::{Better, Figure};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// PDR's share of loss, as CSIT has it.
 const PDR_LOSS: f64 = 0.005;
@@ -21,6 +21,8 @@ const FRAMES_PER_TRIAL: u64 = 10_000;
 const FRAMES_PER_TURN: u64 = 2_000;
 /// Trials that decide on a load in virtual time, each with other phases of the streams.
 const TRIALS: u64 = 3;
+/// Fewest frames of each stream at the largest load: with one or none there is no rate.
+const FRAMES_PER_STREAM: f64 = 2.0;
 
 /// Durations of trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,14 +133,81 @@ pub struct Rates {
     pub paused_at_max: f64,
     /// Trials it took.
     pub trials: u64,
+    /// Frames that came out in all of them.
+    pub received: u64,
     /// Facts that can have changed an answer.
     pub tainted: Vec<String>,
+}
+
+/// Refuses trials in which a stream sends too little to have a rate, and those that the device's tester cannot offer.
+///
+/// # Errors
+/// As [`Dut::check`]; a duration or a largest load that is too small.
+pub fn check(dut: &impl Dut, offer: &Offer, goals: &[Goal], load_max: f64) -> Result<(), Failure> {
+    let ports = dut.ports().len();
+    check_by(dut, goals, load_max, |share, duration, number| {
+        offer.trial(ports, share, duration, number)
+    })
+}
+
+fn check_by(
+    dut: &impl Dut,
+    goals: &[Goal],
+    load_max: f64,
+    trial: impl Fn(f64, Picos, u64) -> Trial,
+) -> Result<(), Failure> {
+    for goal in goals {
+        dut.check(&trial(load_max, goal.full, 0))?;
+        check_frames(dut, goal, &trial(load_max, goal.initial, 0))?;
+    }
+    Ok(())
+}
+
+fn check_frames(dut: &impl Dut, goal: &Goal, trial: &Trial) -> Result<(), Failure> {
+    let rates = trial.streams.iter().map(|stream| {
+        let line = stream.size.line_rate_fps(&dut.ports()[stream.from].link);
+        line * stream.share
+    });
+    let slowest = rates.fold(f64::INFINITY, f64::min);
+    let frames = slowest * trial.duration.0 as f64 / 1e12;
+    // What rounding to picoseconds takes is not missing.
+    if frames > FRAMES_PER_STREAM - 0.001 {
+        return Ok(());
+    }
+    let option = if goal.initial < goal.full {
+        "--trial-initial"
+    } else {
+        "--trial-duration"
+    };
+    let least = (FRAMES_PER_STREAM * 1e9 / slowest).ceil();
+    // No time that can be given is as long as a load of next to nothing would take.
+    let fix = if least < 1e12 {
+        format!("choose a {option} of at least {least} ns, or a larger --load-max")
+    } else {
+        "choose a larger --load-max".to_owned()
+    };
+    Err(
+        Failure::usage("a trial is too short for two frames of each stream at the largest load")
+            .at(format!("{option}, --load-max"))
+            .because(format!(
+                "at that load there is room for {frames:.3} frames in {} ns",
+                trial.duration.as_nanos()
+            ))
+            .fix(fix),
+    )
+}
+
+/// Says that nothing passed the device.
+pub fn nothing_came_out() -> Failure {
+    Failure::new(Exit::Inconclusive, "no frame came out at any load")
+        .because("the device does not forward between these ports, or drops all frames of this class and length")
+        .fix("see whether a single frame passes: the ports' order, links, VLANs and MTU; `xoff bench probe` for a configuration")
 }
 
 /// Finds the rates of both goals.
 ///
 /// # Errors
-/// As [`Dut::run`].
+/// As [`check`] and [`Dut::run`].
 pub fn find(dut: &mut impl Dut, offer: &Offer, goals: &[Goal], load_max: f64) -> Result<Rates, Failure> {
     let ports = dut.ports().len();
     find_by(dut, goals, load_max, |share, duration, number| {
@@ -149,18 +218,20 @@ pub fn find(dut: &mut impl Dut, offer: &Offer, goals: &[Goal], load_max: f64) ->
 /// As [`find`], with trials made by `trial` of a share, a duration and a number that draws phases.
 ///
 /// # Errors
-/// As [`Dut::run`].
+/// As [`check`] and [`Dut::run`].
 pub fn find_by(
     dut: &mut impl Dut,
     goals: &[Goal],
     load_max: f64,
     trial: impl Fn(f64, Picos, u64) -> Trial,
 ) -> Result<Rates, Failure> {
+    check_by(dut, goals, load_max, &trial)?;
     let mut rates = Rates {
         found: Vec::new(),
         at_max_fps: 0.0,
         paused_at_max: 0.0,
         trials: 0,
+        received: 0,
         tainted: Vec::new(),
     };
     let is_lossless = dut.is_lossless();
@@ -170,9 +241,16 @@ pub fn find_by(
         if share == load_max {
             (rates.at_max_fps, rates.paused_at_max) = (outcome.forwarded_fps(), outcome.paused_ratio());
         }
+        rates.received += outcome.total(|s| s.received);
         keep_new(&mut rates.tainted, &outcome);
+        // Far below the largest load a trial may have no frame: it shows nothing, so it is not free of loss.
+        let is_empty = outcome.total(|s| s.wanted) == 0;
         Ok(Score {
-            ratio: outcome.shortfall(is_lossless),
+            ratio: if is_empty {
+                1.0
+            } else {
+                outcome.shortfall(is_lossless)
+            },
             forwarded_fps: outcome.forwarded_fps(),
         })
     })?;

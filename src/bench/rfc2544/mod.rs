@@ -47,11 +47,23 @@ impl Test {
     ];
 }
 
+/// Refuses a benchmark that is not measured.
+///
+/// # Errors
+/// It is one.
+pub fn check(test: Test, _ports: usize) -> Result<(), Failure> {
+    match test {
+        Test::Reset => Err(refused("reset", "a switch in virtual time starts in no time")),
+        _ => Ok(()),
+    }
+}
+
 /// Measures one benchmark for all sizes.
 ///
 /// # Errors
-/// As [`Dut::run`]; a benchmark that is not measured.
+/// As [`Dut::run`] and [`check`].
 pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> {
+    check(test, suite.dut.ports().len())?;
     for size in suite.sizes.clone() {
         match test {
             Test::Throughput => throughput(suite, size)?,
@@ -59,9 +71,7 @@ pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> 
             Test::Loss => loss(suite, size)?,
             Test::B2b => back_to_back(suite, size)?,
             Test::Recovery => recovery(suite, size)?,
-            Test::Reset => {
-                return Err(refused("reset", "a switch in virtual time starts in no time"));
-            }
+            Test::Reset => {}
         }
     }
     Ok(())

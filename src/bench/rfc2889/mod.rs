@@ -60,14 +60,16 @@ impl Test {
     }
 }
 
-/// Measures one benchmark, for all sizes where they matter.
+fn name_of(test: Test) -> String {
+    clap::ValueEnum::to_possible_value(&test).map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+/// Refuses a benchmark that is not measured at so many ports.
 ///
 /// # Errors
-/// As [`Dut::run`]; a benchmark that is not measured, or needs more ports.
-pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> {
-    let ports = suite.dut.ports().len();
-    let name =
-        clap::ValueEnum::to_possible_value(&test).map_or(String::new(), |value| value.get_name().to_owned());
+/// It is none that is measured, or needs more ports.
+pub fn check(test: Test, ports: usize) -> Result<(), Failure> {
+    let name = name_of(test);
     match test {
         Test::ForwardPressure => {
             return Err(refused(
@@ -88,6 +90,16 @@ pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> 
         let why = format!("it needs {} ports, and there are {ports}", test.ports_min());
         return Err(refused(&name, &why));
     }
+    Ok(())
+}
+
+/// Measures one benchmark, for all sizes where they matter.
+///
+/// # Errors
+/// As [`Dut::run`] and [`check`].
+pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> {
+    check(test, suite.dut.ports().len())?;
+    let name = name_of(test);
     if test == Test::AddrCache {
         return address_cache(suite);
     }

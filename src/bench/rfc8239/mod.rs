@@ -47,24 +47,35 @@ impl Test {
     }
 }
 
-/// Measures one benchmark for all sizes.
+/// Refuses a benchmark that is not measured at so many ports.
 ///
 /// # Errors
-/// As [`Dut::run`]; a benchmark that is not measured, or needs more ports.
-pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> {
-    let ports = suite.dut.ports().len();
+/// It is none that is measured, or needs more ports.
+pub fn check(test: Test, ports: usize) -> Result<(), Failure> {
+    if test == Test::Incast {
+        return Err(refused("incast", "the tester has no stateful (TCP) traffic"));
+    }
     if ports < test.ports_min() {
         return Err(refused(
             &format!("{test:?}").to_lowercase(),
             &format!("it needs {} ports, and there are {ports}", test.ports_min()),
         ));
     }
+    Ok(())
+}
+
+/// Measures one benchmark for all sizes.
+///
+/// # Errors
+/// As [`Dut::run`] and [`check`].
+pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> {
+    check(test, suite.dut.ports().len())?;
     match test {
         Test::Linerate => linerate(suite),
         Test::Buffer => buffer(suite),
         Test::Microburst => microburst(suite),
         Test::Hol => head_of_line(suite),
-        Test::Incast => Err(refused("incast", "the tester has no stateful (TCP) traffic")),
+        Test::Incast => Ok(()),
     }
 }
 

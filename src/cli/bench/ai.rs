@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::{output, signals};
-use super::result::ResultArguments;
+use super::probe::check_lab;
+use super::result::{ResultArguments, once};
 use crate::bench::ai::{Collective, Fabric, Outcome, Setting, Setup, Subject, draft, result, run};
 use crate::failure::{Exit, Failure};
 use crate::lab::plan::{LabPlan, TimeMode};
@@ -88,8 +89,11 @@ fn bytes(text: &str) -> Result<u64, String> {
 pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     options.result.check()?;
     if let Some(path) = &options.draft {
-        output::check_report_path(path)?;
+        output::check_report_path("--draft", path)?;
     }
+    once("--collectives", &options.collectives, |one| one.name().to_owned())?;
+    once("--bytes", &options.bytes, u64::to_string)?;
+    once("--lb", &options.lb, String::clone)?;
     let stop = signals::watch()?;
     let (subjects, setup) = match &options.file {
         Some(path) => of_file(options, path)?,
@@ -114,11 +118,12 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
         outcome => outcome?,
     };
     let result = result(&setup.topology, seeds, &outcome);
+    let given = options.result.give(&result);
     if let Some(path) = &options.draft {
         let text = draft(&setup, &result, seeds.len(), &outcome.anomalies);
         write_text("--draft", path, &text)?;
     }
-    let exit = options.result.give(&result)?;
+    let exit = given?;
     match outcome.anomalies.is_empty() {
         true => Ok(exit),
         false => Ok(Exit::CheckFailed),
@@ -134,6 +139,7 @@ fn schemes(options: &BenchAi) -> Vec<Option<&str>> {
 }
 
 fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<Subject>, Setup), Failure> {
+    check_lab(path)?;
     let mut subjects = Vec::new();
     for scheme in schemes(options) {
         let chosen: Vec<Chosen> = scheme

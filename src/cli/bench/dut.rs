@@ -1,6 +1,6 @@
 //! The device that a bench measures, as it is named on the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -9,45 +9,53 @@ use xoff_dataplane::Picos;
 use xoff_dataplane::config::SwitchConfig;
 
 use super::super::{output, signals};
-use super::probe::configuration;
+use super::probe::{configuration, is_lab};
+use super::result::once;
 use crate::bench::dut::{
     AnyDut, Dut, FrameSize, Pattern, RealDevice, VirtualOptions, VirtualSwitch, lossless_classes,
 };
-use crate::bench::ndr::{Durations, Offer};
+use crate::bench::ndr::{self, Durations, Offer};
 use crate::bench::result::{BenchResult, Limits, Meter};
 use crate::failure::Failure;
-use crate::lab::units::duration_ns;
+use crate::lab::units::duration;
 
 /// Ports that are used if none are named.
 const PORTS: usize = 8;
+/// Sizes that are used if none are named: those of CSIT.
+const SIZES: [FrameSize; 4] = [
+    FrameSize::Fixed(64),
+    FrameSize::Imix,
+    FrameSize::Fixed(1_518),
+    FrameSize::Fixed(9_000),
+];
 
 /// What is measured, and with which frames.
 #[derive(Clone, Debug, Args)]
 pub struct DutArguments {
     /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml): the switch runs in virtual time. Without it
     /// --ports are network devices of this machine, whose far ends belong to the device under test
-    #[arg(value_name = "FILE", required_unless_present = "ports")]
+    #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// The switch of the lab file [default: its first]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "file")]
     pub switch: Option<String>,
     /// The switch's ports that the tester is at, in the order of the pattern [default: the first eight]
     #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
     pub ports: Vec<String>,
     /// Traffic class of all frames [default: the first lossless one, or else class 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
+    #[arg(long, value_name = "N", requires = "file", value_parser = clap::value_parser!(u8).range(0..16))]
     pub class: Option<u8>,
     /// Senders do not obey pauses: loss is measured, of a lossless class too
-    #[arg(long)]
+    #[arg(long, requires = "file")]
     pub ignore_pauses: bool,
     /// Propagation of each cable, such as 25ns for 5 m
-    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "0ns", requires = "file", value_parser = time)]
     pub cable_delay: Picos,
     /// Network devices: their speed in Mb/s, of which loads are shares
-    #[arg(long, value_name = "MBPS", default_value_t = 10_000)]
+    #[arg(long, value_name = "MBPS", default_value_t = 10_000, conflicts_with = "file")]
     pub speed: u32,
     /// Network devices: DSCP of all frames
-    #[arg(long, value_name = "N", default_value_t = 26, value_parser = clap::value_parser!(u8).range(0..64))]
+    #[arg(long, value_name = "N", default_value_t = 26, conflicts_with = "file", value_parser = clap::value_parser!(u8).range(0..64))]
     pub dscp: u8,
     /// Seed of the phases of streams
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -56,21 +64,27 @@ pub struct DutArguments {
 
 /// A time on the command line.
 pub(super) fn time(text: &str) -> Result<Picos, String> {
-    duration_ns(text)
-        .map(Picos::from_nanos)
-        .ok_or_else(|| "a time is a number with a unit: 100us, 1ms, 2s".to_owned())
+    duration(text).map(Picos::from_nanos)
+}
+
+/// The switch of a file, where --switch is for labs alone.
+pub(super) fn configured(file: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
+    if let Some(name) = switch.filter(|_| !is_lab(file)) {
+        return Err(
+            Failure::usage("a configuration is that of one switch, so none is to be named")
+                .at(format!("--switch {name}"))
+                .because(format!("{} is no lab file (.yml, .yaml)", file.display()))
+                .fix("leave it out, or give a lab file"),
+        );
+    }
+    configuration(file, switch)
 }
 
 /// Frame sizes and durations of benches that search for rates.
 #[derive(Clone, Debug, Args)]
 pub struct TrialArguments {
-    /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518
-    #[arg(
-        long,
-        value_name = "BYTES,...",
-        value_delimiter = ',',
-        default_value = "64,imix,1518,9000"
-    )]
+    /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518 [default: 64,imix,1518,9000; network devices: without imix]
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
     pub sizes: Vec<FrameSize>,
     /// Who sends to whom
     #[arg(long, value_enum, default_value_t)]
@@ -124,11 +138,16 @@ impl DutArguments {
     /// # Errors
     /// A file that cannot be read, a port or class that the switch does not have.
     pub(super) fn open(&self) -> Result<Subject, Failure> {
+        if self.file.is_none() && self.ports.is_empty() {
+            return Err(Failure::usage("nothing is named that could be measured")
+                .at("FILE, --ports")
+                .fix("give a config_db.json or a lab file, or network devices of this machine: --ports DEV,DEV"));
+        }
         let stop = signals::watch()?;
         let Some(file) = &self.file else {
             return self.open_devices(stop);
         };
-        let config = configuration(file, self.switch.as_deref())?;
+        let config = configured(file, self.switch.as_deref())?;
         let ports = self.indices(&config)?;
         let lossless = lossless_classes(&config, ports[0]);
         let class = self.class.or(lossless.first().copied()).unwrap_or(0);
@@ -153,6 +172,7 @@ impl DutArguments {
                 .at("--ports")
                 .fix("name more"));
         }
+        once("--ports", &self.ports, String::clone)?;
         let dut = RealDevice::open(&self.ports, self.speed, self.dscp, stop)?;
         Ok(Subject {
             dut: AnyDut::Real(dut),
@@ -177,6 +197,7 @@ impl DutArguments {
     }
 
     fn indices(&self, config: &SwitchConfig) -> Result<Vec<usize>, Failure> {
+        once("--ports", &self.ports, String::clone)?;
         let mut indices: Vec<usize> = Vec::new();
         for name in &self.ports {
             let names = || {
@@ -189,11 +210,6 @@ impl DutArguments {
                     .at("--ports")
                     .fix(names()));
             };
-            if indices.contains(&index) {
-                return Err(Failure::usage(format!("port {name} is named twice"))
-                    .at("--ports")
-                    .fix(names()));
-            }
             indices.push(index);
         }
         if self.ports.is_empty() {
@@ -262,11 +278,20 @@ impl TrialArguments {
         }
     }
 
-    /// The sizes that the device's ports take, in order; the others are named in the result.
+    /// What is offered with frames of a size.
+    pub(super) fn offer(&self, size: FrameSize) -> Offer {
+        Offer {
+            pattern: self.pattern,
+            size,
+            flows: self.flows,
+        }
+    }
+
+    /// The sizes that the device's ports take, in order; the others are named in the result. All of them can be offered.
     ///
     /// # Errors
-    /// None of them fits, the pattern needs more ports, a duration is nothing.
-    pub(super) fn check(&self, dut: &impl Dut, result: &mut BenchResult) -> Result<Vec<FrameSize>, Failure> {
+    /// None of them fits, one is named twice or cannot be offered, the pattern needs more ports, a duration is too short or too long.
+    pub(super) fn check(&self, dut: &AnyDut, result: &mut BenchResult) -> Result<Vec<FrameSize>, Failure> {
         check_ports(dut, self.pattern)?;
         for (option, time) in [
             ("--trial-initial", self.trial_initial),
@@ -277,8 +302,40 @@ impl TrialArguments {
                 return Err(Failure::usage("a trial of no time ends before it begins").at(option));
             }
         }
-        fitting(dut, &self.sizes, result)
+        let sizes = self.sizes(matches!(dut, AnyDut::Real(_)), result);
+        let sizes = fitting(dut, &sizes, result)?;
+        for &size in &sizes {
+            let goals = self.durations(dut, size).goals();
+            ndr::check(dut, &self.offer(size), &goals, self.load_max / 100.0)?;
+        }
+        Ok(sizes)
     }
+
+    /// What was named, or else what this kind of device can be offered.
+    fn sizes(&self, is_real: bool, result: &mut BenchResult) -> Vec<FrameSize> {
+        if !self.sizes.is_empty() {
+            return self.sizes.clone();
+        }
+        if !is_real {
+            return SIZES.to_vec();
+        }
+        leave_out(
+            "imix",
+            "at network devices a stream's frames have one length",
+            result,
+        );
+        SIZES
+            .into_iter()
+            .filter(|size| *size != FrameSize::Imix)
+            .collect()
+    }
+}
+
+/// Tells of a size that is left out.
+fn leave_out(name: &str, why: &str, result: &mut BenchResult) {
+    let told = format!("frames of {name} bytes are left out: {why}");
+    output::note(&told);
+    result.notes.push(told);
 }
 
 /// # Errors
@@ -300,12 +357,13 @@ pub(super) fn check_ports(dut: &impl Dut, pattern: Pattern) -> Result<(), Failur
 /// The sizes that the device's ports take; the others are named in the result and on standard error.
 ///
 /// # Errors
-/// None does.
+/// None does, or one is named twice.
 pub(super) fn fitting(
     dut: &impl Dut,
     sizes: &[FrameSize],
     result: &mut BenchResult,
 ) -> Result<Vec<FrameSize>, Failure> {
+    once("--sizes", sizes, |size| size.name())?;
     let longest = dut
         .ports()
         .iter()
@@ -315,17 +373,67 @@ pub(super) fn fitting(
     let fits = |size: &FrameSize| size.max_bytes() <= longest;
     let (fitting, others): (Vec<FrameSize>, Vec<FrameSize>) = sizes.iter().copied().partition(fits);
     for size in others {
-        let why = format!(
-            "frames of {} bytes are left out: the ports' MTU allows {longest}",
-            size.name()
-        );
-        output::note(&why);
-        result.notes.push(why);
+        leave_out(&size.name(), &format!("the ports' MTU allows {longest}"), result);
     }
     match fitting.is_empty() {
         true => Err(Failure::usage("no frame size fits the ports' MTU")
             .at("--sizes")
             .fix(format!("choose sizes up to {longest}"))),
         false => Ok(fitting),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        dut: DutArguments,
+        #[command(flatten)]
+        trial: TrialArguments,
+    }
+
+    #[test]
+    fn imix_is_left_out_for_devices_unless_it_was_named() {
+        let sizes = |arguments: &[&str], is_real| {
+            let line = Line::try_parse_from([&["ndr"], arguments].concat()).unwrap();
+            let mut result = BenchResult::new("ndr", "test", 0);
+            let sizes = line.trial.sizes(is_real, &mut result);
+            (sizes.contains(&FrameSize::Imix), sizes.len(), result.notes.len())
+        };
+        assert_eq!(sizes(&["config.json"], false), (true, 4, 0));
+        assert_eq!(sizes(&["--ports", "a0,b0"], true), (false, 3, 1));
+        assert_eq!(
+            sizes(&["--ports", "a0,b0", "--sizes", "64,imix"], true),
+            (true, 2, 0)
+        );
+    }
+
+    #[test]
+    fn options_of_the_other_kind_of_device_are_refused() {
+        for (arguments, is_taken) in [
+            (&["config.json"][..], true),
+            (&["config.json", "--class", "3", "--cable-delay", "5us"], true),
+            (&["--ports", "a0,b0", "--speed", "1000", "--dscp", "0"], true),
+            (&["config.json", "--speed", "1000"], false),
+            (&["config.json", "--dscp", "26"], false),
+            (&["--ports", "a0,b0", "--class", "3"], false),
+            (&["--ports", "a0,b0", "--switch", "sw1"], false),
+            (&["--ports", "a0,b0", "--ignore-pauses"], false),
+            (&["--ports", "a0,b0", "--cable-delay", "5us"], false),
+        ] {
+            let parsed = Line::try_parse_from([&["ndr"], arguments].concat());
+            assert_eq!(parsed.is_ok(), is_taken, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_beyond_the_limit_is_told_as_such() {
+        assert!(time("6000h").unwrap_err().contains("5000h"));
+        assert!(time("6000").unwrap_err().contains("10us"));
     }
 }

@@ -4,10 +4,10 @@ use clap::Args;
 
 use super::super::output;
 use super::dut::{DutArguments, TrialArguments, percent};
-use super::result::ResultArguments;
+use super::result::{ResultArguments, once};
 use crate::bench::dut::Dut;
 use crate::bench::latency::{figures, measure};
-use crate::bench::ndr::{Offer, find};
+use crate::bench::ndr::{find, nothing_came_out};
 use crate::bench::result::{BenchResult, Better, Figure};
 use crate::failure::{Exit, Failure};
 
@@ -45,6 +45,7 @@ Examples:
 
 pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
     options.result.check()?;
+    once("--loads", &options.loads, f64::to_string)?;
     let mut subject = options.dut.open()?;
     let mut result = BenchResult::new("latency", &subject.name, options.dut.seed);
     let sizes = options.trial.check(&subject.dut, &mut result)?;
@@ -56,14 +57,13 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
     ));
     for size in sizes {
         output::note(&format!("frames of {} bytes", size.name()));
-        let offer = Offer {
-            pattern: options.trial.pattern,
-            size,
-            flows: options.trial.flows,
-        };
+        let offer = options.trial.offer(size);
         let durations = options.trial.durations(&subject.dut, size);
         let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
         let rates = find(&mut subject.dut, &offer, &durations.goals()[..1], load_max)?;
+        if rates.received == 0 {
+            return Err(nothing_came_out().at(format!("frames of {} bytes", size.name())));
+        }
         let Some(loss_free) = rates.found[0].lower else {
             return Err(Failure::new(
                 Exit::Inconclusive,

@@ -6,7 +6,7 @@ use super::super::output;
 use super::dut::{DutArguments, TrialArguments};
 use super::result::ResultArguments;
 use crate::bench::dut::Dut;
-use crate::bench::ndr::{Offer, figures, find};
+use crate::bench::ndr::{figures, find, nothing_came_out};
 use crate::bench::result::BenchResult;
 use crate::failure::{Exit, Failure};
 
@@ -34,8 +34,8 @@ Without FILE --ports are network devices of this machine, and something beyond t
 ends as a bridge does. Trials last 1 s, 21 s decide on a load; loads go up to what the generator can send, and
 the result says so. Frames are RoCEv2, paced; --pattern pairs or one-way. Takes root or CAP_NET_RAW.
 
-Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 a trial does not end or
-something can have changed a figure, 130 interrupted.
+Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 no frame came out, a trial
+does not end or something can have changed a figure, 130 interrupted.
 
 Examples:
   xoff bench ndr config_db.json
@@ -57,14 +57,20 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
     ));
     for size in sizes {
         output::note(&format!("frames of {} bytes", size.name()));
-        let offer = Offer {
-            pattern: options.trial.pattern,
-            size,
-            flows: options.trial.flows,
-        };
+        let offer = options.trial.offer(size);
         let goals = options.trial.durations(&subject.dut, size).goals();
         let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
         let rates = find(&mut subject.dut, &offer, &goals, load_max)?;
+        result.tainted.extend(rates.tainted.iter().cloned());
+        if rates.received == 0 {
+            // What passes in other sizes is a result nevertheless.
+            result.tainted.push(format!(
+                "frames of {} bytes: {}",
+                size.name(),
+                nothing_came_out().what
+            ));
+            continue;
+        }
         for (goal, found) in goals.iter().zip(&rates.found) {
             if found.lower.is_none() {
                 let name = goal.name;
@@ -76,7 +82,9 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
         result
             .figures
             .extend(figures(&subject.dut, &offer, &goals, &rates));
-        result.tainted.extend(rates.tainted);
+    }
+    if result.figures.is_empty() {
+        return Err(nothing_came_out());
     }
     subject.finish(&mut result);
     options.result.give(&result)

@@ -1,5 +1,7 @@
 //! `xoff bench probe`: the thresholds of a switch, found from outside.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,6 +17,8 @@ use crate::lab;
 
 /// Frames that are tried first where a pool says nothing: 1024 cells.
 const FIRST: u32 = 1_024;
+/// No configuration is longer: what is, such as a device, may have no end.
+const FILE_MAX: u64 = 64 << 20;
 
 /// `xoff bench probe`
 #[derive(Clone, Debug, Args)]
@@ -88,12 +92,12 @@ pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
 
 /// The switch of a file.
 pub(super) fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
-    let is_lab = path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml");
-    if is_lab {
+    if is_lab(path) {
+        check_lab(path)?;
         return of_lab(path, switch);
     }
     let place = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read(path).map_err(|error| {
         Failure::configuration("the configuration cannot be read")
             .at(&place)
             .because(error)
@@ -102,6 +106,43 @@ pub(super) fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchC
     let loaded = load(&[(&place, &text)], &Resolve::default())
         .map_err(|problems| Failure::configuration(problems.to_string()))?;
     Ok(loaded.resolved.config)
+}
+
+/// Whether a file's name is that of a lab.
+pub(super) fn is_lab(path: &Path) -> bool {
+    path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml")
+}
+
+/// The text of a file that has an end, which a pipe tells only when it is read.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > FILE_MAX {
+        true => Err(too_long()),
+        false => Ok(text),
+    }
+}
+
+fn too_long() -> io::Error {
+    io::Error::other(format!("it is longer than {} MiB", FILE_MAX >> 20))
+}
+
+/// Refuses a lab file that is no file, or too long. One that is not there is told of where it is read.
+pub(super) fn check_lab(path: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::FileTypeExt;
+    let Ok(there) = path.metadata() else { return Ok(()) };
+    let kind = there.file_type();
+    if there.len() <= FILE_MAX && !kind.is_char_device() && !kind.is_block_device() {
+        return Ok(());
+    }
+    let why = match there.is_file() {
+        true => too_long().to_string(),
+        false => "it is a device".to_owned(),
+    };
+    Err(Failure::configuration("cannot read the lab file")
+        .at(path.display().to_string())
+        .because(why)
+        .fix("give the path of a lab file, such as testbeds/incast.xoff.yml"))
 }
 
 fn of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {

@@ -36,23 +36,43 @@ pub struct ResultArguments {
 impl ResultArguments {
     /// Refuses what cannot be written before anything is measured.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        for folder in [&self.plots, &self.criterion].into_iter().flatten() {
-            make_folder(folder)?;
+        for (option, folder) in [("--plots", &self.plots), ("--criterion", &self.criterion)] {
+            if let Some(folder) = folder {
+                make_folder(option, folder)?;
+            }
         }
         match &self.save {
-            Some(path) => output::check_report_path(path),
+            Some(path) => output::check_report_path("--save", path),
             None => Ok(()),
         }
     }
 
     /// Prints and saves a result. Its exit code: 0, or 5 if it is tainted.
+    ///
+    /// It is printed first, and what cannot be written keeps nothing else from being written: what was measured is not to be lost
+    /// because a disk is full.
     pub(super) fn give(&self, result: &BenchResult) -> Result<Exit, Failure> {
-        if let Some(path) = &self.save {
-            write_text("--save", path, &result.to_form(Form::Json))?;
+        let form = if self.json { Form::Json } else { self.format };
+        let given = [
+            output::print(&result.to_form(form)),
+            self.save(result),
+            self.plots
+                .as_ref()
+                .map_or(Ok(()), |folder| result.write_plot(folder)),
+            self.criterion(result),
+        ];
+        given.into_iter().collect::<Result<(), Failure>>()?;
+        Ok(result.exit())
+    }
+
+    fn save(&self, result: &BenchResult) -> Result<(), Failure> {
+        match &self.save {
+            Some(path) => write_text("--save", path, &result.to_form(Form::Json)),
+            None => Ok(()),
         }
-        if let Some(folder) = &self.plots {
-            result.write_plot(folder)?;
-        }
+    }
+
+    fn criterion(&self, result: &BenchResult) -> Result<(), Failure> {
         if let Some(folder) = &self.criterion {
             let left_out = result.write_criterion(folder, &self.baseline)?;
             if !left_out.is_empty() {
@@ -60,9 +80,7 @@ impl ResultArguments {
                 output::note(&format!("criterion knows times alone; left out: {names}"));
             }
         }
-        let form = if self.json { Form::Json } else { self.format };
-        output::print(&result.to_form(form))?;
-        Ok(result.exit())
+        Ok(())
     }
 }
 
@@ -71,5 +89,21 @@ fn baseline(text: &str) -> Result<String, String> {
     match text.is_empty() || text.starts_with('.') || text.contains('/') {
         true => Err("a name that a folder can have".to_owned()),
         false => Ok(text.to_owned()),
+    }
+}
+
+/// Refuses what a list names twice: its figures would have one name.
+pub(super) fn once<T: PartialEq>(
+    option: &str,
+    named: &[T],
+    name: impl Fn(&T) -> String,
+) -> Result<(), Failure> {
+    let mut later = named.iter().enumerate();
+    match later.find(|(at, this)| named[..*at].contains(this)) {
+        None => Ok(()),
+        Some((_, twice)) => Err(Failure::usage(format!("{} is named twice", name(twice)))
+            .at(option)
+            .because("each has its figures once")
+            .fix("name it once")),
     }
 }

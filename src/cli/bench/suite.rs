@@ -1,10 +1,10 @@
 //! `xoff bench rfc2544`, `rfc2889` and `rfc8239`: the benchmarks of these documents.
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 
 use super::super::output;
 use super::dut::{DutArguments, check_ports, fitting};
-use super::result::ResultArguments;
+use super::result::{ResultArguments, once};
 use crate::bench::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualSwitch};
 use crate::bench::result::BenchResult;
 use crate::bench::suite::Suite;
@@ -29,8 +29,20 @@ pub struct SuiteArguments {
     result: ResultArguments,
 }
 
+/// A switch in virtual time alone is measured: its file is needed, and what is for network devices is out of place.
+fn in_virtual_time(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "file" => argument.required(true).help(
+            "Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml): the switch runs in virtual time",
+        ),
+        "speed" | "dscp" => argument.hide(true),
+        _ => argument,
+    }
+}
+
 /// `xoff bench rfc2544`
 #[derive(Clone, Debug, Args)]
+#[command(mut_args(in_virtual_time))]
 pub struct BenchRfc2544 {
     #[command(flatten)]
     dut: DutArguments,
@@ -46,6 +58,7 @@ pub struct BenchRfc2544 {
 
 /// `xoff bench rfc2889`
 #[derive(Clone, Debug, Args)]
+#[command(mut_args(in_virtual_time))]
 pub struct BenchRfc2889 {
     #[command(flatten)]
     dut: DutArguments,
@@ -61,6 +74,7 @@ pub struct BenchRfc2889 {
 
 /// `xoff bench rfc8239`
 #[derive(Clone, Debug, Args)]
+#[command(mut_args(in_virtual_time))]
 pub struct BenchRfc8239 {
     #[command(flatten)]
     dut: DutArguments,
@@ -109,62 +123,84 @@ Examples:
   xoff bench rfc8239 config_db.json buffer,microburst --sizes 64,256,1024
   xoff bench rfc8239 config_db.json hol --class 3 --sizes 1082 --json";
 
-/// Runs one test of a document.
-type Measure<T> = fn(&mut Suite<'_, VirtualSwitch>, T) -> Result<(), Failure>;
+/// A document: its benchmarks, which of them so many ports have, how one is measured.
+struct Document<T: 'static> {
+    name: &'static str,
+    measured: &'static [T],
+    check: fn(T, usize) -> Result<(), Failure>,
+    measure: fn(&mut Suite<'_, VirtualSwitch>, T) -> Result<(), Failure>,
+}
 
 pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {
-    let tests = (options.tests.as_slice(), &rfc2544::Test::ALL[..]);
+    let document = Document {
+        name: "rfc2544",
+        measured: &rfc2544::Test::ALL,
+        check: rfc2544::check,
+        measure: rfc2544::run,
+    };
     run(
-        "rfc2544",
+        &document,
+        &options.tests,
         &options.dut,
         &options.suite,
         options.pattern,
-        tests,
-        rfc2544::run,
     )
 }
 
 pub(super) fn run_2889(options: &BenchRfc2889) -> Result<Exit, Failure> {
-    let tests = (options.tests.as_slice(), &rfc2889::Test::ALL[..]);
+    let document = Document {
+        name: "rfc2889",
+        measured: &rfc2889::Test::ALL,
+        check: rfc2889::check,
+        measure: rfc2889::run,
+    };
     run(
-        "rfc2889",
+        &document,
+        &options.tests,
         &options.dut,
         &options.suite,
         options.pattern,
-        tests,
-        rfc2889::run,
     )
 }
 
 pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
-    let tests = (options.tests.as_slice(), &rfc8239::Test::ALL[..]);
+    let document = Document {
+        name: "rfc8239",
+        measured: &rfc8239::Test::ALL,
+        check: rfc8239::check,
+        measure: rfc8239::run,
+    };
     run(
-        "rfc8239",
+        &document,
+        &options.tests,
         &options.dut,
         &options.suite,
         Pattern::Pairs,
-        tests,
-        rfc8239::run,
     )
 }
 
+fn word<T: ValueEnum>(test: &T) -> String {
+    test.to_possible_value()
+        .map_or(String::new(), |value| value.get_name().to_owned())
+}
+
 /// Runs the tests that are named, or else all; of those the ones that this device has too few ports for are noted.
-fn run<T: ValueEnum>(
-    document: &str,
+fn run<T: ValueEnum + PartialEq>(
+    document: &Document<T>,
+    named: &[T],
     dut: &DutArguments,
     options: &SuiteArguments,
     pattern: Pattern,
-    (named, all): (&[T], &[T]),
-    measure: Measure<T>,
 ) -> Result<Exit, Failure> {
     options.result.check()?;
+    once("TEST", named, word)?;
     let mut subject = dut.open()?;
     let AnyDut::Virtual(device) = &mut subject.dut else {
-        return Err(Failure::usage(format!("{document} is measured in virtual time only"))
+        return Err(Failure::usage(format!("{} is measured in virtual time only", document.name))
             .because("a generator on this machine sends neither bursts nor loads that add up to a port's")
             .fix("give a FILE; rates and latencies of network devices: `xoff bench ndr`, `xoff bench latency`"));
     };
-    let mut result = BenchResult::new(document, &subject.name, dut.seed);
+    let mut result = BenchResult::new(document.name, &subject.name, dut.seed);
     check_ports(device.as_ref(), pattern)?;
     let sizes = fitting(device.as_ref(), &options.sizes, &mut result)?;
     let ports = device.ports().len();
@@ -173,11 +209,22 @@ fn run<T: ValueEnum>(
         subject.note,
         pattern.name()
     ));
-    let tests = if named.is_empty() { all } else { named };
+    // All that are named are looked at before the first of them takes its time.
+    for test in named {
+        (document.check)(test.clone(), ports)?;
+    }
+    let tests = if named.is_empty() {
+        document.measured
+    } else {
+        named
+    };
     for test in tests {
-        let word = test
-            .to_possible_value()
-            .map_or(String::new(), |value| value.get_name().to_owned());
+        let word = word(test);
+        if let Err(refused) = (document.check)(test.clone(), ports) {
+            let why = refused.why.unwrap_or_default();
+            result.notes.push(format!("{word} is left out: {why}"));
+            continue;
+        }
         output::note(&word);
         let mut suite = Suite::new(
             device.as_mut(),
@@ -186,13 +233,7 @@ fn run<T: ValueEnum>(
             options.burst_max,
             &mut result,
         );
-        match measure(&mut suite, test.clone()) {
-            Err(failure) if failure.exit == Exit::Usage && named.is_empty() => {
-                let why = failure.why.unwrap_or_default();
-                result.notes.push(format!("{word} is left out: {why}"));
-            }
-            other => other?,
-        }
+        (document.measure)(&mut suite, test.clone())?;
     }
     options.result.give(&result)
 }

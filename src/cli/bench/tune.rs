@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use xoff_dataplane::config::SwitchConfig;
 
 use super::super::{output, signals};
-use super::probe::configuration;
-use super::result::ResultArguments;
+use super::dut::configured;
+use super::result::{ResultArguments, once};
 use crate::bench::result::Form;
 use crate::bench::tune::{
     CABLE_MAX_M, Found, Pattern, Plan, Subject, Traffic, preset_switch, result, search, sweep,
 };
+use crate::config::PRESETS;
 use crate::failure::{Exit, Failure};
 use crate::lab::{Seeds, units};
 use crate::report::{allowed_cpus, write_text};
@@ -26,7 +28,7 @@ pub struct BenchTuneBuffers {
     #[arg(long, value_name = "NAME", requires = "file")]
     pub switch: Option<String>,
     /// A built-in configuration, as labs give it to a switch
-    #[arg(long, value_name = "NAME", default_value = "roce-lossless")]
+    #[arg(long, value_name = "NAME", default_value = "roce-lossless", value_parser = presets())]
     pub preset: String,
     /// Speed of the preset's ports
     #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = speed)]
@@ -93,6 +95,11 @@ Examples:
   xoff bench tune-buffers config_db.json --pattern standstill:4 --cable-m 300 --response-ns 800
   xoff bench tune-buffers --json --save buffers.json";
 
+/// Presets by their names.
+fn presets() -> PossibleValuesParser {
+    PossibleValuesParser::new(PRESETS.iter().map(|(name, _)| *name))
+}
+
 fn speed(text: &str) -> Result<u32, String> {
     units::speed_mbps(text).ok_or(format!("write {}", units::SPEED))
 }
@@ -100,8 +107,9 @@ fn speed(text: &str) -> Result<u32, String> {
 pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
     options.result.check()?;
     if let Some(path) = &options.write {
-        output::check_report_path(path)?;
+        output::check_report_path("--write", path)?;
     }
+    once("--pattern", &options.pattern, Pattern::to_string)?;
     let stop = signals::watch()?;
     let subject = Subject::new(&switch(options)?, options.class)?;
     let plan = plan(options, subject)?;
@@ -144,7 +152,7 @@ fn name(options: &BenchTuneBuffers) -> String {
 
 fn switch(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
     match &options.file {
-        Some(path) => configuration(path, options.switch.as_deref()),
+        Some(path) => configured(path, options.switch.as_deref()),
         None => preset_switch(
             &options.preset,
             options.ports,
@@ -209,13 +217,14 @@ fn give(
 ) -> Result<Exit, Failure> {
     let fragment = plan.subject.fragment(&found.smallest.candidate);
     let text = serde_json::to_string_pretty(&fragment).expect("a JSON value") + "\n";
-    if let Some(path) = &options.write {
-        write_text("--write", path, &text)?;
-    }
-    let exit = options.result.give(result)?;
+    let given = options.result.give(result);
     if options.result.format == Form::Table && !options.result.json {
         output::print(&text)?;
     }
+    if let Some(path) = &options.write {
+        write_text("--write", path, &text)?;
+    }
+    let exit = given?;
     match found.given.dropped() {
         0 => Ok(exit),
         _ => Ok(Exit::CheckFailed),

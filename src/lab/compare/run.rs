@@ -58,7 +58,7 @@ pub fn run(arguments: &CompareArgs, stop: &AtomicBool) -> Result<ExitCode, Failu
         seeds.len(),
     )?;
     if let Some(folder) = &arguments.plots {
-        plots::make_folder(folder)?;
+        plots::make_folder("--plots", folder)?;
     }
     let all = Arc::new(made.all);
     let count = all.len() * seeds.len();

@@ -71,7 +71,7 @@ type Watching = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
     let plan = load_with(&arguments.file, &arguments.chosen, TimeMode::Virtual)?;
     if let Some(folder) = &arguments.plots {
-        plot::make_folder(folder)?;
+        plot::make_folder("--plots", folder)?;
     }
     let Played { lab, report, watched } = play(plan, arguments)?;
     let text = match arguments.format {

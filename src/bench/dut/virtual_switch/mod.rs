@@ -66,8 +66,8 @@ struct Running {
     received: Vec<Received>,
     latencies: Vec<Latencies>,
     ports: Vec<PortOutcome>,
-    /// Frames that each port has sent.
-    sent: Vec<u64>,
+    /// Frames of the tester that have come to the switch.
+    entered: u64,
 }
 
 /// A switch in virtual time, and a tester at some of its ports.
@@ -92,6 +92,8 @@ pub struct VirtualSwitch {
     codes: Vec<(u8, bool)>,
     is_lossless: bool,
     running: Running,
+    /// Frames on their way from the tester to the switch.
+    on_wires: u64,
     looked: u32,
 }
 
@@ -147,6 +149,7 @@ impl VirtualSwitch {
                     .all(|&port| is_lossless(config, port, options.class)),
             options,
             running: Running::default(),
+            on_wires: 0,
             looked: 0,
         };
         this.connect()?;
@@ -192,6 +195,11 @@ impl VirtualSwitch {
             data,
             len,
         }
+    }
+
+    /// What leaves at `at` is at the end of so many cables then.
+    fn after_cables(&self, at: Picos, cables: u64) -> Picos {
+        at.saturating_add(Picos(self.options.delay.0.saturating_mul(cables)))
     }
 
     fn push(&mut self, at: Picos, event: Event) {
@@ -242,7 +250,8 @@ impl VirtualSwitch {
             port,
             number: origin.number & ((1 << NUMBER_BITS) - 1),
             span: at.since(origin.at.saturating_add(preamble(&self.tester[from].link))),
-            in_time: at <= self.running.end,
+            // As long as was sent, from when a first frame can have gone both ways on.
+            in_time: at <= self.after_cables(self.running.end, 2),
         };
         self.running.received[stream].take(&came, &mut self.running.latencies);
     }
@@ -285,7 +294,6 @@ impl VirtualSwitch {
         let from = PortId(self.options.ports[port] as u16);
         let frame = self.store.insert(self.origin(number, from, data, len));
         self.sources[port].sent(self.now, span);
-        self.running.sent[port] += 1;
         let free = self.now.saturating_add(span);
         let last_bit = Picos(free.0 - self.tester[port].link.gap().0).saturating_add(self.options.delay);
         let arrive = Event::Arrive {
@@ -294,6 +302,7 @@ impl VirtualSwitch {
             template: template as u32,
         };
         self.push(last_bit, arrive);
+        self.on_wires += 1;
         self.arm(port, free);
     }
 
@@ -348,6 +357,8 @@ impl VirtualSwitch {
                     received_at: self.now,
                 };
                 let port = PortId(self.options.ports[sending.stream.from] as u16);
+                self.on_wires -= 1;
+                self.running.entered += 1;
                 self.receive(port, arrival);
             }
             Event::Send(port) => {

@@ -17,10 +17,19 @@ const PATIENCE: Picos = Picos::from_millis(10_000);
 /// Frames of a trial beyond which it would take hours.
 const FRAMES_PER_TRIAL: f64 = 2e9;
 
+/// The switch at a moment of a trial.
+#[derive(Clone, Copy, Debug)]
+struct Stock {
+    /// Frames in it.
+    held: u64,
+    /// Frames that have come to it.
+    entered: u64,
+}
+
 impl VirtualSwitch {
     /// Lets time pass until no frame is in the switch or on a wire.
     pub(super) fn rest(&mut self) -> Result<(), Failure> {
-        let latest = self.now.saturating_add(PATIENCE);
+        let latest = self.after_cables(self.now, 2).saturating_add(PATIENCE);
         self.run_until(latest, |this| this.store.in_use() == 0)?;
         if self.store.in_use() == 0 {
             return self.be_let_go();
@@ -53,9 +62,30 @@ impl VirtualSwitch {
         }
     }
 
-    /// Refuses what would be refused frame by frame, or takes hours.
-    fn check(&self, trial: &Trial) -> Result<(), Failure> {
-        check(trial, self.tester.len(), |port| self.tester[port].name.clone())?;
+    /// Everything that happens until `at`, which it is then.
+    fn pass_until(&mut self, at: Picos) -> Result<(), Failure> {
+        self.run_until(at, |_| false)?;
+        self.now = self.now.max(at);
+        Ok(())
+    }
+
+    /// What the switch holds at `at`. Frames on cables are none of it: a long one would hide how many wait.
+    fn stock_at(&mut self, at: Picos) -> Result<Stock, Failure> {
+        self.pass_until(at)?;
+        Ok(Stock {
+            held: self.store.in_use() as u64 - self.on_wires,
+            entered: self.running.entered,
+        })
+    }
+
+    /// How long each port of the tester has been paused, ever.
+    fn paused(&mut self, at: Picos) -> Vec<Picos> {
+        let sources = self.sources.iter_mut();
+        sources.map(|source| source.paused(at)).collect()
+    }
+
+    /// Refuses frames that would be refused one by one, or take hours.
+    fn check_frames(&self, trial: &Trial) -> Result<(), Failure> {
         let frames = |stream: &Stream| {
             let rate = stream.size.line_rate_fps(&self.tester[stream.from].link) * stream.share;
             let span = stream.until.min(trial.duration).since(stream.start);
@@ -111,7 +141,7 @@ impl VirtualSwitch {
                 .collect(),
             latencies: vec![Latencies::default(); groups],
             ports: vec![PortOutcome::default(); ports],
-            sent: vec![0; ports],
+            entered: 0,
             sending: Vec::with_capacity(trial.streams.len()),
         };
         for source in &mut self.sources {
@@ -199,39 +229,37 @@ impl Dut for VirtualSwitch {
         Ok(true)
     }
 
+    fn check(&self, trial: &Trial) -> Result<(), Failure> {
+        check(trial, self.tester.len(), |port| self.tester[port].name.clone())?;
+        self.check_frames(trial)
+    }
+
     fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
         self.check(trial)?;
-        let before: Vec<Picos> = self
-            .sources
-            .iter_mut()
-            .map(|source| source.paused(self.now))
-            .collect();
+        let before: Vec<Picos> = self.paused(self.now);
         self.begin(trial);
-        let (begin, end) = (self.now, self.running.end);
-        let half = Picos(begin.0 + trial.duration.0 / 2);
-        let sent = |this: &Self| this.running.sent.iter().sum::<u64>();
-        self.run_until(half, |_| false)?;
-        let (half_in, half_sent) = (self.store.in_use() as u64, sent(self));
-        self.run_until(end, |_| false)?;
-        self.now = self.now.max(end);
-        let backlog = Backlog {
-            half: half_in,
-            end: self.store.in_use() as u64,
-            sent_between: sent(self) - half_sent,
-            noise: (trial.streams.len() + self.tester.len()) as u64
-                * trial
-                    .streams
-                    .iter()
-                    .map(|stream| stream.size.unevenness())
-                    .max()
-                    .unwrap_or(1),
+        let end = self.running.end;
+        // What was sent by a time is in the switch only when it has passed the cable.
+        let half = self.after_cables(Picos(self.now.0 + trial.duration.0 / 2), 1);
+        let mut at_half = None;
+        if half <= end {
+            at_half = Some(self.stock_at(half)?);
+        }
+        self.pass_until(end)?;
+        let paused = self.paused(end).into_iter().zip(before);
+        let paused: Vec<Picos> = paused.map(|(paused, before)| paused.since(before)).collect();
+        let at_half = match at_half {
+            Some(stock) => stock,
+            None => self.stock_at(half)?,
         };
-        let paused: Vec<Picos> = self
-            .sources
-            .iter_mut()
-            .zip(before)
-            .map(|(source, before)| source.paused(end).since(before))
-            .collect();
+        let at_end = self.stock_at(self.after_cables(end, 1))?;
+        let unevenness = trial.streams.iter().map(|stream| stream.size.unevenness());
+        let backlog = Backlog {
+            half: at_half.held,
+            end: at_end.held,
+            sent_between: at_end.entered - at_half.entered,
+            noise: (trial.streams.len() + self.tester.len()) as u64 * unevenness.max().unwrap_or(1),
+        };
         self.send_all()?;
         self.rest()?;
         Ok(self.finish(&paused, backlog, trial.duration))
