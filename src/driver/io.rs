@@ -9,61 +9,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::parse::Parsed;
 use xoff_dataplane::{Handle, Picos, PortId, Store};
 
+use super::arrived::{Arrived, RING};
 use super::clock::monotonic_ns;
 use super::idle::{Idle, IdlePolicy, Rest, sleep_on};
 use super::portset::{BURST, Intake, PortEvent, PortSet};
 use crate::ports::{ArenaStore, Bell, Received, SlotCache, SlotClass, SlotSource};
 
-/// Entries of each ring. Enough for a stall of some milliseconds at a million frames a second.
-const RING: usize = 8_192;
 /// Of so many frames behind the one that is taken is fetched what a switch reads first.
 const AHEAD: usize = 32;
 /// Empty slots an I/O worker is kept supplied with, per class.
 const STOCK: usize = 1_024;
-
-/// A frame that an I/O worker has received, on its way to the switch's worker: as short as it can be, since every cache line of it goes
-/// from one core to the other.
-#[derive(Clone, Copy, Debug)]
-struct Arrived {
-    received_ns: u64,
-    /// [`Picos::NEVER`]: not known.
-    arrives: Picos,
-    parsed: Parsed,
-    frame: Handle,
-    frame_len: u16,
-    port: PortId,
-}
-
-const _: () = assert!(size_of::<Arrived>() == 40);
-
-impl Arrived {
-    #[inline]
-    fn new(port: PortId, received: &Received) -> Arrived {
-        debug_assert!(received.frame_len <= u32::from(u16::MAX), "no slot is so long");
-        Arrived {
-            received_ns: received.received_ns,
-            arrives: received.arrives.unwrap_or(Picos::NEVER),
-            parsed: received.parsed,
-            frame: received.frame,
-            frame_len: received.frame_len as u16,
-            port,
-        }
-    }
-
-    #[inline]
-    fn received(&self) -> Received {
-        Received {
-            frame: self.frame,
-            frame_len: u32::from(self.frame_len),
-            parsed: self.parsed,
-            received_ns: self.received_ns,
-            arrives: Some(self.arrives).filter(|at| *at != Picos::NEVER),
-        }
-    }
-}
 
 /// From the switch's worker to an I/O worker.
 #[derive(Clone, Copy, Debug)]

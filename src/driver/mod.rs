@@ -3,6 +3,7 @@
 //! One worker owns the switch. With `workers` = 1 it owns the ports too; with more, the others are I/O workers that
 //! own ports and pass bursts of handles over rings. Several switches of one process share threads, see `crew.rs`. Model time rules, wall time only gates: see [`engine`].
 
+mod arrived;
 mod balancing_report;
 pub mod clock;
 mod command;
@@ -23,6 +24,7 @@ pub mod virtual_time;
 mod watchdog_report;
 mod worker;
 
+pub(crate) use arrived::{Arrived, RING};
 pub use idle::Idle;
 pub(crate) use idle::sleep_on;
 pub use keeper::AttachedPort;

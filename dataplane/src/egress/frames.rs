@@ -150,7 +150,7 @@ impl Fifo {
         head_len: 0,
     };
 
-    /// `mac_len` of the frame at its head; that of the last one if it is empty.
+    /// `mac_len` of the frame at its head; 0 if it is empty.
     #[inline(always)]
     pub(crate) fn head_len(&self) -> u32 {
         u32::from(self.head_len)

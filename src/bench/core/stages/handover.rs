@@ -4,54 +4,14 @@
 use std::hint::black_box;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::parse::{Parsed, parse};
-use xoff_dataplane::{Handle, Picos, PortId};
+use xoff_dataplane::parse::parse;
+use xoff_dataplane::{Handle, PortId};
 
 use super::FLOWS;
 use crate::bench::core::setting::BURST;
 use crate::bench::core::{Load, in_bursts, many_to_one};
+use crate::driver::{Arrived, RING};
 use crate::ports::Received;
-
-/// Entries of the ring, as many as the driver's has.
-const ENTRIES: usize = 8_192;
-
-/// An entry as the driver's ring has it (`src/driver/io.rs`), made of what a port has received and made into that again.
-#[derive(Clone, Copy, Debug)]
-struct Arrived {
-    received_ns: u64,
-    arrives: Picos,
-    parsed: Parsed,
-    frame: Handle,
-    frame_len: u16,
-    port: PortId,
-}
-
-const _: () = assert!(size_of::<Arrived>() == 40);
-
-impl Arrived {
-    #[inline]
-    fn new(port: PortId, received: &Received) -> Arrived {
-        Arrived {
-            received_ns: received.received_ns,
-            arrives: received.arrives.unwrap_or(Picos::NEVER),
-            parsed: received.parsed,
-            frame: received.frame,
-            frame_len: received.frame_len as u16,
-            port,
-        }
-    }
-
-    #[inline]
-    fn received(&self) -> Received {
-        Received {
-            frame: self.frame,
-            frame_len: u32::from(self.frame_len),
-            parsed: self.parsed,
-            received_ns: self.received_ns,
-            arrives: Some(self.arrives).filter(|at| *at != Picos::NEVER),
-        }
-    }
-}
 
 /// Puts 32 frames in and takes them out, as the driver does; 64 in turn.
 #[derive(Debug)]
@@ -67,7 +27,7 @@ pub(super) struct Handover {
 
 impl Handover {
     pub(super) fn new() -> Handover {
-        let (producer, consumer) = RingBuffer::new(ENTRIES);
+        let (producer, consumer) = RingBuffer::new(RING);
         let frame = |n: u32| {
             let way = many_to_one::Way::Routed { routes: 1_000 };
             let bytes = many_to_one::frame(n as u16 % 4, n, way);
