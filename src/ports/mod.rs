@@ -48,8 +48,11 @@ pub use xdp::Xdp;
 /// Frames that are moved at once, at most: one system call's worth.
 pub const BURST_FRAMES: usize = 64;
 
+/// Octets of an Ethernet header without tags.
+const ETHERNET_HEADER_BYTES: u32 = 14;
+
 /// Octets of an Ethernet header and of the two VLAN tags that are not counted in an MTU.
-const L2_HEADER_BYTES: u32 = 14 + 2 * 4;
+const L2_HEADER_BYTES: u32 = ETHERNET_HEADER_BYTES + 2 * 4;
 
 /// The largest port MTU: what a large slot holds, without Ethernet header and two tags.
 pub const MTU_MAX: u32 = LARGE_FRAME_BYTES as u32 - L2_HEADER_BYTES;

@@ -20,14 +20,26 @@ pub(super) fn create() -> io::Result<OwnedFd> {
     }
 }
 
+/// `TPACKET_V2` of `linux/if_packet.h`.
+const TPACKET_V2: libc::c_int = 1;
+
 /// Everything but the ring, before the socket is bound.
 pub(super) fn configure(socket: &OwnedFd) -> io::Result<()> {
-    /// `TPACKET_V2` of `linux/if_packet.h`.
-    const TPACKET_V2: libc::c_int = 1;
     set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     // What we send is not to come back as received.
     set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
     enlarge_send_buffer(socket)
+}
+
+/// A packet socket that only sends, once it is bound to a device (without a protocol); past the device's queueing discipline if `bypass`
+/// says so.
+pub(super) fn create_sender(bypass: bool) -> io::Result<OwnedFd> {
+    let socket = create()?;
+    enlarge_send_buffer(&socket)?;
+    if bypass {
+        set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
+    }
+    Ok(socket)
 }
 
 /// Lets much be under way.
@@ -50,8 +62,30 @@ pub(super) fn configure_without_ring(socket: &OwnedFd) -> io::Result<()> {
 }
 
 /// Gives the socket a receive ring.
-pub(super) fn set_ring(
+pub(super) fn set_receive_ring(
     socket: &OwnedFd,
+    block_bytes: usize,
+    frame_bytes: usize,
+    bytes: usize,
+) -> io::Result<()> {
+    set_ring(socket, libc::PACKET_RX_RING, block_bytes, frame_bytes, bytes)
+}
+
+/// Gives the socket a transmit ring, in which each frame follows a `virtio_net_hdr`.
+pub(super) fn set_send_ring(
+    socket: &OwnedFd,
+    block_bytes: usize,
+    frame_bytes: usize,
+    bytes: usize,
+) -> io::Result<()> {
+    set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
+    set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
+    set_ring(socket, libc::PACKET_TX_RING, block_bytes, frame_bytes, bytes)
+}
+
+fn set_ring(
+    socket: &OwnedFd,
+    which: libc::c_int,
     block_bytes: usize,
     frame_bytes: usize,
     bytes: usize,
@@ -62,7 +96,7 @@ pub(super) fn set_ring(
         tp_frame_size: frame_bytes as u32,
         tp_frame_nr: (bytes / frame_bytes) as u32,
     };
-    set(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+    set(socket, libc::SOL_PACKET, which, &request)
 }
 
 /// Lets the socket hear one device, all of its frames.

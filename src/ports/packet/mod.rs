@@ -1,12 +1,16 @@
-//! AF_PACKET: a TPACKET_V2 ring to receive, `sendmmsg` to transmit.
+//! AF_PACKET: a TPACKET_V2 ring to receive, another one to transmit.
 //!
-//! The ring is walked in place: no system call while frames wait, and one copy, from the ring into the slot of
+//! The first is walked in place: no system call while frames wait, and one copy, from the ring into the slot of
 //! the arena. The kernel takes VLAN tags off before a packet socket sees the frame; the copy puts them back.
-//! TPACKET_V2 and not V3, which holds a lone frame back until its block times out.
+//! TPACKET_V2 and not V3, which holds a lone frame back until its block times out. The second belongs to a socket of its own, whose frames
+//! follow a vnet header: one that says "copy all of it", since the kernel shares the ring's pages with the device otherwise, and a
+//! veth then copies them into fresh ones.
 
 mod judge;
 pub(super) mod ring;
-mod transmit;
+pub(super) mod send_ring;
+mod slots;
+pub(super) mod transmit;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,11 +24,11 @@ use super::device::Device;
 use super::guard::{Guarded, guard};
 use super::judge::warning;
 use super::{
-    Arena, BURST_FRAMES, Opened, Port, PortDrops, PortError, PortSpec, Received, SlotSource, is_gone,
-    longest_frame, socket,
+    Arena, Opened, Port, PortDrops, PortError, PortSpec, Received, SlotSource, is_gone, longest_frame, socket,
 };
 use judge::Verdict;
 use ring::Ring;
+use send_ring::SendRing;
 use transmit::Transmitter;
 
 /// How many empty looks at the ring pass between questions whether the device still exists: the question is a
@@ -46,6 +50,8 @@ pub struct Packet {
     ring: Ring,
     transmitter: Transmitter,
     clock: StampClock,
+    /// The port's.
+    mtu: u32,
     /// The longest frame that is one of this link.
     longest: u32,
     drops: DropCounts,
@@ -74,12 +80,16 @@ impl Packet {
             notes.push(note);
         }
         socket::bind(&socket, device.index()).map_err(|error| io("bind the packet socket", error))?;
+        let send_ring = SendRing::open(device.index(), longest_frame(spec.mtu) as usize, false)
+            .map_err(|error| notes.push(no_send_ring(&spec.name, &error)))
+            .ok();
         let packet = Packet {
             tx_dropped: Growing::new(device.tx_dropped()),
             device,
             opened_as: spec.device.clone(),
             ring,
-            transmitter: Transmitter::new(),
+            transmitter: Transmitter::new(send_ring, spec.mtu),
+            mtu: spec.mtu,
             clock: StampClock::default(),
             longest: longest_frame(spec.mtu),
             drops: DropCounts::new(),
@@ -144,28 +154,28 @@ impl Packet {
     pub(super) fn transmit(&mut self, arena: &Arena, frames: &[Handle]) -> io::Result<usize> {
         let mut taken = 0;
         while taken < frames.len() {
-            let burst = &frames[taken..frames.len().min(taken + BURST_FRAMES)];
-            match self.transmitter.send(self.socket.as_fd(), arena, burst) {
-                Ok(sent) => taken += sent,
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EINTR) => {}
-                    // The device has dropped it and counted it, and `drops` will tell.
-                    Some(libc::ENOBUFS) if self.guarded.noqueue => taken += 1,
-                    // A full qdisc, or no room in the socket's buffer.
-                    Some(libc::ENOBUFS | libc::EAGAIN) => break,
-                    _ if is_gone(&error) => {
-                        // Frames that were taken are told first; the error comes again next time.
-                        if taken == 0 && !self.device.exists() {
-                            return Err(gone());
-                        }
-                        break;
+            let waiting = frames[taken..].iter().map(|frame| arena.segments(*frame));
+            let burst = self.transmitter.send(self.socket.as_fd(), waiting);
+            taken += burst.sent;
+            let Some(error) = burst.error else { continue };
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // The device has dropped it and counted it, and `drops` will tell.
+                Some(libc::ENOBUFS) if self.guarded.noqueue => taken += 1,
+                // A full qdisc, or no room in the socket's buffer.
+                Some(libc::ENOBUFS | libc::EAGAIN) => break,
+                _ if is_gone(&error) => {
+                    // Frames that were taken are told first; the error comes again next time.
+                    if taken == 0 && !self.device.exists() {
+                        return Err(gone());
                     }
-                    // It is this frame that the device will not send (longer than its MTU, most likely), now or later.
-                    _ => {
-                        self.drops.add(DropReason::BackendRefused);
-                        taken += 1;
-                    }
-                },
+                    break;
+                }
+                // It is this frame that the device will not send (longer than its MTU, most likely), now or later.
+                _ => {
+                    self.drops.add(DropReason::BackendRefused);
+                    taken += 1;
+                }
             }
         }
         Ok(taken)
@@ -192,6 +202,10 @@ impl Packet {
     }
 
     pub(super) fn link_up(&mut self) -> bool {
+        // Somebody may have made it smaller meanwhile.
+        if let Ok(mtu) = self.device.mtu() {
+            self.transmitter.set_mtu(mtu.min(self.mtu));
+        }
         self.device.is_running()
     }
 
@@ -208,6 +222,12 @@ impl Packet {
     pub(super) fn device(&self) -> &str {
         &self.opened_as
     }
+}
+
+fn no_send_ring(port: &str, error: &io::Error) -> String {
+    format!(
+        "{port}: no ring to send from ({error}): frames are sent one by one, which takes more processor time"
+    )
 }
 
 fn gone() -> io::Error {

@@ -56,7 +56,7 @@ impl Ring {
         };
         let mut bytes = wanted_bytes;
         loop {
-            match socket::set_ring(socket, BLOCK_BYTES, frame_bytes, bytes) {
+            match socket::set_receive_ring(socket, BLOCK_BYTES, frame_bytes, bytes) {
                 Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && bytes > SMALLEST_RING_BYTES => {
                     bytes /= 2;
                 }
