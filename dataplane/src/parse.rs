@@ -79,17 +79,40 @@ pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> Parsed {
     let (payload, tag, l3_offset, tos, flow_hash) = fields(prefix, frame_len);
     Parsed {
         payload,
-        tag,
+        tag: unpacked(tag),
         l3_offset,
         tos,
         flow_hash,
     }
 }
 
+/// What a [`Parsed`] is made of, in its order. The tag is one word, see [`packed`].
+type Fields = (Payload, u32, u8, u8, u32);
+
+/// A tag as a word, 0 for none: no protocol id is 0. Where frames with and without IPv4 meet, an `Option` of a tag would lie in memory,
+/// written in halves, and be read as a whole, which waits until the halves have been stored.
+const fn packed(tag: Option<Tag>) -> u32 {
+    match tag {
+        Some(Tag { tpid, tci }) => (tpid as u32) << 16 | tci as u32,
+        None => 0,
+    }
+}
+
 #[inline(always)]
-fn fields(prefix: &[u8], frame_len: usize) -> (Payload, Option<Tag>, u8, u8, u32) {
+const fn unpacked(tag: u32) -> Option<Tag> {
+    match tag {
+        0 => None,
+        _ => Some(Tag {
+            tpid: (tag >> 16) as u16,
+            tci: tag as u16,
+        }),
+    }
+}
+
+#[inline(always)]
+fn fields(prefix: &[u8], frame_len: usize) -> Fields {
     let Some(ethernet) = prefix.first_chunk::<ETHERNET_LEN>() else {
-        return (Payload::Truncated, None, 0, 0, 0);
+        return (Payload::Truncated, 0, 0, 0, 0);
     };
     if u16::from_be_bytes([ethernet[12], ethernet[13]]) != ETHERTYPE_IPV4 {
         return fields_of_others(prefix, ethernet, frame_len);
@@ -105,21 +128,17 @@ fn fields_at(
     tag: Option<Tag>,
     (payload, tos, ip_hash): (Payload, u8, Option<u32>),
     ethernet: &[u8; ETHERNET_LEN],
-) -> (Payload, Option<Tag>, u8, u8, u32) {
+) -> Fields {
     let flow_hash = match ip_hash {
         Some(hash) => hash,
         None => flow_hash::ethernet(ethernet),
     };
-    (payload, tag, at as u8, tos, flow_hash)
+    (payload, packed(tag), at as u8, tos, flow_hash)
 }
 
 /// The fields of a frame that is not IPv4 right behind its addresses.
 #[inline(never)]
-fn fields_of_others(
-    prefix: &[u8],
-    ethernet: &[u8; ETHERNET_LEN],
-    frame_len: usize,
-) -> (Payload, Option<Tag>, u8, u8, u32) {
+fn fields_of_others(prefix: &[u8], ethernet: &[u8; ETHERNET_LEN], frame_len: usize) -> Fields {
     let mut ethertype = u16::from_be_bytes([ethernet[12], ethernet[13]]);
     let mut at = ETHERNET_LEN;
     let mut tag = None;

@@ -32,6 +32,11 @@ pub(crate) const TESTS: &[Needing] = &[
     ("frames_the_far_end_of_xdp_cannot_take_are_counted", Xdp, || {
         far_mtu_too_small(Backend::Xdp)
     }),
+    (
+        "frames_longer_than_what_the_device_was_made_to_carry_are_refused",
+        Netns,
+        own_mtu_becomes_smaller,
+    ),
     ("frames_longer_than_the_ports_mtu_are_dropped", Netns, || {
         too_long_for_the_port(&[Backend::Packet, Backend::Pnet])
     }),
@@ -134,9 +139,27 @@ fn far_mtu_too_small(backend: Backend) -> Result<(), Failed> {
         )
     })??;
     let fits = frame(&[0x88, 0xb5], 1514);
-    bed.transmit(&[frame(&[0x88, 0xb5], 9000), fits.clone()])?;
-    same(bed.far_receive(1)?, vec![fits], "received by the far end")?;
-    same(bed.port.drops().lost, 1, "lost")
+    let long = frame(&[0x88, 0xb5], 9000);
+    // Each is lost once, also one behind frames that are not.
+    bed.transmit(&[&long, &fits, &fits, &long, &long, &fits].map(Vec::clone))?;
+    same(bed.far_receive(3)?, vec![fits; 3], "received by the far end")?;
+    same(bed.port.drops().lost, 3, "lost")
+}
+
+fn own_mtu_becomes_smaller() -> Result<(), Failed> {
+    let mut bed = Bed::new(Backend::Packet, 9100)?;
+    let change = LinkChange {
+        mtu: Some(1500),
+        ..LinkChange::default()
+    };
+    net::set_link("sw0", &change)?;
+    // The worker asks several times a second.
+    check(bed.port.link_up(), || "the link is down".to_owned())?;
+    let fits = frame(&[0x88, 0xb5], 1514);
+    bed.transmit(&[fits.clone(), frame(&[0x88, 0xb5], 9000), fits.clone()])?;
+    same(bed.far_receive(2)?, vec![fits; 2], "received by the far end")?;
+    let drops = bed.port.drops().by_reason;
+    same(drops, vec![(DropReason::BackendRefused, 1)], "drops")
 }
 
 fn too_long_for_the_port(backends: &[Backend]) -> Result<(), Failed> {

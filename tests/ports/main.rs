@@ -7,6 +7,7 @@ mod delivery;
 mod far;
 mod guards;
 mod losses;
+mod queueing;
 #[path = "../support/mod.rs"]
 mod support;
 mod testbed;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         delivery::TESTS,
         guards::TESTS,
         losses::TESTS,
+        queueing::TESTS,
         xdp::TESTS,
         traffic::TESTS,
     ]

@@ -383,26 +383,29 @@ impl Live {
         let Some(frame) = self.settle(waiting, slots) else {
             return Outcome::Waits;
         };
-        let bytes = slots.arena().segments(frame).0;
-        let parsed = parse(bytes);
-        let outcome = if is_cut_tag(bytes) {
-            Outcome::Ignored
-        } else if let Some(reason) = harm(found, longest, || {
-            !is_finished && looks_unfinished(bytes, &parsed)
-        }) {
-            Outcome::Dropped(reason)
-        } else {
-            out.push(Received {
-                frame,
-                frame_len: waiting.len as u32,
-                parsed,
-                received_ns,
-                arrives: None,
-            });
+        let bytes = &slots.room(frame)[..waiting.len];
+        if is_cut_tag(bytes) {
+            slots.put(frame);
+            return Outcome::Ignored;
+        }
+        // Written where it is to lie, and asked there: a copy would wait for its fields.
+        out.push(Received {
+            frame,
+            frame_len: waiting.len as u32,
+            parsed: parse(bytes),
+            received_ns,
+            arrives: None,
+        });
+        let harm = harm(found, longest, || {
+            let delivered = out.last().filter(|_| !is_finished);
+            delivered.is_some_and(|received| looks_unfinished(bytes, &received.parsed))
+        });
+        let Some(reason) = harm else {
             return Outcome::Delivered;
         };
+        out.pop();
         slots.put(frame);
-        outcome
+        Outcome::Dropped(reason)
     }
 
     /// Makes a frame lie in one slot that is no more the port's; `None` if there is no slot for that.
