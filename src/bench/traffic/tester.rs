@@ -35,7 +35,7 @@ pub struct End {
 /// How frames are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Means {
-    /// A packet socket: `sendmmsg` past the queueing discipline.
+    /// A packet socket: past the queueing discipline.
     #[default]
     Packet,
     /// The kernel, as XDP frames: only as fast as possible, without samples, and only towards a device that polls ([`LiveFrames`]).
