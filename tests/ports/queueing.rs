@@ -6,7 +6,7 @@ use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
 use xoff::net;
 use xoff::ports::Backend;
-use xoff_dataplane::Handle;
+use xoff_dataplane::{Handle, Store};
 
 use crate::guards::netlink;
 use crate::support::Needing;
