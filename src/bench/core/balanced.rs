@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::Ipv4Net;
 use xoff_dataplane::config::{
-    Attachment, BalancingConfig, Bridging, InterfaceConfig, Pick, Rebalance, RoutingConfig, SchemeConfig,
-    SchemeKind, StaticNeighbour, SwitchConfig,
+    BalancingConfig, Bridging, Pick, Rebalance, RoutingConfig, SchemeConfig, SchemeKind, StaticNeighbour,
+    SwitchConfig,
 };
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
@@ -15,7 +15,7 @@ use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{Arrival, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict};
 
 use super::many_to_one::REWRITTEN;
-use super::routes::MAC;
+use super::routes::{MAC, interface};
 use super::setting::{BURST, config, roce_frame};
 use super::{Load, in_bursts};
 
@@ -261,13 +261,6 @@ fn frame(queue_pair: u32) -> Vec<u8> {
 }
 
 fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
-    let interface = |n: u16| InterfaceConfig {
-        name: format!("Ethernet{n}"),
-        attachment: Attachment::Port(n),
-        mac: MAC,
-        mtu: 9_100,
-        addresses: vec![IpNet::new(Ipv4Addr::new(10, 1, n as u8, 1).into(), 24).expect("a prefix length")],
-    };
     let hop = |n: u16| NextHop {
         interface: InterfaceId(n),
         address: IpAddr::V4(Ipv4Addr::new(10, 1, n as u8, 9)),

@@ -14,15 +14,19 @@ const PORTS: u16 = 5;
 const RECEIVER: u16 = 4;
 const NEXT_HOPS: u8 = 16;
 
-/// Ports are 10.1.*n*.1/24; `routes` prefixes lead to 16 next hops at the receiver.
-pub(super) fn config(routes: u32) -> RoutingConfig {
-    let interface = |port: u16| InterfaceConfig {
+/// The router's interface on a port: 10.1.*n*.1/24.
+pub(super) fn interface(port: u16) -> InterfaceConfig {
+    InterfaceConfig {
         name: format!("Ethernet{port}"),
         attachment: Attachment::Port(port),
         mac: MAC,
         mtu: 9_100,
         addresses: vec![IpNet::new(Ipv4Addr::new(10, 1, port as u8, 1).into(), 24).expect("a prefix length")],
-    };
+    }
+}
+
+/// Ports are 10.1.*n*.1/24; `routes` prefixes lead to 16 next hops at the receiver.
+pub(super) fn config(routes: u32) -> RoutingConfig {
     let neighbour = |n: u8| StaticNeighbour {
         interface: InterfaceId(RECEIVER),
         address: next_hop(n).address,

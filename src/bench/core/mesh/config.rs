@@ -3,16 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::Ipv4Net;
 use xoff_dataplane::config::{
-    Attachment, Bridging, InterfaceConfig, PortWatchdog, RoutingConfig, Schedule, StaticNeighbour,
-    SwitchConfig, WatchdogAction, Wred,
+    Bridging, PortWatchdog, RoutingConfig, Schedule, StaticNeighbour, SwitchConfig, WatchdogAction, Wred,
 };
 use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
 use xoff_dataplane::{InterfaceId, Picos};
 
 use super::{Shape, Way, station_mac};
-use crate::bench::core::routes::MAC;
+use crate::bench::core::routes::interface;
 use crate::bench::core::setting;
 
 /// What a switch does with frames beside sending them on. The default is what the budget of a frame is about.
@@ -148,13 +147,6 @@ pub(super) fn config(shape: &Shape, features: &Features) -> SwitchConfig {
 }
 
 fn routing(shape: &Shape) -> RoutingConfig {
-    let interface = |n: u16| InterfaceConfig {
-        name: format!("Ethernet{n}"),
-        attachment: Attachment::Port(n),
-        mac: MAC,
-        mtu: 9_100,
-        addresses: vec![IpNet::new(Ipv4Addr::new(10, 1, n as u8, 1).into(), 24).expect("a prefix length")],
-    };
     let hop = |n: u16| NextHop {
         interface: InterfaceId(n),
         address: IpAddr::V4(Ipv4Addr::new(10, 1, n as u8, 9)),
