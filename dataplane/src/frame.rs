@@ -22,6 +22,10 @@ pub trait Store {
     /// The stored prefix, to be edited in place.
     fn prefix_mut(&mut self, frame: Handle) -> &mut [u8];
 
+    /// A frame that will be read soon: what is far away of its stored prefix may be brought nearer. Nothing else changes.
+    #[inline]
+    fn fetch(&self, _frame: Handle) {}
+
     /// Length of the whole frame as a socket sees it (no FCS).
     fn frame_len(&self, frame: Handle) -> u32;
 

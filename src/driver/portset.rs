@@ -48,12 +48,56 @@ struct Owned {
     id: PortId,
     port: Option<Port>,
     up: bool,
+    leaving: Leaving,
+    refused: u64,
+}
+
+/// Frames of a port whose transmission has started in the model and that the device has not taken yet.
+#[derive(Debug)]
+struct Leaving {
+    frames: VecDeque<Handle>,
+    /// When each is due.
+    dues: VecDeque<Picos>,
     /// Whether frames are kept here until they are due: the link has a delay, and no receiver that knows when they arrive.
     holds: bool,
-    /// Frames whose transmission has started in the model and that the device has not taken yet, each with the time that it is
-    /// due.
-    to_device: VecDeque<(Handle, Picos)>,
-    refused: u64,
+}
+
+impl Leaving {
+    fn new(holds: bool) -> Leaving {
+        Leaving {
+            frames: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
+            dues: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
+            holds,
+        }
+    }
+
+    fn push(&mut self, frame: Handle, due: Picos) {
+        self.frames.push_back(frame);
+        self.dues.push_back(due);
+    }
+
+    /// When the first is due that waits here for its time.
+    fn first_due(&self) -> Option<Picos> {
+        self.dues.front().copied().filter(|_| self.holds)
+    }
+
+    /// The frames that are next, and when each is due: those that may go, as far as they lie in one piece and are no more than
+    /// a burst. None only where none may go.
+    fn next_burst(&self, clock: ModelClock) -> (&[Handle], &[Picos]) {
+        let (frames, dues) = (self.frames.as_slices().0, self.dues.as_slices().0);
+        let mut count = BURST.min(frames.len()).min(dues.len());
+        if self.holds {
+            let now = clock.at(monotonic_ns());
+            count = dues[..count].iter().take_while(|due| **due <= now).count();
+        }
+        (&frames[..count], &dues[..count])
+    }
+
+    /// Takes as many from the front.
+    fn take(&mut self, count: usize) -> impl Iterator<Item = Handle> + '_ {
+        self.dues.drain(..count);
+        self.frames.drain(..count)
+    }
 }
 
 /// Some ports and the way to the keeper that opens them.
@@ -61,9 +105,6 @@ struct Owned {
 pub(crate) struct PortSet {
     ports: Vec<Owned>,
     received: Vec<Received>,
-    batch: Vec<Handle>,
-    /// When each frame of the batch is due.
-    dues: Vec<Picos>,
     clock: ModelClock,
     lost: Sender<Lost>,
     opened: Receiver<Opening>,
@@ -83,17 +124,14 @@ impl PortSet {
     ) -> PortSet {
         let own = |(id, port): (PortId, Option<Port>)| Owned {
             id,
-            holds: delay_of(id) > Picos::ZERO && !matches!(port, Some(Port::Link(_))),
+            leaving: Leaving::new(delay_of(id) > Picos::ZERO && !matches!(port, Some(Port::Link(_)))),
             port,
             up: false,
-            to_device: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
             refused: 0,
         };
         let set = PortSet {
             ports: ports.into_iter().map(own).collect(),
             received: Vec::with_capacity(BURST),
-            batch: Vec::with_capacity(BURST),
-            dues: Vec::with_capacity(BURST),
             clock,
             lost,
             opened,
@@ -140,8 +178,7 @@ impl PortSet {
 
     /// When the next frame is due that waits for its time, in wall time.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
-        let first = |p: &Owned| p.to_device.front().filter(|_| p.holds).map(|(_, due)| *due);
-        let due = self.ports.iter().filter_map(first).min();
+        let due = self.ports.iter().filter_map(|p| p.leaving.first_due()).min();
         due.map(|due| self.clock.wall_ns(due))
     }
 
@@ -172,47 +209,34 @@ impl PortSet {
     /// A frame is to leave by a port, whose index in this set is known. `due`: when it is to be handed to the device; of a link
     /// in memory, when it is to arrive.
     pub(crate) fn queue(&mut self, index: usize, frame: Handle, due: Picos) {
-        self.ports[index].to_device.push_back((frame, due));
-    }
-
-    /// Puts the next frames of a port into the batch: up to a burst of those that may go now.
-    fn gather(&mut self, index: usize) {
-        let owned = &self.ports[index];
-        let now = match owned.holds {
-            true => self.clock.at(monotonic_ns()),
-            false => Picos::NEVER,
-        };
-        self.batch.clear();
-        self.dues.clear();
-        for &(frame, due) in owned.to_device.iter().take(BURST) {
-            if due > now {
-                break;
-            }
-            self.batch.push(frame);
-            self.dues.push(due);
-        }
+        self.ports[index].leaving.push(frame, due);
     }
 
     /// Hands waiting frames to the devices; those that are done with go to `done`. How many were.
     pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(Handle)) -> usize {
         let mut total = 0;
         for index in 0..self.ports.len() {
-            while !self.ports[index].to_device.is_empty() {
-                self.gather(index);
-                if self.batch.is_empty() {
-                    break;
-                }
-                let owned = &mut self.ports[index];
-                let Some(port) = &mut owned.port else {
-                    owned.refused += owned.to_device.len() as u64;
-                    owned.to_device.drain(..).for_each(|(frame, _)| done(frame));
+            while let Owned {
+                port,
+                leaving,
+                refused,
+                ..
+            } = &mut self.ports[index]
+                && let (frames, dues) = leaving.next_burst(self.clock)
+                && !frames.is_empty()
+            {
+                let Some(port) = port else {
+                    let all = leaving.frames.len();
+                    *refused += all as u64;
+                    leaving.take(all).for_each(&mut done);
                     break;
                 };
-                match port.transmit_timed(arena, &self.batch, &self.dues) {
+                let offered = frames.len();
+                match port.transmit_timed(arena, frames, dues) {
                     Ok(taken) => {
-                        owned.to_device.drain(..taken).for_each(|(frame, _)| done(frame));
+                        leaving.take(taken).for_each(&mut done);
                         total += taken;
-                        if taken < self.batch.len() {
+                        if taken < offered {
                             break;
                         }
                     }
@@ -230,9 +254,9 @@ impl PortSet {
     /// Drops what a stuck device has kept too long.
     fn shed(&mut self, index: usize, done: &mut impl FnMut(Handle)) {
         let owned = &mut self.ports[index];
-        let over = owned.to_device.len().saturating_sub(DEVICE_QUEUE_MAX);
+        let over = owned.leaving.frames.len().saturating_sub(DEVICE_QUEUE_MAX);
         if over > 0 {
-            owned.to_device.drain(..over).for_each(|(frame, _)| done(frame));
+            owned.leaving.take(over).for_each(done);
             self.events.push(PortEvent::Lost {
                 port: owned.id,
                 frames: over as u64,

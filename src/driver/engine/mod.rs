@@ -26,6 +26,9 @@ pub const CATCH_UP_FRAMES_MAX: u32 = 32;
 /// bound, and what that loses taints the run.
 pub const WIRE_FRAMES_MAX: usize = 1_024;
 
+/// So many frames behind the one that arrives are fetched: their headers have been read, and a burst of them is more than stays near.
+const AHEAD: usize = 4;
+
 /// Timer ids of the engine's own: the head of a port's wire. Far above any id of the switch.
 const WIRE_TIMER: u32 = 1 << 31;
 
@@ -220,7 +223,11 @@ impl Engine {
                 self.events.push(next);
                 return;
             }
-            self.wires[port.index()].frames.pop_front();
+            let frames = &mut self.wires[port.index()].frames;
+            if let Some((_, later)) = frames.get(AHEAD) {
+                store.fetch(later.frame);
+            }
+            frames.pop_front();
             self.time = self.time.max(at);
             let verdict = self
                 .switch

@@ -64,6 +64,7 @@ impl Mapping {
     ///
     /// # Panics
     /// If they do not lie in the mapping.
+    #[inline]
     pub(super) fn slice(&self, at: usize, len: usize) -> *mut [u8] {
         assert!(at + len <= self.len);
         // SAFETY: `at` is at most `len`, so the address lies in the mapping or at its end.

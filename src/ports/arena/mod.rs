@@ -158,6 +158,7 @@ impl Arena {
     }
 
     /// The class of a slot.
+    #[inline]
     pub fn class(&self, frame: Handle) -> SlotClass {
         if frame.0 < self.small_slots {
             SlotClass::Small
@@ -171,6 +172,7 @@ impl Arena {
     ///
     /// # Panics
     /// If the handle is not of this arena; in debug builds also if its slot is free.
+    #[inline]
     pub fn segments(&self, frame: Handle) -> (&[u8], &[u8]) {
         let layout = self.layout(frame);
         let own = (frame.0, layout.start as usize, layout.len as usize);
@@ -192,6 +194,7 @@ impl Arena {
     }
 
     /// Fetches what a switch reads first of a frame: where it lies, and its headers. Changes nothing but time.
+    #[inline]
     pub(crate) fn fetch(&self, frame: Handle) {
         let layout = &raw const self.layouts[frame.0 as usize];
         ahead::fetch(layout.cast(), size_of::<Layout>());
@@ -209,20 +212,18 @@ impl Arena {
     }
 
     /// The memory of the small slots: the slot of number n is the n-th piece of [`SMALL_SLOT_BYTES`].
+    #[inline]
     pub(super) fn small_region(&self) -> *mut [u8] {
         self.mapping
             .slice(0, self.small_slots as usize * SMALL_SLOT_BYTES)
     }
 
-    /// Where in [`small_region`](Arena::small_region) a frame lies, if all of it lies there in one piece: offset, length.
-    /// Only for the holder of the handle.
-    pub(super) fn place_in_small_region(&self, frame: Handle) -> Option<(u64, u32)> {
-        let (bytes, rest) = self.segments(frame);
-        if self.class(frame) == SlotClass::Large || !rest.is_empty() {
-            return None;
-        }
-        let offset = bytes.as_ptr().addr() - self.small_region().addr();
-        Some((offset as u64, bytes.len() as u32))
+    /// Where in [`small_region`](Arena::small_region) octets of a frame lie; `None` if they lie in a large slot.
+    #[inline]
+    pub(super) fn place_in_small_region(&self, bytes: &[u8]) -> Option<u64> {
+        let region = self.small_region();
+        let offset = bytes.as_ptr().addr().wrapping_sub(region.addr());
+        (offset < region.len()).then_some(offset as u64)
     }
 
     /// Copies a frame into a slot of `to` that holds none and is large enough. `to` may be this arena.
@@ -236,12 +237,14 @@ impl Arena {
         to.set_layout(slot, Layout::whole(len.expect("the slot is large enough") as u16));
     }
 
+    #[inline]
     fn layout(&self, frame: Handle) -> Layout {
         self.states.expect_used(frame);
         // SAFETY: the caller holds the handle, so nobody writes this layout now.
         unsafe { *self.layouts[frame.0 as usize].get() }
     }
 
+    #[inline]
     fn set_layout(&self, frame: Handle, layout: Layout) {
         self.states.expect_used(frame);
         debug_assert!(layout.start as usize + layout.len as usize <= self.class(frame).slot_bytes());
@@ -257,6 +260,7 @@ impl Arena {
         clippy::mut_from_ref,
         reason = "the handle, not the arena, is what is borrowed: the contract above"
     )]
+    #[inline]
     unsafe fn prefix_mut(&self, frame: Handle) -> &mut [u8] {
         let layout = self.layout(frame);
         let bytes = self.slot_bytes(frame.0, layout.start as usize, layout.len as usize);
@@ -273,6 +277,7 @@ impl Arena {
         clippy::mut_from_ref,
         reason = "the handle, not the arena, is what is borrowed: the contract above"
     )]
+    #[inline]
     pub(super) unsafe fn room(&self, slot: Handle) -> &mut [u8] {
         debug_assert_eq!(
             self.layout(slot).rest_slot,
@@ -284,6 +289,7 @@ impl Arena {
         unsafe { &mut *self.slot_bytes(slot.0, HEADROOM_BYTES, len) }
     }
 
+    #[inline]
     fn bytes(&self, slot: u32, start: usize, len: usize) -> &[u8] {
         // SAFETY: in the mapping. Written by nobody now: either it is a prefix whose handle the caller holds, or a rest, which
         // is read only until its last share is released, and the caller's frame is one of the shares.

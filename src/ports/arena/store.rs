@@ -59,6 +59,7 @@ impl ArenaStore {
         self.slots - self.small.len() - self.large.len()
     }
 
+    #[inline]
     fn push_free(&mut self, slot: Handle) {
         match self.arena.class(slot) {
             SlotClass::Small => self.small.push(slot),
@@ -96,6 +97,7 @@ impl SlotSource for ArenaStore {
         &self.arena
     }
 
+    #[inline]
     fn take_class(&mut self, class: SlotClass) -> Option<Handle> {
         let slot = match class {
             SlotClass::Small => self.small.pop(),
@@ -106,23 +108,32 @@ impl SlotSource for ArenaStore {
         Some(slot)
     }
 
+    #[inline]
     fn put(&mut self, slot: Handle) {
         self.release(slot);
     }
 }
 
 impl Store for ArenaStore {
+    #[inline]
     fn prefix(&self, frame: Handle) -> &[u8] {
         let layout = self.arena.layout(frame);
         self.arena
             .bytes(frame.0, layout.start as usize, layout.len as usize)
     }
 
+    #[inline]
     fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
         // SAFETY: the switch's worker, which holds this store, holds the handle, and `&mut self` excludes other references.
         unsafe { self.arena.prefix_mut(frame) }
     }
 
+    #[inline]
+    fn fetch(&self, frame: Handle) {
+        self.arena.fetch(frame);
+    }
+
+    #[inline]
     fn frame_len(&self, frame: Handle) -> u32 {
         self.arena.frame_len(frame) as u32
     }
@@ -212,6 +223,7 @@ impl Store for ArenaStore {
         }
     }
 
+    #[inline]
     fn release(&mut self, frame: Handle) {
         let rest_slot = self.arena.layout(frame).rest_slot;
         if rest_slot == frame.0 && self.shares[rest_slot as usize] != 0 {

@@ -2,8 +2,8 @@
 //!
 //! The kernel copies a received frame into a slot that it was given, [`HEADROOM_BYTES`] from its start: the place
 //! where a frame lies in a slot. So it stays there. A frame that takes more than one slot is gathered into a large one.
-//! The port holds as many slots as an AF_PACKET ring has places and gives one out only against another, so frames wait
-//! in the kernel's hands while slots are short.
+//! The port holds as many slots as its receive ring has entries and gives one out only against another, so frames wait in
+//! the kernel's hands while slots are short.
 //!
 //! The kernel tells nothing beside the bytes: VLAN tags are in them, and whether a checksum is finished has to be
 //! known of the far end, or is judged by [`looks_unfinished`]. Time stamps are those of the read.
@@ -519,7 +519,7 @@ mod tests {
 
     #[test]
     fn slots_are_for_bursts_of_the_longest_frames() {
-        assert_eq!(slots_held(1500), 4_096 + 128);
-        assert_eq!(slots_held(9216), 4_096 + 128 * 6);
+        assert_eq!(slots_held(1500), 2_048 + 128);
+        assert_eq!(slots_held(9216), 2_048 + 128 * 6);
     }
 }

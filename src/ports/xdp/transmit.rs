@@ -147,8 +147,9 @@ impl Transmitter {
         self.submitted.clear();
         self.begin = self.ring.next();
         for frame in frames {
-            let refused = refuses(arena.segments(*frame).0, arena.frame_len(*frame));
-            if !refused && !self.describe(arena, *frame) {
+            let (own, rest) = arena.segments(*frame);
+            let refused = refuses(own, own.len() + rest.len());
+            if !refused && !self.describe(arena, Parts { own, rest }) {
                 break;
             }
             self.submitted.push(Submitted {
@@ -160,23 +161,22 @@ impl Transmitter {
     }
 
     /// Writes the descriptors of a frame; false if there is no room for all of them.
-    fn describe(&mut self, arena: &Arena, frame: Handle) -> bool {
+    fn describe(&mut self, arena: &Arena, mut frame: Parts<'_>) -> bool {
         if self.direct
-            && let Some((addr, len)) = arena.place_in_small_region(frame)
+            && frame.rest.is_empty()
+            && let Some(addr) = arena.place_in_small_region(frame.own)
         {
             return self.ring.write(libc::xdp_desc {
                 addr,
-                len,
+                len: frame.own.len() as u32,
                 options: 0,
             });
         }
-        let len = arena.frame_len(frame);
+        let len = frame.own.len() + frame.rest.len();
         let count = len.div_ceil(SMALL_FRAME_BYTES);
         if self.free.len() < count || (self.ring.room() as usize) < count {
             return false;
         }
-        let (own, rest) = arena.segments(frame);
-        let mut parts = Parts { own, rest };
         for left in (1..=count).rev() {
             let Some(chunk) = self.free.pop() else {
                 return false;
@@ -184,7 +184,7 @@ impl Transmitter {
             self.in_flight.insert(chunk);
             // SAFETY: the slot is ours, empty and unshared, and the kernel has done with it.
             let room = unsafe { arena.room(chunk) };
-            let filled = parts.fill(room);
+            let filled = frame.fill(room);
             let headroom = SMALL_SLOT_BYTES - SMALL_FRAME_BYTES;
             let written = self.ring.write(libc::xdp_desc {
                 addr: u64::from(chunk.0) * SMALL_SLOT_BYTES as u64 + headroom as u64,
@@ -304,7 +304,7 @@ fn is_before(index: u32, other: u32) -> bool {
     (index.wrapping_sub(other) as i32) < 0
 }
 
-/// What is left of a frame.
+/// A frame, or what is left of it.
 struct Parts<'a> {
     own: &'a [u8],
     rest: &'a [u8],
