@@ -352,3 +352,57 @@ fn tell_drops(id: PortId, port: &mut Port, events: &mut Vec<PortEvent>) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_leave_in_order_in_bursts_wherever_they_lie() {
+        let clock = ModelClock::new(0, 1);
+        let mut leaving = Leaving::new(false);
+        // Off the multiples of a burst, at one of which the ring ends.
+        leaving.push(Handle(0), Picos(0));
+        leaving.push(Handle(1), Picos(1));
+        assert_eq!(leaving.take(1).count(), 1);
+        let (mut pushed, mut taken, mut bursts_cut) = (2, 1, 0);
+        // Some always wait, so that the next ones lie further on in the ring, and pass its end.
+        while pushed < 3 * DEVICE_QUEUE_MAX as u32 {
+            for _ in 0..130 {
+                leaving.push(Handle(pushed), Picos(u64::from(pushed)));
+                pushed += 1;
+            }
+            while pushed - taken > 100 {
+                let (frames, dues) = leaving.next_burst(clock);
+                let count = frames.len();
+                assert!((1..=BURST).contains(&count) && dues.len() == count);
+                assert!(
+                    frames
+                        .iter()
+                        .zip(dues)
+                        .all(|(frame, due)| u64::from(frame.0) == due.0)
+                );
+                bursts_cut += usize::from(count < BURST);
+                let numbers: Vec<u32> = leaving.take(count).map(|frame| frame.0).collect();
+                assert_eq!(numbers, (taken..taken + count as u32).collect::<Vec<_>>());
+                taken += count as u32;
+            }
+        }
+        assert!(bursts_cut > 0, "none lay in two pieces");
+    }
+
+    #[test]
+    fn a_link_with_a_delay_keeps_what_is_not_due() {
+        let mut leaving = Leaving::new(true);
+        leaving.push(Handle(1), Picos::ZERO);
+        leaving.push(Handle(2), Picos::NEVER);
+        leaving.push(Handle(3), Picos::ZERO);
+        let clock = ModelClock::new(0, 1);
+        assert_eq!(leaving.next_burst(clock).0, [Handle(1)]);
+        assert_eq!(leaving.take(1).count(), 1);
+        assert!(leaving.next_burst(clock).0.is_empty());
+        assert_eq!(leaving.first_due(), Some(Picos::NEVER));
+        assert_eq!(leaving.take(2).count(), 2);
+        assert_eq!(leaving.first_due(), None);
+    }
+}

@@ -82,7 +82,7 @@ impl Engine {
         Engine {
             switch,
             cpu_port: CpuPort::default(),
-            outputs: Outputs::with_capacity(256),
+            outputs: Outputs::with_capacity(WIRE_FRAMES_MAX),
             journal: Journal::default(),
             events: Agenda::with_capacity(links.len() * 8 + 64),
             wires: links.iter().map(wire).collect(),
@@ -125,6 +125,7 @@ impl Engine {
 
     /// Puts a received frame on its port's wire. `arrival.received_at` is when the backend got it; the switch
     /// gets it then, or when the link would have carried it, whichever is later.
+    #[inline(always)]
     pub fn offer(&mut self, port: PortId, arrival: Arrival) {
         let wire = &mut self.wires[port.index()];
         let at = arrival.received_at.max(self.time);
@@ -137,6 +138,7 @@ impl Engine {
 
     /// Puts a frame on its port's wire that the link has carried already: the switch gets it at `arrival.received_at`, which may
     /// lie ahead, and behind those that came before it.
+    #[inline]
     pub fn deliver(&mut self, port: PortId, arrival: Arrival) {
         let wire = &mut self.wires[port.index()];
         let before = wire.frames.back().map_or(self.time, |(at, _)| *at);
@@ -145,8 +147,9 @@ impl Engine {
         self.put(port, at, arrival);
     }
 
-    /// Puts a frame behind those on a wire; the first of them has an event.
-    #[inline]
+    /// Puts a frame behind those on a wire; the first of them has an event. Inlined, so that the arrival is made there and not copied
+    /// there, which would wait for what has just been written of it.
+    #[inline(always)]
     fn put(&mut self, port: PortId, at: Picos, arrival: Arrival) {
         let wire = &mut self.wires[port.index()];
         if wire.frames.is_empty() {
@@ -207,7 +210,8 @@ impl Engine {
         result
     }
 
-    /// Hands over the frames at the head of a wire, as long as nothing else is due before them.
+    /// Hands over the frames at the head of a wire, as long as nothing else is due before them. Departures that follow are passed
+    /// on together at the end, when what the switch has written of them can be read without waiting for it.
     fn arrive<S: Store>(
         &mut self,
         now: Picos,
@@ -221,7 +225,7 @@ impl Engine {
             let next = Deadline { at, timer };
             if at > now || self.events.first().is_some_and(|other| other < next) {
                 self.events.push(next);
-                return;
+                break;
             }
             let frames = &mut self.wires[port.index()].frames;
             if let Some((_, later)) = frames.get(AHEAD) {
@@ -233,8 +237,17 @@ impl Engine {
                 .switch
                 .receive(self.time, port, &arrival, store, &mut self.outputs);
             witness.arrived(self.time, port, &arrival, &verdict, &self.switch);
-            self.drain(now, store, transmit);
+            let Outputs {
+                deadlines,
+                punts,
+                events,
+                ..
+            } = &self.outputs;
+            if !(deadlines.is_empty() && punts.is_empty() && events.is_empty()) {
+                self.drain(now, store, transmit);
+            }
         }
+        self.drain(now, store, transmit);
     }
 
     fn expire<S: Store>(
