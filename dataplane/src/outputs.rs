@@ -7,7 +7,8 @@ use crate::ids::{InterfaceId, PortId, QueueId, TimerId};
 use crate::mmu::Refusal;
 use crate::time::Picos;
 
-/// Filled by one call into the switch and drained by the driver before the next.
+/// Filled by calls into the switch, which only ever adds to it. The driver drains deadlines, punts and events before the next call;
+/// transmits may gather over several.
 ///
 /// Frames in `transmits` and `punts` belong to the driver: it gives their slots back when the backend is done.
 #[derive(Debug, Default)]
