@@ -11,6 +11,7 @@
 //! [`HEADROOM_BYTES`]: xoff_dataplane::frame::HEADROOM_BYTES
 
 pub(super) mod bpf;
+mod fetch;
 mod open;
 mod ring;
 mod slots;
@@ -25,7 +26,6 @@ use xoff_dataplane::frame::HEADROOM_BYTES;
 use xoff_dataplane::parse::parse;
 use xoff_dataplane::{DropReason, Handle};
 
-use super::ahead;
 use super::arena::{SMALL_FRAME_BYTES, SMALL_SLOT_BYTES};
 use super::clock::monotonic_ns;
 use super::count::{DropCounts, Growing};
@@ -151,7 +151,7 @@ impl Xdp {
         live.fetch_first();
         while received < max {
             let Some(waiting) = live.waiting() else { break };
-            live.fetch(0);
+            live.fetch();
             match live.take(waiting, slots, self.longest, is_finished, received_ns, out) {
                 Outcome::Delivered => received += 1,
                 Outcome::Dropped(reason) => {
@@ -283,16 +283,6 @@ impl Xdp {
     }
 }
 
-/// So many frames behind the next one are fetched: each takes about a fifth of the time that a line takes to come, and has seventeen of
-/// them if it is of a usual length.
-const AHEAD: u32 = 8;
-/// Headers are fetched earlier: they are waited for, and come behind all lines that were asked for before.
-const HEADERS_AHEAD: u32 = 16;
-/// As are descriptors, of which four lie in a cache line: each says where its frame is.
-const DESCRIPTORS_AHEAD: u32 = 24;
-/// Octets that a switch reads of most frames.
-const HEADER_BYTES: usize = 64;
-
 impl Live {
     /// Takes slots until the port has as many as it may.
     fn stock(&mut self, slots: &mut impl SlotSource) {
@@ -325,46 +315,6 @@ impl Live {
         self.posted.insert(slot);
         let written = self.fill.write(u64::from(slot.0) * SMALL_SLOT_BYTES as u64);
         debug_assert!(written, "the ring has two places for every slot that is posted");
-    }
-
-    /// Fetches what lies `ahead` of the next frame, if that is known to be there.
-    #[inline]
-    fn fetch(&self, ahead: u32) {
-        ahead::fetch(self.receive.place(ahead + DESCRIPTORS_AHEAD).cast(), 1);
-        if let Some(part) = self.receive.known(ahead + HEADERS_AHEAD) {
-            ahead::fetch(self.place(&part), HEADER_BYTES);
-        }
-        self.fetch_rest(ahead + AHEAD);
-    }
-
-    /// Fetches what a turn begins with.
-    #[inline]
-    fn fetch_first(&self) {
-        for ahead in 0..HEADERS_AHEAD {
-            if let Some(part) = self.receive.known(ahead) {
-                ahead::fetch(self.place(&part), HEADER_BYTES);
-            }
-        }
-        (0..AHEAD).for_each(|ahead| self.fetch_rest(ahead));
-    }
-
-    /// Fetches what lies behind the headers of the frame `ahead` of the next one, since the kernel copies it on this core when it is
-    /// sent, and would wait for each line.
-    #[inline]
-    fn fetch_rest(&self, ahead: u32) {
-        if let Some(part) = self.receive.known(ahead) {
-            let rest = (part.len as usize)
-                .min(SMALL_SLOT_BYTES)
-                .saturating_sub(HEADER_BYTES);
-            ahead::fetch_for_copy(self.place(&part).wrapping_add(HEADER_BYTES), rest);
-        }
-    }
-
-    /// Where a descriptor says that a frame lies. It is not looked at whether that is in the arena.
-    #[inline]
-    fn place(&self, part: &libc::xdp_desc) -> *const u8 {
-        let region = self.arena.small_region().cast::<u8>();
-        region.wrapping_add(part.addr as usize)
     }
 
     /// The frame that came first of those that wait.
