@@ -11,7 +11,7 @@ use crate::ports::socket::{check, enlarge_send_buffer, get, set};
 
 /// Frames a port keeps while nobody looks: 4 ms of what a veth sender can reach, many times that at the speeds of a lab. The
 /// kernel fills slots in turn, so a frame lies in memory that was used as many frames ago; with twice as many these no longer
-/// stay in the share of the last cache that a virtual machine has, and a frame takes 30 to 100 ns more.
+/// stay in the share of the last cache that a virtual machine has (`benches/README.md`).
 pub(super) const RECEIVE_ENTRIES: u32 = 2_048;
 /// Empty slots: the kernel shows what it has received a moment before it says that it has taken the slots for it, so that
 /// for this moment there are more than are posted.
