@@ -1,0 +1,41 @@
+//! Runs public inputs through xoff and reports which of them load and give the right result.
+//!
+//! `cargo run -p field -- skus GITDIR` renders the buffer and QoS templates of every SKU in a bare git directory of
+//! sonic-net/sonic-buildimage and loads each. `cargo run -p field -- captures DIR...` replays every capture in a folder.
+//! Nothing of the inputs is stored in this repository.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod captures;
+mod program;
+mod skus;
+
+/// Runs public configurations and captures through xoff.
+#[derive(Debug, Parser)]
+#[command(name = "field")]
+struct Arguments {
+    #[command(subcommand)]
+    sweep: Sweep,
+}
+
+/// The sweeps.
+#[derive(Debug, Subcommand)]
+enum Sweep {
+    /// Load the buffer and QoS configuration of every SKU of sonic-buildimage.
+    Skus(skus::Arguments),
+    /// Replay every capture in the given folders.
+    Captures(captures::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().sweep {
+        Sweep::Skus(arguments) => skus::run(&arguments),
+        Sweep::Captures(arguments) => captures::run(&arguments),
+    };
+    result.unwrap_or_else(|message| {
+        eprintln!("field: {message}");
+        ExitCode::from(3)
+    })
+}
