@@ -9,6 +9,7 @@ use xoff_dataplane::wire::bth::MASK_24;
 use xoff_dataplane::{FlowAnnouncement, LinkTiming, Picos};
 
 use super::engine::Fabric;
+use super::lengths::PacketLengths;
 use super::observer::Observer;
 use super::path::{FabricPath, Paths};
 use super::placement::PlannedHop;
@@ -35,6 +36,13 @@ pub struct Transport {
     pub entropy: Option<Entropy>,
     /// Whether switches may mark their packets.
     pub ecn: Ecn,
+}
+
+impl Transport {
+    /// Lengths of its packets on links.
+    pub fn packet_lengths(&self) -> PacketLengths {
+        PacketLengths::new(self.congestion.telemetry_format())
+    }
 }
 
 /// Where the two ends of a fabric's hosts find each other.
@@ -152,7 +160,8 @@ pub struct Jobs {
     completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
     paths: Paths,
-    mtus: Vec<u32>,
+    /// Payload of a full packet and lengths of packets, by transport.
+    packets: Vec<(u32, PacketLengths)>,
     /// What goes with data to queue pairs.
     data_flows: Vec<DataFlow>,
     /// By job: flows that are announced, and to which switch.
@@ -191,7 +200,10 @@ impl Jobs {
             posts: Vec::new(),
             completions: Vec::new(),
             failed: Vec::new(),
-            mtus: transports.iter().map(|transport| transport.qp.mtu).collect(),
+            packets: transports
+                .iter()
+                .map(|transport| (transport.qp.mtu, transport.packet_lengths()))
+                .collect(),
             workload,
             paths,
             data_flows: Vec::new(),
@@ -222,7 +234,10 @@ impl Jobs {
                     pair,
                     job: connection.job,
                 });
-                let transport = &transports[connection.transport];
+                let transport = (
+                    &transports[connection.transport],
+                    jobs.packets[connection.transport].1,
+                );
                 let ends = [
                     (poster, peer, number, number + 1),
                     (peer, poster, number + 1, number),
@@ -479,16 +494,20 @@ impl Jobs {
 
     /// How long `bytes` from one host to another take on an empty network, to the last acknowledgement.
     pub fn ideal(&self, src: u32, dst: u32, bytes: u64, transport: usize) -> Picos {
-        let mtu = self.mtus.get(transport).copied().unwrap_or(1024);
+        let (mtu, lengths) = self
+            .packets
+            .get(transport)
+            .copied()
+            .unwrap_or((1024, PacketLengths::default()));
         self.paths
             .between(src as usize, dst as usize)
-            .map_or(Picos::NEVER, |path| path.completion(bytes, mtu))
+            .map_or(Picos::NEVER, |path| path.completion(bytes, mtu, lengths))
     }
 }
 
 fn setup(
     link: &LinkTiming,
-    transport: &Transport,
+    (transport, lengths): (&Transport, PacketLengths),
     directory: &dyn Directory,
     path: Option<FabricPath>,
     (at, to): (u32, u32),
@@ -497,7 +516,9 @@ fn setup(
 ) -> QueuePairSetup {
     let context = Context {
         line_rate_bps: u64::from(link.speed_mbps) * 1_000_000,
-        base_rtt: path.map_or(Picos::from_micros(10), |path| path.round_trip(transport.qp.mtu)),
+        base_rtt: path.map_or(Picos::from_micros(10), |path| {
+            path.round_trip(transport.qp.mtu, lengths)
+        }),
         packet_bytes: transport.qp.mtu + transport.qp.header_bytes,
         seed: seed ^ u64::from(number) << 32,
     };

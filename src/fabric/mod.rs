@@ -18,6 +18,7 @@ mod engine;
 mod events;
 mod fault;
 mod jobs;
+mod lengths;
 mod observer;
 mod parts;
 mod path;
@@ -41,6 +42,7 @@ pub use fault::{Fault, FaultAction, Selector};
 pub use jobs::{
     Arrivals, DataFlow, Directory, FIRST_QUEUE_PAIR, FailedMessage, JobHosts, Jobs, Transport, Watched,
 };
+pub use lengths::PacketLengths;
 pub use observer::{FrameView, Observer};
 pub use path::{FabricPath, Paths};
 pub use placement::{Edge, PlannedFlow, PlannedHop, equitable, place};

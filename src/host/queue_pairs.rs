@@ -17,7 +17,7 @@ use super::trimmed::datagram;
 use crate::rdma::congestion::CongestionControl;
 use crate::rdma::{
     Arrival, Completion, Counters, Endpoint, Header, Packet, PostError, QpConfig, QpIndex, Telemetry,
-    WorkRequest,
+    TelemetryFormat, WorkRequest,
 };
 
 /// A queue pair, and the way to its peer.
@@ -84,8 +84,8 @@ pub struct Emitted {
     pub frame_len: usize,
     /// The telemetry that it carries. In a box, as it comes: hardly any frame has one, and this travels by value.
     pub telemetry: Option<Box<Telemetry>>,
-    /// It is to collect that of its path.
-    pub collects: bool,
+    /// The room that it has for telemetry of its path; `None`: it collects nothing.
+    pub collects: Option<TelemetryFormat>,
     /// See [`Packet::completes_nothing`]; false where that is not known.
     pub completes_nothing: bool,
     /// The flow hash of an untagged IPv4 packet, if it is known without a look at it.
@@ -99,7 +99,7 @@ impl Emitted {
             stored: frame_len,
             frame_len,
             telemetry: None,
-            collects: false,
+            collects: None,
             completes_nothing: false,
             flow_hash: None,
         }
@@ -128,6 +128,7 @@ const LOWER_MAX: usize = 66;
 struct LowerHeaders {
     opcode: Opcode,
     payload_len: u32,
+    telemetry_bytes: u32,
     frame_len: u32,
     /// How many of `octets` they are.
     len: u32,
@@ -190,9 +191,11 @@ impl QueuePairs {
             bth: BthFields::new(Opcode::RcWriteOnly, 0, 0),
             extensions: &[],
         };
+        let telemetry = setup.congestion.telemetry_format();
+        let telemetry_bytes = telemetry.map_or(0, |format| usize::from(format.bytes));
         self.frame_len_max = self
             .frame_len_max
-            .max(longest.frame_len(setup.config.mtu as usize))
+            .max(longest.frame_len(setup.config.mtu as usize) + telemetry_bytes)
             .max(longest.frame_len(cnp::RESERVED_LEN));
         let pair = u64::from(setup.config.number) << 32 | u64::from(setup.config.peer);
         self.ways.push(Way {
@@ -302,8 +305,13 @@ impl QueuePairs {
             return None;
         }
         let packet = &outgoing.packet;
+        let telemetry_bytes = match &outgoing.telemetry {
+            Some(echo) => Some(echo.format()),
+            None => outgoing.collects,
+        }
+        .map_or(0, |format| u32::from(format.bytes));
         if depth == Depth::Headers
-            && let Some((stored, lower)) = way.repeat_lower(packet, buf)
+            && let Some((stored, lower)) = way.repeat_lower(packet, telemetry_bytes, buf)
         {
             return Some(Emitted {
                 stored,
@@ -311,7 +319,7 @@ impl QueuePairs {
                 completes_nothing: packet.completes_nothing(),
                 flow_hash: lower.flow_hash,
                 telemetry: outgoing.telemetry,
-                collects: outgoing.wants_telemetry,
+                collects: outgoing.collects,
             });
         }
         let path = way.next_path(packet.opcode);
@@ -331,8 +339,13 @@ impl QueuePairs {
                 } else {
                     len
                 };
-                let (stored, frame_len) = self.emit_headers(&path, packet, len, buf)?;
-                self.ways[outgoing.qp.0 as usize].keep_lower(packet, buf, stored, frame_len);
+                let (stored, frame_len) = self.emit_headers(&path, packet, (len, telemetry_bytes), buf)?;
+                self.ways[outgoing.qp.0 as usize].keep_lower(
+                    packet,
+                    telemetry_bytes,
+                    buf,
+                    (stored, frame_len),
+                );
                 (stored, frame_len)
             }
             (_, Depth::Whole) => {
@@ -347,7 +360,7 @@ impl QueuePairs {
             completes_nothing: packet.completes_nothing(),
             flow_hash: None,
             telemetry: outgoing.telemetry,
-            collects: outgoing.wants_telemetry,
+            collects: outgoing.collects,
         })
     }
 
@@ -355,7 +368,7 @@ impl QueuePairs {
         &self,
         path: &Path,
         packet: &Packet,
-        payload_len: usize,
+        (payload_len, telemetry_bytes): (usize, u32),
         buf: &mut [u8],
     ) -> Option<(usize, usize)> {
         with_headers(packet, path, |roce| {
@@ -366,6 +379,8 @@ impl QueuePairs {
                 // A payload of a few bytes is shorter than what our headers have more.
                 Some(fixed) => (fixed.header_bytes as usize + payload_len).max(own - payload_len - icrc::LEN),
             };
+            // Telemetry follows the ICRC, behind the end of the UDP datagram (the surplus area of RFC 9868).
+            let frame_len = frame_len + telemetry_bytes as usize;
             let stored = roce.emit_headers(buf, payload_len, frame_len).ok()?;
             Some((stored, frame_len))
         })
@@ -399,7 +414,13 @@ impl Way {
 
 impl Way {
     /// Keeps the lower headers of a packet that has just been written, where others will have the same.
-    fn keep_lower(&mut self, packet: &Packet, frame: &[u8], stored: usize, frame_len: usize) {
+    fn keep_lower(
+        &mut self,
+        packet: &Packet,
+        telemetry_bytes: u32,
+        frame: &[u8],
+        (stored, frame_len): (usize, usize),
+    ) {
         if packet.opcode == Opcode::Cnp || self.source_ports.is_some() {
             return;
         }
@@ -407,6 +428,7 @@ impl Way {
         self.lower = frame.first_chunk().map(|octets| LowerHeaders {
             opcode: packet.opcode,
             payload_len: packet.payload_len,
+            telemetry_bytes,
             frame_len: frame_len as u32,
             len: with_headers(packet, &self.path, |roce| roce.transport_offset() as u32),
             flow_hash: parsed.is_plain_ipv4().then_some(parsed.flow_hash),
@@ -417,9 +439,16 @@ impl Way {
     /// Writes the headers of a packet that has the lower ones of the latest; how many octets they are, and what those were. `None`:
     /// it has others.
     #[inline]
-    fn repeat_lower(&self, packet: &Packet, buf: &mut [u8]) -> Option<(usize, &LowerHeaders)> {
+    fn repeat_lower(
+        &self,
+        packet: &Packet,
+        telemetry_bytes: u32,
+        buf: &mut [u8],
+    ) -> Option<(usize, &LowerHeaders)> {
         let lower = self.lower.as_ref()?;
-        if lower.opcode != packet.opcode || lower.payload_len != packet.payload_len {
+        if lower.opcode != packet.opcode
+            || (lower.payload_len, lower.telemetry_bytes) != (packet.payload_len, telemetry_bytes)
+        {
             return None;
         }
         *buf.first_chunk_mut()? = lower.octets;

@@ -151,19 +151,19 @@ impl Endpoint {
                 qp: finished.qp,
                 packet: finished.packet(queue_pair.config.peer),
                 telemetry: finished.telemetry,
-                wants_telemetry: false,
+                collects: None,
             });
         }
         while let Some(index) = self.shared.classes.pop(class, now) {
             let queue_pair = self.queue_pairs.get_mut(index as usize)?;
-            if let Some((packet, wants_telemetry)) = queue_pair.pop(now, &mut self.shared) {
+            if let Some((packet, collects)) = queue_pair.pop(now, &mut self.shared) {
                 queue_pair.counters.tx_packets += 1;
                 queue_pair.counters.tx_bytes += u64::from(packet.payload_len);
                 return Some(Outgoing {
                     qp: QpIndex(index),
                     packet,
                     telemetry: None,
-                    wants_telemetry,
+                    collects,
                 });
             }
         }

@@ -34,7 +34,7 @@ pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use pacing::Pacing;
 pub use packet::{Header, Packet};
-pub use telemetry::{HOPS_MAX, HopTelemetry, Telemetry};
+pub use telemetry::{HOPS_MAX, HopTelemetry, Telemetry, TelemetryFormat};
 pub use work::{
     Arrival, Completion, CompletionKind, FailReason, MESSAGE_BYTES_MAX, Outgoing, PostError, Verb,
     WorkRequest,

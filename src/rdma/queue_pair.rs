@@ -11,6 +11,7 @@ use super::packet::Packet;
 use super::requester::Requester;
 use super::responder::Responder;
 use super::shared::{Env, Shared};
+use super::telemetry::TelemetryFormat;
 use super::work::{Arrival, PostError, WorkRequest};
 
 /// A queue pair.
@@ -19,6 +20,8 @@ pub(super) struct QueuePair {
     index: QpIndex,
     pub(super) config: QpConfig,
     congestion: Box<dyn CongestionControl>,
+    /// What its data packets collect.
+    telemetry: Option<TelemetryFormat>,
     pub(super) counters: Counters,
     requester: Requester,
     responder: Responder,
@@ -42,6 +45,7 @@ impl QueuePair {
             requester: Requester::new(&config),
             responder: Responder::new(&config),
             config,
+            telemetry: congestion.telemetry_format(),
             congestion,
             counters: Counters::default(),
             pace: Pace::default(),
@@ -129,10 +133,14 @@ impl QueuePair {
         }
     }
 
-    /// Its turn in its data class: the next packet, and whether that wants telemetry. `None` if what it wanted to send has
+    /// Its turn in its data class: the next packet, and the telemetry that it collects. `None` if what it wanted to send has
     /// become needless meanwhile.
     #[inline]
-    pub(super) fn pop(&mut self, now: Picos, shared: &mut Shared) -> Option<(Packet, bool)> {
+    pub(super) fn pop(
+        &mut self,
+        now: Picos,
+        shared: &mut Shared,
+    ) -> Option<(Packet, Option<TelemetryFormat>)> {
         self.queued = false;
         let rate = self
             .congestion
@@ -174,10 +182,14 @@ impl QueuePair {
         shared: &mut Shared,
         rate: u64,
         packet: Option<Packet>,
-    ) -> Option<(Packet, bool)> {
+    ) -> Option<(Packet, Option<TelemetryFormat>)> {
+        let collects = self
+            .telemetry
+            .filter(|_| packet.as_ref().is_some_and(|packet| packet.payload_len > 0));
         if let Some(packet) = &packet {
             self.response_next = !is_read_response(packet.opcode);
-            let bytes = packet.payload_len + self.config.header_bytes;
+            let telemetry_bytes = collects.map_or(0, |format| u32::from(format.bytes));
+            let bytes = packet.payload_len + self.config.header_bytes + telemetry_bytes;
             if packet.opcode != Opcode::RcReadRequest {
                 self.congestion.sent(now, bytes);
             }
@@ -185,8 +197,7 @@ impl QueuePair {
             self.due = self.due.max(now).saturating_add(interval);
         }
         self.settle(now, shared);
-        let wants = self.congestion.wants_telemetry();
-        packet.map(|packet| (packet, wants && packet.payload_len > 0))
+        packet.map(|packet| (packet, collects))
     }
 
     /// Fires what is due.

@@ -98,7 +98,9 @@ impl Replies {
     ) {
         self.since_ack = self.since_ack.saturating_add(packets);
         if wanted || self.since_ack >= env.config.ack_every {
-            let telemetry = arrival.telemetry.map(|telemetry| env.shared.boxed(telemetry));
+            let telemetry = arrival
+                .telemetry
+                .map(|telemetry| env.shared.boxed_echo(telemetry));
             self.answer(env, Reply::Ack(through), telemetry);
         }
     }

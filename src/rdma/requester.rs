@@ -48,7 +48,7 @@ pub(super) struct Requester {
     pub(super) repeats: BTreeSet<u64>,
     /// Where `next` was at the last timeout (selective repeat): until then, where acknowledgements stop, a packet is missing.
     pub(super) recover: u64,
-    /// All before this will be answered by the receiver without being asked again.
+    /// The receiver owes an answer to all before this: a packet that requested an acknowledgement, or a READ, has been sent.
     answered_to: u64,
     /// READ requests outstanding.
     reads: u32,
@@ -116,19 +116,22 @@ impl Requester {
         if self.failed || self.rnr_until != Picos::NEVER {
             return false;
         }
-        !self.repeats.is_empty() || self.window_open(config, congestion)
+        !self.repeats.is_empty()
+            || self.may_start_next(config)
+                && (self.window_has_room(config, congestion) || self.needs_window_probe(config))
     }
 
-    fn window_open(&self, config: &QpConfig, congestion: &dyn CongestionControl) -> bool {
-        let Some(message) = self.messages.get(self.cursor) else {
-            return false;
-        };
-        let outstanding = self.next - self.unacked;
-        if outstanding >= u64::from(OUTSTANDING_MAX)
-            || message.verb == Verb::Read && self.reads >= u32::from(config.reads_max)
-        {
-            return false;
-        }
+    /// Whether the next packet in turn exists and fits the limits that hold with and without a window.
+    fn may_start_next(&self, config: &QpConfig) -> bool {
+        self.messages.get(self.cursor).is_some_and(|message| {
+            self.next - self.unacked < u64::from(OUTSTANDING_MAX)
+                && (message.verb != Verb::Read || self.reads < u32::from(config.reads_max))
+        })
+    }
+
+    /// Whether fewer packets and bytes are in flight than the windows allow. Always true without acknowledgements, which alone
+    /// would open a window again.
+    fn window_has_room(&self, config: &QpConfig, congestion: &dyn CongestionControl) -> bool {
         if config.transport != Transport::Rc {
             return true;
         }
@@ -142,10 +145,19 @@ impl Requester {
             .window_bytes
             .unwrap_or(u64::MAX)
             .min(congestion.window_bytes().unwrap_or(u64::MAX));
-        let open = outstanding < u64::from(packets_max) && self.inflight_bytes() < bytes_max;
-        // A full window opens by an acknowledgement. If none is to come, because the receiver coalesces them and the window
-        // has shrunk meanwhile, one more packet asks for it.
-        open || outstanding > 0 && self.answered_to <= self.unacked
+        self.next - self.unacked < u64::from(packets_max) && self.inflight_bytes() < bytes_max
+    }
+
+    /// Whether one packet beyond a full window has to request an acknowledgement, because the receiver owes none: the window has
+    /// shrunk below what is in flight since the last packet was sent. The packet that fills a window requests one itself
+    /// ([`next_packet`](Requester::next_packet)), so a window of constant size needs no such probe.
+    fn needs_window_probe(&self, config: &QpConfig) -> bool {
+        config.ack_every > 1 && self.next > self.unacked && !self.awaits_acknowledgement()
+    }
+
+    /// Whether the receiver owes an acknowledgement that has not arrived.
+    fn awaits_acknowledgement(&self) -> bool {
+        self.answered_to > self.unacked
     }
 
     /// Whether all of the oldest message has been sent.
@@ -195,12 +207,15 @@ impl Requester {
             && (last
                 || again && sequence == self.unacked
                 || repeat.is_some()
-                || env.config.ack_every > 1 && !self.window_open(env.config, env.congestion));
+                || env.config.ack_every > 1 && !self.window_has_room(env.config, env.congestion));
         if transport == Transport::Rc {
-            if ack_req || is_read || env.config.ack_every == 1 {
+            if is_read {
+                self.answered_to = self.answered_to.max(message.end());
+            } else if ack_req || env.config.ack_every == 1 {
                 self.answered_to = self.answered_to.max(sequence + 1);
             }
-            if self.deadline == Picos::NEVER {
+            // As long as the receiver owes nothing, its silence is no loss (IBTA 9.7.6.1.3).
+            if self.deadline == Picos::NEVER && self.awaits_acknowledgement() {
                 self.deadline = env.ack_deadline();
             }
         } else if last {
@@ -312,7 +327,7 @@ impl Requester {
         self.retries_left = env.config.retry_cnt;
         self.rnr_left = env.config.rnr_retry;
         self.read_gap = false;
-        self.deadline = if self.unacked < self.next {
+        self.deadline = if self.unacked < self.next && self.awaits_acknowledgement() {
             env.ack_deadline()
         } else {
             Picos::NEVER

@@ -29,15 +29,17 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// A copy in a box, a used one if there is any.
-    pub(super) fn boxed(&mut self, telemetry: &Telemetry) -> Box<Telemetry> {
-        match self.spare.pop() {
+    /// The telemetry of a packet for its acknowledgement, in a box that has been used before if there is one.
+    pub(super) fn boxed_echo(&mut self, telemetry: &Telemetry) -> Box<Telemetry> {
+        let mut echo = match self.spare.pop() {
             Some(mut spare) => {
                 *spare = *telemetry;
                 spare
             }
             None => Box::new(*telemetry),
-        }
+        };
+        echo.become_echo();
+        echo
     }
 }
 

@@ -6,7 +6,7 @@ use xoff_dataplane::wire::NakCode;
 
 use super::config::QpIndex;
 use super::packet::Packet;
-use super::telemetry::Telemetry;
+use super::telemetry::{Telemetry, TelemetryFormat};
 
 /// Most bytes of a message (IBTA 9.7.2: 2^31).
 pub const MESSAGE_BYTES_MAX: u64 = 1 << 31;
@@ -124,6 +124,6 @@ pub struct Outgoing {
     pub packet: Packet,
     /// In an acknowledgement, the telemetry of the packet that it answers.
     pub telemetry: Option<Box<Telemetry>>,
-    /// The links on its way are to write into it.
-    pub wants_telemetry: bool,
+    /// The room that it has for records of the links on its path; `None`: they write nothing into it.
+    pub collects: Option<TelemetryFormat>,
 }

@@ -103,8 +103,8 @@ impl Fabric {
             let end = self.now + node.host.occupied(frame_len);
             if let Some(telemetry) = emitted.telemetry {
                 self.store.set_telemetry(frame, *telemetry);
-            } else if emitted.collects {
-                self.store.set_telemetry(frame, Telemetry::default());
+            } else if let Some(format) = emitted.collects {
+                self.store.set_telemetry(frame, Telemetry::new(format));
             }
             if self.insertions.is_some() {
                 self.hosts[host].busy = true;

@@ -52,12 +52,19 @@ impl TransportPlan {
         }
     }
 
-    /// What a full packet costs on the wire.
+    /// Bytes that a full packet takes of a link, preamble and gap included.
     pub fn framing(&self) -> Framing {
         Framing {
             payload_bytes: self.qp.mtu,
-            wire_bytes: self.qp.mtu + self.qp.header_bytes + BETWEEN_FRAMES_BYTES,
+            wire_bytes: self.qp.mtu + self.qp.header_bytes + self.telemetry_bytes() + BETWEEN_FRAMES_BYTES,
         }
+    }
+
+    /// Bytes of telemetry in a data packet and in its acknowledgement.
+    pub fn telemetry_bytes(&self) -> u32 {
+        let factory = self.congestion.factory();
+        let format = factory.ok().and_then(|factory| factory.telemetry_format());
+        format.map_or(0, |format| u32::from(format.bytes))
     }
 
     /// The same for a fabric.

@@ -148,7 +148,7 @@ impl Resolver<'_> {
     }
 
     fn packets_fit(&mut self, hosts: &[u32], options: &TransportPlan, ground: &Ground<'_>, at: Location) {
-        let packet = options.qp.mtu + PACKET_HEADERS;
+        let packet = options.qp.mtu + PACKET_HEADERS + options.telemetry_bytes();
         let narrow = hosts.iter().find_map(|host| {
             let link = ground.link(*host).filter(|link| link.mtu < packet)?;
             Some((*host, link))

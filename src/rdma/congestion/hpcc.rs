@@ -2,7 +2,7 @@
 
 use xoff_dataplane::Picos;
 
-use super::super::telemetry::{HopTelemetry, Telemetry};
+use super::super::telemetry::{HOPS_MAX, HopTelemetry, Telemetry, TelemetryFormat};
 use super::parameters::{Field, ParameterSet, Preset, Slot};
 use super::rate::{Bounds, bytes_in, rate_of, whole_bytes};
 use super::{Ack, CongestionControl, Context};
@@ -21,6 +21,9 @@ pub struct HpccParameters {
     pub base_rtt_ns: Option<u64>,
     /// Lowest rate, bits per second, 1 kb/s to 1 Tb/s.
     pub min_rate_bps: u64,
+    /// Hops that a packet has room for, 1 to [`HOPS_MAX`]; each takes 8 bytes of every data packet and its acknowledgement. Queues
+    /// behind the last of them are not seen.
+    pub telemetry_hops: u64,
 }
 
 impl HpccParameters {
@@ -32,6 +35,7 @@ impl HpccParameters {
             w_ai_bytes: 80.0,
             base_rtt_ns: None,
             min_rate_bps: 1_000_000,
+            telemetry_hops: u64::from(TelemetryFormat::default().hops_max),
         }
     }
 
@@ -54,6 +58,9 @@ impl ParameterSet for HpccParameters {
         Field::new("w_ai_bytes", 0.0, 1e9, |p| Slot::Real(&mut p.w_ai_bytes)),
         Field::new("base_rtt_ns", 100.0, 1e9, |p| Slot::Optional(&mut p.base_rtt_ns)),
         Field::new("min_rate_bps", 1e3, 1e12, |p| Slot::Whole(&mut p.min_rate_bps)),
+        Field::new("telemetry_hops", 1.0, HOPS_MAX as f64, |p| {
+            Slot::Whole(&mut p.telemetry_hops)
+        }),
     ];
     const PRESETS: &'static [Preset<Self>] = &[
         Preset {
@@ -182,8 +189,8 @@ impl CongestionControl for Hpcc {
         Some(whole_bytes(self.window))
     }
 
-    fn wants_telemetry(&self) -> bool {
-        true
+    fn telemetry_format(&self) -> Option<TelemetryFormat> {
+        Some(TelemetryFormat::hpcc(self.parameters.telemetry_hops as u8))
     }
 
     fn acknowledged(&mut self, _now: Picos, ack: &Ack<'_>) {

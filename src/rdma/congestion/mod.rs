@@ -24,7 +24,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::Picos;
 
-use super::telemetry::Telemetry;
+use super::telemetry::{Telemetry, TelemetryFormat};
 
 pub use choice::{Algorithm, Choice};
 pub use dcqcn_nic::{DcqcnNic, DcqcnNicParameters};
@@ -60,10 +60,20 @@ pub struct Context {
     pub line_rate_bps: u64,
     /// Round trip of an empty network, as far as it is known; a few microseconds otherwise.
     pub base_rtt: Picos,
-    /// Bytes of a full data packet, headers included.
+    /// Bytes of a full data packet, headers included; telemetry is not.
     pub packet_bytes: u32,
     /// A seed of the queue pair's own, for controllers that draw.
     pub seed: u64,
+}
+
+impl Context {
+    /// A host at 100 Gb/s, to ask controllers for properties that do not depend on where they are.
+    const NOMINAL: Context = Context {
+        line_rate_bps: 100_000_000_000,
+        base_rtt: Picos::from_micros(10),
+        packet_bytes: 1_086,
+        seed: 0,
+    };
 }
 
 /// What an acknowledgement says.
@@ -81,7 +91,7 @@ pub struct Ack<'a> {
     pub rtt: Option<Picos>,
     /// It echoes a congestion mark.
     pub marked: bool,
-    /// What the links on the way wrote, if they were asked to.
+    /// Records of the links on the packet's path, if it collected any.
     pub telemetry: Option<&'a Telemetry>,
 }
 
@@ -103,9 +113,10 @@ pub trait CongestionControl: fmt::Debug + Send {
         None
     }
 
-    /// Whether data packets are to collect telemetry on their way.
-    fn wants_telemetry(&self) -> bool {
-        false
+    /// What data packets collect on their path; `None`: nothing. Asked once, when the queue pair is created. The bytes count on
+    /// links, in buffers and in pacing.
+    fn telemetry_format(&self) -> Option<TelemetryFormat> {
+        None
     }
 
     /// A data packet of so many bytes, headers included, begins to leave; repetitions too.
@@ -159,6 +170,11 @@ impl Factory {
     /// A controller for one queue pair.
     pub fn make(&self, context: &Context) -> Box<dyn CongestionControl> {
         (self.0)(context)
+    }
+
+    /// What data packets of its controllers collect: [`CongestionControl::telemetry_format`].
+    pub fn telemetry_format(&self) -> Option<TelemetryFormat> {
+        self.make(&Context::NOMINAL).telemetry_format()
     }
 }
 

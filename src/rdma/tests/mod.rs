@@ -7,6 +7,7 @@ mod read;
 mod rnr;
 mod robustness;
 mod timing;
+mod windows;
 mod wire;
 
 use std::cmp::Reverse;
@@ -73,8 +74,8 @@ impl CongestionControl for Fixed {
     fn window_bytes(&self) -> Option<u64> {
         self.window_bytes
     }
-    fn wants_telemetry(&self) -> bool {
-        self.telemetry
+    fn telemetry_format(&self) -> Option<TelemetryFormat> {
+        self.telemetry.then(TelemetryFormat::default)
     }
     fn sent(&mut self, now: Picos, packet_bytes: u32) {
         self.told.lock().unwrap().sent.push((now, packet_bytes));
@@ -180,20 +181,29 @@ impl Pipe {
 
     /// A queue pair from each end to the other, both with what `adapt` makes of the defaults.
     fn connect(&mut self, control: [&Fixed; 2], adapt: impl Fn(&mut QpConfig)) -> QpIndex {
+        self.connect_with(control.map(|fixed| Box::new(fixed.clone()) as Box<_>), adapt)
+    }
+
+    /// As [`Pipe::connect`], with any congestion control.
+    fn connect_with(
+        &mut self,
+        control: [Box<dyn CongestionControl>; 2],
+        adapt: impl Fn(&mut QpConfig),
+    ) -> QpIndex {
         let n = self.ends[0].len() as u32;
-        let mut indices = [QpIndex(0); 2];
-        for end in 0..2 {
-            let numbers = [2 * n + 0x10, 2 * n + 0x11];
+        let numbers = [2 * n + 0x10, 2 * n + 0x11];
+        let mut created = QpIndex(n);
+        for (end, control) in control.into_iter().enumerate() {
             let mut config = QpConfig::new(numbers[end], numbers[1 - end]);
             config.ack_timeout = 4; // 65 us
             adapt(&mut config);
             if end == 1 {
                 std::mem::swap(&mut config.first_psn, &mut config.peer_first_psn);
             }
-            indices[end] = self.ends[end].create(config, Box::new(control[end].clone()));
+            created = self.ends[end].create(config, control);
+            assert_eq!(created, QpIndex(n));
         }
-        assert_eq!(indices[0], indices[1]);
-        indices[0]
+        created
     }
 
     fn post(&mut self, end: usize, qp: QpIndex, id: u64, verb: Verb, bytes: u64) {
@@ -266,9 +276,9 @@ impl Pipe {
         if self.keep_log {
             self.log.push((self.now, end, packet));
         }
-        let telemetry = match outgoing.wants_telemetry {
-            true => Some(Box::new(one_hop(self.now))),
-            false => outgoing.telemetry,
+        let telemetry = match outgoing.collects {
+            Some(_) => Some(Box::new(one_hop(self.now))),
+            None => outgoing.telemetry,
         };
         let base = self.free[end].saturating_add(LATENCY);
         let at: &[Picos] = match fate {
@@ -331,12 +341,13 @@ impl Pipe {
     }
 }
 
+/// A hop at 100 Gb/s, half of which is used, with a queue that changes from packet to packet.
 fn one_hop(at: Picos) -> Telemetry {
     let mut telemetry = Telemetry::default();
     telemetry.push(HopTelemetry {
         at,
-        tx_bytes: 1,
-        queue_bytes: 2,
+        tx_bytes: at.0 / 160,
+        queue_bytes: at.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48,
         speed_mbps: 100_000,
     });
     telemetry

@@ -356,7 +356,7 @@ impl Network {
             sent_total: sender.sent,
             rtt: Some(self.now - sent_at),
             marked,
-            telemetry: sender.control.wants_telemetry().then_some(&telemetry),
+            telemetry: sender.control.telemetry_format().map(|_| &telemetry),
         };
         sender.control.acknowledged(self.now, &ack);
         self.schedule_send(flow);

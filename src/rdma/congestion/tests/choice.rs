@@ -24,7 +24,7 @@ fn names_lead_to_their_algorithms() {
             .make(&context(25_000_000_000));
         assert_eq!(control.name(), algorithm.name());
         assert_eq!(control.rate_bps(), 25_000_000_000, "all start at line rate");
-        assert_eq!(control.wants_telemetry(), algorithm == Algorithm::Hpcc);
+        assert_eq!(control.telemetry_format().is_some(), algorithm == Algorithm::Hpcc);
     }
     let error = "bbr".parse::<Algorithm>().unwrap_err().to_string();
     assert_eq!(
