@@ -36,6 +36,7 @@ mod resolve;
 mod routes;
 mod run;
 mod script;
+mod signals;
 mod stage;
 mod status;
 mod supervisor;

@@ -58,6 +58,9 @@ pub struct Report {
     /// What was promised and not kept: losses, reordering and damage of flows declared lossless, each with where
     /// and why as far as the switches know. Only a clean run's failures are claims.
     pub failures: Vec<String>,
+    /// Settings that had no effect, such as congestion control that gets no signal; known before the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The flows between hosts.
     pub flows: Vec<FlowReport>,
     /// The switches.
@@ -149,6 +152,7 @@ pub fn build(
             Verdict::Tainted
         },
         failures: flows.iter().filter_map(|flow| failure(flow, &switches)).collect(),
+        warnings: Vec::new(),
         totals: Totals::of(&flows, &switches),
         taints,
         flows,

@@ -1,6 +1,6 @@
 //! A congestion control outside xoff: additive increase, multiplicative decrease by echoed congestion marks.
 
-use xoff::rdma::congestion::{Ack, CongestionControl, Context, Factory};
+use xoff::rdma::congestion::{Ack, CongestionControl, Context, Factory, Signal};
 use xoff_dataplane::Picos;
 
 /// Adds to its rate in each round trip, and halves it in one with a mark.
@@ -36,6 +36,10 @@ impl CongestionControl for Aimd {
 
     fn rate_bps(&self) -> u64 {
         self.rate_bps
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        &[Signal::MarkEcho]
     }
 
     fn acknowledged(&mut self, _now: Picos, ack: &Ack<'_>) {

@@ -13,6 +13,8 @@ pub(super) fn warnings(subject: &Subject, runs: &[ComparedRun]) -> Vec<String> {
         .map(|warning| format!("{name}: {warning}"))
         .into_iter()
         .collect();
+    let ineffective = runs.first().map_or(&[][..], |run| &run.figures.warnings);
+    warnings.extend(ineffective.iter().map(|warning| format!("{name}: {warning}")));
     let failed = |run: &&ComparedRun| !run.figures.failures.is_empty();
     if let (None, Some(run)) = (&subject.scheme, runs.iter().find(failed)) {
         let why = &run.figures.failures[0];

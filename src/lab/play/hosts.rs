@@ -11,6 +11,7 @@ use crate::lab::config::SwitchSetup;
 use crate::lab::jobs::jobs;
 use crate::lab::plan::{HostPlan, LabPlan, LinkPlan};
 use crate::lab::play::jobs::{JobRun, Prepared};
+use crate::lab::signals;
 use crate::ports::{Backend, Port, PortSpec};
 
 /// Opens every host's device in its namespace and starts their thread.
@@ -53,6 +54,10 @@ pub(super) fn start(
         places: &places,
     };
     let jobs = jobs(&lab.plan, fabric, lab.options.seed, &mut prepared)?;
+    let ineffective = signals::check(&lab.plan, fabric, jobs.workload())?;
+    for warning in &ineffective {
+        eprintln!("warning: {warning}");
+    }
     let options = RuntimeOptions {
         name: "xoff-hosts".to_owned(),
         clock,
@@ -61,7 +66,7 @@ pub(super) fn start(
         reaction_budget: options.reaction_budget,
         ledger: ledger.clone(),
     };
-    let running = spawn_with(hosts, JobRun::new(jobs, places), options)
+    let running = spawn_with(hosts, JobRun::new(jobs, places, ineffective), options)
         .map_err(|error| Failure::environment("the hosts cannot be started").because(error))?;
     Ok(Some(running))
 }

@@ -17,18 +17,21 @@ pub(super) struct JobRun {
     pub(super) began: Picos,
     /// When the jobs were done; until then, when they were looked at last.
     seen: Picos,
+    /// Settings that have no effect.
+    pub(super) ineffective: Vec<String>,
     /// What had arrived of each connection in the end.
     pub(super) arrivals: Vec<Arrivals>,
 }
 
 impl JobRun {
     /// Jobs whose host with index n in the plan has `places[n]` in the thread.
-    pub(super) fn new(jobs: Jobs, places: Vec<Option<usize>>) -> JobRun {
+    pub(super) fn new(jobs: Jobs, places: Vec<Option<usize>>, ineffective: Vec<String>) -> JobRun {
         JobRun {
             jobs,
             places,
             began: Picos::ZERO,
             seen: Picos::ZERO,
+            ineffective,
             arrivals: Vec::new(),
         }
     }

@@ -61,6 +61,7 @@ impl Ended<'_> {
         report.jobs = Some(jobs::results(&run.jobs)).filter(|results| !results.jobs.is_empty());
         let failed = jobs::failed(self.plan, &run.jobs, run.began);
         report.failures.extend(failed);
+        report.warnings.clone_from(&run.ineffective);
     }
 
     /// What both directions of every link carried. What the lab's own hosts are not is not known: a kernel, a guest.

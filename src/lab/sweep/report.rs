@@ -64,6 +64,9 @@ pub struct RunFigures {
     pub seed: u64,
     /// What was promised and not kept, and why it did not come to its end; as in the run's own report.
     pub failures: Vec<String>,
+    /// As in [`Report::warnings`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Model time of the workload, in nanoseconds.
     pub model_time_ns: u64,
     /// Events handled.
@@ -138,6 +141,7 @@ impl RunFigures {
             values,
             seed: report.seed,
             failures: report.failures.clone(),
+            warnings: report.warnings.clone(),
             model_time_ns,
             events,
             frame_hops,

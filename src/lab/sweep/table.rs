@@ -1,5 +1,6 @@
 //! A sweep as a table: a row for each combination of values and each job, seeds put together.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::column::{Column, quoted, spread, spread_text};
@@ -165,7 +166,29 @@ pub(super) fn render(sweep: &SweepReport) -> String {
         rows.iter().map(cells).collect(),
     ));
     text.push_str(&failures(sweep));
+    text.push_str(&warnings(sweep));
     text
+}
+
+/// Each warning once, with the first combination of values that it is about.
+fn warnings(sweep: &SweepReport) -> String {
+    let mut text = String::new();
+    let mut shown = HashSet::new();
+    for run in &sweep.runs {
+        for warning in run.warnings.iter().filter(|warning| shown.insert(*warning)) {
+            let _ = writeln!(text, "\nwarning: {}{warning}", settings(sweep, run));
+        }
+    }
+    text
+}
+
+/// The values of a run, as options.
+fn settings(sweep: &SweepReport, run: &RunFigures) -> String {
+    let values = sweep.parameters.iter().zip(&run.values);
+    values.fold(String::new(), |mut text, (parameter, value)| {
+        let _ = write!(text, "--set {}={value} ", parameter.path);
+        text
+    })
 }
 
 fn failures(sweep: &SweepReport) -> String {
@@ -176,10 +199,7 @@ fn failures(sweep: &SweepReport) -> String {
     }
     let _ = writeln!(text, "\n{} runs failed:", grouped(failed.len() as u64));
     for run in failed.iter().take(FAILURES_SHOWN) {
-        let mut options = String::new();
-        for (parameter, value) in sweep.parameters.iter().zip(&run.values) {
-            let _ = write!(options, "--set {}={value} ", parameter.path);
-        }
+        let options = settings(sweep, run);
         let first = run.failures[0].replace('\n', "\n    ");
         let _ = writeln!(text, "  {options}--seed {}: {first}", run.seed);
     }
@@ -286,6 +306,18 @@ mod tests {
             text.contains("1 runs failed:\n  --set t.congestion=dcqcn --seed 1: deadlock"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_warning_of_several_runs_is_shown_once() {
+        let mut sweep = sweep();
+        for run in &mut sweep.runs[3..] {
+            run.warnings = vec!["dcqcn has no effect".to_owned()];
+        }
+        let text = render(&sweep);
+        let warning = "warning: --set t.congestion=dcqcn dcqcn has no effect\n";
+        assert!(text.ends_with(warning), "{text}");
+        assert_eq!(text.matches("warning: ").count(), 1, "{text}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::super::model_hosts::host_config;
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
 use super::super::reordering;
+use super::super::signals;
 use super::super::sweep::load_with;
 use super::links::{self, Carried};
 use crate::fabric::{
@@ -37,6 +38,8 @@ pub struct VirtualLab {
     pub began: Picos,
     /// What the fabric was made from, for names.
     pub fabric_plan: FabricPlan,
+    /// Settings that have no effect.
+    pub(super) ineffective: Vec<String>,
     /// What links had carried when the workload started.
     pub(super) carried_before: Vec<[Carried; 2]>,
 }
@@ -74,7 +77,9 @@ impl VirtualLab {
             options.seed,
             &mut Watched(&mut fabric, &mut ()),
         )?;
+        let ineffective = signals::check(&plan, &fabric_plan, jobs.workload())?;
         Ok(VirtualLab {
+            ineffective,
             simulation: Simulation::new(fabric, jobs),
             began: Picos::ZERO,
             plan,
@@ -87,7 +92,9 @@ impl VirtualLab {
     /// What will probably not do what was meant; one line each.
     pub fn warnings(&self) -> Vec<String> {
         let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().collect();
-        reordering::warnings(&self.plan, &switches)
+        let mut warnings = reordering::warnings(&self.plan, &switches);
+        warnings.extend_from_slice(&self.ineffective);
+        warnings
     }
 
     /// Lets the hosts find each other, and starts the workload.

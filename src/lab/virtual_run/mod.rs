@@ -8,6 +8,8 @@ mod command;
 mod links;
 mod output;
 mod report;
+#[cfg(test)]
+mod telemetry_tests;
 
 pub(super) use build::fabric_of;
 pub(crate) use build::response_quanta;

@@ -127,6 +127,7 @@ impl VirtualLab {
         let host_report = |(index, results): (usize, &crate::host::HostResults)| {
             HostReport::new(&results.name, &fabric.host(index).rdma_counters(), &results.nic)
         };
+        report.warnings.clone_from(&self.ineffective);
         for host in 0..fabric.host_count() {
             report.count_queue_pairs(&fabric.host(host).rdma_counters());
         }

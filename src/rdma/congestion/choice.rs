@@ -137,15 +137,6 @@ impl Choice {
             Algorithm::None | Algorithm::Timely | Algorithm::Hpcc | Algorithm::Swift => Feedback::None,
         }
     }
-
-    /// Whether it should get an acknowledgement for each packet: those that learn from acknowledgements do.
-    pub fn wants_ack_per_packet(&self) -> bool {
-        match self.algorithm {
-            Algorithm::None | Algorithm::Dcqcn => false,
-            Algorithm::DcqcnNic => self.feedback() == Feedback::AckEcho,
-            Algorithm::Dctcp | Algorithm::Timely | Algorithm::Hpcc | Algorithm::Swift => true,
-        }
-    }
 }
 
 fn factory<P: ParameterSet>(

@@ -13,7 +13,7 @@ use xoff_dataplane::Picos;
 use super::alpha::Alpha;
 use super::parameters::{Field, ParameterSet, Preset, Slot};
 use super::rate::Bounds;
-use super::{Ack, CongestionControl, Context};
+use super::{Ack, CongestionControl, Context, Signal};
 
 /// The rate check comes this long after the update of alpha with which it would coincide, as in the ns-3 model.
 const CHECK_DELAY: Picos = Picos::from_nanos(1);
@@ -283,6 +283,10 @@ impl DcqcnNic {
 impl CongestionControl for DcqcnNic {
     fn name(&self) -> &'static str {
         DcqcnNicParameters::ALGORITHM
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        &[Signal::Cnp, Signal::MarkEcho]
     }
 
     fn rate_bps(&self) -> u64 {

@@ -5,7 +5,7 @@ use xoff_dataplane::Picos;
 use super::alpha::Alpha;
 use super::parameters::{Field, ParameterSet, Preset, Slot};
 use super::rate::Bounds;
-use super::{Ack, CongestionControl, Context};
+use super::{Ack, CongestionControl, Context, Signal};
 
 /// Parameters of [`Dcqcn`]; in brackets the paper's names.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,6 +160,10 @@ impl Dcqcn {
 impl CongestionControl for Dcqcn {
     fn name(&self) -> &'static str {
         DcqcnParameters::ALGORITHM
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        &[Signal::Cnp, Signal::MarkEcho]
     }
 
     fn rate_bps(&self) -> u64 {

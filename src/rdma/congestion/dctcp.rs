@@ -4,7 +4,7 @@ use xoff_dataplane::Picos;
 
 use super::parameters::{Field, ParameterSet, Preset, Slot};
 use super::rate::{Bounds, bytes_in, rate_of, whole_bytes};
-use super::{Ack, CongestionControl, Context};
+use super::{Ack, CongestionControl, Context, Signal};
 
 /// Parameters of [`Dctcp`].
 #[derive(Clone, Debug, PartialEq)]
@@ -120,6 +120,10 @@ impl Dctcp {
 impl CongestionControl for Dctcp {
     fn name(&self) -> &'static str {
         DctcpParameters::ALGORITHM
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        &[Signal::MarkEcho]
     }
 
     fn rate_bps(&self) -> u64 {

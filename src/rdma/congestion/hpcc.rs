@@ -5,7 +5,7 @@ use xoff_dataplane::Picos;
 use super::super::telemetry::{HOPS_MAX, HopTelemetry, Telemetry, TelemetryFormat};
 use super::parameters::{Field, ParameterSet, Preset, Slot};
 use super::rate::{Bounds, bytes_in, rate_of, whole_bytes};
-use super::{Ack, CongestionControl, Context};
+use super::{Ack, CongestionControl, Context, Signal};
 
 /// Parameters of [`Hpcc`]; in brackets the paper's names.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,6 +179,10 @@ fn hop_utilisation(old: &HopTelemetry, new: &HopTelemetry, base_rtt: Picos) -> O
 impl CongestionControl for Hpcc {
     fn name(&self) -> &'static str {
         HpccParameters::ALGORITHM
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        &[Signal::Telemetry]
     }
 
     fn rate_bps(&self) -> u64 {

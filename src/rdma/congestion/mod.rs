@@ -53,6 +53,34 @@ pub enum Feedback {
     AckEcho,
 }
 
+/// Something that tells a controller of congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Acknowledgements ([`CongestionControl::acknowledged`]), whatever they carry.
+    Acknowledgement,
+    /// Congestion notification packets ([`CongestionControl::notified`]).
+    Cnp,
+    /// Congestion marks echoed in acknowledgements ([`Ack::marked`]).
+    MarkEcho,
+    /// Records of links, echoed in acknowledgements ([`Ack::telemetry`]).
+    Telemetry,
+    /// Round-trip times of acknowledged packets ([`Ack::rtt`]).
+    RoundTrip,
+}
+
+impl Signal {
+    /// What it is called in messages.
+    pub fn description(self) -> &'static str {
+        match self {
+            Signal::Acknowledgement => "acknowledgements",
+            Signal::Cnp => "CNPs",
+            Signal::MarkEcho => "marks echoed in acknowledgements",
+            Signal::Telemetry => "telemetry echoed in acknowledgements",
+            Signal::RoundTrip => "round-trip times of acknowledgements",
+        }
+    }
+}
+
 /// Where a controller finds itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
@@ -113,6 +141,12 @@ pub trait CongestionControl: fmt::Debug + Send {
         None
     }
 
+    /// The signals that it acts on, each of which is enough by itself. A lab is refused before it runs if no flow gets one, and
+    /// warned of if some do not. Empty: it needs none. UC, UD and READ responses have no acknowledgements.
+    fn signals(&self) -> &'static [Signal] {
+        &[]
+    }
+
     /// What data packets collect on their path; `None`: nothing. Asked once, when the queue pair is created. The bytes count on
     /// links, in buffers and in pacing.
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
@@ -170,6 +204,11 @@ impl Factory {
     /// A controller for one queue pair.
     pub fn make(&self, context: &Context) -> Box<dyn CongestionControl> {
         (self.0)(context)
+    }
+
+    /// Signals that its controllers act on: [`CongestionControl::signals`].
+    pub fn signals(&self) -> &'static [Signal] {
+        self.make(&Context::NOMINAL).signals()
     }
 
     /// What data packets of its controllers collect: [`CongestionControl::telemetry_format`].

@@ -2,7 +2,7 @@
 
 use super::parameters::{Field, ParameterSet, Preset, Slot};
 use super::rate::Bounds;
-use super::{CongestionControl, Context};
+use super::{CongestionControl, Context, Signal};
 
 /// Parameters of [`Constant`].
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,6 +53,13 @@ impl Constant {
 impl CongestionControl for Constant {
     fn name(&self) -> &'static str {
         ConstantParameters::ALGORITHM
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        match self.window_bytes {
+            Some(_) => &[Signal::Acknowledgement],
+            None => &[],
+        }
     }
 
     fn rate_bps(&self) -> u64 {

@@ -4,7 +4,7 @@ use xoff_dataplane::Picos;
 
 use super::parameters::{Field, ParameterError, ParameterSet, Preset, Slot};
 use super::rate::{Bounds, bytes_in, rate_of, whole_bytes};
-use super::{Ack, CongestionControl, Context};
+use super::{Ack, CongestionControl, Context, Signal};
 
 /// Parameters of [`Swift`]; in brackets the paper's names.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,6 +198,10 @@ impl Swift {
 impl CongestionControl for Swift {
     fn name(&self) -> &'static str {
         SwiftParameters::ALGORITHM
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        &[Signal::RoundTrip]
     }
 
     fn rate_bps(&self) -> u64 {

@@ -4,7 +4,7 @@ use xoff_dataplane::Picos;
 
 use super::parameters::{Field, ParameterError, ParameterSet, Preset, Slot};
 use super::rate::Bounds;
-use super::{Ack, CongestionControl, Context};
+use super::{Ack, CongestionControl, Context, Signal};
 
 /// Parameters of [`Timely`]; in brackets the paper's names.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,6 +163,10 @@ impl Timely {
 impl CongestionControl for Timely {
     fn name(&self) -> &'static str {
         TimelyParameters::ALGORITHM
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        &[Signal::RoundTrip]
     }
 
     fn rate_bps(&self) -> u64 {

@@ -6,7 +6,7 @@ use xoff_dataplane::Picos;
 
 use super::super::{
     Algorithm, Choice, ConstantParameters, Context, DcqcnNicParameters, DcqcnParameters, DctcpParameters,
-    Feedback, HpccParameters, ParameterSet, SwiftParameters, TimelyParameters, Value,
+    Feedback, HpccParameters, ParameterSet, Signal, SwiftParameters, TimelyParameters, Value,
 };
 use super::context;
 
@@ -177,8 +177,23 @@ fn each_algorithm_asks_for_the_feedback_it_was_made_for() {
     }
     let model = Choice::new(Algorithm::DcqcnNic).with("preset", "hpcc-ns3");
     assert_eq!(model.feedback(), Feedback::AckEcho);
-    assert!(model.wants_ack_per_packet());
-    assert!(!Choice::new(Algorithm::DcqcnNic).wants_ack_per_packet());
+}
+
+#[test]
+fn controls_declare_the_signals_that_they_act_on() {
+    for algorithm in Algorithm::ALL {
+        let expected: &[Signal] = match algorithm {
+            Algorithm::None => &[],
+            Algorithm::Dcqcn | Algorithm::DcqcnNic => &[Signal::Cnp, Signal::MarkEcho],
+            Algorithm::Dctcp => &[Signal::MarkEcho],
+            Algorithm::Timely | Algorithm::Swift => &[Signal::RoundTrip],
+            Algorithm::Hpcc => &[Signal::Telemetry],
+        };
+        let factory = Choice::new(algorithm).factory().unwrap();
+        assert_eq!(factory.signals(), expected, "{algorithm}");
+    }
+    let window = Choice::new(Algorithm::None).with("window_bytes", 65_536.0);
+    assert_eq!(window.factory().unwrap().signals(), [Signal::Acknowledgement]);
 }
 
 #[test]
