@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::rdma::congestion::{Feedback, Signal};
 use crate::rdma::{HOPS_MAX, Transport};
 use crate::workload::{Connection, Verb, Workload};
-use paths::{Marking, Topology};
+use paths::{MarkingPorts, PathsTo, Topology};
 
 /// Why a flow gets none of the signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,8 @@ pub(super) fn check(
         plan,
         controls: plan.transports.iter().map(Control::new).collect(),
         topology: Topology::new(fabric),
-        marking: HashMap::new(),
+        marking_ports: HashMap::new(),
+        paths: HashMap::new(),
         configured_later: plan
             .script
             .steps
@@ -99,8 +100,10 @@ struct Check<'a> {
     plan: &'a LabPlan,
     controls: Vec<Control>,
     topology: Topology<'a>,
+    /// By DSCP.
+    marking_ports: HashMap<u8, MarkingPorts>,
     /// By destination and DSCP.
-    marking: HashMap<(u32, u8), Marking>,
+    paths: HashMap<(u32, u8), PathsTo>,
     /// The script gives switches another configuration, so that they may mark later.
     configured_later: bool,
     /// By transport.
@@ -136,7 +139,7 @@ impl Check<'_> {
         if let Some(gap) = self.gap(signals, options, unacknowledged, connection) {
             self.gaps.entry((transport, gap)).or_insert(affected).count += 1;
         } else if let Some(hops_max) = hops_max {
-            let hops = self.marking(connection, options.dscp[0]).hops(connection.src);
+            let (hops, _) = self.path(connection, options.dscp[0]);
             let longest = self
                 .long_paths
                 .get(&transport)
@@ -147,11 +150,21 @@ impl Check<'_> {
         }
     }
 
-    fn marking(&mut self, connection: &Connection, dscp: u8) -> &Marking {
+    /// Switches that a flow passes on a shortest path, and whether one of them may mark it.
+    fn path(&mut self, connection: &Connection, dscp: u8) -> (u32, bool) {
         let topology = &self.topology;
-        self.marking
+        let ports = self
+            .marking_ports
+            .entry(dscp)
+            .or_insert_with(|| topology.marking_ports(dscp));
+        let paths = self
+            .paths
             .entry((connection.dst, dscp))
-            .or_insert_with(|| topology.marking(connection.dst, dscp))
+            .or_insert_with(|| topology.paths_to(connection.dst, ports));
+        (
+            topology.hops(paths, connection.src),
+            topology.may_be_marked(paths, connection.src),
+        )
     }
 
     /// Why a flow gets none of these signals; `None`: it may get one.
@@ -191,12 +204,14 @@ impl Check<'_> {
             return Some(Gap::NotEcnCapable);
         }
         let dscp = options.dscp[0];
-        if self.configured_later || self.marking(connection, dscp).on_path(connection.src) {
-            None
-        } else if self.topology.marks_anywhere(dscp) {
-            Some(Gap::NoMarkOnPath)
-        } else {
-            Some(Gap::NoMarkInLab)
+        if self.configured_later {
+            return None;
+        }
+        let (_, is_marked) = self.path(connection, dscp);
+        match self.marking_ports.get(&dscp) {
+            _ if is_marked => None,
+            Some(ports) if ports.any() => Some(Gap::NoMarkOnPath),
+            _ => Some(Gap::NoMarkInLab),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use xoff_dataplane::config::{NO_PROFILE, PoolSide, SwitchConfig, Trust, Wred};
+use xoff_dataplane::config::{NO_PROFILE, PoolSide, PortConfig, SwitchConfig, Trust, Wred};
+use xoff_dataplane::ids::TRAFFIC_CLASSES;
 
 use super::super::plan::{ConfigLayer, LabPlan};
 use super::super::routes::MADE;
@@ -24,23 +25,27 @@ pub(super) struct Topology<'a> {
     access: Vec<Option<u32>>,
 }
 
-/// What flows to one destination pass on their shortest paths. By source host.
+/// The ports that may mark packets with one DSCP, by switch and port.
+pub(super) struct MarkingPorts(Vec<Vec<bool>>);
+
+impl MarkingPorts {
+    /// Whether there is one in the lab.
+    pub(super) fn any(&self) -> bool {
+        self.0.iter().flatten().any(|marks| *marks)
+    }
+
+    fn has(&self, switch: usize, port: u16) -> bool {
+        self.0[switch].get(usize::from(port)).copied().unwrap_or_default()
+    }
+}
+
+/// Shortest paths to one destination, by switch.
 #[derive(Clone, Debug)]
-pub(super) struct Marking {
-    /// Switches on the path.
+pub(super) struct PathsTo {
+    /// Switches on the path; 0: none leads there.
     hops: Vec<u32>,
     /// Whether a queue on one of the paths may mark.
     marks: Vec<bool>,
-}
-
-impl Marking {
-    pub(super) fn hops(&self, src: u32) -> u32 {
-        self.hops.get(src as usize).copied().unwrap_or_default()
-    }
-
-    pub(super) fn on_path(&self, src: u32) -> bool {
-        self.marks.get(src as usize).copied().unwrap_or_default()
-    }
 }
 
 impl Topology<'_> {
@@ -78,50 +83,63 @@ impl Topology<'_> {
         made || !self.plan.switches.iter().any(routed)
     }
 
-    /// Whether some queue of the lab may mark packets with this DSCP.
-    pub(super) fn marks_anywhere(&self, dscp: u8) -> bool {
-        self.plan.switches.iter().any(|switch| {
+    /// The ports that may mark packets with this DSCP.
+    pub(super) fn marking_ports(&self, dscp: u8) -> MarkingPorts {
+        let of_switch = |switch: &SwitchConfig| {
             let classes = traffic_classes(switch, dscp);
-            (0..switch.ports.len()).any(|port| may_mark(switch, port as u16, &classes))
-        })
+            let buffer_bytes = buffer_bytes(switch);
+            let marks = |port: &PortConfig| may_mark(port, &classes, buffer_bytes);
+            switch.ports.iter().map(marks).collect()
+        };
+        MarkingPorts(self.plan.switches.iter().map(of_switch).collect())
     }
 
-    /// The shortest paths of packets with this DSCP to a host.
-    pub(super) fn marking(&self, dst: u32, dscp: u8) -> Marking {
+    /// The shortest paths to a host.
+    pub(super) fn paths_to(&self, dst: u32, ports: &MarkingPorts) -> PathsTo {
         let mut hops: Vec<u32> = vec![0; self.plan.switches.len()];
         let mut marks = vec![false; self.plan.switches.len()];
         let mut queue = VecDeque::new();
-        if let Some(last) = self.access.get(dst as usize).copied().flatten() {
-            hops[last as usize] = 1;
+        if let Some(last) = self.access_switch(dst) {
+            hops[last] = 1;
             queue.push_back(last);
         }
         // Switches come in the order of their distance, so that those nearer to the host are known.
-        while let Some(switch) = queue.pop_front() {
-            let at = switch as usize;
-            let config = &self.plan.switches[at];
-            let classes = traffic_classes(config, dscp);
+        while let Some(at) = queue.pop_front() {
             for neighbour in &self.neighbours[at] {
-                let next = match neighbour.end {
-                    End::Host(host) if host == dst => Some(false),
-                    End::Host(_) => None,
+                let marked_later = match neighbour.end {
+                    End::Host(host) if host == dst => false,
+                    End::Host(_) => continue,
                     End::Switch { switch, .. } => {
-                        let beyond = switch as usize;
-                        if hops[beyond] == 0 {
-                            hops[beyond] = hops[at] + 1;
-                            queue.push_back(switch);
+                        let next = switch as usize;
+                        if hops[next] == 0 {
+                            hops[next] = hops[at] + 1;
+                            queue.push_back(next);
                         }
-                        (hops[beyond] + 1 == hops[at]).then(|| marks[beyond])
+                        if hops[next] >= hops[at] {
+                            continue;
+                        }
+                        marks[next]
                     }
                 };
-                if let Some(marked_later) = next {
-                    marks[at] |= marked_later || may_mark(config, neighbour.port, &classes);
-                }
+                marks[at] |= marked_later || ports.has(at, neighbour.port);
             }
         }
-        let of_hosts =
-            |host: &Option<u32>| host.map_or((0, false), |at| (hops[at as usize], marks[at as usize]));
-        let (hops, marks) = self.access.iter().map(of_hosts).unzip();
-        Marking { hops, marks }
+        PathsTo { hops, marks }
+    }
+
+    /// Switches on the shortest paths from a host.
+    pub(super) fn hops(&self, paths: &PathsTo, src: u32) -> u32 {
+        self.access_switch(src).map_or(0, |switch| paths.hops[switch])
+    }
+
+    /// Whether packets from a host may be marked on a shortest path.
+    pub(super) fn may_be_marked(&self, paths: &PathsTo, src: u32) -> bool {
+        self.access_switch(src).is_some_and(|switch| paths.marks[switch])
+    }
+
+    fn access_switch(&self, host: u32) -> Option<usize> {
+        let switch = self.access.get(host as usize).copied().flatten()?;
+        Some(switch as usize)
     }
 }
 
@@ -141,27 +159,24 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
         }
     }
     classes
+        .into_iter()
+        .map(|class| class % TRAFFIC_CLASSES as u8)
+        .collect()
 }
 
-/// Whether the queue of one of these classes at a port marks, before the buffer is full.
-fn may_mark(switch: &SwitchConfig, port: u16, classes: &BTreeSet<u8>) -> bool {
-    let Some(port) = switch.ports.get(usize::from(port)) else {
-        return false;
-    };
+/// Whether the queue of one of these classes at a port marks, before the buffer of the switch is full.
+fn may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
     let marks = |wred: &Wred| {
-        let from_bytes = if wred.max_probability > 0 {
-            wred.min_bytes
-        } else {
-            wred.max_bytes
+        let from_bytes = match wred.max_probability {
+            0 => wred.max_bytes,
+            _ => wred.min_bytes,
         };
-        wred.ecn && from_bytes < buffer_bytes(switch)
+        wred.ecn && from_bytes < buffer_bytes
     };
-    classes.iter().any(|class| {
-        port.queues[port.classify.queue(*class % 16)]
-            .wred
-            .as_ref()
-            .is_some_and(marks)
-    })
+    let queues = classes
+        .iter()
+        .map(|class| &port.queues[port.classify.queue(*class)]);
+    queues.filter_map(|queue| queue.wred.as_ref()).any(marks)
 }
 
 /// Most bytes that the ingress side of a switch can hold.

@@ -163,6 +163,43 @@ fn a_path_without_marks_is_found() {
     assert!(message.contains("no queue of a switch marks"), "{message}");
 }
 
+/// Two switches, of which the second one marks nothing: `a` at the first, `b` and `z` at the second.
+fn half_marked(flows: &str) -> Result<Vec<String>, Failure> {
+    let text = format!(
+        "name: x\ntopology:\n  nodes:\n    s1: {{kind: switch, config: {{preset: roce-lossless}}}}\n    \
+         s2: {{kind: switch, config: [{{preset: roce-lossless}}, {{WRED_PROFILE: {{roce_ecn: {{ecn: ecn_none}}}}}}]}}\n    \
+         a: {{kind: model}}\n    b: {{kind: model}}\n    z: {{kind: model}}\n  links:\n    \
+         - {{endpoints: [\"a:eth0\", \"s1:Ethernet0\"]}}\n    - {{endpoints: [\"s1:Ethernet4\", \"s2:Ethernet0\"]}}\n    \
+         - {{endpoints: [\"b:eth0\", \"s2:Ethernet4\"]}}\n    - {{endpoints: [\"z:eth0\", \"s2:Ethernet8\"]}}\n\
+         transports: {{default: {{congestion: dcqcn}}}}\nworkload:\n  jobs:\n    - {{name: f, kind: flows, flows: {flows}}}\n"
+    );
+    let plan = parse(&text, "x.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    VirtualLab::new(plan, LabOptions::default()).map(|lab| lab.warnings())
+}
+
+#[test]
+fn only_queues_that_a_flow_passes_can_mark_it() {
+    let marked = half_marked("[{from: a, to: z, bytes: 1K}]");
+    assert_eq!(marked.expect("the first switch marks"), [""; 0]);
+    // The first switch is passed on the way from the second one, and its port to the host marks.
+    let marked = half_marked("[{from: b, to: a, bytes: 1K}]");
+    assert_eq!(marked.expect("the first switch marks"), [""; 0]);
+    let some = half_marked("[{from: [a, b], to: z, bytes: 1K}]").expect("one of two is marked");
+    assert_eq!(some.len(), 1, "{some:?}");
+    assert!(
+        some[0].contains("no effect on 1 of 2 flows (job f, b to z among them)"),
+        "{some:?}"
+    );
+    let failure = half_marked("[{from: b, to: z, bytes: 1K}]").expect_err("no flow is marked");
+    assert!(
+        failure
+            .to_string()
+            .contains("no queue on their shortest paths marks DSCP 26"),
+        "{failure}"
+    );
+}
+
 #[test]
 fn windows_of_unacknowledged_flows_are_warned_of() {
     for (transport, verb) in [
