@@ -53,6 +53,9 @@ pub struct LabPlan {
     pub workload: WorkloadPlan,
     /// What happens besides, and what must come of it; empty without a script.
     pub script: ScriptPlan,
+    /// What the input says and the lab does not do, such as columns of a list of flows; printed before a run.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// A switch of a lab.

@@ -62,6 +62,7 @@ pub fn parse(text: &str, file: &str, folder: &Path, time: TimeMode) -> Result<La
         folder,
         time,
         problems: Problems::default(),
+        notes: Vec::new(),
         hosts: Vec::new(),
         models: Vec::new(),
         switches: Vec::new(),
@@ -97,6 +98,8 @@ struct Resolver<'a> {
     folder: &'a Path,
     time: TimeMode,
     problems: Problems,
+    /// What the lab says and does not do.
+    notes: Vec<String>,
     /// Names of nodes, by their index in the plan.
     hosts: Vec<String>,
     switches: Vec<String>,
@@ -206,8 +209,10 @@ impl Resolver<'_> {
             announce: self.announce(lab.load_balancing.as_ref()),
             workload,
             script: ScriptPlan::default(),
+            notes: Vec::new(),
         };
         self.script(&lab.script, &mut plan);
+        plan.notes = std::mem::take(&mut self.notes);
         Some(plan)
     }
 

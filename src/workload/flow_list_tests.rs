@@ -2,15 +2,16 @@
 
 use super::*;
 
-fn host(name: &str) -> Option<u32> {
-    ["gpu0", "gpu1", "2"]
-        .iter()
-        .position(|known| *known == name)
-        .map(|at| at as u32)
+/// Hosts by name, or by index.
+fn host(name: &str) -> Result<u32, String> {
+    let by_name = ["gpu0", "gpu1", "2"].iter().position(|known| *known == name);
+    let by_index = name.parse().ok().filter(|index| *index < 3);
+    let found = by_name.map(|at| at as u32).or(by_index);
+    found.ok_or_else(|| format!("there is no host `{name}`"))
 }
 
 fn parse(text: &str, format: FlowListFormat) -> Result<Vec<ListedFlow>, FlowListError> {
-    parse_flow_list(text, format, &host, 3)
+    parse_flow_list(text, format, &host)
 }
 
 #[test]
@@ -41,11 +42,22 @@ fn ns3_lists_keep_their_nanoseconds() {
         }
     );
     assert_eq!(flows[1].start, Picos(9_000_000_123_456_789_000));
-    assert_eq!(
-        parse("0 1 3 100 5 1", FlowListFormat::Ns3).unwrap().len(),
-        1,
-        "without the count"
-    );
+}
+
+/// `third.cc` reads with `>>`: words wherever they are, as many flows as announced, nothing behind them.
+#[test]
+fn ns3_lists_are_words_and_end_where_the_count_says() {
+    let flow = |text: &str| parse(text, FlowListFormat::Ns3).unwrap();
+    let expected = flow("2\n0 1 3 100 5 1\n1 2 3 101 6 2\n");
+    for text in [
+        "2 0 1 3 100 5 1 1 2 3 101 6 2",
+        "2\n\n0 1 3\n100 5 1\n1\t2 3  101 6 2e0",
+        "2\n0 1 3 100 5 1\n1 2 3 101 6 2\n0 2 3 100 7 3\n",
+        "2\n0 1 3 100 5 1\n1 2 3 101 6 2\n\nFirst line: # of flows\nsrc0 dst0 3 ...\n",
+    ] {
+        assert_eq!(flow(text), expected, "{text:?}");
+    }
+    assert_eq!(flow("0\nnothing follows"), []);
 }
 
 #[test]
@@ -70,20 +82,25 @@ fn errors_name_line_and_column() {
         ("gpu1,1,1,0", "line 1, column 6: a flow from a host to itself"),
     ];
     let ns3 = [
-        ("0  1 8 1 1 0", "line 1, column 6: priority 8 is more than 7"),
+        ("1\n0  1 8 1 1 0", "line 2, column 6: priority 8 is more than 7"),
         (
             "2\n0 1 3 1 1 0",
-            "line 1, column 1: 2 flows are announced, but there are 1",
+            "line 3, column 1: 2 flows are announced, but only 1 are here; a flow is `src dst priority dst_port bytes start_s`",
         ),
         (
-            "1\n0 1 3 1 1",
-            "line 2, column 10: 5 fields where `src dst priority dst_port bytes start_s` are expected",
+            "1\n0 1 3 1 1\n",
+            "line 3, column 1: 1 flows are announced, but only 0 are here; a flow is `src dst priority dst_port bytes start_s`",
         ),
+        (
+            "",
+            "line 1, column 1: the list is empty; the first word is the number of flows",
+        ),
+        ("1\n0 9 3 1 1 0", "line 2, column 3: there is no host `9`"),
         (
             "1\n0 1 3 70000 1 0",
             "line 2, column 7: destination port 70000 is more than 65535",
         ),
-        ("1\n0 1 3 1 1 1e3", "line 2, column 11: `1e3` is not a time"),
+        ("1\n0 1 3 1 1 -1e3", "line 2, column 11: `-1e3` is not a time"),
     ];
     let csv = csv.map(|(text, error)| (FlowListFormat::Csv, text, error));
     for (format, text, error) in csv

@@ -41,6 +41,7 @@ pub(in crate::lab) struct Job {
     pub(in crate::lab) seed: Option<Spanned<u64>>,
     pub(in crate::lab) file: Option<Spanned<String>>,
     pub(in crate::lab) format: Option<Spanned<String>>,
+    pub(in crate::lab) nodes: Option<Spanned<OneOrMore>>,
     pub(in crate::lab) flows: Option<Spanned<Vec<Spanned<JobFlow>>>>,
 }
 

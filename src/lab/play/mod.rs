@@ -96,6 +96,9 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
     };
     let setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
     let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
+    for note in &lab.plan.notes {
+        eprintln!("note: {note}");
+    }
     for warning in reordering::warnings(&lab.plan, &configs) {
         eprintln!("warning: {warning}");
     }

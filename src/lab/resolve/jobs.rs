@@ -2,6 +2,7 @@
 
 mod fields;
 mod kinds;
+mod replay;
 
 use std::collections::HashSet;
 
@@ -51,6 +52,13 @@ impl<'a> Ground<'a> {
     }
 }
 
+/// The transport of a job, as far as a list of flows asks.
+#[derive(Clone, Copy, Debug)]
+struct JobTransport<'a> {
+    name: &'a str,
+    data_class: u8,
+}
+
 impl Resolver<'_> {
     pub(super) fn jobs(
         &mut self,
@@ -76,8 +84,12 @@ impl Resolver<'_> {
         let (at, job) = (job.referenced, &job.value);
         let before = self.problems.0.len();
         let transport = self.transport_named(job.transport.as_ref(), ground);
-        let kind = self.job_kind(job)?;
         let options = &ground.transports[transport];
+        let of_job = JobTransport {
+            name: &options.name,
+            data_class: options.qp.data_class,
+        };
+        let kind = self.job_kind(job, of_job)?;
         if options.congestion.algorithm == Algorithm::Hpcc {
             let what = format!(
                 "the packets of transport {} collect what switches measure (hpcc), which real frames have no field for",

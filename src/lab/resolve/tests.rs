@@ -1,5 +1,6 @@
 mod balancing;
 mod jobs;
+mod replay;
 mod script;
 mod topology;
 

@@ -123,6 +123,9 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Play
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
     if !arguments.quiet {
+        for note in &lab.plan.notes {
+            eprintln!("note: {note}");
+        }
         for warning in lab.warnings() {
             eprintln!("warning: {warning}");
         }

@@ -31,7 +31,7 @@ const KINDS: [(&str, &[&str], &[&str]); 10] = [
         &["sizes", "load"],
         &["hosts", "from", "to", "until", "flows_max", "seed"],
     ),
-    ("replay", &["file"], &["format"]),
+    ("replay", &["file"], &["format", "nodes"]),
 ];
 const SLICED: &[&str] = &[
     "iterations",
@@ -76,7 +76,7 @@ impl Resolver<'_> {
     }
 }
 
-fn fields(job: &Job) -> [(&'static str, Option<Location>); 20] {
+fn fields(job: &Job) -> [(&'static str, Option<Location>); 21] {
     [
         ("hosts", at(&job.hosts)),
         ("from", at(&job.from)),
@@ -97,6 +97,7 @@ fn fields(job: &Job) -> [(&'static str, Option<Location>); 20] {
         ("seed", at(&job.seed)),
         ("file", at(&job.file)),
         ("format", at(&job.format)),
+        ("nodes", at(&job.nodes)),
         ("flows", at(&job.flows)),
     ]
 }

@@ -6,11 +6,12 @@ use serde_saphyr::Spanned;
 
 use super::super::super::file::{Job, JobFlow, OneOrMore};
 use super::super::super::units;
+use super::super::Resolver;
 use super::super::kinds::known;
-use super::super::{NodeIndex, Resolver};
+use super::JobTransport;
 use crate::workload::{
-    Algorithm, Collective, Endpoints, FLOWS_MAX, FlowListFormat, FlowSpec, Incast, JobKind, Permutation,
-    Poisson, Repeat, SizeDistribution, parse_flow_list,
+    Algorithm, Collective, Endpoints, FLOWS_MAX, FlowSpec, Incast, JobKind, Permutation, Poisson, Repeat,
+    SizeDistribution,
 };
 
 /// Most iterations: a record of each is kept.
@@ -18,7 +19,7 @@ const ITERATIONS_MAX: u32 = 1 << 20;
 
 impl Resolver<'_> {
     /// `None` if the fields are not those of the kind, or say nothing that can be.
-    pub(super) fn job_kind(&mut self, job: &Job) -> Option<JobKind> {
+    pub(super) fn job_kind(&mut self, job: &Job, transport: JobTransport<'_>) -> Option<JobKind> {
         if !self.job_fields(job) {
             return None;
         }
@@ -27,7 +28,7 @@ impl Resolver<'_> {
             "permutation" => return self.permutation(job),
             "incast" => return self.incast(job),
             "poisson" => return self.poisson(job),
-            "replay" => return self.replay(job),
+            "replay" => return self.replay(job, transport),
             "ring-allreduce" => Algorithm::RingAllReduce,
             "tree-allreduce" => Algorithm::TreeAllReduce,
             "allgather" => Algorithm::RingAllGather,
@@ -224,30 +225,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn replay(&mut self, job: &Job) -> Option<JobKind> {
-        let file = job.file.as_ref()?;
-        let formats = [("csv", FlowListFormat::Csv), ("ns3", FlowListFormat::Ns3)];
-        let format = self.choice(job.format.as_ref(), FlowListFormat::Csv, &formats);
-        let text = self.text_of(file, "list of flows")?;
-        let index = |name: &str| match self.nodes.get(name) {
-            Some(&NodeIndex::Host(host)) => Some(host as u32),
-            _ => None,
-        };
-        match parse_flow_list(&text, format, &index, self.hosts.len() as u32) {
-            Ok(list) => Some(JobKind::Replay(list.into_iter().map(FlowSpec::from).collect())),
-            Err(error) => {
-                let what = format!("{}, {error}", self.path(&file.value).display());
-                self.wrong(
-                    file.referenced,
-                    what,
-                    "docs/workloads.md has the formats of flow lists",
-                );
-                None
-            }
-        }
-    }
-
-    fn text_of(&mut self, path: &Spanned<String>, what: &str) -> Option<String> {
+    pub(super) fn text_of(&mut self, path: &Spanned<String>, what: &str) -> Option<String> {
         let file = self.path(&path.value);
         match fs::read_to_string(&file) {
             Ok(text) => Some(text),
