@@ -32,12 +32,14 @@
 //! | `STATIC_ROUTE.distance` | 1, also for 0 | FRR |
 
 pub mod balancing;
+mod chip;
 mod db;
 mod diff;
 mod headroom;
 mod invariants;
 mod json;
 mod natural;
+mod pg_profiles;
 mod preset;
 mod problem;
 mod read;
@@ -50,6 +52,7 @@ mod tests;
 pub use db::{ConfigDb, merge};
 pub use diff::{Change, diff};
 pub use natural::compare as natural_order;
+pub use pg_profiles::PgProfiles;
 pub use preset::{PRESETS, UnknownPreset, preset};
 pub use problem::{Problem, Problems};
 pub use read::parse;

@@ -13,7 +13,7 @@ pub(crate) struct Asic {
     pub(crate) mac_phy_delay_tenth_bytes: u64,
     /// What a peer sends until it reacts, at speeds the standard has no value for, in tenths of a byte.
     pub(crate) peer_response_tenth_bytes: u64,
-    /// That is so at every speed.
+    /// `peer_response_tenth_bytes` counts at every speed.
     pub(crate) own_peer_response: bool,
     /// The chip is built of tiles, with a delay between them.
     pub(crate) tiles: bool,
@@ -42,7 +42,13 @@ const fn tiled(name: &'static str) -> Asic {
     }
 }
 
-/// SONiC's virtual switch, then Nvidia Spectrum by generation (`platform/mellanox/asic_table.j2` of sonic-buildimage).
+/// A chip of which SONiC has the cell size alone. Its latencies are those of SONiC's virtual switch; only the dynamic
+/// buffer model uses them, and SONiC has no such model for these chips.
+const fn cells_only(name: &'static str, cell_bytes: u32) -> Asic {
+    asic(name, cell_bytes, 18)
+}
+
+/// The chips; docs/chips.md has the source of each constant.
 pub(super) const ASICS: &[Asic] = &[
     asic("vs", 128, 18),
     asic("spectrum1", 96, 19),
@@ -54,18 +60,41 @@ pub(super) const ASICS: &[Asic] = &[
         xoff_extra_bytes: 18 * 1_024,
         ..asic("spectrum6", 256, 42)
     },
+    Asic {
+        peer_response_tenth_bytes: 90 * 1_024,
+        ..asic("tofino2", 176, 68)
+    },
+    cells_only("td2", 208),
+    cells_only("td3", 256),
+    cells_only("td4", 318),
+    cells_only("th", 208),
+    cells_only("th2", 208),
+    cells_only("th3", 254),
+    cells_only("th4", 254),
+    cells_only("th5", 254),
+    cells_only("th6", 420),
+    cells_only("jr2", 4_096),
+    cells_only("j2c+", 4_096),
+    cells_only("q3d", 4_096),
+    cells_only("gb", 384),
+    cells_only("gr", 384),
+    cells_only("gr2", 512),
+    cells_only("p200", 512),
+    cells_only("pac", 384),
 ];
 
+const NAMES: [&str; ASICS.len()] = {
+    let mut names = [""; ASICS.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = ASICS[index].name;
+        index += 1;
+    }
+    names
+};
+
 /// The names of all chips.
-pub(crate) const ASIC_NAMES: &[&str] = &[
-    ASICS[0].name,
-    ASICS[1].name,
-    ASICS[2].name,
-    ASICS[3].name,
-    ASICS[4].name,
-    ASICS[5].name,
-    ASICS[6].name,
-];
+pub(crate) const ASIC_NAMES: &[&str] = &NAMES;
 
 impl Asic {
     /// SONiC's virtual switch.

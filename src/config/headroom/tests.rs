@@ -100,7 +100,7 @@ fn the_integers_are_the_formula() {
             }
         }
     }
-    assert_eq!(compared, 7 * 14 * 8 * 6 * 4);
+    assert_eq!(compared, ASICS.len() * 14 * 8 * 6 * 4);
 }
 
 fn in_floats(asic: &Asic, link: &Link) -> Headroom {
@@ -122,7 +122,9 @@ fn in_floats(asic: &Asic, link: &Link) -> Headroom {
     let cable = 2.0 * link.cable_m as f64 * speed * 1e9 / 198e6 / 8_000.0;
     let gearbox = speed * link.gearbox_delay_ns as f64 / (8.0 * 1_024.0);
     let quanta = REACTION_QUANTA.iter().find(|(mbps, _)| *mbps == link.speed_mbps);
-    let peer = quanta.map_or(3.8 * 1_024.0, |(_, quanta)| *quanta as f64 * 512.0 / 8.0);
+    let peer = quanta.map_or(asic.peer_response_tenth_bytes as f64 / 10.0, |(_, quanta)| {
+        *quanta as f64 * 512.0 / 8.0
+    });
     let tile = if asic.tiles {
         speed / 1_000.0 * 120.0 / 8.0
     } else {

@@ -7,10 +7,17 @@ use xoff_dataplane::ids::PRIORITIES;
 use super::context::Context;
 use super::flow_control::micros;
 use super::profiles::xoff_point;
+use super::traditional::bound_groups;
 
 pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
+    let bound = bound_groups(context);
     for port in &config.ports {
-        priorities_without_headroom(context, config, port);
+        let is_bound = |group: u8| {
+            bound
+                .get(port.name.as_str())
+                .is_some_and(|groups| groups.contains_key(&group))
+        };
+        priorities_without_headroom(context, config, port, is_bound);
         groups_without_signal(context, config, port);
         late_marking(context, config, port);
     }
@@ -22,7 +29,12 @@ fn profile(config: &SwitchConfig, index: u16) -> Option<&BufferProfile> {
     config.profiles.get(usize::from(index))
 }
 
-fn priorities_without_headroom(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
+fn priorities_without_headroom(
+    context: &mut Context<'_>,
+    config: &SwitchConfig,
+    port: &PortConfig,
+    is_bound: impl Fn(u8) -> bool,
+) {
     for priority in (0..PRIORITIES).filter(|n| port.pfc.enabled & (1 << n) != 0) {
         let group = port.pfc.priority_to_pg[priority];
         let Some(profile) = profile(config, port.pgs[usize::from(group)]) else {
@@ -33,14 +45,23 @@ fn priorities_without_headroom(context: &mut Context<'_>, config: &SwitchConfig,
             context.warn_port(&port.name, text);
             continue;
         };
-        if profile.xoff_bytes == 0 {
-            let text = format!(
-                "pfc_enable has priority {priority}, but profile {} of its priority group {group} has no headroom \
-                 (xoff): frames in flight when it pauses are dropped",
-                profile.name
-            );
-            context.warn_port(&port.name, text);
+        let noted = context.noted_groups.get(&port.name).copied().unwrap_or(0);
+        if profile.xoff_bytes > 0 || noted & (1 << group) != 0 {
+            continue;
         }
+        let why = match is_bound(group) {
+            true => format!(
+                "profile {} of its priority group {group} has no headroom (xoff)",
+                profile.name
+            ),
+            false => {
+                format!("BUFFER_PG|PORT|{group} is missing, so its priority group has no headroom (xoff)")
+            }
+        };
+        let text = format!(
+            "pfc_enable has priority {priority}, but {why}: frames in flight when it pauses are dropped"
+        );
+        context.warn_port(&port.name, text);
     }
 }
 

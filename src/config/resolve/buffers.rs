@@ -35,7 +35,7 @@ impl Buffers {
             profiles,
             cell_bytes: context
                 .number(super::SWITCH, super::LOCALHOST, "cell_size")
-                .unwrap_or_else(|| super::default_cell(context)),
+                .unwrap_or_else(|| super::chip::cell_bytes(context)),
             groups: Vec::new(),
             queues: Vec::new(),
             built_in: [None; 2],

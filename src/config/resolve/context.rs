@@ -17,6 +17,8 @@ pub(super) struct Context<'a> {
     pub(super) ports: Vec<String>,
     /// Every LAG, in natural order: the index is the LAG's number.
     pub(super) lags: Vec<&'a str>,
+    /// Priority groups that a note has already called lossless without headroom, by port.
+    pub(super) noted_groups: BTreeMap<String, u8>,
     problems: Vec<Problem>,
     /// Warnings by table and text, with the places they hold for: a file repeats itself port by port.
     warnings: BTreeMap<(String, String), Vec<String>>,
@@ -29,6 +31,7 @@ impl<'a> Context<'a> {
             how,
             ports: Vec::new(),
             lags: db.keys("PORTCHANNEL").collect(),
+            noted_groups: BTreeMap::new(),
             problems: Vec::new(),
             warnings: BTreeMap::new(),
         };
@@ -90,6 +93,7 @@ impl<'a> Context<'a> {
     /// Takes over what an earlier step over the same configuration found.
     pub(super) fn absorb(&mut self, earlier: Context<'_>) {
         self.problems.extend(earlier.problems);
+        self.noted_groups.extend(earlier.noted_groups);
         for (what, places) in earlier.warnings {
             self.warnings.entry(what).or_default().extend(places);
         }

@@ -16,7 +16,7 @@ mod pools;
 use std::collections::BTreeMap;
 
 use super::context::Context;
-use super::{LOCALHOST, SWITCH, ports};
+use super::{LOCALHOST, SWITCH, chip, ports, traditional};
 use crate::config::db::{ConfigDb, split_range};
 use crate::config::headroom::{Asic, Headroom, Link, headroom};
 use crate::config::problem::Problem;
@@ -38,23 +38,6 @@ const PATTERN_SMALL_PERCENT: u64 = 50;
 /// Whether sizes are computed.
 pub(super) fn is_on(db: &ConfigDb) -> bool {
     db.get("DEVICE_METADATA", LOCALHOST, "buffer_model").as_deref() == Some("dynamic")
-}
-
-/// The chip whose constants count.
-pub(super) fn asic(context: &Context<'_>) -> Asic {
-    let own = |field: &str| context.number(SWITCH, LOCALHOST, field);
-    let name = context.text(SWITCH, LOCALHOST, "asic").unwrap_or("vs");
-    let known = Asic::named(name).unwrap_or_else(Asic::virtual_switch);
-    Asic {
-        cell_bytes: own("asic_cell_size").map_or(known.cell_bytes, |bytes| bytes as u32),
-        pipeline_latency_bytes: own("asic_pipeline_latency").unwrap_or(known.pipeline_latency_bytes),
-        mac_phy_delay_tenth_bytes: own("asic_mac_phy_delay")
-            .map_or(known.mac_phy_delay_tenth_bytes, |bytes| 10 * bytes),
-        peer_response_tenth_bytes: own("asic_peer_response_time")
-            .map_or(known.peer_response_tenth_bytes, |bytes| 10 * bytes),
-        own_peer_response: own("asic_peer_response_time").is_some(),
-        ..known
-    }
 }
 
 /// What the tables that go with the model say.
@@ -80,13 +63,8 @@ struct Wanted {
     eight_lanes: bool,
 }
 
-/// Completes `context.db`. The first is what everything else reads, the second what was added to it: `None` in the
-/// traditional model.
-pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)> {
-    if !is_on(context.db) {
-        say_without_effect(context);
-        return None;
-    }
+/// Completes `context.db`. The first is what everything else reads, the second what was added to it.
+pub(super) fn complete(context: &mut Context<'_>) -> (ConfigDb, ConfigDb) {
     let parameters = parameters(context);
     let wanted = wanted(context, &parameters);
     let mut db = context.db.clone();
@@ -116,28 +94,7 @@ pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)
     pools::complete(context, &parameters, &db, &mut added);
     db.complete_by(&added);
     most_headroom(context, &parameters, &db);
-    Some((db, added))
-}
-
-/// In the traditional model these tables and fields do nothing, which is said.
-fn say_without_effect(context: &mut Context<'_>) {
-    const WHY: &str = "no effect: buffer_model of DEVICE_METADATA is not dynamic, sizes are taken as written";
-    let db = context.db;
-    for table in [CABLES, PARAMETER, PATTERN] {
-        for (key, _) in db.entries(table) {
-            context.warn_entry(table, key, WHY);
-        }
-    }
-    for (name, _) in db.entries(POOLS) {
-        if context.text(POOLS, name, "percentage").is_some() {
-            context.warn_entry(POOLS, name, format!("percentage has {WHY}"));
-        }
-    }
-    for (name, _) in db.entries(PROFILES) {
-        if context.text(PROFILES, name, "headroom_type") == Some("dynamic") {
-            context.warn_entry(PROFILES, name, format!("headroom_type \"dynamic\" has {WHY}"));
-        }
-    }
+    (db, added)
 }
 
 /// The key of a table that has one entry.
@@ -161,7 +118,7 @@ fn parameters(context: &mut Context<'_>) -> Parameters {
     let over_subscribe_ratio = of_default("over_subscribe_ratio");
     let pool_xoff = context.number(POOLS, LOSSLESS_POOL, "xoff").unwrap_or(0);
     Parameters {
-        asic: asic(context),
+        asic: chip::constants(context),
         threshold: threshold(context, PARAMETER, parameter, "default_dynamic_th").unwrap_or(0),
         over_subscribe_ratio,
         max_headroom_bytes: of_default("max_headroom_size"),
@@ -190,7 +147,7 @@ fn wanted(context: &mut Context<'_>, parameters: &Parameters) -> BTreeMap<String
             continue;
         }
         let threshold = threshold(context, PROFILES, profile, "dynamic_th").unwrap_or(parameters.threshold);
-        let Some(cable) = cable(context, port) else {
+        let Some(cable) = traditional::cable(context, port) else {
             let cables = context.db.keys(CABLES).next().unwrap_or("AZURE");
             let why = format!("the length is missing, and headroom of {GROUPS}|{key} depends on it");
             let fix = "add one, such as 5m, or give the group a profile with headroom of BUFFER_PROFILE";
@@ -215,12 +172,6 @@ fn wanted(context: &mut Context<'_>, parameters: &Parameters) -> BTreeMap<String
         wanted.insert(key.to_owned(), profile);
     }
     wanted
-}
-
-/// The length of a port's cable, as written.
-fn cable<'a>(context: &Context<'a>, port: &str) -> Option<&'a str> {
-    let db = context.db;
-    db.keys(CABLES).find_map(|key| context.text(CABLES, key, port))
 }
 
 /// Adds a generated profile, unless one is written under its name.

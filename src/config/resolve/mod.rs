@@ -5,6 +5,7 @@ mod addresses;
 mod advice;
 mod balancing;
 mod buffers;
+mod chip;
 mod classes;
 mod context;
 mod dynamic;
@@ -19,9 +20,12 @@ mod queues;
 mod references;
 mod routes;
 mod routing;
+mod traditional;
 mod trimming;
 mod vlans;
 mod watchdog;
+
+use std::sync::Arc;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::config::{MarkPoint, SwitchConfig};
@@ -31,6 +35,7 @@ use self::buffers::Buffers;
 use self::context::Context;
 use self::interfaces::Ground;
 use super::db::{ConfigDb, merge};
+use super::pg_profiles::PgProfiles;
 use super::problem::{Problem, Problems};
 use super::{invariants, read};
 
@@ -41,7 +46,6 @@ pub use routing::hash_seed;
 const SWITCH: &str = "XOFF_SWITCH";
 const LOCALHOST: &str = "localhost";
 
-const CELL_BYTES: u64 = 256;
 const FDB_AGEING_S: u64 = 600;
 const FDB_ENTRIES: u64 = 65_536;
 /// Limits of the computed number of frames: a slot is 2 KiB of memory, and every frame takes an egress cell.
@@ -59,6 +63,8 @@ pub struct Resolve {
     pub reaction_budget: Picos,
     /// Names of the router interfaces that a running switch has, by number: those that remain keep their numbers.
     pub interfaces: Vec<String>,
+    /// The SKU's lookup file, from which the traditional buffer model takes lossless profiles.
+    pub pg_profiles: Option<Arc<PgProfiles>>,
 }
 
 /// A configuration that can run.
@@ -70,7 +76,8 @@ pub struct Resolved {
     pub rib: Rib,
     /// The static routes, by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
-    /// What the dynamic buffer model computed, in the schema's terms: entries and fields that are not written.
+    /// Entries and fields of buffers that are not written: those that the dynamic buffer model computed, or those that
+    /// the traditional one took from [`Resolve::pg_profiles`].
     pub generated: ConfigDb,
     /// What has no effect, and what will probably not do what was meant; one line each.
     pub warnings: Vec<String>,
@@ -125,7 +132,10 @@ fn covers(cause: &Problem, consequence: &Problem) -> bool {
 /// References to nothing, missing fields, contradictions, unusable port names: all of them.
 pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     let mut before = Context::new(db, how);
-    let completed = dynamic::complete(&mut before);
+    let completed = match dynamic::is_on(db) {
+        true => Some(dynamic::complete(&mut before)),
+        false => traditional::complete(&mut before),
+    };
     let mut context = Context::new(completed.as_ref().map_or(db, |(completed, _)| completed), how);
     context.absorb(before);
     references::check(&mut context);
@@ -159,7 +169,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         seed,
         cell_bytes: context
             .number(SWITCH, LOCALHOST, "cell_size")
-            .unwrap_or_else(|| default_cell(&context)) as u32,
+            .unwrap_or_else(|| chip::cell_bytes(&context)) as u32,
         pipeline_latency: Picos::from_nanos(
             context.number(SWITCH, LOCALHOST, "pipeline_latency").unwrap_or(0),
         ),
@@ -189,6 +199,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         watchdog,
         trimming,
     };
+    chip::note_constants(&mut context);
     advice::advise(&mut context, &config);
     let (warnings, problems) = context.finish();
     if !problems.is_empty() {
@@ -203,12 +214,4 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         warnings,
     })
 }
-/// The buffer cell where none is given: the chip's, where headroom is computed for it.
-fn default_cell(context: &Context<'_>) -> u64 {
-    match dynamic::is_on(context.db) {
-        true => u64::from(dynamic::asic(context).cell_bytes),
-        false => CELL_BYTES,
-    }
-}
-
 pub(super) use advice::bytes_during;

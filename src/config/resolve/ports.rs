@@ -82,10 +82,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
     let names = context.ports.clone();
     let mut ports = Vec::with_capacity(names.len());
     for (index, name) in names.into_iter().enumerate() {
-        let admin_up = match context.text("PORT", &name, "admin_status") {
-            Some(status) => status == "up",
-            None => context.is_attached(&name),
-        };
+        let admin_up = !is_admin_down(context, &name);
         if !admin_up && context.is_attached(&name) {
             context.warn_port(
                 &name,
@@ -123,6 +120,14 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
         });
     }
     ports
+}
+
+/// Whether a port is administratively down.
+pub(super) fn is_admin_down(context: &Context<'_>, port: &str) -> bool {
+    match context.text("PORT", port, "admin_status") {
+        Some(status) => status != "up",
+        None => !context.is_attached(port),
+    }
 }
 
 /// The speed of a port in Mb/s.

@@ -4,7 +4,7 @@
 //!
 //! | field | meaning | unit | range | default |
 //! |---|---|---|---|---|
-//! | `cell_size` | buffer cell; a frame takes whole cells (SAI `SHARED_BUFFER_CELL_SIZE`) | bytes | 1 to 16384 | 256; in the dynamic buffer model the chip's |
+//! | `cell_size` | buffer cell; a frame takes whole cells (SAI `SHARED_BUFFER_CELL_SIZE`) | bytes | 1 to 16384 | that of the chip (`asic`, or `platform` and `hwsku` of DEVICE_METADATA: docs/chips.md); 256 if the chip is not known, 128 in the dynamic buffer model |
 //! | `pipeline_latency` | from the last bit of a frame to the earliest start of its departure | ns | 0 to 1000000000 | 0 |
 //! | `mark_point` | where the queue length that decides on ECN and WRED is read, and frames are marked | - | `dequeue`, `enqueue` | `dequeue` |
 //! | `seed` | of every random decision | - | 0 to 2^64-1 | the command line's |
@@ -17,9 +17,9 @@
 //! | `resilient_buckets` | buckets of a next-hop group whose flows stay where they are when other members come and go; 0: plain hashing | - | 0 to 32768 (4096 are exact to 1 % with 32 members) | 0 |
 //! | `neighbours` | most neighbours known at once, those of `NEIGH` included | - | 1 to 65536 | 4096 |
 //! | `neighbour_hold` | most frames that wait for one neighbour's address; all together at most 1024 | frames | 0 to 1024 | 16 |
-//! | `asic` | chip whose constants the dynamic buffer model computes headroom with: SONiC's virtual switch, Nvidia Spectrum-1 to 6 | - | `vs`, `spectrum1` to `spectrum6` | `vs` |
-//! | `asic_cell_size` | its buffer cell, in place of the chip's; `cell_size` is this one's where it is not given and headroom is computed | bytes | 1 to 16384 | the chip's: 128, 96, 144, 144, 192, 192, 256 |
-//! | `asic_pipeline_latency` | what arrives before XOFF is sent, in place of the chip's | bytes | 0 to 2^32-1 | the chip's: 18432, then 19456, 43008 for `spectrum6` |
+//! | `asic` | chip whose cell size and latencies are used | - | a name of docs/chips.md, such as `th2` or `spectrum3` | that of `platform` and `hwsku`, else `vs` |
+//! | `asic_cell_size` | its buffer cell, in place of the chip's; `cell_size` is this one's where it is not given and headroom is computed | bytes | 1 to 16384 | the chip's: docs/chips.md |
+//! | `asic_pipeline_latency` | what arrives before XOFF is sent, in place of the chip's | bytes | 0 to 2^32-1 | the chip's: docs/chips.md |
 //! | `asic_mac_phy_delay` | what is on its way in MAC and PHY, in place of the chip's | bytes | 0 to 2^32-1 | 0.8 KiB |
 //! | `asic_peer_response_time` | what a peer sends until it reacts, in place of the standard's value for the speed | bytes | 0 to 2^32-1 | the standard's; 3.8 KiB at speeds without one |
 //! | `gearbox_delay` | delay of a gearbox between the chip and each cable; 0: none | ns | 0 to 1000000 | 0 |

@@ -18,6 +18,7 @@ mod scheduling;
 mod sonic;
 mod switch;
 mod testbeds;
+mod traditional;
 mod trimming;
 mod watchdog;
 

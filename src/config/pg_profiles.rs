@@ -1,0 +1,190 @@
+//! `pg_profile_lookup.ini`: sizes of lossless buffer profiles by port speed and cable length.
+//!
+//! SONiC ships one such file for each SKU. In the traditional buffer model its `buffermgrd` reads the file and creates
+//! the profile `pg_lossless_SPEED_CABLE_profile` for every lossless port. The format is that of
+//! `BufferMgr::readPgProfileLookupFile` in sonic-swss `cfgmgr/buffermgr.cpp`:
+//!
+//! ```text
+//! # speed  cable  size   xon    xoff   threshold  xon_offset
+//!   100000 5m     1248   2288   177632 0          2288
+//! ```
+//!
+//! Columns are separated by blanks. Lines that begin with `#` are comments. `xon_offset` may be absent, and whatever
+//! follows it is ignored. A later row replaces an earlier one of the same speed and cable.
+
+use std::collections::BTreeMap;
+
+use super::problem::{Problem, Problems};
+use super::schema;
+
+const COLUMNS: &str = "speed cable size xon xoff threshold [xon_offset]";
+
+/// The rows of one lookup file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PgProfiles {
+    source: String,
+    rows: BTreeMap<(String, String), PgProfile>,
+}
+
+/// One row: the sizes of a profile, as written. Sizes are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PgProfile {
+    pub(crate) size: String,
+    pub(crate) xon: String,
+    pub(crate) xoff: String,
+    /// `dynamic_th` or `static_th`, by the mode of `ingress_lossless_pool`.
+    pub(crate) threshold: String,
+    pub(crate) xon_offset: Option<String>,
+}
+
+impl PgProfiles {
+    /// Reads the text of a lookup file. `source` names the file in messages.
+    ///
+    /// # Errors
+    /// Every row with too few columns, and every value that is not a whole number of its range.
+    pub fn parse(text: &str, source: &str) -> Result<PgProfiles, Problems> {
+        let mut profiles = PgProfiles {
+            source: source.to_owned(),
+            rows: BTreeMap::new(),
+        };
+        let mut problems = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            if line.starts_with('#') || line.trim().is_empty() {
+                continue;
+            }
+            match parse_row(line) {
+                Ok((link, profile)) => {
+                    profiles.rows.insert(link, profile);
+                }
+                Err(why) => problems.push(Problem {
+                    source: format!("{source}:{}", number + 1),
+                    why,
+                    ..Problem::default()
+                }),
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(profiles),
+            false => Err(Problems::new(problems)),
+        }
+    }
+
+    /// The file that the rows are from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether the file has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The row for a port's speed in Mb/s and its cable's length, such as `5m`.
+    pub(crate) fn row(&self, speed_mbps: u32, cable: &str) -> Option<&PgProfile> {
+        self.rows.get(&(speed_mbps.to_string(), cable.to_owned()))
+    }
+}
+
+fn parse_row(line: &str) -> Result<((String, String), PgProfile), String> {
+    let mut columns = line.split_ascii_whitespace();
+    let mut next = |name: &str| {
+        columns
+            .next()
+            .ok_or_else(|| format!("the row has no {name}; expected {COLUMNS}"))
+    };
+    let speed = whole_number("speed", next("speed")?, "Mb/s")?;
+    let cable = next("cable")?.to_owned();
+    if schema::parse_cable(&cable).is_none() {
+        return Err(format!(
+            "cable {cable:?}: expected a length in metres, such as 5m"
+        ));
+    }
+    let mut bytes = |name: &str| whole_number(name, next(name)?, "bytes");
+    let (size, xon, xoff) = (bytes("size")?, bytes("xon")?, bytes("xoff")?);
+    let threshold = next("threshold")?;
+    // A dynamic threshold may be negative; the schema checks its range when the profile is made.
+    if threshold.parse::<i64>().is_err() {
+        return Err(format!("threshold {threshold:?}: expected a whole number"));
+    }
+    let xon_offset = match columns.next() {
+        Some(text) => Some(whole_number("xon_offset", text, "bytes")?),
+        None => None,
+    };
+    let profile = PgProfile {
+        size,
+        xon,
+        xoff,
+        threshold: threshold.to_owned(),
+        xon_offset,
+    };
+    Ok(((speed, cable), profile))
+}
+
+fn whole_number(name: &str, text: &str, unit: &str) -> Result<String, String> {
+    match text.parse::<u64>() {
+        Ok(number) => Ok(number.to_string()),
+        Err(_) => Err(format!("{name} {text:?}: expected a whole number of {unit}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "# PG lossless profiles.\n# speed cable size xon xoff threshold xon_offset\n\
+                        \x20 10000   5m  49152 19456 29696 1\n\n100000\t300m 1248 2288 177632 -2 2288 rest\n\
+                        10000 5m 50000 19456 29696 1\n";
+
+    #[test]
+    fn rows_are_read_as_buffermgrd_reads_them() {
+        let profiles = PgProfiles::parse(FILE, "lookup.ini").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(profiles.len(), 2);
+        let short = profiles.row(10_000, "5m").expect("the row of 10 Gb/s");
+        assert_eq!(
+            (short.size.as_str(), &short.xon_offset),
+            ("50000", &None),
+            "the later row counts"
+        );
+        let long = profiles.row(100_000, "300m").expect("the row of 100 Gb/s");
+        assert_eq!(
+            (long.threshold.as_str(), long.xon_offset.as_deref()),
+            ("-2", Some("2288"))
+        );
+        assert_eq!(profiles.row(100_000, "5m"), None);
+        assert!(PgProfiles::parse("", "empty").is_ok_and(|profiles| profiles.is_empty()));
+    }
+
+    #[test]
+    fn a_wrong_row_is_named_with_its_line() {
+        for (line, why) in [
+            ("100000 5m 1248 2288 177632", "the row has no threshold"),
+            ("100000", "the row has no cable"),
+            (
+                "100G 5m 1 2 3 4",
+                "speed \"100G\": expected a whole number of Mb/s",
+            ),
+            ("100000 5 1 2 3 4", "cable \"5\": expected a length in metres"),
+            (
+                "100000 5m 1 -2 3 4",
+                "xon \"-2\": expected a whole number of bytes",
+            ),
+            ("100000 5m 1 2 3 x", "threshold \"x\": expected a whole number"),
+            (
+                "100000 5m 1 2 3 4 y",
+                "xon_offset \"y\": expected a whole number of bytes",
+            ),
+        ] {
+            let text = format!("# comment\n{line}\n");
+            let problems = PgProfiles::parse(&text, "lookup.ini")
+                .expect_err(line)
+                .to_string();
+            assert!(problems.starts_with("lookup.ini:2: "), "{problems}");
+            assert!(problems.contains(why), "{problems}");
+        }
+    }
+}
