@@ -299,8 +299,8 @@ fn what_cannot_be_computed_is_refused() {
         ),
         (
             text(r#", "XOFF_SWITCH": {"localhost": {"asic": "spectrum7"}}"#),
-            "XOFF_SWITCH|localhost asic \"spectrum7\": expected vs, spectrum1, spectrum2, spectrum3, spectrum4, spectrum5 \
-             or spectrum6",
+            "XOFF_SWITCH|localhost asic \"spectrum7\": expected vs, spectrum1, spectrum2, spectrum3, spectrum4, spectrum5, \
+             spectrum6, tofino2, td2, td3, td4, th, th2, th3, th4, th5, th6, jr2, j2c+, q3d, gb, gr, gr2, p200 or pac",
         ),
     ];
     for (text, line) in cases {
