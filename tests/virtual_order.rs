@@ -106,7 +106,7 @@ fn play(text: &str, heard: &mut Heard) -> Vec<String> {
                     &[0, 0, 0, 0, 0, 0, 1, 0][..],
                     &[0; 34][..],
                 ];
-                fabric.inject(End::Host(0), &pause.concat(), heard);
+                assert!(fabric.inject(End::Host(0), &pause.concat(), heard));
             }
             _ => {}
         }

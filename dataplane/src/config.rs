@@ -225,6 +225,9 @@ pub struct PfcConfig {
     pub priority_to_pg: [u8; PRIORITIES],
     /// What a pause means.
     pub pauses: PauseModel,
+    /// From the arrival of a PFC or 802.3x pause to its effect, in pause quanta (512 bit times at the port's speed), 0 to 65535.
+    /// IEEE 802.3 31B.3.7 allows at most [`response_quanta_max`](crate::pfc::response_quanta_max).
+    pub response_quanta: u16,
     /// 802.3x pauses of the whole port; they are without effect while any priority has PFC.
     pub global: GlobalPause,
 }

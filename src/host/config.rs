@@ -112,8 +112,11 @@ impl HostConfig {
 pub struct NicConfig {
     /// Speed and framing of its link.
     pub link: LinkTiming,
-    /// Bit *n*: pauses of priority *n* are obeyed.
+    /// Bit *n*: the NIC honours PFC of priority *n*.
     pub pfc_honoured: u8,
+    /// The NIC honours 802.3x PAUSE frames, which stop all classes. A link has either PFC or 802.3x (IEEE 802.1Q 36.1.1), so
+    /// this is for NICs with PFC off.
+    pub pause_honoured: bool,
     /// From the arrival of a pause to its effect, in nanoseconds of model time (IEEE 802.3 31B.3.7 bounds it:
     /// 2 quanta at 1 Gb/s, 394 at 100 Gb/s). It delays the release as well, so a pause keeps its length.
     pub response_ns: u64,
@@ -132,6 +135,7 @@ impl NicConfig {
         NicConfig {
             link,
             pfc_honoured: 0xff,
+            pause_honoured: false,
             response_ns: link.pause(2).as_nanos(),
             weights: [1; PRIORITIES],
             receive_buffer: None,

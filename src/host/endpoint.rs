@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::parse::{Parsed, Payload};
-use xoff_dataplane::wire::{MacControl, RoceView};
+use xoff_dataplane::wire::vlan::TAG_LEN;
+use xoff_dataplane::wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL, MacControl, RoceView};
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::config::{HostConfig, HostConfigError};
@@ -25,8 +26,12 @@ pub use results::{HostResults, SentFlow, flow_report};
 
 /// The longest headers that are written of a frame of which nothing else is: Ethernet, tag, IPv6, UDP, BTH and RETH.
 pub const HEADERS_LEN_MAX: usize = 94;
-/// PFC frames that wait at most; the state they would announce stays to be announced.
+/// PFC frames and frames given as bytes that wait at most; the state that a PFC frame would announce stays to be announced.
 const PFC_OUTBOX_MAX: usize = 64;
+/// Longest frame that [`Host::send_frame`] takes, without FCS: the largest MTU of a veth or tap, an Ethernet header, a VLAN tag.
+pub const SENT_FRAME_LEN_MAX: usize = 65_535 + ETHERNET_LEN + TAG_LEN;
+
+
 
 /// A model host, sans-IO: a function of what arrives and of the time it is told.
 ///
@@ -48,6 +53,22 @@ pub struct Host {
     queue_pair_sent: bool,
     receiver: Receiver,
     sent_frames: u64,
+    /// Length of the longest frame that was given as bytes.
+    given_len_max: usize,
+}
+
+/// Why a host does not send a frame that it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendRefused {
+    /// As many frames wait for the link as may.
+    #[error("{PFC_OUTBOX_MAX} frames wait for the host's link already")]
+    QueueFull,
+    /// No link carries a frame of this length.
+    #[error("a frame of {frame_len} bytes cannot be sent, {ETHERNET_LEN} to {SENT_FRAME_LEN_MAX} bytes can")]
+    Length {
+        /// Its length in bytes, without FCS.
+        frame_len: usize,
+    },
 }
 
 /// A frame that arrives, as virtual time has it: its headers, and what is known of the rest.
@@ -96,6 +117,7 @@ impl Host {
             queues: Default::default(),
             receiver: Receiver::new(token, config.dilate),
             sent_frames: 0,
+            given_len_max: 0,
         })
     }
 
@@ -123,6 +145,7 @@ impl Host {
             .unwrap_or_default()
             .max(ANSWER_LEN_MAX)
             .max(self.queue_pairs.frame_len_max)
+            .max(self.given_len_max)
     }
 
     /// Whether what it builds next in virtual time is headers, at most [`HEADERS_LEN_MAX`] octets: nothing that is stored whole waits.
@@ -152,6 +175,7 @@ impl Host {
 
     /// Starts one flow, by its number; its own start time counts from `now`. False if there is none of that number. One that
     /// sends already goes on.
+    #[must_use = "false: there is no such flow"]
     pub fn start_flow(&mut self, now: Picos, flow: u32) -> bool {
         let index = self.flow_index(flow);
         if let Some(index) = index {
@@ -161,6 +185,7 @@ impl Host {
     }
 
     /// Stops one flow, by its number; it may be started again and goes on where it was. False if there is none of that number.
+    #[must_use = "false: there is no such flow"]
     pub fn stop_flow(&mut self, flow: u32) -> bool {
         let Some(index) = self.flow_index(flow) else {
             return false;
@@ -439,7 +464,7 @@ impl Host {
     fn receive_control(&mut self, now: Picos, frame: &[u8]) {
         match MacControl::parse(frame) {
             Ok(MacControl::Pfc(pfc)) => self.nic.pause(now, pfc.enable, &pfc.quanta),
-            Ok(MacControl::Pause { .. }) => self.receiver.totals.pause_frames += 1,
+            Ok(MacControl::Pause { quanta }) => self.nic.pause_all(now, quanta),
             Err(_) => self.receiver.totals.malformed_control_frames += 1,
         }
     }
@@ -478,30 +503,41 @@ impl Host {
         }
     }
 
-    /// Sends a MAC control frame, ahead of all data: what a misbehaving NIC does. False if too many wait already.
-    pub fn send_mac_control(&mut self, now: Picos, control: MacControl) -> bool {
-        if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
-            return false;
-        }
-        if let MacControl::Pfc(pfc) = &control {
-            self.nic.count_pfc_sent(pfc.enable);
-        }
-        let bytes = control.to_frame(self.config.mac).to_vec();
-        self.pfc_outbox.push_back(ControlFrame { created: now, bytes });
-        true
+    /// Sends a MAC control frame ahead of all data, as a misbehaving NIC does.
+    ///
+    /// # Errors
+    /// [`SendRefused::QueueFull`]; the frame counts in [`NicCounters::tx_dropped_frames`](super::NicCounters).
+    pub fn send_mac_control(&mut self, now: Picos, control: MacControl) -> Result<(), SendRefused> {
+        self.queue_ahead(now, control.to_frame(self.config.mac).to_vec())
     }
 
-    /// Sends a frame that is given as bytes, ahead of all data. False if too many wait already, or it is longer than
-    /// [`Host::frame_len_max`].
-    pub fn send_frame(&mut self, now: Picos, bytes: &[u8]) -> bool {
-        if self.pfc_outbox.len() >= PFC_OUTBOX_MAX || bytes.len() > self.frame_len_max() {
-            return false;
+    /// Sends a frame that is given as bytes, without FCS, ahead of all data. It may be longer than the frames of the host's own flows:
+    /// [`Host::frame_len_max`] grows with it.
+    ///
+    /// # Errors
+    /// A frame that is shorter than an Ethernet header, or longer than [`SENT_FRAME_LEN_MAX`]; too many frames that wait, which
+    /// counts in [`NicCounters::tx_dropped_frames`](super::NicCounters) too.
+    pub fn send_frame(&mut self, now: Picos, bytes: &[u8]) -> Result<(), SendRefused> {
+        if !(ETHERNET_LEN..=SENT_FRAME_LEN_MAX).contains(&bytes.len()) {
+            return Err(SendRefused::Length {
+                frame_len: bytes.len(),
+            });
         }
-        self.pfc_outbox.push_back(ControlFrame {
-            created: now,
-            bytes: bytes.to_vec(),
-        });
-        true
+        self.queue_ahead(now, bytes.to_vec())
+    }
+
+    /// Queues a frame ahead of all data.
+    fn queue_ahead(&mut self, now: Picos, bytes: Vec<u8>) -> Result<(), SendRefused> {
+        if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
+            self.nic.count_tx_dropped();
+            return Err(SendRefused::QueueFull);
+        }
+        if let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&bytes) {
+            self.nic.count_pfc_sent(pfc.enable);
+        }
+        self.given_len_max = self.given_len_max.max(bytes.len());
+        self.pfc_outbox.push_back(ControlFrame { created: now, bytes });
+        Ok(())
     }
 
     #[inline]
@@ -515,8 +551,14 @@ impl Host {
             return None;
         }
         let frame = self.pfc_outbox.pop_front().or_else(|| self.neighbours.pop())?;
-        buf.get_mut(..frame.bytes.len())?.copy_from_slice(&frame.bytes);
-        self.nic.sent_control(start, frame.bytes.len() as u32);
+        let Some(room) = buf.get_mut(..frame.bytes.len()) else {
+            self.nic.count_tx_dropped();
+            return None;
+        };
+        room.copy_from_slice(&frame.bytes);
+        let is_mac_control = frame.bytes.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes());
+        self.nic
+            .sent_ahead(start, frame.bytes.len() as u32, is_mac_control);
         Some(frame.bytes.len())
     }
 }

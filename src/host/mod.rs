@@ -33,7 +33,9 @@ pub use config::{
     FLOWS_MAX, FixedLengths, FlowConfig, Gateway, HostConfig, HostConfigError, NicConfig, Operation,
     PATH_MTU_MAX, Rate, ReceiveBuffer,
 };
-pub use endpoint::{HEADERS_LEN_MAX, Host, HostResults, Inbound, SentFlow, flow_report};
+pub use endpoint::{
+    HEADERS_LEN_MAX, Host, HostResults, Inbound, SENT_FRAME_LEN_MAX, SendRefused, SentFlow, flow_report,
+};
 pub use entropy::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
 pub use nic::{CATCH_UP_FRAMES, NicCounters};
 pub use queue_pairs::{Emitted, QueuePairSetup};

@@ -58,6 +58,8 @@ pub(super) struct Neighbours {
     /// When the next announcement or question is due.
     deadline: Picos,
     outbox: VecDeque<ControlFrame>,
+    /// Frames that were not sent: too many waited, or the echo request was too long to be answered.
+    pub(super) dropped_frames: u64,
 }
 
 impl Neighbours {
@@ -73,6 +75,7 @@ impl Neighbours {
             unresolved: Vec::new(),
             deadline: Picos::ZERO,
             outbox: VecDeque::new(),
+            dropped_frames: 0,
         }
     }
 
@@ -152,8 +155,9 @@ impl Neighbours {
     }
 
     fn post(&mut self, now: Picos, bytes: Vec<u8>) {
-        if self.outbox.len() < OUTBOX_MAX && bytes.len() <= ANSWER_LEN_MAX {
-            self.outbox.push_back(ControlFrame { created: now, bytes });
+        match self.outbox.len() < OUTBOX_MAX && bytes.len() <= ANSWER_LEN_MAX {
+            true => self.outbox.push_back(ControlFrame { created: now, bytes }),
+            false => self.dropped_frames += 1,
         }
     }
 

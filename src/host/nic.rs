@@ -1,7 +1,5 @@
 //! The transmit side of a NIC: one link, eight classes, pauses.
 
-use std::collections::VecDeque;
-
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::{PauseReceiver, bits};
 use xoff_dataplane::{Line, LinkTiming, Picos};
@@ -12,24 +10,32 @@ use super::schedule::FairShare;
 /// After a call that comes late, so many frames leave at once; link time before them is lost and recorded.
 pub const CATCH_UP_FRAMES: u64 = 32;
 
-/// Pauses that wait for the response time. A peer that sends more within it makes the NIC respond early.
-const PENDING_PAUSES_MAX: usize = 256;
-
 /// What a NIC counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicCounters {
-    /// Frames put on the wire, per class; control frames of its own (ARP, PFC) are not among them.
+    /// Frames of flows and queue pairs put on the wire, per class.
     pub tx_frames: [u64; PRIORITIES],
     /// Their bytes (`mac_len`), per class.
     pub tx_bytes: [u64; PRIORITIES],
+    /// Frames put on the wire ahead of all classes: ARP, neighbour discovery, echo replies, frames given as bytes
+    /// ([`Host::send_frame`](super::Host::send_frame)). MAC control frames are not among them.
+    pub tx_other_frames: u64,
+    /// Their bytes (`mac_len`).
+    pub tx_other_bytes: u64,
+    /// Frames of the host's own that found no room to wait for the link, pauses included; they were not sent.
+    pub tx_dropped_frames: u64,
     /// PFC frames received whose enable bit *n* is set, XON included.
     pub pfc_rx: [u64; PRIORITIES],
     /// PFC frames received.
     pub pfc_rx_frames: u64,
-    /// Running classes that a pause stopped.
+    /// Running classes that a PFC pause stopped.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// Time each class was paused, the pause in progress included, in nanoseconds of model time.
+    /// Time each class was paused by PFC, the pause in progress included, in nanoseconds of model time.
     pub paused_ns: [u64; PRIORITIES],
+    /// 802.3x PAUSE frames received, honoured or not, XON (0 quanta) included.
+    pub pause_rx_frames: u64,
+    /// Time all classes were paused by 802.3x, the pause in progress included, in nanoseconds of model time.
+    pub global_paused_ns: u64,
     /// PFC frames sent whose enable bit *n* is set, XON included.
     pub pfc_tx: [u64; PRIORITIES],
     /// Frames that found the receive buffer full, per class.
@@ -38,22 +44,18 @@ pub struct NicCounters {
     pub tx_deficit_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct PendingPause {
-    effective: Picos,
-    enable: u8,
-    quanta: [u16; PRIORITIES],
-}
-
 /// Decides when the next frame leaves and of which class it is. It knows nothing of frames.
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
     link: Line,
     honoured: u8,
-    response: Picos,
+    pause_honoured: bool,
     pauses: PauseReceiver,
-    pending: VecDeque<PendingPause>,
-    /// When `pauses` or `pending` change by themselves next.
+    /// 802.3x pauses: priority 0 stands for the whole link.
+    whole_link: PauseReceiver,
+    /// Bit *n*: class *n* is paused, by PFC or 802.3x.
+    stopped: u8,
+    /// When `pauses` or `whole_link` change by themselves next.
     change_at: Picos,
     /// When each class was last released from a pause: nothing of it leaves before, however late the call.
     resumed_at: [Picos; PRIORITIES],
@@ -61,6 +63,18 @@ pub(super) struct Nic {
     share: FairShare,
     deficit: Picos,
     counters: NicCounters,
+}
+
+impl NicCounters {
+    /// Frames put on the wire, of all kinds but MAC control.
+    pub fn all_tx_frames(&self) -> u64 {
+        self.tx_frames.iter().sum::<u64>() + self.tx_other_frames
+    }
+
+    /// Their bytes (`mac_len`).
+    pub fn all_tx_bytes(&self) -> u64 {
+        self.tx_bytes.iter().sum::<u64>() + self.tx_other_bytes
+    }
 }
 
 /// When each class first has something to send.
@@ -99,14 +113,21 @@ pub(super) struct Turn {
 
 impl Nic {
     pub(super) fn new(config: &NicConfig) -> Nic {
-        let mut pauses = PauseReceiver::new();
-        pauses.set_until_resumed(config.pauses_until_resumed);
+        let receiver = |is_used: bool| {
+            let mut pauses = PauseReceiver::new();
+            pauses.set_until_resumed(config.pauses_until_resumed);
+            if is_used {
+                pauses.set_response(Picos::from_nanos(config.response_ns));
+            }
+            pauses
+        };
         Nic {
             link: Line::new(config.link),
             honoured: config.pfc_honoured,
-            response: Picos::from_nanos(config.response_ns),
-            pauses,
-            pending: VecDeque::with_capacity(PENDING_PAUSES_MAX),
+            pause_honoured: config.pause_honoured,
+            pauses: receiver(config.pfc_honoured != 0),
+            whole_link: receiver(config.pause_honoured),
+            stopped: 0,
             change_at: Picos::NEVER,
             resumed_at: [Picos::ZERO; PRIORITIES],
             link_free: Picos::ZERO,
@@ -126,16 +147,23 @@ impl Nic {
         for (priority, count) in self.counters.pfc_rx.iter_mut().enumerate() {
             *count += u64::from(enable >> priority & 1);
         }
-        if self.pending.len() == PENDING_PAUSES_MAX {
-            self.apply_first_pending();
-        }
-        let effective = now.saturating_add(self.response);
-        self.pending.push_back(PendingPause {
-            effective,
-            enable,
-            quanta: *quanta,
-        });
         self.change(now);
+        let timing = self.link.timing();
+        self.pauses.receive(now, enable, quanta, self.honoured, timing);
+        self.pauses_changed(now);
+    }
+
+    /// Takes an 802.3x PAUSE frame that arrived at `now`.
+    pub(super) fn pause_all(&mut self, now: Picos, quanta: u16) {
+        self.counters.pause_rx_frames += 1;
+        if !self.pause_honoured {
+            return;
+        }
+        self.change(now);
+        let timing = self.link.timing();
+        self.whole_link
+            .receive(now, 1, &[quanta; PRIORITIES], 1, timing);
+        self.pauses_changed(now);
     }
 
     /// Brings the pauses up to `now`. What they forbid as of now is not sent, even where a punctual NIC would have sent
@@ -147,46 +175,30 @@ impl Nic {
         }
     }
 
+    /// Lets pauses take effect and end, each at its own time.
     #[inline(never)]
     fn change(&mut self, now: Picos) {
-        while self.pending.front().is_some_and(|first| first.effective <= now) {
-            self.apply_first_pending();
-        }
-        self.expire(now);
-        let pending = self.pending.front().map_or(Picos::NEVER, |first| first.effective);
-        self.change_at = self.pauses.next_expiry().min(pending);
-    }
-
-    fn apply_first_pending(&mut self) {
-        let Some(pause) = self.pending.pop_front() else {
-            return;
-        };
-        self.expire(pause.effective);
-        let before = self.pauses.paused();
-        self.pauses.receive(
-            pause.effective,
-            pause.enable,
-            &pause.quanta,
-            self.honoured,
-            self.link.timing(),
-        );
-        self.note_resumed(before, pause.effective);
-    }
-
-    fn expire(&mut self, now: Picos) {
-        loop {
-            let at = self.pauses.next_expiry();
-            if at > now || at == Picos::NEVER {
-                return;
-            }
-            let before = self.pauses.paused();
+        while self.change_at <= now && self.change_at != Picos::NEVER {
+            let at = self.change_at;
             self.pauses.expire(at);
-            self.note_resumed(before, at);
+            self.whole_link.expire(at);
+            self.pauses_changed(at);
         }
+    }
+
+    /// Follows the pauses, which have just changed.
+    fn pauses_changed(&mut self, at: Picos) {
+        let before = self.stopped;
+        self.stopped = match self.whole_link.paused() {
+            0 => self.pauses.paused(),
+            _ => 0xff,
+        };
+        self.note_resumed(before, at);
+        self.change_at = self.pauses.next_change().min(self.whole_link.next_change());
     }
 
     fn note_resumed(&mut self, before: u8, at: Picos) {
-        let resumed = before & !self.pauses.paused();
+        let resumed = before & !self.stopped;
         for (class, resumed_at) in self.resumed_at.iter_mut().enumerate() {
             if resumed & (1 << class) != 0 {
                 *resumed_at = at;
@@ -198,7 +210,7 @@ impl Nic {
     /// [`Picos::NEVER`] if all that wait are paused.
     #[inline]
     pub(super) fn next_start(&self, earliest: Earliest<'_>) -> Picos {
-        let first = bits(earliest.waiting & !self.pauses.paused())
+        let first = bits(earliest.waiting & !self.stopped)
             .map(|class| earliest.at[class].max(self.resumed_at[class]))
             .min();
         first.unwrap_or(Picos::NEVER).max(self.link_free)
@@ -218,7 +230,7 @@ impl Nic {
         if start > now {
             return None;
         }
-        let unpaused = earliest.waiting & !self.pauses.paused();
+        let unpaused = earliest.waiting & !self.stopped;
         // Nearly always there is no choice.
         if unpaused.is_power_of_two() {
             let class = unpaused.trailing_zeros() as usize;
@@ -230,7 +242,7 @@ impl Nic {
     /// The class whose turn it is of those that may send at `start`.
     fn choose(&mut self, earliest: Earliest<'_>, start: Picos) -> Option<Turn> {
         let mut eligible = 0_u8;
-        for class in bits(earliest.waiting & !self.pauses.paused()) {
+        for class in bits(earliest.waiting & !self.stopped) {
             let may = earliest.at[class] <= start && self.resumed_at[class] <= start;
             eligible |= u8::from(may) << class;
         }
@@ -283,9 +295,18 @@ impl Nic {
         self.link_free
     }
 
-    /// Counts a control frame that begins to leave at `start`.
-    pub(super) fn sent_control(&mut self, start: Picos, frame_len: u32) {
+    /// Counts a frame that begins to leave at `start`, ahead of all classes.
+    pub(super) fn sent_ahead(&mut self, start: Picos, frame_len: u32, is_mac_control: bool) {
         self.link_free = start.saturating_add(self.duration(frame_len));
+        if !is_mac_control {
+            self.counters.tx_other_frames += 1;
+            self.counters.tx_other_bytes += u64::from(self.link.mac_len(frame_len));
+        }
+    }
+
+    /// Counts a frame of the host's own that is not sent: too many wait, or the caller has no room for it.
+    pub(super) fn count_tx_dropped(&mut self) {
+        self.counters.tx_dropped_frames += 1;
     }
 
     /// Counts a PFC frame of our own.
@@ -309,6 +330,7 @@ impl Nic {
         NicCounters {
             pfc_on2off_rx: *self.pauses.on_to_off(),
             paused_ns: self.pauses.paused_ps(now).map(|ps| ps / 1_000),
+            global_paused_ns: self.whole_link.paused_ps(now)[0] / 1_000,
             tx_deficit_ns: self.deficit.as_nanos(),
             ..self.counters.clone()
         }

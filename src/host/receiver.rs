@@ -94,8 +94,6 @@ pub struct ReceiveTotals {
     pub flooded_frames: u64,
     /// RoCE packets that a switch has trimmed. Without their ICRC they are dropped, as a NIC does it.
     pub trimmed_frames: u64,
-    /// 802.3x PAUSE frames, which a NIC with PFC ignores.
-    pub pause_frames: u64,
     /// MAC control frames that mean nothing.
     pub malformed_control_frames: u64,
     /// Anything else: ARP, neighbour discovery, other protocols.

@@ -69,7 +69,6 @@ pub use sweep::{
     SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
 };
 pub(crate) use sweep::{Pooled, load_with, run_all};
-pub(crate) use virtual_run::response_quanta;
 pub use virtual_run::{
     BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
     VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,

@@ -17,8 +17,15 @@ use crate::report::FlowReport;
 /// Queue pairs of sends count from here: far from those of jobs.
 const SEND_QP: u32 = 0x80_0000;
 
-/// The configuration of the host with index `index` in the plan, on a link of `speed_mbps`.
-pub(super) fn host_config(lab: &LabPlan, options: &LabOptions, index: usize, speed_mbps: u32) -> HostConfig {
+/// The configuration of the host with index `index` in the plan, on a link of `speed_mbps` to a switch port that has PFC
+/// (`port_has_pfc`) or not.
+pub(super) fn host_config(
+    lab: &LabPlan,
+    options: &LabOptions,
+    index: usize,
+    speed_mbps: u32,
+    port_has_pfc: bool,
+) -> HostConfig {
     let plan = &lab.hosts[index];
     let link = LinkTiming::ethernet(speed_mbps);
     let mut config = HostConfig::new(plan.name.clone(), plan.mac, link);
@@ -37,6 +44,11 @@ pub(super) fn host_config(lab: &LabPlan, options: &LabOptions, index: usize, spe
     if let Some(honoured) = plan.nic.pfc_honoured {
         config.nic.pfc_honoured = honoured;
     }
+    // A link has either PFC or 802.3x. A NIC whose PFC the lab file leaves open follows the switch port.
+    config.nic.pause_honoured = match plan.nic.pfc_honoured {
+        Some(honoured) => honoured == 0,
+        None => !port_has_pfc,
+    };
     config.nic.receive_buffer = plan
         .nic
         .buffer_bytes

@@ -239,6 +239,7 @@ mod tests {
             priority_to_queue: identity,
             priority_to_pg: identity,
             pauses,
+            response_quanta: 0,
             global: GlobalPause::default(),
         }
     }

@@ -1,12 +1,46 @@
-//! The receiving side of PFC: which priorities the peer has stopped, and until when.
+//! The receiving side of PFC and 802.3x: which priorities the peer has stopped, and until when.
+
+use std::collections::VecDeque;
 
 use crate::ids::PRIORITIES;
 use crate::time::{LinkTiming, Picos};
+
+/// Pause frames that wait for the response time at most. A peer that sends more within it makes the port respond early.
+const PENDING_PAUSES_MAX: usize = 256;
+
+/// The longest time that a station may take to respond to a pause at a speed in Mb/s (IEEE 802.3 31B.3.7), in pause quanta.
+pub const fn response_quanta_max(speed_mbps: u32) -> u16 {
+    match speed_mbps {
+        0..=9_999 => 2,
+        10_000..=24_999 => 67,
+        25_000..=39_999 => 80,
+        40_000..=49_999 => 118,
+        50_000..=99_999 => 147,
+        100_000..=199_999 => 394,
+        200_000..=399_999 => 453,
+        _ => 905,
+    }
+}
+
+/// A pause frame that has arrived and is not in effect yet.
+#[derive(Clone, Copy, Debug)]
+struct PendingPause {
+    effective: Picos,
+    quanta: [u16; PRIORITIES],
+    /// The speed that its quanta are of.
+    speed_mbps: u32,
+    /// Bit *n*: priority *n* is concerned.
+    enable: u8,
+    until_resumed: bool,
+}
 
 /// Keeps the pause timers of one port. Used by switch ports and by hosts alike.
 ///
 /// IEEE 802.1Qbb: a new value replaces the running timer, zero resumes at once, expiry resumes, a value
 /// whose enable bit is clear is ignored. A frame in transmission completes; that is the transmitter's part.
+///
+/// With a response time ([`PauseReceiver::set_response`]) a pause frame takes effect that long after its arrival. A resume is
+/// delayed as well, so a pause keeps its length.
 #[derive(Clone, Debug, Default)]
 pub struct PauseReceiver {
     until: [Picos; PRIORITIES],
@@ -19,6 +53,9 @@ pub struct PauseReceiver {
     paused_ps: [u64; PRIORITIES],
     on_to_off: [u64; PRIORITIES],
     until_resumed: bool,
+    response: Picos,
+    /// In the order of their effect; empty without a response time.
+    pending: VecDeque<PendingPause>,
 }
 
 /// The pauses of one priority (`pfc_stat_history`). Always kept; the option decides whether they are shown.
@@ -45,6 +82,14 @@ impl PauseReceiver {
         self.until_resumed = until_resumed;
     }
 
+    /// Sets the time from the arrival of a pause frame to its effect, for the frames that arrive from now on. Zero: at once.
+    pub fn set_response(&mut self, response: Picos) {
+        self.response = response;
+        if response != Picos::ZERO {
+            self.pending.reserve(PENDING_PAUSES_MAX);
+        }
+    }
+
     /// Takes a PFC frame: bit *n* of `enable` makes `quanta[n]` valid. Priorities outside `honoured` are left alone.
     pub fn receive(
         &mut self,
@@ -55,14 +100,41 @@ impl PauseReceiver {
         link: &LinkTiming,
     ) {
         self.expire(now);
-        for priority in bits(enable & honoured) {
-            if quanta[priority] != 0 {
-                self.last_xoff[priority] = now;
+        let mut pause = PendingPause {
+            effective: now.saturating_add(self.response),
+            quanta: *quanta,
+            speed_mbps: link.speed_mbps,
+            enable: enable & honoured,
+            until_resumed: self.until_resumed,
+        };
+        for priority in bits(pause.enable).filter(|&priority| quanta[priority] != 0) {
+            self.last_xoff[priority] = now;
+        }
+        let Some(last) = self.pending.back().map(|last| last.effective) else {
+            match self.response {
+                Picos::ZERO => self.apply(now, &pause),
+                _ => self.pending.push_back(pause),
             }
-            match quanta[priority] {
+            return;
+        };
+        // A response time that became shorter lets no pause overtake an earlier one.
+        pause.effective = pause.effective.max(last);
+        if self.pending.len() >= PENDING_PAUSES_MAX
+            && let Some(first) = self.pending.pop_front()
+        {
+            self.apply(now, &first);
+        }
+        self.pending.push_back(pause);
+    }
+
+    /// Does what a pause frame says, at `now`.
+    fn apply(&mut self, now: Picos, pause: &PendingPause) {
+        let link = LinkTiming::ethernet(pause.speed_mbps);
+        for priority in bits(pause.enable) {
+            match pause.quanta[priority] {
                 0 => self.resume(priority, now),
-                _ if self.until_resumed => self.pause(priority, now, Picos::NEVER),
-                q => self.pause(priority, now, now.saturating_add(link.pause(q))),
+                _ if pause.until_resumed => self.pause(priority, now, Picos::NEVER),
+                q => self.pause(priority, now, pause.effective.saturating_add(link.pause(q))),
             }
         }
     }
@@ -72,8 +144,18 @@ impl PauseReceiver {
         self.paused
     }
 
-    /// Ends the pauses whose time has come.
+    /// Does what is due by `now`: pauses whose response time is over take effect, pauses that have lasted their quanta end.
     pub fn expire(&mut self, now: Picos) {
+        while let Some(pause) = self.pending.front().copied().filter(|first| first.effective <= now) {
+            self.pending.pop_front();
+            self.end_pauses(pause.effective);
+            self.apply(pause.effective, &pause);
+        }
+        self.end_pauses(now);
+    }
+
+    /// Ends the pauses whose time has come.
+    fn end_pauses(&mut self, now: Picos) {
         for priority in bits(self.paused) {
             if self.until[priority] <= now {
                 self.resume(priority, self.until[priority]);
@@ -81,9 +163,17 @@ impl PauseReceiver {
         }
     }
 
-    /// When the next pause ends by itself, [`Picos::NEVER`] if none is on.
+    /// When a pause takes effect or ends by itself next; [`Picos::NEVER`] if neither will happen.
     #[inline]
-    pub fn next_expiry(&self) -> Picos {
+    pub fn next_change(&self) -> Picos {
+        match self.pending.front() {
+            None => self.next_end(),
+            Some(first) => first.effective.min(self.next_end()),
+        }
+    }
+
+    #[inline]
+    fn next_end(&self) -> Picos {
         if self.paused == 0 {
             return Picos::NEVER;
         }
@@ -93,8 +183,10 @@ impl PauseReceiver {
             .unwrap_or(Picos::NEVER)
     }
 
-    /// Resumes every priority outside `honoured`: PFC was switched off for it, or the link went down.
+    /// Resumes every priority outside `honoured`, and forgets its pauses that are not in effect yet: PFC was switched off for it, or
+    /// the link went down.
     pub fn release(&mut self, now: Picos, honoured: u8) {
+        self.pending.iter_mut().for_each(|pause| pause.enable &= honoured);
         for priority in bits(self.paused & !honoured) {
             self.resume(priority, now);
         }
@@ -192,9 +284,9 @@ mod tests {
     fn pause_lasts_its_quanta_and_a_new_value_replaces_the_timer() {
         let mut rx = PauseReceiver::new();
         rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
-        assert_eq!(rx.next_expiry(), Picos::from_nanos(51_200));
+        assert_eq!(rx.next_change(), Picos::from_nanos(51_200));
         rx.receive(Picos::from_nanos(25_600), 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
-        assert_eq!(rx.next_expiry(), Picos::from_nanos(76_800));
+        assert_eq!(rx.next_change(), Picos::from_nanos(76_800));
         rx.expire(Picos::from_nanos(76_800));
         assert_eq!(rx.paused(), 0);
         assert_eq!(
@@ -209,7 +301,7 @@ mod tests {
         let mut rx = PauseReceiver::new();
         rx.set_until_resumed(true);
         rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 1), 0xff, &GIGABIT);
-        assert_eq!(rx.next_expiry(), Picos::NEVER);
+        assert_eq!(rx.next_change(), Picos::NEVER);
         rx.expire(Picos::from_millis(1_000));
         assert_eq!(rx.paused(), 1 << 3);
         rx.receive(Picos::from_millis(1_000), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
@@ -240,6 +332,44 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_takes_effect_after_the_response_time_and_keeps_its_length() {
+        let at = Picos::from_nanos;
+        let mut rx = PauseReceiver::new();
+        rx.set_response(GIGABIT.pause(2)); // 1024 ns
+        rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
+        assert_eq!((rx.paused(), rx.next_change()), (0, at(1_024)));
+        rx.expire(at(1_024));
+        assert_eq!((rx.paused(), rx.next_change()), (1 << 3, at(1_024 + 51_200)));
+        // The resume is delayed as well.
+        rx.receive(at(10_000), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
+        assert_eq!((rx.paused(), rx.next_change()), (1 << 3, at(11_024)));
+        // A call that comes late finds the times of a punctual one.
+        rx.expire(at(20_000));
+        assert_eq!((rx.paused(), rx.next_change()), (0, Picos::NEVER));
+        assert_eq!(rx.paused_ps(at(20_000))[3], at(10_000).0);
+        assert_eq!(rx.quiet_since(3), Picos::ZERO, "silence begins with the arrival");
+    }
+
+    #[test]
+    fn pauses_in_the_response_time_are_bounded_ordered_and_forgotten_with_the_link() {
+        let at = Picos::from_nanos;
+        let mut rx = PauseReceiver::new();
+        rx.set_response(at(1_000_000));
+        for n in 0..300 {
+            rx.receive(at(n), 1 << 3, &quanta(3, 1000), 0xff, &GIGABIT);
+        }
+        assert_eq!(rx.pending.len(), PENDING_PAUSES_MAX);
+        assert_eq!(rx.paused(), 1 << 3, "the first ones took effect early");
+        rx.set_response(Picos::ZERO);
+        rx.receive(at(400), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
+        assert_eq!(rx.paused(), 1 << 3, "no pause overtakes an earlier one");
+        rx.release(at(500), 0);
+        assert_eq!(rx.paused(), 0);
+        rx.expire(at(2_000_000));
+        assert_eq!((rx.paused(), rx.next_change()), (0, Picos::NEVER));
+    }
+
+    #[test]
     fn xon_is_no_xoff_and_a_pause_that_stands_is_never_quiet() {
         let mut rx = PauseReceiver::new();
         rx.receive(Picos(5), 1 << 3, &quanta(3, 9), 0xff, &GIGABIT);
@@ -260,6 +390,6 @@ mod tests {
         assert_eq!(rx.paused(), 1 << 4);
         rx.receive(Picos::from_nanos(10), 1 << 4, &[0; PRIORITIES], 1 << 4, &GIGABIT);
         assert_eq!(rx.paused(), 0);
-        assert_eq!(rx.next_expiry(), Picos::NEVER);
+        assert_eq!(rx.next_change(), Picos::NEVER);
     }
 }

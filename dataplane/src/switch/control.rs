@@ -52,7 +52,7 @@ impl Switch {
         store.release(arrival.frame);
         match verdict {
             Ok(()) => {
-                let expiry = self.ports[port.index()].next_expiry();
+                let expiry = self.ports[port.index()].next_pause_change();
                 self.timers.arm(port, TimerKind::PauseExpiry, expiry, outputs);
                 if self.pauses_changed(now, port, outputs) {
                     self.kick(now, port, store, outputs);

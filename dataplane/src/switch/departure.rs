@@ -69,7 +69,7 @@ impl Switch {
             TimerKind::PauseExpiry => {
                 state.receiver.expire(now);
                 state.whole_port.expire(now);
-                let next = state.next_expiry();
+                let next = state.next_pause_change();
                 self.timers.arm(port, TimerKind::PauseExpiry, next, outputs);
                 let resumed = self.pauses_changed(now, port, outputs);
                 if resumed {

@@ -167,6 +167,9 @@ impl Port {
         let until_resumed = port.pfc.pauses != PauseModel::Timed;
         self.receiver.set_until_resumed(until_resumed);
         self.whole_port.set_until_resumed(until_resumed);
+        let response = port.link.pause(port.pfc.response_quanta);
+        self.receiver.set_response(response);
+        self.whole_port.set_response(response);
         self.scheduler.reconfigure(&port.queues);
         self.shaper = match (self.shaper.take(), port.shaper) {
             (_, None) => None,
@@ -250,9 +253,9 @@ impl Port {
         before & !self.paused_queues != 0
     }
 
-    /// When the next pause of the peer ends by itself.
-    pub(crate) fn next_expiry(&self) -> Picos {
-        self.receiver.next_expiry().min(self.whole_port.next_expiry())
+    /// When a pause of the peer takes effect or ends by itself next.
+    pub(crate) fn next_pause_change(&self) -> Picos {
+        self.receiver.next_change().min(self.whole_port.next_change())
     }
 
     /// Ends every pause of the peer that is not obeyed any more: all of them if it is gone.

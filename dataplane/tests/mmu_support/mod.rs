@@ -58,6 +58,7 @@ fn port(index: usize) -> PortConfig {
             priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
             priority_to_pg: [0, 1, 2, 3, 4, 5, 6, 7],
             pauses: PauseModel::Timed,
+            response_quanta: 0,
             global: GlobalPause::default(),
         },
         watchdog: None,

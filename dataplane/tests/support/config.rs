@@ -106,6 +106,7 @@ fn port(index: usize) -> PortConfig {
             priority_to_queue: std::array::from_fn(identity),
             priority_to_pg: std::array::from_fn(identity),
             pauses: PauseModel::Timed,
+            response_quanta: 0,
             global: GlobalPause::default(),
         },
         watchdog: None,

@@ -110,6 +110,6 @@ impl Sender {
             _ => Picos::NEVER,
         };
         let flows = self.flows.iter().map(flow).min().unwrap_or(Picos::NEVER);
-        flows.min(self.pause.next_expiry())
+        flows.min(self.pause.next_change())
     }
 }

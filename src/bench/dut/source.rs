@@ -245,7 +245,7 @@ impl Source {
     pub(super) fn held_until(&mut self, now: Picos) -> Option<Picos> {
         self.advance(now);
         let pending = self.pending.front().map_or(Picos::NEVER, |first| first.at);
-        let at = self.pauses.next_expiry().min(pending);
+        let at = self.pauses.next_change().min(pending);
         (at != Picos::NEVER).then_some(at)
     }
 
@@ -270,7 +270,7 @@ impl Source {
             None => Next::Idle,
             Some((due, index)) if due <= now && !held => Next::Send(index),
             // At its end a held stream is closed.
-            Some((_, index)) if held => Next::Wait(self.pauses.next_expiry().min(all[index].until.max(now))),
+            Some((_, index)) if held => Next::Wait(self.pauses.next_change().min(all[index].until.max(now))),
             // A frame due behind the end never leaves, but its stream must be closed then.
             Some((due, index)) => Next::Wait(due.min(all[index].until)),
         }

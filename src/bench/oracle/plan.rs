@@ -306,6 +306,7 @@ impl Builder<'_> {
                 pauses: PauseModel::UntilResumed {
                     frame_bytes: self.lengths.pfc_bytes(),
                 },
+                response_quanta: 0,
                 global: GlobalPause::default(),
             },
             watchdog: None,

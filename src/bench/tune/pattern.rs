@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
 use crate::host::FlowConfig;
@@ -85,7 +86,7 @@ impl Traffic {
 
     /// What a sender may take to obey at most: IEEE 802.3 annex 31B.3.7, in nanoseconds.
     pub fn response_ns(link: &LinkTiming) -> u64 {
-        link.pause(crate::lab::response_quanta(link.speed_mbps))
+        link.pause(response_quanta_max(link.speed_mbps))
             .0
             .div_ceil(1_000)
     }

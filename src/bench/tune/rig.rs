@@ -182,8 +182,11 @@ impl<'a> Run<'a> {
         if let Some(at) = own_frame_at {
             self.run(self.began.saturating_add(at))?;
             let frame = own_frame(self.subject, self.traffic.own_frame_bytes);
-            self.fabric
-                .inject(End::Host(RECEIVER as u32), &frame, &mut self.watch);
+            let receiver = End::Host(RECEIVER as u32);
+            if !self.fabric.inject(receiver, &frame, &mut self.watch) {
+                let what = "the receiver's own frame cannot be sent: its link is down";
+                return Err(Failure::new(Exit::Inconclusive, what));
+            }
         }
         while self.watch.first_xoff.is_none() {
             if self.fabric.now().since(self.began) > PATIENCE {

@@ -1,6 +1,7 @@
 //! PFC of each port: what is enabled, how long a pause lasts, when it is repeated.
 
 use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig};
+use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::classes::map;
@@ -66,10 +67,21 @@ fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
             identity,
         ),
         pauses: PauseModel::Timed,
+        response_quanta: response_quanta(context, name, port.link.speed_mbps),
         global: global_pause(context, name, enabled),
     };
     let refresh = refresh(context, name, &port.link, pause_quanta, written, enabled != 0);
     PfcConfig { refresh, ..pfc }
+}
+
+/// `PORT.pause_response_quanta`: 0 unless it is written.
+fn response_quanta(context: &Context<'_>, name: &str, speed_mbps: u32) -> u16 {
+    let written = context.text("PORT", name, "pause_response_quanta");
+    match (written, context.number("PORT", name, "pause_response_quanta")) {
+        (Some("standard"), _) => response_quanta_max(speed_mbps),
+        (_, Some(quanta)) => u16::try_from(quanta).unwrap_or(u16::MAX),
+        _ => 0,
+    }
 }
 
 /// 802.3x pauses, which PFC on any priority switches off.

@@ -179,6 +179,7 @@ fn pfc_off() -> PfcConfig {
         priority_to_queue: identity,
         priority_to_pg: identity,
         pauses: PauseModel::Timed,
+        response_quanta: 0,
         global: GlobalPause::default(),
     }
 }

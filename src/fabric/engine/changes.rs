@@ -111,6 +111,7 @@ impl Fabric {
 
     /// Puts a frame on the wire out of `from` at once, as if a device there sent it beside its own traffic: pauses of a
     /// misbehaving peer, bad frames. False if there is no link or it is down.
+    #[must_use = "false: the frame was not sent"]
     pub fn inject(&mut self, from: End, frame: &[u8], observer: &mut impl Observer) -> bool {
         let Some(index) = self.wire_from(from).filter(|index| self.wires[*index].up) else {
             return false;
@@ -123,6 +124,7 @@ impl Fabric {
     }
 
     /// Adds a fault to the wire out of `from`; false if there is none.
+    #[must_use = "false: there is no such wire"]
     pub fn add_fault(&mut self, from: End, fault: Fault) -> bool {
         let Some(index) = self.wire_from(from) else {
             return false;

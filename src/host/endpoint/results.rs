@@ -50,7 +50,7 @@ impl Host {
         let (received, foreign) = self.receiver.results();
         HostResults {
             name: self.config.name.clone(),
-            nic: self.nic.counters(now),
+            nic: self.nic_counters(now),
             sent: self.flows.iter().map(sent).collect(),
             received,
             foreign,
@@ -70,7 +70,9 @@ impl Host {
 
     /// What the NIC has counted up to `now`.
     pub fn nic_counters(&self, now: Picos) -> NicCounters {
-        self.nic.counters(now)
+        let mut counters = self.nic.counters(now);
+        counters.tx_dropped_frames += self.neighbours.dropped_frames;
+        counters
     }
 
     /// Packets with a wrong ICRC, whosever they were.

@@ -264,7 +264,7 @@ fn a_flow_that_waits_is_started_and_stopped_by_its_number() {
     assert!(flows(&before, 1) > 100 && flows(&before, 2) == 0);
     assert!(host.start_flow(ms(1), 2) && !host.start_flow(ms(1), 9));
     // A second start changes nothing.
-    host.start_flow(ms(1), 2);
+    assert!(host.start_flow(ms(1), 2));
     let both = run_alone(&mut host, ms(1), ms(2));
     assert!(
         flows(&both, 1).abs_diff(flows(&both, 2)) <= 1,
@@ -305,8 +305,9 @@ fn a_pause_of_the_hosts_own_goes_before_data() {
     let now = Picos::from_millis(1);
     while host.transmit(now, wall_ns(now), &mut buf).is_some() {}
     let pause = MacControl::Pause { quanta: 7 };
-    assert!((0..64).all(|_| host.send_mac_control(now, pause)));
-    assert!(!host.send_mac_control(now, pause), "64 wait at most");
+    assert!((0..64).all(|_| host.send_mac_control(now, pause).is_ok()));
+    assert_eq!(host.send_mac_control(now, pause), Err(SendRefused::QueueFull));
+    assert_eq!(host.nic_counters(now).tx_dropped_frames, 1);
     let next = host.next_deadline();
     let len = host.transmit(next, wall_ns(next), &mut buf).unwrap();
     assert_eq!(MacControl::parse(&buf[..len]), Ok(pause));

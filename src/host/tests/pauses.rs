@@ -291,3 +291,31 @@ fn a_slow_receiver_without_pfc_drops_and_says_so() {
     assert_eq!(right.nic.rx_dropped_frames[3], lost);
     assert_eq!(right.nic.pfc_tx, [0; 8]);
 }
+
+#[test]
+fn a_nic_without_pfc_honours_802_3x() {
+    let at = Picos::from_millis(2);
+    let run = |pause_honoured: bool| {
+        let mut config = host_config(1);
+        config.nic.pfc_honoured = 0;
+        config.nic.pause_honoured = pause_honoured;
+        config.flows = vec![flow(0, 0), flow(3, 3)];
+        let mut host = Host::new(&config).unwrap();
+        host.start(Picos::ZERO);
+        run_alone(&mut host, Picos::ZERO, at);
+        let frame = MacControl::Pause { quanta: 20_000 }.to_frame(mac(9));
+        host.receive(at, wall_ns(at), &frame, &parse(&frame));
+        let after = run_alone(&mut host, at, Picos::from_millis(20));
+        let first = after.iter().map(|frame| frame.at).find(|sent| *sent > at + RESPONSE);
+        (first.unwrap(), host.results(Picos::from_millis(20)).nic)
+    };
+    let silent_until = at + RESPONSE + GIGABIT.pause(20_000);
+    let (first, nic) = run(true);
+    assert!((silent_until..=silent_until + FRAME_TIME).contains(&first));
+    assert_eq!(nic.global_paused_ns, GIGABIT.pause(20_000).as_nanos());
+    assert_eq!((nic.pause_rx_frames, nic.paused_ns), (1, [0; 8]));
+    // With PFC on the frame is counted and ignored (IEEE 802.1Q 36.1.1).
+    let (first, nic) = run(false);
+    assert!(first < silent_until);
+    assert_eq!((nic.pause_rx_frames, nic.global_paused_ns), (1, 0));
+}

@@ -204,6 +204,10 @@ pub const HOST: Counters = &[
     of("retransmitted_packets", "packets sent again"),
     of("nic_tx_frames", "frames sent, of all kinds but pauses"),
     of("nic_tx_bytes", "their bytes"),
+    of(
+        "nic_tx_dropped_frames",
+        "frames of the host's own, injected ones and pauses included, that were not sent: 64 waited for the link",
+    ),
     of("nic_dropped_frames", "frames that did not fit the receive buffer"),
     of("icrc_errors", "packets with a wrong ICRC"),
     of(

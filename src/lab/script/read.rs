@@ -301,8 +301,9 @@ fn of_host(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
     let host = lab.simulation.fabric.host(at);
     let nic = || host.nic_counters(lab.simulation.fabric.now());
     Some(match counter {
-        "nic_tx_frames" => nic().tx_frames.iter().sum(),
-        "nic_tx_bytes" => nic().tx_bytes.iter().sum(),
+        "nic_tx_frames" => nic().all_tx_frames(),
+        "nic_tx_bytes" => nic().all_tx_bytes(),
+        "nic_tx_dropped_frames" => nic().tx_dropped_frames,
         "nic_dropped_frames" => host.rx_dropped_frames(),
         "icrc_errors" => host.icrc_errors(),
         "trimmed_packets" => host.trimmed_frames(),

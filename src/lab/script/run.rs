@@ -206,7 +206,9 @@ impl Script {
             self.run_to(next)?;
             let now = self.lab.simulation.fabric.now();
             for (host, frame) in self.storms.due(now) {
-                self.send_frame(host, &frame);
+                // Its first frame was sent, so the length is good; a full queue is counted.
+                let sent = self.send_frame(host, &frame);
+                debug_assert!(sent.is_ok(), "{sent:?}");
             }
             if self.flows_until <= now {
                 self.flows_until = Picos::NEVER;
@@ -239,7 +241,9 @@ impl Script {
     /// The flows that started by themselves end with the workload's duration.
     fn stop_flows(&mut self) {
         for (flow, host) in self.own_flows.clone() {
-            self.change_host(host, |host, _| host.stop_flow(flow));
+            // The flow was started at this host, so it is there.
+            let stopped = self.change_host(host, |host, _| host.stop_flow(flow));
+            debug_assert!(stopped, "flow {flow} is not at host {host}");
         }
     }
 

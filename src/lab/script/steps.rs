@@ -9,7 +9,7 @@ use super::storms;
 use super::values::Base;
 use crate::fabric::{End, Watched};
 use crate::failure::Failure;
-use crate::host::Host;
+use crate::host::{Host, SendRefused};
 
 impl Script {
     /// Does what a step says, but for waiting and expecting.
@@ -21,18 +21,29 @@ impl Script {
             ActionPlan::Send(send) => {
                 let id = self.lab.plan.workload.flows.len() + self.sends;
                 self.sends += 1;
-                self.change_host(send.flow.from, |host, now| host.start_flow(now, id as u32));
+                let started = self.change_host(send.flow.from, |host, now| host.start_flow(now, id as u32));
+                in_place(started, source, "flow", &send.flow.name)?;
             }
-            ActionPlan::Start(targets) => targets.iter().for_each(|target| self.start(*target)),
-            ActionPlan::Stop(targets) => targets.iter().for_each(|target| self.stop(*target)),
+            ActionPlan::Start(targets) => {
+                for target in targets {
+                    self.start(*target, source)?;
+                }
+            }
+            ActionPlan::Stop(targets) => {
+                for target in targets {
+                    self.stop(*target, source)?;
+                }
+            }
             ActionPlan::Block(block) => self.set_enabled(block, false),
             ActionPlan::Unblock(block) => self.set_enabled(block, true),
             ActionPlan::Pause(pause) => {
-                self.send_frame(pause.host, &storms::Frame::Control(storms::frame(pause)));
+                self.send_frame(pause.host, &storms::Frame::Control(storms::frame(pause)))
+                    .map_err(|failure| in_step(failure, source))?;
                 self.storms.begin(self.lab.simulation.fabric.now(), pause);
             }
             ActionPlan::Inject(inject) => {
-                self.send_frame(inject.host, &storms::Frame::Bytes(inject.frame.clone()));
+                self.send_frame(inject.host, &storms::Frame::Bytes(inject.frame.clone()))
+                    .map_err(|failure| in_step(failure, source))?;
                 let fabric = &self.lab.simulation.fabric;
                 let link = fabric.host(inject.host).link();
                 let own_time = link.duration(link.wire_len(link.mac_len(inject.frame.len() as u32)));
@@ -41,7 +52,9 @@ impl Script {
             ActionPlan::Link { link, up } => self.set_link(*link, *up),
             ActionPlan::Fault(fault) => {
                 for end in self.ends(fault.direction) {
-                    self.lab.simulation.fabric.add_fault(end, fault.fault());
+                    let added = self.lab.simulation.fabric.add_fault(end, fault.fault());
+                    let link = &self.lab.plan.links[fault.direction.link].name;
+                    in_place(added, source, "link", link)?;
                 }
             }
             ActionPlan::Heal(direction) => {
@@ -75,12 +88,21 @@ impl Script {
         fabric.change_host(host, &mut self.events, change)
     }
 
-    /// A frame leaves a host; with too many that wait for its link it is one frame less.
-    pub(super) fn send_frame(&mut self, host: usize, frame: &storms::Frame) {
-        self.change_host(host, |host, now| match frame {
+    /// A host sends a frame. A frame that finds too many others waiting for the link is not sent; the host's
+    /// `nic_tx_dropped_frames` counts it.
+    ///
+    /// # Errors
+    /// A frame of a length that no link carries.
+    pub(super) fn send_frame(&mut self, host: usize, frame: &storms::Frame) -> Result<(), Failure> {
+        let sent = self.change_host(host, |host, now| match frame {
             storms::Frame::Control(control) => host.send_mac_control(now, *control),
             storms::Frame::Bytes(bytes) => host.send_frame(now, bytes),
         });
+        match sent {
+            Ok(()) | Err(SendRefused::QueueFull) => Ok(()),
+            Err(refused) => Err(Failure::configuration(refused.to_string())
+                .at(format!("host {}", self.lab.plan.hosts[host].name))),
+        }
     }
 
     fn each_switch(&mut self, change: impl Fn(&mut xoff_dataplane::Switch)) {
@@ -90,27 +112,33 @@ impl Script {
         }
     }
 
-    fn start(&mut self, target: TargetPlan) {
+    fn start(&mut self, target: TargetPlan, source: &str) -> Result<(), Failure> {
         match target {
             TargetPlan::Job(job) => {
                 let simulation = &mut self.lab.simulation;
                 simulation
                     .jobs
                     .start_job(job, &mut Watched(&mut simulation.fabric, &mut self.events));
+                Ok(())
             }
             TargetPlan::Flow(flow) => {
                 let host = self.lab.plan.workload.flows[flow].from;
-                self.change_host(host, |host, now| host.start_flow(now, flow as u32));
+                let started = self.change_host(host, |host, now| host.start_flow(now, flow as u32));
+                in_place(started, source, "flow", &self.lab.plan.workload.flows[flow].name)
             }
         }
     }
 
-    fn stop(&mut self, target: TargetPlan) {
+    fn stop(&mut self, target: TargetPlan, source: &str) -> Result<(), Failure> {
         match target {
-            TargetPlan::Job(job) => self.lab.simulation.jobs.stop_job(job),
+            TargetPlan::Job(job) => {
+                self.lab.simulation.jobs.stop_job(job);
+                Ok(())
+            }
             TargetPlan::Flow(flow) => {
                 let host = self.lab.plan.workload.flows[flow].from;
-                self.change_host(host, |host, _| host.stop_flow(flow as u32));
+                let stopped = self.change_host(host, |host, _| host.stop_flow(flow as u32));
+                in_place(stopped, source, "flow", &self.lab.plan.workload.flows[flow].name)
             }
         }
     }
@@ -172,6 +200,14 @@ impl Script {
             ends.push(far);
         }
         ends
+    }
+}
+
+/// Refuses a step whose flow or link the running lab does not have.
+fn in_place(is_there: bool, source: &str, what: &str, name: &str) -> Result<(), Failure> {
+    match is_there {
+        true => Ok(()),
+        false => Err(Failure::configuration(format!("the running lab has no {what} \"{name}\"")).at(source)),
     }
 }
 

@@ -107,10 +107,10 @@ fn values_are_those_of_the_switch_and_its_hosts() {
     };
     assert_eq!(sum("sw1.*.rx_packets"), value(&script, "sw1.rx_packets"));
     assert_eq!(sum("sw1.*.queue*.packets"), value(&script, "sw1.tx_packets"));
-    assert_eq!(
-        sum("h*.nic_tx_frames"),
-        value(&script, "flow.open.sent_frames") + sum("h*.tx_packets")
-    );
+    // Announcements of the hosts are frames too.
+    assert_eq!(sum("h*.nic_tx_frames"), value(&script, "sw1.rx_packets"));
+    let of_flows_and_queue_pairs = value(&script, "flow.open.sent_frames") + sum("h*.tx_packets");
+    assert!(sum("h*.nic_tx_frames") >= of_flows_and_queue_pairs);
     assert_eq!(value(&script, "flow.open.lost_frames"), 0.0);
     assert_eq!(
         value(&script, "flow.open.h1.sent_frames") + value(&script, "flow.open.h2.sent_frames"),
@@ -178,4 +178,74 @@ fn steps_do_what_they_say() {
     );
     let events = |path: &str| reading(&script).event(path, Which::First).expect(path);
     assert_eq!(events("drop"), Some(1e6), "frames went with the link at 1 us");
+}
+
+/// A lab of two hosts, after a script.
+fn run_pair(config: &str, script: &str) -> Script {
+    let text = format!(
+        "
+name: x
+topology:
+  nodes:
+    sw1: {{kind: switch, config: {config}}}
+    h1: {{kind: model}}
+    h2: {{kind: model}}
+  links:
+    - {{endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"], speed: 10g}}
+    - {{endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], speed: 10g}}
+script:
+{script}"
+    );
+    let plan = parse(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    let steps = plan.script.steps.clone();
+    let mut script = Script::new(plan, LabOptions::default(), u64::MAX).expect("set up");
+    for step in &steps {
+        assert!(script.step(step).expect("a good step").is_ok());
+    }
+    script
+}
+
+#[test]
+fn injected_frames_of_any_length_arrive_and_count() {
+    let frame = "frame: [\"02:58:4f:46:00:02\", \"02:58:4f:46:00:01\", \"88b5 0000\"]";
+    // 60: the shortest; 1600: longer than any frame of a host without flows; 9230: the longest that the link carries.
+    for size in [60, 1_600, 9_230] {
+        let script = run_pair(
+            "{PORT: {Ethernet0: {mtu: 9216}}}",
+            &format!(
+                "  - clear: counters\n  - inject: {{from: h1, frames: 5, size: {size}, {frame}}}\n  - wait: 100us\n  \
+                 - expect: [sw1.Ethernet0.rx_packets == 5, h1.nic_tx_frames == 5]\n"
+            ),
+        );
+        let names = ["sw1.Ethernet0.rx_packets", "h1.nic_tx_frames"];
+        assert_eq!(names.map(|name| value(&script, name)), [5.0; 2], "{size} bytes");
+        assert_eq!(value(&script, "h1.nic_tx_bytes"), 5.0 * f64::from(size.max(60) + 4));
+    }
+}
+
+#[test]
+fn injected_frames_that_find_no_room_are_counted() {
+    // A frame every nanosecond, and a link that takes 1.2 us for one.
+    let script = run_pair(
+        "{}",
+        "  - clear: counters\n  - inject: {from: h1, frames: 200, every: 1ns, size: 1514, frame: \"0258 4f46 0002 0258 4f46 0001 88b5\"}\n  \
+         - wait: 1ms\n  - expect: [h1.nic_tx_frames > 0, h1.nic_tx_dropped_frames > 0, sw1.Ethernet0.rx_packets > 0]\n",
+    );
+    let sent = value(&script, "h1.nic_tx_frames");
+    assert_eq!(value(&script, "sw1.Ethernet0.rx_packets"), sent);
+    assert_eq!(value(&script, "h1.nic_tx_dropped_frames"), 200.0 - sent);
+    assert!((64.0..=66.0).contains(&sent), "{sent}: 64 wait for the link");
+}
+
+#[test]
+fn an_injected_pfc_frame_counts_as_a_pause() {
+    let script = run_pair(
+        "{preset: roce-lossless}",
+        "  - clear: counters\n  - inject: {from: h2, frame: [\"01:80:c2:00:00:01\", \"00:00:00:00:00:00\", \"8808 0101\", \"0008\", \"0000 0000 0000 ffff\"]}\n  \
+         - wait: 1us\n  - expect: [h2.nic_tx_frames == 0, h2.pfc3.tx == 1, sw1.Ethernet4.pfc3.rx == 1]\n",
+    );
+    assert_eq!(value(&script, "h2.nic_tx_frames"), 0.0);
+    assert_eq!(value(&script, "h2.pfc3.tx"), 1.0);
+    assert_eq!(value(&script, "sw1.Ethernet4.pfc3.rx"), 1.0);
 }

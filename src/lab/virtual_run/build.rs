@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::super::config::{SwitchSetup, seed_of, switch_setup};
@@ -275,8 +276,10 @@ pub(in crate::lab) fn fabric_of(
         let Some(link) = link else {
             return Err(Failure::configuration(format!("{} has no link", host.name)));
         };
-        let speed_mbps = setups[plan.links[link].switch].speeds_mbps[link];
-        hosts.push(host_config(plan, options, index, speed_mbps));
+        let near = &setups[plan.links[link].switch];
+        let mut ports = near.loaded.resolved.config.ports.iter();
+        let has_pfc = ports.any(|port| port.name == plan.links[link].port && port.pfc.enabled != 0);
+        hosts.push(host_config(plan, options, index, near.speeds_mbps[link], has_pfc));
     }
     let mut links = Vec::with_capacity(plan.links.len());
     for link in &plan.links {
@@ -314,21 +317,7 @@ fn reaction_budget(plan: &LabPlan) -> Picos {
         let frame = timing.duration(timing.wire_len(FRAME_MAX_BYTES));
         Picos::from_nanos(link.delay_ns.saturating_mul(2))
             .saturating_add(Picos(frame.0 * 2))
-            .saturating_add(timing.pause(response_quanta(speed_mbps)))
+            .saturating_add(timing.pause(response_quanta_max(speed_mbps)))
     });
     slowest.max().unwrap_or(Picos::from_micros(10))
-}
-
-/// What a station may take to obey a pause at most, at a speed in Mb/s: IEEE 802.3 annex 31B.3.7, in pause quanta.
-pub(crate) fn response_quanta(speed_mbps: u32) -> u16 {
-    match speed_mbps {
-        0..=9_999 => 2,
-        10_000..=24_999 => 67,
-        25_000..=39_999 => 80,
-        40_000..=49_999 => 118,
-        50_000..=99_999 => 147,
-        100_000..=199_999 => 394,
-        200_000..=399_999 => 453,
-        _ => 905,
-    }
 }

@@ -111,8 +111,8 @@ impl Carried {
     /// What a host's NIC has sent.
     pub(in crate::lab) fn by_nic(counters: &NicCounters) -> Carried {
         Carried {
-            packets: counters.tx_frames.iter().sum(),
-            bytes: counters.tx_bytes.iter().sum(),
+            packets: counters.all_tx_frames(),
+            bytes: counters.all_tx_bytes(),
         }
     }
 }

@@ -12,7 +12,6 @@ mod report;
 mod telemetry_tests;
 
 pub(super) use build::fabric_of;
-pub(crate) use build::response_quanta;
 pub use build::{VirtualLab, switch_configuration, switch_configurations};
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
 pub(super) use command::{Played, play};
