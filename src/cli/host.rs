@@ -122,11 +122,13 @@ fn report(summary: &HostSummary, arguments: &HostRun, steal: &StealMeter) -> Rep
         steal_percent: steal.percent(),
         ..Environment::read()
     };
-    build(
+    let mut report = build(
         environment,
         0,
         &[],
         sent.chain(received).collect(),
         summary.taints.clone(),
-    )
+    );
+    report.add_receiver(&summary.outcome.results, arguments.lossless);
+    report
 }

@@ -31,8 +31,6 @@ const PFC_OUTBOX_MAX: usize = 64;
 /// Longest frame that [`Host::send_frame`] takes, without FCS: the largest MTU of a veth or tap, an Ethernet header, a VLAN tag.
 pub const SENT_FRAME_LEN_MAX: usize = 65_535 + ETHERNET_LEN + TAG_LEN;
 
-
-
 /// A model host, sans-IO: a function of what arrives and of the time it is told.
 ///
 /// Contract: call [`Host::receive`] for each frame as it arrives, then [`Host::transmit`] until it returns `None`; call again

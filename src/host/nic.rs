@@ -161,8 +161,7 @@ impl Nic {
         }
         self.change(now);
         let timing = self.link.timing();
-        self.whole_link
-            .receive(now, 1, &[quanta; PRIORITIES], 1, timing);
+        self.whole_link.receive(now, 1, &[quanta; PRIORITIES], 1, timing);
         self.pauses_changed(now);
     }
 

@@ -76,6 +76,7 @@ pub fn switch_setup(
             }
         });
     }
+    let link_mtus = own.iter().map(|(port, link)| ((*port).to_owned(), link.mtu));
     let layers: Vec<(&str, &str)> = layers
         .iter()
         .map(|(source, text)| (source.as_str(), text.as_str()))
@@ -84,6 +85,7 @@ pub fn switch_setup(
         ports: ports.into_iter().map(|(port, _)| port).collect(),
         seed,
         reaction_budget,
+        link_mtus: link_mtus.collect(),
         ..Resolve::default()
     };
     let loaded = config::load(&layers, &resolve)

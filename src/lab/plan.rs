@@ -330,6 +330,12 @@ impl LabPlan {
         self.links.iter().find(|link| link.far == FarEnd::Host(host))
     }
 
+    /// Whether a host, by its index, receives a flow of the workload that is to arrive whole.
+    pub fn expects_lossless(&self, host: usize) -> bool {
+        let mut flows = self.workload.flows.iter();
+        flows.any(|flow| flow.lossless && flow.to == host)
+    }
+
     /// How many hosts are RDMA hosts of ours.
     pub fn model_hosts(&self) -> usize {
         self.hosts.iter().filter(|host| host.is_model()).count()

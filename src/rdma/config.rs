@@ -52,6 +52,14 @@ pub enum ReceiveQueue {
     Unlimited,
     /// Those of [`Endpoint::post_receives`](super::Endpoint::post_receives); without one, RNR NAK.
     Posted,
+    /// A queue of `depth` entries, 1 or more, full at first. The application re-posts one entry every `interval_ps` picoseconds while
+    /// the queue is not full; without an entry, RNR NAK.
+    Reposted {
+        /// Entries of a full queue.
+        depth: u32,
+        /// Time from one re-posted entry to the next, 1 or more.
+        interval_ps: u64,
+    },
 }
 
 /// A queue pair. Values outside their range are brought to its nearest end.

@@ -42,6 +42,8 @@ pub(super) struct Responder {
     received: u64,
     /// Receive entries left.
     pub(super) receive_entries: u64,
+    /// Entries are re-posted from then on ([`ReceiveQueue::Reposted`]).
+    reposting_since: Picos,
     /// The gap at `expected` has been named: silence until it is filled.
     silent: bool,
     pub(super) failed: bool,
@@ -60,7 +62,11 @@ impl Responder {
             expected: 0,
             open: None,
             received: 0,
-            receive_entries: 0,
+            receive_entries: match config.receive_queue {
+                ReceiveQueue::Reposted { depth, .. } => u64::from(depth),
+                ReceiveQueue::Unlimited | ReceiveQueue::Posted => 0,
+            },
+            reposting_since: Picos::ZERO,
             silent: false,
             failed: false,
             window: ReorderWindow::default(),
@@ -204,7 +210,8 @@ impl Responder {
     fn begin(&mut self, env: &mut Env<'_>, first: u64, request: Request) -> Result<Open, Refusal> {
         if request.verb == Verb::Write {
             env.counters.rx_write_requests += 1;
-        } else if env.config.receive_queue == ReceiveQueue::Posted {
+        } else if env.config.receive_queue != ReceiveQueue::Unlimited {
+            self.repost(env);
             let Some(left) = self.receive_entries.checked_sub(1) else {
                 env.counters.out_of_buffer += 1;
                 return Err(Refusal::NotReady);
@@ -217,6 +224,23 @@ impl Responder {
             bytes: 0,
             dma_len: request.dma_len,
         })
+    }
+
+    /// Adds the receive entries that the application has re-posted since the last call.
+    fn repost(&mut self, env: &Env<'_>) {
+        let ReceiveQueue::Reposted { depth, interval_ps } = env.config.receive_queue else {
+            return;
+        };
+        let missing = u64::from(depth).saturating_sub(self.receive_entries);
+        let interval_ps = interval_ps.max(1);
+        let reposted = env.now.since(self.reposting_since).0 / interval_ps;
+        if reposted >= missing {
+            self.receive_entries += missing;
+            self.reposting_since = env.now;
+        } else {
+            self.receive_entries += reposted;
+            self.reposting_since += Picos(reposted * interval_ps);
+        }
     }
 
     fn refuse(&mut self, env: &mut Env<'_>, refusal: Refusal) {
@@ -272,7 +296,7 @@ impl Responder {
         };
         self.expected = open.first;
         self.replies.since_ack = 0;
-        if open.verb == Verb::Send && config.receive_queue == ReceiveQueue::Posted {
+        if open.verb == Verb::Send && config.receive_queue != ReceiveQueue::Unlimited {
             self.receive_entries += 1;
         }
     }

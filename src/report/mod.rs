@@ -9,6 +9,7 @@ mod file;
 pub mod flow;
 mod jobs;
 mod number;
+mod receivers;
 mod reordering;
 mod snapshot;
 mod switch;
@@ -28,6 +29,7 @@ pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_file, write_text};
 pub use flow::{FlowReport, LatencyReport};
 pub use number::{gbytes, grouped, nanos, percent, rate};
+pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use reordering::{ReorderedStream, ReorderingReport};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
@@ -65,6 +67,9 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// The switches.
     pub switches: Vec<SwitchReport>,
+    /// What model hosts received beside the frames of flows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub receivers: Vec<ReceiverReport>,
     /// Sums over flows and switches.
     pub totals: Totals,
     /// What only a run in virtual time has.
@@ -157,6 +162,7 @@ pub fn build(
         taints,
         flows,
         switches,
+        receivers: Vec::new(),
         virtual_time: None,
         real_time: None,
         jobs: None,

@@ -6,6 +6,7 @@ use comfy_table::{Cell, CellAlignment, ContentLineStyle, LineStyle, Table, Table
 
 use super::jobs;
 use super::number::{grouped, nanos, percent, rate};
+use super::receivers::receivers_table;
 use super::switch::describe_drop;
 use super::{FlowReport, PortReport, Report, StormReport, SwitchReport, Verdict};
 use crate::lab::DeadlockReport;
@@ -75,6 +76,11 @@ pub fn render(report: &Report) -> String {
     let counters = jobs::host_counters(hosts);
     if !counters.is_empty() {
         text.push_str(&counters);
+        text.push('\n');
+    }
+    let receivers = receivers_table(&report.receivers);
+    if !receivers.is_empty() {
+        text.push_str(&receivers);
         text.push('\n');
     }
     if let Some(table) = storms_table(&report.switches) {

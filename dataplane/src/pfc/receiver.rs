@@ -146,7 +146,12 @@ impl PauseReceiver {
 
     /// Does what is due by `now`: pauses whose response time is over take effect, pauses that have lasted their quanta end.
     pub fn expire(&mut self, now: Picos) {
-        while let Some(pause) = self.pending.front().copied().filter(|first| first.effective <= now) {
+        while let Some(pause) = self
+            .pending
+            .front()
+            .copied()
+            .filter(|first| first.effective <= now)
+        {
             self.pending.pop_front();
             self.end_pauses(pause.effective);
             self.apply(pause.effective, &pause);

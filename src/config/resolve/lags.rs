@@ -81,7 +81,10 @@ fn same_mtu(context: &mut Context<'_>, lag: &str, members: &[u16], ports: &mut [
                 let problem = Problem::at("PORT", &port.name, "mtu", why).value(own.to_string());
                 context.problem(problem.fix("make them equal, or remove the port's"));
             }
-            _ => port.mtu = mtu as u32,
+            _ => {
+                let link = context.how.link_mtus.get(&port.name).copied();
+                port.mtu = (mtu as u32).min(link.unwrap_or(u32::MAX));
+            }
         }
     }
 }

@@ -61,6 +61,10 @@ pub struct Resolve {
     /// What the host may stall, in model time; zero in virtual time. PFC is refreshed early enough to bridge
     /// it, and headroom is compared with it.
     pub reaction_budget: Picos,
+    /// The longest that the links of ports carry, as MTU in bytes, by the name of the port. A port whose link carries less than its
+    /// `PORT.mtu` has that MTU: what is longer is dropped with the reason `EXCEEDS_L2_MTU` (`EXCEEDS_L3_MTU` where it is routed), in
+    /// either direction.
+    pub link_mtus: std::collections::BTreeMap<String, u32>,
     /// Names of the router interfaces that a running switch has, by number: those that remain keep their numbers.
     pub interfaces: Vec<String>,
     /// The SKU's lookup file, from which the traditional buffer model takes lossless profiles.

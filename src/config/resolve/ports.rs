@@ -104,7 +104,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
         ports.push(PortConfig {
             mac: port_mac(base, index),
             admin_up,
-            mtu: mtu_bytes(context, &name),
+            mtu: carried_mtu_bytes(context, &name),
             link: link(context, &name),
             tpid: tpid
                 .and_then(|hex| u16::from_str_radix(hex, 16).ok())
@@ -138,6 +138,12 @@ pub(super) fn speed_mbps(context: &Context<'_>, port: &str) -> u32 {
 /// The MTU of a port in bytes.
 pub(super) fn mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
     context.number("PORT", port, "mtu").unwrap_or(MTU) as u32
+}
+
+/// The MTU of a port in bytes, as far as its link carries it.
+fn carried_mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
+    let link = context.how.link_mtus.get(port).copied().unwrap_or(u32::MAX);
+    mtu_bytes(context, port).min(link)
 }
 
 fn link(context: &Context<'_>, port: &str) -> LinkTiming {

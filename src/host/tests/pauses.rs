@@ -306,7 +306,10 @@ fn a_nic_without_pfc_honours_802_3x() {
         let frame = MacControl::Pause { quanta: 20_000 }.to_frame(mac(9));
         host.receive(at, wall_ns(at), &frame, &parse(&frame));
         let after = run_alone(&mut host, at, Picos::from_millis(20));
-        let first = after.iter().map(|frame| frame.at).find(|sent| *sent > at + RESPONSE);
+        let first = after
+            .iter()
+            .map(|frame| frame.at)
+            .find(|sent| *sent > at + RESPONSE);
         (first.unwrap(), host.results(Picos::from_millis(20)).nic)
     };
     let silent_until = at + RESPONSE + GIGABIT.pause(20_000);

@@ -89,6 +89,8 @@ pub(in crate::lab) struct Transport {
     pub(in crate::lab) retry: Option<Spanned<u8>>,
     pub(in crate::lab) rnr_retry: Option<Spanned<u8>>,
     pub(in crate::lab) rnr_timer: Option<Spanned<u8>>,
+    pub(in crate::lab) receives: Option<Spanned<u32>>,
+    pub(in crate::lab) receive_rate: Option<Spanned<u64>>,
     pub(in crate::lab) reads: Option<Spanned<u8>>,
     pub(in crate::lab) qps: Option<Spanned<u16>>,
     pub(in crate::lab) spread: Option<Spanned<String>>,

@@ -45,6 +45,10 @@ impl Ended<'_> {
     pub(super) fn complete(&self, report: &mut Report) {
         for host in self.hosts {
             report.count_queue_pairs(&host.queue_pairs);
+            let mut plans = self.plan.hosts.iter();
+            let index = plans.position(|plan| plan.name == host.results.name);
+            let expects_lossless = index.is_some_and(|index| self.plan.expects_lossless(index));
+            report.add_receiver(&host.results, expects_lossless);
         }
         let run = self.jobs;
         let connections = run.jobs.workload().connections();

@@ -9,7 +9,7 @@ use super::super::units;
 use super::Resolver;
 use crate::host::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
 use crate::rdma::congestion::{Choice, Feedback};
-use crate::rdma::{MTU_MAX, MTU_MIN, Recovery, Transport as Service};
+use crate::rdma::{MTU_MAX, MTU_MIN, ReceiveQueue, Recovery, Transport as Service};
 use crate::workload::Spread;
 
 /// The options that a job has which names none.
@@ -19,6 +19,11 @@ const GAP: Picos = Picos::from_micros(100);
 /// Distance of CNPs where a file asks for CNPs and the congestion control has no opinion: NVIDIA's firmware's.
 const CNP_INTERVAL_NS: u64 = 4_000;
 const QPS_MAX: u16 = 4096;
+/// Most receive entries of a queue pair, as `max_qp_wr` of common NICs.
+const RECEIVES_MAX: u32 = 32_768;
+/// Receive entries that an application re-posts in a second of model time, unless the file says otherwise.
+const RECEIVE_RATE_DEFAULT: u64 = 1_000;
+const RECEIVE_RATE_MAX: u64 = 1_000_000_000;
 /// Most packets of a window, beyond which a PSN could mean two.
 const WINDOW_MAX: u32 = 1 << 23;
 
@@ -199,6 +204,28 @@ impl Resolver<'_> {
         qp.rnr_retry = self.number(said.rnr_retry.as_ref(), qp.rnr_retry, 0..=7);
         qp.min_rnr_timer = self.number(said.rnr_timer.as_ref(), qp.min_rnr_timer, 0..=31);
         qp.reads_max = self.number(said.reads.as_ref(), qp.reads_max, 1..=255);
+        qp.receive_queue = self.receive_queue(said);
+    }
+
+    /// The receive queue of each queue pair: `receives` entries, re-posted at `receive_rate`.
+    fn receive_queue(&mut self, said: &Transport) -> ReceiveQueue {
+        let Some(receives) = &said.receives else {
+            if let Some(rate) = &said.receive_rate {
+                let fix = "add `receives`, the number of receive entries, or leave it out";
+                self.wrong(rate.referenced, "`receive_rate` is of no use here", fix);
+            }
+            return ReceiveQueue::Unlimited;
+        };
+        let depth = self.number(Some(receives), 1, 1..=RECEIVES_MAX);
+        let per_second = self.number(
+            said.receive_rate.as_ref(),
+            RECEIVE_RATE_DEFAULT,
+            1..=RECEIVE_RATE_MAX,
+        );
+        ReceiveQueue::Reposted {
+            depth,
+            interval_ps: 1_000_000_000_000 / per_second,
+        }
     }
 
     /// Classes follow from the DSCP, as in NICs that trust it and have no map of their own.

@@ -220,7 +220,10 @@ fn injected_frames_of_any_length_arrive_and_count() {
         );
         let names = ["sw1.Ethernet0.rx_packets", "h1.nic_tx_frames"];
         assert_eq!(names.map(|name| value(&script, name)), [5.0; 2], "{size} bytes");
-        assert_eq!(value(&script, "h1.nic_tx_bytes"), 5.0 * f64::from(size.max(60) + 4));
+        assert_eq!(
+            value(&script, "h1.nic_tx_bytes"),
+            5.0 * f64::from(size.max(60) + 4)
+        );
     }
 }
 
@@ -248,4 +251,204 @@ fn an_injected_pfc_frame_counts_as_a_pause() {
     assert_eq!(value(&script, "h2.nic_tx_frames"), 0.0);
     assert_eq!(value(&script, "h2.pfc3.tx"), 1.0);
     assert_eq!(value(&script, "sw1.Ethernet4.pfc3.rx"), 1.0);
+}
+
+/// A lab, after its script.
+fn run_lab(text: &str) -> Script {
+    let plan = parse(text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    let steps = plan.script.steps.clone();
+    let mut script = Script::new(plan, LabOptions::default(), u64::MAX).expect("set up");
+    for step in &steps {
+        assert!(script.step(step).expect("a good step").is_ok());
+    }
+    script
+}
+
+#[test]
+fn a_port_responds_to_pauses_after_its_response_time() {
+    // 394 quanta at 100 Gb/s are 2017 ns: 16 frames of 1514 bytes leave meanwhile, of PFC and of 802.3x alike.
+    for (config, pause) in [
+        ("{preset: roce-lossless}", "class: 3"),
+        ("{XOFF_PORT: {Ethernet4: {flow_control: rx}}}", "global: true"),
+    ] {
+        let sent = |quanta: &str| {
+            let script = run_lab(&format!(
+                "
+name: x
+topology:
+  nodes:
+    sw1: {{kind: switch, config: [{config}, {{PORT: {{Ethernet4: {{pause_response_quanta: {quanta}}}}}}}]}}
+    h1: {{kind: model}}
+    h2: {{kind: model}}
+  links:
+    - {{endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"], speed: 100g, mtu: 1500}}
+    - {{endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], speed: 100g, mtu: 1500}}
+script:
+  - send: {{from: h1, to: h2, frames: 2000, size: 1514, dscp: 26}}
+  - wait: 20us
+  - clear: counters
+  - pause: {{from: h2, {pause}, quanta: 65535}}
+  - wait: 40us
+  - expect: sw1.Ethernet4.tx_packets >= 0
+"
+            ));
+            value(&script, "sw1.Ethernet4.tx_packets")
+        };
+        assert!(sent("0") <= 1.0, "{pause}");
+        assert!((14.0..=18.0).contains(&sent("standard")), "{pause}");
+        assert!((6.0..=10.0).contains(&sent("197")), "{pause}");
+    }
+}
+
+#[test]
+fn a_host_without_pfc_honours_802_3x() {
+    // Two senders at the full rate of a link each, and a switch that knows 802.3x alone.
+    let lab = |nic: &str| {
+        run_lab(&format!(
+            "
+name: x
+topology:
+  nodes:
+    sw1:
+      kind: switch
+      config:
+        - {{preset: roce-lossless}}
+        - {{PORT_QOS_MAP: {{Ethernet0: {{pfc_enable: \"\"}}, Ethernet4: {{pfc_enable: \"\"}}, Ethernet8: {{pfc_enable: \"\"}}}}}}
+        - {{XOFF_PORT: {{Ethernet0: {{flow_control: both}}, Ethernet4: {{flow_control: both}}}}}}
+    h1: {{kind: model{nic}}}
+    h2: {{kind: model{nic}}}
+    h3: {{kind: model}}
+  links:
+    - {{endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"], speed: 10g}}
+    - {{endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], speed: 10g}}
+    - {{endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"], speed: 10g}}
+workload:
+  duration: 3ms
+  flows:
+    - {{name: in, from: [h1, h2], to: h3, dscp: 26, lossless: true}}
+script:
+  - wait: 5ms
+  - expect: flow.in.lost_frames >= 0
+"
+        ))
+    };
+    for nic in ["", ", nic: {pfc: []}"] {
+        let script = lab(nic);
+        assert!(value(&script, "sw1.Ethernet0.pause_tx_frames") > 0.0);
+        assert_eq!(value(&script, "flow.in.lost_frames"), 0.0, "{nic}");
+    }
+    assert!(
+        value(&lab(", nic: {pfc: [3]}"), "flow.in.lost_frames") > 0.0,
+        "a NIC with PFC ignores 802.3x"
+    );
+}
+
+#[test]
+fn a_short_receive_queue_answers_rnr_naks() {
+    let script = |transport: &str, until: &str| {
+        run_lab(&format!(
+            "
+name: x
+topology:
+  fabric:
+    star: {{hosts: 2, speed: 10g, config: {{preset: roce-lossless}}}}
+transports:
+  default: {{mtu: 1024, rnr_retry: 7{transport}}}
+workload:
+  jobs:
+    - {{name: s, kind: flows, verb: send, flows: [{{from: h1, to: h2, bytes: 1K, count: 64}}]}}
+script:
+  - wait: {until}
+  - expect: job.s.done >= 0
+"
+        ))
+    };
+    let rnr = |script: &Script| {
+        (
+            value(script, "h2.out_of_buffer"),
+            value(script, "h1.rnr_nak_retry_err"),
+        )
+    };
+    let unlimited = script("", "100ms");
+    assert_eq!((value(&unlimited, "job.s.done"), rnr(&unlimited)), (1.0, (0.0, 0.0)));
+    // Timer code 0 is 655.36 ms (IBTA table 45).
+    let slow = script(", receives: 4, rnr_timer: 0", "600ms");
+    assert_eq!((value(&slow, "job.s.done"), rnr(&slow)), (0.0, (1.0, 1.0)));
+    assert_eq!(value(&slow, "job.s.received_messages"), 4.0);
+    // 60 further entries at 10 000 a second: 6 ms.
+    let rate = ", receives: 4, receive_rate: 10000, rnr_timer: 1";
+    assert_eq!(value(&script(rate, "5ms"), "job.s.done"), 0.0);
+    assert_eq!(value(&script(rate, "8ms"), "job.s.done"), 1.0);
+    // Entries that come back as fast as messages do are never missed.
+    let fast = script(", receives: 4, receive_rate: 10000000", "100ms");
+    assert_eq!((value(&fast, "job.s.done"), rnr(&fast)), (1.0, (0.0, 0.0)));
+}
+
+#[test]
+fn the_mtu_of_any_link_bounds_what_passes_it() {
+    for config in ["{}", "{preset: roce-lossless}", "{PORT: {Ethernet0: {mtu: 9100}, Ethernet4: {mtu: 9100}}}"] {
+        let lost = |size: u32| {
+            let script = run_lab(&format!(
+                "
+name: x
+topology:
+  nodes:
+    sw1: {{kind: switch, config: {config}}}
+    sw2: {{kind: switch, config: {config}}}
+    h1: {{kind: model}}
+    h2: {{kind: model}}
+  links:
+    - {{endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"], speed: 10g}}
+    - {{endpoints: [\"sw1:Ethernet4\", \"sw2:Ethernet4\"], speed: 10g, mtu: 1000}}
+    - {{endpoints: [\"h2:eth0\", \"sw2:Ethernet0\"], speed: 10g}}
+workload:
+  duration: 100us
+  flows:
+    - {{name: f, from: h1, to: h2, frame: {size}, dscp: 26, rate: 10%, lossless: true}}
+script:
+  - wait: 1ms
+  - expect: [flow.f.lost_frames >= 0, sw1.Ethernet0.drops.EXCEEDS_L2_MTU >= 0]
+"
+            ));
+            let drops = value(&script, "sw1.EXCEEDS_L2_MTU_drops");
+            (value(&script, "flow.f.lost_frames"), drops, script.lab.report().exit())
+        };
+        // 998 and its first frames of 1014 bytes fit with their Ethernet header of 14; 1082 do not.
+        assert_eq!(lost(998), (0.0, 0.0, Exit::Ok), "{config}");
+        let (frames, drops, exit) = lost(1082);
+        assert!(frames > 0.0, "{config}");
+        assert_eq!((drops, exit), (frames, Exit::CheckFailed), "{config}");
+    }
+}
+
+#[test]
+fn foreign_and_damaged_roce_frames_fail_a_receiver_of_a_lossless_flow() {
+    let lab = |to: &str, lossless: bool| {
+        run_lab(&format!(
+            "
+name: x
+topology:
+  fabric:
+    star: {{hosts: 3, speed: 10g, config: {{preset: roce-lossless}}}}
+workload:
+  duration: 100us
+  flows:
+    - {{name: f, from: h1, to: h2, dscp: 26, rate: 10%, lossless: {lossless}}}
+  jobs:
+    - {{name: j, kind: flows, flows: [{{from: h3, to: {to}, bytes: 64K}}]}}
+script:
+  - fault: {{on: \"h3:eth0\", action: corrupt, nth: 1}}
+  - wait: 1ms
+"
+        ))
+        .lab
+        .report()
+    };
+    // The damaged packet of the job is repeated, but it arrived at a host that expects whole frames alone.
+    let report = lab("h2", true);
+    assert_eq!(report.exit(), Exit::CheckFailed, "{:?}", report.receivers);
+    assert!(report.failures.iter().any(|failure| failure.contains("h2 received RoCE frames")));
+    assert_eq!(lab("h2", false).exit(), Exit::Ok);
+    assert_eq!(lab("h1", true).exit(), Exit::Ok, "h1 expects nothing");
 }

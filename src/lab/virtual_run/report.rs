@@ -131,6 +131,9 @@ impl VirtualLab {
         for host in 0..fabric.host_count() {
             report.count_queue_pairs(&fabric.host(host).rdma_counters());
         }
+        for (index, results) in hosts.iter().enumerate() {
+            report.add_receiver(results, self.plan.expects_lossless(index));
+        }
         let links = self.link_reports();
         let jobs = &self.simulation.jobs;
         report.virtual_time = Some(VirtualReport {
