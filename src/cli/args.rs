@@ -269,6 +269,9 @@ pub struct HostRun {
     /// From the arrival of a pause to its effect, such as 1us [default: 2 quanta]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub pfc_response: Option<std::time::Duration>,
+    /// PFC is off: honour 802.3x pauses, which stop all classes, instead
+    #[arg(long)]
+    pub no_pfc: bool,
     /// Size of a receive buffer that drains at the link's speed and sends PFC, in bytes [default: none]
     #[arg(long, value_name = "BYTES")]
     pub buffer: Option<u32>,

@@ -65,6 +65,7 @@ fn spec(arguments: &HostRun) -> HostRunSpec {
         response_ns: arguments
             .pfc_response
             .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        pfc: !arguments.no_pfc,
         buffer_bytes: arguments.buffer,
         dilate: arguments.dilate,
         idle: Idle::Adaptive,

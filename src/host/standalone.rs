@@ -49,6 +49,8 @@ pub struct HostRunSpec {
     pub duration: Option<Duration>,
     /// From the arrival of a pause to its effect in nanoseconds of model time; `None`: two quanta.
     pub response_ns: Option<u64>,
+    /// The NIC honours PFC; otherwise it honours 802.3x pauses.
+    pub pfc: bool,
     /// Size of a receive buffer in bytes that drains at the link's speed and sends PFC; `None`: takes everything at once.
     pub buffer_bytes: Option<u32>,
     /// Model time runs this many times slower than the wall.
@@ -73,6 +75,7 @@ impl HostRunSpec {
             flows: Vec::new(),
             duration: None,
             response_ns: None,
+            pfc: true,
             buffer_bytes: None,
             dilate: 1,
             idle: Idle::Adaptive,
@@ -335,6 +338,10 @@ fn host_config(spec: &HostRunSpec, mac: [u8; 6]) -> Result<HostConfig, HostRunEr
 
 fn nic_config(spec: &HostRunSpec, link: LinkTiming) -> NicConfig {
     let mut nic = NicConfig::new(link);
+    if !spec.pfc {
+        nic.pfc_honoured = 0;
+        nic.pause_honoured = true;
+    }
     if let Some(response_ns) = spec.response_ns {
         nic.response_ns = response_ns;
     }

@@ -11,6 +11,7 @@ use super::super::parse;
 use super::super::plan::TimeMode;
 use super::run::Script;
 use super::values::Reading;
+use crate::failure::Exit;
 
 const LAB: &str = "
 name: x
@@ -371,7 +372,10 @@ script:
         )
     };
     let unlimited = script("", "100ms");
-    assert_eq!((value(&unlimited, "job.s.done"), rnr(&unlimited)), (1.0, (0.0, 0.0)));
+    assert_eq!(
+        (value(&unlimited, "job.s.done"), rnr(&unlimited)),
+        (1.0, (0.0, 0.0))
+    );
     // Timer code 0 is 655.36 ms (IBTA table 45).
     let slow = script(", receives: 4, rnr_timer: 0", "600ms");
     assert_eq!((value(&slow, "job.s.done"), rnr(&slow)), (0.0, (1.0, 1.0)));
@@ -387,7 +391,11 @@ script:
 
 #[test]
 fn the_mtu_of_any_link_bounds_what_passes_it() {
-    for config in ["{}", "{preset: roce-lossless}", "{PORT: {Ethernet0: {mtu: 9100}, Ethernet4: {mtu: 9100}}}"] {
+    for config in [
+        "{}",
+        "{preset: roce-lossless}",
+        "{PORT: {Ethernet0: {mtu: 9100}, Ethernet4: {mtu: 9100}}}",
+    ] {
         let lost = |size: u32| {
             let script = run_lab(&format!(
                 "
@@ -411,8 +419,12 @@ script:
   - expect: [flow.f.lost_frames >= 0, sw1.Ethernet0.drops.EXCEEDS_L2_MTU >= 0]
 "
             ));
-            let drops = value(&script, "sw1.EXCEEDS_L2_MTU_drops");
-            (value(&script, "flow.f.lost_frames"), drops, script.lab.report().exit())
+            let drops = value(&script, "sw1.Ethernet0.drops.EXCEEDS_L2_MTU");
+            (
+                value(&script, "flow.f.lost_frames"),
+                drops,
+                script.lab.report().exit(),
+            )
         };
         // 998 and its first frames of 1014 bytes fit with their Ethernet header of 14; 1082 do not.
         assert_eq!(lost(998), (0.0, 0.0, Exit::Ok), "{config}");
@@ -438,7 +450,7 @@ workload:
   jobs:
     - {{name: j, kind: flows, flows: [{{from: h3, to: {to}, bytes: 64K}}]}}
 script:
-  - fault: {{on: \"h3:eth0\", action: corrupt, nth: 1}}
+  - fault: {{on: \"h3:eth0\", action: corrupt, count: 1}}
   - wait: 1ms
 "
         ))
@@ -448,7 +460,12 @@ script:
     // The damaged packet of the job is repeated, but it arrived at a host that expects whole frames alone.
     let report = lab("h2", true);
     assert_eq!(report.exit(), Exit::CheckFailed, "{:?}", report.receivers);
-    assert!(report.failures.iter().any(|failure| failure.contains("h2 received RoCE frames")));
+    assert!(
+        report
+            .failures
+            .iter()
+            .any(|failure| failure.contains("h2 received RoCE frames"))
+    );
     assert_eq!(lab("h2", false).exit(), Exit::Ok);
     assert_eq!(lab("h1", true).exit(), Exit::Ok, "h1 expects nothing");
 }
