@@ -153,3 +153,35 @@ pub(super) fn receivers_table(receivers: &[ReceiverReport]) -> String {
         false => simple_table(&["Receiver", "Counter", "Count"], 2, rows),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_and_damaged_frames_fail_a_receiver_of_lossless_flows() {
+        let receiver = |name: &str| ReceiverReport {
+            host: "h2".to_owned(),
+            counters: BTreeMap::from([(name.to_owned(), 2)]),
+            foreign: Vec::new(),
+        };
+        for name in [
+            "foreign_frames",
+            "foreign_icrc_errors",
+            "unattributed_icrc_errors",
+            "psn_errors",
+            "untracked_frames",
+        ] {
+            let failure = receiver(name).failure();
+            assert!(
+                failure.is_some_and(|text| text.contains("h2 received RoCE frames: 2 ")),
+                "{name}"
+            );
+            assert!(receivers_table(&[receiver(name)]).contains(name));
+        }
+        for name in ORDINARY {
+            assert_eq!(receiver(name).failure(), None);
+            assert_eq!(receivers_table(&[receiver(name)]), "");
+        }
+    }
+}
