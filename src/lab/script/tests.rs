@@ -435,3 +435,43 @@ script:
         assert_eq!((drops, exit), (frames, Exit::CheckFailed), "{config}");
     }
 }
+
+#[test]
+fn damaged_roce_frames_fail_a_receiver_of_a_lossless_flow() {
+    // An RC SEND for queue pair 0x11 from 10.0.0.3, whose ICRC is wrong.
+    let packet = "0800 4500002c 00004000 401126bd 0a000003 0a000002 c00012b7 00180000 0400ffff 00000011 00000000 deadbeef";
+    let lab = |to: &str, lossless: bool| {
+        run_lab(&format!(
+            "
+name: x
+topology:
+  nodes:
+    sw1: {{kind: switch, config: {{preset: roce-lossless}}}}
+    h1: {{kind: model}}
+    h2: {{kind: model}}
+    h3: {{kind: model}}
+  links:
+    - {{endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"], speed: 10g}}
+    - {{endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], speed: 10g}}
+    - {{endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"], speed: 10g}}
+workload:
+  duration: 100us
+  flows:
+    - {{name: f, from: h1, to: h2, dscp: 26, rate: 10%, lossless: {lossless}}}
+script:
+  - wait: 10us
+  - inject: {{from: h3, frame: [\"{to}\", \"02584f460003\", \"{packet}\"]}}
+  - wait: 1ms
+"
+        ))
+        .lab
+        .report()
+    };
+    let (h1, h2) = ("02584f460001", "02584f460002");
+    let report = lab(h2, true);
+    assert_eq!(report.exit(), Exit::CheckFailed, "{:?}", report.receivers);
+    let named = |failure: &String| failure.contains("h2 received RoCE frames: 1 damaged (ICRC)");
+    assert!(report.failures.iter().any(named), "{:?}", report.failures);
+    assert_eq!(lab(h2, false).exit(), Exit::Ok);
+    assert_eq!(lab(h1, true).exit(), Exit::Ok, "h1 expects nothing");
+}
