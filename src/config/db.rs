@@ -81,8 +81,17 @@ impl ConfigDb {
     }
 
     fn try_set(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Box<Problem>> {
-        let known = schema::table_with_key(table, key)
-            .ok_or_else(|| Problem::at(table, key, field, "no such table"))?;
+        if !schema::is_table_name(table) {
+            return Err(Box::new(Problem::at(table, key, field, "no such table")));
+        }
+        let Some(known) = schema::table_with_key(table, key) else {
+            if !field.is_empty() {
+                schema::check_foreign_field(table, field)
+                    .map_err(|why| Problem::at(table, key, field, why).value(value))?;
+            }
+            self.insert(table, key, field, value);
+            return Ok(());
+        };
         known
             .check_key(key)
             .map_err(|why| Problem::at(table, key, "", why))?;

@@ -33,6 +33,33 @@ impl Json {
     }
 }
 
+/// Compact JSON.
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |text: &str| serde_json::Value::from(text);
+        match self {
+            Json::Null => f.write_str("null"),
+            Json::Bool(truth) => write!(f, "{truth}"),
+            Json::Number(number) => f.write_str(number),
+            Json::Text(text) => write!(f, "{}", quoted(text)),
+            Json::List(items) => {
+                f.write_str("[")?;
+                for (n, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if n > 0 { "," } else { "" })?;
+                }
+                f.write_str("]")
+            }
+            Json::Object(entries) => {
+                f.write_str("{")?;
+                for (n, (name, value)) in entries.iter().enumerate() {
+                    write!(f, "{}{}:{value}", if n > 0 { "," } else { "" }, quoted(name))?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
         deserializer.deserialize_any(JsonVisitor)

@@ -43,6 +43,15 @@ pub(crate) fn read(text: &str, source: &str) -> (ConfigDb, Problems) {
     (reader.db, Problems::new(reader.problems))
 }
 
+/// Why a table is refused whose name neither SONiC nor this switch knows.
+const NO_SUCH_TABLE: &str = "no such table";
+
+/// The table that a refused one was probably meant to be.
+pub(crate) fn misspelt_table(problem: &Problem) -> Option<&str> {
+    let suggestion = problem.fix.as_deref()?.strip_prefix("did you mean ")?;
+    (problem.why == NO_SUCH_TABLE).then(|| suggestion.trim_end_matches('?'))
+}
+
 #[derive(Default)]
 struct Reader<'a> {
     source: &'a str,
@@ -75,17 +84,16 @@ impl Reader<'_> {
 
     fn tables(&mut self, tables: Vec<(String, Json)>) {
         for (name, entries) in tables {
-            let mut name = name.as_str();
-            if schema::table(name).is_none() && schema::why_no_effect(name).is_none() {
-                let problem = Problem::at(name, "", "", "no such table");
-                let Some(meant) = schema::nearest(name, schema::table_names()) else {
-                    self.problem(problem);
-                    continue;
-                };
-                self.problem(problem.fix(format!("did you mean {meant}?")));
-                // What it holds is checked too, and what refers to it is not wrong as well.
-                name = meant;
-            } else if self.db.tables.contains_key(&Name::from(name)) {
+            let name = name.as_str();
+            if !schema::is_table_name(name) {
+                let problem = Problem::at(name, "", "", NO_SUCH_TABLE);
+                self.problem(match schema::nearest(name, schema::table_names()) {
+                    Some(meant) => problem.fix(format!("did you mean {meant}?")),
+                    None => problem,
+                });
+                continue;
+            }
+            if self.db.tables.contains_key(&Name::from(name)) {
                 self.problem(Problem::at(name, "", "", "the table is there twice").fix("make it one"));
             }
             self.db.tables.entry(name.into()).or_default();
@@ -133,7 +141,7 @@ impl Reader<'_> {
                 self.problem(place.problem(why).fix("let each number be in one key"));
                 return;
             }
-        } else if self.db.entry(place.table, place.key).is_some() {
+        } else if known.is_some() && self.db.entry(place.table, place.key).is_some() {
             self.problem(place.problem("the key is there twice").fix("make it one"));
             return;
         }
@@ -159,9 +167,13 @@ impl Reader<'_> {
             let Some(value) = self.value(place, known, value) else {
                 continue;
             };
-            if let Some(Err(why)) = known.map(|table| table.check_field(name, &value.text())) {
+            let checked = match known {
+                Some(table) => table.check_field(name, &value.text()),
+                None => schema::check_foreign_field(place.table, name),
+            };
+            if let Err(why) = checked {
                 self.problem(place.problem(why).value(value.text()));
-            } else if entry.insert(name.into(), value).is_some() {
+            } else if entry.insert(name.into(), value).is_some() && known.is_some() {
                 self.problem(place.problem("the field is there twice").fix("make it one"));
             }
         }
@@ -170,11 +182,16 @@ impl Reader<'_> {
 
     fn value(&mut self, place: Place<'_>, known: Option<&'static Table>, value: Json) -> Option<Value> {
         let kind = known.map_or(Some(Kind::Any), |table| match table.fields {
-            Fields::Named(_) => table.field(place.field).map(|field| field.kind),
+            Fields::Named(_) => match table.field(place.field) {
+                Some(field) => Some(field.kind),
+                None => table.has_unused_field(place.field).then_some(Kind::Any),
+            },
             Fields::Map { .. } => Some(Kind::number(0, 0, "")),
             Fields::ByPort(kind) => Some(kind),
         });
         match value {
+            // Nobody reads it: it stays as it is written.
+            Json::Object(_) if kind == Some(Kind::Any) => Some(Value::Text(value.to_string())),
             Json::List(items) => {
                 let items: Option<Vec<String>> =
                     items.into_iter().map(|item| self.scalar(place, item)).collect();

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod captures;
+mod git;
 mod program;
+mod schema;
 mod skus;
 
 /// Runs public configurations and captures through xoff.
@@ -27,12 +29,15 @@ enum Sweep {
     Skus(skus::Arguments),
     /// Replay every capture in the given folders.
     Captures(captures::Arguments),
+    /// Write the list of SONiC's tables and fields.
+    Schema(schema::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().sweep {
         Sweep::Skus(arguments) => skus::run(&arguments),
         Sweep::Captures(arguments) => captures::run(&arguments),
+        Sweep::Schema(arguments) => schema::run(&arguments),
     };
     result.unwrap_or_else(|message| {
         eprintln!("field: {message}");

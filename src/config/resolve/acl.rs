@@ -70,6 +70,12 @@ pub(super) fn acts_on(context: &Context<'_>, table: &str, key: &str) -> bool {
     }
 }
 
+/// Whether some access lists are acted on, so that entries of this table differ in effect.
+pub(super) fn is_acted_on_in_part(context: &Context<'_>, table: &str) -> bool {
+    let mut lists = context.db.keys(TABLE);
+    matches!(table, TABLE | RULE | TYPE) && lists.any(|list| acts_on(context, TABLE, list))
+}
+
 fn decides_on(context: &Context<'_>, from: Exemption, table: &str) -> bool {
     let mut rules = rules_of(context, table).into_iter();
     rules.any(|key| from.is_of(context, key))

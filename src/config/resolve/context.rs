@@ -1,6 +1,6 @@
 //! What every step of resolving shares: the configuration, and what is found wrong or worth saying.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Resolve;
 use crate::config::db::{ConfigDb, Value};
@@ -22,6 +22,9 @@ pub(super) struct Context<'a> {
     problems: Vec<Problem>,
     /// Warnings by table and text, with the places they hold for: a file repeats itself port by port.
     warnings: BTreeMap<(String, String), Vec<String>>,
+    /// Tables and fields without effect, by reason: a table's name, and a field with or without its value, or nothing
+    /// where the whole table has none.
+    without_effect: BTreeMap<&'static str, BTreeSet<(Name, String)>>,
 }
 
 impl<'a> Context<'a> {
@@ -34,6 +37,7 @@ impl<'a> Context<'a> {
             noted_groups: BTreeMap::new(),
             problems: Vec::new(),
             warnings: BTreeMap::new(),
+            without_effect: BTreeMap::new(),
         };
         context.ports = super::ports::names(&mut context);
         context
@@ -90,12 +94,21 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Names a table or a field in the one note of all that has no effect.
+    pub(super) fn note_without_effect(&mut self, why: &'static str, table: &str, field: String) {
+        let names = self.without_effect.entry(why).or_default();
+        names.insert((table.into(), field));
+    }
+
     /// Takes over what an earlier step over the same configuration found.
     pub(super) fn absorb(&mut self, earlier: Context<'_>) {
         self.problems.extend(earlier.problems);
         self.noted_groups.extend(earlier.noted_groups);
         for (what, places) in earlier.warnings {
             self.warnings.entry(what).or_default().extend(places);
+        }
+        for (why, names) in earlier.without_effect {
+            self.without_effect.entry(why).or_default().extend(names);
         }
     }
 
@@ -109,12 +122,30 @@ impl<'a> Context<'a> {
                 .then_with(|| text_a.cmp(text_b))
         });
         let mut warnings = self.db.notes.clone();
+        warnings.extend(names_without_effect(&self.without_effect));
         for ((table, text), places) in by_place {
             let separator = if table.is_empty() { "" } else { "|" };
             warnings.push(format!("{table}{separator}{}: {text}", some_of(&places)));
         }
         (warnings, Problems::new(self.problems))
     }
+}
+
+/// `no effect: AAA, NTP (outside the data path of a switch); PORT fec (these ports have no transceiver)`.
+fn names_without_effect(by_reason: &BTreeMap<&'static str, BTreeSet<(Name, String)>>) -> Option<String> {
+    let mut reasons: Vec<_> = by_reason.iter().collect();
+    reasons.sort_by_key(|(_, names)| names.first());
+    let groups: Vec<String> = reasons
+        .into_iter()
+        .map(|(why, names)| {
+            let names: Vec<String> = names
+                .iter()
+                .map(|(table, field)| format!("{} {field}", table.as_str()).trim_end().to_owned())
+                .collect();
+            format!("{} ({why})", names.join(", "))
+        })
+        .collect();
+    (!groups.is_empty()).then(|| format!("no effect: {}", groups.join("; ")))
 }
 
 /// `a, b, c, d and 28 more`.

@@ -118,7 +118,11 @@ pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> 
     // A value that could not be read is missing now. What only says so is not worth a line beside the cause.
     if let Err(more) = resolve(&db, how) {
         let mut more = more.into_vec();
-        more.retain(|consequence| !problems.iter().any(|cause| covers(cause, consequence)));
+        let misspelt: Vec<&str> = problems.iter().filter_map(read::misspelt_table).collect();
+        more.retain(|consequence| {
+            let misses = |table: &&str| names_table(consequence, table);
+            !misspelt.iter().any(misses) && !problems.iter().any(|cause| covers(cause, consequence))
+        });
         problems.extend(more);
     }
     Err(Problems::new(problems))
@@ -128,6 +132,16 @@ pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> 
 fn covers(cause: &Problem, consequence: &Problem) -> bool {
     let same_entry = cause.table == consequence.table && cause.key == consequence.key;
     same_entry && (cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty())
+}
+
+/// Whether a problem is about a table, or says that something is missing there.
+fn names_table(problem: &Problem, table: &str) -> bool {
+    let fix = problem.fix.as_deref().unwrap_or_default();
+    let texts = [&problem.table, &problem.why, fix];
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    texts
+        .iter()
+        .any(|text| text.split(|c| !is_of_name(c)).any(|word| word == table))
 }
 
 /// Checks what concerns several fields, fills in defaults and builds what the data plane needs.

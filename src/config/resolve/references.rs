@@ -7,6 +7,9 @@ use crate::config::natural::Name;
 use crate::config::problem::Problem;
 use crate::config::schema::{self, Effect, Field, Fields, Kind, Part, Table};
 
+/// Why a field of SONiC has no effect that no table of the schema has.
+const NOT_MODELLED: &str = "not part of this switch's model";
+
 pub(super) fn check(context: &mut Context<'_>) {
     let db = context.db;
     for (name, entries) in &db.tables {
@@ -14,7 +17,7 @@ pub(super) fn check(context: &mut Context<'_>) {
         for (key, entry) in entries {
             match schema::table_with_key(name, key.as_str()) {
                 Some(table) => entry_of(context, table, key.as_str(), entry),
-                None => foreign_entry(context, name, key.as_str(), entry),
+                None => foreign_entry(context, name, key.as_str()),
             }
         }
     }
@@ -38,6 +41,9 @@ fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) 
             }
             None => {}
         }
+    }
+    for name in entry.keys().map(Name::as_str).filter(|name| table.has_unused_field(name)) {
+        context.note_without_effect(NOT_MODELLED, table.name, name.to_owned());
     }
 }
 
@@ -117,12 +123,9 @@ fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, 
     match field.effect {
         Effect::Full | Effect::Label => {}
         Effect::OnlyAs(same, _) if says_only(field.kind, value, same) => {}
-        Effect::None(why) => {
-            context.warn_entry(table.name, key, format!("{} has no effect: {why}", field.name))
-        }
+        Effect::None(why) => context.note_without_effect(why, table.name, field.name.to_owned()),
         Effect::OnlyAs(_, why) => {
-            let text = format!("{} {value:?} has no effect: {why}", field.name);
-            context.warn_entry(table.name, key, text);
+            context.note_without_effect(why, table.name, format!("{} {value:?}", field.name));
         }
     }
 }
@@ -135,18 +138,13 @@ fn says_only(kind: Kind, value: &str, same: &str) -> bool {
     }
 }
 
-fn foreign_entry(context: &mut Context<'_>, table: &str, key: &str, entry: &Entry) {
+fn foreign_entry(context: &mut Context<'_>, table: &str, key: &str) {
     if acl::acts_on(context, table, key) {
         return;
     }
-    let Some(why) = schema::why_no_effect(table) else {
-        return;
-    };
-    let fields: Vec<&str> = entry.keys().map(Name::as_str).collect();
-    let text = match fields.as_slice() {
-        [] => format!("no effect: {why}"),
-        [field] => format!("{field} has no effect: {why}"),
-        fields => format!("{} have no effect: {why}", fields.join(", ")),
-    };
-    context.warn_entry(table, key, text);
+    let why = schema::why_no_effect(table);
+    match acl::is_acted_on_in_part(context, table) {
+        true => context.warn_entry(table, key, format!("no effect: {why}")),
+        false => context.note_without_effect(why, table, String::new()),
+    }
 }

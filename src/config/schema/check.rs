@@ -1,6 +1,6 @@
 //! Whether a key, and a field with its value, are what their table may hold.
 
-use super::{Fields, Part, Table, nearest, tables, value};
+use super::{Fields, Part, Table, no_such_field, sonic, tables, value};
 
 impl Table {
     /// Whether every part of a key is well-formed; `Err` says what is expected.
@@ -63,10 +63,12 @@ impl Table {
             }
             Fields::Named(fields) => match self.field(field) {
                 Some(known) => known.kind.check(value),
-                None => match nearest(field, fields.iter().map(|f| f.name)) {
-                    Some(meant) => Err(format!("no such field; did you mean {meant}?")),
-                    None => Err("no such field".to_owned()),
-                },
+                None if self.has_unused_field(field) => Ok(()),
+                None => {
+                    let unused = sonic::field_names(self.name).filter(|name| self.has_unused_field(name));
+                    let known = fields.iter().map(|known| known.name).chain(unused);
+                    Err(no_such_field(field, known))
+                }
             },
         }
     }

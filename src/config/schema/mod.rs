@@ -13,6 +13,7 @@ mod lag;
 mod port;
 mod qos;
 mod routing;
+mod sonic;
 mod trimming;
 mod value;
 mod vlan;
@@ -232,6 +233,13 @@ impl Table {
         }
     }
 
+    /// Whether SONiC has a field that the switch does not know. One that entries with keys of another form have is
+    /// none of this form's.
+    pub(crate) fn has_unused_field(&self, name: &str) -> bool {
+        let mut forms = tables().filter(|table| table.name == self.name);
+        sonic::has_field(self.name, name) && forms.all(|form| form.field(name).is_none())
+    }
+
     /// Where the key names a range of numbers, if it does.
     pub(crate) fn has_numbers(&self) -> bool {
         self.key.contains(&Part::Numbers)
@@ -280,9 +288,32 @@ pub(crate) fn table_with_key(name: &str, key: &str) -> Option<&'static Table> {
         .or_else(|| table(name))
 }
 
+/// Whether a table of this name may be in a configuration: the switch acts on it or SONiC has it.
+pub(crate) fn is_table_name(name: &str) -> bool {
+    table(name).is_some() || sonic::has_table(name)
+}
+
 /// The names of all tables, those without effect too.
 pub(crate) fn table_names() -> impl Iterator<Item = &'static str> {
-    tables().map(|table| table.name).chain(foreign::names())
+    tables().map(|table| table.name).chain(sonic::table_names())
+}
+
+/// Whether an entry of a table that the switch does not act on may have this field.
+///
+/// # Errors
+/// What is wrong, with a similar name if there is one.
+pub(crate) fn check_foreign_field(table: &str, field: &str) -> Result<(), String> {
+    match sonic::has_field(table, field) {
+        true => Ok(()),
+        false => Err(no_such_field(field, sonic::field_names(table))),
+    }
+}
+
+fn no_such_field<'a>(field: &str, known: impl Iterator<Item = &'a str>) -> String {
+    match nearest(field, known) {
+        Some(meant) => format!("no such field; did you mean {meant}?"),
+        None => "no such field".to_owned(),
+    }
 }
 
 /// The known name that `name` was probably meant to be.

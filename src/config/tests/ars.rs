@@ -315,9 +315,9 @@ fn what_has_no_effect_is_named() {
             PORTS
         ),
         [
+            "no effect: ARS_PROFILE max_flows \"9\" (each group has a flow table of its own (ARS_OBJECT max_flows))",
             "ARS_INTERFACES|Ethernet0: ars_obj_name \"o\" has no effect: ars_nhg_path_selector_mode is nexthop",
             "ARS_OBJECT|o: max_flows 300: the flow table of each group has 512 entries",
-            "ARS_PROFILE|p: max_flows \"9\" has no effect: each group has a flow table of its own (ARS_OBJECT max_flows)",
         ]
     );
     assert_eq!(

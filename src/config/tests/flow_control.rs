@@ -115,11 +115,11 @@ fn bindings_that_will_surprise_are_said() {
             &["Ethernet0"]
         ),
         [
+            "no effect: PORT_QOS_MAP tc_to_dot1p_map (frames are not re-marked)",
             "Ethernet0: PORT_QOS_MAP has no tc_to_pg_map: every class goes to priority group 0",
             "Ethernet0: PORT_QOS_MAP has no tc_to_queue_map: every class goes to queue 0",
             "Ethernet0: pfc_enable has priority 3, but BUFFER_PG|PORT|3 is missing, so its priority group has no \
              headroom (xoff): frames in flight when it pauses are dropped",
-            "PORT_QOS_MAP|Ethernet0: tc_to_dot1p_map has no effect: frames are not re-marked",
             "PORT_QOS_MAP|global: pfc_enable has no effect: only dscp_to_tc_map is bound to the whole switch",
         ]
     );

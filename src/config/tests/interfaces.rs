@@ -78,9 +78,9 @@ fn an_interface_without_an_address_is_named() {
     assert_eq!(
         warnings(text, &["Ethernet0"]),
         [
-            "INTERFACE|Ethernet0: loopback_action \"drop\" has no effect: a packet may leave by the interface it came in on",
-            "INTERFACE|Ethernet0: mpls \"enable\" has no effect: MPLS and class-based forwarding are not implemented",
-            "INTERFACE|Ethernet0: nat_zone \"1\" has no effect: address translation is not implemented",
+            "no effect: INTERFACE loopback_action \"drop\" (a packet may leave by the interface it came in on); INTERFACE mpls \
+             \"enable\" (MPLS and class-based forwarding are not implemented); INTERFACE nat_zone \"1\" (address translation \
+             is not implemented)",
             "INTERFACE|Ethernet0: no address: nobody can send to it or through it",
         ]
     );

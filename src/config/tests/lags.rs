@@ -57,12 +57,10 @@ fn what_lacp_would_do_is_named() {
     assert_eq!(
         warnings(text, &PORTS),
         [
+            "no effect: PORTCHANNEL fast_rate \"true\", PORTCHANNEL lacp_key (LACP is not implemented, a member takes part \
+             while its link is up)",
             "PORTCHANNEL|PortChannel1: LACP is not implemented: a member takes part while its link is up, whatever its \
              peer says; static \"true\" says that this is meant",
-            "PORTCHANNEL|PortChannel1: fast_rate \"true\" has no effect: LACP is not implemented, a member takes part \
-             while its link is up",
-            "PORTCHANNEL|PortChannel1: lacp_key has no effect: LACP is not implemented, a member takes part while its \
-             link is up",
             "PORTCHANNEL|PortChannel1: min_links 2 and 1 members: it is never up",
             "PORTCHANNEL|PortChannel0002: no member: it is never up",
         ]

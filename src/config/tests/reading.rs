@@ -129,6 +129,46 @@ fn nothing_written_twice_is_lost() {
 }
 
 #[test]
+fn what_sonic_has_and_the_switch_does_not_act_on_is_named_once() {
+    let text = r#"{
+        "DEVICE_METADATA": {"localhost": {"dpu_auto_recovery": "enable", "zebra_nexthop": "enabled"}},
+        "PORT": {"Ethernet0": {"dom_polling": "enabled"}, "Ethernet4": {"dom_polling": "enabled", "fec": "rs"}},
+        "DPUS": {"dpu0": {"midplane_interface": "dpu0"}},
+        "DHCP_SERVER_IPV4_PORT": {"bridge-midplane|dpu0": {"ips@": "169.254.200.1"}},
+        "DNS_OPTIONS": {"ndots": {}},
+        "VRRP": {"Vlan10|1": {"track_interface": {"Ethernet0": {"weight": 10, "x": [true, "\"", null]}}}},
+        "FIPS": {"global": {"enable": "false"}, "global": {"enable": "false", "enforce": "false"}}}"#;
+    assert_eq!(
+        warnings(text, &[]),
+        [
+            "no effect: DEVICE_METADATA dpu_auto_recovery, DEVICE_METADATA zebra_nexthop, PORT dom_polling (not part of \
+             this switch's model); DHCP_SERVER_IPV4_PORT, DNS_OPTIONS, DPUS, FIPS (outside the data path of a switch); \
+             PORT fec (these ports have no transceiver); VRRP (gateways that several switches share are not implemented)"
+        ]
+    );
+    let db = parse(text, "text").expect("names of SONiC");
+    assert_eq!(parse(&db.to_json(), "again").expect("canonical"), db);
+    assert_eq!(
+        db.get("VRRP", "Vlan10|1", "track_interface").as_deref(),
+        Some(r#"{"Ethernet0":{"weight":10,"x":[true,"\"",null]}}"#)
+    );
+}
+
+#[test]
+fn a_name_is_not_taken_for_a_similar_one() {
+    // Neither what the table holds nor what refers to it adds an error.
+    let text = r#"{"BUFFER_POOLS": {"p": {"size": "?"}}, "BUFFER_PROFILE": {"q": {"pool": "p", "size": "0", "static_th": "0"}},
+        "VLANS": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "untagged"}}}"#;
+    assert_eq!(
+        bad(text, &["Ethernet0"]),
+        [
+            "BUFFER_POOLS: no such table; did you mean BUFFER_POOL?",
+            "VLANS: no such table; did you mean VLAN?",
+        ]
+    );
+}
+
+#[test]
 fn names_that_nobody_knows() {
     refused(&[
         (
@@ -144,6 +184,22 @@ fn names_that_nobody_knows() {
         (
             r#"{"PORT": {"Ethernet0": {"qwertyuiop": "1"}}}"#,
             r#"PORT|Ethernet0 qwertyuiop "1": no such field"#,
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {"Fec": "rs", "dom_poling": "1"}}}"#,
+            r#"PORT|Ethernet0 Fec "rs": no such field; did you mean fec?"#,
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {"dom_poling": "1"}}}"#,
+            r#"PORT|Ethernet0 dom_poling "1": no such field; did you mean dom_polling?"#,
+        ),
+        (
+            r#"{"FEATURE": {"bgp": {"stat": "enabled"}}}"#,
+            r#"FEATURE|bgp stat "enabled": no such field; did you mean state?"#,
+        ),
+        (
+            r#"{"feature": {"bgp": {"state": "enabled"}}}"#,
+            "feature: no such table; did you mean FEATURE?",
         ),
     ]);
 }

@@ -97,14 +97,14 @@ fn what_a_routing_protocol_would_do_is_named() {
         "192.0.2.0/24": {"nexthop": "10.0.0.1,10.0.0.3", "bfd": "false,true"}}"#;
     let said: Vec<String> = warnings(&text(more), &PORTS)
         .into_iter()
-        .filter(|line| line.starts_with("STATIC_ROUTE"))
+        .filter(|line| line.contains("STATIC_ROUTE"))
         .collect();
     assert_eq!(
         said,
         [
-            "STATIC_ROUTE|10.0.4.0/24: advertise \"true\" has no effect: no routing protocol runs here",
+            "no effect: STATIC_ROUTE advertise \"true\" (no routing protocol runs here); STATIC_ROUTE bfd \"false,true\" \
+             (BFD is not implemented)",
             "STATIC_ROUTE|10.0.4.0/24: no effect: Ethernet4 is connected to this network",
-            "STATIC_ROUTE|192.0.2.0/24: bfd \"false,true\" has no effect: BFD is not implemented",
         ]
     );
 }
@@ -382,8 +382,7 @@ fn the_five_tuple_is_hashed_and_other_lists_are_named() {
     assert_eq!(
         warnings(&other, &["Ethernet0"]),
         [
-            "SWITCH_HASH|GLOBAL: ecmp_hash_algorithm has no effect: there is one hash function, with the seed XOFF_SWITCH \
-             hash_seed",
+            "no effect: SWITCH_HASH ecmp_hash_algorithm (there is one hash function, with the seed XOFF_SWITCH hash_seed)",
             "SWITCH_HASH|GLOBAL: lag_hash \"SRC_IP,DST_IP\" has no effect: flows are told apart by DST_IP, IP_PROTOCOL, \
              L4_DST_PORT, L4_SRC_PORT, SRC_IP, and of RoCEv2 by RDMA_BTH_DEST_QP where that is added",
         ]

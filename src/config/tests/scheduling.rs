@@ -98,14 +98,12 @@ fn what_has_no_effect_is_said() {
     assert_eq!(
         warnings(text, &[]),
         [
+            "no effect: SCHEDULER cbs (only the peak rate shapes); SCHEDULER priority (among strict queues the higher queue \
+             number goes first); WRED_PROFILE red_min_threshold, WRED_PROFILE wred_red_enable \"true\" (every frame is green)",
             "SCHEDULER|a: WRR works as DWRR: weights count bytes, not frames",
-            "SCHEDULER|b: cbs has no effect: only the peak rate shapes",
             "SCHEDULER|b: cir has no effect: no rate is guaranteed, only pir shapes",
-            "SCHEDULER|b: priority has no effect: among strict queues the higher queue number goes first",
             "SCHEDULER|c: pir has no effect: rates in packets per second are not implemented",
             "WRED_PROFILE|w: no effect: neither ecn nor wred_green_enable is on",
-            "WRED_PROFILE|w: red_min_threshold has no effect: every frame is green",
-            "WRED_PROFILE|w: wred_red_enable \"true\" has no effect: every frame is green",
         ]
     );
 }

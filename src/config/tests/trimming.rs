@@ -220,7 +220,7 @@ fn types_of_ones_own_and_lags_are_understood() {
         "ACL_TABLE": {{"T": {{"type": "MINE", "stage": "INGRESS", "ports": ["PortChannel1"]}},
             "OTHER": {{"type": "MIRROR", "ports": ["Ethernet0"]}}}},
         "ACL_RULE": {{"T|r": {{"PRIORITY": "1", "PACKET_ACTION": "DISABLE_TRIM"}},
-            "OTHER|r": {{"PRIORITY": "1", "MIRROR_ACTION": "m"}}}}"#
+            "OTHER|r": {{"PRIORITY": "1", "MIRROR_INGRESS_ACTION": "m"}}}}"#
     ));
     let config = good(&text, &[]);
     assert_eq!(config.trimming.expect("it trims").exempt[0].ports, [0, 1]);
@@ -231,10 +231,10 @@ fn types_of_ones_own_and_lags_are_understood() {
     assert_eq!(
         said,
         [
-            "ACL_RULE|OTHER|r: MIRROR_ACTION, PRIORITY have no effect: access lists are not implemented, but for tables with \
-             a rule whose action is DISABLE_TRIM or DISABLE_ARS_FORWARDING",
-            "ACL_TABLE|OTHER: ports, type have no effect: access lists are not implemented, but for tables with a rule whose \
-             action is DISABLE_TRIM or DISABLE_ARS_FORWARDING",
+            "ACL_RULE|OTHER|r: no effect: access lists are not implemented, but for tables with a rule whose action is \
+             DISABLE_TRIM or DISABLE_ARS_FORWARDING",
+            "ACL_TABLE|OTHER: no effect: access lists are not implemented, but for tables with a rule whose action is \
+             DISABLE_TRIM or DISABLE_ARS_FORWARDING",
         ]
     );
 }

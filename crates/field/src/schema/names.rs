@@ -1,0 +1,66 @@
+//! Tables and their fields, by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Names of tables and fields.
+#[derive(Debug, Default)]
+pub(super) struct Names(BTreeMap<String, Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    fields: BTreeSet<String>,
+    has_free_fields: bool,
+}
+
+impl Names {
+    pub(super) fn table(&mut self, table: &str) {
+        self.0.entry(table.to_owned()).or_default();
+    }
+
+    pub(super) fn field(&mut self, table: &str, field: &str) {
+        let table = self.0.entry(table.to_owned()).or_default();
+        table.fields.insert(field.to_owned());
+    }
+
+    /// Records that the fields of a table may have any name.
+    pub(super) fn free_fields(&mut self, table: &str) {
+        self.0.entry(table.to_owned()).or_default().has_free_fields = true;
+    }
+
+    pub(super) fn has_table(&self, table: &str) -> bool {
+        self.0.contains_key(table)
+    }
+
+    pub(super) fn has_field(&self, table: &str, field: &str) -> bool {
+        let table = self.0.get(table);
+        table.is_some_and(|table| table.has_free_fields || table.fields.contains(field))
+    }
+
+    /// Whether the table has a field whose name differs in one letter.
+    pub(super) fn has_similar_field(&self, table: &str, field: &str) -> bool {
+        let table = self.0.get(table);
+        table.is_some_and(|table| {
+            let mut names = table.fields.iter();
+            names.any(|name| strsim::damerau_levenshtein(name, field) == 1)
+        })
+    }
+}
+
+/// One line for each table: its name, then its fields; `*` stands for fields with free names.
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, table) in &self.0 {
+            f.write_str(name)?;
+            if table.has_free_fields {
+                f.write_str(" *")?;
+            } else {
+                for field in &table.fields {
+                    write!(f, " {field}")?;
+                }
+            }
+            f.write_str("\n")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Names of SONiC's tables and fields, from a generated list.
+//!
+//! `sonic-names.txt` has a line for each table: its name, then the names of its fields. `*` stands for fields with free
+//! names. `cargo run -p field -- schema` writes the file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+const LIST: &str = include_str!("sonic-names.txt");
+
+/// The fields of a table.
+enum FieldNames {
+    Any,
+    These(BTreeSet<&'static str>),
+}
+
+fn tables() -> &'static BTreeMap<&'static str, FieldNames> {
+    static TABLES: OnceLock<BTreeMap<&str, FieldNames>> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        let lines = LIST.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .filter_map(|line| {
+                let mut words = line.split(' ');
+                let table = words.next()?;
+                let fields: BTreeSet<&str> = words.collect();
+                let has_free_names = fields.contains("*");
+                Some((
+                    table,
+                    match has_free_names {
+                        true => FieldNames::Any,
+                        false => FieldNames::These(fields),
+                    },
+                ))
+            })
+            .collect()
+    })
+}
+
+/// Whether SONiC has a table of this name.
+pub(crate) fn has_table(table: &str) -> bool {
+    tables().contains_key(table)
+}
+
+/// Whether a table of SONiC has this field.
+pub(crate) fn has_field(table: &str, field: &str) -> bool {
+    match tables().get(table) {
+        Some(FieldNames::Any) => true,
+        Some(FieldNames::These(fields)) => fields.contains(field),
+        None => false,
+    }
+}
+
+/// The names of all tables of SONiC.
+pub(super) fn table_names() -> impl Iterator<Item = &'static str> {
+    tables().keys().copied()
+}
+
+/// The names of the fields of a table, none if they are free.
+pub(super) fn field_names(table: &str) -> impl Iterator<Item = &'static str> {
+    let fields = match tables().get(table) {
+        Some(FieldNames::These(fields)) => Some(fields),
+        _ => None,
+    };
+    fields.into_iter().flatten().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_names_of_every_source() {
+        // YANG model; template of a model; sample configuration; port file; frrcfgd; schema.h; portschema.h.
+        let tables = ["FIPS", "ACL_TABLE", "DHCP_SERVER_IPV4_PORT", "OSPFV2_ROUTER", "SEND_TO_INGRESS_PORT"];
+        for table in tables {
+            assert!(has_table(table), "{table}");
+        }
+        for field in ["dom_polling", "valid_speeds", "preemphasis"] {
+            assert!(has_field("PORT", field), "{field}");
+        }
+        assert!(has_field("DSCP_TO_TC_MAP", "17"));
+        for (table, field) in [("PORT", "dom_poling"), ("PORT", "Fec"), ("port", "fec"), ("DEVICE_METADATA", "timezome")] {
+            assert!(!has_field(table, field), "{table} {field}");
+        }
+    }
+
+    #[test]
+    fn the_list_is_sorted_and_says_where_it_is_from() {
+        let (head, lines): (Vec<&str>, Vec<&str>) = LIST.lines().partition(|line| line.starts_with('#'));
+        assert!(lines.is_sorted());
+        for repository in ["sonic-buildimage", "sonic-swss-common", "sonic-swss"] {
+            let prefix = format!("# sonic-net/{repository} ");
+            let commit = head.iter().find_map(|line| line.strip_prefix(&prefix)).expect(repository);
+            assert!(commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()));
+        }
+    }
+}
