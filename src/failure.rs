@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::config::Problems;
+
 /// How a command ended. The numbers are a promise to scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -48,6 +50,8 @@ pub struct Failure {
     pub why: Option<String>,
     /// What to do about it, with the command where there is one.
     pub fix: Option<String>,
+    /// All mistakes of a configuration, one line each, where `why` has the first ones. JSON output has these.
+    pub errors: Vec<String>,
 }
 
 impl Failure {
@@ -59,6 +63,7 @@ impl Failure {
             place: None,
             why: None,
             fix: None,
+            errors: Vec::new(),
         }
     }
 
@@ -89,6 +94,16 @@ impl Failure {
     pub fn because(mut self, why: impl fmt::Display) -> Failure {
         self.why = Some(why.to_string());
         self
+    }
+
+    /// Adds the mistakes of a configuration as the reason.
+    #[must_use]
+    pub fn because_of(self, problems: &Problems) -> Failure {
+        Failure {
+            why: Some(problems.to_string()),
+            errors: problems.as_slice().iter().map(ToString::to_string).collect(),
+            ..self
+        }
     }
 
     /// Adds what to do about it.

@@ -322,3 +322,96 @@ fn a_reader_that_goes_away_is_no_error() {
         "{output:?}"
     );
 }
+
+#[test]
+fn config_check_reports_every_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = file(
+        folder.path(),
+        "good.json",
+        r#"{"PORT": {"Ethernet0": {"fec": "rs"}}}"#,
+    );
+    let members: Vec<String> = (0..30)
+        .map(|n| format!(r#""Vlan7|Ethernet{n}": {{"tagging_mode": "tagged"}}"#))
+        .collect();
+    let bad = file(
+        folder.path(),
+        "bad.json",
+        &format!(
+            r#"{{"VLAN": {{"Vlan7": {{}}}}, "VLAN_MEMBER": {{{}}}}}"#,
+            members.join(",")
+        ),
+    );
+
+    let text = told(&["config", "check", &good]);
+    assert_eq!(text.code, Some(0), "{text:?}");
+    assert!(
+        text.stdout.contains("good.json: valid; 1 port, 1 note\n"),
+        "{text:?}"
+    );
+    assert!(
+        text.stdout.contains("  note: PORT|Ethernet0: fec has no effect"),
+        "{text:?}"
+    );
+
+    let text = told(&["config", "check", &good, &bad, "/nonexistent.json"]);
+    assert_eq!(text.code, Some(4));
+    assert!(
+        text.stdout.contains("bad.json: not valid; 30 errors\n"),
+        "{text:?}"
+    );
+    assert_eq!(text.stdout.matches("there is no port").count(), 20);
+    assert!(
+        text.stdout
+            .contains("  error: and 10 more errors; JSON output has all\n")
+    );
+    assert!(text.stdout.contains("/nonexistent.json: not valid; 1 error\n"));
+
+    let json = told(&["config", "check", &good, &bad, "--format", "json"]);
+    assert_eq!(json.code, Some(4));
+    let value: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(value["valid"], false);
+    assert_eq!(value["files"][0]["valid"], true);
+    assert_eq!(value["files"][1]["errors"].as_array().map(Vec::len), Some(30));
+    assert_eq!(value["files"][1]["errors"][7]["key"], "Vlan7|Ethernet7");
+
+    let ports: Vec<String> = (0..30).map(|n| format!("--port=Ethernet{n}")).collect();
+    let mut with_ports = vec!["config", "check", &bad];
+    with_ports.extend(ports.iter().map(String::as_str));
+    assert_eq!(told(&with_ports).code, Some(0));
+}
+
+#[test]
+fn json_output_of_a_command_has_all_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ports: Vec<String> = (0..30)
+        .map(|n| format!(r#""Ethernet{n}": {{"mtu": "1"}}"#))
+        .collect();
+    let bad = file(
+        folder.path(),
+        "bad.json",
+        &format!(r#"{{"PORT": {{{}}}}}"#, ports.join(",")),
+    );
+    // The header of a pcap file. The configuration is refused before frames matter.
+    let header = [
+        0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0,
+    ];
+    let capture = folder.path().join("empty.pcap");
+    std::fs::write(&capture, header).expect("a file");
+    let out = folder.path().join("out.pcapng");
+    let arguments = [
+        "replay",
+        capture.to_str().expect("text"),
+        "--config",
+        &bad,
+        "--out",
+        out.to_str().expect("text"),
+    ];
+    let text = told(&arguments);
+    assert_eq!((text.code, text.stdout.as_str()), (Some(4), ""), "{text:?}");
+    assert_eq!(text.stderr.matches("Ethernet").count(), 20);
+    let json = told(&[&arguments[..], &["--json"]].concat());
+    assert_eq!(json.code, Some(4));
+    let value: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(value["errors"].as_array().map(Vec::len), Some(30));
+}

@@ -1,5 +1,6 @@
 //! What can be typed, and what each word means.
 
+mod configuration;
 mod lab;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use super::values::{PcapArgument, PortArgument, SendArgument, pin, span};
 use crate::driver::Pin;
 use crate::{driver, ports};
 
+pub use configuration::ConfigurationInput;
 pub use lab::*;
 
 const EXAMPLES: &str = "\
@@ -115,6 +117,9 @@ pub struct SwitchRun {
     /// Configuration in the form of SONiC's config_db.json; {} is enough
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// How the file is read.
+    #[command(flatten)]
+    pub configuration: ConfigurationInput,
     /// A port and the network device behind it; once for each port
     ///
     /// Ports named here are up, at 1 Gb/s unless the file says otherwise. The backend is how frames are moved:
@@ -289,6 +294,17 @@ pub struct HostRun {
 /// `xoff config`
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
+    /// Check configuration files, without a switch or its devices
+    #[command(after_help = "\
+Each file is a configuration of its own. Prints its errors, or its notes: settings without effect, and settings
+that are probably not what was meant. At most 20 errors of a file are printed; --format json has all.
+
+Exit codes: 0 every file is valid, 2 usage, 4 a file is not valid or cannot be read.
+
+Examples:
+  xoff config check /etc/sonic/config_db.json
+  xoff config check config_db.json --asic asic0 --format json")]
+    Check(ConfigCheck),
     /// Replace the configuration of a running switch by a file, whole or not at all
     #[command(after_help = "\
 Prints what changes. An invalid file is refused whole, with every fault in it, and the switch keeps what it has.
@@ -317,6 +333,33 @@ Example:
         #[command(flatten)]
         target: TargetArguments,
     },
+}
+
+/// `xoff config check`
+#[derive(Clone, Debug, Args)]
+pub struct ConfigCheck {
+    /// Configurations in the form of SONiC's config_db.json
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// A port that is up though the file does not name it, as --port of `switch run` adds it; once for each port
+    #[arg(long = "port", value_name = "Ethernet0")]
+    pub ports: Vec<String>,
+    /// How the files are read.
+    #[command(flatten)]
+    pub configuration: ConfigurationInput,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = ConfigCheckFormat::Text)]
+    pub format: ConfigCheckFormat,
+}
+
+/// Forms of the result of `xoff config check`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ConfigCheckFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// JSON, with all errors.
+    Json,
 }
 
 /// Which running switch a command speaks to.

@@ -1,5 +1,7 @@
 //! `xoff config`: the configuration of a running switch.
 
+mod check;
+
 use std::path::Path;
 
 use serde_json::Value;
@@ -13,6 +15,7 @@ const FILE_BYTES_MAX: u64 = crate::control::REQUEST_BYTES_MAX as u64 - 1024;
 
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     match command {
+        ConfigCommand::Check(arguments) => return check::run(&arguments),
         ConfigCommand::Get { target } => output::print_json(&connect(&target)?.config()?)?,
         ConfigCommand::Apply {
             file,

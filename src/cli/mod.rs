@@ -16,7 +16,8 @@ mod values;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use serde_json::json;
 
 use crate::failure::Failure;
 pub use args::*;
@@ -37,9 +38,37 @@ pub use values::{PcapArgument, PortArgument, SendArgument};
 
 /// Runs the program: parses the command line, does what it asks, prints the error if there is one.
 pub fn main() -> ExitCode {
-    run(Arguments::parse()).unwrap_or_else(|failure| {
+    let matches = Arguments::command().get_matches();
+    let prints_json = wants_json(&matches);
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    run(arguments).unwrap_or_else(|failure| {
         output::complain(&failure);
+        if prints_json && !failure.errors.is_empty() {
+            // Nothing is left to be said if standard output cannot take it.
+            let _ = output::print_json(&errors_object(&failure));
+        }
         failure.exit.into()
+    })
+}
+
+/// Whether the subcommand prints its result as JSON: `--json`, or `--format json`.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let mut leaf = matches;
+    while let Some((_, matches)) = leaf.subcommand() {
+        leaf = matches;
+    }
+    let format = leaf.try_get_raw("format").ok().flatten();
+    let is_json = |mut values: clap::parser::RawValues<'_>| values.any(|value| value == "json");
+    format.is_some_and(is_json) || matches!(leaf.try_get_one::<bool>("json"), Ok(Some(true)))
+}
+
+/// The mistakes of a configuration, all of them, for a command whose output is JSON.
+fn errors_object(failure: &Failure) -> serde_json::Value {
+    json!({
+        "error": failure.what,
+        "where": failure.place,
+        "exit_code": failure.exit as u8,
+        "errors": failure.errors,
     })
 }
 

@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use xoff_dataplane::Picos;
 
-use super::{output, values};
+use super::{ConfigurationInput, output, values};
 use crate::capture::{ReadError, Reader};
-use crate::config::{Loaded, Resolve, load, parse, preset};
+use crate::config::{Loaded, Resolve, load, parse_asic, preset};
 use crate::failure::{Exit, Failure};
 use crate::replay::{
     Asked, Behind, CaptureFiles, Destination, Mac, Mapping, Pace, PlayError, Player, ReplayReport, Source,
@@ -59,6 +59,9 @@ pub struct ReplayArguments {
     /// [default: all ports form one bridge]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// How the configuration is read.
+    #[command(flatten)]
+    pub configuration: ConfigurationInput,
     /// A built-in configuration: roce-lossless or roce-lossy
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
@@ -173,7 +176,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let source = Source::open(&arguments.input).map_err(unreadable)?;
     let survey = source.read().and_then(Survey::of).map_err(unreadable)?;
     let layers = written_layers(arguments)?;
-    let (configured, router) = said(&layers)?;
+    let (configured, router) = said(&layers, arguments.configuration.asic.as_deref())?;
     let mapping = Mapping::plan(&survey, &asked(arguments), &configured, router)?;
     let loaded = configure(arguments, layers, &mapping)?;
     for warning in &loaded.resolved.warnings {
@@ -262,11 +265,11 @@ fn written_layers(arguments: &ReplayArguments) -> Result<Vec<(String, String)>, 
 }
 
 /// The ports that a configuration names, and the address of its router.
-fn said(layers: &[(String, String)]) -> Result<(Vec<String>, Option<Mac>), Failure> {
+fn said(layers: &[(String, String)], asic: Option<&str>) -> Result<(Vec<String>, Option<Mac>), Failure> {
     let Some((place, text)) = layers.first() else {
         return Ok((Vec::new(), None));
     };
-    let db = parse(text, place).map_err(|problems| invalid(place, &problems))?;
+    let db = parse_asic(text, place, asic).map_err(|problems| invalid(place, &problems))?;
     let router = db.get("DEVICE_METADATA", "localhost", "mac");
     let router = router.and_then(|mac| values::mac(&mac).ok());
     Ok((db.keys("PORT").map(str::to_owned).collect(), router))
@@ -321,12 +324,12 @@ fn configure(
         .iter()
         .map(|(place, text)| (place.as_str(), text.as_str()))
         .collect();
-    let resolve = Resolve {
+    let resolve = arguments.configuration.applied_to(Resolve {
         ports: mapping.ports.clone(),
         seed: arguments.seed,
         reaction_budget: Picos::ZERO,
         ..Resolve::default()
-    };
+    });
     let place = layers.last().map_or("", |(place, _)| *place);
     let loaded = load(&layers, &resolve).map_err(|problems| invalid(place, &problems))?;
     let names = loaded.resolved.config.ports.iter().map(|port| &port.name);
@@ -341,7 +344,7 @@ fn configure(
 fn invalid(place: &str, problems: &crate::config::Problems) -> Failure {
     Failure::configuration("the configuration is invalid")
         .at(place)
-        .because(problems)
+        .because_of(problems)
 }
 
 fn play_failure(error: PlayError, file: &str, to: &Destination) -> Failure {

@@ -27,12 +27,12 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     }
     let stop = super::signals::watch()?;
     let options = options(&arguments);
-    let resolve = Resolve {
+    let resolve = arguments.configuration.applied_to(Resolve {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
         seed: arguments.seed,
         reaction_budget: reaction_budget(&options),
         ..Resolve::default()
-    };
+    });
     let loaded = read(&arguments.config, &resolve)?;
     let name = loaded.resolved.config.name.clone();
     // Bound before anything is touched: a wrong path costs nothing then.
@@ -148,7 +148,7 @@ fn read(path: &Path, resolve: &Resolve) -> Result<Loaded, Failure> {
     load(&[(&place, &text)], resolve).map_err(|problems| {
         Failure::configuration("the configuration is invalid")
             .at(&place)
-            .because(problems)
+            .because_of(&problems)
     })
 }
 

@@ -52,6 +52,8 @@ pub struct ConfigDb {
     pub(crate) source: String,
     /// What should be known about how the text was read.
     pub(crate) notes: Vec<String>,
+    /// The tables are those of one ASIC, out of a file that configures several.
+    pub(crate) is_asic_part: bool,
 }
 
 impl PartialEq for ConfigDb {
@@ -233,6 +235,7 @@ pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
         }
         result.source.push_str(&layer.source);
         result.notes.extend_from_slice(&layer.notes);
+        result.is_asic_part |= layer.is_asic_part;
         for (table, entries) in &layer.tables {
             merge_table(
                 table.as_str(),

@@ -31,6 +31,7 @@
 //! | IPv6 on an interface | with a link-local address that follows from the MAC address | RFC 4291 |
 //! | `STATIC_ROUTE.distance` | 1, also for 0 | FRR |
 
+mod asic;
 pub mod balancing;
 mod chip;
 mod db;
@@ -55,5 +56,5 @@ pub use natural::compare as natural_order;
 pub use pg_profiles::PgProfiles;
 pub use preset::{PRESETS, UnknownPreset, preset};
 pub use problem::{Problem, Problems};
-pub use read::parse;
+pub use read::{parse, parse_asic};
 pub use resolve::{Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, hash_seed, load, resolve};

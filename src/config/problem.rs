@@ -84,7 +84,19 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
+/// Most problems that are printed. A person corrects the first ones and looks again.
+const PRINTED_MAX: usize = 20;
+
 impl Problems {
+    /// One problem of a text as a whole.
+    pub(crate) fn of_text(source: &str, why: String) -> Problems {
+        Problems(vec![Problem {
+            source: source.to_owned(),
+            why,
+            ..Problem::default()
+        }])
+    }
+
     /// Exit code of a program that stops because of these.
     pub const EXIT_CODE: u8 = 4;
 
@@ -115,15 +127,20 @@ impl Problems {
     }
 }
 
+/// A line for each of the first 20 problems, and a line with the number of those left out.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, problem) in self.0.iter().enumerate() {
+        for (n, problem) in self.0.iter().take(PRINTED_MAX).enumerate() {
             if n > 0 {
                 f.write_str("\n")?;
             }
             write!(f, "{problem}")?;
         }
-        Ok(())
+        match self.0.len().saturating_sub(PRINTED_MAX) {
+            0 => Ok(()),
+            1 => f.write_str("\nand 1 more error; JSON output has all"),
+            more => write!(f, "\nand {more} more errors; JSON output has all"),
+        }
     }
 }
 

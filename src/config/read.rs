@@ -1,5 +1,6 @@
 //! From text to a [`ConfigDb`]: the shape, the names and each value by itself; old forms become new ones.
 
+use super::asic;
 use super::db::{ConfigDb, Entry, Value, split_range};
 use super::json::Json;
 use super::natural::Name;
@@ -11,7 +12,15 @@ use super::schema::{self, Fields, Kind, Part, Table};
 /// # Errors
 /// Everything that is wrong with the shape, a name or a single value.
 pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
-    let (db, problems) = read(text, source);
+    parse_asic(text, source, None)
+}
+
+/// As [`parse`], of the part named `asic` where the file configures a device with several ASICs.
+///
+/// # Errors
+/// As [`parse`]; and the file has several parts and `asic` names none of them.
+pub fn parse_asic(text: &str, source: &str, asic: Option<&str>) -> Result<ConfigDb, Problems> {
+    let (db, problems) = read(text, source, asic);
     if problems.is_empty() {
         Ok(db)
     } else {
@@ -20,13 +29,19 @@ pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
 }
 
 /// As [`parse`], with what could be read beside what could not, so that later checks can go on.
-pub(crate) fn read(text: &str, source: &str) -> (ConfigDb, Problems) {
+pub(crate) fn read(text: &str, source: &str, asic: Option<&str>) -> (ConfigDb, Problems) {
     let mut reader = Reader {
         source,
         ..Reader::default()
     };
     match serde_json::from_str::<Json>(text.trim_start_matches('\u{feff}')) {
-        Ok(Json::Object(tables)) => reader.tables(tables),
+        Ok(Json::Object(top)) => match asic::select(top, asic) {
+            Ok(selected) => {
+                reader.db.is_asic_part = selected.is_part;
+                reader.tables(selected.tables);
+            }
+            Err(problem) => reader.problem(problem),
+        },
         Ok(other) => reader.problem(Problem::at(
             "",
             "",

@@ -200,6 +200,9 @@ pub struct ErrorReply {
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    /// All mistakes of a configuration, one line each, where `why` has the first ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
 }
 
 impl From<Failure> for ErrorReply {
@@ -215,6 +218,7 @@ impl From<Failure> for ErrorReply {
             place: failure.place,
             why: failure.why,
             fix: failure.fix,
+            errors: failure.errors,
         }
     }
 }
@@ -232,6 +236,7 @@ impl From<ErrorReply> for Failure {
             place: reply.place,
             why: reply.why,
             fix: reply.fix,
+            errors: reply.errors,
         }
     }
 }
@@ -307,6 +312,7 @@ pub(super) fn bad_request(what: &str, why: impl std::fmt::Display) -> ErrorReply
         place: None,
         why: Some(why.to_string()),
         fix: Some("see docs/control-socket.md".to_owned()),
+        errors: Vec::new(),
     }
 }
 

@@ -86,10 +86,14 @@ pub fn switch_setup(
         seed,
         reaction_budget,
         link_mtus: link_mtus.collect(),
+        asic: plan.switches[switch].asic.clone(),
         ..Resolve::default()
     };
-    let loaded = config::load(&layers, &resolve)
-        .map_err(|problems| Failure::configuration(problems.to_string()).at(format!("switch {name}")))?;
+    let loaded = config::load(&layers, &resolve).map_err(|problems| {
+        Failure::configuration("the configuration is invalid")
+            .at(format!("switch {name}"))
+            .because_of(&problems)
+    })?;
     let mut speeds_mbps = vec![0; plan.links.len()];
     for (speed, link) in speeds_mbps.iter_mut().zip(&plan.links) {
         if let Some(port) = link.port_at(switch) {

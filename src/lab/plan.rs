@@ -65,6 +65,9 @@ pub struct SwitchPlan {
     pub name: String,
     /// Its configuration: layers, the later over the earlier, table by table, key by key, field by field.
     pub config: Vec<ConfigLayer>,
+    /// The ASIC whose part is read of files that configure several, such as `asic0`.
+    #[serde(default)]
+    pub asic: Option<String>,
 }
 
 /// One layer of a switch's configuration.

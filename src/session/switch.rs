@@ -13,7 +13,7 @@ use super::moves::moves;
 use super::tables::{self, Links};
 use super::watermarks::Watermarks;
 use crate::capture::live::PcapOptions;
-use crate::config::{Loaded, Resolve, diff, parse, resolve};
+use crate::config::{Loaded, Resolve, diff, parse_asic, resolve};
 use crate::control::{
     Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, PfcPort, RouteEntry, Target,
     WatermarkKind, WatermarkPart,
@@ -289,7 +289,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn problems(problems: crate::config::Problems) -> Failure {
-    Failure::configuration("the configuration is invalid").because(problems)
+    Failure::configuration("the configuration is invalid").because_of(&problems)
 }
 
 impl Target for SwitchSession {
@@ -307,7 +307,8 @@ impl Target for SwitchSession {
 
     fn apply(&self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure> {
         let text = config.to_string();
-        let mut new = parse(&text, "the configuration sent").map_err(problems)?;
+        let asic = self.resolve.asic.as_deref();
+        let mut new = parse_asic(&text, "the configuration sent", asic).map_err(problems)?;
         // One change at a time: what is new is so against what it replaces.
         let mut current = lock(&self.current);
         // What comes back as it was shown is not written, it was computed.

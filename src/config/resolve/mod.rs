@@ -69,6 +69,8 @@ pub struct Resolve {
     pub interfaces: Vec<String>,
     /// The SKU's lookup file, from which the traditional buffer model takes lossless profiles.
     pub pg_profiles: Option<Arc<PgProfiles>>,
+    /// The ASIC whose part is read of files that configure several, such as `asic0`.
+    pub asic: Option<String>,
 }
 
 /// A configuration that can run.
@@ -104,11 +106,15 @@ pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> 
     let mut problems = Vec::new();
     let mut read_layers = Vec::new();
     for (source, text) in layers {
-        let (layer, found) = read::read(text, source);
+        let (layer, found) = read::read(text, source, how.asic.as_deref());
         problems.extend(found.into_vec());
         read_layers.push(layer);
     }
     let db = merge(&read_layers);
+    // Where a text could not be read at all, everything that refers to it is missing.
+    if problems.iter().any(|problem: &Problem| problem.table.is_empty()) {
+        return Err(Problems::new(problems));
+    }
     if problems.is_empty() {
         return Ok(Loaded {
             resolved: resolve(&db, how)?,
@@ -156,6 +162,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     };
     let mut context = Context::new(completed.as_ref().map_or(db, |(completed, _)| completed), how);
     context.absorb(before);
+    selected_asic(&mut context);
     references::check(&mut context);
     let mut buffers = Buffers::resolve(&mut context);
     let mut ports = ports::resolve(&mut context, &mut buffers);
@@ -232,4 +239,24 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         warnings,
     })
 }
+/// Whether the selected ASIC is the one that the configuration is for.
+fn selected_asic(context: &mut Context<'_>) {
+    let Some(asic) = context.how.asic.as_deref().filter(|_| !context.db.is_asic_part) else {
+        return;
+    };
+    match context.text("DEVICE_METADATA", LOCALHOST, "asic_name") {
+        Some(own) if own == asic => {}
+        Some(own) => {
+            let why = format!("the configuration is that of {own}, and {asic} is selected");
+            let problem = Problem::at("DEVICE_METADATA", LOCALHOST, "asic_name", why).value(own);
+            context.problem(problem.fix(format!("select {own}, or no ASIC")));
+        }
+        None => context.warn_entry(
+            "DEVICE_METADATA",
+            LOCALHOST,
+            format!("the selection of {asic} has no effect: the configuration is not that of a device with several ASICs"),
+        ),
+    }
+}
+
 pub(super) use advice::bytes_during;

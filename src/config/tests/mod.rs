@@ -1,6 +1,7 @@
 //! Tests of the configuration.
 
 mod ars;
+mod asics;
 mod balancing;
 mod bridging;
 mod buffers;
@@ -63,8 +64,8 @@ fn bad(text: &str, ports: &[&str]) -> Vec<String> {
     match load_text(text, ports) {
         Ok(_) => panic!("accepted: {text}"),
         Err(problems) => {
-            let text = problems.to_string();
-            text.lines()
+            let lines = problems.as_slice().iter().map(ToString::to_string);
+            lines
                 .map(|line| {
                     line.strip_prefix("test.json: ")
                         .expect("the file's name")

@@ -57,11 +57,14 @@ pub(super) fn one_switch(plan: &LabPlan) -> Result<LabPlan, Failure> {
         })
         .collect();
     let count = written.iter().map(|(_, layers)| layers.len()).max().unwrap_or(0);
-    let config = (0..count).map(|at| layer_of_all(at, &written, &ports)).collect();
+    let config = (0..count)
+        .map(|at| layer_of_all(plan, at, &written, &ports))
+        .collect();
     let mut one = LabPlan {
         switches: vec![SwitchPlan {
             name: NAME.to_owned(),
             config,
+            asic: None,
         }],
         links,
         ..plan.clone()
@@ -76,7 +79,12 @@ pub(super) fn one_switch(plan: &LabPlan) -> Result<LabPlan, Failure> {
 type Ports = HashMap<String, Option<String>>;
 
 /// The layers that the switches have at one place, as one.
-fn layer_of_all(at: usize, written: &[(usize, Vec<&ConfigLayer>)], ports: &[Ports]) -> ConfigLayer {
+fn layer_of_all(
+    plan: &LabPlan,
+    at: usize,
+    written: &[(usize, Vec<&ConfigLayer>)],
+    ports: &[Ports],
+) -> ConfigLayer {
     let mut sources: Option<String> = None;
     let mut merged = Map::new();
     for (switch, layers) in written {
@@ -85,7 +93,8 @@ fn layer_of_all(at: usize, written: &[(usize, Vec<&ConfigLayer>)], ports: &[Port
             Some(ConfigLayer::Text { source, text }) => {
                 sources.get_or_insert_with(|| source.clone());
                 // What is no JSON has been refused with the lab itself.
-                let tables = serde_json::from_str(text).unwrap_or_default();
+                let top = serde_json::from_str(text).unwrap_or_default();
+                let tables = part_of(top, plan.switches[*switch].asic.as_deref());
                 add(&mut merged, tables, &ports[*switch]);
             }
             _ => {}
@@ -94,6 +103,14 @@ fn layer_of_all(at: usize, written: &[(usize, Vec<&ConfigLayer>)], ports: &[Port
     ConfigLayer::Text {
         source: sources.unwrap_or_default(),
         text: Value::Object(merged).to_string(),
+    }
+}
+
+/// The tables of the selected ASIC where a file configures several, else those of the file.
+fn part_of(mut top: Map<String, Value>, asic: Option<&str>) -> Map<String, Value> {
+    match asic.and_then(|asic| top.remove(asic)) {
+        Some(Value::Object(tables)) => tables,
+        _ => top,
     }
 }
 

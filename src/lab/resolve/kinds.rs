@@ -27,6 +27,7 @@ impl Resolver<'_> {
         const VM: &[&str] = &["vm"];
         let fields = [
             ("config", at(&node.config), &["switch"][..]),
+            ("asic", at(&node.asic), &["switch"]),
             ("load_balancing", at(&node.load_balancing), &["switch"]),
             ("mac", at(&node.mac), HOSTS),
             ("ipv4", at(&node.ipv4), HOSTS),

@@ -49,6 +49,7 @@ impl Resolver<'_> {
                     switches.push(SwitchPlan {
                         name: name.value.clone(),
                         config: self.config(node.config.as_ref()),
+                        asic: node.asic.as_ref().map(|asic| asic.value.clone()),
                     });
                 }
                 kind @ ("model" | "plain" | "vm") => {

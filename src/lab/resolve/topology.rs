@@ -75,6 +75,7 @@ fn over(made: &Node, said: &Node) -> Node {
     }
     either!(
         kind,
+        asic,
         load_balancing,
         mac,
         ipv4,

@@ -1,0 +1,128 @@
+//! `xoff config check`: whether configuration files are valid, without a switch or its devices.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::super::{ConfigCheck, ConfigCheckFormat, output};
+use crate::config::{Problem, Problems, Resolve, load};
+use crate::failure::{Exit, Failure};
+
+/// What was found in one file.
+#[derive(Debug, Serialize)]
+struct CheckedFile {
+    file: String,
+    valid: bool,
+    /// Ports of the switch, named in the file or by `--port`; `null` where the file is not valid.
+    ports: Option<usize>,
+    /// All errors, each in the form of [`error_object`].
+    errors: Vec<Value>,
+    notes: Vec<String>,
+    /// The errors as a person reads them, of which at most 20 are printed.
+    #[serde(skip)]
+    error_text: String,
+}
+
+pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
+    let how = arguments.configuration.applied_to(Resolve {
+        ports: arguments.ports.clone(),
+        ..Resolve::default()
+    });
+    let files: Vec<CheckedFile> = arguments.files.iter().map(|file| check(file, &how)).collect();
+    let all_valid = files.iter().all(|file| file.valid);
+    match arguments.format {
+        ConfigCheckFormat::Text => output::print(&describe(&files))?,
+        ConfigCheckFormat::Json => output::print_json(&json!({ "valid": all_valid, "files": files }))?,
+    }
+    Ok(if all_valid { Exit::Ok } else { Exit::Configuration })
+}
+
+fn check(path: &Path, how: &Resolve) -> CheckedFile {
+    let file = path.display().to_string();
+    let loaded = match std::fs::read_to_string(path) {
+        Ok(text) => load(&[(&file, &text)], how),
+        Err(error) => Err(Problems::of_text(
+            &file,
+            format!("the file cannot be read: {error}"),
+        )),
+    };
+    match loaded {
+        Ok(loaded) => CheckedFile {
+            file,
+            valid: true,
+            ports: Some(loaded.resolved.config.ports.len()),
+            errors: Vec::new(),
+            notes: loaded.resolved.warnings,
+            error_text: String::new(),
+        },
+        Err(problems) => CheckedFile {
+            file,
+            valid: false,
+            ports: None,
+            errors: problems.as_slice().iter().map(error_object).collect(),
+            notes: Vec::new(),
+            error_text: problems.to_string(),
+        },
+    }
+}
+
+/// An error as JSON: the parts of [`Problem`] that it has.
+fn error_object(problem: &Problem) -> Value {
+    let mut object = serde_json::Map::new();
+    for (name, text) in [
+        ("source", &problem.source),
+        ("table", &problem.table),
+        ("key", &problem.key),
+        ("field", &problem.field),
+    ] {
+        if !text.is_empty() {
+            object.insert(name.to_owned(), Value::from(text.as_str()));
+        }
+    }
+    for (name, text) in [("value", &problem.value), ("fix", &problem.fix)] {
+        if let Some(text) = text {
+            object.insert(name.to_owned(), Value::from(text.as_str()));
+        }
+    }
+    object.insert("why".to_owned(), Value::from(problem.why.as_str()));
+    object.insert("text".to_owned(), Value::from(problem.to_string()));
+    Value::Object(object)
+}
+
+fn describe(files: &[CheckedFile]) -> String {
+    let mut text = String::new();
+    for file in files {
+        // Writing to a string cannot fail.
+        let _ = match file.ports {
+            Some(ports) => writeln!(
+                text,
+                "{}: valid; {}, {}",
+                file.file,
+                count(ports, "port"),
+                count(file.notes.len(), "note")
+            ),
+            None => writeln!(
+                text,
+                "{}: not valid; {}",
+                file.file,
+                count(file.errors.len(), "error")
+            ),
+        };
+        for line in file.error_text.lines() {
+            let _ = writeln!(text, "  error: {line}");
+        }
+        for note in &file.notes {
+            let _ = writeln!(text, "  note: {note}");
+        }
+    }
+    text
+}
+
+fn count(number: usize, of: &str) -> String {
+    match number {
+        1 => format!("1 {of}"),
+        _ => format!("{number} {of}s"),
+    }
+}

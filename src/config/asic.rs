@@ -1,0 +1,77 @@
+//! Files of devices with several ASICs.
+//!
+//! A device with several ASICs has a configuration for its host and one for each ASIC. SONiC's tools write them into
+//! one file with a level above the tables:
+//!
+//! ```json
+//! {"localhost": {"DEVICE_METADATA": {}}, "asic0": {"PORT": {}}, "asic1": {"PORT": {}}}
+//! ```
+//!
+//! One xoff switch is one ASIC, so a caller selects a part by its name.
+
+use super::json::Json;
+use super::natural;
+use super::problem::Problem;
+
+/// The part of the file that belongs to the host, not to an ASIC.
+const HOST: &str = "localhost";
+
+/// The tables of a file, and whether they are a part of a file of several ASICs.
+pub(super) struct Selected {
+    pub(super) tables: Vec<(String, Json)>,
+    pub(super) is_part: bool,
+}
+
+/// Takes the part named `asic` out of a file of several ASICs. The tables of any other file are returned unchanged.
+///
+/// # Errors
+/// The file has several parts and none is selected, the selected part is missing, or tables stand beside the parts.
+pub(super) fn select(top: Vec<(String, Json)>, asic: Option<&str>) -> Result<Selected, Problem> {
+    let is_part = |name: &str| name == HOST || is_asic_name(name);
+    if !top.iter().any(|(name, _)| is_part(name)) {
+        return Ok(Selected {
+            tables: top,
+            is_part: false,
+        });
+    }
+    let names = part_names(&top, is_part);
+    if let Some((table, _)) = top.iter().find(|(name, _)| !is_part(name)) {
+        let why = format!("the file has a part for each of {names}, and this is not in a part");
+        return Err(Problem::at(table, "", "", why).fix("move it into the part of an ASIC"));
+    }
+    let Some(asic) = asic else {
+        let why = format!("the file configures a device with several ASICs: {names}");
+        return Err(Problem::at("", "", "", why)
+            .fix("select one with --asic NAME, or with the key `asic` of a lab's switch"));
+    };
+    let mut parts = top.into_iter().filter(|(name, _)| name == asic);
+    match (parts.next(), parts.next()) {
+        (Some((_, Json::Object(tables))), None) => Ok(Selected {
+            tables,
+            is_part: true,
+        }),
+        (Some((_, other)), None) => {
+            let why = format!("expected an object of tables, found {}", other.kind());
+            Err(Problem::at(asic, "", "", why))
+        }
+        (Some(_), Some(_)) => Err(Problem::at(asic, "", "", "the part is there twice").fix("make it one")),
+        (None, _) => {
+            let why = format!("the file has no part {asic:?}, its parts are {names}");
+            Err(Problem::at("", "", "", why).fix("select one of these"))
+        }
+    }
+}
+
+/// `asic0`, `asic1` and so on.
+fn is_asic_name(name: &str) -> bool {
+    name.strip_prefix("asic")
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn part_names(top: &[(String, Json)], is_part: impl Fn(&str) -> bool) -> String {
+    let mut names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
+    names.retain(|name| is_part(name));
+    names.sort_by(|a, b| natural::compare(a, b));
+    names.dedup();
+    names.join(", ")
+}
