@@ -46,6 +46,7 @@ mod problem;
 mod read;
 mod resolve;
 mod schema;
+mod unused;
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use super::json::Json;
 use super::natural::Name;
 use super::problem::{Problem, Problems};
 use super::schema::{self, Fields, Kind, Part, Table};
+use super::unused::{ChassisKeys, UnusedQueues};
 
 /// Reads a `config_db.json`. `source` names the text in messages: a path, or `preset roce-lossless`.
 ///
@@ -38,6 +39,7 @@ pub(crate) fn read(text: &str, source: &str, asic: Option<&str>) -> (ConfigDb, P
         Ok(Json::Object(top)) => match asic::select(top, asic) {
             Ok(selected) => {
                 reader.db.is_asic_part = selected.is_part;
+                reader.chassis = ChassisKeys::new(&selected.tables, asic);
                 reader.tables(selected.tables);
             }
             Err(problem) => reader.problem(problem),
@@ -54,6 +56,9 @@ pub(crate) fn read(text: &str, source: &str, asic: Option<&str>) -> (ConfigDb, P
         Err(error) => reader.problem(Problem::at("", "", "", format!("not JSON: {error}"))),
     }
     reader.note_unquoted();
+    let unused = reader.chassis.note().into_iter().chain(reader.queues.note());
+    let unused: Vec<String> = unused.map(|note| format!("{source}: {note}")).collect();
+    reader.db.notes.extend(unused);
     reader.db.source = source.to_owned();
     (reader.db, Problems::new(reader.problems))
 }
@@ -73,6 +78,8 @@ struct Reader<'a> {
     db: ConfigDb,
     problems: Vec<Problem>,
     unquoted: Vec<String>,
+    chassis: ChassisKeys,
+    queues: UnusedQueues,
 }
 
 /// Where a field stands.
@@ -124,6 +131,9 @@ impl Reader<'_> {
 
     fn entries(&mut self, table: &str, entries: Vec<(String, Json)>) {
         for (key, fields) in entries {
+            let Some(key) = self.chassis.own_key(table, key) else {
+                continue;
+            };
             let known = schema::table_with_key(table, &key);
             let Json::Object(fields) = fields else {
                 let why = format!("expected an object of fields, found {}", fields.kind());
@@ -138,7 +148,9 @@ impl Reader<'_> {
             };
             let entry = self.fields(place, known, fields);
             for key in expand_ports(known, &key) {
-                self.entry(Place { key: &key, ..place }, known, &entry);
+                if let Some(key) = self.queues.used_key(table, known, &key) {
+                    self.entry(Place { key: &key, ..place }, known, &entry);
+                }
             }
         }
     }
@@ -188,6 +200,8 @@ impl Reader<'_> {
             };
             if let Err(why) = checked {
                 self.problem(place.problem(why).value(value.text()));
+            } else if self.queues.is_unused_value(place.table, known, &value.text()) {
+                continue;
             } else if entry.insert(name.into(), value).is_some() && known.is_some() {
                 self.problem(place.problem("the field is there twice").fix("make it one"));
             }
@@ -240,6 +254,8 @@ impl Reader<'_> {
                         names.collect::<Option<_>>().map(Value::List)
                     }
                     Some(kind @ Kind::Words(_)) => Some(Value::of(kind, &text)),
+                    // orchagent reads numbers with `stoul`, which skips blanks.
+                    Some(Kind::Number { .. } | Kind::NumberOr(..)) => Some(Value::Text(text.trim().to_owned())),
                     _ => Some(Value::Text(text)),
                 }
             }

@@ -1,6 +1,6 @@
 //! Buffer pools, profiles, and who uses which.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PoolConfig, PoolSide, Threshold};
 use xoff_dataplane::ids::PRIORITIES;
@@ -9,12 +9,42 @@ use super::context::Context;
 use super::{FRAMES, profiles, trimming};
 use crate::config::db::split_range;
 use crate::config::problem::Problem;
+use crate::config::schema::BYTES_MAX;
 
 /// Shared bytes of a pool that does not say its size, and of the built-in pools.
 const POOL_BYTES: u64 = 16 << 20;
 
-/// Indices are 16 bits; the built-in profiles need two.
+/// Most entries of a table. Indices are 16 bits, and an entry of a pool charged on both sides takes two.
+
 const PROFILES_MAX: usize = 4_096;
+
+/// An object of each side: that of ingress groups and that of egress queues.
+///
+/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has one of each. A frame takes its memory once and is charged to a
+/// group and to a queue, so each side counts what the pool holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BySide {
+    pub(super) ingress: Option<u16>,
+    pub(super) egress: Option<u16>,
+}
+
+impl BySide {
+    pub(super) fn of(self, side: PoolSide) -> Option<u16> {
+        match side {
+            PoolSide::Ingress => self.ingress,
+            PoolSide::Egress => self.egress,
+        }
+    }
+
+    pub(super) fn set(&mut self, side: PoolSide, index: u16) {
+        match side {
+            PoolSide::Ingress => self.ingress = Some(index),
+            PoolSide::Egress => self.egress = Some(index),
+        }
+    }
+}
+
+pub(super) const SIDES: [PoolSide; 2] = [PoolSide::Ingress, PoolSide::Egress];
 
 pub(super) struct Buffers {
     pub(super) pools: Vec<PoolConfig>,
@@ -24,6 +54,8 @@ pub(super) struct Buffers {
     queues: Vec<[Option<u16>; PRIORITIES]>,
     /// The built-in lossy profile of each side, once something needed it.
     built_in: [Option<u16>; 2],
+    /// The profile without a limit of each side, once something needed it.
+    unlimited: [Option<u16>; 2],
 }
 
 impl Buffers {
@@ -39,6 +71,7 @@ impl Buffers {
             groups: Vec::new(),
             queues: Vec::new(),
             built_in: [None; 2],
+            unlimited: [None; 2],
         };
         buffers.groups = buffers.users(context, "BUFFER_PG", PoolSide::Ingress, &profile_index);
         buffers.queues = buffers.users(context, "BUFFER_QUEUE", PoolSide::Egress, &profile_index);
@@ -47,13 +80,15 @@ impl Buffers {
 
     /// Which profile each number of each port uses by `table`.
     fn users(
-        &self,
+        &mut self,
         context: &mut Context<'_>,
         table: &str,
         side: PoolSide,
-        profile_index: &BTreeMap<&str, u16>,
+        profile_index: &BTreeMap<&str, BySide>,
     ) -> Vec<[Option<u16>; PRIORITIES]> {
         let mut users = vec![[None; PRIORITIES]; context.ports.len()];
+        let mut of_other_side = OtherSide::default();
+        let mut without_buffer = BTreeSet::new();
         let db = context.db;
         for (key, _) in db.entries(table) {
             let Some((port, first, last)) = split_range(key) else {
@@ -68,22 +103,15 @@ impl Buffers {
                 }
                 continue;
             }
-            let Some(&profile) = profile_index.get(name) else {
+            let Some(profiles) = profile_index.get(name) else {
                 continue;
             };
-            let pool = &self.pools[usize::from(self.profiles[usize::from(profile)].pool)];
-            if pool.side != side {
-                let (want, is) = if side == PoolSide::Ingress {
-                    ("ingress", "egress")
-                } else {
-                    ("egress", "ingress")
-                };
-                let why = format!(
-                    "an {want} profile is needed, and this one's pool {} is {is}",
-                    pool.name
-                );
-                context.problem(Problem::at(table, key, "profile", why).value(name));
-                continue;
+            let profile = profiles.of(side).unwrap_or_else(|| {
+                of_other_side.add(key, name);
+                self.unlimited(side)
+            });
+            if self.pools[usize::from(self.profiles[usize::from(profile)].pool)].size_bytes == 0 {
+                without_buffer.insert(name);
             }
             if side == PoolSide::Ingress && trimming::wanted(context, name) {
                 let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
@@ -93,6 +121,11 @@ impl Buffers {
             for number in first..=last {
                 users[port][usize::from(number)] = Some(profile);
             }
+        }
+        of_other_side.note(context, table, side);
+        for name in without_buffer {
+            let text = format!("its pool has no bytes: what {table} binds to it has its reserve alone");
+            context.warn_entry("BUFFER_PROFILE", name, text);
         }
         users
     }
@@ -138,30 +171,91 @@ impl Buffers {
         profile
     }
 
+    /// The profile of groups or queues that are bound to a profile of the other side: nothing limits them.
+    fn unlimited(&mut self, side: PoolSide) -> u16 {
+        let (slot, name) = match side {
+            PoolSide::Ingress => (0, "unlimited_ingress"),
+            PoolSide::Egress => (1, "unlimited_egress"),
+        };
+        if let Some(profile) = self.unlimited[slot] {
+            return profile;
+        }
+        self.pools.push(PoolConfig {
+            name: format!("{name}_pool"),
+            side,
+            size_bytes: BYTES_MAX,
+            xoff_bytes: 0,
+        });
+        self.profiles.push(BufferProfile {
+            name: format!("{name}_profile"),
+            pool: (self.pools.len() - 1) as u16,
+            size_bytes: 0,
+            threshold: Threshold::Static(0),
+            xoff_bytes: 0,
+            xon_bytes: 0,
+            xon_offset_bytes: 0,
+            trim: false,
+        });
+        let profile = (self.profiles.len() - 1) as u16;
+        self.unlimited[slot] = Some(profile);
+        profile
+    }
+
     /// Cells that queues can hold, reserves aside, within [`FRAMES`]: each frame takes one at least.
     pub(super) fn egress_cells(&self) -> u64 {
         let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
-        let cells: u64 = egress.map(|pool| pool.size_bytes / self.cell_bytes).sum();
+        let cells = egress.fold(0_u64, |cells, pool| cells.saturating_add(pool.size_bytes / self.cell_bytes));
         cells.clamp(*FRAMES.start(), *FRAMES.end())
     }
 }
 
-fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, u16>) {
+/// Entries that are bound to a profile of the other side.
+#[derive(Default)]
+struct OtherSide<'a> {
+    count: usize,
+    first: Option<&'a str>,
+    profiles: BTreeSet<&'a str>,
+}
+
+impl<'a> OtherSide<'a> {
+    fn add(&mut self, key: &'a str, profile: &'a str) {
+        self.count += 1;
+        self.first.get_or_insert(key);
+        self.profiles.insert(profile);
+    }
+
+    /// One note of all of them, since shipped files have thousands.
+    fn note(&self, context: &mut Context<'_>, table: &str, side: PoolSide) {
+        let Some(first) = self.first else { return };
+        let (users, other, here) = match side {
+            PoolSide::Ingress => ("priority groups", "egress", "ingress"),
+            PoolSide::Egress => ("queues", "ingress", "egress"),
+        };
+        let more = match self.count {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let profiles: Vec<&str> = self.profiles.iter().copied().collect();
+        let text = format!(
+            "bound to a profile of an {other} pool ({}): these {users} are not limited at {here}",
+            profiles.join(", ")
+        );
+        context.warn_entry(table, &format!("{first}{more}"), text);
+    }
+}
+
+/// The pools, and the index of each name on each side.
+fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, BySide>) {
     let (mut pools, mut index) = (Vec::new(), BTreeMap::new());
     let db = context.db;
     for (name, _) in db.entries("BUFFER_POOL") {
-        let side = match context.text("BUFFER_POOL", name, "type") {
-            Some("egress") => PoolSide::Egress,
-            Some("both") => {
-                let why = "a pool charged on both sides is not implemented, expected ingress or egress";
-                let problem = Problem::at("BUFFER_POOL", name, "type", why).value("both");
-                context.problem(problem.fix("make an ingress pool and an egress pool of it"));
-                PoolSide::Ingress
-            }
-            _ => PoolSide::Ingress,
+        let sides = match context.text("BUFFER_POOL", name, "type") {
+            Some("egress") => &SIDES[1..],
+            Some("both") => &SIDES[..],
+            _ => &SIDES[..1],
         };
         let xoff_bytes = context.number("BUFFER_POOL", name, "xoff").unwrap_or(0);
-        if xoff_bytes > 0 && side == PoolSide::Egress {
+        if xoff_bytes > 0 && sides == [PoolSide::Egress] {
             context.warn_entry(
                 "BUFFER_POOL",
                 name,
@@ -173,16 +267,19 @@ fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, u
             context.warn_entry("BUFFER_POOL", name, why);
             POOL_BYTES
         });
-        index.insert(name, pools.len() as u16);
-        let xoff_bytes = if side == PoolSide::Ingress { xoff_bytes } else { 0 };
-        pools.push(PoolConfig {
-            name: name.to_owned(),
-            side,
-            size_bytes,
-            xoff_bytes,
-        });
+        for &side in sides {
+            let number = pools.len() as u16;
+            index.entry(name).or_insert_with(BySide::default).set(side, number);
+            let xoff_bytes = if side == PoolSide::Ingress { xoff_bytes } else { 0 };
+            pools.push(PoolConfig {
+                name: name.to_owned(),
+                side,
+                size_bytes,
+                xoff_bytes,
+            });
+        }
     }
-    limit(context, "BUFFER_POOL", pools.len());
+    limit(context, "BUFFER_POOL", index.len());
     (pools, index)
 }
 

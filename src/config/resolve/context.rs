@@ -6,6 +6,7 @@ use super::Resolve;
 use crate::config::db::{ConfigDb, Value};
 use crate::config::natural::{self, Name};
 use crate::config::problem::{Problem, Problems};
+use crate::config::schema::BYTES_MAX;
 
 /// Places named in a warning before it says "and more".
 const PLACES_NAMED: usize = 4;
@@ -51,9 +52,10 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A value that the schema knows to be a number without a sign.
+    /// A value that the schema knows to be a number without a sign, cut down to [`BYTES_MAX`].
     pub(super) fn number(&self, table: &str, key: &str, field: &str) -> Option<u64> {
-        self.text(table, key, field)?.parse().ok()
+        let number: u64 = self.text(table, key, field)?.parse().ok()?;
+        Some(number.min(BYTES_MAX))
     }
 
     pub(super) fn port(&self, name: &str) -> Option<usize> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::config::{PoolSide, PortProfile};
+use xoff_dataplane::config::{BufferProfile, PoolSide, PortProfile};
 
 use super::buffers::Buffers;
 use super::context::Context;
@@ -40,7 +40,10 @@ fn of_port(
 ) -> Vec<u16> {
     let mut by_pool: BTreeMap<u16, (u16, &str)> = BTreeMap::new();
     for name in schema::items(list) {
-        let Some(profile) = buffers.profiles.iter().position(|profile| profile.name == name) else {
+        let is_of_side =
+            |profile: &BufferProfile| buffers.pools[usize::from(profile.pool)].side == side && profile.name == name;
+        let own_side = buffers.profiles.iter().position(is_of_side);
+        let Some(profile) = own_side.or_else(|| buffers.profiles.iter().position(|profile| profile.name == name)) else {
             continue;
         };
         let pool = buffers.profiles[profile].pool;
@@ -51,8 +54,8 @@ fn of_port(
                 PoolSide::Ingress => ("ingress", "egress"),
                 PoolSide::Egress => ("egress", "ingress"),
             };
-            let why = format!("an {want} profile is needed, and this one's pool {pool_name} is {is}");
-            context.problem(problem(why));
+            let text = format!("{name} limits no port at {want}: its pool {pool_name} is an {is} pool");
+            context.warn_entry(table, port, text);
         } else if let Some((_, other)) = by_pool.get(&pool) {
             let why = format!("{other} of the same list is of pool {pool_name} too");
             context.problem(problem(why).fix("name one profile for each pool"));

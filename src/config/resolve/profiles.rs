@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
 
-use super::buffers::limit;
+use super::buffers::{BySide, SIDES, limit};
 use super::context::Context;
 use super::dynamic;
 use super::trimming;
@@ -16,8 +16,8 @@ const TABLE: &str = "BUFFER_PROFILE";
 pub(super) fn resolve<'a>(
     context: &mut Context<'a>,
     pools: &[PoolConfig],
-    pool_index: &BTreeMap<&str, u16>,
-) -> (Vec<BufferProfile>, BTreeMap<&'a str, u16>) {
+    pool_index: &BTreeMap<&str, BySide>,
+) -> (Vec<BufferProfile>, BTreeMap<&'a str, BySide>) {
     let (mut profiles, mut index) = (Vec::new(), BTreeMap::new());
     let db = context.db;
     for (name, _) in db.entries(TABLE) {
@@ -29,16 +29,16 @@ pub(super) fn resolve<'a>(
             context.problem(Problem::at(TABLE, name, "size", "the field is missing"));
         }
         let threshold = threshold(context, name);
-        let Some(&pool) = context
+        let Some(&pool_sides) = context
             .text(TABLE, name, "pool")
             .and_then(|pool| pool_index.get(pool))
         else {
             continue;
         };
         let bytes = |field: &str| context.number(TABLE, name, field).unwrap_or(0);
-        let (mut xoff, xon, xon_offset) = (bytes("xoff"), bytes("xon"), bytes("xon_offset"));
+        let (xoff, xon, xon_offset) = (bytes("xoff"), bytes("xon"), bytes("xon_offset"));
         let size_bytes = bytes("size");
-        if pools[usize::from(pool)].side == PoolSide::Egress {
+        if pool_sides.ingress.is_none() {
             if xoff > 0 {
                 context.warn_entry(
                     TABLE,
@@ -46,27 +46,31 @@ pub(super) fn resolve<'a>(
                     "xoff has no effect: only ingress profiles have headroom",
                 );
             }
-            xoff = 0;
         } else if xoff > 0 && xon == 0 && xon_offset == 0 {
             let why = "neither xon nor xon_offset is given: a paused group resumes only when it is empty";
             context.warn_entry(TABLE, name, why);
         }
-        index.insert(name, profiles.len() as u16);
-        let profile = BufferProfile {
-            name: name.to_owned(),
-            pool,
-            size_bytes,
-            threshold,
-            xoff_bytes: xoff,
-            xon_bytes: xon,
-            xon_offset_bytes: xon_offset,
-            trim: pools[usize::from(pool)].side == PoolSide::Egress && trimming::wanted(context, name),
-        };
-        check(context, &pools[usize::from(pool)], &profile);
-        advise_on_reserve(context, &pools[usize::from(pool)], &profile);
-        profiles.push(profile);
+        for side in SIDES {
+            let Some(pool) = pool_sides.of(side) else { continue };
+            let number = profiles.len() as u16;
+            index.entry(name).or_insert_with(BySide::default).set(side, number);
+            let is_egress = side == PoolSide::Egress;
+            let profile = BufferProfile {
+                name: name.to_owned(),
+                pool,
+                size_bytes,
+                threshold,
+                xoff_bytes: if is_egress { 0 } else { xoff },
+                xon_bytes: xon,
+                xon_offset_bytes: xon_offset,
+                trim: is_egress && trimming::wanted(context, name),
+            };
+            check(context, &pools[usize::from(pool)], &profile);
+            advise_on_reserve(context, &pools[usize::from(pool)], &profile);
+            profiles.push(profile);
+        }
     }
-    limit(context, TABLE, profiles.len());
+    limit(context, TABLE, index.len());
     (profiles, index)
 }
 
@@ -165,17 +169,5 @@ fn check(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) 
             "a group of this profile pauses at {point} bytes at the latest, which is less than the offset"
         );
         refuse("xon_offset", offset, why, "lower xon_offset below the XOFF point");
-    } else if xon > 0 && offset > 0 && xon > point - offset {
-        let why = format!(
-            "it contradicts xon {xon}: the XOFF point is {point} bytes at most, so that the offset resumes at {} and xon \
-             always before that",
-            point - offset
-        );
-        refuse(
-            "xon_offset",
-            offset,
-            why,
-            "lower xon, or leave one of the two out",
-        );
     }
 }

@@ -1,6 +1,6 @@
 //! Buffer pools and profiles, who uses which, and what sizes are computed from.
 
-use super::{BYTES_MAX, Field, Fields, Kind, Part, Table};
+use super::{Field, Fields, Kind, Part, Table};
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -20,7 +20,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "BUFFER_QUEUE",
-        key: &[Part::Port, Part::Numbers],
+        key: &[Part::Port, Part::Queues],
         fields: Fields::Named(USER),
     },
     Table {
@@ -58,7 +58,7 @@ pub(super) const TABLES: &[Table] = &[
 const POOL: &[Field] = &[
     Field::required("type", Kind::Choice(&["ingress", "egress", "both"])),
     Field::required("mode", Kind::Choice(&["static", "dynamic"])),
-    Field::new("size", Kind::number(1, BYTES_MAX as i128, "bytes")),
+    Field::new("size", Kind::BYTES),
     Field::new("xoff", Kind::BYTES),
     Field::new("percentage", Kind::number(0, 100, "percent")),
 ];
@@ -75,6 +75,7 @@ const PROFILE: &[Field] = &[
     Field::new("xon_offset", Kind::BYTES),
     Field::new("headroom_type", Kind::Choice(&["static", "dynamic"])),
     Field::new("packet_discard_action", Kind::Choice(&["drop", "trim"])),
+    Field::without_effect("mode", Kind::Any, "the threshold follows from dynamic_th or static_th"),
 ];
 
 const USER: &[Field] = &[Field::required(

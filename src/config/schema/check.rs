@@ -26,7 +26,7 @@ impl Table {
             Part::PortOrGlobal => "PORT or global",
             Part::Only(word) => word,
             Part::Object => "NAME",
-            Part::Numbers => "NUMBER or FIRST-LAST",
+            Part::Numbers | Part::Queues => "NUMBER or FIRST-LAST",
             Part::PortOrLag => "PORT or PortChannelNUMBER",
             Part::Vlan | Part::VlanReference => "VlanNUMBER",
             Part::Lag | Part::LagReference => "PortChannelNUMBER",
@@ -42,7 +42,7 @@ impl Table {
     /// Whether the field exists and may have the value.
     pub(crate) fn check_field(&self, field: &str, value: &str) -> Result<(), String> {
         match self.fields {
-            Fields::Map { from, to } => {
+            Fields::Map { from, to, .. } => {
                 let plain = field == "0" || !field.starts_with('0');
                 if !plain || !in_range(field, from.1) {
                     return Err(format!(
@@ -89,11 +89,15 @@ impl Part {
             Part::Only(word) => (text == word, word),
             Part::Object => (
                 value::is_object_name(text),
-                "a name of letters, digits and . _ - / :",
+                "a name of letters, digits and . _ - / : @ # + ~ % & = *",
             ),
             Part::Numbers => (
                 value::parse_numbers(text).is_some(),
                 "a number from 0 to 7, or a range such as 3-4",
+            ),
+            Part::Queues => (
+                value::parse_queues(text).is_some(),
+                "a queue from 0 to 15, or a range such as 3-4",
             ),
             Part::Vlan | Part::VlanReference => {
                 (value::parse_vlan(text).is_some(), "a VLAN from Vlan2 to Vlan4094")
@@ -119,7 +123,7 @@ impl Part {
             ),
             Part::Prefix => (
                 value::parse_prefix(text).is_some(),
-                "an IP address and the length of its network, such as 10.0.0.1/31 or 2001:db8::1/64",
+                "an IP address, with or without the length of its network, such as 10.0.0.1/31 or 2001:db8::1",
             ),
             Part::Vrf => (
                 value::is_vrf(text),

@@ -35,7 +35,7 @@ const LAG: &[Field] = &[
     Field::without_effect("system_mac", Kind::Mac, NO_LACP),
     Field::only_as(
         "tpid",
-        Kind::Choice(&["0x8100", "0x9100", "0x9200", "0x88a8"]),
+        Kind::Choice(&["0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"]),
         "0x8100",
         "the TPID of the members decides",
     ),

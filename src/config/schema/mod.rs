@@ -25,6 +25,7 @@ pub(crate) use foreign::why_no_effect;
 pub(crate) use routing::{ALL_HASHED, DEST_QP, FIVE_TUPLE};
 pub(crate) use value::{
     is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
+    parse_queues,
     parse_prefix, parse_priorities, parse_vlan,
 };
 pub(crate) use watchdog::GLOBAL;
@@ -53,6 +54,8 @@ pub(crate) enum Part {
     Object,
     /// One number from 0 to 7, or a range of them.
     Numbers,
+    /// A queue from 0 to 15, or a range of them. The switch has queues 0 to 7; reading drops the others with a note.
+    Queues,
     /// `Vlan2` to `Vlan4094`, not necessarily existing.
     Vlan,
     /// A VLAN that exists.
@@ -82,6 +85,8 @@ pub(crate) enum Fields {
     Map {
         from: (&'static str, u64),
         to: (&'static str, u64),
+        /// Largest value that has an effect. Reading drops the fields with larger ones, with a note.
+        used_max: u64,
     },
     /// Field names are ports, values of this kind.
     ByPort(Kind),
@@ -156,14 +161,14 @@ pub(crate) enum Kind {
     Any,
 }
 
-/// Most bytes a pool or profile may have: counts of cells fit into 32 bits at every cell size, and a chip's
-/// buffer is a hundredth of it.
-pub(crate) const BYTES_MAX: u64 = u32::MAX as u64;
+/// Sizes are cut down to this many bytes: a thousand times the buffers of packet memory (HBM), and sums of thousands of
+/// sizes fit into 64 bits.
+pub(crate) const BYTES_MAX: u64 = 1 << 48;
 
 impl Kind {
     pub(crate) const BYTES: Kind = Kind::Number {
         min: 0,
-        max: BYTES_MAX as i128,
+        max: u64::MAX as i128,
         unit: "bytes",
     };
 
@@ -242,7 +247,7 @@ impl Table {
 
     /// Where the key names a range of numbers, if it does.
     pub(crate) fn has_numbers(&self) -> bool {
-        self.key.contains(&Part::Numbers)
+        self.key.iter().any(|part| matches!(part, Part::Numbers | Part::Queues))
     }
 }
 

@@ -19,7 +19,7 @@ const FIELDS: &[Field] = &[
     Field::new("admin_status", Kind::Choice(&["up", "down"])),
     Field::new("mtu", Kind::number(68, 9216, "bytes")),
     Field::new("pfc_asym", Kind::Choice(&["on", "off"])),
-    Field::new("tpid", Kind::Choice(&["0x8100", "0x9100", "0x9200", "0x88a8"])),
+    Field::new("tpid", Kind::Choice(&["0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"])),
     // Not of SONiC: how long the port takes to respond to a pause.
     Field::new("pause_response_quanta", Kind::NumberOr(65_535, "standard")),
     Field::label("lanes", Kind::Any),
@@ -27,7 +27,9 @@ const FIELDS: &[Field] = &[
     Field::label("index", Kind::Any),
     Field::label("description", Kind::Text(255)),
     Field::without_effect("fec", Kind::Choice(&["rs", "fc", "none", "auto"]), NO_PHY),
-    Field::without_effect("autoneg", Kind::Choice(&["on", "off"]), NO_PHY),
+    // Older files have 1 and 0.
+    Field::without_effect("autoneg", Kind::Choice(&["on", "off", "1", "0"]), NO_PHY),
+    Field::without_effect("valid_speeds", Kind::Any, NO_PHY),
     Field::without_effect("adv_speeds", Kind::Any, NO_PHY),
     Field::without_effect("adv_interface_types", Kind::Any, NO_PHY),
     Field::without_effect("interface_type", Kind::Any, NO_PHY),

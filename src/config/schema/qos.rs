@@ -6,29 +6,37 @@ const ONE_COLOUR: &str = "every frame is green";
 const NO_REMARKING: &str = "frames are not re-marked";
 const NO_MPLS: &str = "MPLS and class-based forwarding are not implemented";
 
-const fn map(name: &'static str, from: (&'static str, u64), to: (&'static str, u64)) -> Table {
+const fn map(
+    name: &'static str,
+    from: (&'static str, u64),
+    to: (&'static str, u64),
+    used_max: u64,
+) -> Table {
     Table {
         name,
         key: &[Part::Object],
-        fields: Fields::Map { from, to },
+        fields: Fields::Map { from, to, used_max },
     }
 }
 
 const DSCP: (&str, u64) = ("DSCP", 63);
 const DOT1P: (&str, u64) = ("802.1p priority", 7);
 const TC: (&str, u64) = ("traffic class", 15);
-const QUEUE: (&str, u64) = ("queue", 7);
+/// One digit, as in SONiC's models.
+const QUEUE: (&str, u64) = ("queue", 9);
+/// The last queue of a port.
+const QUEUE_USED_MAX: u64 = 7;
 const PG: (&str, u64) = ("priority group", 7);
 const PFC: (&str, u64) = ("PFC priority", 7);
 
 pub(super) const TABLES: &[Table] = &[
-    map("DSCP_TO_TC_MAP", DSCP, TC),
-    map("DOT1P_TO_TC_MAP", DOT1P, TC),
-    map("TC_TO_QUEUE_MAP", TC, QUEUE),
-    map("TC_TO_PRIORITY_GROUP_MAP", TC, PG),
-    map("TC_TO_DSCP_MAP", TC, DSCP),
-    map("MAP_PFC_PRIORITY_TO_QUEUE", PFC, QUEUE),
-    map("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", PFC, PG),
+    map("DSCP_TO_TC_MAP", DSCP, TC, TC.1),
+    map("DOT1P_TO_TC_MAP", DOT1P, TC, TC.1),
+    map("TC_TO_QUEUE_MAP", TC, QUEUE, QUEUE_USED_MAX),
+    map("TC_TO_PRIORITY_GROUP_MAP", TC, PG, PG.1),
+    map("TC_TO_DSCP_MAP", TC, DSCP, DSCP.1),
+    map("MAP_PFC_PRIORITY_TO_QUEUE", PFC, QUEUE, QUEUE_USED_MAX),
+    map("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", PFC, PG, PG.1),
     Table {
         name: "PORT_QOS_MAP",
         key: &[Part::PortOrGlobal],
@@ -46,7 +54,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "QUEUE",
-        key: &[Part::Port, Part::Numbers],
+        key: &[Part::Port, Part::Queues],
         fields: Fields::Named(QUEUE_FIELDS),
     },
 ];

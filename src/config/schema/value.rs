@@ -86,10 +86,13 @@ pub(super) fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// `10.0.0.1/31`: an address of a network, with the network's length.
+/// `10.0.0.1/31`: an address of a network, with the network's length. An address alone is that of a host, /32 or /128, as
+/// SONiC's `IpPrefix` reads it.
 pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
     // Not by `IpNet` itself: it takes 010 for 10, where others take it for 8.
-    let (address, length) = text.split_once('/')?;
+    let Some((address, length)) = text.split_once('/') else {
+        return text.parse::<IpAddr>().ok().map(IpNet::from);
+    };
     let plain = length == "0" || !length.starts_with(['0', '+']);
     IpNet::new(address.parse().ok()?, length.parse().ok().filter(|_| plain)?).ok()
 }
@@ -172,6 +175,18 @@ pub(crate) fn parse_numbers(text: &str) -> Option<(u8, u8)> {
     }
 }
 
+/// `8` or `0-9`, within 0 to 15, as first and last: the queues of SONiC's models.
+pub(crate) fn parse_queues(text: &str) -> Option<(u8, u8)> {
+    let queue = |text: &str| {
+        let is_plain = text == "0" || !text.starts_with('0');
+        let digits = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        text.parse().ok().filter(|n: &u8| is_plain && digits && *n <= 15)
+    };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (queue(first)?, queue(last)?);
+    (first <= last).then_some((first, last))
+}
+
 /// `Vlan2` to `Vlan4094`, as the number.
 pub(crate) fn parse_vlan(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("Vlan")?;
@@ -179,9 +194,10 @@ pub(crate) fn parse_vlan(text: &str) -> Option<u16> {
     digits.parse().ok().filter(|id| plain && (2..=4094).contains(id))
 }
 
-/// Port, map, pool and profile names: 1 to 128 letters, digits and `. _ - / :`.
+/// Names of ports, maps, pools, profiles and schedulers: 1 to 128 printable characters other than those that separate
+/// names (`,`, `|`, brackets, quotes).
 pub(crate) fn is_object_name(text: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@#+~%&=*".contains(c);
     (1..=128).contains(&text.len()) && text.chars().all(allowed)
 }
 

@@ -12,11 +12,12 @@ const BUFFER_BYTES: u64 = 32 << 20;
 /// The shared headroom pool when no group uses it, as SONiC has it.
 const HEADROOM_POOL_MIN_BYTES: u64 = 640 << 10;
 
-/// A number of bytes in a table; 0 where there is none.
+/// A number of bytes in a table, at most [`schema::BYTES_MAX`]; 0 where there is none.
 pub(super) fn bytes(db: &ConfigDb, table: &str, key: &str, field: &str) -> u64 {
     db.get(table, key, field)
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
+        .min(schema::BYTES_MAX)
 }
 
 /// Adds the sizes that pools lack. `db` has all profiles.
