@@ -329,7 +329,7 @@ fn configure(
         seed: arguments.seed,
         reaction_budget: Picos::ZERO,
         ..Resolve::default()
-    });
+    })?;
     let place = layers.last().map_or("", |(place, _)| *place);
     let loaded = load(&layers, &resolve).map_err(|problems| invalid(place, &problems))?;
     let names = loaded.resolved.config.ports.iter().map(|port| &port.name);

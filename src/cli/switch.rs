@@ -32,7 +32,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         seed: arguments.seed,
         reaction_budget: reaction_budget(&options),
         ..Resolve::default()
-    });
+    })?;
     let loaded = read(&arguments.config, &resolve)?;
     let name = loaded.resolved.config.name.clone();
     // Bound before anything is touched: a wrong path costs nothing then.

@@ -1,10 +1,12 @@
 //! The configuration of a lab's switch: the layers of the lab file, over what the lab itself knows.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use xoff_dataplane::Picos;
 
 use super::plan::{ConfigLayer, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT};
-use crate::config::{self, Loaded, Resolve};
+use crate::config::{self, Loaded, PgProfiles, Resolve};
 use crate::driver::Options;
 use crate::failure::Failure;
 use crate::session::reaction_budget;
@@ -81,12 +83,20 @@ pub fn switch_setup(
         .iter()
         .map(|(source, text)| (source.as_str(), text.as_str()))
         .collect();
+    let pg_profiles = plan.switches[switch].pg_profiles.as_ref().map(|lookup| {
+        PgProfiles::parse(&lookup.text, &lookup.source).map_err(|problems| {
+            Failure::configuration("the lookup file is invalid")
+                .at(format!("switch {name}"))
+                .because(problems)
+        })
+    });
     let resolve = Resolve {
         ports: ports.into_iter().map(|(port, _)| port).collect(),
         seed,
         reaction_budget,
         link_mtus: link_mtus.collect(),
         asic: plan.switches[switch].asic.clone(),
+        pg_profiles: pg_profiles.transpose()?.map(Arc::new),
         ..Resolve::default()
     };
     let loaded = config::load(&layers, &resolve).map_err(|problems| {
@@ -157,6 +167,44 @@ mod tests {
         let plan =
             parse(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime).expect("the lab file is good");
         switch_setup(&plan, 0, 7, BUDGET)
+    }
+
+    /// A switch in the traditional buffer model takes its lossless profile from the lookup file beside the lab.
+    #[test]
+    fn lossless_profiles_are_read_from_the_lookup_file() {
+        let lab = |key: &str| {
+            let text = format!(
+                r#"
+name: x
+topology:
+  nodes:
+    sw9:
+      kind: switch
+      config:
+        CABLE_LENGTH: {{AZURE: {{Ethernet4: 5m}}}}
+        PORT_QOS_MAP: {{Ethernet4: {{pfc_enable: "3"}}}}
+        BUFFER_POOL: {{ingress_lossless_pool: {{type: ingress, mode: dynamic, size: "1048576"}}}}
+{key}
+    h1: {{kind: model}}
+  links:
+    - {{endpoints: ["h1:eth0", "sw9:Ethernet4"], speed: 10g}}
+"#
+            );
+            let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pg_profiles"));
+            let plan = parse(&text, "x.xoff.yml", folder, TimeMode::RealTime)?;
+            let setup = switch_setup(&plan, 0, 7, BUDGET).expect("the configuration is good");
+            let config = setup.loaded.resolved.config;
+            let profile = usize::from(config.ports[0].pgs[3]);
+            Ok::<u64, super::super::Problems>(config.profiles[profile].xoff_bytes)
+        };
+        let xoff_bytes = |key: &str| lab(key).expect("the lab file is good");
+        assert_eq!(xoff_bytes("      pg_profiles: pg_profile_lookup.ini"), 33_280);
+        assert_eq!(xoff_bytes(""), 0, "without the file there is no headroom");
+        let missing = lab("      pg_profiles: none.ini").expect_err("there is no such file");
+        assert!(
+            missing.to_string().contains("cannot read the lookup file"),
+            "{missing}"
+        );
     }
 
     #[test]

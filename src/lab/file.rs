@@ -105,6 +105,7 @@ pub(super) struct Node {
     pub(super) kind: Option<Spanned<String>>,
     pub(super) config: Option<Spanned<ConfigSource>>,
     pub(super) asic: Option<Spanned<String>>,
+    pub(super) pg_profiles: Option<Spanned<String>>,
     pub(super) load_balancing: Option<Spanned<String>>,
     pub(super) mac: Option<Spanned<String>>,
     pub(super) ipv4: Option<Spanned<String>>,

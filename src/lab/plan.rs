@@ -68,6 +68,18 @@ pub struct SwitchPlan {
     /// The ASIC whose part is read of files that configure several, such as `asic0`.
     #[serde(default)]
     pub asic: Option<String>,
+    /// The lookup file of lossless profiles, for the traditional buffer model.
+    #[serde(default)]
+    pub pg_profiles: Option<PgProfilesPlan>,
+}
+
+/// A lookup file of lossless profiles, `pg_profile_lookup.ini`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PgProfilesPlan {
+    /// Its path, for messages.
+    pub source: String,
+    /// Its text.
+    pub text: String,
 }
 
 /// One layer of a switch's configuration.

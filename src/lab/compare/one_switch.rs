@@ -65,6 +65,7 @@ pub(super) fn one_switch(plan: &LabPlan) -> Result<LabPlan, Failure> {
             name: NAME.to_owned(),
             config,
             asic: None,
+            pg_profiles: plan.switches.iter().find_map(|switch| switch.pg_profiles.clone()),
         }],
         links,
         ..plan.clone()

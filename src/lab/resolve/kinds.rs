@@ -28,6 +28,7 @@ impl Resolver<'_> {
         let fields = [
             ("config", at(&node.config), &["switch"][..]),
             ("asic", at(&node.asic), &["switch"]),
+            ("pg_profiles", at(&node.pg_profiles), &["switch"]),
             ("load_balancing", at(&node.load_balancing), &["switch"]),
             ("mac", at(&node.mac), HOSTS),
             ("ipv4", at(&node.ipv4), HOSTS),

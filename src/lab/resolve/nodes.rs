@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_saphyr::{Location, Spanned};
 
 use super::super::file::{ConfigSource, Nic, Node};
-use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, SwitchPlan, TimeMode};
+use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan, TimeMode};
 use super::super::units;
 use super::{NodeIndex, Resolver};
 
@@ -50,6 +50,7 @@ impl Resolver<'_> {
                         name: name.value.clone(),
                         config: self.config(node.config.as_ref()),
                         asic: node.asic.as_ref().map(|asic| asic.value.clone()),
+                        pg_profiles: self.pg_profiles(node.pg_profiles.as_ref()),
                     });
                 }
                 kind @ ("model" | "plain" | "vm") => {
@@ -205,6 +206,26 @@ impl Resolver<'_> {
             self.layer(source, &mut layers);
         }
         layers
+    }
+
+    /// The lookup file of a switch; a wrong row is refused with the switch's configuration.
+    fn pg_profiles(&mut self, path: Option<&Spanned<String>>) -> Option<PgProfilesPlan> {
+        let path = path?;
+        let file = self.path(&path.value);
+        match fs::read_to_string(&file) {
+            Ok(text) => Some(PgProfilesPlan {
+                source: file.display().to_string(),
+                text,
+            }),
+            Err(error) => {
+                self.wrong(
+                    path.referenced,
+                    format!("cannot read the lookup file {}: {error}", file.display()),
+                    "paths are relative to the lab file",
+                );
+                None
+            }
+        }
     }
 
     fn layer(&mut self, source: &Spanned<ConfigSource>, layers: &mut Vec<ConfigLayer>) {

@@ -76,6 +76,7 @@ fn over(made: &Node, said: &Node) -> Node {
     either!(
         kind,
         asic,
+        pg_profiles,
         load_balancing,
         mac,
         ipv4,
