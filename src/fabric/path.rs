@@ -72,6 +72,9 @@ pub struct Paths {
     /// By node (switches, then hosts): neighbour, timing and delay of the link to it, latency behind it.
     links: Vec<Vec<(u32, LinkTiming, Picos)>>,
     latency: Vec<Picos>,
+    /// By node: the part of the topology that it is in. Hosts forward nothing, so two switches that only a host joins are in
+    /// different parts.
+    parts: Vec<u32>,
 }
 
 impl Paths {
@@ -100,6 +103,7 @@ impl Paths {
         }
         Paths {
             switches,
+            parts: parts(&links, switches),
             links,
             latency: plan
                 .switches
@@ -107,6 +111,12 @@ impl Paths {
                 .map(|switch| switch.pipeline_latency)
                 .collect(),
         }
+    }
+
+    /// Whether a path of links leads from one host to another.
+    pub fn are_joined(&self, from: usize, to: usize) -> bool {
+        let part = |host: usize| self.parts.get(self.switches + host);
+        part(from).is_some() && part(from) == part(to)
     }
 
     /// A shortest path between two hosts; `None` if there is none.
@@ -153,4 +163,33 @@ impl Paths {
             fixed,
         })
     }
+}
+
+/// Numbers the parts of a topology that no links join; by node.
+fn parts(links: &[Vec<(u32, LinkTiming, Picos)>], switches: usize) -> Vec<u32> {
+    let mut parts: Vec<u32> = (0..links.len() as u32).collect();
+    for host in switches..links.len() {
+        let peers = links[host].iter().map(|(peer, ..)| *peer);
+        let hosts = peers.filter(|peer| *peer as usize >= switches);
+        parts[host] = hosts.fold(host as u32, u32::min);
+    }
+    let mut reached = vec![false; switches];
+    for first in 0..switches {
+        if std::mem::replace(&mut reached[first], true) {
+            continue;
+        }
+        let mut queue = vec![first];
+        while let Some(switch) = queue.pop() {
+            parts[switch] = first as u32;
+            for (next, ..) in &links[switch] {
+                let next = *next as usize;
+                if next >= switches {
+                    parts[next] = first as u32;
+                } else if !std::mem::replace(&mut reached[next], true) {
+                    queue.push(next);
+                }
+            }
+        }
+    }
+    parts
 }

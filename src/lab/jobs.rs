@@ -1,5 +1,6 @@
 //! The jobs of a lab on its hosts, in virtual and in real time.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use xoff_dataplane::Picos;
@@ -18,7 +19,7 @@ const FAILED_TOLD: usize = 8;
 /// Creates the queue pairs of a plan's jobs. Those that its script starts wait for it.
 ///
 /// # Errors
-/// A job that cannot be, hosts that no links join.
+/// A job that cannot be, or one that connects a pair of hosts that no path of links joins.
 pub(super) fn jobs(
     plan: &LabPlan,
     fabric_plan: &FabricPlan,
@@ -42,17 +43,8 @@ pub(super) fn jobs(
                 .map_err(|error| wrong(format!("transport {}: {error}", transport.name)))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
-    if let Some(lost) = workload
-        .connections()
-        .iter()
-        .find(|c| paths.between(c.src as usize, c.dst as usize).is_none())
-    {
-        let (src, dst) = (
-            &plan.hosts[lost.src as usize].name,
-            &plan.hosts[lost.dst as usize].name,
-        );
-        return Err(wrong(format!("no path of links leads from {src} to {dst}"))
-            .fix("connect them, or take the pair out of the workload"));
+    if let Some(pair) = no_path(plan, &workload, &paths) {
+        return Err(wrong(pair.to_string()).fix(NoPath::FIX));
     }
     let mut jobs = Jobs::new(hosts, workload, &transports, &Addresses(plan), paths, seed);
     for job in 0..plan.workload.jobs.jobs.len() {
@@ -61,6 +53,53 @@ pub(super) fn jobs(
         }
     }
     Ok(jobs)
+}
+
+/// A pair of hosts that a job connects and that no path of links joins.
+pub(super) struct NoPath<'a> {
+    pub(super) job: &'a str,
+    pub(super) from: &'a str,
+    pub(super) to: &'a str,
+    /// Further pairs of the job without a path.
+    pub(super) others: usize,
+}
+
+impl NoPath<'_> {
+    pub(super) const FIX: &'static str =
+        "add a link that joins their parts of the topology, or take the pair out of the job";
+}
+
+impl fmt::Display for NoPath<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoPath {
+            job,
+            from,
+            to,
+            others,
+        } = self;
+        write!(
+            out,
+            "job \"{job}\": {from} sends to {to}, but no path of links leads from {from} to {to}"
+        )?;
+        match others {
+            0 => Ok(()),
+            1 => write!(out, "; the same is true of another pair of the job"),
+            others => write!(out, "; the same is true of {others} other pairs of the job"),
+        }
+    }
+}
+
+/// The first connection of a workload whose hosts no path joins, and how many others its job has.
+fn no_path<'a>(plan: &'a LabPlan, workload: &Workload, paths: &Paths) -> Option<NoPath<'a>> {
+    let connections = workload.connections().iter();
+    let mut apart = connections.filter(|c| !paths.are_joined(c.src as usize, c.dst as usize));
+    let first = apart.next()?;
+    Some(NoPath {
+        job: &plan.workload.jobs.jobs[first.job].name,
+        from: &plan.hosts[first.src as usize].name,
+        to: &plan.hosts[first.dst as usize].name,
+        others: apart.filter(|other| other.job == first.job).count(),
+    })
 }
 
 /// Where hosts of a plan are.
@@ -121,5 +160,67 @@ pub(super) fn unfinished(jobs: &Jobs) -> String {
     match jobs.is_finished() {
         true => String::new(),
         false => format!("; not done: {}", jobs.workload().pending_description().trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::lab::plan::TimeMode;
+    use crate::lab::{LabOptions, VirtualLab, parse};
+
+    /// Sets up a lab of four nodes with two GPUs each, whose rails nothing joins.
+    fn rails(routes: &str, job: &str, seed: u64) -> Result<VirtualLab, String> {
+        let text = format!(
+            "name: rails\ntopology:\n  fabric:\n    rail: {{nodes: 4, gpus: 2, spines: 0, speed: 100g, config: {{preset: roce-lossless}}}}\n{routes}\
+             workload:\n  jobs:\n    - {{name: j, {job}}}\n"
+        );
+        let plan =
+            parse(&text, "lab.yml", Path::new(""), TimeMode::Virtual).map_err(|all| all.to_string())?;
+        let options = LabOptions {
+            seed,
+            ..LabOptions::default()
+        };
+        VirtualLab::new(plan, options).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn pairs_that_the_seed_decides_need_a_path_with_that_seed() {
+        for (kind, from) in [
+            (
+                "kind: permutation, hosts: [n1-g1, n2-g1, n1-g2, n2-g2], bytes: 1k",
+                "",
+            ),
+            (
+                "kind: poisson, from: [n1-g1], to: [n2-g1, n3-g2], sizes: 1k, load: 10%, flows_max: 2",
+                "n1-g1",
+            ),
+        ] {
+            let mut refused = 0;
+            for seed in 0..32 {
+                let Err(why) = rails("", kind, seed) else { continue };
+                refused += 1;
+                assert!(why.contains(&format!("job \"j\": {from}")), "{why}");
+                assert!(
+                    why.contains(" sends to ") && why.contains("no path of links leads"),
+                    "{why}"
+                );
+            }
+            assert!((1..32).contains(&refused), "{kind}: {refused} seeds are refused");
+        }
+    }
+
+    #[test]
+    fn without_routes_the_paths_of_a_job_are_checked_too() {
+        let routes = "  routes: none\n";
+        let flow = |to: &str| format!("kind: flows, flows: [{{from: n1-g1, to: {to}, bytes: 1k}}]");
+        let lab = rails(routes, &flow("n2-g1"), 0);
+        lab.unwrap_or_else(|why| panic!("{why}"));
+        let why = rails(routes, &flow("n2-g2"), 0).expect_err("another rail");
+        assert!(
+            why.contains("job \"j\": n1-g1 sends to n2-g2, but no path of links leads from n1-g1 to n2-g2"),
+            "{why}"
+        );
     }
 }

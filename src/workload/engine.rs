@@ -542,6 +542,44 @@ impl Workload {
     }
 }
 
+impl JobSpec {
+    /// Source and destination of each connection that a job makes whatever the seed is, in the order of
+    /// [`Workload::connections`]. `None` for permutations and random arrivals: their seed decides who sends to whom.
+    ///
+    /// Ranks of one node exchange data over NVLink and have no connection.
+    ///
+    /// # Errors
+    /// A job that [`JobSpec::check`] refuses.
+    pub fn fixed_pairs(
+        &self,
+        line_rate_bps: &dyn Fn(u32) -> u64,
+    ) -> Result<Option<Vec<(u32, u32)>>, SpecError> {
+        self.check(line_rate_bps)?;
+        let mut connections = Vec::new();
+        let mut connect = Connect {
+            job: 0,
+            spec: self,
+            connections: &mut connections,
+        };
+        match &self.kind {
+            JobKind::Permutation(_) | JobKind::Poisson(_) => return Ok(None),
+            JobKind::Flows(flows) | JobKind::Replay(flows) => {
+                List::new(flows, &mut connect);
+            }
+            JobKind::Incast(incast) => {
+                Bulk::incast(incast, &mut connect);
+            }
+            JobKind::Collective(collective) => {
+                Bulk::collective(collective, &mut connect);
+            }
+        }
+        let pairs = connections
+            .iter()
+            .map(|connection| (connection.src, connection.dst));
+        Ok(Some(pairs.collect()))
+    }
+}
+
 /// Makes the connections of one job.
 pub(super) struct Connect<'a> {
     job: usize,

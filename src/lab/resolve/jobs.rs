@@ -10,6 +10,7 @@ use serde_saphyr::{Location, Spanned};
 use xoff_dataplane::Picos;
 
 use super::super::file::Job;
+use super::super::jobs::NoPath;
 use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
 use super::super::units;
 use super::{Resolver, listed, transports};
@@ -109,15 +110,14 @@ impl Resolver<'_> {
         if self.problems.0.len() > before {
             return None;
         }
-        let hosts = hosts(&spec.kind);
-        self.can_talk(&hosts, at);
-        self.packets_fit(&hosts, options, ground, at);
-        if let Err(error) = spec.check(&|host| ground.line_rate_bps(host)) {
-            self.wrong(
+        self.packets_fit(&hosts(&spec.kind), options, ground, at);
+        match spec.fixed_pairs(&|host| ground.line_rate_bps(host)) {
+            Ok(pairs) => self.pairs_connected(&spec.name, &pairs.unwrap_or_default(), at),
+            Err(error) => self.wrong(
                 at,
                 error.to_string(),
                 "docs/workloads.md has what each kind takes",
-            );
+            ),
         }
         Some(spec)
     }
@@ -148,15 +148,23 @@ impl Resolver<'_> {
         })
     }
 
-    /// Where routes are made, all hosts of a job have to be in one part of the topology.
-    fn can_talk(&mut self, hosts: &[u32], at: Location) {
+    /// Where routes are made, each pair of hosts that a job connects has to be in one part of the topology. Hosts of a job that
+    /// exchange nothing may be in different parts, as those of two rails without spines. Pairs that the seed decides are
+    /// checked when the job is set up.
+    fn pairs_connected(&mut self, job: &str, pairs: &[(u32, u32)], at: Location) {
         let Some(island) = &self.island else { return };
-        let Some(&first) = hosts.first() else { return };
-        let other = hosts
+        let mut apart = pairs
             .iter()
-            .find(|host| island[**host as usize] != island[first as usize])
-            .copied();
-        self.reachable(first as usize, other.map(|host| host as usize), at);
+            .filter(|(src, dst)| island[*src as usize] != island[*dst as usize]);
+        let Some((src, dst)) = apart.next() else { return };
+        let pair = NoPath {
+            job,
+            from: &self.hosts[*src as usize],
+            to: &self.hosts[*dst as usize],
+            others: apart.count(),
+        };
+        let what = pair.to_string();
+        self.wrong(at, what, NoPath::FIX);
     }
 
     fn packets_fit(&mut self, hosts: &[u32], options: &TransportPlan, ground: &Ground<'_>, at: Location) {

@@ -204,13 +204,16 @@ impl Resolver<'_> {
         host.filter(|_| is_model)
     }
 
-    /// Where routes are made, there may be none.
+    /// Where routes are made, a path of links has to join the two hosts.
     pub(super) fn reachable(&mut self, from: usize, to: Option<usize>, at: Location) {
         let (Some(island), Some(to)) = (&self.island, to) else {
             return;
         };
         if island[from] != island[to] {
-            let what = format!("there is no way from {} to {}", self.hosts[from], self.hosts[to]);
+            let what = format!(
+                "no path of links leads from {} to {}",
+                self.hosts[from], self.hosts[to]
+            );
             self.wrong(at, what, "add a link that joins their parts of the topology");
         }
     }

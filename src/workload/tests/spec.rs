@@ -170,3 +170,42 @@ fn options_of_a_job_reach_connections_and_posts() {
     assert_eq!(ends, [(5, 6, 4, 9), (6, 5, 4, 9)]);
     assert!(network.posts.iter().all(|(_, post)| post.verb == Verb::Read));
 }
+
+#[test]
+fn connections_that_no_seed_decides_are_known_from_the_specification() {
+    let pairs = |kind: JobKind| JobSpec::new("job", kind).fixed_pairs(&rate).unwrap();
+    let mut ring = ring(vec![0, 1, 2, 3]);
+    ring.gpus_per_node = 2;
+    let specs = [
+        JobKind::Collective(ring.clone()),
+        JobKind::Collective(Collective {
+            algorithm: Algorithm::AllToAll { rail_aligned: true },
+            ..ring.clone()
+        }),
+        JobKind::Flows(vec![FlowSpec::once(3, 1, 5, Picos::ZERO); 2]),
+        JobKind::Incast(Incast {
+            senders: vec![1, 2],
+            receiver: 0,
+            bytes: 1,
+            iterations: 1,
+            gap: Picos::ZERO,
+        }),
+    ];
+    for kind in specs {
+        let workload = Workload::new(&one(kind.clone()), 0, &rate).unwrap();
+        let connected = workload.connections().iter().map(|c| (c.src, c.dst));
+        assert_eq!(pairs(kind), Some(connected.collect()));
+    }
+    let rail = [(1, 3), (3, 1), (0, 2), (2, 0)];
+    let of_ring = pairs(JobKind::Collective(ring)).unwrap();
+    assert!(of_ring.iter().all(|pair| rail.contains(pair)), "{of_ring:?}");
+    let permutation = Permutation {
+        hosts: vec![0, 1, 2],
+        bytes: 1,
+        iterations: 1,
+        gap: Picos::ZERO,
+    };
+    assert_eq!(pairs(JobKind::Permutation(permutation)), None);
+    let unknown = JobKind::Flows(vec![FlowSpec::once(HOSTS, 1, 5, Picos::ZERO)]);
+    assert!(JobSpec::new("job", unknown).fixed_pairs(&rate).is_err());
+}

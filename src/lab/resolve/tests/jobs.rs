@@ -349,3 +349,58 @@ fn jobs_are_for_real_time_too_but_for_those_with_telemetry() {
     let problems = virtual_plan(&none).expect_err("no end").to_string();
     assert!(problems.contains("no `duration`"), "{problems}");
 }
+
+/// Two rails that nothing joins: `n*-g1` are in one part of the topology, `n*-g2` in the other.
+const RAILS: &str = r#"
+name: rails
+topology:
+  fabric:
+    rail: {nodes: 4, gpus: 2, spines: 0, speed: 100g, config: {preset: roce-lossless}}
+workload:
+  jobs:
+    - {name: j, JOB}
+"#;
+
+#[test]
+fn a_job_needs_paths_only_between_hosts_that_it_connects() {
+    let taken = [
+        "kind: ring-allreduce, hosts: all, gpus_per_node: 2, bytes: 1M",
+        "kind: tree-allreduce, hosts: all, gpus_per_node: 2, bytes: 1M",
+        "kind: allgather, hosts: all, gpus_per_node: 2, bytes: 1M",
+        "kind: reduce-scatter, hosts: all, gpus_per_node: 2, bytes: 1M",
+        "kind: alltoall, rail_aligned: true, hosts: all, gpus_per_node: 2, bytes: 1M",
+        "kind: flows, flows: [{from: n1-g1, to: n2-g1, bytes: 1}, {from: n3-g2, to: n1-g2, bytes: 1}]",
+        "kind: incast, from: [n1-g2, n2-g2], to: n3-g2, bytes: 1",
+        // The seed decides who sends to whom: these are checked when the job is set up.
+        "kind: permutation, hosts: all, bytes: 1",
+        "kind: poisson, from: all, to: all, sizes: 1k, load: 10%, until: 1us",
+    ];
+    for job in taken {
+        let text = RAILS.replace("JOB", job);
+        virtual_plan(&text).unwrap_or_else(|problems| panic!("{job}: {problems}"));
+    }
+    let refused = [
+        (
+            "kind: alltoall, hosts: all, gpus_per_node: 2, bytes: 1M",
+            "job \"j\": n1-g1 sends to n2-g2, but no path of links leads from n1-g1 to n2-g2; the same is true of 23 other",
+        ),
+        (
+            "kind: ring-allreduce, hosts: all, bytes: 1M",
+            "job \"j\": n1-g1 sends to n1-g2, but no path",
+        ),
+        (
+            "kind: flows, flows: [{from: n1-g1, to: n2-g1, bytes: 1}, {from: n3-g2, to: n1-g1, bytes: 1}]",
+            "job \"j\": n3-g2 sends to n1-g1, but no path of links leads from n3-g2 to n1-g1",
+        ),
+        (
+            "kind: incast, from: [n1-g2, n2-g1], to: n3-g2, bytes: 1",
+            "job \"j\": n2-g1 sends to n3-g2, but no path",
+        ),
+    ];
+    for (job, expected) in refused {
+        let text = RAILS.replace("JOB", job);
+        let problems = virtual_plan(&text).expect_err(job).to_string();
+        assert!(problems.contains("j.xoff.yml:8:7: "), "{problems}");
+        assert!(problems.contains(expected), "{expected:?} is not in:\n{problems}");
+    }
+}

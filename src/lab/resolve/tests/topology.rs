@@ -210,12 +210,15 @@ fn what_is_wrong_with_a_topology_is_named() {
 }
 
 #[test]
-fn a_flow_without_a_way_is_an_error() {
+fn a_flow_without_a_path_is_an_error() {
     let text = TWO.replace(
         "    - {name: trunk, endpoints: [\"b:Ethernet4\", \"a:Ethernet4\"], speed: 400g, delay: 250ns}\n",
         "  routes: auto\n",
     );
     let text = format!("{text}workload: {{duration: 1ms, flows: [{{name: f, from: h1, to: h2}}]}}\n");
     let problems = virtual_plan(&text).expect_err("an island").to_string();
-    assert!(problems.contains("there is no way from h1 to h2"), "{problems}");
+    assert!(
+        problems.contains("no path of links leads from h1 to h2"),
+        "{problems}"
+    );
 }
