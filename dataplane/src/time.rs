@@ -84,7 +84,7 @@ pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
 ///
 /// The defaults are Ethernet's (IEEE 802.3: 7 octets preamble, 1 start delimiter, 12 inter-packet gap,
 /// 64-octet minimum with FCS). Other values exist to be held against simulators that model links otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkTiming {
     /// Speed in Mb/s, 1 to 1 600 000 (SONiC `PORT.speed`).
     pub speed_mbps: u32,

@@ -13,9 +13,13 @@ use super::lengths::PacketLengths;
 use super::observer::Observer;
 use super::path::{FabricPath, Paths};
 use super::placement::PlannedHop;
+use super::reference::{ReferenceMessage, ReferenceTimes};
 use crate::host::{Entropy, Host, QueuePairSetup};
 use crate::rdma::congestion::{Context, Factory};
-use crate::rdma::{Completion, CompletionKind, QpConfig, QpIndex, Verb as RdmaVerb, WorkRequest};
+use crate::rdma::{
+    Completion, CompletionKind, MTU_MAX, MTU_MIN, QpConfig, QpIndex, Transport as Service, Verb as RdmaVerb,
+    WorkRequest,
+};
 use crate::workload::{Connection, MessageId, Post, Spread, Verb, Workload};
 
 /// Number of the first queue pair of a run's jobs; those below 2 are special in InfiniBand.
@@ -160,8 +164,8 @@ pub struct Jobs {
     completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
     paths: Paths,
-    /// Payload of a full packet and lengths of packets, by transport.
-    packets: Vec<(u32, PacketLengths)>,
+    reference: ReferenceTimes,
+    transports: Vec<ReferenceTransport>,
     /// What goes with data to queue pairs.
     data_flows: Vec<DataFlow>,
     /// By job: flows that are announced, and to which switch.
@@ -190,7 +194,7 @@ impl Jobs {
         workload: Workload,
         transports: &[Transport],
         directory: &dyn Directory,
-        paths: Paths,
+        (paths, reference): (Paths, ReferenceTimes),
         seed: u64,
     ) -> Jobs {
         let mut jobs = Jobs {
@@ -200,10 +204,8 @@ impl Jobs {
             posts: Vec::new(),
             completions: Vec::new(),
             failed: Vec::new(),
-            packets: transports
-                .iter()
-                .map(|transport| (transport.qp.mtu, transport.packet_lengths()))
-                .collect(),
+            reference,
+            transports: transports.iter().map(ReferenceTransport::new).collect(),
             workload,
             paths,
             data_flows: Vec::new(),
@@ -234,10 +236,8 @@ impl Jobs {
                     pair,
                     job: connection.job,
                 });
-                let transport = (
-                    &transports[connection.transport],
-                    jobs.packets[connection.transport].1,
-                );
+                let transport = &transports[connection.transport];
+                let transport = (transport, transport.packet_lengths());
                 let ends = [
                     (poster, peer, number, number + 1),
                     (peer, poster, number + 1, number),
@@ -445,9 +445,8 @@ impl Jobs {
     fn post_message(&mut self, hosts: &mut impl JobHosts, post: &Post) {
         let connection = self.workload.connections()[post.connection as usize];
         let pairs = &mut self.pairs[post.connection as usize];
-        let count = pairs.qps.len() as u64;
-        let (first, parts) = match connection.spread {
-            Spread::Split if post.bytes >= count => (0, count),
+        let (first, parts) = match parts_of(&connection, post.bytes) {
+            parts if parts > 1 => (0, parts),
             _ => {
                 let pair = pairs.next;
                 pairs.next = (pair + 1) % connection.qps;
@@ -492,16 +491,53 @@ impl Jobs {
         }
     }
 
-    /// How long `bytes` from one host to another take on an empty network, to the last acknowledgement.
-    pub fn ideal(&self, src: u32, dst: u32, bytes: u64, transport: usize) -> Picos {
-        let (mtu, lengths) = self
-            .packets
-            .get(transport)
-            .copied()
-            .unwrap_or((1024, PacketLengths::default()));
-        self.paths
-            .between(src as usize, dst as usize)
-            .map_or(Picos::NEVER, |path| path.completion(bytes, mtu, lengths))
+    /// The least time that a message of a connection takes to its receiver; `None` if no path leads there. See [`ReferenceTimes`].
+    pub fn least_time(&self, connection: &Connection, bytes: u64) -> Option<Picos> {
+        let transport = self.transports.get(connection.transport)?;
+        let verb = match self.workload.job_verb(connection.job) {
+            Verb::Send => RdmaVerb::Send,
+            Verb::Write => RdmaVerb::Write,
+            Verb::Read => RdmaVerb::Read,
+        };
+        self.reference.least_time(&ReferenceMessage {
+            from: connection.src as usize,
+            to: connection.dst as usize,
+            bytes,
+            queue_pairs: parts_of(connection, bytes) as u16,
+            verb,
+            service: transport.service,
+            mtu: transport.mtu,
+            lengths: transport.lengths,
+            entropy: transport.entropy,
+        })
+    }
+}
+
+/// What of a transport determines the least time of a message.
+#[derive(Clone, Copy, Debug)]
+struct ReferenceTransport {
+    mtu: u32,
+    service: Service,
+    lengths: PacketLengths,
+    entropy: bool,
+}
+
+impl ReferenceTransport {
+    fn new(transport: &Transport) -> ReferenceTransport {
+        ReferenceTransport {
+            mtu: transport.qp.mtu.clamp(MTU_MIN, MTU_MAX),
+            service: transport.qp.transport,
+            lengths: transport.packet_lengths(),
+            entropy: transport.entropy.is_some_and(|entropy| entropy.values > 1),
+        }
+    }
+}
+
+/// How many queue pairs of a connection carry a message of so many bytes.
+fn parts_of(connection: &Connection, bytes: u64) -> u64 {
+    match connection.spread {
+        Spread::Split if bytes >= u64::from(connection.qps) => u64::from(connection.qps),
+        Spread::Split | Spread::RoundRobin => 1,
     }
 }
 

@@ -7,7 +7,7 @@ use xoff_dataplane::wire::{Addresses, BthFields, Opcode, Path, RocePacket};
 use crate::rdma::TelemetryFormat;
 
 /// Lengths of the packets of one transport, over IPv4 without a VLAN tag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PacketLengths {
     /// Bytes of telemetry in a data packet and in an acknowledgement.
     telemetry_bytes: u32,

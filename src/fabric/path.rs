@@ -8,8 +8,6 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::lengths::PacketLengths;
 use super::plan::{End, FabricPlan};
 
-/// What RETH adds to the first packet of a WRITE.
-const RETH_BYTES: u32 = 16;
 
 /// A shortest path between two hosts: what it adds up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,25 +40,6 @@ impl FabricPath {
     /// A full packet there and its acknowledgement back.
     pub fn round_trip(&self, mtu: u32, lengths: PacketLengths) -> Picos {
         self.one_frame(lengths.frame_len(Opcode::RcWriteMiddle, mtu))
-            .saturating_add(self.one_frame(lengths.frame_len(Opcode::RcAcknowledge, 0)))
-    }
-
-    /// From the start of a WRITE of `bytes` to its last acknowledgement, the path alone: full frames follow each other on
-    /// the slowest link, and the last of them passes the others once.
-    pub fn completion(&self, bytes: u64, mtu: u32, lengths: PacketLengths) -> Picos {
-        let frame_len = |payload: u32| lengths.frame_len(Opcode::RcWriteMiddle, payload);
-        let packets = bytes.div_ceil(u64::from(mtu)).max(1);
-        let last = (bytes - (packets - 1) * u64::from(mtu).min(bytes)) as u32;
-        let wire = |payload: u32| {
-            self.bottleneck
-                .wire_len(self.bottleneck.mac_len(frame_len(payload)))
-        };
-        let before = (packets - 1).saturating_mul(self.bottleneck.duration(wire(mtu)).0);
-        // RETH travels in the first packet, which is the last one too if it is alone.
-        let reth = self.bottleneck.duration(RETH_BYTES);
-        Picos(before)
-            .saturating_add(reth)
-            .saturating_add(self.one_frame(frame_len(last)))
             .saturating_add(self.one_frame(lengths.frame_len(Opcode::RcAcknowledge, 0)))
     }
 }

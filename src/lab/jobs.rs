@@ -8,7 +8,7 @@ use xoff_dataplane::Picos;
 use super::model_hosts::next_hop_mac;
 use super::plan::{IpVersion, LabPlan, TargetPlan};
 use super::virtual_run::ReorderedReport;
-use crate::fabric::{Arrivals, Directory, FabricPlan, JobHosts, Jobs, Paths};
+use crate::fabric::{Arrivals, Directory, FabricPlan, JobHosts, Jobs, Paths, ReferenceTimes};
 use crate::failure::Failure;
 use crate::report;
 use crate::workload::{Results, Workload};
@@ -46,7 +46,8 @@ pub(super) fn jobs(
     if let Some(pair) = no_path(plan, &workload, &paths) {
         return Err(wrong(pair.to_string()).fix(NoPath::FIX));
     }
-    let mut jobs = Jobs::new(hosts, workload, &transports, &Addresses(plan), paths, seed);
+    let on = (paths, ReferenceTimes::new(fabric_plan));
+    let mut jobs = Jobs::new(hosts, workload, &transports, &Addresses(plan), on, seed);
     for job in 0..plan.workload.jobs.jobs.len() {
         if plan.script.starts(TargetPlan::Job(job)) {
             jobs.hold(job);
@@ -118,7 +119,7 @@ impl Directory for Addresses<'_> {
 /// What became of the jobs.
 pub(super) fn results(jobs: &Jobs) -> Results {
     jobs.workload()
-        .results(&|src, dst, bytes, transport| jobs.ideal(src, dst, bytes, transport))
+        .results(&|connection, bytes| jobs.least_time(connection, bytes))
 }
 
 /// Connections whose packets arrived out of order, of what arrived on each.

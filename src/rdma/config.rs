@@ -19,7 +19,7 @@ pub const RETRY_MAX: u8 = 7;
 pub struct QpIndex(pub u32);
 
 /// Transport service of a queue pair (IBTA 9.7 to 9.8).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Transport {
     /// Reliable connection: acknowledged, repeated, in order.
     #[default]

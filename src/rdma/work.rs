@@ -12,7 +12,7 @@ use super::telemetry::{Telemetry, TelemetryFormat};
 pub const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 
 /// Operation of a work request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// SEND: goes into a receive entry of the peer.
     Send,

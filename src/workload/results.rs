@@ -137,9 +137,10 @@ pub struct FlowResult {
     pub completion_ns: Option<u64>,
     /// From its start until the sender had the last acknowledgement.
     pub sender_completion_ns: Option<u64>,
-    /// What it takes in an empty network.
-    pub ideal_ns: u64,
-    /// Completion at the receiver over the ideal, at least 1 if the ideal is one.
+    /// The least time to the receiver's last byte, with no other traffic, no window and no congestion control, over all paths and queue
+    /// pairs that the message may use. `None` if it is not known.
+    pub ideal_ns: Option<u64>,
+    /// Completion at the receiver over that, both in picoseconds; at least 1. `None` if either is missing.
     pub slowdown: Option<f64>,
 }
 
@@ -175,14 +176,17 @@ pub struct SizeBin {
     pub slowdown: Option<Summary>,
 }
 
+/// The least time of a message of so many bytes on a connection.
+type LeastTime<'a> = &'a dyn Fn(&Connection, u64) -> Option<Picos>;
+
 impl Workload {
-    /// What came of it so far. `ideal` is the time that a message of so many bytes takes from one host to another in an
-    /// empty network, with a transport, to the receiver: `ideal(src, dst, bytes, transport)`.
-    pub fn results(&self, ideal: &dyn Fn(u32, u32, u64, usize) -> Picos) -> Results {
+    /// The results so far. `least_time(connection, bytes)` is the least time in which a message of so many bytes can be at the receiver;
+    /// `None` if that is not known.
+    pub fn results(&self, least_time: LeastTime<'_>) -> Results {
         let mut results = Results::default();
         for (index, job) in self.jobs.iter().enumerate() {
             let records = &job.counts.records;
-            let flow = |record: &FlowRecord| self.flow_result(index, job, record, ideal);
+            let flow = |record: &FlowRecord| self.flow_result(index, record, least_time);
             let flows: Vec<Flow> = records.iter().map(flow).collect();
             let mut of_job = self.job_results(job);
             if !matches!(job.spec.kind, JobKind::Collective(_)) {
@@ -194,31 +198,26 @@ impl Workload {
         results
     }
 
-    fn flow_result(
-        &self,
-        index: usize,
-        job: &Job,
-        record: &FlowRecord,
-        ideal: &dyn Fn(u32, u32, u64, usize) -> Picos,
-    ) -> Flow {
-        let Connection { src, dst, .. } = self.connections[record.connection as usize];
-        let ideal = ideal(src, dst, record.bytes, job.spec.transport);
+    fn flow_result(&self, index: usize, record: &FlowRecord, least_time: LeastTime<'_>) -> Flow {
+        let connection = &self.connections[record.connection as usize];
+        let ideal = least_time(connection, record.bytes);
         let span = |end: Picos| (end != Picos::NEVER).then(|| end.since(record.start));
         let completion = span(record.received);
+        let reference = ideal.filter(|ideal| *ideal > Picos::ZERO);
         let slowdown = completion
-            .filter(|_| ideal > Picos::ZERO)
-            .map(|span| span.0 as f64 / ideal.0 as f64);
+            .zip(reference)
+            .map(|(span, ideal)| span.0 as f64 / ideal.0 as f64);
         Flow {
             completion,
             result: FlowResult {
                 job: index as u32,
-                src,
-                dst,
+                src: connection.src,
+                dst: connection.dst,
                 bytes: record.bytes,
                 start_ns: record.start.as_nanos(),
                 completion_ns: completion.map(Picos::as_nanos),
                 sender_completion_ns: span(record.acknowledged).map(Picos::as_nanos),
-                ideal_ns: ideal.as_nanos(),
+                ideal_ns: ideal.map(Picos::as_nanos),
                 slowdown,
             },
         }

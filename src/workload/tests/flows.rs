@@ -309,7 +309,7 @@ fn reports_twice_or_of_nobody_change_nothing() {
     workload.received(Picos(30), post.message, &mut out);
     workload.received(Picos(30), MessageId(u64::MAX), &mut out);
     assert_eq!(out.len(), 1);
-    let results = workload.results(&|_, _, _, _| Picos(15));
+    let results = workload.results(&|_, _| Some(Picos(15)));
     assert_eq!(results.flows[0].slowdown, Some(1.0), "from 5 to 20");
     assert_eq!(results.jobs[0].received_messages, 1);
 }
@@ -375,7 +375,7 @@ fn sizes_beyond_all_reason_are_counted_as_far_as_numbers_go() {
         workload.acknowledged(Picos(10), post.message, &mut out);
     }
     assert!(workload.is_finished());
-    let results = workload.results(&|_, _, _, _| Picos::NEVER);
+    let results = workload.results(&|_, _| Some(Picos::NEVER));
     assert!(
         results
             .jobs

@@ -28,8 +28,8 @@ fn alone(bytes: u64) -> Picos {
     duration(bytes, RATE_BPS) + LATENCY
 }
 
-fn ideal(_src: u32, _dst: u32, bytes: u64, _transport: usize) -> Picos {
-    alone(bytes)
+fn ideal(_connection: &Connection, bytes: u64) -> Option<Picos> {
+    Some(alone(bytes))
 }
 
 /// What happens to a message on its way.

@@ -1,0 +1,228 @@
+//! The reference of slowdowns against virtual time: a message that is alone takes just that, and none takes less.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use xoff::lab::plan::TimeMode;
+use xoff::lab::{LabOptions, VirtualLab, parse};
+use xoff::workload::FlowResult;
+use xoff_dataplane::Picos;
+
+/// Runs a lab to its end; all its messages.
+fn run(text: &str) -> Vec<FlowResult> {
+    let plan = parse(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+    let lab = VirtualLab::new(plan, LabOptions::default());
+    let mut lab = lab.unwrap_or_else(|failure| panic!("{failure}\n{text}"));
+    lab.start(&mut ())
+        .unwrap_or_else(|failure| panic!("{failure}\n{text}"));
+    lab.run(Picos::from_millis(10_000), true, &mut ());
+    lab.results().flows
+}
+
+/// Every message of a lab, each alone, takes its least time, within half a percent.
+fn assert_least(text: &str) {
+    let flows = run(text);
+    assert!(!flows.is_empty(), "{text}");
+    for flow in flows {
+        let slowdown = flow
+            .slowdown
+            .unwrap_or_else(|| panic!("{flow:?} did not complete\n{text}"));
+        assert!(
+            (1.0..=1.005).contains(&slowdown),
+            "slowdown {slowdown} of {flow:?}\n{text}"
+        );
+    }
+}
+
+/// Draws from a fixed sequence.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+const SPEEDS: [&str; 7] = ["10g", "25g", "40g", "100g", "200g", "400g", "800g"];
+const MTUS: [u64; 5] = [256, 1000, 1024, 4096, 1500];
+
+/// Jobs of one message each, 20 ms apart, with a transport of its own: `(qps, out_of_order)`.
+fn lone_messages(draws: &mut Draws, (from, to): (&str, &str), qps: &[u64], more: &str) -> String {
+    let (mut transports, mut jobs) = (String::new(), String::new());
+    for (n, verb) in ["write", "send", "read", "uc-write", "ud-send", "write"]
+        .iter()
+        .enumerate()
+    {
+        let (service, verb) = verb.split_once('-').unwrap_or(("rc", verb));
+        let mtu = draws.of(&MTUS);
+        let sizes = [
+            1,
+            63,
+            mtu - 1,
+            mtu,
+            mtu + 1,
+            2 * mtu,
+            5 * mtu + 40,
+            100_003,
+            1_000_000,
+            3_000_000,
+        ];
+        let bytes = if service == "ud" {
+            draws.below(mtu)
+        } else {
+            draws.of(&sizes)
+        };
+        let qps = if service == "ud" { 1 } else { draws.of(qps) };
+        let more = if service == "rc" { more } else { "" };
+        let _ = writeln!(
+            transports,
+            "  t{n}: {{mtu: {mtu}, transport: {service}, congestion: none, qps: {qps}, spread: split{more}}}"
+        );
+        let _ = writeln!(
+            jobs,
+            "    - {{name: j{n}, kind: flows, verb: {verb}, transport: t{n}, start: {}ms, flows: [{{from: {from}, to: {to}, bytes: {bytes}}}]}}",
+            20 * n
+        );
+    }
+    format!("transports:\n{transports}workload:\n  jobs:\n{jobs}")
+}
+
+#[test]
+fn a_lone_message_over_a_chain_of_unlike_links_takes_its_least_time() {
+    let mut draws = Draws(7);
+    for round in 0..40 {
+        let switches = 1 + draws.below(4);
+        let (mut nodes, mut links) = (String::new(), String::new());
+        for n in 0..=switches {
+            let end = |n: u64, port: &str| match n {
+                0 => "h1:eth0".to_owned(),
+                n if n > switches => "h2:eth0".to_owned(),
+                n => format!("s{n}:{port}"),
+            };
+            let _ = writeln!(
+                links,
+                "    - {{endpoints: [\"{}\", \"{}\"], speed: {}, delay: {}ns}}",
+                end(n, "Ethernet4"),
+                end(n + 1, "Ethernet0"),
+                draws.of(&SPEEDS),
+                draws.below(3_000)
+            );
+        }
+        for n in 1..=switches {
+            let latency = draws.of(&[0, 0, 350, 1_001]);
+            let _ = writeln!(
+                nodes,
+                "    s{n}: {{kind: switch, config: [{{preset: roce-lossless}}, {{XOFF_SWITCH: {{localhost: {{pipeline_latency: {latency}}}}}}}]}}"
+            );
+        }
+        let routes = draws.of(&["auto", "none"]);
+        let workload = lone_messages(&mut draws, ("h1", "h2"), &[1, 1, 2, 5], "");
+        assert_least(&format!(
+            "name: chain{round}\ntopology:\n  routes: {routes}\n  nodes:\n{nodes}    h1: {{kind: model}}\n    h2: {{kind: model}}\n  links:\n{links}{workload}"
+        ));
+    }
+}
+
+/// By hand: 100 Gb/s, two links of 1 us, packets of 1000 bytes that take 1082 bytes of the link, the first 1098. A short last packet waits
+/// behind the full one before it at the switch.
+#[test]
+fn the_least_time_over_one_switch_is_what_arithmetic_says() {
+    for (bytes, ideal_ns) in [
+        (500, 2_093),
+        (4_040, 2_443),
+        (8_043, 2_789),
+        (100_000, 10_743),
+        (1_000_000, 88_647),
+    ] {
+        let flows = run(&format!(
+            "name: alone\ntopology: {{fabric: {{star: {{hosts: 2, speed: 100g, delay: 1us, config: {{preset: roce-lossless}}}}}}}}\n\
+             transports: {{default: {{mtu: 1000}}}}\nworkload: {{jobs: [{{name: f, kind: flows, flows: [{{from: h1, to: h2, bytes: {bytes}}}]}}]}}\n"
+        ));
+        let figures: Vec<_> = flows.iter().map(|flow| (flow.ideal_ns, flow.slowdown)).collect();
+        assert_eq!(figures, [(Some(ideal_ns), Some(1.0))], "{bytes}");
+    }
+}
+
+/// The hash puts a queue pair on one of several paths, which are alike.
+#[test]
+fn a_lone_queue_pair_in_a_fabric_takes_the_least_time_of_one_path() {
+    let mut draws = Draws(11);
+    for (template, to) in [
+        ("leaf-spine: {leaves: 2, spines: 3, hosts: 2", "h4"),
+        ("leaf-spine: {leaves: 2, spines: 2, uplinks: 2, hosts: 2", "h3"),
+        ("fat-tree: {k: 4", "h16"),
+        ("fat-tree: {k: 4", "h4"),
+        ("rail: {nodes: 2, gpus: 2, spines: 2", "n2-g2"),
+        ("dumbbell: {left: 2, right: 2, uplinks: 2", "h3"),
+        ("star: {hosts: 3", "h2"),
+    ] {
+        let from = if to.starts_with('n') { "n1-g1" } else { "h1" };
+        let (speed, uplink) = (draws.of(&SPEEDS), draws.of(&SPEEDS));
+        let (delay, uplink_delay) = (draws.below(2_000), draws.below(2_000));
+        let uplinks = match template.starts_with("star") {
+            true => String::new(),
+            false => format!(", uplink_speed: {uplink}, uplink_delay: {uplink_delay}ns"),
+        };
+        let workload = lone_messages(&mut draws, (from, to), &[1], "");
+        assert_least(&format!(
+            "name: fabric\ntopology:\n  fabric:\n    {template}, speed: {speed}, delay: {delay}ns{uplinks}, config: {{preset: roce-lossless}}}}\n{workload}"
+        ));
+    }
+}
+
+/// Packets in turn over equal links, faster and slower than those of the hosts together.
+#[test]
+fn a_lone_message_that_is_sprayed_takes_the_least_time_of_all_paths() {
+    let mut draws = Draws(13);
+    for (spines, uplink) in [
+        (2, "100g"),
+        (4, "100g"),
+        (4, "25g"),
+        (2, "40g"),
+        (3, "10g"),
+        (8, "40g"),
+    ] {
+        let more = ", out_of_order: 200us, reorder_window_packets: 65536";
+        let workload = lone_messages(&mut draws, ("h1", "h3"), &[1], more);
+        // Unreliable queue pairs lose what arrives behind a gap, and a READ asks again for responses behind one.
+        let workload = workload.replace("transport: uc", "transport: rc, out_of_order: 200us");
+        let workload = workload.replace("verb: read", "verb: write");
+        assert_least(&format!(
+            "name: spray\ntopology:\n  defaults: {{load_balancing: round-robin}}\n  fabric:\n    leaf-spine: {{leaves: 2, spines: {spines}, hosts: 2, speed: 100g, uplink_speed: {uplink}, delay: 700ns, config: {{preset: roce-lossless}}}}\n{workload}"
+        ));
+    }
+}
+
+#[test]
+fn no_message_is_faster_than_its_least_time() {
+    let mut draws = Draws(17);
+    for congestion in ["none", "dcqcn", "dcqcn-nic", "dctcp", "timely", "swift", "hpcc"] {
+        for balancing in ["ecmp", "round-robin", "flowlet", "drill"] {
+            let (spread, qps) = (draws.of(&["split", "round-robin"]), draws.of(&[1, 3]));
+            let (speed, uplink) = (draws.of(&["25g", "100g"]), draws.of(&["25g", "100g"]));
+            let verb = draws.of(&["write", "send", "read"]);
+            let flows = run(&format!(
+                "name: shared\ntopology:\n  defaults: {{load_balancing: {balancing}}}\n  fabric:\n    leaf-spine: {{leaves: 2, spines: 2, hosts: 3, speed: {speed}, uplink_speed: {uplink}, delay: 500ns, config: {{preset: roce-lossless}}}}\n\
+                 transports:\n  default: {{mtu: 1000, congestion: {congestion}, qps: {qps}, spread: {spread}, out_of_order: 100us}}\n\
+                 workload:\n  jobs:\n    - {{name: in, kind: incast, from: [h1, h2, h4], to: h3, bytes: 40003, verb: {verb}}}\n    - {{name: p, kind: permutation, hosts: all, bytes: 7777}}\n    \
+                 - {{name: r, kind: poisson, from: all, to: all, sizes: 3k, load: 60%, flows_max: 100}}\n"
+            ));
+            for flow in flows {
+                let slowdown = flow.slowdown.unwrap_or(1.0);
+                assert!(
+                    slowdown >= 1.0,
+                    "{congestion}, {balancing}, {verb}: {slowdown} of {flow:?}"
+                );
+            }
+        }
+    }
+}
