@@ -8,7 +8,6 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::lengths::PacketLengths;
 use super::plan::{End, FabricPlan};
 
-
 /// A shortest path between two hosts: what it adds up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricPath {
