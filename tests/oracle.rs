@@ -27,13 +27,7 @@ fn xoff(arguments: &[&str]) -> Output {
 fn assert_equal(comparison: &Comparison, flows: usize, pauses: u64) {
     assert_eq!(comparison.flows.len(), flows);
     for flow in &comparison.flows {
-        assert_eq!(
-            flow.xoff_ns,
-            Some(flow.reference_ns),
-            "{} -> {}",
-            flow.src,
-            flow.dst
-        );
+        assert_eq!(flow.xoff_ns, flow.reference_ns, "{} -> {}", flow.src, flow.dst);
     }
     assert_eq!(
         (comparison.reference_pauses, comparison.xoff_pauses),
@@ -154,7 +148,7 @@ fn a_wrong_folder_ends_with_4_and_says_where() {
         ),
         (
             "parameters.txt",
-            |text| text.replace("CC_MODE 1", "CC_MODE 3"),
+            |text| text.replace("CC_MODE 1", "CC_MODE 5"),
             "parameters.txt:3:9",
         ),
         (
@@ -176,4 +170,32 @@ fn a_wrong_folder_ends_with_4_and_says_where() {
     let nothing = xoff(&["bench", "oracle", "tests/oracles/absent"]);
     assert_eq!(nothing.status.code(), Some(4));
     assert_eq!(xoff(&["bench", "oracle"]).status.code(), Some(2));
+}
+
+/// Without recorded results a folder runs and nothing is compared; a window longer than the flow changes nothing.
+#[test]
+fn results_are_optional_and_windows_are_the_models() {
+    let lone = |parameters: &str, config: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write(
+            "topology.txt",
+            "4 1 3\n3\n0 3 100Gbps 0.001ms 0\n1 3 100Gbps 0.001ms 0\n2 3 100Gbps 0.001ms 0\n\nnotes\n",
+        );
+        write("flow.txt", "1\n0 2 3 100 4490 2.0\nnotes\n");
+        let common = "ALPHA_RESUME_INTERVAL 1 RP_TIMER 300 EWMA_GAIN 0.00390625 RATE_AI 20Mb/s RATE_HAI 200Mb/s \
+                      MIN_RATE 1000Mb/s L2_ACK_INTERVAL 1 KMAX_MAP 1 100000000000 1600 KMIN_MAP 1 100000000000 400 \
+                      PMAX_MAP 1 100000000000 0.2 BUFFER_SIZE 32";
+        write(config, &format!("{common} {parameters}"));
+        let comparison = compare(&Folder::read(folder.path()).unwrap(), 0).unwrap();
+        assert!(comparison.holds() && comparison.flows[0].reference_ns.is_none());
+        comparison.flows[0].xoff_ns.unwrap()
+    };
+    let plain = lone("CC_MODE 1 HAS_WIN 0", "parameters.txt");
+    assert_eq!(plain, 4_466);
+    assert_eq!(lone("CC_MODE 1 HAS_WIN 1 VAR_WIN 1", "config.txt"), plain);
+    assert_eq!(lone("CC_MODE 8 HAS_WIN 1 VAR_WIN 1", "parameters.txt"), plain);
+    // HPCC's headers are 42 bytes more in data, 28 in acknowledgements.
+    let hpcc = lone("CC_MODE 3 HAS_WIN 1 VAR_WIN 1 MULTI_RATE 0", "parameters.txt");
+    assert!((plain..plain + 30).contains(&hpcc), "{hpcc}");
 }

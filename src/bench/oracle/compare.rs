@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::folder::{Folder, PauseEvent};
+use super::parameters::CongestionMode;
 use super::plan::{self, HEADER_BYTES, Lengths};
 use super::run::Outcome;
 
@@ -46,6 +47,10 @@ pub struct Comparison {
     pub completions_hold: bool,
     /// Whether the transitions are.
     pub pauses_hold: bool,
+    /// The median of the differences of completion times, without their signs; none without reference.
+    pub median_difference: Option<f64>,
+    /// What the input says and the run does not do.
+    pub notes: Vec<String>,
     /// The same flows with Ethernet's real lengths.
     pub ethernet: Vec<EthernetComparison>,
 }
@@ -61,8 +66,8 @@ pub struct FlowComparison {
     pub bytes: u64,
     /// When it starts.
     pub start_ns: u64,
-    /// From its start to its last acknowledgement, by the reference.
-    pub reference_ns: u64,
+    /// From its start to its last acknowledgement, by the reference; none if that is not known.
+    pub reference_ns: Option<u64>,
     /// The same here; none if it did not end.
     pub xoff_ns: Option<u64>,
     /// `(xoff - reference) / reference`.
@@ -115,7 +120,8 @@ impl Comparison {
     /// Holds an outcome against its folder, and one with Ethernet's lengths against what follows from the reference.
     pub(super) fn new(folder: &Folder, outcome: &Outcome, ethernet: Option<&Outcome>) -> Comparison {
         let dcqcn = folder.parameters.can_mark();
-        let bound = if dcqcn { BOUND_DCQCN } else { BOUND };
+        let is_random = folder.parameters.mode == CongestionMode::HpccPint;
+        let bound = if dcqcn || is_random { BOUND_DCQCN } else { BOUND };
         let flows = compare_flows(folder, outcome, bound);
         let pauses = compare_pauses(folder, outcome);
         let reference_pauses = pauses.iter().map(|row| row.reference).sum();
@@ -124,14 +130,16 @@ impl Comparison {
             folder: folder.name.clone(),
             dcqcn,
             completion_bound: bound,
-            completions_hold: flows.iter().all(|flow| flow.holds),
+            completions_hold: completions_hold(folder, &flows, bound),
+            median_difference: median(&flows),
             flows,
             pauses,
             reference_pauses,
             xoff_pauses,
             dropped_frames: outcome.dropped_frames,
             frame_hops: outcome.frame_hops,
-            pauses_hold: pauses_hold(reference_pauses, xoff_pauses),
+            pauses_hold: folder.pauses.is_none() || pauses_hold(reference_pauses, xoff_pauses),
+            notes: folder.notes(),
             ethernet: ethernet.map_or_else(Vec::new, |outcome| compare_ethernet(folder, outcome)),
         }
     }
@@ -145,8 +153,34 @@ impl Comparison {
     pub fn largest_difference(&self) -> Option<f64> {
         self.flows
             .iter()
+            .filter(|flow| flow.reference_ns.is_some())
             .try_fold(0.0_f64, |max, flow| Some(max.max(flow.difference?.abs())))
     }
+}
+
+/// Every flow is within the bound. Where marks are drawn at random, and for controls that are not equal to the model's, the median is,
+/// and every flow has ended.
+fn completions_hold(folder: &Folder, flows: &[FlowComparison], bound: f64) -> bool {
+    let random = |marking: &super::parameters::Marking| marking.min_bytes != marking.max_bytes;
+    let by_median = folder.parameters.can_mark() && folder.parameters.marking.iter().any(random)
+        || folder.parameters.mode == CongestionMode::HpccPint;
+    let ended = flows
+        .iter()
+        .all(|flow| flow.reference_ns.is_none() || flow.xoff_ns.is_some());
+    match by_median {
+        true => ended && median(flows).is_none_or(|median| median <= bound),
+        false => flows.iter().all(|flow| flow.holds),
+    }
+}
+
+fn median(flows: &[FlowComparison]) -> Option<f64> {
+    let mut differences: Vec<f64> = flows
+        .iter()
+        .filter_map(|flow| flow.difference)
+        .map(f64::abs)
+        .collect();
+    differences.sort_by(f64::total_cmp);
+    differences.get(differences.len().checked_sub(1)? / 2).copied()
 }
 
 /// Within 10 % or 2.
@@ -163,8 +197,11 @@ fn compare_flows(folder: &Folder, outcome: &Outcome, bound: f64) -> Vec<FlowComp
     let flows = folder.flows.iter().zip(&outcome.completions_ns);
     flows
         .map(|(flow, &xoff_ns)| {
-            let difference = xoff_ns.and_then(|ns| share(ns, flow.reference_ns));
-            let slowdown = |ns: u64| (flow.ideal_ns > 0).then(|| ns as f64 / flow.ideal_ns as f64);
+            let difference = xoff_ns
+                .zip(flow.reference_ns)
+                .and_then(|(ns, reference)| share(ns, reference));
+            let ideal = flow.ideal_ns.filter(|ns| *ns > 0);
+            let slowdown = |ns: u64| ideal.map(|ideal| ns as f64 / ideal as f64);
             FlowComparison {
                 src: flow.src,
                 dst: flow.dst,
@@ -173,9 +210,10 @@ fn compare_flows(folder: &Folder, outcome: &Outcome, bound: f64) -> Vec<FlowComp
                 reference_ns: flow.reference_ns,
                 xoff_ns,
                 difference,
-                reference_slowdown: slowdown(flow.reference_ns),
+                reference_slowdown: flow.reference_ns.and_then(slowdown),
                 xoff_slowdown: xoff_ns.and_then(slowdown),
-                holds: difference.is_some_and(|difference| difference.abs() <= bound),
+                holds: flow.reference_ns.is_none()
+                    || difference.is_some_and(|difference| difference.abs() <= bound),
             }
         })
         .collect()
@@ -194,7 +232,7 @@ fn compare_pauses(folder: &Folder, outcome: &Outcome) -> Vec<PauseComparison> {
             first.get_or_insert(event.time_ns);
         }
     };
-    add(&folder.pauses, true);
+    add(folder.pauses.as_deref().unwrap_or_default(), true);
     add(&outcome.pauses, false);
     rows.into_iter()
         .map(|((node, interface), row)| PauseComparison {
@@ -212,7 +250,8 @@ fn compare_ethernet(folder: &Folder, outcome: &Outcome) -> Vec<EthernetCompariso
     let ways = super::paths::ways(&folder.topology, &folder.flows);
     let flows = folder.flows.iter().zip(&outcome.completions_ns).zip(ways);
     flows
-        .map(|((flow, &xoff_ns), ways)| {
+        .filter_map(|((flow, &xoff_ns), ways)| {
+            let reference_ns = flow.reference_ns?;
             let steps = ways.iter().flat_map(|ways| ways.data.iter().chain(&ways.acks));
             let links = steps.map(|step| &folder.topology.links[step.link]);
             let speed_mbps = links.clone().map(|link| link.speed_mbps).min().unwrap_or(1);
@@ -229,16 +268,16 @@ fn compare_ethernet(folder: &Folder, outcome: &Outcome) -> Vec<EthernetCompariso
             } else {
                 1.0
             };
-            let stretched = flow.reference_ns.saturating_sub(delay_ns) as f64 * factor;
+            let stretched = reference_ns.saturating_sub(delay_ns) as f64 * factor;
             let predicted_ns = delay_ns + stretched as u64;
-            EthernetComparison {
+            Some(EthernetComparison {
                 src: flow.src,
                 dst: flow.dst,
                 predicted_ns,
                 predicted_factor: factor,
                 xoff_ns,
                 difference: xoff_ns.and_then(|ns| share(ns, predicted_ns)),
-            }
+            })
         })
         .collect()
 }
@@ -249,8 +288,13 @@ fn compare_ethernet(folder: &Folder, outcome: &Outcome) -> Vec<EthernetCompariso
 /// A folder that makes no fabric.
 pub fn compare(folder: &Folder, seed: u64) -> Result<Comparison, crate::failure::Failure> {
     let outcome = super::run::run(folder, Lengths::Model, seed)?;
-    let ethernet = super::run::run(folder, Lengths::Ethernet, seed)?;
-    Ok(Comparison::new(folder, &outcome, Some(&ethernet)))
+    // Other controls count bytes or windows: other lengths are other flows.
+    let by_rate_alone = folder.parameters.mode == CongestionMode::Dcqcn && !folder.parameters.window.used;
+    let ethernet = match by_rate_alone && folder.flows.iter().any(|flow| flow.reference_ns.is_some()) {
+        true => Some(super::run::run(folder, Lengths::Ethernet, seed)?),
+        false => None,
+    };
+    Ok(Comparison::new(folder, &outcome, ethernet.as_ref()))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! A folder of the reference: what was simulated, and what came of it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::files::Files;
 use super::parameters::{self, Parameters};
-use super::text::{Line, ReadError, Text, quoted};
+use super::results::{read_completions, read_pauses};
+use super::text::{ReadError, Text, Word, quoted};
 use super::topology::{self, Topology};
 use xoff_dataplane::ns3_nanos;
 
@@ -12,12 +13,16 @@ use xoff_dataplane::ns3_nanos;
 const FLOWS_MAX: usize = 1 << 18;
 /// Bytes of a flow: one RDMA message.
 const BYTES_MAX: u64 = crate::rdma::MESSAGE_BYTES_MAX;
-/// How far a flow's start may lie from what the table of completions says: the cut of ns-3's times.
-const START_SLACK_NS: u64 = 1;
 
 const FLOW: &str = "a flow `src dst priority dst_port bytes start_s`, such as `0 8 3 100 10000000 2.0`";
-const COMPLETIONS: [&str; 6] = ["src", "dst", "bytes", "start_ns", "fct_ns", "ideal_fct_ns"];
-const PAUSES: [&str; 5] = ["time_ns", "node", "node_is_switch", "interface", "pause"];
+const FLOW_FIELDS: [&str; 6] = [
+    "the sender",
+    "the receiver",
+    "the priority",
+    "the port",
+    "the length in bytes",
+    "the start",
+];
 
 /// A folder, as [`Folder::read`] has checked it.
 #[derive(Clone, Debug)]
@@ -25,14 +30,14 @@ const PAUSES: [&str; 5] = ["time_ns", "node", "node_is_switch", "interface", "pa
 pub struct Folder {
     /// The last part of its path, for reports.
     pub name: String,
-    /// `topology.txt`.
+    /// Nodes and links.
     pub topology: Topology,
-    /// `flow.txt` and `fct.csv`: the flows in the order of their starts, each with its reference.
+    /// The flows in the order of their starts, each with its reference.
     pub flows: Vec<Flow>,
-    /// `parameters.txt`.
+    /// The configuration.
     pub parameters: Parameters,
-    /// `pfc.csv`.
-    pub pauses: Vec<PauseEvent>,
+    /// Pauses and resumes of the model; `None` if it recorded none.
+    pub pauses: Option<Vec<PauseEvent>>,
 }
 
 /// A flow.
@@ -50,10 +55,10 @@ pub struct Flow {
     pub bytes: u64,
     /// When it starts.
     pub start_ns: u64,
-    /// From its start to its last acknowledgement, by the reference.
-    pub reference_ns: u64,
+    /// From its start to its last acknowledgement, by the reference; `None` if that is not known.
+    pub reference_ns: Option<u64>,
     /// What it would take alone, by the reference.
-    pub ideal_ns: u64,
+    pub ideal_ns: Option<u64>,
 }
 
 /// A pause or resume that a node received.
@@ -70,18 +75,23 @@ pub struct PauseEvent {
 }
 
 impl Folder {
-    /// Reads a folder, and holds its files against each other.
+    /// Reads a folder or a configuration that names its files, and compares the files with each other.
     ///
     /// # Errors
     /// A file that is missing or wrong, with its place and what is expected there.
     pub fn read(path: &Path) -> Result<Folder, ReadError> {
-        let topology = topology::read(&Text::read(path, "topology.txt")?)?;
-        let parameters_text = Text::read(path, "parameters.txt")?;
-        let parameters = parameters::read(&parameters_text)?;
-        parameters::check_rates(&parameters_text, &parameters, &topology)?;
-        let mut flows = read_flows(&Text::read(path, "flow.txt")?, &topology)?;
-        read_completions(&Text::read(path, "fct.csv")?, &mut flows)?;
-        let pauses = read_pauses(&Text::read(path, "pfc.csv")?, &topology)?;
+        let files = Files::find(path)?;
+        let topology = topology::read(&Text::read(files.topology)?)?;
+        let parameters = parameters::read(&files.configuration)?;
+        parameters::check_rates(&files.configuration, &parameters, &topology)?;
+        let mut flows = read_flows(&Text::read(files.flows)?, &topology)?;
+        if let Some(file) = files.completions {
+            read_completions(&Text::read(file)?, &mut flows)?;
+        }
+        let pauses = match files.pauses {
+            Some(file) => Some(read_pauses(&Text::read(file)?, &topology)?),
+            None => None,
+        };
         Ok(Folder {
             name: name_of(path),
             topology,
@@ -89,6 +99,29 @@ impl Folder {
             parameters,
             pauses,
         })
+    }
+
+    /// What the input says and the run does not do.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.parameters.unknown.is_empty() {
+            let names = self.parameters.unknown.join(", ");
+            notes.push(format!(
+                "{}: settings that the HPCC model does not know have no effect: {names}",
+                self.name
+            ));
+        }
+        if self
+            .flows
+            .iter()
+            .any(|flow| flow.priority != self.flows[0].priority)
+        {
+            notes.push(format!(
+                "{}: flows have several priorities; classes share a link by bytes, in the model by packets",
+                self.name
+            ));
+        }
+        notes
     }
 }
 
@@ -98,154 +131,65 @@ fn name_of(path: &Path) -> String {
     last.to_string_lossy().into_owned()
 }
 
-/// The flows in the order of their starts, each with its line.
+/// The flows in the order of their starts, each with its line. Read as `third.cc` does: words wherever they are, as many flows as
+/// the first word says. What follows is not read.
 fn read_flows(text: &Text, topology: &Topology) -> Result<Vec<(Flow, usize)>, ReadError> {
-    const COUNT: &str = "a first line with the number of flows";
-    let mut lines = text.lines();
-    let Some(first) = lines.next() else {
-        return Err(text.ended("the file is empty", COUNT));
-    };
-    let word = text.word(&first, 0, "the number of flows", COUNT)?;
+    const COUNT: &str = "the number of flows, then the flows";
+    let mut words = text.words();
+    let word = text.next(&mut words, "the number of flows", COUNT)?;
     let count = text.number(&word, "the number of flows", 1..=FLOWS_MAX)?;
-    text.nothing_behind(&first, 1, COUNT)?;
     let mut flows: Vec<(Flow, usize)> = Vec::new();
-    for line in lines {
-        if flows.len() == count {
-            let what = format!("the first line says {count} flows; this is one more");
-            return Err(text.wrong(line.number, 1, what, "the end of the file"));
+    for at in 0..count {
+        let mut fields = [Word::default(); FLOW_FIELDS.len()];
+        for (field, name) in fields.iter_mut().zip(FLOW_FIELDS) {
+            let name = format!("{name} of flow {} of {count}", at + 1);
+            *field = text.next(&mut words, &name, FLOW)?;
         }
-        let flow = read_flow(text, &line, topology)?;
-        if let Some((first, _)) = flows.first()
-            && first.priority != flow.priority
-        {
-            let what = format!(
-                "the priority is {}, others have {}",
-                flow.priority, first.priority
-            );
-            let expected = "one priority for all flows: turns of several classes are not the model's here";
-            return Err(text.wrong_word(&text.word(&line, 2, "the priority", FLOW)?, what, expected));
-        }
-        flows.push((flow, line.number));
-    }
-    if flows.len() < count {
-        let what = format!("the first line says {count} flows; there are {}", flows.len());
-        return Err(text.ended(what, FLOW));
+        flows.push((read_flow(text, fields, topology)?, fields[0].line));
     }
     flows.sort_by_key(|(flow, _)| flow.start_ns);
     Ok(flows)
 }
 
-fn read_flow(text: &Text, line: &Line<'_>, topology: &Topology) -> Result<Flow, ReadError> {
-    let word = |at: usize, name: &str| text.word(line, at, name, FLOW);
-    let host = |at: usize, name: &str| {
-        let word = word(at, name)?;
-        let number: u32 = text.number(&word, name, 0..=topology.nodes.len().saturating_sub(1) as u32)?;
+fn read_flow(
+    text: &Text,
+    [src_word, dst_word, priority, port, bytes, start]: [Word<'_>; 6],
+    topology: &Topology,
+) -> Result<Flow, ReadError> {
+    let host = |word: &Word<'_>, name: &str| {
+        let number: u32 = text.number(word, name, 0..=topology.nodes.len().saturating_sub(1) as u32)?;
         match topology.nodes.get(number as usize) {
             Some(node) if node.is_switch => {
-                Err(text.wrong_word(&word, format!("{name} is a switch"), "the number of a host"))
+                Err(text.wrong_word(word, format!("{name} is a switch"), "the number of a host"))
             }
             Some(node) if node.links.is_empty() => Err(text.wrong_word(
-                &word,
+                word,
                 format!("{name} has no link"),
-                "a host that topology.txt connects",
+                "a host that the topology connects",
             )),
             _ => Ok(number),
         }
     };
-    let (src, dst) = (host(0, "the sender")?, host(1, "the receiver")?);
+    let (src, dst) = (host(&src_word, "the sender")?, host(&dst_word, "the receiver")?);
     if src == dst {
-        return Err(text.wrong_word(&word(1, "the receiver")?, "the sender is the receiver", FLOW));
+        return Err(text.wrong_word(&dst_word, "the sender is the receiver", FLOW));
     }
-    let priority = text.number(&word(2, "the priority")?, "the priority", 1..=7)?;
-    let dst_port = text.number(&word(3, "the port")?, "the port", 0..=u16::MAX)?;
-    let bytes = "the length in bytes";
-    let bytes = text.number(&word(4, bytes)?, bytes, 1..=BYTES_MAX)?;
-    let start = word(5, "the start")?;
     let seconds = start.text.parse::<f64>().ok();
     let start_ns = seconds.and_then(|seconds| ns3_nanos(seconds, 1_000_000_000));
     let start_ns = start_ns.ok_or_else(|| {
         let what = format!("the start is {}", quoted(start.text));
         text.wrong_word(&start, what, "seconds, such as 2.000000000")
     })?;
-    text.nothing_behind(line, 6, FLOW)?;
     Ok(Flow {
         src,
         dst,
-        priority,
-        dst_port,
-        bytes,
+        priority: text.number(&priority, "the priority", 1..=7)?,
+        dst_port: text.number(&port, "the port", 0..=u16::MAX)?,
+        bytes: text.number(&bytes, "the length in bytes", 1..=BYTES_MAX)?,
         start_ns,
-        reference_ns: 0,
-        ideal_ns: 0,
+        reference_ns: None,
+        ideal_ns: None,
     })
-}
-
-/// Gives each flow the reference of its completion. Flows that the table cannot tell apart share theirs out by length.
-fn read_completions(text: &Text, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
-    let mut without: BTreeMap<[u64; 3], Vec<usize>> = BTreeMap::new();
-    for (at, (flow, _)) in flows.iter().enumerate().rev() {
-        let key = [u64::from(flow.src), u64::from(flow.dst), flow.bytes];
-        without.entry(key).or_default().push(at);
-    }
-    let mut rows = Vec::new();
-    for line in text.rows(&COMPLETIONS)? {
-        let number = |at: usize| text.number(&line.words[at], COMPLETIONS[at], 0..=u64::MAX / 2_000);
-        let key = [number(0)?, number(1)?, number(2)?];
-        rows.push((number(4)?, key, number(3)?, number(5)?, line.number));
-    }
-    rows.sort_unstable();
-    for (reference_ns, key, start_ns, ideal_ns, line) in rows {
-        let is_it = |at: &usize| flows[*at].0.start_ns.abs_diff(start_ns) <= START_SLACK_NS;
-        let candidates = without.entry(key).or_default();
-        let Some(place) = candidates.iter().rposition(is_it) else {
-            let [src, dst, bytes] = key;
-            let what = format!("flow.txt has no flow from {src} to {dst} of {bytes} bytes at {start_ns} ns");
-            return Err(text.wrong(line, 1, what, "one completion for each flow"));
-        };
-        let flow = &mut flows[candidates.remove(place)].0;
-        (flow.reference_ns, flow.ideal_ns) = (reference_ns, ideal_ns);
-    }
-    match without.values().flatten().min() {
-        None => Ok(()),
-        Some(at) => {
-            let (flow, line) = flows[*at];
-            let what = format!(
-                "the completion of the flow from {} to {} in line {line} of flow.txt is missing",
-                flow.src, flow.dst
-            );
-            Err(text.ended(what, "one completion for each flow"))
-        }
-    }
-}
-
-fn read_pauses(text: &Text, topology: &Topology) -> Result<Vec<PauseEvent>, ReadError> {
-    let mut events: Vec<PauseEvent> = Vec::new();
-    for line in text.rows(&PAUSES)? {
-        let number = |at: usize, max: u64| text.number(&line.words[at], PAUSES[at], 0..=max);
-        let time_ns = number(0, u64::MAX / 2_000)?;
-        let node = number(1, topology.nodes.len().saturating_sub(1) as u64)? as u32;
-        let kind = &topology.nodes[node as usize];
-        if number(2, 1)? != u64::from(kind.is_switch) {
-            let what = format!("node_is_switch contradicts topology.txt about node {node}");
-            return Err(text.wrong_word(&line.words[2], what, "1 for switches, 0 for hosts"));
-        }
-        let interface = text.number(&line.words[3], PAUSES[3], 1..=kind.links.len().max(1) as u32)?;
-        let pause = number(4, 1)? == 1;
-        if events.last().is_some_and(|last| last.time_ns > time_ns) {
-            return Err(text.wrong_word(
-                &line.words[0],
-                "the time is before that of the row above",
-                "rows in the order of time",
-            ));
-        }
-        events.push(PauseEvent {
-            time_ns,
-            node,
-            interface,
-            pause,
-        });
-    }
-    Ok(events)
 }
 
 #[cfg(test)]
@@ -274,34 +218,66 @@ mod tests {
     #[test]
     fn mistakes_in_flows_have_a_place() {
         for (content, error) in [
-            ("", "flow.txt:1:1: the file is empty"),
+            ("", "flow.txt:1:1: the number of flows is missing"),
             (
                 "x\n",
                 "flow.txt:1:1: the number of flows is \"x\", which is no such number",
             ),
             (
                 "2\n0 1 3 100 1 2\n",
-                "flow.txt:3:1: the first line says 2 flows; there are 1",
-            ),
-            (
-                "1\n0 1 3 100 1 2\n0 1 3 100 1 2\n",
-                "flow.txt:3:1: the first line says 1 flows",
+                "flow.txt:3:1: the sender of flow 2 of 2 is missing",
             ),
             ("1\n0 2 3 100 1 2\n", "flow.txt:2:3: the receiver is a switch"),
             ("1\n0 0 3 100 1 2\n", "flow.txt:2:3: the sender is the receiver"),
             ("1\n0 1 0 100 1 2\n", "flow.txt:2:5: the priority is 0"),
             ("1\n0 1 3 100 0 2\n", "flow.txt:2:11: the length in bytes is 0"),
-            ("1\n0 1 3 100 1\n", "flow.txt:2:12: the start is missing"),
-            ("1\n0 1 3 100 1 -2\n", "flow.txt:2:13: the start is \"-2\""),
-            ("1\n0 1 3 100 1 2 3\n", "flow.txt:2:15: \"3\" is too much here"),
             (
-                "2\n0 1 3 100 1 2\n0 1 4 100 1 2\n",
-                "flow.txt:3:5: the priority is 4, others have 3",
+                "1\n0 1 3 100 1\n",
+                "flow.txt:3:1: the start of flow 1 of 1 is missing",
             ),
+            ("1\n0 1 3 100 1 -2\n", "flow.txt:2:13: the start is \"-2\""),
         ] {
             let got = flows(content).unwrap_err();
             assert!(got.starts_with(error), "{content:?}: {got}");
         }
+    }
+
+    /// The model reads with `>>`: lines mean nothing to it, and it stops after as many flows as announced.
+    #[test]
+    fn flows_are_words_up_to_the_count() {
+        let plain = flows("2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2\n").unwrap();
+        let of = |text: &str| {
+            flows(text)
+                .unwrap()
+                .into_iter()
+                .map(|(flow, _)| flow)
+                .collect::<Vec<Flow>>()
+        };
+        let expected: Vec<Flow> = plain.into_iter().map(|(flow, _)| flow).collect();
+        for text in [
+            "2 0 1 3 100 5000 2.5 1 0 3 200 7 2",
+            "2\n0 1 3 100\n5000 2.5\n\n1 0 3 200 7 2.0\nFirst line: # of flows\n",
+            "2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2\n0 1 3 100 1 9\n",
+        ] {
+            assert_eq!(of(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn completions_of_the_model_are_found_by_source_port() {
+        let mut flows = flows("3\n0 1 3 100 50 2.00001\n0 1 3 100 50 2.00001\n1 0 3 100 50 3\n").unwrap();
+        let rows =
+            "0b000001 0b000101 10001 100 50 2000009999 7 3\n0b000001 0b000101 10000 100 50 2000009999 8 2\n";
+        read_completions(&Text::of("fct.txt", rows), &mut flows).unwrap();
+        let references: Vec<Option<u64>> = flows.iter().map(|(flow, _)| flow.reference_ns).collect();
+        assert_eq!(references, [Some(8), Some(7), None], "one flow had not ended");
+        let other = rows.replace(" 50 ", " 51 ");
+        let error = read_completions(&Text::of("fct.txt", &other), &mut flows).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("fct.txt:1:1: the flows have none from 0 to 1 of 51 bytes")
+        );
     }
 
     const HEADER: &str = "src,dst,bytes,start_ns,fct_ns,ideal_fct_ns\n";
@@ -312,7 +288,7 @@ mod tests {
         read_completions(&text, &mut flows).map_err(|error| error.to_string())?;
         Ok(flows
             .iter()
-            .map(|(flow, _)| (flow.reference_ns, flow.ideal_ns))
+            .map(|(flow, _)| (flow.reference_ns.unwrap(), flow.ideal_ns.unwrap()))
             .collect())
     }
 

@@ -9,11 +9,14 @@
 //! [`PauseModel::UntilResumed`]: xoff_dataplane::config::PauseModel::UntilResumed
 
 mod compare;
+mod control;
+mod files;
 mod folder;
 mod parameters;
 mod paths;
 mod plan;
 mod report;
+mod results;
 mod run;
 mod setting;
 mod text;
@@ -25,7 +28,7 @@ pub use compare::{
     PauseComparison, compare,
 };
 pub use folder::{Flow, Folder, PauseEvent};
-pub use parameters::{Dcqcn, Marking, Parameters};
+pub use parameters::{CongestionMode, Dcqcn, HpccSettings, Marking, Parameters, WindowRule};
 pub use plan::Lengths;
 pub use report::{OracleReport, SCHEMA};
 pub use text::ReadError;

@@ -3,29 +3,29 @@
 use std::collections::BTreeSet;
 
 use super::setting::Setting;
-use super::text::{Line, ReadError, Text, quoted};
+use super::text::{ReadError, Text, Word};
 use super::topology::Topology;
-
-/// Settings without which nothing can be said about a run.
-pub(super) const REQUIRED: [&str; 13] = [
-    "CC_MODE",
-    "ALPHA_RESUME_INTERVAL",
-    "RP_TIMER",
-    "EWMA_GAIN",
-    "RATE_AI",
-    "RATE_HAI",
-    "MIN_RATE",
-    "L2_ACK_INTERVAL",
-    "HAS_WIN",
-    "KMAX_MAP",
-    "KMIN_MAP",
-    "PMAX_MAP",
-    "BUFFER_SIZE",
-];
 
 /// What the model was told, as far as it has an effect.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Parameters {
+    /// Congestion control (`CC_MODE`).
+    pub mode: CongestionMode,
+    /// Windows.
+    pub window: WindowRule,
+    /// HPCC.
+    pub hpcc: HpccSettings,
+    /// DCTCP's increase, in bits per second (`DCTCP_RATE_AI`).
+    pub dctcp_rate_ai_bps: u64,
+    /// Hosts send acknowledgements while class 3 is paused (`ACK_HIGH_PRIO`).
+    pub acks_pass_pauses: bool,
+    /// A packet of so many bytes is acknowledged (`L2_ACK_INTERVAL`).
+    pub ack_interval_bytes: u64,
+    /// End of the run (`SIMULATOR_STOP_TIME`), in seconds.
+    pub stop_s: Option<f64>,
+    /// Words that look like settings and that the model does not know.
+    pub unknown: Vec<String>,
     /// Switches mark (`ENABLE_QCN`).
     pub ecn: bool,
     /// Payload of a full packet (`PACKET_PAYLOAD_SIZE`).
@@ -38,6 +38,74 @@ pub struct Parameters {
     pub marking: Vec<Marking>,
     /// DCQCN.
     pub dcqcn: Dcqcn,
+}
+
+/// Congestion controls of the model (`CC_MODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionMode {
+    /// 1: DCQCN as NICs implement it.
+    Dcqcn,
+    /// 3: HPCC.
+    Hpcc,
+    /// 7: TIMELY.
+    Timely,
+    /// 8: DCTCP.
+    Dctcp,
+    /// 10: HPCC-PINT.
+    HpccPint,
+}
+
+impl CongestionMode {
+    pub(super) fn of_number(text: &str) -> Option<CongestionMode> {
+        Some(match text {
+            "1" => CongestionMode::Dcqcn,
+            "3" => CongestionMode::Hpcc,
+            "7" => CongestionMode::Timely,
+            "8" => CongestionMode::Dctcp,
+            "10" => CongestionMode::HpccPint,
+            _ => return None,
+        })
+    }
+
+    /// Bytes that the mode adds to each data packet, and to what an acknowledgement is made of (`IntHeader::GetStaticSize`).
+    pub fn telemetry_bytes(self) -> u32 {
+        match self {
+            CongestionMode::Dcqcn | CongestionMode::Dctcp => 0,
+            CongestionMode::Hpcc => 42,
+            CongestionMode::Timely => 8,
+            CongestionMode::HpccPint => 2,
+        }
+    }
+}
+
+/// Windows of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowRule {
+    /// A flow has at most a window of unacknowledged bytes (`HAS_WIN`).
+    pub used: bool,
+    /// Window and round trip are the largest of all pairs of hosts (`GLOBAL_T`), else those of the flow's pair.
+    pub of_largest_pair: bool,
+    /// The window shrinks as the rate does (`VAR_WIN`).
+    pub follows_rate: bool,
+}
+
+/// HPCC, as far as it has settings of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HpccSettings {
+    /// Acknowledgements within a round trip change the rate too (`FAST_REACT`).
+    pub fast_react: bool,
+    /// `U_TARGET`.
+    pub target_utilisation: f64,
+    /// Additive increases in a row (`MI_THRESH`).
+    pub stages_max: u64,
+    /// Bytes are counted in 128 times this, queues in 80 times this (`INT_MULTI`).
+    pub unit_multiple: u64,
+    /// A rate for each hop, of which the lowest counts (`MULTI_RATE`).
+    pub rate_per_hop: bool,
+    /// Within a round trip, hops without a queue are passed over (`SAMPLE_FEEDBACK`).
+    pub skips_empty_queues: bool,
+    /// Share of acknowledgements that HPCC-PINT looks at (`PINT_PROB`).
+    pub sampled_share: f64,
 }
 
 /// ECN thresholds of links of one speed (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`).
@@ -77,16 +145,36 @@ pub struct Dcqcn {
 }
 
 impl Parameters {
-    /// The defaults of the model itself, where it has any.
+    /// The defaults of the model itself (`third.cc`).
     fn new() -> Parameters {
         Parameters {
+            mode: CongestionMode::Dcqcn,
+            window: WindowRule {
+                used: true,
+                of_largest_pair: true,
+                follows_rate: false,
+            },
+            hpcc: HpccSettings {
+                fast_react: true,
+                target_utilisation: 0.95,
+                stages_max: 5,
+                unit_multiple: 1,
+                rate_per_hop: true,
+                skips_empty_queues: false,
+                sampled_share: 1.0,
+            },
+            dctcp_rate_ai_bps: 1_000_000_000,
+            acks_pass_pauses: false,
+            ack_interval_bytes: 0,
+            stop_s: None,
+            unknown: Vec::new(),
             ecn: true,
             payload_bytes: 1_000,
             rate_bound: true,
-            buffer_bytes: 0,
+            buffer_bytes: 16 << 20,
             marking: Vec::new(),
             dcqcn: Dcqcn {
-                alpha_interval_us: 0,
+                alpha_interval_us: 55,
                 decrease_interval_us: 4,
                 clamp_target: false,
                 increase_interval_us: 0,
@@ -94,7 +182,7 @@ impl Parameters {
                 fast_recovery_times: 5,
                 rate_ai_bps: 0,
                 rate_hai_bps: 0,
-                min_rate_bps: 0,
+                min_rate_bps: 100_000_000,
             },
         }
     }
@@ -104,10 +192,23 @@ impl Parameters {
         self.marking.iter().find(|marking| marking.rate_bps == rate_bps)
     }
 
-    /// Whether a queue can grow so long that it is marked: then DCQCN has a part in the run.
+    /// Bytes of a data packet beside its payload: Ethernet 14, IPv4 20, UDP 8, sequence 6, and what the mode adds.
+    pub fn header_bytes(&self) -> u32 {
+        48 + self.mode.telemetry_bytes()
+    }
+
+    /// Bytes of an acknowledgement: Ethernet 14, IPv4 20, 12 of its own and what the mode adds, padded to 60.
+    pub fn ack_bytes(&self) -> u32 {
+        (46 + self.mode.telemetry_bytes()).max(60)
+    }
+
+    /// Whether a queue can grow so long that it is marked, and flows heed marks.
     pub fn can_mark(&self) -> bool {
         let reachable = |marking: &Marking| marking.min_bytes < u64::from(self.buffer_bytes);
-        self.ecn && self.rate_bound && self.marking.iter().any(reachable)
+        matches!(self.mode, CongestionMode::Dcqcn | CongestionMode::Dctcp)
+            && self.ecn
+            && self.rate_bound
+            && self.marking.iter().any(reachable)
     }
 }
 
@@ -119,47 +220,70 @@ pub(super) struct Maps {
     pub(super) probability: Vec<(u64, f64)>,
 }
 
-/// Reads the file.
+/// Reads the file as `third.cc` does: names and their values wherever they are, the later one of two counts, and words that are
+/// no name are passed over.
 pub(super) fn read(text: &Text) -> Result<Parameters, ReadError> {
     let mut parameters = Parameters::new();
     let mut maps = Maps::default();
     let mut names: BTreeSet<&str> = BTreeSet::new();
-    let mut ack_interval = None;
-    let lines: Vec<Line<'_>> = text.lines().collect();
-    for line in &lines {
-        let name = line.words[0];
-        if !names.insert(name.text) {
-            let what = format!("{} is set twice", quoted(name.text));
-            return Err(text.wrong_word(&name, what, "each setting once"));
-        }
-        let setting = Setting { text, line };
-        if name.text == "L2_ACK_INTERVAL" {
-            let word = setting.value()?;
-            ack_interval = Some((setting.whole(1, u64::from(u32::MAX))?, word));
-        } else if let Some(map) = setting.map(&mut maps) {
-            map?;
-        } else {
-            setting.take(&mut parameters)?;
+    let mut words = text.words();
+    let mut ack_interval = Word::default();
+    while let Some(name) = words.next() {
+        let mut setting = Setting {
+            text,
+            name,
+            words: &mut words,
+        };
+        if setting.take(&mut parameters, &mut maps)? {
+            names.insert(name.text);
+            if name.text == "L2_ACK_INTERVAL" {
+                ack_interval = name;
+            }
+        } else if looks_like_a_setting(name.text)
+            && !parameters.unknown.iter().any(|known| known == name.text)
+        {
+            parameters.unknown.push(name.text.to_owned());
         }
     }
-    if let Some(missing) = REQUIRED.iter().find(|name| !names.contains(*name)) {
+    let required: &[&str] = match parameters.mode {
+        CongestionMode::Dcqcn => &["L2_ACK_INTERVAL", "RP_TIMER", "EWMA_GAIN", "RATE_AI", "RATE_HAI"],
+        CongestionMode::Timely => &["L2_ACK_INTERVAL", "RATE_AI", "RATE_HAI"],
+        CongestionMode::Hpcc | CongestionMode::HpccPint => &["L2_ACK_INTERVAL", "RATE_AI"],
+        CongestionMode::Dctcp => &["L2_ACK_INTERVAL", "EWMA_GAIN"],
+    };
+    if let Some(missing) = required.iter().find(|name| !names.contains(*name)) {
         return Err(text.ended(
             format!("{missing} is missing"),
-            format!("a line `{missing} value`"),
+            format!("a setting `{missing} value`"),
         ));
     }
-    if let Some((interval, word)) = ack_interval
-        && interval > u64::from(parameters.payload_bytes)
-    {
-        let what = format!("L2_ACK_INTERVAL is {interval}");
+    if parameters.ack_interval_bytes > u64::from(parameters.payload_bytes) {
+        let what = format!("L2_ACK_INTERVAL is {}", parameters.ack_interval_bytes);
         let expected = format!(
             "1 to {}, the payload of a packet: one acknowledgement per packet",
             parameters.payload_bytes
         );
-        return Err(text.wrong_word(&word, what, expected));
+        return Err(text.wrong_word(&ack_interval, what, expected));
+    }
+    let dcqcn = &parameters.dcqcn;
+    let timers = [
+        dcqcn.alpha_interval_us,
+        dcqcn.decrease_interval_us,
+        dcqcn.increase_interval_us,
+    ];
+    if parameters.mode == CongestionMode::Dcqcn && timers.contains(&0) {
+        let what = "a timer of DCQCN has less than a microsecond: the model would never end";
+        let expected = "1 or more for ALPHA_RESUME_INTERVAL, RATE_DECREASE_INTERVAL and RP_TIMER";
+        return Err(text.ended(what, expected));
     }
     parameters.marking = maps.put_together(text)?;
     Ok(parameters)
+}
+
+/// Capital letters, digits and underscores: a name, not the value of one.
+fn looks_like_a_setting(word: &str) -> bool {
+    let is_of_names = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    word.starts_with(|c: char| c.is_ascii_uppercase()) && word.len() > 2 && word.chars().all(is_of_names)
 }
 
 /// Each link at a switch has thresholds.
@@ -308,18 +432,8 @@ BUFFER_SIZE 32
         for (line, with, error) in [
             (
                 "CC_MODE 1",
-                "CC_MODE 3",
-                "parameters.txt:3:9: CC_MODE \"3\" is not supported; expected 1: DCQCN",
-            ),
-            (
-                "HAS_WIN 0",
-                "HAS_WIN 1",
-                "parameters.txt:16:9: HAS_WIN \"1\" is not supported",
-            ),
-            (
-                "ACK_HIGH_PRIO 0",
-                "ACK_HIGH_PRIO 1",
-                "parameters.txt:17:15: ACK_HIGH_PRIO \"1\"",
+                "CC_MODE 5",
+                "parameters.txt:3:9: CC_MODE \"5\" is not supported",
             ),
             (
                 "L2_BACK_TO_ZERO 0",
@@ -329,7 +443,7 @@ BUFFER_SIZE 32
             (
                 "L2_ACK_INTERVAL 1",
                 "L2_ACK_INTERVAL 4000",
-                "parameters.txt:14:17: L2_ACK_INTERVAL is 4000",
+                "parameters.txt:14:1: L2_ACK_INTERVAL is 4000",
             ),
             (
                 "BUFFER_SIZE 32",
@@ -342,57 +456,20 @@ BUFFER_SIZE 32
                 "parameters.txt:22:11: LINK_DOWN",
             ),
             (
-                "BUFFER_SIZE 32",
-                "BUFFER_SIZE 32\nFOO 1",
-                "parameters.txt:22:1: \"FOO\" is not supported",
-            ),
-        ] {
-            let got = error_of(line, with);
-            assert!(got.starts_with(error), "{got}");
-        }
-        let more =
-            format!("{GOOD}PAUSE_TIME 5\nERROR_RATE_PER_LINK 0.0000\nLINK_DOWN 0 0 0\nENABLE_TRACE 1\n");
-        assert_eq!(parse(&more), parse(GOOD), "these change nothing");
-    }
-
-    #[test]
-    fn mistakes_have_a_place() {
-        for (line, with, error) in [
-            (
                 "RATE_AI 20Mb/s",
-                "RATE_AI 20",
-                "parameters.txt:10:9: RATE_AI is \"20\"",
+                "RATE_AI 20x",
+                "parameters.txt:10:9: RATE_AI is \"20x\"",
             ),
             (
                 "RP_TIMER 300",
                 "RP_TIMER x",
                 "parameters.txt:7:10: RP_TIMER is \"x\", which is no such number",
             ),
-            (
-                "RP_TIMER 300",
-                "RP_TIMER",
-                "parameters.txt:7:9: the value is missing",
-            ),
             ("RP_TIMER 300", "", "parameters.txt:22:1: RP_TIMER is missing"),
-            (
-                "RP_TIMER 300",
-                "CC_MODE 1",
-                "parameters.txt:7:1: \"CC_MODE\" is set twice",
-            ),
             (
                 "EWMA_GAIN 0.00390625",
                 "EWMA_GAIN 2",
                 "parameters.txt:8:11: EWMA_GAIN is 2",
-            ),
-            (
-                "BUFFER_SIZE 32",
-                "BUFFER_SIZE 32 1",
-                "parameters.txt:21:16: \"1\" is too much here",
-            ),
-            (
-                "PMAX_MAP 2 100000000000 1 25000000000 0.2",
-                "PMAX_MAP 1 100000000000 2",
-                "parameters.txt:20:25: PMAX",
             ),
             (
                 "PMAX_MAP 2 100000000000 1 25000000000 0.2",
@@ -404,14 +481,42 @@ BUFFER_SIZE 32
                 "KMAX_MAP 2 100000000000 200 25000000000 100",
                 "parameters.txt:22:1: at 100000000000 bits per second KMAX_MAP is below",
             ),
-            (
-                "KMAX_MAP 2 100000000000 400 25000000000 100",
-                "KMAX_MAP 2 100000000000 400 100000000000 100",
-                "parameters.txt:18:29: the speed is there twice",
-            ),
         ] {
             let got = error_of(line, with);
             assert!(got.starts_with(error), "{got}");
         }
+        let more =
+            format!("{GOOD}PAUSE_TIME 5\nERROR_RATE_PER_LINK 0.0000\nLINK_DOWN 0 0 0\nENABLE_TRACE 1\n");
+        assert_eq!(parse(&more), parse(GOOD), "these change nothing");
+    }
+
+    /// The model reads names and values with `>>`: lines mean nothing, the later of two counts, other words are passed over.
+    #[test]
+    fn settings_are_words() {
+        let expected = parse(GOOD).unwrap();
+        assert_eq!(parse(&GOOD.replace('\n', " ")).unwrap(), expected);
+        assert_eq!(parse(&format!("BUFFER_SIZE 1 {GOOD}")).unwrap(), expected);
+        let unknown = parse(&format!("{GOOD}\nFLEX_MODE 7\nand a remark\n")).unwrap();
+        assert_eq!(unknown.unknown, ["FLEX_MODE"]);
+        assert_eq!(unknown.buffer_bytes, expected.buffer_bytes);
+    }
+
+    #[test]
+    fn modes_and_windows_are_read() {
+        let text = GOOD.replace(
+            "CC_MODE 1",
+            "CC_MODE 3 VAR_WIN 1 U_TARGET 0.9 MULTI_RATE 0 INT_MULTI 4",
+        );
+        let parameters = parse(&text.replace("HAS_WIN 0", "HAS_WIN 1")).unwrap();
+        assert_eq!(
+            (parameters.mode, parameters.window.used),
+            (CongestionMode::Hpcc, true)
+        );
+        assert_eq!((parameters.header_bytes(), parameters.ack_bytes()), (90, 88));
+        assert!(parameters.window.follows_rate && !parameters.hpcc.rate_per_hop && !parameters.can_mark());
+        assert_eq!(
+            parse(GOOD).map(|p| (p.header_bytes(), p.ack_bytes())),
+            Ok((48, 60))
+        );
     }
 }

@@ -6,11 +6,16 @@ use super::folder::Flow;
 use super::topology::Topology;
 
 /// UDP source port of the first flow between two hosts; the next ones count up.
-const FIRST_SOURCE_PORT: u16 = 10_000;
+pub(super) const FIRST_SOURCE_PORT: u16 = 10_000;
 
 /// Address of a node in the model.
 pub(super) fn address(node: u32) -> u32 {
     0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
+}
+
+/// The node that has an address in the model.
+pub(super) fn node_of_address(address: u32) -> u32 {
+    address >> 8 & 0xffff
 }
 
 /// The ways of a flow's data and of its acknowledgements: the link out of each node on the way, the sender's first.
@@ -96,6 +101,54 @@ fn next_hops(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
         }
     }
     hops
+}
+
+/// Round trip and bandwidth-delay product of a pair of hosts as the model computes them: along one shortest path, with a full
+/// payload for each link in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PairTiming {
+    pub(super) rtt_ns: u64,
+    pub(super) window_bytes: u64,
+}
+
+/// Of all hosts to one.
+pub(super) fn pair_timings(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTiming> {
+    let hops = next_hops(topology, host);
+    let hosts = topology.nodes.iter().enumerate();
+    hosts
+        .map(|(from, node)| {
+            let (mut delay_ns, mut sending_ns, mut rate_bps) = (0, 0, u64::MAX);
+            let mut at = from as u32;
+            while at != host && !node.is_switch {
+                let Some(link) = hops[at as usize].first() else {
+                    return PairTiming::default();
+                };
+                let next = &topology.links[*link];
+                delay_ns += next.delay_ns;
+                sending_ns += u64::from(payload_bytes) * 8_000_000_000 / next.rate_bps();
+                rate_bps = rate_bps.min(next.rate_bps());
+                at = next.peer_of(at);
+            }
+            let rtt_ns = delay_ns * 2 + sending_ns;
+            PairTiming {
+                rtt_ns,
+                window_bytes: rtt_ns.wrapping_mul(rate_bps) / 1_000_000_000 / 8,
+            }
+        })
+        .collect()
+}
+
+/// The largest round trip and the largest product of all pairs of hosts.
+pub(super) fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
+    let timings = topology.hosts().flat_map(|host| {
+        let mut timings = pair_timings(topology, payload_bytes, host);
+        timings[host as usize] = PairTiming::default();
+        timings
+    });
+    timings.fold(PairTiming::default(), |max, timing| PairTiming {
+        rtt_ns: max.rtt_ns.max(timing.rtt_ns),
+        window_bytes: max.window_bytes.max(timing.window_bytes),
+    })
 }
 
 fn way(topology: &Topology, hops: &[Vec<usize>], from: u32, to: u32, ports: [u16; 2]) -> Option<Vec<Step>> {
@@ -197,8 +250,8 @@ mod tests {
             dst_port: 100,
             bytes: 1,
             start_ns: 0,
-            reference_ns: 0,
-            ideal_ns: 0,
+            reference_ns: None,
+            ideal_ns: None,
         }
     }
 

@@ -205,8 +205,8 @@ impl Builder<'_> {
         config.nic.pauses_until_resumed = true;
         config.take_turns = true;
         config.fixed_lengths = (self.lengths == Lengths::Model).then_some(FixedLengths {
-            header_bytes: HEADER_BYTES,
-            ack_bytes: ACK_BYTES,
+            header_bytes: self.parameters().header_bytes(),
+            ack_bytes: self.parameters().ack_bytes(),
         });
         config
     }

@@ -95,15 +95,16 @@ fn flows(flows: &[FlowComparison]) -> String {
     ];
     let row = |flow: &FlowComparison| {
         let apart = |ns: u64| {
-            let sign = if ns < flow.reference_ns { "-" } else { "+" };
-            format!("{sign}{}", micros(ns.abs_diff(flow.reference_ns)))
+            let reference_ns = flow.reference_ns?;
+            let sign = if ns < reference_ns { "-" } else { "+" };
+            Some(format!("{sign}{}", micros(ns.abs_diff(reference_ns))))
         };
         vec![
             format!("{} -> {}", flow.src, flow.dst),
             grouped(flow.bytes),
-            micros(flow.reference_ns),
+            or_dash(flow.reference_ns, micros),
             or_dash(flow.xoff_ns, micros),
-            or_dash(flow.xoff_ns, apart),
+            flow.xoff_ns.and_then(apart).unwrap_or_else(|| "-".to_owned()),
             or_dash(flow.difference, percent),
             or_dash(flow.reference_slowdown, |s| format!("{s:.2}")),
             or_dash(flow.xoff_slowdown, |s| format!("{s:.2}")),
@@ -166,16 +167,31 @@ fn ethernet(flows: &[EthernetComparison]) -> String {
 }
 
 fn verdict(folder: &Comparison) -> String {
+    let compared = folder.flows.iter().any(|flow| flow.reference_ns.is_some());
     let mut text = match (folder.completions_hold, folder.largest_difference()) {
+        _ if !compared => {
+            let ended = folder.flows.iter().filter(|flow| flow.xoff_ns.is_some()).count();
+            format!(
+                "{ended} of {} flows ended; there are no completion times to compare with\n",
+                folder.flows.len()
+            )
+        }
         (holds, Some(largest)) => format!(
             "{}: completion times differ by up to {:.3} %, allowed is {} %{}\n",
             if holds { "ok" } else { "FAILED" },
             largest * 100.0,
             folder.completion_bound * 100.0,
-            if folder.dcqcn { " (DCQCN has a part)" } else { "" },
+            match (folder.dcqcn, folder.median_difference) {
+                (true, Some(median)) => format!(" (DCQCN has a part; the median is {:.3} %)", median * 100.0),
+                _ => String::new(),
+            },
         ),
         (_, None) => {
-            let flows = folder.flows.iter().filter(|flow| flow.xoff_ns.is_none()).count();
+            let flows = folder
+                .flows
+                .iter()
+                .filter(|flow| flow.reference_ns.is_some() && flow.xoff_ns.is_none())
+                .count();
             format!("FAILED: {flows} flows did not end\n")
         }
     };
@@ -188,6 +204,9 @@ fn verdict(folder: &Comparison) -> String {
         PAUSES_BOUND * 100.0,
         PAUSES_BOUND_COUNT,
     );
+    for note in &folder.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
     if folder.dropped_frames > 0 {
         let _ = writeln!(
             text,

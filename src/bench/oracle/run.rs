@@ -3,9 +3,12 @@
 use xoff_dataplane::wire::mac_control::MacControl;
 use xoff_dataplane::{Picos, PortId, Verdict};
 
+use super::control::{ModelControl, Window, Windowed};
 use super::folder::{Flow, Folder, PauseEvent};
+use super::parameters::CongestionMode;
 use super::parameters::Parameters;
-use super::plan::{self, ACK_BYTES, HEADER_BYTES, Lengths, NodePlace, Plan};
+use super::paths::{PairTiming, largest_timing, pair_timings};
+use super::plan::{self, Lengths, NodePlace, Plan};
 use super::topology::Topology;
 use crate::fabric::{End, Fabric, FrameView, Halt, Observer};
 use crate::failure::Failure;
@@ -58,6 +61,7 @@ pub(super) fn run(folder: &Folder, lengths: Lengths, seed: u64) -> Result<Outcom
         fabric,
         watch: Watch::new(&folder.topology, &plan),
         senders: Vec::new(),
+        largest: largest_timing(&folder.topology, folder.parameters.payload_bytes),
         outcome: Outcome {
             completions_ns: vec![None; folder.flows.len()],
             ..Outcome::default()
@@ -76,6 +80,8 @@ struct Run<'a> {
     watch: Watch,
     /// Host and queue pair that each flow is sent by.
     senders: Vec<(usize, QpIndex)>,
+    /// Round trip and window of the pair of hosts that has the largest.
+    largest: PairTiming,
     outcome: Outcome,
 }
 
@@ -119,7 +125,7 @@ impl Run<'_> {
 
     fn header_bytes(&self) -> u32 {
         match self.lengths {
-            Lengths::Model => HEADER_BYTES,
+            Lengths::Model => self.folder.parameters.header_bytes(),
             Lengths::Ethernet => ROCE_HEADER_BYTES,
         }
     }
@@ -128,12 +134,42 @@ impl Run<'_> {
         let parameters = &self.folder.parameters;
         let lead = self.plan.ways[flow].acks.last().map_or(Picos::ZERO, |step| {
             let link = &self.folder.topology.links[step.link];
-            let transmission = self.lengths.timing(link.speed_mbps).duration(ACK_BYTES);
+            let transmission = self
+                .lengths
+                .timing(link.speed_mbps)
+                .duration(parameters.ack_bytes());
             Picos::from_nanos(link.delay_ns) + transmission
         });
-        match parameters.rate_bound {
-            true => Box::new(DcqcnNic::new(dcqcn(parameters), context).with_notification_lead(lead)),
-            false => Box::new(Constant::new(ConstantParameters::default(), context)),
+        let window = self.window(context, &self.folder.flows[flow]);
+        let control: Box<dyn CongestionControl> = match (parameters.mode, parameters.rate_bound) {
+            (CongestionMode::Dcqcn, true) => {
+                Box::new(DcqcnNic::new(dcqcn(parameters), context).with_notification_lead(lead))
+            }
+            (CongestionMode::Dcqcn, false) => Box::new(Constant::new(ConstantParameters::default(), context)),
+            _ => return Box::new(ModelControl::new(parameters, window, context.seed ^ flow as u64)),
+        };
+        match window.bytes {
+            None => control,
+            Some(_) => Box::new(Windowed { control, window }),
+        }
+    }
+
+    /// Window and round trip that the model gives the flow.
+    fn window(&self, context: &Context, flow: &Flow) -> Window {
+        let parameters = &self.folder.parameters;
+        let timing = match parameters.window.of_largest_pair {
+            true => self.largest,
+            false => {
+                pair_timings(&self.folder.topology, parameters.payload_bytes, flow.dst)[flow.src as usize]
+            }
+        };
+        // The model keeps it in 32 bits, and 0 means none.
+        let bytes = timing.window_bytes as u32;
+        Window {
+            bytes: (parameters.window.used && bytes > 0).then_some(bytes),
+            follows_rate: parameters.window.follows_rate,
+            base_rtt_ns: timing.rtt_ns,
+            rate_bps_max: context.line_rate_bps,
         }
     }
 
@@ -154,8 +190,12 @@ impl Run<'_> {
         let config = QpConfig {
             mtu: self.folder.parameters.payload_bytes,
             data_class: flow.priority,
-            // The model's hosts hold acknowledgements while class 3 is paused, whatever the class of the flow.
-            ack_class: 3,
+            // The model's hosts hold acknowledgements while class 3 is paused, whatever the class of the flow, or never.
+            ack_class: if self.folder.parameters.acks_pass_pauses {
+                0
+            } else {
+                3
+            },
             header_bytes: self.header_bytes(),
             feedback: match self.folder.parameters.rate_bound {
                 true => Feedback::AckEcho,
@@ -184,26 +224,21 @@ impl Run<'_> {
 
     fn play(mut self) -> Result<Outcome, Failure> {
         let flows = &self.folder.flows;
-        let reference_end = flows
-            .iter()
-            .map(|f| f.start_ns + f.reference_ns)
-            .max()
-            .unwrap_or(0);
         let first = flows.first().map_or(0, |flow| flow.start_ns);
-        let span = reference_end
-            .saturating_sub(first)
-            .saturating_mul(TIMES_REFERENCE_MAX);
-        let end = Picos::from_nanos(first.saturating_add(span).max(reference_end));
-        let (mut next, mut left) = (0, flows.len());
+        let end = end_ns(self.folder, first);
+        let has_reference = |flow: &Flow| flow.reference_ns.is_some();
+        let awaited = flows.iter().filter(|flow| has_reference(flow)).count();
+        // Flows without a reference need not end if others have one: the model's run was shorter.
+        let (mut next, mut left) = (0, if awaited > 0 { awaited } else { flows.len() });
         while left > 0 {
             let until = flows
                 .get(next)
-                .map_or(end, |flow| Picos::from_nanos(flow.start_ns));
+                .map_or(end, |flow| Picos::from_nanos(flow.start_ns).min(end));
             let halt = self.fabric.run(until, &mut self.watch);
             left -= self.take_completions();
             match halt {
                 Halt::Completion => {}
-                Halt::Time | Halt::Idle if next < flows.len() => {
+                Halt::Time | Halt::Idle if next < flows.len() && until < end => {
                     self.fabric.wait(until);
                     while flows
                         .get(next)
@@ -245,16 +280,36 @@ impl Run<'_> {
     /// How many flows have ended since the last call.
     fn take_completions(&mut self) -> usize {
         let (flows, completions) = (&self.folder.flows, &mut self.outcome.completions_ns);
+        let some_have_reference = flows.iter().any(|flow| flow.reference_ns.is_some());
         let mut ended = 0;
         self.fabric.take_completions(|_, completion| {
             if let CompletionKind::Acked { id } = completion.kind {
                 let at = completion.at.as_nanos();
                 completions[id as usize] = Some(at.saturating_sub(flows[id as usize].start_ns));
-                ended += 1;
+                ended += usize::from(!some_have_reference || flows[id as usize].reference_ns.is_some());
             }
         });
         ended
     }
+}
+
+/// The latest end of a run: so many times the reference's time, or where the model stops.
+fn end_ns(folder: &Folder, first: u64) -> Picos {
+    let references = folder
+        .flows
+        .iter()
+        .filter_map(|flow| Some(flow.start_ns + flow.reference_ns?));
+    let stop = folder
+        .parameters
+        .stop_s
+        .map_or(u64::MAX / 1_000, |stop| (stop * 1e9) as u64);
+    let Some(reference_end) = references.max() else {
+        return Picos::from_nanos(stop.max(first));
+    };
+    let span = reference_end
+        .saturating_sub(first)
+        .saturating_mul(TIMES_REFERENCE_MAX);
+    Picos::from_nanos(first.saturating_add(span).max(reference_end))
 }
 
 fn dcqcn(parameters: &Parameters) -> DcqcnNicParameters {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::failure::Failure;
@@ -45,9 +45,7 @@ impl From<ReadError> for Failure {
             )
             .at(file.display().to_string())
             .because(why)
-            .fix(
-                "a folder holds topology.txt, flow.txt, parameters.txt, fct.csv and pfc.csv (docs/oracle.md)",
-            ),
+            .fix("a folder holds config.txt, or topology.txt, flow.txt and parameters.txt (docs/oracle.md)"),
             ReadError::Wrong {
                 file,
                 line,
@@ -62,7 +60,7 @@ impl From<ReadError> for Failure {
 }
 
 /// A word or field, and where it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
     pub(super) line: usize,
@@ -86,9 +84,8 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Reads `name` in `folder`.
-    pub(super) fn read(folder: &Path, name: &str) -> Result<Text, ReadError> {
-        let file = folder.join(name);
+    /// Reads a file.
+    pub(super) fn read(file: PathBuf) -> Result<Text, ReadError> {
         match std::fs::read_to_string(&file) {
             Ok(content) => Ok(Text { file, content }),
             Err(error) => Err(ReadError::Unreadable {
@@ -104,6 +101,23 @@ impl Text {
             file: name.into(),
             content: content.into(),
         }
+    }
+
+    /// The words of the file in their order, wherever its lines end.
+    pub(super) fn words(&self) -> impl Iterator<Item = Word<'_>> {
+        self.lines().flat_map(|line| line.words)
+    }
+
+    /// The next of `words`; an error if the file ends before it.
+    pub(super) fn next<'a>(
+        &self,
+        words: &mut impl Iterator<Item = Word<'a>>,
+        name: &str,
+        form: &str,
+    ) -> Result<Word<'a>, ReadError> {
+        words
+            .next()
+            .ok_or_else(|| self.ended(format!("{name} is missing"), form))
     }
 
     /// The lines that are not blank, in words between blanks.
@@ -218,28 +232,6 @@ impl Text {
     /// Something is missing at the end of the file.
     pub(super) fn ended(&self, what: impl Into<String>, expected: impl Into<String>) -> ReadError {
         self.wrong(self.content.lines().count() + 1, 1, what, expected)
-    }
-
-    /// A word of a line, by its place.
-    pub(super) fn word<'a>(
-        &self,
-        line: &Line<'a>,
-        at: usize,
-        name: &str,
-        form: &str,
-    ) -> Result<Word<'a>, ReadError> {
-        line.words
-            .get(at)
-            .copied()
-            .ok_or_else(|| self.wrong_end(line, format!("{name} is missing"), form))
-    }
-
-    /// No words behind the first `count`.
-    pub(super) fn nothing_behind(&self, line: &Line<'_>, count: usize, form: &str) -> Result<(), ReadError> {
-        match line.words.get(count) {
-            None => Ok(()),
-            Some(word) => Err(self.wrong_word(word, format!("{} is too much here", quoted(word.text)), form)),
-        }
     }
 
     /// A number within a range.

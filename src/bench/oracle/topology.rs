@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::text::{Line, ReadError, Text, quoted};
+use super::text::{ReadError, Text, Word, quoted};
 use super::units;
 
 /// Most nodes: addresses of the model have 16 bits for them.
@@ -12,8 +12,15 @@ const LINKS_MAX: u32 = 1 << 20;
 /// Speeds that a link can have here, in Mb/s.
 const SPEEDS_MBPS: std::ops::RangeInclusive<u64> = 1..=1_600_000;
 
-const COUNTS: &str = "a first line `nodes switches links`";
+const COUNTS: &str = "the numbers of nodes, switches and links";
 const LINK: &str = "a link `a b rate delay error_rate`, such as `0 9 100Gbps 0.001ms 0`";
+const LINK_FIELDS: [&str; 5] = [
+    "the first end",
+    "the second end",
+    "the rate",
+    "the delay",
+    "the error rate",
+];
 
 /// Nodes and links.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,98 +90,65 @@ impl Topology {
     }
 }
 
-/// Reads the file.
+/// Reads the file as the model's `third.cc` does: words wherever they are, as many as the counts say. What follows is not read.
 pub(super) fn read(text: &Text) -> Result<Topology, ReadError> {
-    let mut lines = text.lines();
-    let Some(first) = lines.next() else {
-        return Err(text.ended("the file is empty", COUNTS));
-    };
-    let count = |at: usize, name: &str, max: u32| {
-        let word = text.word(&first, at, name, COUNTS)?;
+    let mut words = text.words();
+    let mut count = |name: &str, max: u32| {
+        let word = text.next(&mut words, name, COUNTS)?;
         text.number(&word, name, 0..=max)
     };
-    let nodes = count(0, "the number of nodes", NODES_MAX)?;
-    let switches = count(1, "the number of switches", nodes)?;
-    let links = count(2, "the number of links", LINKS_MAX)?;
-    text.nothing_behind(&first, 3, COUNTS)?;
+    let nodes = count("the number of nodes", NODES_MAX)?;
+    let switches = count("the number of switches", nodes)?;
+    let links = count("the number of links", LINKS_MAX)?;
     let blank = Node {
         is_switch: false,
         links: Vec::new(),
     };
     let mut topology = Topology {
         nodes: vec![blank; nodes as usize],
-        links: Vec::with_capacity(links as usize),
+        links: Vec::with_capacity(links.min(1 << 16) as usize),
     };
-    let mut named = 0;
-    while named < switches {
-        let Some(line) = lines.next() else {
-            return Err(text.ended(
-                format!("{named} of {switches} switches are named"),
-                "the numbers of all switches",
-            ));
-        };
-        for word in &line.words {
-            let switch: u32 = text.number(word, "the number of a switch", 0..=nodes.saturating_sub(1))?;
-            let node = &mut topology.nodes[switch as usize];
-            if named == switches || std::mem::replace(&mut node.is_switch, true) {
-                let what = format!("switch {switch} is one too many, or named twice");
-                return Err(text.wrong_word(
-                    word,
-                    what,
-                    format!("the numbers of {switches} switches, each once"),
-                ));
-            }
-            named += 1;
+    for _ in 0..switches {
+        let word = text.next(
+            &mut words,
+            "the number of a switch",
+            "the numbers of all switches",
+        )?;
+        let switch: u32 = text.number(&word, "the number of a switch", 0..=nodes.saturating_sub(1))?;
+        if std::mem::replace(&mut topology.nodes[switch as usize].is_switch, true) {
+            let expected = format!("the numbers of {switches} switches, each once");
+            return Err(text.wrong_word(&word, format!("switch {switch} is named twice"), expected));
         }
     }
     let mut pairs = BTreeSet::new();
-    for line in lines {
-        if topology.links.len() == links as usize {
-            let what = format!("the first line says {links} links; this is one more");
-            return Err(text.wrong(line.number, 1, what, "the end of the file"));
+    for at in 0..links {
+        let mut fields = [None; LINK_FIELDS.len()];
+        for (field, name) in fields.iter_mut().zip(LINK_FIELDS) {
+            let name = format!("{name} of link {} of {links}", at + 1);
+            *field = Some(text.next(&mut words, &name, LINK)?);
         }
-        add_link(text, &line, &mut topology, &mut pairs)?;
-    }
-    if topology.links.len() < links as usize {
-        let what = format!(
-            "the first line says {links} links; there are {}",
-            topology.links.len()
-        );
-        return Err(text.ended(what, LINK));
+        add_link(
+            text,
+            fields.map(|field| field.unwrap_or_default()),
+            &mut topology,
+            &mut pairs,
+        )?;
     }
     Ok(topology)
 }
 
 fn add_link(
     text: &Text,
-    line: &Line<'_>,
+    [from, to, rate, delay, error_rate]: [Word<'_>; 5],
     topology: &mut Topology,
     pairs: &mut BTreeSet<[u32; 2]>,
 ) -> Result<(), ReadError> {
-    let word = |at: usize, name: &str| text.word(line, at, name, LINK);
     let node_max = (topology.nodes.len() as u32).saturating_sub(1);
-    let [from, to] = [word(0, "the first end")?, word(1, "the second end")?];
     let ends = [
         text.number(&from, "the first end", 0..=node_max)?,
         text.number(&to, "the second end", 0..=node_max)?,
     ];
-    let rate = word(2, "the rate")?;
-    let speed_mbps = units::rate_bps(rate.text)
-        .filter(|bps| bps.is_multiple_of(1_000_000) && SPEEDS_MBPS.contains(&(bps / 1_000_000)))
-        .ok_or_else(|| {
-            let what = format!("the rate is {}", quoted(rate.text));
-            text.wrong_word(
-                &rate,
-                what,
-                "a rate in whole Mb/s up to 1.6 Tb/s, such as 100Gbps",
-            )
-        })?;
-    let delay = word(3, "the delay")?;
-    let delay_ns = units::duration_ns(delay.text).ok_or_else(|| {
-        let what = format!("the delay is {}", quoted(delay.text));
-        text.wrong_word(&delay, what, "a time in s, ms, us or ns, such as 0.001ms")
-    })?;
-    let error_rate = word(4, "the error rate")?;
+    let (speed_mbps, delay_ns) = link_timing(text, &rate, &delay)?;
     if error_rate.text.parse::<f64>() != Ok(0.0) {
         let what = format!("the error rate is {}", quoted(error_rate.text));
         return Err(text.wrong_word(
@@ -183,7 +157,6 @@ fn add_link(
             "0: losses that the model draws cannot be reproduced",
         ));
     }
-    text.nothing_behind(line, 5, LINK)?;
     let [low, high] = [ends[0].min(ends[1]), ends[0].max(ends[1])];
     if low == high {
         return Err(text.wrong_word(&to, "both ends are the same node", LINK));
@@ -203,10 +176,23 @@ fn add_link(
     }
     topology.links.push(Link {
         ends,
-        speed_mbps: (speed_mbps / 1_000_000) as u32,
+        speed_mbps,
         delay_ns,
     });
     Ok(())
+}
+
+fn link_timing(text: &Text, rate: &Word<'_>, delay: &Word<'_>) -> Result<(u32, u64), ReadError> {
+    let whole_mbps = |bps: &u64| bps.is_multiple_of(1_000_000) && SPEEDS_MBPS.contains(&(bps / 1_000_000));
+    let rate_bps = units::rate_bps(rate.text).filter(whole_mbps).ok_or_else(|| {
+        let what = format!("the rate is {}", quoted(rate.text));
+        text.wrong_word(rate, what, "a rate in whole Mb/s up to 1.6 Tb/s, such as 100Gbps")
+    })?;
+    let delay_ns = units::duration_ns(delay.text).ok_or_else(|| {
+        let what = format!("the delay is {}", quoted(delay.text));
+        text.wrong_word(delay, what, "a time in s, ms, us or ns, such as 0.001ms")
+    })?;
+    Ok(((rate_bps / 1_000_000) as u32, delay_ns))
 }
 
 #[cfg(test)]
@@ -237,15 +223,32 @@ mod tests {
         assert_eq!(topology.links[1].peer_of(3), 2);
     }
 
+    /// The model reads with `>>`: lines mean nothing to it, and it stops after as many links as announced.
+    #[test]
+    fn words_are_read_up_to_the_counts() {
+        let expected = parse("3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n").unwrap();
+        for text in [
+            "3 1 2 2 0 2 1Gbps 5ms 0 1 2 1Gbps 5ms 0",
+            "3\n1\n2\n\n2\n0 2\n1Gbps\t5ms 0.0\n1 2 1000Mb/s 0.005 0",
+            "3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n0 1 1Gbps 5ms 0\n",
+            "3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n\nFirst line: total node #, switch node #, link #\n",
+        ] {
+            assert_eq!(parse(text).as_ref(), Ok(&expected), "{text:?}");
+        }
+    }
+
     #[test]
     fn mistakes_have_a_place() {
         for (content, error) in [
-            ("", "topology.txt:1:1: the file is empty"),
-            ("3 1", "topology.txt:1:4: the number of links is missing"),
+            ("", "topology.txt:1:1: the number of nodes is missing"),
+            ("3 1", "topology.txt:2:1: the number of links is missing"),
             ("3 4 2\n", "topology.txt:1:3: the number of switches is 4"),
             ("3 1 2\n5\n", "topology.txt:2:1: the number of a switch is 5"),
             ("3 2 2\n2 2\n", "topology.txt:2:3: switch 2 is one too many"),
-            ("3 2 2\n2\n", "topology.txt:3:1: 1 of 2 switches are named"),
+            (
+                "3 2 2\n2\n",
+                "topology.txt:3:1: the number of a switch is missing",
+            ),
             (
                 "3 1 1\n2\n0 2 100 0ms 0\n",
                 "topology.txt:3:5: the rate is \"100\"",
@@ -255,20 +258,16 @@ mod tests {
                 "topology.txt:3:5: the rate is \"1.5Mbps\"",
             ),
             (
-                "3 1 1\n2\n0 2 1Gbps 5 0\n",
-                "topology.txt:3:11: the delay is \"5\"",
+                "3 1 1\n2\n0 2 1Gbps 5m 0\n",
+                "topology.txt:3:11: the delay is \"5m\"",
             ),
             (
                 "3 1 1\n2\n0 2 1Gbps 5ms\n",
-                "topology.txt:3:14: the error rate is missing",
+                "topology.txt:4:1: the error rate of link 1 of 1 is missing",
             ),
             (
                 "3 1 1\n2\n0 2 1Gbps 5ms 0.1\n",
                 "topology.txt:3:15: the error rate is \"0.1\"",
-            ),
-            (
-                "3 1 1\n2\n0 2 1Gbps 5ms 0 1\n",
-                "topology.txt:3:17: \"1\" is too much here",
             ),
             (
                 "3 1 1\n2\n0 3 1Gbps 5ms 0\n",
@@ -277,11 +276,7 @@ mod tests {
             ("3 1 1\n2\n2 2 1Gbps 5ms 0\n", "topology.txt:3:3: both ends"),
             (
                 "3 1 2\n2\n0 2 1Gbps 5ms 0\n",
-                "topology.txt:4:1: the first line says 2 links; there are 1",
-            ),
-            (
-                "3 1 1\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n",
-                "topology.txt:4:1: the first line says 1 links",
+                "topology.txt:4:1: the first end of link 2 of 2 is missing",
             ),
             (
                 "4 2 2\n2 3\n0 2 1Gbps 5ms 0\n0 3 1Gbps 5ms 0\n",
