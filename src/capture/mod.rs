@@ -1,18 +1,18 @@
 //! Capture files: pcap and pcapng in, pcapng out.
 //!
-//! [`Reader`] walks through a file frame by frame and says of what it cannot read which frame it is and where it lies.
-//! [`mod@write`] composes the blocks of a pcapng file; [`Writer`] puts them in a file. Both are used twice: by the replay of a
-//! capture (`crate::replay`), and, from [`live`], by what records the frames of a switch that runs.
+//! [`Reader`] reads a file frame by frame. [`mod@write`] composes the blocks of a pcapng file and [`Writer`] writes them to a file; the
+//! replay of a capture (`crate::replay`) and the recording of a running switch ([`live`]) use both.
 
 mod block;
 mod error;
 pub mod live;
+mod pcap;
 mod read;
 pub mod write;
 
 pub use block::Interface;
-pub use error::{ReadError, Trouble};
-pub use read::{FRAME_BYTES_MAX, Reader, Record};
+pub use error::{ReadError, ReadErrorKind};
+pub use read::{FRAME_BYTES_MAX, Reader, Record, Unusable};
 pub use write::{Packet, Writer};
 
 /// `LINKTYPE_ETHERNET`: the only one a switch has ports for.

@@ -1,31 +1,28 @@
-//! Reading pcap and pcapng, either byte order, microseconds or nanoseconds or any other resolution.
+//! Reading pcap and pcapng: either byte order, any resolution of time stamps, any number of sections.
 //!
-//! `pcap-parser` (0.17, the maintained one) takes blocks and options apart. Where blocks begin and end is found here, since
-//! its readers keep neither the offset of what they refuse nor the error of the file; and time stamps are computed here,
-//! since it refuses resolutions that are powers of two, and reads `if_tsoffset` in one byte order only.
-//!
-//! Nothing here panics on any input, and no more is stored than a frame may be long.
+//! A frame that cannot be used ([`Unusable`]) is counted, and reading goes on behind it. Only damage that hides where the next frame
+//! begins ends a capture; the frames before it have been read. No input panics, and no more is stored of a frame than
+//! [`FRAME_BYTES_MAX`].
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use pcap_parser::pcapng::Block;
-use pcap_parser::{
-    PcapHeader, parse_block_be, parse_block_le, parse_pcap_frame, parse_pcap_frame_be,
-    parse_pcap_frame_modified, parse_pcap_header,
-};
+use super::block::{ByteOrder, Description, Interface, PacketBlock};
+use super::pcap::{FILE_HEADER_LEN, PcapFormat};
+use super::{Direction, LINK_TYPE_ETHERNET, ReadError, ReadErrorKind};
 
-use super::block::{Found, Interface};
-use super::{Direction, LINK_TYPE_ETHERNET, ReadError, Trouble};
-
-/// Longest frame a capture may hold, captured or on the wire: libpcap's own limit. More is damage.
+/// Longest usable frame, stored or on the wire: libpcap's own limit.
 pub const FRAME_BYTES_MAX: u32 = 262_144;
 /// Longest pcapng block: a frame of the longest kind with options, with room to spare.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
 /// Interfaces of one file.
 const INTERFACES_MAX: usize = 4_096;
 
+/// Type of a section header block, the same in both byte orders.
 const SECTION: u32 = 0x0a0d_0d0a;
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+/// Bytes of a block in front of its body: type and length.
+const BLOCK_HEAD_LEN: usize = 8;
 
 /// A frame of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,26 +31,59 @@ pub struct Record {
     pub number: u64,
     /// Where it begins in the file.
     pub offset: u64,
-    /// The interface it was seen on: an index of [`Reader::interfaces`].
+    /// The interface it was captured on: an index of [`Reader::interfaces`].
     pub interface: usize,
-    /// When it was seen, in nanoseconds since 1970; `None` where the file does not say (simple packet blocks).
+    /// Time stamp in nanoseconds since 1970; `None` where the file has none (simple packet blocks).
     pub at_ns: Option<i64>,
-    /// What was stored of it, without FCS.
+    /// The stored bytes, without FCS.
     pub data: Vec<u8>,
-    /// Its length on the wire, without FCS.
+    /// Length on the wire in bytes, without FCS.
     pub len: u32,
-    /// Which way it went.
+    /// Which way it passed the interface.
     pub direction: Direction,
 }
 
-#[derive(Debug)]
+/// Why a frame of a capture cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unusable {
+    /// Its link type is not Ethernet.
+    LinkType,
+    /// It is longer than [`FRAME_BYTES_MAX`].
+    TooLong,
+    /// No interface description precedes it.
+    UnknownInterface,
+    /// Its block contradicts itself.
+    Malformed,
+}
+
+#[derive(Clone, Copy, Debug)]
 enum Format {
-    Pcap(PcapHeader),
-    Pcapng {
-        big_endian: bool,
-        /// Index of the first interface of the current section.
-        first_interface: usize,
-    },
+    Pcap(PcapFormat),
+    Pcapng(ByteOrder),
+}
+
+/// An interface description of the current section.
+#[derive(Clone, Debug)]
+struct SectionInterface {
+    description: Description,
+    /// Index in [`Reader::interfaces`].
+    index: usize,
+}
+
+/// A frame before its interface is looked up.
+#[derive(Clone, Copy, Debug)]
+struct FrameFields {
+    interface: u32,
+    stamp: Option<FrameStamp>,
+    len: u32,
+    flags: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum FrameStamp {
+    Nanoseconds(i64),
+    /// In units of the interface's resolution.
+    Units(u64),
 }
 
 /// A capture, frame by frame.
@@ -62,11 +92,16 @@ pub struct Reader<R> {
     source: R,
     format: Format,
     interfaces: Vec<Interface>,
-    /// Octets of the source that are behind us.
+    /// Their positions in the sections that described them first.
+    positions: Vec<usize>,
+    /// The interfaces of the current section, in the order of their numbers.
+    section: Vec<SectionInterface>,
+    /// Bytes of the source before the current block.
     offset: u64,
-    /// Frames read.
+    /// Frames met, usable or not.
     frames: u64,
-    /// The block in hand.
+    unusable: BTreeMap<Unusable, u64>,
+    /// The bytes of the current block read so far.
     block: Vec<u8>,
 }
 
@@ -74,40 +109,31 @@ impl<R: Read> Reader<R> {
     /// Reads the file header.
     ///
     /// # Errors
-    /// It is no capture, or not of Ethernet.
+    /// The source is no capture.
     pub fn new(source: R) -> Result<Reader<R>, ReadError> {
         let mut reader = Reader {
             source,
-            format: Format::Pcapng {
-                big_endian: false,
-                first_interface: 0,
-            },
+            format: Format::Pcapng(ByteOrder::Little),
             interfaces: Vec::new(),
+            positions: Vec::new(),
+            section: Vec::new(),
             offset: 0,
             frames: 0,
+            unusable: BTreeMap::new(),
             block: Vec::new(),
         };
-        let magic = match reader.more(4)? {
-            0 => return Err(reader.error(Trouble::Empty)),
-            4 => [reader.block[0], reader.block[1], reader.block[2], reader.block[3]],
-            got => {
-                let mut magic = [0; 4];
-                magic[..got].copy_from_slice(&reader.block);
-                return Err(reader.error(Trouble::Magic(magic)));
-            }
-        };
-        if u32::from_le_bytes(magic) == SECTION {
+        let mut magic = [0; 4];
+        let got = reader.read_up_to(4)?;
+        magic[..got].copy_from_slice(&reader.block);
+        if got == 0 {
+            return Err(reader.error(ReadErrorKind::Empty));
+        } else if u32::from_le_bytes(magic) == SECTION {
             reader.section_header()?;
-            return Ok(reader);
+        } else if got == 4 && PcapFormat::of_magic(magic).is_some() {
+            reader.pcap_header()?;
+        } else {
+            return Err(reader.error(ReadErrorKind::Magic(magic)));
         }
-        let known = matches!(
-            u32::from_le_bytes(magic),
-            0xa1b2_c3d4 | 0xa1b2_3c4d | 0xa1b2_cd34 | 0xd4c3_b2a1 | 0x4d3c_b2a1
-        );
-        if !known {
-            return Err(reader.error(Trouble::Magic(magic)));
-        }
-        reader.pcap_header()?;
         Ok(reader)
     }
 
@@ -116,313 +142,319 @@ impl<R: Read> Reader<R> {
         &self.interfaces
     }
 
-    /// The next frame; `None` at the end of the file.
+    /// Frames met so far that cannot be used, by reason.
+    pub fn unusable(&self) -> &BTreeMap<Unusable, u64> {
+        &self.unusable
+    }
+
+    /// The next usable frame; `None` at the end of the file.
     ///
     /// # Errors
-    /// The file ends in the middle of something, or says what cannot be. Nothing can be read after that.
+    /// The file ends inside a block, or the begin of the next frame cannot be found. Nothing can be read after that.
     pub fn next_record(&mut self) -> Result<Option<Record>, ReadError> {
-        match &self.format {
-            Format::Pcap(header) => {
-                let header = header.clone();
-                self.pcap_record(&header)
+        loop {
+            let found = match self.format {
+                Format::Pcap(format) => match self.pcap_record(&format)? {
+                    Some(found) => found,
+                    None => return Ok(None),
+                },
+                Format::Pcapng(_) => match self.begin_block()? {
+                    Some((kind, order)) => self.packet_of_block(kind, order)?,
+                    None => return Ok(None),
+                },
+            };
+            self.end_block();
+            if found.is_some() {
+                return Ok(found);
             }
-            Format::Pcapng { .. } => loop {
-                if !self.begin_block()? {
-                    return Ok(None);
-                }
-                if let Some(record) = self.block_record()? {
-                    return Ok(Some(record));
-                }
-            },
+        }
+    }
+
+    /// Checks that there is an interface of Ethernet, or none at all.
+    ///
+    /// # Errors
+    /// All interfaces have other link types.
+    pub fn check_link_types(&self) -> Result<(), ReadError> {
+        let is_ethernet = |interface: &Interface| interface.link_type == LINK_TYPE_ETHERNET;
+        match self.interfaces.first() {
+            Some(first) if !self.interfaces.iter().any(is_ethernet) => {
+                Err(self.error(ReadErrorKind::LinkType {
+                    number: first.link_type,
+                    interface: first.name.clone(),
+                }))
+            }
+            _ => Ok(()),
         }
     }
 
     fn pcap_header(&mut self) -> Result<(), ReadError> {
-        if self.more(20)? < 20 {
-            return Err(self.error(Trouble::HeaderCut));
-        }
-        let Ok((_, header)) = parse_pcap_header(&self.block) else {
-            return Err(self.malformed("its file header makes no sense"));
+        self.read_up_to(FILE_HEADER_LEN - 4)?;
+        let Some(header) = self.block.first_chunk() else {
+            return Err(self.error(ReadErrorKind::HeaderCut));
         };
-        if header.version_major != 2 {
-            let why = format!(
-                "version {}.{} of pcap",
-                header.version_major, header.version_minor
-            );
-            return Err(self.malformed(why));
-        }
-        // The upper half says whether an FCS follows each frame, and of how many 16-bit words.
-        let network = header.network.0 as u32;
-        let fcs_words = if network & 0x0400_0000 != 0 {
-            network >> 28
-        } else {
-            0
+        let format = match PcapFormat::parse(header) {
+            Some(Ok(format)) => format,
+            Some(Err(version)) => {
+                let why = format!("version {}.{} of pcap", version.major, version.minor);
+                return Err(self.malformed(why));
+            }
+            None => return Err(self.malformed("its file header makes no sense")),
         };
-        let nanoseconds = header.is_nanosecond_precision();
-        self.interfaces.push(Interface {
-            link_type: network & 0xffff,
-            snaplen: header.snaplen,
-            resolution: if nanoseconds { 9 } else { 6 },
-            fcs_bytes: 2 * fcs_words,
-            ..Interface::default()
-        });
-        self.check_link_type(0)?;
-        self.format = Format::Pcap(header);
+        self.add_interface(Description {
+            interface: Interface {
+                link_type: format.link_type,
+                snaplen: format.snaplen,
+                ..Interface::default()
+            },
+            fcs_bytes: format.fcs_bytes,
+            ..Description::default()
+        })?;
+        self.format = Format::Pcap(format);
         self.end_block();
         Ok(())
     }
 
-    fn pcap_record(&mut self, header: &PcapHeader) -> Result<Option<Record>, ReadError> {
-        let header_len = if header.is_modified_format() { 24 } else { 16 };
-        match self.more(header_len)? {
+    /// Reads the next record: `None` at the end of the file, `Some(None)` for an unusable frame.
+    fn pcap_record(&mut self, format: &PcapFormat) -> Result<Option<Option<Record>>, ReadError> {
+        let header_len = format.record_header_len;
+        match self.read_up_to(header_len)? {
             0 => return Ok(None),
             got if got < header_len => return Err(self.cut(header_len - got)),
             _ => {}
         }
-        let word = self.word(8, header.is_bigendian());
-        self.check_length(word, "captured")?;
-        self.need(word as usize)?;
-        let parsed = match (header.is_modified_format(), header.is_bigendian()) {
-            (true, _) => parse_pcap_frame_modified(&self.block),
-            (false, true) => parse_pcap_frame_be(&self.block),
-            (false, false) => parse_pcap_frame(&self.block),
+        let Some(header) = format.record(&self.block) else {
+            return Err(self.cut(0));
         };
-        let Ok((_, frame)) = parsed else {
-            return Err(self.malformed("a frame header that makes no sense"));
-        };
-        let stamp = (frame.ts_sec, frame.ts_usec);
-        let (len, data) = (frame.origlen, frame.data.to_vec());
-        let unit: i64 = if self.interfaces[0].resolution == 9 {
-            1
-        } else {
-            1_000
-        };
-        let at_ns = i64::from(stamp.0) * 1_000_000_000 + i64::from(stamp.1) * unit;
-        self.record(0, Some(at_ns), data, len, 0).map(Some)
-    }
-
-    /// Reads the block that begins at the present offset, or the first one behind section headers; false at the end of
-    /// the file.
-    fn begin_block(&mut self) -> Result<bool, ReadError> {
-        loop {
-            match self.more(8)? {
-                0 => return Ok(false),
-                8 => {}
-                got => return Err(self.cut(8 - got)),
-            }
-            if self.word(0, false) != SECTION {
-                break;
-            }
-            self.section_header()?;
+        if header.stored > FRAME_BYTES_MAX {
+            self.skip(header.stored)?;
+            return Ok(Some(self.leave_out(Unusable::TooLong)));
         }
-        let Format::Pcapng { big_endian, .. } = self.format else {
-            return Ok(false);
+        self.read_exactly(header.stored as usize)?;
+        let data = self.block.split_off(header_len);
+        let fields = FrameFields {
+            interface: 0,
+            stamp: Some(FrameStamp::Nanoseconds(header.at_ns)),
+            len: header.len,
+            flags: 0,
         };
-        let len = self.word(4, big_endian);
-        self.check_block_length(len)?;
-        self.need(len as usize - 8)?;
-        Ok(true)
+        let found = self.record(fields, data);
+        self.offset += u64::from(header.stored);
+        Ok(Some(found))
     }
 
-    /// The rest of a section header, of which four or eight octets are in hand: it says the byte order of what follows.
+    /// Reads the next block that is no section header: its type, and the byte order it is written in. `None` at the end of the file.
+    fn begin_block(&mut self) -> Result<Option<(u32, ByteOrder)>, ReadError> {
+        loop {
+            match self.read_up_to(BLOCK_HEAD_LEN)? {
+                0 => return Ok(None),
+                BLOCK_HEAD_LEN => {}
+                got => return Err(self.cut(BLOCK_HEAD_LEN - got)),
+            }
+            let Format::Pcapng(order) = self.format else {
+                return Ok(None);
+            };
+            match self.word(0, order) {
+                SECTION => self.section_header()?,
+                kind => {
+                    self.block_behind_head(order, false)?;
+                    return Ok(Some((kind, order)));
+                }
+            }
+        }
+    }
+
+    /// Reads the rest of a section header, of which four or eight bytes are read: it has the byte order of what follows.
     fn section_header(&mut self) -> Result<(), ReadError> {
-        let in_hand = self.block.len();
         let first = self.offset == 0;
-        let got = self.more(12 - in_hand)?;
-        if got < 12 - in_hand {
-            let missing = 12 - in_hand - got;
-            return Err(if first {
-                self.error(Trouble::HeaderCut)
-            } else {
-                self.cut(missing)
+        let missing = BLOCK_HEAD_LEN + 4 - self.block.len();
+        let got = self.read_up_to(missing)?;
+        if got < missing {
+            return Err(match first {
+                true => self.error(ReadErrorKind::HeaderCut),
+                false => self.cut(missing - got),
             });
         }
-        let big_endian = match (self.word(8, false), self.word(8, true)) {
-            (BYTE_ORDER, _) => false,
-            (_, BYTE_ORDER) => true,
+        let order = match [ByteOrder::Little, ByteOrder::Big].map(|order| self.word(8, order)) {
+            [BYTE_ORDER_MAGIC, _] => ByteOrder::Little,
+            [_, BYTE_ORDER_MAGIC] => ByteOrder::Big,
             _ => return Err(self.malformed("a section whose byte order cannot be told")),
         };
-        let len = self.word(4, big_endian);
-        self.check_block_length(len)?;
-        if len < 28 {
+        if self.word(4, order) < 28 {
             return Err(self.malformed("a section header that is too short"));
         }
-        let rest = len as usize - 12;
-        let got = self.more(rest)?;
-        if got < rest {
-            return Err(if first {
-                self.error(Trouble::HeaderCut)
-            } else {
-                self.cut(rest - got)
-            });
-        }
-        self.format = Format::Pcapng {
-            big_endian,
-            first_interface: self.interfaces.len(),
-        };
+        self.block_behind_head(order, first)?;
+        self.format = Format::Pcapng(order);
+        self.section.clear();
         self.end_block();
         Ok(())
     }
 
-    /// What the block in hand means: a frame, or nothing that concerns us.
-    fn block_record(&mut self) -> Result<Option<Record>, ReadError> {
-        let Format::Pcapng {
-            big_endian,
-            first_interface,
-        } = self.format
-        else {
-            return Ok(None);
-        };
-        let parse = if big_endian {
-            parse_block_be
-        } else {
-            parse_block_le
-        };
-        let kind = self.word(0, big_endian);
-        // Names, statistics and what is not known here need not be well formed.
-        if !matches!(kind, 1 | 2 | 3 | 6) {
-            self.end_block();
-            return Ok(None);
+    /// Reads a block to its end; its type and length are read. Some writers leave the padding out of the length.
+    fn block_behind_head(&mut self, order: ByteOrder, is_file_header: bool) -> Result<(), ReadError> {
+        let len = self.word(4, order);
+        if !(12..=BLOCK_BYTES_MAX).contains(&len) {
+            return Err(self.malformed(format!("a block of {len} bytes")));
         }
-        let found = match parse(&self.block) {
-            Ok((_, Block::InterfaceDescription(block))) => {
-                Found::Interface(Interface::of(&block, big_endian))
-            }
-            Ok((_, Block::EnhancedPacket(block))) => Found::enhanced(&block, big_endian),
-            Ok((_, Block::SimplePacket(block))) => Found::Frame {
-                interface: 0,
-                stamp: None,
-                data: block.data.to_vec(),
-                len: block.origlen,
-                flags: 0,
-            },
-            _ if kind == 2 => return Err(self.malformed("an obsolete packet block (type 2)")),
-            _ => return Err(self.malformed(format!("a block of type {kind} that contradicts itself"))),
-        };
-        match found {
-            Found::Interface(_) if self.interfaces.len() >= INTERFACES_MAX => {
-                Err(self.malformed(format!("more than {INTERFACES_MAX} interfaces")))
-            }
-            Found::Interface(interface) => {
-                self.interfaces.push(interface);
-                self.end_block();
-                Ok(None)
-            }
-            Found::Frame {
-                interface,
-                stamp,
-                mut data,
-                len,
-                flags,
-            } => {
-                let index = first_interface.saturating_add(interface as usize);
-                let Some(described) = self.interfaces.get(index) else {
-                    return Err(self.malformed(format!(
-                        "a frame of interface {interface}, which is not described"
-                    )));
-                };
-                if stamp.is_none() {
-                    let snaplen = match described.snaplen {
-                        0 => u32::MAX,
-                        snaplen => snaplen,
-                    };
-                    data.truncate(len.min(snaplen) as usize);
-                }
-                let at_ns = stamp.map(|stamp| described.nanoseconds(stamp));
-                self.check_link_type(index)?;
-                self.record(index, at_ns, data, len, flags).map(Some)
+        let len = len as usize;
+        let missing = len - self.block.len();
+        let got = self.read_up_to(missing)?;
+        if got < missing {
+            return Err(match is_file_header {
+                true => self.error(ReadErrorKind::HeaderCut),
+                false => self.cut(missing - got),
+            });
+        }
+        let ends_with_length = |reader: &Self| reader.word(reader.block.len() - 4, order) as usize == len;
+        if !ends_with_length(self) {
+            self.read_up_to(len.next_multiple_of(4) - len)?;
+            if !ends_with_length(self) {
+                return Err(self.malformed(format!("a block that begins with the length {len} and ends with another")));
             }
         }
+        Ok(())
     }
 
-    /// A frame from its parts, with the FCS taken off.
-    fn record(
-        &mut self,
-        interface: usize,
-        at_ns: Option<i64>,
-        mut data: Vec<u8>,
-        len: u32,
-        flags: u32,
-    ) -> Result<Record, ReadError> {
-        self.check_length(data.len() as u32, "captured")?;
-        self.check_length(len, "on the wire")?;
-        let fcs_bytes = match flags >> 5 & 0xf {
-            0 => self.interfaces[interface].fcs_bytes,
+    /// The frame in the current block; `None` if there is none, or no usable one.
+    fn packet_of_block(&mut self, kind: u32, order: ByteOrder) -> Result<Option<Record>, ReadError> {
+        let body = &self.block[BLOCK_HEAD_LEN..self.block.len() - 4];
+        let packet = match kind {
+            1 => {
+                match Description::parse(body, order) {
+                    Some(description) => self.add_interface(description)?,
+                    None => return Err(self.malformed("an interface description that is too short")),
+                }
+                return Ok(None);
+            }
+            2 => PacketBlock::obsolete(body, order),
+            3 => PacketBlock::simple(body, order),
+            6 => PacketBlock::enhanced(body, order),
+            // Names, statistics, and blocks that are not known here.
+            _ => return Ok(None),
+        };
+        let Some(packet) = packet else {
+            return Ok(self.leave_out(Unusable::Malformed));
+        };
+        let mut data = body[packet.stored].to_vec();
+        if packet.stamp.is_none() {
+            // The body of a simple packet block ends with its padding.
+            let snaplen = self.section.first().map_or(0, |first| first.description.interface.snaplen);
+            let limit = if snaplen == 0 { u32::MAX } else { snaplen };
+            data.truncate(packet.len.min(limit) as usize);
+        }
+        let fields = FrameFields {
+            interface: packet.interface,
+            stamp: packet.stamp.map(FrameStamp::Units),
+            len: packet.len,
+            flags: packet.flags,
+        };
+        Ok(self.record(fields, data))
+    }
+
+    /// Adds an interface to the current section, and to those of the file unless an earlier section has it.
+    fn add_interface(&mut self, description: Description) -> Result<(), ReadError> {
+        if self.section.len() >= INTERFACES_MAX || self.interfaces.len() >= INTERFACES_MAX {
+            return Err(self.malformed(format!("more than {INTERFACES_MAX} interfaces")));
+        }
+        let interface = &description.interface;
+        let position = self.section.len();
+        let is_same = |(index, other): &(usize, &Interface)| {
+            let same = (&interface.name, interface.mac, interface.link_type) == (&other.name, other.mac, other.link_type);
+            let in_section = self.section.iter().any(|known| known.index == *index);
+            // Those without a name are told apart by their position.
+            same && !in_section && (interface.name.is_some() || self.positions[*index] == position)
+        };
+        let known = self.interfaces.iter().enumerate().find(is_same).map(|(index, _)| index);
+        let index = known.unwrap_or_else(|| {
+            self.interfaces.push(interface.clone());
+            self.positions.push(position);
+            self.interfaces.len() - 1
+        });
+        self.section.push(SectionInterface { description, index });
+        Ok(())
+    }
+
+    /// The frame of the current block with the FCS taken off; `None` if it cannot be used.
+    fn record(&mut self, fields: FrameFields, mut data: Vec<u8>) -> Option<Record> {
+        let Some(SectionInterface { description, index }) = self.section.get(fields.interface as usize) else {
+            return self.leave_out(Unusable::UnknownInterface);
+        };
+        if description.interface.link_type != LINK_TYPE_ETHERNET {
+            return self.leave_out(Unusable::LinkType);
+        }
+        // Some writers leave the length on the wire 0; it is at least what was stored.
+        let len = fields.len.max(data.len() as u32);
+        if len > FRAME_BYTES_MAX {
+            return self.leave_out(Unusable::TooLong);
+        }
+        let fcs_bytes = match fields.flags >> 5 & 0xf {
+            0 => description.fcs_bytes,
             fcs_bytes => fcs_bytes,
         };
-        let len = len.max(data.len() as u32).saturating_sub(fcs_bytes);
+        let len = len.saturating_sub(fcs_bytes);
         data.truncate(len as usize);
-        let record = Record {
-            number: self.frames + 1,
+        self.frames += 1;
+        Some(Record {
+            number: self.frames,
             offset: self.offset,
-            interface,
-            at_ns,
+            interface: *index,
+            at_ns: fields.stamp.map(|stamp| match stamp {
+                FrameStamp::Nanoseconds(at_ns) => at_ns,
+                FrameStamp::Units(stamp) => description.nanoseconds(stamp),
+            }),
             data,
             len,
-            direction: match flags & 3 {
+            direction: match fields.flags & 3 {
                 1 => Direction::Inbound,
                 2 => Direction::Outbound,
                 _ => Direction::Unknown,
             },
-        };
+        })
+    }
+
+    /// Counts a frame that cannot be used.
+    fn leave_out(&mut self, reason: Unusable) -> Option<Record> {
         self.frames += 1;
-        self.end_block();
-        Ok(record)
+        *self.unusable.entry(reason).or_default() += 1;
+        None
     }
 
-    fn check_link_type(&self, interface: usize) -> Result<(), ReadError> {
-        let Interface { name, link_type, .. } = &self.interfaces[interface];
-        match *link_type {
-            LINK_TYPE_ETHERNET => Ok(()),
-            number => Err(self.error(Trouble::LinkType {
-                number,
-                interface: name.clone(),
-            })),
-        }
+    /// A number of the current block, whose bytes are known to be there.
+    fn word(&self, at: usize, order: ByteOrder) -> u32 {
+        order.u32(&self.block, at).unwrap_or_default()
     }
 
-    fn check_length(&self, len: u32, what: &str) -> Result<(), ReadError> {
-        if len <= FRAME_BYTES_MAX {
-            return Ok(());
-        }
-        Err(self.malformed(format!(
-            "a frame of {len} octets {what}; {FRAME_BYTES_MAX} is the most there can be"
-        )))
-    }
-
-    fn check_block_length(&self, len: u32) -> Result<(), ReadError> {
-        match len {
-            12..=BLOCK_BYTES_MAX if len.is_multiple_of(4) => Ok(()),
-            _ => Err(self.malformed(format!("a block of {len} octets"))),
-        }
-    }
-
-    /// A number of the block in hand, whose octets are known to be there.
-    fn word(&self, at: usize, big_endian: bool) -> u32 {
-        let octets = self.block[at..].first_chunk().copied().unwrap_or_default();
-        match big_endian {
-            true => u32::from_be_bytes(octets),
-            false => u32::from_le_bytes(octets),
-        }
-    }
-
-    /// Adds up to `count` octets of the source to the block in hand; how many came.
-    fn more(&mut self, count: usize) -> Result<usize, ReadError> {
+    /// Adds up to `count` bytes of the source to the current block, and returns how many there were.
+    fn read_up_to(&mut self, count: usize) -> Result<usize, ReadError> {
         let before = self.block.len();
         let read = io::Read::by_ref(&mut self.source)
             .take(count as u64)
             .read_to_end(&mut self.block);
         match read {
             Ok(_) => Ok(self.block.len() - before),
-            Err(error) => Err(self.error(Trouble::Io(error))),
+            Err(error) => Err(self.read_error(error)),
         }
     }
 
-    /// Adds `count` octets, which have to be there.
-    fn need(&mut self, count: usize) -> Result<(), ReadError> {
-        match self.more(count)? {
+    /// Adds `count` bytes to the current block.
+    fn read_exactly(&mut self, count: usize) -> Result<(), ReadError> {
+        match self.read_up_to(count)? {
             got if got < count => Err(self.cut(count - got)),
             _ => Ok(()),
+        }
+    }
+
+    /// Passes over a frame that is too long to be stored.
+    fn skip(&mut self, count: u32) -> Result<(), ReadError> {
+        let mut skipped = io::Read::by_ref(&mut self.source).take(u64::from(count));
+        match io::copy(&mut skipped, &mut io::sink()) {
+            Ok(got) if got < u64::from(count) => Err(self.malformed(format!(
+                "a frame of {count} stored bytes, of which the file has {got}"
+            ))),
+            Ok(got) => {
+                self.offset += got;
+                Ok(())
+            }
+            Err(error) => Err(self.read_error(error)),
         }
     }
 
@@ -431,21 +463,31 @@ impl<R: Read> Reader<R> {
         self.block.clear();
     }
 
-    fn error(&self, trouble: Trouble) -> ReadError {
+    /// What a failed read means: a decompressor reports damaged data with these kinds, a file never does.
+    fn read_error(&self, error: io::Error) -> ReadError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                self.malformed(format!("the compressed data cannot be read on: {error}"))
+            }
+            _ => self.error(ReadErrorKind::Io(error)),
+        }
+    }
+
+    fn error(&self, kind: ReadErrorKind) -> ReadError {
         ReadError {
-            trouble,
+            kind,
             frame: self.frames + 1,
             offset: self.offset,
         }
     }
 
     fn cut(&self, missing: usize) -> ReadError {
-        self.error(Trouble::Cut {
+        self.error(ReadErrorKind::Cut {
             missing: missing as u64,
         })
     }
 
     fn malformed(&self, why: impl Into<String>) -> ReadError {
-        self.error(Trouble::Malformed(why.into()))
+        self.error(ReadErrorKind::Malformed(why.into()))
     }
 }

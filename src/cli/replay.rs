@@ -9,15 +9,17 @@ use xoff_dataplane::Picos;
 
 use super::{ConfigurationInput, output, values};
 use crate::capture::{ReadError, Reader};
-use crate::config::{Loaded, Resolve, load, parse_asic, preset};
+use crate::config::{Attachment, Loaded, Resolve, load, parse_asic, preset};
 use crate::failure::{Exit, Failure};
 use crate::replay::{
-    Asked, Behind, CaptureFiles, Destination, Mac, Mapping, Pace, PlayError, Player, ReplayReport, Source,
-    Survey, Ways,
+    Behind, CaptureFiles, ConfiguredPorts, Destination, Mapping, MappingMode, MappingOptions, Pace, PlayError,
+    Player, ReplayReport, SkipReason, Source, Survey,
 };
 
 /// MTU of ports where the configuration has none: what was captured shall pass.
 const MTU: &str = "9216";
+/// The address that `--port` takes although no station can have it.
+const ZERO_MAC: &str = "00:00:00:00:00:00";
 /// Speed of ports where neither the command line nor the configuration has one, in Mb/s.
 const SPEED_MBPS: u32 = 1_000;
 
@@ -27,14 +29,14 @@ than the port's link carries it. What leaves is written with its time of departu
 comment that says which frame it was and whether the switch marked it. The same input gives the same
 output, octet for octet.
 
-Which port: a capture of several interfaces has a port for each (frames that left by an interface are
-not replayed); otherwise each sender has a port of its own, in the order of their first frames, and
-then so has each station that is only spoken to. --port and --ingress say otherwise. The switch knows
-from the start where the stations are, so that each frame comes out once; with --no-learn it finds
-out as a switch does, by flooding. More: docs/replay.md.
+Which port: each sender has a port of its own, in the order of their first frames, and then so has
+each station that never sends. A capture of several interfaces has a port for each instead (frames that
+left by an interface are not replayed), unless that loses frames. --port, --ingress and --map override
+this. The switch knows from the start where the stations are, so that each frame comes out once; with
+--no-learn it learns from the frames and floods until then. More: docs/replay.md.
 
 Exit codes: 0 ok, 2 usage, 3 a file cannot be read or written, 4 invalid configuration,
-5 the capture ends in the middle of a frame (what lies before is replayed), or frames were stuck.
+5 the capture is damaged or cut (the frames before are replayed), or frames were stuck.
 
 Examples:
   xoff replay in.pcap --out out.pcapng
@@ -46,7 +48,7 @@ Examples:
 /// `xoff replay`
 #[derive(Clone, Debug, Args)]
 pub struct ReplayArguments {
-    /// The capture: pcap or pcapng of Ethernet frames; - is standard input
+    /// The capture: pcap or pcapng of Ethernet frames, gzip too; - is standard input
     #[arg(value_name = "IN")]
     pub input: PathBuf,
     /// Write what leaves the switch here, as pcapng; - is standard output
@@ -100,7 +102,7 @@ pub struct ReplayArguments {
 /// `--map`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum MapChoice {
-    /// The interface if the capture has frames of several, else the sender.
+    /// The one of the two that loses fewer frames; the sender if the capture has frames of one interface.
     #[default]
     Auto,
     /// The sender's hardware address.
@@ -109,12 +111,12 @@ pub enum MapChoice {
     Interface,
 }
 
-impl From<MapChoice> for Ways {
-    fn from(choice: MapChoice) -> Ways {
+impl From<MapChoice> for MappingMode {
+    fn from(choice: MapChoice) -> MappingMode {
         match choice {
-            MapChoice::Auto => Ways::Auto,
-            MapChoice::Mac => Ways::Sender,
-            MapChoice::Interface => Ways::Interface,
+            MapChoice::Auto => MappingMode::Auto,
+            MapChoice::Mac => MappingMode::Sender,
+            MapChoice::Interface => MappingMode::Interface,
         }
     }
 }
@@ -140,6 +142,8 @@ impl FromStr for BehindArgument {
         values::check_port_name(port).map_err(|why| format!("{why}; {FORM}"))?;
         let behind = |word: &str| match values::mac(word) {
             Ok(mac) => Ok(Behind::Station(mac)),
+            // No station has this address, but devices send PFC frames with it.
+            Err(_) if word == ZERO_MAC => Ok(Behind::Station([0; 6])),
             Err(_) if word.is_empty() => Err(format!("nothing behind '='; {FORM}")),
             Err(why) if word.matches(':').count() == 5 => Err(why),
             Err(_) => Ok(Behind::Interface(word.to_owned())),
@@ -176,8 +180,10 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let source = Source::open(&arguments.input).map_err(unreadable)?;
     let survey = source.read().and_then(Survey::of).map_err(unreadable)?;
     let layers = written_layers(arguments)?;
-    let (configured, router) = said(&layers, arguments.configuration.asic.as_deref())?;
-    let mapping = Mapping::plan(&survey, &asked(arguments), &configured, router)?;
+    let configured = configured_ports(&layers, arguments.configuration.asic.as_deref())?;
+    let read = || source.read().and_then(Reader::new).map_err(unreadable);
+    let mapping = Mapping::choose(&survey, &mapping_options(arguments), &configured, read)?;
+    note_ports_down(&configured, &mapping);
     let loaded = configure(arguments, layers, &mapping)?;
     for warning in &loaded.resolved.warnings {
         output::note(&format!("note: {warning}"));
@@ -196,7 +202,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     if !arguments.no_learn {
         player.learn(&survey);
     }
-    let mut reader = source.read().and_then(Reader::new).map_err(unreadable)?;
+    let mut reader = read()?;
     let played = player
         .play(&mut reader)
         .map_err(|error| play_failure(error, &file, &to))?;
@@ -264,18 +270,33 @@ fn written_layers(arguments: &ReplayArguments) -> Result<Vec<(String, String)>, 
     Ok(vec![(place, text)])
 }
 
-/// The ports that a configuration names, and the address of its router.
-fn said(layers: &[(String, String)], asic: Option<&str>) -> Result<(Vec<String>, Option<Mac>), Failure> {
+/// The ports that a configuration has, and the address of its router.
+fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<ConfiguredPorts, Failure> {
     let Some((place, text)) = layers.first() else {
-        return Ok((Vec::new(), None));
+        return Ok(ConfiguredPorts::default());
     };
     let db = parse_asic(text, place, asic).map_err(|problems| invalid(place, &problems))?;
     let router = db.get("DEVICE_METADATA", "localhost", "mac");
     let router = router.and_then(|mac| values::mac(&mac).ok());
-    Ok((db.keys("PORT").map(str::to_owned).collect(), router))
+    let names: Vec<String> = db.keys("PORT").map(str::to_owned).collect();
+    let is_down = |name: &&String| db.get("PORT", name, "admin_status").is_some_and(|status| status == "down");
+    Ok(ConfiguredPorts {
+        down: names.iter().filter(is_down).cloned().collect(),
+        names,
+        router,
+    })
 }
 
-fn asked(arguments: &ReplayArguments) -> Asked {
+/// Says of ports that drop what arrives because the configuration has them down.
+fn note_ports_down(configured: &ConfiguredPorts, mapping: &Mapping) {
+    for port in mapping.ports_in_use().into_iter().filter(|port| configured.down.contains(*port)) {
+        output::note(&format!(
+            "note: {port}: frames of the capture come in on it, but PORT says admin_status down"
+        ));
+    }
+}
+
+fn mapping_options(arguments: &ReplayArguments) -> MappingOptions {
     let each = |argument: &BehindArgument| {
         let port = argument.port.clone();
         argument
@@ -284,10 +305,10 @@ fn asked(arguments: &ReplayArguments) -> Asked {
             .into_iter()
             .map(move |behind| (port.clone(), behind))
     };
-    Asked {
+    MappingOptions {
         ports: arguments.ports.iter().flat_map(each).collect(),
         ingress: arguments.ingress.clone(),
-        ways: arguments.map.into(),
+        mode: arguments.map.into(),
     }
 }
 
@@ -328,6 +349,7 @@ fn configure(
         ports: mapping.ports.clone(),
         seed: arguments.seed,
         reaction_budget: Picos::ZERO,
+        attachment: Attachment::Capture,
         ..Resolve::default()
     })?;
     let place = layers.last().map_or("", |(place, _)| *place);
@@ -352,7 +374,7 @@ fn play_failure(error: PlayError, file: &str, to: &Destination) -> Failure {
         PlayError::Read(error) => error.failure(file),
         PlayError::Write(error) => unwritable(to, &error),
         PlayError::TooLate(frame, days) => Failure::environment(format!(
-            "frame {frame} is stamped {days} days after the first one"
+            "frame {frame} arrives {days} days after the first one, with gaps over an hour cut"
         ))
         .at(file)
         .because("model time ends after 106 days")
@@ -371,6 +393,15 @@ fn unwritable(place: &Destination, error: &std::io::Error) -> Failure {
         .fix("choose a folder that exists, that you may write to, and that has room")
 }
 
+/// Frames that were not replayed for another reason than who sent them.
+fn note_left_out(report: &ReplayReport) {
+    let of_reader = |reason: &str| !matches!(reason, "outbound" | "of_a_switch");
+    for (reason, count) in report.frames.skipped.iter().filter(|(reason, _)| of_reader(reason)) {
+        let name = &report.capture.file;
+        output::note(&format!("note: {count} frames of {name} are {}", SkipReason::explain(reason)));
+    }
+}
+
 /// What a user would wonder about.
 fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
     let name = report.capture.file.as_str();
@@ -379,6 +410,27 @@ fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
     }
     for taint in &report.taints {
         output::note(&format!("warning: {name}: {taint}"));
+    }
+    note_left_out(report);
+    if report.frames.gaps_cut > 0 {
+        output::note(&format!(
+            "note: {} gaps of more than an hour between the stamps of {name} were cut to 1 s of model time",
+            report.frames.gaps_cut
+        ));
+    }
+    if report.capture.without_class > 0 {
+        output::note(&format!(
+            "note: of {} frames of {name} too little is stored to know their traffic class; they are taken for frames without IP; \
+             capture with a longer snap length, `tcpdump -s 64`",
+            report.capture.without_class
+        ));
+    }
+    if report.frames.same_port > 0 {
+        output::note(&format!(
+            "note: {} frames were dropped since their sender and receiver are behind one port, with ports by {} \
+             (L2_LOOPBACK_FILTER); --map and --port map them otherwise",
+            report.frames.same_port, report.capture.ports_by
+        ));
     }
     if report.frames.disordered > 0 && !arguments.back_to_back {
         output::note(&format!(

@@ -58,4 +58,4 @@ pub use pg_profiles::PgProfiles;
 pub use preset::{PRESETS, UnknownPreset, preset};
 pub use problem::{Problem, Problems};
 pub use read::{parse, parse_asic};
-pub use resolve::{Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, hash_seed, load, resolve};
+pub use resolve::{Attachment, Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, hash_seed, load, resolve};

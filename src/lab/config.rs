@@ -97,6 +97,7 @@ pub fn switch_setup(
         link_mtus: link_mtus.collect(),
         asic: plan.switches[switch].asic.clone(),
         pg_profiles: pg_profiles.transpose()?.map(Arc::new),
+        attachment: config::Attachment::Lab,
         ..Resolve::default()
     };
     let loaded = config::load(&layers, &resolve).map_err(|problems| {

@@ -62,13 +62,13 @@ impl std::fmt::Debug for CaptureFiles {
 
 impl CaptureFiles {
     /// Begins the files: an interface for each port of the switch. Model time begins at `first_ns`, nanoseconds since
-    /// 1970, so that what comes out can be laid beside what went in.
+    /// 1970, so that output and input can be compared frame by frame; without a stamp at 1970.
     ///
     /// # Errors
     /// The place that cannot be written, and why.
     pub fn create(
         config: &SwitchConfig,
-        first_ns: i64,
+        first_ns: Option<i64>,
         name: &str,
         sent: &Destination,
         lost: Option<&Destination>,
@@ -93,7 +93,7 @@ impl CaptureFiles {
             sent: begin(sent, "what left the switch")?,
             lost: lost.map(|to| begin(to, "what the switch dropped")).transpose()?,
             ports: config.ports.iter().map(|port| port.name.clone()).collect(),
-            zero_ns: u64::try_from(first_ns).unwrap_or(0),
+            zero_ns: first_ns.map_or(0, |first_ns| u64::try_from(first_ns).unwrap_or(0)),
             comment: String::new(),
         })
     }

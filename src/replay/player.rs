@@ -10,9 +10,11 @@ use xoff_dataplane::mmu::Refusal;
 use xoff_dataplane::parse::{Parsed, Payload, parse_prefix};
 use xoff_dataplane::{Arrival, DropReason, Picos, PortId, Store, Transmit};
 
-use super::mapping::{Mapping, Skip};
+use super::header::ParsedHeader;
+use super::mapping::{Mapping, SkipReason};
 use super::store::{CaptureStore, Origin};
-use super::survey::{Glance, Survey};
+use super::survey::Survey;
+use super::timeline::{BeyondModelTime, Timeline};
 use super::witness::{Counts, Loss, Losses};
 use crate::capture::{ReadError, Reader, Record};
 use crate::driver::virtual_time::VirtualSwitch;
@@ -98,8 +100,8 @@ pub enum PlayError {
 pub struct Tally {
     /// Frames offered to the switch.
     pub offered: u64,
-    /// Frames of the capture that were not.
-    pub skipped: BTreeMap<Skip, u64>,
+    /// Usable frames of the capture that were not.
+    pub skipped: BTreeMap<SkipReason, u64>,
     /// Flow control that the switch obeyed or noted.
     pub control: u64,
     /// Frames for the switch's own protocols.
@@ -120,6 +122,8 @@ pub struct Tally {
     pub own: u64,
     /// Frames whose stamp was before that of an earlier frame; they arrived as soon as they could.
     pub disordered: u64,
+    /// Gaps over an hour between the stamps of two frames, which were cut to a second.
+    pub gaps_cut: u64,
     /// Frames that were still queued when the run was given up.
     pub queued: u64,
     /// Stations that the switch was told of before the first frame.
@@ -138,7 +142,7 @@ pub struct Played {
 /// A frame that its port's wire has no room for yet.
 #[derive(Debug)]
 struct Waiting {
-    parsed: Parsed,
+    header: ParsedHeader,
     origin: Origin,
 }
 
@@ -147,10 +151,7 @@ struct Waiting {
 pub struct Player<'a, S> {
     switch: VirtualSwitch<CaptureStore>,
     mapping: &'a Mapping,
-    pace: Pace,
-    first_ns: i64,
-    /// The latest arrival time given out.
-    latest: Picos,
+    timeline: Timeline,
     waiting: Vec<VecDeque<Waiting>>,
     /// Traffic class to queue, for each port.
     queues: Vec<[u8; TRAFFIC_CLASSES]>,
@@ -177,9 +178,7 @@ impl<'a, S: Sink> Player<'a, S> {
                 .collect(),
             switch: VirtualSwitch::new(config, CaptureStore::default()),
             mapping,
-            pace,
-            first_ns: survey.first_ns,
-            latest: Picos::ZERO,
+            timeline: Timeline::new(pace, survey.first_ns),
             waiting: (0..ports).map(|_| VecDeque::new()).collect(),
             tally: Tally::default(),
             witness: Losses::new(),
@@ -190,11 +189,11 @@ impl<'a, S: Sink> Player<'a, S> {
     /// Tells the switch where the stations are, as if each had spoken already.
     pub fn learn(&mut self, survey: &Survey) {
         let mut learnt = BTreeSet::new();
-        for sighting in &survey.sightings {
-            let Some((port, seen_on)) = self.mapping.place_of(sighting) else {
+        for observation in &survey.observations {
+            let Some((port, seen_on)) = self.mapping.place_of(observation) else {
                 continue;
             };
-            let (station, tag) = (sighting.station, sighting.tag);
+            let (station, tag) = (observation.station, observation.tag);
             let told = self
                 .switch
                 .change(|switch, now, _, _| switch.learn(now, station, port, seen_on, tag));
@@ -208,7 +207,7 @@ impl<'a, S: Sink> Player<'a, S> {
     /// Plays all frames of a capture, and lets the switch finish.
     ///
     /// # Errors
-    /// [`PlayError`]; a capture that lacks its end is none.
+    /// [`PlayError`]; a capture that ends early is no error.
     pub fn play(mut self, reader: &mut Reader<impl Read>) -> Result<Played, PlayError> {
         let mut next = self.read(reader)?;
         loop {
@@ -236,61 +235,37 @@ impl<'a, S: Sink> Player<'a, S> {
             let record = match reader.next_record() {
                 Ok(Some(record)) => record,
                 Ok(None) => return Ok(None),
-                Err(error) if error.is_cut() => return Ok(None),
+                Err(error) if error.ends_capture() => return Ok(None),
                 Err(error) => return Err(PlayError::Read(error)),
             };
-            let glance = Glance::of(&record);
-            match self.mapping.port_of(&record, &glance) {
+            let header = ParsedHeader::of(&record);
+            match self.mapping.port_of(&record, &header) {
                 Ok(port) => {
-                    let at = self.arrival_time(&record)?;
+                    let at = self.timeline.arrival(record.at_ns);
+                    let at = at.map_err(|BeyondModelTime { days }| PlayError::TooLate(record.number, days))?;
                     self.tally.offered += 1;
-                    return Ok(Some((port, self.admit(record, &glance.parsed, port, at))));
+                    return Ok(Some((port, self.admit(record, header, port, at))));
                 }
                 Err(skip) => *self.tally.skipped.entry(skip).or_default() += 1,
             }
         }
     }
 
-    fn admit(&self, record: Record, parsed: &Parsed, port: PortId, at: Picos) -> Waiting {
-        let (tc, pg) = class_of(&self.switch.config().ports[port.index()].classify, parsed);
+    fn admit(&self, record: Record, header: ParsedHeader, port: PortId, at: Picos) -> Waiting {
+        let (tc, pg) = class_of(&self.switch.config().ports[port.index()].classify, &header.parsed);
         Waiting {
-            parsed: *parsed,
             origin: Origin {
                 number: record.number,
                 port,
                 at,
                 tc,
                 pg,
-                ecn: ecn(parsed),
+                ecn: ecn(&header.parsed),
                 data: Rc::from(record.data),
                 len: record.len,
             },
+            header,
         }
-    }
-
-    /// When a frame is offered. One that was stamped before an earlier one arrives as soon as it can.
-    fn arrival_time(&mut self, record: &Record) -> Result<Picos, PlayError> {
-        let Pace::Captured(faster, by) = self.pace else {
-            return Ok(Picos::ZERO);
-        };
-        let Some(at_ns) = record.at_ns else {
-            return Ok(self.latest);
-        };
-        let since_ns = i128::from(at_ns) - i128::from(self.first_ns);
-        let ps = u128::try_from(since_ns).unwrap_or(0) * 1_000 * u128::from(by) / u128::from(faster.max(1));
-        // The last half of model time is left to what happens afterwards.
-        let at = match u64::try_from(ps) {
-            Ok(ps) if ps <= u64::MAX / 2 => Picos(ps),
-            _ => {
-                return Err(PlayError::TooLate(
-                    record.number,
-                    (since_ns / 86_400_000_000_000) as u64,
-                ));
-            }
-        };
-        self.tally.disordered += u64::from(since_ns < 0 || at < self.latest);
-        self.latest = self.latest.max(at);
-        Ok(at)
     }
 
     /// Whether nothing arrives any more, and what is left does not leave either.
@@ -304,14 +279,14 @@ impl<'a, S: Sink> Player<'a, S> {
     /// Puts on a port's wire what it has room for.
     fn fill(&mut self, port: PortId) {
         while self.switch.room(port) > 0
-            && let Some(Waiting { parsed, origin }) = self.waiting[port.index()].pop_front()
+            && let Some(Waiting { header, origin }) = self.waiting[port.index()].pop_front()
         {
             let (frame_len, received_at) = (origin.len, origin.at);
-            let frame = self.switch.store().insert(origin);
+            let frame = self.switch.store().insert_completed(origin, &header.completion);
             let arrival = Arrival {
                 frame,
                 frame_len,
-                parsed,
+                parsed: header.parsed,
                 received_at,
             };
             self.switch.offer(port, arrival);
@@ -403,6 +378,8 @@ impl<'a, S: Sink> Player<'a, S> {
             copies_dropped,
             dropped,
             waited,
+            disordered: self.timeline.disordered,
+            gaps_cut: self.timeline.gaps_cut,
             held: self.switch.switch().frames_held() as u64,
             queued: self.switch.switch().frames_queued() as u64,
             ..self.tally
@@ -415,7 +392,8 @@ impl<'a, S: Sink> Player<'a, S> {
 }
 
 fn sent<'a>(transmit: &Transmit, store: &'a CaptureStore, queues: &[[u8; TRAFFIC_CLASSES]]) -> Sent<'a> {
-    let data = store.prefix(transmit.frame);
+    let data = store.captured(transmit.frame);
+    let prefix = store.prefix(transmit.frame);
     let len = store.frame_len(transmit.frame);
     let origin = store.origin(transmit.frame);
     let queue = |origin: &Origin| queues[transmit.port.index()][usize::from(origin.tc)] % PRIORITIES as u8;
@@ -426,7 +404,7 @@ fn sent<'a>(transmit: &Transmit, store: &'a CaptureStore, queues: &[[u8; TRAFFIC
         len,
         origin,
         queue: origin.map(queue),
-        marked: origin.is_some_and(|origin| origin.ecn != CE && ecn(&parse_prefix(data, len as usize)) == CE),
+        marked: origin.is_some_and(|origin| origin.ecn != CE && ecn(&parse_prefix(prefix, len as usize)) == CE),
     }
 }
 

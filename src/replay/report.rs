@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use xoff_dataplane::DropReason;
 
-use super::mapping::Mapping;
+use super::mapping::{Mapping, SkipReason};
 use super::player::Played;
 use super::survey::Survey;
 use crate::failure::Exit;
@@ -38,12 +39,14 @@ pub struct ReplayReport {
 pub struct CaptureSummary {
     /// Its name.
     pub file: String,
-    /// Frames in it.
+    /// Frames in it, usable or not.
     pub frames: u64,
     /// Frames of which a part only was captured.
     pub partial: u64,
-    /// Stamp of its first frame, where model time begins, in nanoseconds since 1970.
-    pub first_ns: i64,
+    /// Its first time stamp, where model time begins, in nanoseconds since 1970; `None` if no frame has one.
+    pub first_ns: Option<i64>,
+    /// Frames of which so little is stored that their traffic class is unknown: the switch takes them for frames without IP.
+    pub without_class: u64,
     /// Addresses that send.
     pub stations: usize,
     /// Stations behind each port, in the order of the switch's ports.
@@ -57,7 +60,7 @@ pub struct CaptureSummary {
 pub struct FrameSums {
     /// Frames of the capture that were offered to the switch.
     pub offered: u64,
-    /// Frames of the capture that were not, by reason: `outbound`, `of_a_switch`, `no_address`.
+    /// Frames of the capture that were not, by [`SkipReason::name`]. `offered` and these are all frames of the capture.
     pub skipped: BTreeMap<String, u64>,
     /// Flow control among the offered: obeyed or noted, and forwarded by no switch.
     pub control: u64,
@@ -83,6 +86,10 @@ pub struct FrameSums {
     pub pfc_sent: u64,
     /// Frames stamped before an earlier frame: they arrived as soon as they could.
     pub disordered: u64,
+    /// Gaps over an hour between the stamps of two frames, which were cut to a second.
+    pub gaps_cut: u64,
+    /// Frames among the dropped ones whose sender and receiver are behind one port of the mapping.
+    pub same_port: u64,
     /// Stations that the switch was told of before the first frame.
     pub learnt: u64,
 }
@@ -91,10 +98,10 @@ impl ReplayReport {
     /// Puts a result together.
     pub fn new(file: &str, seed: u64, survey: &Survey, mapping: &Mapping, played: &Played) -> ReplayReport {
         let switch = SwitchReport::new(&played.snapshot);
-        let frames = FrameSums::new(played, &switch);
+        let frames = FrameSums::new(survey, played, &switch);
         let mut taints = Vec::new();
         if let Some(cut) = &survey.cut {
-            taints.push(format!("{cut}; what lies before it was replayed"));
+            taints.push(format!("{cut}; the frames before it were replayed"));
         }
         if frames.queued > 0 {
             let ports: Vec<&str> = stuck(&switch).collect();
@@ -105,7 +112,8 @@ impl ReplayReport {
             ));
         }
         // A frame that waited for its next hop may be flooded then, and no verdict tells into how many copies.
-        if !frames.add_up() && played.tally.waited == 0 {
+        let all_accounted = survey.total_frames() == frames.offered + frames.skipped.values().sum::<u64>();
+        if !all_accounted || !frames.add_up() && played.tally.waited == 0 {
             taints.push("the counts do not add up, which is a defect of xoff".to_owned());
         }
         ReplayReport {
@@ -115,7 +123,8 @@ impl ReplayReport {
             taints,
             capture: CaptureSummary {
                 file: file.to_owned(),
-                frames: survey.frames,
+                frames: survey.total_frames(),
+                without_class: survey.without_class,
                 partial: survey.partial,
                 first_ns: survey.first_ns,
                 stations: survey.senders.len(),
@@ -204,12 +213,7 @@ impl ReplayReport {
             grouped(sums.offered)
         );
         for (reason, count) in &sums.skipped {
-            let why = match reason.as_str() {
-                "outbound" => "left out because they left by their interface",
-                "of_a_switch" => "left out because a switch sent them",
-                _ => "left out because no address of theirs was captured",
-            };
-            let _ = write!(text, ", {} {why}", grouped(*count));
+            let _ = write!(text, ", {} {}", grouped(*count), SkipReason::explain(reason));
         }
         let side = |parts: &[(u64, &str)]| {
             let said = parts
@@ -245,16 +249,20 @@ impl ReplayReport {
 }
 
 impl FrameSums {
-    fn new(played: &Played, switch: &SwitchReport) -> FrameSums {
+    fn new(survey: &Survey, played: &Played, switch: &SwitchReport) -> FrameSums {
         let tally = &played.tally;
         let sum = |of: fn(&crate::report::PortReport) -> u64| switch.ports.iter().map(of).sum();
         let dropped: u64 = sum(|port| port.dropped());
+        let unusable = survey.unusable.iter();
+        let unusable: Vec<_> = unusable.map(|(why, count)| (SkipReason::Unusable(*why), count)).collect();
+        let skipped = tally.skipped.iter().map(|(reason, count)| (*reason, count)).chain(unusable);
+        let same_port = |port: &crate::report::PortReport| {
+            port.drops.get(DropReason::L2LoopbackFilter.name()).copied().unwrap_or(0)
+        };
         FrameSums {
             offered: tally.offered,
-            skipped: tally
-                .skipped
-                .iter()
-                .map(|(skip, count)| (skip.name().to_owned(), *count))
+            skipped: skipped
+                .map(|(reason, count)| (reason.name().to_owned(), *count))
                 .collect(),
             control: tally.control,
             received: sum(|port| port.rx_packets),
@@ -268,6 +276,8 @@ impl FrameSums {
             marked: sum(|port| port.ecn_marked),
             pfc_sent: sum(|port| port.pfc_tx_frames),
             disordered: tally.disordered,
+            gaps_cut: tally.gaps_cut,
+            same_port: switch.ports.iter().map(same_port).sum(),
             learnt: tally.learnt,
         }
     }

@@ -1,11 +1,15 @@
 //! A capture that can be read twice.
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::capture::{ReadError, Trouble};
+use flate2::bufread::MultiGzDecoder;
+
+use crate::capture::{ReadError, ReadErrorKind};
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Where a capture comes from.
 #[derive(Clone, Debug)]
@@ -38,24 +42,32 @@ impl Source {
         source.map_err(unreadable)
     }
 
-    /// The octets, from the first.
+    /// The bytes of the capture from the first one, decompressed if they are compressed with gzip.
     ///
     /// # Errors
-    /// The file is gone.
+    /// The file cannot be opened or read.
     pub fn read(&self) -> Result<Box<dyn Read>, ReadError> {
-        Ok(match self {
-            Source::File(path) => Box::new(BufReader::with_capacity(
-                1 << 18,
-                File::open(path).map_err(unreadable)?,
-            )),
-            Source::Memory(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
-        })
+        match self {
+            Source::File(path) => {
+                let file = File::open(path).map_err(unreadable)?;
+                decompressed(BufReader::with_capacity(1 << 18, file))
+            }
+            Source::Memory(bytes) => decompressed(Cursor::new(Arc::clone(bytes))),
+        }
     }
+}
+
+fn decompressed(mut source: impl BufRead + 'static) -> Result<Box<dyn Read>, ReadError> {
+    let begin = source.fill_buf().map_err(unreadable)?;
+    Ok(match begin.starts_with(&GZIP_MAGIC) {
+        true => Box::new(MultiGzDecoder::new(source)),
+        false => Box::new(source),
+    })
 }
 
 fn unreadable(error: io::Error) -> ReadError {
     ReadError {
-        trouble: Trouble::Io(error),
+        kind: ReadErrorKind::Io(error),
         frame: 1,
         offset: 0,
     }

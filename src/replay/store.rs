@@ -29,6 +29,8 @@ pub struct Origin {
 struct Slot {
     /// What is stored of the frame as it is now: a frame that was captured in part has a rest that is only a length.
     stored: Vec<u8>,
+    /// Bytes at the end of `stored` that were not captured. They complete an IP header, and are never written to a file.
+    completion: u32,
     beyond: u32,
     /// `None`: the switch made it.
     origin: Option<Origin>,
@@ -48,12 +50,25 @@ pub struct CaptureStore {
 impl CaptureStore {
     /// Stores a frame as it came in.
     pub fn insert(&mut self, origin: Origin) -> Handle {
+        self.insert_completed(origin, &[])
+    }
+
+    /// Stores a frame as it came in, with the bytes that complete its headers.
+    pub fn insert_completed(&mut self, origin: Origin, completion: &[u8]) -> Handle {
         let handle = self.take();
         let slot = &mut self.slots[handle.0 as usize];
         slot.stored.extend_from_slice(&origin.data);
-        slot.beyond = origin.len.saturating_sub(origin.data.len() as u32);
+        slot.stored.extend_from_slice(completion);
+        slot.completion = completion.len() as u32;
+        slot.beyond = origin.len.saturating_sub(slot.stored.len() as u32);
         slot.origin = Some(origin);
         handle
+    }
+
+    /// The bytes of a frame that were captured, as they are now.
+    pub fn captured(&self, frame: Handle) -> &[u8] {
+        let slot = &self.slots[frame.0 as usize];
+        &slot.stored[..slot.stored.len() - slot.completion as usize]
     }
 
     /// Where a frame comes from; `None` if the switch made it. May be asked of a frame that was just released.
@@ -86,7 +101,7 @@ impl CaptureStore {
         });
         let slot = &mut self.slots[index as usize];
         slot.stored.clear();
-        (slot.beyond, slot.used) = (0, true);
+        (slot.completion, slot.beyond, slot.used) = (0, 0, true);
         Handle(index)
     }
 }
@@ -117,7 +132,7 @@ impl Store for CaptureStore {
             unreachable!("a slot in use was taken");
         };
         to.stored.extend_from_slice(&from.stored);
-        to.beyond = from.beyond;
+        (to.completion, to.beyond) = (from.completion, from.beyond);
         to.origin.clone_from(&from.origin);
         Some(copy)
     }
@@ -133,6 +148,7 @@ impl Store for CaptureStore {
 
     fn truncate(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
+        slot.completion = slot.completion.saturating_sub(slot.stored.len().saturating_sub(len) as u32);
         slot.stored.truncate(len);
         slot.beyond = slot.beyond.min((len - slot.stored.len()) as u32);
     }
@@ -153,7 +169,7 @@ mod tests {
     fn a_released_frame_can_be_looked_at_until_its_place_is_reclaimed() {
         let mut store = CaptureStore::default();
         let data: Rc<[u8]> = (0..100).collect();
-        let frame = store.insert(Origin {
+        let frame = store.insert_completed(Origin {
             number: 7,
             port: PortId(1),
             at: Picos::ZERO,
@@ -162,8 +178,9 @@ mod tests {
             ecn: 0,
             data: Rc::clone(&data),
             len: 1_000,
-        });
-        assert_eq!(store.frame_len(frame), 1_000);
+        }, &[0; 8]);
+        assert_eq!((store.frame_len(frame), store.prefix(frame).len()), (1_000, 108));
+        assert_eq!(store.captured(frame), &data[..]);
         let copy = store.copy(frame, 16).unwrap();
         store.push_front(copy, 4);
         store.release(frame);
@@ -172,6 +189,10 @@ mod tests {
         store.reclaim();
         assert!(store.origin(frame).is_none());
         assert_eq!((store.frame_len(copy), store.in_use()), (1_004, 2));
-        assert_eq!(store.prefix(copy)[4..], data[..]);
+        assert_eq!(store.captured(copy)[4..], data[..]);
+        store.truncate(copy, 110);
+        assert_eq!((store.frame_len(copy), store.captured(copy).len()), (110, 104));
+        store.truncate(copy, 50);
+        assert_eq!((store.frame_len(copy), store.captured(copy).len()), (50, 50));
     }
 }

@@ -1,41 +1,15 @@
-//! The first pass over a capture: who is in it, on which interfaces, and from when to when.
+//! The first pass over a capture: its stations, its interfaces and its first time stamp.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
-use xoff_dataplane::parse::{Parsed, Payload, Tag, parse_prefix};
+use xoff_dataplane::parse::Tag;
 
-use crate::capture::{Direction, Interface, ReadError, Reader, Record};
+use super::header::ParsedHeader;
+use crate::capture::{Direction, Interface, ReadError, Reader, Record, Unusable};
 
 /// A hardware address.
 pub type Mac = [u8; 6];
-
-/// What a first look at a frame shows.
-#[derive(Clone, Copy, Debug)]
-pub struct Glance {
-    /// What its headers say.
-    pub parsed: Parsed,
-    /// Destination and source; `None` where too little was captured.
-    pub addresses: Option<(Mac, Mac)>,
-}
-
-impl Glance {
-    /// Looks at a frame.
-    pub fn of(record: &Record) -> Glance {
-        let address = |at: usize| record.data.get(at..)?.first_chunk::<6>().copied();
-        Glance {
-            parsed: parse_prefix(&record.data, record.len as usize),
-            addresses: address(0).zip(address(6)),
-        }
-    }
-
-    /// Whether the frame ends at the next bridge: flow control, spanning tree, LLDP and their like. Switches send those
-    /// too, so they do not make their sender a station.
-    pub fn is_link_local(&self) -> bool {
-        let reserved = |mac: Mac| mac[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac[5] & 0xf0 == 0;
-        self.parsed.payload == Payload::MacControl || self.addresses.is_some_and(|(to, _)| reserved(to))
-    }
-}
 
 /// A group address: multicast or broadcast.
 pub(super) fn is_group(mac: Mac) -> bool {
@@ -44,10 +18,10 @@ pub(super) fn is_group(mac: Mac) -> bool {
 
 /// A frame in which an address was met for the first time, in its VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct Observation {
     /// The station.
     pub station: Mac,
-    /// The sender of the frame: the station itself, or who spoke to it.
+    /// The sender of the frame: the station itself, or one that sent to it.
     pub sender: Mac,
     /// The interface of the frame.
     pub interface: usize,
@@ -60,23 +34,29 @@ pub struct Sighting {
 /// What is in a capture.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Frames that can be read.
+    /// Usable frames.
     pub frames: u64,
-    /// Frames of each interface.
+    /// Frames that cannot be used, by reason.
+    pub unusable: BTreeMap<Unusable, u64>,
+    /// Usable frames of each interface.
     pub frames_by_interface: Vec<u64>,
     /// The interfaces.
     pub interfaces: Vec<Interface>,
-    /// When the first frame was seen, in nanoseconds since 1970.
-    pub first_ns: i64,
+    /// The first time stamp, in nanoseconds since 1970; `None` if no frame has one.
+    pub first_ns: Option<i64>,
     /// Stations that send, in the order of their first frames.
     pub senders: Vec<Mac>,
-    /// Stations that are spoken to and never send, in the order of the first frames to them.
+    /// Stations that never send, in the order of the first frames to them.
     pub silent: Vec<Mac>,
     /// Every address in every VLAN it was met in.
-    pub sightings: Vec<Sighting>,
-    /// Frames of which a part only was captured.
+    pub observations: Vec<Observation>,
+    /// Frames between two stations, whichever sent them, by address in ascending order.
+    pub conversations: HashMap<(Mac, Mac), u64>,
+    /// Frames of which only a part is stored.
     pub partial: u64,
-    /// Why the capture ends before its end.
+    /// Frames of which so little is stored that their traffic class is unknown.
+    pub without_class: u64,
+    /// Why the capture ends early.
     pub cut: Option<ReadError>,
 }
 
@@ -84,79 +64,90 @@ impl Survey {
     /// Reads a capture to its end.
     ///
     /// # Errors
-    /// It cannot be read. A capture that lacks its end is no error: see [`Survey::cut`].
+    /// It has no usable frame and is no capture, is damaged, or is not of Ethernet. A capture that ends early is no error if there are
+    /// frames before: see [`Survey::cut`].
     pub fn of(source: impl Read) -> Result<Survey, ReadError> {
         let mut reader = Reader::new(source)?;
         let mut survey = Survey::default();
-        let mut met = Met::default();
+        let mut seen = SeenAddresses::default();
         loop {
             match reader.next_record() {
-                Ok(Some(record)) => survey.look_at(&record, &mut met),
+                Ok(Some(record)) => survey.add(&record, &mut seen),
                 Ok(None) => break,
-                Err(error) if error.is_cut() => {
+                Err(error) if error.ends_capture() => {
                     survey.cut = Some(error);
                     break;
                 }
                 Err(error) => return Err(error),
             }
         }
+        if survey.frames == 0 {
+            reader.check_link_types()?;
+        }
         survey.interfaces = reader.interfaces().to_vec();
+        survey.unusable.clone_from(reader.unusable());
         survey.frames_by_interface.resize(survey.interfaces.len(), 0);
-        let spoken_to = std::mem::take(&mut survey.silent);
-        survey.silent = spoken_to
-            .into_iter()
-            .filter(|mac| !met.senders.contains(mac))
-            .collect();
-        Ok(survey)
+        survey.silent.retain(|mac| !seen.senders.contains(mac));
+        match survey.cut.take() {
+            Some(error) if survey.total_frames() == 0 && error.is_damage() => Err(error),
+            cut => Ok(Survey { cut, ..survey }),
+        }
     }
 
-    fn look_at(&mut self, record: &Record, met: &mut Met) {
-        if self.frames == 0 {
-            self.first_ns = record.at_ns.unwrap_or(0);
-        }
+    /// Frames of the capture, usable or not.
+    pub fn total_frames(&self) -> u64 {
+        self.frames + self.unusable.values().sum::<u64>()
+    }
+
+    fn add(&mut self, record: &Record, seen: &mut SeenAddresses) {
+        self.first_ns = self.first_ns.or(record.at_ns);
         self.frames += 1;
         self.partial += u64::from((record.data.len() as u32) < record.len);
         if self.frames_by_interface.len() <= record.interface {
             self.frames_by_interface.resize(record.interface + 1, 0);
         }
         self.frames_by_interface[record.interface] += 1;
-        let glance = Glance::of(record);
-        let Some((to, from)) = glance.addresses else {
+        let header = ParsedHeader::of(record);
+        self.without_class += u64::from(header.lacks_class);
+        let Some((to, from)) = header.addresses else {
             return;
         };
-        if is_group(from) || glance.is_link_local() {
+        if is_group(from) || header.is_link_local() {
             return;
         }
-        if met.senders.insert(from) {
+        if seen.senders.insert(from) {
             self.senders.push(from);
         }
-        if !is_group(to) && met.receivers.insert(to) {
-            self.silent.push(to);
+        if !is_group(to) {
+            if seen.receivers.insert(to) {
+                self.silent.push(to);
+            }
+            *self.conversations.entry((from.min(to), from.max(to))).or_default() += 1;
         }
         for station in [from, to].into_iter().filter(|mac| !is_group(*mac)) {
-            let sighting = Sighting {
+            let observation = Observation {
                 station,
                 sender: from,
                 interface: record.interface,
                 outbound: record.direction == Direction::Outbound,
-                tag: glance.parsed.tag,
+                tag: header.parsed.tag,
             };
-            let vid = sighting.tag.map(Tag::vid);
-            if met
-                .sightings
-                .insert((station, station == from, sighting.outbound, vid))
+            let vid = observation.tag.map(Tag::vid);
+            if seen
+                .observations
+                .insert((station, station == from, observation.outbound, vid))
             {
-                self.sightings.push(sighting);
+                self.observations.push(observation);
             }
         }
     }
 }
 
-/// What has been met already.
+/// Addresses met so far.
 #[derive(Debug, Default)]
-struct Met {
+struct SeenAddresses {
     senders: HashSet<Mac>,
     receivers: HashSet<Mac>,
     /// Station, whether it sent, whether the frame was outbound, VLAN.
-    sightings: HashSet<(Mac, bool, bool, Option<u16>)>,
+    observations: HashSet<(Mac, bool, bool, Option<u16>)>,
 }

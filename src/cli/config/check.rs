@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
     let how = arguments.configuration.applied_to(Resolve {
         ports: arguments.ports.clone(),
         ..Resolve::default()
-    });
+    })?;
     let files: Vec<CheckedFile> = arguments.files.iter().map(|file| check(file, &how)).collect();
     let all_valid = files.iter().all(|file| file.valid);
     match arguments.format {

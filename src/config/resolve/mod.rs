@@ -51,11 +51,36 @@ const FDB_ENTRIES: u64 = 65_536;
 /// Limits of the computed number of frames: a slot is 2 KiB of memory, and every frame takes an egress cell.
 const FRAMES: std::ops::RangeInclusive<u64> = 1_024..=131_072;
 
+/// What is attached to the ports of a switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attachment {
+    /// Devices that the command line names.
+    #[default]
+    CommandLine,
+    /// Links of a lab.
+    Lab,
+    /// Frames of a capture; the replay itself reports ports that are down.
+    Capture,
+}
+
+impl Attachment {
+    /// Why a port is expected to be up, for a warning.
+    fn describe(self) -> Option<&'static str> {
+        match self {
+            Attachment::CommandLine => Some("named on the command line"),
+            Attachment::Lab => Some("a link of the lab ends here"),
+            Attachment::Capture => None,
+        }
+    }
+}
+
 /// What a configuration does not say and the caller knows.
 #[derive(Clone, Debug, Default)]
 pub struct Resolve {
-    /// Ports named on the command line: they exist, and are up unless the file says otherwise.
+    /// Ports that something is attached to: they exist, and are up unless the file says otherwise.
     pub ports: Vec<String>,
+    /// What is attached to them.
+    pub attachment: Attachment,
     /// Seed of every random decision, unless `XOFF_SWITCH|localhost seed` says otherwise.
     pub seed: u64,
     /// What the host may stall, in model time; zero in virtual time. PFC is refreshed early enough to bridge

@@ -83,11 +83,11 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
     let mut ports = Vec::with_capacity(names.len());
     for (index, name) in names.into_iter().enumerate() {
         let admin_up = !is_admin_down(context, &name);
-        if !admin_up && context.is_attached(&name) {
-            context.warn_port(
-                &name,
-                "named on the command line, but PORT says admin_status down",
-            );
+        if !admin_up
+            && context.is_attached(&name)
+            && let Some(attachment) = context.how.attachment.describe()
+        {
+            context.warn_port(&name, format!("{attachment}, but PORT says admin_status down"));
         }
         let tpid = context
             .text("PORT", &name, "tpid")
