@@ -118,7 +118,7 @@ fn read(file: &Path) -> Result<(Vec<String>, Vec<Record>), Failed> {
         match reader.next_record() {
             Ok(Some(record)) => records.push(record),
             Ok(None) => break,
-            Err(error) if error.is_cut() => break,
+            Err(error) if error.ends_capture() => break,
             Err(error) => return Err(error.into()),
         }
     }

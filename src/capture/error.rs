@@ -76,9 +76,9 @@ impl ReadError {
             ReadErrorKind::HeaderCut | ReadErrorKind::Cut { .. } => {
                 failure.fix("copy the file again, or capture again and end the capture with SIGINT")
             }
-            ReadErrorKind::Malformed(why) => failure
-                .because(why)
-                .fix("copy the file again, or capture again"),
+            ReadErrorKind::Malformed(why) => {
+                failure.because(why).fix("copy the file again, or capture again")
+            }
             ReadErrorKind::LinkType { number, interface } => failure
                 .because(link_type(*number, interface.as_deref()))
                 .fix("capture on an Ethernet device: `tcpdump -i DEV`, not `-i any`"),

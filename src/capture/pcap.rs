@@ -101,7 +101,11 @@ impl PcapFormat {
             LengthOrder::WireFirst => true,
             LengthOrder::Either => first > second,
         };
-        let (stored, len) = if wire_first { (second, first) } else { (first, second) };
+        let (stored, len) = if wire_first {
+            (second, first)
+        } else {
+            (first, second)
+        };
         Some(PcapRecord {
             at_ns: i64::from(word(0)?) * 1_000_000_000 + i64::from(word(4)?) * fraction_ns,
             stored,

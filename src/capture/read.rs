@@ -308,7 +308,9 @@ impl<R: Read> Reader<R> {
         if !ends_with_length(self) {
             self.read_up_to(len.next_multiple_of(4) - len)?;
             if !ends_with_length(self) {
-                return Err(self.malformed(format!("a block that begins with the length {len} and ends with another")));
+                return Err(self.malformed(format!(
+                    "a block that begins with the length {len} and ends with another"
+                )));
             }
         }
         Ok(())
@@ -337,7 +339,10 @@ impl<R: Read> Reader<R> {
         let mut data = body[packet.stored].to_vec();
         if packet.stamp.is_none() {
             // The body of a simple packet block ends with its padding.
-            let snaplen = self.section.first().map_or(0, |first| first.description.interface.snaplen);
+            let snaplen = self
+                .section
+                .first()
+                .map_or(0, |first| first.description.interface.snaplen);
             let limit = if snaplen == 0 { u32::MAX } else { snaplen };
             data.truncate(packet.len.min(limit) as usize);
         }
@@ -358,12 +363,18 @@ impl<R: Read> Reader<R> {
         let interface = &description.interface;
         let position = self.section.len();
         let is_same = |(index, other): &(usize, &Interface)| {
-            let same = (&interface.name, interface.mac, interface.link_type) == (&other.name, other.mac, other.link_type);
+            let same = (&interface.name, interface.mac, interface.link_type)
+                == (&other.name, other.mac, other.link_type);
             let in_section = self.section.iter().any(|known| known.index == *index);
             // Those without a name are told apart by their position.
             same && !in_section && (interface.name.is_some() || self.positions[*index] == position)
         };
-        let known = self.interfaces.iter().enumerate().find(is_same).map(|(index, _)| index);
+        let known = self
+            .interfaces
+            .iter()
+            .enumerate()
+            .find(is_same)
+            .map(|(index, _)| index);
         let index = known.unwrap_or_else(|| {
             self.interfaces.push(interface.clone());
             self.positions.push(position);
@@ -375,7 +386,8 @@ impl<R: Read> Reader<R> {
 
     /// The frame of the current block with the FCS taken off; `None` if it cannot be used.
     fn record(&mut self, fields: FrameFields, mut data: Vec<u8>) -> Option<Record> {
-        let Some(SectionInterface { description, index }) = self.section.get(fields.interface as usize) else {
+        let Some(SectionInterface { description, index }) = self.section.get(fields.interface as usize)
+        else {
             return self.leave_out(Unusable::UnknownInterface);
         };
         if description.interface.link_type != LINK_TYPE_ETHERNET {

@@ -12,8 +12,8 @@ use crate::capture::{ReadError, Reader};
 use crate::config::{Attachment, Loaded, Resolve, load, parse_asic, preset};
 use crate::failure::{Exit, Failure};
 use crate::replay::{
-    Behind, CaptureFiles, ConfiguredPorts, Destination, Mapping, MappingMode, MappingOptions, Pace, PlayError,
-    Player, ReplayReport, SkipReason, Source, Survey,
+    Behind, CaptureFiles, ConfiguredPorts, Destination, Mapping, MappingMode, MappingOptions, Pace,
+    PlayError, Player, ReplayReport, SkipReason, Source, Survey,
 };
 
 /// MTU of ports where the configuration has none: what was captured shall pass.
@@ -279,7 +279,10 @@ fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<C
     let router = db.get("DEVICE_METADATA", "localhost", "mac");
     let router = router.and_then(|mac| values::mac(&mac).ok());
     let names: Vec<String> = db.keys("PORT").map(str::to_owned).collect();
-    let is_down = |name: &&String| db.get("PORT", name, "admin_status").is_some_and(|status| status == "down");
+    let is_down = |name: &&String| {
+        db.get("PORT", name, "admin_status")
+            .is_some_and(|status| status == "down")
+    };
     Ok(ConfiguredPorts {
         down: names.iter().filter(is_down).cloned().collect(),
         names,
@@ -289,7 +292,11 @@ fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<C
 
 /// Says of ports that drop what arrives because the configuration has them down.
 fn note_ports_down(configured: &ConfiguredPorts, mapping: &Mapping) {
-    for port in mapping.ports_in_use().into_iter().filter(|port| configured.down.contains(*port)) {
+    for port in mapping
+        .ports_in_use()
+        .into_iter()
+        .filter(|port| configured.down.contains(*port))
+    {
         output::note(&format!(
             "note: {port}: frames of the capture come in on it, but PORT says admin_status down"
         ));
@@ -396,9 +403,17 @@ fn unwritable(place: &Destination, error: &std::io::Error) -> Failure {
 /// Frames that were not replayed for another reason than who sent them.
 fn note_left_out(report: &ReplayReport) {
     let of_reader = |reason: &str| !matches!(reason, "outbound" | "of_a_switch");
-    for (reason, count) in report.frames.skipped.iter().filter(|(reason, _)| of_reader(reason)) {
+    for (reason, count) in report
+        .frames
+        .skipped
+        .iter()
+        .filter(|(reason, _)| of_reader(reason))
+    {
         let name = &report.capture.file;
-        output::note(&format!("note: {count} frames of {name} are {}", SkipReason::explain(reason)));
+        output::note(&format!(
+            "note: {count} frames of {name} are {}",
+            SkipReason::explain(reason)
+        ));
     }
 }
 

@@ -47,7 +47,9 @@ impl ParsedHeader {
     /// Completes an IP header that is stored in part.
     fn complete(&mut self, stored: &[u8], len: usize) {
         let at = usize::from(self.parsed.l3_offset);
-        let ethertype = stored.get(at.wrapping_sub(2)..).and_then(|bytes| bytes.first_chunk());
+        let ethertype = stored
+            .get(at.wrapping_sub(2)..)
+            .and_then(|bytes| bytes.first_chunk());
         let (version, header_len) = match ethertype.map(|bytes| u16::from_be_bytes(*bytes)) {
             Some(ETHERTYPE_IPV4) => (4, IPV4_LEN),
             Some(ETHERTYPE_IPV6) => (6, IPV6_LEN),

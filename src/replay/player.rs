@@ -242,7 +242,8 @@ impl<'a, S: Sink> Player<'a, S> {
             match self.mapping.port_of(&record, &header) {
                 Ok(port) => {
                     let at = self.timeline.arrival(record.at_ns);
-                    let at = at.map_err(|BeyondModelTime { days }| PlayError::TooLate(record.number, days))?;
+                    let at =
+                        at.map_err(|BeyondModelTime { days }| PlayError::TooLate(record.number, days))?;
                     self.tally.offered += 1;
                     return Ok(Some((port, self.admit(record, header, port, at))));
                 }
@@ -404,7 +405,8 @@ fn sent<'a>(transmit: &Transmit, store: &'a CaptureStore, queues: &[[u8; TRAFFIC
         len,
         origin,
         queue: origin.map(queue),
-        marked: origin.is_some_and(|origin| origin.ecn != CE && ecn(&parse_prefix(prefix, len as usize)) == CE),
+        marked: origin
+            .is_some_and(|origin| origin.ecn != CE && ecn(&parse_prefix(prefix, len as usize)) == CE),
     }
 }
 

@@ -254,10 +254,19 @@ impl FrameSums {
         let sum = |of: fn(&crate::report::PortReport) -> u64| switch.ports.iter().map(of).sum();
         let dropped: u64 = sum(|port| port.dropped());
         let unusable = survey.unusable.iter();
-        let unusable: Vec<_> = unusable.map(|(why, count)| (SkipReason::Unusable(*why), count)).collect();
-        let skipped = tally.skipped.iter().map(|(reason, count)| (*reason, count)).chain(unusable);
+        let unusable: Vec<_> = unusable
+            .map(|(why, count)| (SkipReason::Unusable(*why), count))
+            .collect();
+        let skipped = tally
+            .skipped
+            .iter()
+            .map(|(reason, count)| (*reason, count))
+            .chain(unusable);
         let same_port = |port: &crate::report::PortReport| {
-            port.drops.get(DropReason::L2LoopbackFilter.name()).copied().unwrap_or(0)
+            port.drops
+                .get(DropReason::L2LoopbackFilter.name())
+                .copied()
+                .unwrap_or(0)
         };
         FrameSums {
             offered: tally.offered,

@@ -148,7 +148,9 @@ impl Store for CaptureStore {
 
     fn truncate(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
-        slot.completion = slot.completion.saturating_sub(slot.stored.len().saturating_sub(len) as u32);
+        slot.completion = slot
+            .completion
+            .saturating_sub(slot.stored.len().saturating_sub(len) as u32);
         slot.stored.truncate(len);
         slot.beyond = slot.beyond.min((len - slot.stored.len()) as u32);
     }
@@ -169,16 +171,19 @@ mod tests {
     fn a_released_frame_can_be_looked_at_until_its_place_is_reclaimed() {
         let mut store = CaptureStore::default();
         let data: Rc<[u8]> = (0..100).collect();
-        let frame = store.insert_completed(Origin {
-            number: 7,
-            port: PortId(1),
-            at: Picos::ZERO,
-            tc: 3,
-            pg: 3,
-            ecn: 0,
-            data: Rc::clone(&data),
-            len: 1_000,
-        }, &[0; 8]);
+        let frame = store.insert_completed(
+            Origin {
+                number: 7,
+                port: PortId(1),
+                at: Picos::ZERO,
+                tc: 3,
+                pg: 3,
+                ecn: 0,
+                data: Rc::clone(&data),
+                len: 1_000,
+            },
+            &[0; 8],
+        );
         assert_eq!((store.frame_len(frame), store.prefix(frame).len()), (1_000, 108));
         assert_eq!(store.captured(frame), &data[..]);
         let copy = store.copy(frame, 16).unwrap();

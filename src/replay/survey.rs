@@ -122,7 +122,10 @@ impl Survey {
             if seen.receivers.insert(to) {
                 self.silent.push(to);
             }
-            *self.conversations.entry((from.min(to), from.max(to))).or_default() += 1;
+            *self
+                .conversations
+                .entry((from.min(to), from.max(to)))
+                .or_default() += 1;
         }
         for station in [from, to].into_iter().filter(|mac| !is_group(*mac)) {
             let observation = Observation {

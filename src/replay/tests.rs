@@ -8,6 +8,7 @@ use super::*;
 use crate::capture::write::{self, InterfaceBlock};
 use crate::capture::{Direction, Packet, Reader};
 use crate::config::{Resolve, load};
+use crate::failure::Failure;
 
 const A: Mac = [2, 0, 0, 0, 0, 1];
 const B: Mac = [2, 0, 0, 0, 0, 2];
@@ -51,6 +52,16 @@ fn capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8>
     file
 }
 
+fn choose(
+    file: &[u8],
+    survey: &Survey,
+    options: &MappingOptions,
+    configured: &ConfiguredPorts,
+) -> Result<Mapping, Failure> {
+    let read = || Ok(Reader::new(Cursor::new(file)).unwrap());
+    Mapping::choose(survey, options, configured, read)
+}
+
 fn survey(file: &[u8]) -> Survey {
     Survey::of(Cursor::new(file)).unwrap()
 }
@@ -75,9 +86,9 @@ impl Sink for Seen {
     }
 }
 
-fn play(file: &[u8], asked: &Asked, config: &str, learn: bool) -> (Seen, ReplayReport) {
+fn play(file: &[u8], asked: &MappingOptions, config: &str, learn: bool) -> (Seen, ReplayReport) {
     let survey = survey(file);
-    let mapping = Mapping::plan(&survey, asked, &[], None).unwrap();
+    let mapping = choose(file, &survey, asked, &ConfiguredPorts::default()).unwrap();
     let how = Resolve {
         ports: mapping.ports.clone(),
         ..Resolve::default()
@@ -101,7 +112,7 @@ fn three_stations() -> Vec<u8> {
 
 #[test]
 fn each_sender_has_a_port_and_each_frame_leaves_once() {
-    let (seen, report) = play(&three_stations(), &Asked::default(), "{}", true);
+    let (seen, report) = play(&three_stations(), &MappingOptions::default(), "{}", true);
     assert_eq!(seen.sent, [(1, 1), (0, 2), (0, 3), (1, 3), (1, 4)]);
     assert_eq!((report.frames.learnt, report.frames.flood_copies), (3, 1));
     assert_eq!(report.capture.stations_by_port, [1, 1, 1]);
@@ -109,7 +120,7 @@ fn each_sender_has_a_port_and_each_frame_leaves_once() {
 
 #[test]
 fn a_switch_that_was_told_nothing_floods_first() {
-    let (seen, report) = play(&three_stations(), &Asked::default(), "{}", false);
+    let (seen, report) = play(&three_stations(), &MappingOptions::default(), "{}", false);
     assert_eq!(seen.sent, [(1, 1), (2, 1), (0, 2), (0, 3), (1, 3), (1, 4)]);
     assert_eq!(report.frames.flood_copies, 2);
 }
@@ -117,12 +128,12 @@ fn a_switch_that_was_told_nothing_floods_first() {
 #[test]
 fn a_station_that_only_listens_has_a_port_too() {
     let file = capture(&["eth0"], &[(0, Direction::Unknown, frame(B, A))]);
-    let (seen, report) = play(&file, &Asked::default(), "{}", true);
+    let (seen, report) = play(&file, &MappingOptions::default(), "{}", true);
     assert_eq!(seen.sent, [(1, 1)]);
     assert_eq!(report.capture.stations, 1);
-    let ingress = Asked {
+    let ingress = MappingOptions {
         ingress: Some("Ethernet8".to_owned()),
-        ..Asked::default()
+        ..MappingOptions::default()
     };
     let (seen, report) = play(&file, &ingress, "{}", true);
     assert_eq!(seen.sent, [(0, 1)]);
@@ -138,14 +149,14 @@ fn interfaces_are_ports_and_what_left_by_them_is_left_out() {
         (0, Direction::Outbound, frame(A, B)),
     ];
     let file = capture(&["leaf1:Ethernet12", "leaf1:Ethernet4"], &frames);
-    let (seen, report) = play(&file, &Asked::default(), "{}", true);
+    let (seen, report) = play(&file, &MappingOptions::default(), "{}", true);
     // Ports are named as the interfaces; Ethernet4 comes before Ethernet12.
     assert_eq!(seen.sent, [(0, 1), (1, 3)]);
     assert_eq!(report.switch.ports[1].name, "Ethernet12");
     assert_eq!(report.frames.skipped["outbound"], 2);
-    let by_sender = Asked {
-        ways: Ways::Sender,
-        ..Asked::default()
+    let by_sender = MappingOptions {
+        mode: MappingMode::Sender,
+        ..MappingOptions::default()
     };
     assert_eq!(play(&file, &by_sender, "{}", true).1.frames.offered, 4);
 }
@@ -157,7 +168,12 @@ fn what_a_switch_sent_is_left_out_and_makes_no_station() {
     let mut of_a = pause.clone();
     of_a[6..12].copy_from_slice(&A);
     let frames = [frame(B, A), pause, of_a].map(|frame| (0, Direction::Unknown, frame));
-    let (seen, report) = play(&capture(&["eth0"], &frames), &Asked::default(), "{}", true);
+    let (seen, report) = play(
+        &capture(&["eth0"], &frames),
+        &MappingOptions::default(),
+        "{}",
+        true,
+    );
     assert_eq!(seen.sent, [(1, 1)]);
     assert_eq!(
         (report.frames.skipped["of_a_switch"], report.frames.control),
@@ -172,11 +188,11 @@ fn copies_of_a_flooded_frame_are_lost_one_by_one() {
     let mut long = frame(ALL, A);
     long.resize(200, 0);
     let frames = [frame(ALL, B), frame(ALL, C), long].map(|frame| (0, Direction::Unknown, frame));
-    let asked = Asked {
+    let asked = MappingOptions {
         ports: [("Ethernet0", A), ("Ethernet4", B), ("Ethernet8", C)]
             .map(|(port, mac)| (port.to_owned(), Behind::Station(mac)))
             .to_vec(),
-        ..Asked::default()
+        ..MappingOptions::default()
     };
     let (seen, report) = play(&capture(&["eth0"], &frames), &asked, config, true);
     assert_eq!(seen.lost, [(1, "EXCEEDS_L2_MTU", 3)]);
@@ -186,31 +202,36 @@ fn copies_of_a_flooded_frame_are_lost_one_by_one() {
 
 #[test]
 fn what_cannot_be_mapped_says_how_it_could() {
-    let survey = survey(&three_stations());
-    let plan = |asked: &Asked, ports: &[&str]| {
-        let ports: Vec<String> = ports.iter().map(|port| (*port).to_owned()).collect();
-        Mapping::plan(&survey, asked, &ports, None)
+    let file = three_stations();
+    let survey = survey(&file);
+    let plan = |options: &MappingOptions, ports: &[&str]| {
+        let names = ports.iter().map(|port| (*port).to_owned()).collect();
+        let configured = ConfiguredPorts {
+            names,
+            ..ConfiguredPorts::default()
+        };
+        choose(&file, &survey, options, &configured)
     };
-    let few = plan(&Asked::default(), &["Ethernet0", "Ethernet4"]).unwrap_err();
+    let few = plan(&MappingOptions::default(), &["Ethernet0", "Ethernet4"]).unwrap_err();
     assert!(
         few.to_string().contains("3 stations, the switch 2 ports"),
         "{few}"
     );
-    let behind = |behind| Asked {
+    let behind = |behind| MappingOptions {
         ports: vec![("Ethernet0".to_owned(), behind)],
-        ..Asked::default()
+        ..MappingOptions::default()
     };
     let unknown = plan(&behind(Behind::Interface("eth9".to_owned())), &[]).unwrap_err();
     assert!(
         unknown.to_string().contains("its interfaces are 0 (eth0)"),
         "{unknown}"
     );
-    let shared = Asked {
+    let shared = MappingOptions {
         ports: vec![
             ("Ethernet0".to_owned(), Behind::Station(A)),
             ("Ethernet0".to_owned(), Behind::Station(C)),
         ],
-        ..Asked::default()
+        ..MappingOptions::default()
     };
     assert_eq!(
         plan(&shared, &["Ethernet0", "Ethernet4"])
@@ -237,7 +258,7 @@ proptest! {
                 (0, Direction::Unknown, frame)
             })
             .collect();
-        let (_, report) = play(&capture(&["eth0"], &frames), &Asked::default(), "{}", learn);
+        let (_, report) = play(&capture(&["eth0"], &frames), &MappingOptions::default(), "{}", learn);
         let skipped: u64 = report.frames.skipped.values().sum();
         prop_assert_eq!(report.frames.offered + skipped, frames.len() as u64);
         prop_assert!(report.taints.is_empty());

@@ -64,20 +64,21 @@ impl Timeline {
             let ps = elapsed_ns.saturating_mul(1_000 * u128::from(by)) / u128::from(faster.max(1));
             u64::try_from(ps).ok().map(Picos).filter(|at| *at <= ARRIVAL_MAX)
         };
-        let kept = u128::try_from(step_ns)
-            .ok()
-            .filter(|step_ns| *step_ns <= GAP_NS_MAX as u128)
-            .map(|step_ns| self.elapsed_ns + step_ns);
         let cut = self.elapsed_ns + CUT_GAP_NS;
-        let (elapsed_ns, at) = match kept.and_then(|kept| Some((kept, scaled(kept)?))) {
-            Some(kept) => kept,
-            // Shorter gaps are cut too once model time would end.
-            None => {
+        let kept =
+            u128::try_from(step_ns).map_or(u128::MAX, |step_ns| self.elapsed_ns.saturating_add(step_ns));
+        // Gaps of less than an hour are cut too once half of the model time is used up, so that the capture fits.
+        let is_late = scaled(kept).is_none_or(|at| at > Picos(ARRIVAL_MAX.0 / 2));
+        let elapsed_ns = match kept <= cut || !is_late && step_ns > 0 && step_ns <= GAP_NS_MAX {
+            true => kept,
+            false => {
                 self.gaps_cut += 1;
-                let days = (cut / 86_400_000_000_000) as u64;
-                (cut, scaled(cut).ok_or(BeyondModelTime { days })?)
+                cut
             }
         };
+        let at = scaled(elapsed_ns).ok_or(BeyondModelTime {
+            days: (elapsed_ns / 86_400_000_000_000) as u64,
+        })?;
         self.elapsed_ns = elapsed_ns;
         self.latest = at;
         Ok(at)
@@ -93,7 +94,9 @@ mod tests {
 
     fn arrivals_ns(stamps: &[Option<i64>]) -> (Vec<u64>, Timeline) {
         let mut timeline = Timeline::new(Pace::Captured(1, 1), stamps.iter().find_map(|stamp| *stamp));
-        let arrivals = stamps.iter().map(|stamp| timeline.arrival(*stamp).unwrap().as_nanos());
+        let arrivals = stamps
+            .iter()
+            .map(|stamp| timeline.arrival(*stamp).unwrap().as_nanos());
         (arrivals.collect(), timeline)
     }
 
@@ -111,7 +114,18 @@ mod tests {
         let stamps = [0, HOUR, 2 * HOUR + 1, 2 * HOUR + 8, year, 5, 10].map(Some);
         let (at, timeline) = arrivals_ns(&stamps);
         let hour = HOUR as u64;
-        assert_eq!(at, [0, hour, hour + s, hour + s + 7, hour + 2 * s + 7, hour + 3 * s + 7, hour + 3 * s + 12]);
+        assert_eq!(
+            at,
+            [
+                0,
+                hour,
+                hour + s,
+                hour + s + 7,
+                hour + 2 * s + 7,
+                hour + 3 * s + 7,
+                hour + 3 * s + 12
+            ]
+        );
         assert_eq!((timeline.disordered, timeline.gaps_cut), (0, 3));
         let (at, timeline) = arrivals_ns(&[i64::MIN, i64::MAX, 0].map(Some));
         assert_eq!((at, timeline.gaps_cut), (vec![0, s, 2 * s], 2));
@@ -127,7 +141,11 @@ mod tests {
     fn a_capture_of_half_a_year_fits_into_model_time() {
         let stamps: Vec<_> = (0..5_000).map(|hour| Some(hour * HOUR)).collect();
         let (at, timeline) = arrivals_ns(&stamps);
-        assert!(at.is_sorted() && timeline.gaps_cut > 2_000, "{}", timeline.gaps_cut);
+        assert!(
+            at.is_sorted() && timeline.gaps_cut > 3_000,
+            "{}",
+            timeline.gaps_cut
+        );
         let mut slow = Timeline::new(Pace::Captured(1, 1_000_000), Some(0));
         assert!(slow.arrival(Some(HOUR)).is_ok());
         let late = (2..20_000).find_map(|hour| slow.arrival(Some(hour * HOUR)).err());

@@ -23,7 +23,7 @@ fn a_cut_capture_is_replayed_up_to_the_cut_and_said_to_be_cut() {
     let output = folder.replay(&["in.pcap", "--out", "out.pcapng"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     let told = String::from_utf8(output.stderr).expect("text");
-    for word in ["in the middle of a frame", "frame 262", "at octet ", "10 octets"] {
+    for word in ["in the middle of a frame", "frame 262", "at byte ", "10 bytes"] {
         assert!(told.contains(word), "{word}: {told}");
     }
     assert!(String::from_utf8_lossy(&output.stdout).contains("verdict: inconclusive"));
@@ -48,7 +48,12 @@ fn what_is_no_capture_is_refused() {
             b"no capture at all",
             &["neither pcap nor pcapng", "6e 6f 20 63"],
         ),
-        ("gz", b"\x1f\x8b\x08\x00\x00", &["gunzip"]),
+        (
+            "gz",
+            b"\x1f\x8b\x08\x00\x00",
+            &["the compressed data cannot be read on"],
+        ),
+        ("zst", b"\x28\xb5\x2f\xfd\x00", &["zstdcat"]),
         ("cooked", &cooked, &["Linux cooked capture", "-i any"]),
         ("header", &whole[..12], &["inside its file header"]),
     ] {

@@ -3,4 +3,5 @@
 mod compare;
 mod faults;
 mod files;
+mod forms;
 mod softroce;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bare_git;
 mod captures;
 mod git;
 mod program;

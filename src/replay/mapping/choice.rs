@@ -35,7 +35,12 @@ impl Mapping {
         configured: &ConfiguredPorts,
         read: impl Fn() -> Result<Reader<R>, Failure>,
     ) -> Result<Mapping, Failure> {
-        let several = survey.frames_by_interface.iter().filter(|frames| **frames > 0).count() > 1;
+        let several = survey
+            .frames_by_interface
+            .iter()
+            .filter(|frames| **frames > 0)
+            .count()
+            > 1;
         let plan = |by_interface| Mapping::plan(survey, options, configured, by_interface);
         match options.mode {
             MappingMode::Interface => return plan(true),
@@ -66,7 +71,10 @@ impl Mapping {
     /// readable frame.
     fn effect(&self, survey: &Survey, router: Option<Mac>, reader: &mut Reader<impl Read>) -> MappingEffect {
         let mut effect = MappingEffect::default();
-        let heard = survey.observations.iter().filter(|seen| seen.station == seen.sender && !seen.outbound);
+        let heard = survey
+            .observations
+            .iter()
+            .filter(|seen| seen.station == seen.sender && !seen.outbound);
         let heard: HashSet<Mac> = heard.map(|seen| seen.station).collect();
         let mut learnt: HashMap<(Option<u16>, Mac), PortId> = HashMap::new();
         for seen in &survey.observations {

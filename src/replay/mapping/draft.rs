@@ -84,7 +84,9 @@ impl<'a> Draft<'a> {
     /// Takes a port that is up and that nothing is behind yet.
     fn take_free_port(&mut self) -> Option<String> {
         let free = self.ports.difference(&self.taken);
-        let mut free: Vec<&String> = free.filter(|port| !self.configured.down.contains(*port)).collect();
+        let mut free: Vec<&String> = free
+            .filter(|port| !self.configured.down.contains(*port))
+            .collect();
         free.sort_by(|a, b| natural_order(a, b));
         let port = match free.first() {
             Some(port) => (*port).clone(),
@@ -138,7 +140,9 @@ impl<'a> Draft<'a> {
         let mut ports: Vec<String> = self.taken.iter().cloned().collect();
         ports.sort_by(|a, b| natural_order(a, b));
         let mut stations_of: HashMap<String, usize> = HashMap::new();
-        self.stations.values().for_each(|port| *stations_of.entry(port.clone()).or_default() += 1);
+        self.stations
+            .values()
+            .for_each(|port| *stations_of.entry(port.clone()).or_default() += 1);
         for station in stations {
             let mut frames_of: HashMap<&str, u64> = HashMap::new();
             for (peer, frames) in peers.get(&station).into_iter().flatten() {
@@ -150,7 +154,9 @@ impl<'a> Draft<'a> {
                 let frames = frames_of.get(port.as_str()).copied().unwrap_or(0);
                 (frames, stations_of.get(*port).copied().unwrap_or(0))
             };
-            let Some(port) = ports.iter().min_by_key(cost).cloned() else { return };
+            let Some(port) = ports.iter().min_by_key(cost).cloned() else {
+                return;
+            };
             *stations_of.entry(port.clone()).or_default() += 1;
             self.stations.insert(station, port);
         }

@@ -194,7 +194,11 @@ impl Mapping {
 
     /// Ports that an interface or a station is behind, or that everything else comes in on.
     pub fn ports_in_use(&self) -> BTreeSet<&str> {
-        let used = self.stations.values().chain(self.interfaces.values()).chain(&self.otherwise);
+        let used = self
+            .stations
+            .values()
+            .chain(self.interfaces.values())
+            .chain(&self.otherwise);
         used.map(|port| self.ports[port.index()].as_str()).collect()
     }
 }

@@ -1,0 +1,440 @@
+//! Valid captures that are not of the simplest form, and captures damaged at random: every frame is sent, dropped or left out with a
+//! reason.
+
+use std::io::Write;
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::files::{Folder, Written, read_pcapng};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A frame of 60 bytes from one station to another.
+fn frame(to: u8, from: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xb5];
+    frame.resize(60, from);
+    frame
+}
+
+/// Blocks of a pcapng file.
+#[derive(Clone, Default)]
+struct Blocks {
+    bytes: Vec<u8>,
+    big_endian: bool,
+}
+
+impl Blocks {
+    fn u16(&self, value: u16) -> [u8; 2] {
+        if self.big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    }
+
+    fn u32(&self, value: u32) -> [u8; 4] {
+        if self.big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    }
+
+    fn block(&mut self, kind: u32, body: &[u8]) -> &mut Blocks {
+        let len = self.u32(12 + body.len().next_multiple_of(4) as u32);
+        self.bytes.extend([self.u32(kind), len].concat());
+        self.bytes.extend(body);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        self.bytes.extend(len);
+        self
+    }
+
+    fn section(&mut self, big_endian: bool) -> &mut Blocks {
+        self.big_endian = big_endian;
+        let body = [&self.u32(0x1a2b_3c4d)[..], &self.u16(1), &self.u16(0), &[0xff; 8]].concat();
+        self.block(0x0a0d_0d0a, &body)
+    }
+
+    /// An option, padded.
+    fn option(&self, code: u16, value: &[u8]) -> Vec<u8> {
+        let mut option = [self.u16(code), self.u16(value.len() as u16)].concat();
+        option.extend(value);
+        option.resize(option.len().next_multiple_of(4), 0);
+        option
+    }
+
+    fn interface(&mut self, link_type: u16, options: &[(u16, &[u8])]) -> &mut Blocks {
+        let mut body = [&self.u16(link_type)[..], &[0; 6]].concat();
+        options
+            .iter()
+            .for_each(|(code, value)| body.extend(self.option(*code, value)));
+        self.block(1, &body)
+    }
+
+    /// An enhanced packet block with a stamp in microseconds.
+    fn packet(&mut self, interface: u32, stamp: u64, data: &[u8], options: &[u8]) -> &mut Blocks {
+        let len = data.len() as u32;
+        let head = [interface, (stamp >> 32) as u32, stamp as u32, len, len]
+            .map(|word| self.u32(word))
+            .concat();
+        let mut body = [&head, data].concat();
+        body.resize(body.len().next_multiple_of(4), 0);
+        body.extend(options);
+        self.block(6, &body)
+    }
+
+    fn simple(&mut self, data: &[u8]) -> &mut Blocks {
+        let body = [&self.u32(data.len() as u32)[..], data].concat();
+        self.block(3, &body)
+    }
+}
+
+fn blocks() -> Blocks {
+    let mut blocks = Blocks::default();
+    blocks.section(false);
+    blocks
+}
+
+/// A pcap file of Ethernet frames, each with a stamp in seconds and a fraction.
+fn pcap(big_endian: bool, magic: u32, minor: u16, network: u32, frames: &[(u32, Vec<u8>)]) -> Vec<u8> {
+    let order = Blocks {
+        big_endian,
+        ..Blocks::default()
+    };
+    let mut file = order.u32(magic).to_vec();
+    file.extend([order.u16(2), order.u16(minor)].concat());
+    file.extend([0, 0, 65_535, network].map(|word| order.u32(word)).concat());
+    for (seconds, data) in frames {
+        let (stored, len) = (data.len() as u32, data.len() as u32 + 40);
+        let lengths = if minor < 3 { [len, stored] } else { [stored, len] };
+        file.extend(
+            [*seconds, 7, lengths[0], lengths[1]]
+                .map(|word| order.u32(word))
+                .concat(),
+        );
+        if magic == 0xa1b2_cd34 {
+            file.extend([0; 8]);
+        }
+        file.extend(data);
+    }
+    file
+}
+
+/// Replays a capture that is to end with exit code 0: the report and the frames that left.
+fn played(file: &[u8], arguments: &[&str]) -> (Value, Vec<Written>) {
+    let folder = Folder::new();
+    folder.write("in", file);
+    let (report, frames) = folder.played(&[&["in"], arguments].concat());
+    assert_closed(&report);
+    (report, frames)
+}
+
+/// Frames in = sent + dropped + consumed + left out.
+fn assert_closed(report: &Value) {
+    let frames = &report["frames"];
+    let number = |key: &str| frames[key].as_u64().expect("a count");
+    let skipped = frames["skipped"].as_object().expect("counts by reason").values();
+    let skipped: u64 = skipped.map(|count| count.as_u64().expect("a count")).sum();
+    assert_eq!(report["capture"]["frames"], number("offered") + skipped);
+    assert_eq!(number("offered"), number("received") + number("control"));
+    assert_eq!(
+        number("received") + number("flood_copies") + number("own"),
+        number("sent") + number("dropped") + number("punted") + number("queued") + number("held")
+    );
+}
+
+#[test]
+fn every_kind_of_pcap_is_replayed() {
+    let frames = [(1, frame(2, 1)), (2, frame(1, 2))];
+    for (magic, minor) in [
+        (0xa1b2_c3d4, 4),
+        (0xa1b2_3c4d, 4),
+        (0xa1b2_cd34, 4),
+        (0xa1b2_c3d4, 2),
+        (0xa1b2_c3d4, 3),
+    ] {
+        for big_endian in [false, true] {
+            // An FCS of two 16-bit words behind each frame, with and without the bit that says so.
+            for (network, fcs) in [(1, 0), (0x2400_0001, 4), (0x3000_0001, 0)] {
+                let (report, out) = played(&pcap(big_endian, magic, minor, network, &frames), &[]);
+                assert_eq!(report["frames"]["sent"], 2);
+                // Of 100 bytes on the wire 60 are stored, none of them FCS.
+                assert!(
+                    out.iter()
+                        .all(|frame| (frame.data.len(), frame.len) == (60, 100 - fcs)),
+                    "{magic:x} {minor}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn sections_of_either_byte_order_share_an_interface_of_one_name() {
+    let mut file = blocks();
+    for big_endian in [false, true, false] {
+        file.section(big_endian).interface(1, &[(2, b"eth0")]);
+        file.packet(0, 5_000_000, &frame(2, 1), &[])
+            .packet(0, 5_000_001, &frame(1, 2), &[]);
+    }
+    let (report, _) = played(&file.bytes, &[]);
+    assert_eq!(
+        (&report["frames"]["sent"], &report["frames"]["dropped"]),
+        (&6.into(), &0.into())
+    );
+    assert_eq!(report["capture"]["ports_by"], "sender");
+}
+
+#[test]
+fn frames_without_a_stamp_arrive_with_the_one_before() {
+    let mut file = blocks();
+    file.interface(1, &[])
+        .simple(&frame(2, 1))
+        .packet(0, 1_000_000, &frame(2, 1), &[]);
+    file.simple(&frame(2, 1)).packet(0, 1_000_900, &frame(2, 1), &[]);
+    let (report, out) = played(&file.bytes, &[]);
+    assert_eq!(report["capture"]["first_ns"], SECOND);
+    assert_eq!(out.len(), 4);
+    assert!(out[2].at_ns - out[0].at_ns < 10_000 && out[3].at_ns - out[0].at_ns > 800_000);
+    let mut unstamped = blocks();
+    unstamped.interface(1, &[]).simple(&frame(2, 1));
+    assert!(played(&unstamped.bytes, &[]).0["capture"]["first_ns"].is_null());
+}
+
+#[test]
+fn an_fcs_is_counted_in_bytes_or_bits() {
+    for (fcs_len, stored) in [(0, 60), (2, 58), (4, 56), (16, 58), (32, 56)] {
+        let mut file = blocks();
+        file.interface(1, &[(13, &[fcs_len])])
+            .packet(0, 1, &frame(2, 1), &[]);
+        assert_eq!(
+            played(&file.bytes, &[]).1[0].data.len(),
+            stored,
+            "if_fcslen {fcs_len}"
+        );
+    }
+}
+
+#[test]
+fn single_frames_are_left_out_with_a_reason() {
+    let mut file = blocks();
+    file.interface(1, &[(2, b"eth0")]).packet(0, 1, &frame(2, 1), &[]);
+    // A frame of an interface that comes later, one of BSD loopback, one that is no frame at all, and one that is too long.
+    file.packet(1, 2, &frame(2, 1), &[]).interface(0, &[(2, b"lo0")]);
+    file.packet(1, 3, &[2, 0, 0, 0, 0x45, 0], &[])
+        .packet(0, 4, &[], &[]);
+    file.packet(0, 5, &vec![2; 300_000], &[]);
+    // It says that more is stored than its block holds.
+    let body = [0, 0, 6, 900, 900].map(|word| file.u32(word)).concat();
+    file.block(6, &body)
+        .block(0x0bad, &[9; 8])
+        .packet(0, 7, &frame(1, 2), &[]);
+    let (report, _) = played(&file.bytes, &[]);
+    let skipped = &report["frames"]["skipped"];
+    for reason in [
+        "unknown_interface",
+        "other_link_type",
+        "no_address",
+        "too_long",
+        "malformed",
+    ] {
+        assert_eq!(skipped[reason], 1, "{reason}: {skipped}");
+    }
+    assert_eq!(
+        (&report["frames"]["sent"], &report["capture"]["frames"]),
+        (&2.into(), &7.into())
+    );
+}
+
+#[test]
+fn malformed_options_take_no_frame_with_them() {
+    let mut file = blocks();
+    file.interface(1, &[(9, &[])])
+        .packet(0, 1, &frame(2, 1), &[2, 0, 255, 255]);
+    file.packet(0, 2, &frame(1, 2), &[2, 0, 2, 0, 1, 0, 0, 0]);
+    assert_eq!(played(&file.bytes, &[]).0["frames"]["sent"], 2);
+}
+
+#[test]
+fn obsolete_packet_blocks_hold_frames() {
+    let mut file = blocks();
+    file.interface(1, &[]);
+    let head = [0, 0, 1, 60, 60].map(|word| file.u32(word)).concat();
+    file.block(2, &[head, frame(2, 1)].concat());
+    assert_eq!(played(&file.bytes, &[]).0["frames"]["sent"], 1);
+}
+
+#[test]
+fn gaps_over_an_hour_are_cut_and_counted() {
+    let stamps = [1_000_000_000, 1_000_000_001, 1_400_000_000, 5, 1_400_000_000];
+    let frames = stamps.map(|seconds| (seconds, frame(2, 1)));
+    let (report, out) = played(&pcap(false, 0xa1b2_c3d4, 4, 1, &frames), &[]);
+    assert_eq!(report["frames"]["gaps_cut"], 3);
+    assert_eq!((out[4].at_ns - out[0].at_ns) / SECOND, 4);
+}
+
+#[test]
+fn a_capture_of_other_link_types_alone_is_refused() {
+    let folder = Folder::new();
+    let mut file = blocks();
+    file.interface(101, &[]).packet(0, 1, &[0x45; 40], &[]);
+    folder.write("in", &file.bytes);
+    let output = folder.replay(&["in", "--out", "out.pcapng"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("101 (raw IP)"));
+}
+
+#[test]
+fn a_compressed_capture_is_replayed() {
+    let file = pcap(false, 0xa1b2_c3d4, 4, 1, &[(1, frame(2, 1)), (2, frame(1, 2))]);
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&file).expect("memory");
+    let compressed = encoder.finish().expect("memory");
+    assert_eq!(played(&compressed, &[]).0["frames"]["sent"], 2);
+}
+
+#[test]
+fn the_mapping_that_loses_fewer_frames_is_taken() {
+    // Both interfaces see both directions of one conversation, as two taps do.
+    let mut taps = blocks();
+    taps.interface(1, &[(2, b"tap0")]).interface(1, &[(2, b"tap1")]);
+    for n in 0..8 {
+        let (to, from) = if n % 2 == 0 { (2, 1) } else { (1, 2) };
+        taps.packet(n / 4, 10 * u64::from(n), &frame(to, from), &[]);
+    }
+    let (report, _) = played(&taps.bytes, &[]);
+    assert_eq!(
+        (&report["frames"]["sent"], &report["capture"]["ports_by"]),
+        (&8.into(), &"sender".into())
+    );
+    let (report, _) = played(&taps.bytes, &["--map", "interface"]);
+    assert_eq!(report["frames"]["same_port"], 8);
+    // Each interface sees one station.
+    let mut ports = blocks();
+    ports.interface(1, &[(2, b"p0")]).interface(1, &[(2, b"p1")]);
+    ports
+        .packet(0, 1, &frame(2, 1), &[])
+        .packet(1, 2, &frame(1, 2), &[]);
+    assert_eq!(played(&ports.bytes, &[]).0["capture"]["ports_by"], "interface");
+    // A host that captures what it sends: nobody else has its frames.
+    let mut host = blocks();
+    host.interface(1, &[(2, b"eth0")]).interface(1, &[(2, b"eth1")]);
+    let flags = |outbound: u32| [host.option(2, &outbound.to_le_bytes()), vec![0; 4]].concat();
+    let (inbound, outbound) = (flags(1), flags(2));
+    host.packet(0, 1, &frame(2, 1), &outbound)
+        .packet(0, 2, &frame(1, 2), &inbound);
+    host.packet(1, 3, &frame(3, 1), &outbound);
+    assert_eq!(played(&host.bytes, &[]).0["frames"]["sent"], 3);
+}
+
+#[test]
+fn more_stations_than_ports_share_them_without_loss() {
+    let frames = (0..1_500_u32).map(|n| {
+        let mut data = frame(0, 0);
+        data[2..6].copy_from_slice(&((n + 1) % 1_500 + 1).to_be_bytes());
+        data[8..12].copy_from_slice(&(n + 1).to_be_bytes());
+        (n, data)
+    });
+    let (report, _) = played(&pcap(false, 0xa1b2_c3d4, 4, 1, &frames.collect::<Vec<_>>()), &[]);
+    assert_eq!(
+        (&report["frames"]["sent"], &report["frames"]["same_port"]),
+        (&1_500.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_snap_length_below_the_ip_header_keeps_the_class_or_is_reported() {
+    let ip = |stored: usize| {
+        let mut data = frame(2, 1);
+        data[12..18].copy_from_slice(&[0x08, 0, 0x45, 26 << 2, 0, 46]);
+        data.truncate(stored);
+        data
+    };
+    for (stored, class) in [(60, 3), (18, 3), (16, 3), (15, 0), (12, 0)] {
+        let file = pcap(false, 0xa1b2_c3d4, 4, 1, &[(1, ip(stored))]);
+        let (report, out) = played(&file, &["--preset", "roce-lossless"]);
+        let classes = &report["switch"]["ports"][0]["rx_class_packets"];
+        let expected = if stored < 14 { 0 } else { 1 };
+        assert_eq!(classes[class], expected, "{stored}: {classes}");
+        assert_eq!(report["capture"]["without_class"], u64::from(stored < 16));
+        assert!(
+            out.iter()
+                .all(|frame| frame.data.len() == stored && frame.len == stored as u32 + 40)
+        );
+    }
+}
+
+#[test]
+fn pfc_from_the_address_zero_can_be_mapped() {
+    let mut pfc = vec![
+        1, 0x80, 0xc2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x88, 8, 1, 1, 0, 8, 0, 0, 0, 0, 0, 0, 255, 255,
+    ];
+    pfc.resize(60, 0);
+    let file = pcap(false, 0xa1b2_c3d4, 4, 1, &[(1, frame(2, 1)), (1, pfc)]);
+    let port = "Ethernet4=02:00:00:00:00:02,00:00:00:00:00:00";
+    let (report, _) = played(&file, &["--preset", "roce-lossless", "--port", port]);
+    assert_eq!(report["switch"]["ports"][1]["pfc_rx"][3], 1);
+    assert_eq!(played(&file, &[]).0["frames"]["skipped"]["of_a_switch"], 1);
+}
+
+#[test]
+fn ports_that_are_down_get_no_station() {
+    let folder = Folder::new();
+    folder.write(
+        "in",
+        pcap(false, 0xa1b2_c3d4, 4, 1, &[(1, frame(2, 1)), (2, frame(1, 2))]),
+    );
+    folder.write(
+        "c.json",
+        r#"{"PORT": {"Ethernet0": {"admin_status": "down"}, "Ethernet4": {}, "Ethernet8": {}}}"#,
+    );
+    let output = folder.replay(&["in", "--config", "c.json", "--out", "out.pcapng"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("command line"));
+    assert_eq!(read_pcapng(&folder.path("out.pcapng")).1.len(), 2);
+}
+
+/// A capture with a little of everything.
+fn mixture() -> Vec<u8> {
+    let mut file = blocks();
+    file.interface(1, &[(2, b"eth0"), (9, &[9])])
+        .interface(0, &[(2, b"lo0")]);
+    file.packet(0, 1_000, &frame(2, 1), &[])
+        .simple(&frame(1, 2))
+        .packet(1, 2_000, &[2; 20], &[]);
+    file.section(true)
+        .interface(1, &[(2, b"eth1")])
+        .packet(0, 5, &frame(3, 1), &[])
+        .packet(0, 9, &frame(255, 3), &[]);
+    file.bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Whatever is damaged, nothing panics, and the account closes.
+    #[test]
+    fn a_damaged_capture_is_accounted_for(
+        ng in any::<bool>(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let frames = [(1, frame(2, 1)), (9_000, frame(1, 2)), (3, frame(3, 2))];
+        let mut file = if ng { mixture() } else { pcap(true, 0xa1b2_c3d4, 3, 1, &frames) };
+        for (at, byte) in damage {
+            let at = at.index(file.len());
+            file[at] = byte;
+        }
+        // Most of it is kept.
+        file.truncate(file.len() - cut.index(file.len()) / 4);
+        let folder = Folder::new();
+        folder.write("in", &file);
+        let output = folder.replay(&["in", "--out", "out.pcapng", "--json"]);
+        let code = output.status.code();
+        prop_assert!(matches!(code, Some(0 | 3 | 5)), "{:?}", output);
+        if code != Some(3) {
+            assert_closed(&serde_json::from_slice(&output.stdout).expect("JSON"));
+        }
+    }
+}
