@@ -350,7 +350,7 @@ fn config_check_reports_every_file() {
         "{text:?}"
     );
     assert!(
-        text.stdout.contains("  note: PORT|Ethernet0: fec has no effect"),
+        text.stdout.contains("  note: no effect: PORT fec"),
         "{text:?}"
     );
 

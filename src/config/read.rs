@@ -255,7 +255,9 @@ impl Reader<'_> {
                     }
                     Some(kind @ Kind::Words(_)) => Some(Value::of(kind, &text)),
                     // orchagent reads numbers with `stoul`, which skips blanks.
-                    Some(Kind::Number { .. } | Kind::NumberOr(..)) => Some(Value::Text(text.trim().to_owned())),
+                    Some(Kind::Number { .. } | Kind::NumberOr(..)) => {
+                        Some(Value::Text(text.trim().to_owned()))
+                    }
                     _ => Some(Value::Text(text)),
                 }
             }

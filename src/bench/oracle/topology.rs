@@ -244,7 +244,7 @@ mod tests {
             ("3 1", "topology.txt:2:1: the number of links is missing"),
             ("3 4 2\n", "topology.txt:1:3: the number of switches is 4"),
             ("3 1 2\n5\n", "topology.txt:2:1: the number of a switch is 5"),
-            ("3 2 2\n2 2\n", "topology.txt:2:3: switch 2 is one too many"),
+            ("3 2 2\n2 2\n", "topology.txt:2:3: switch 2 is named twice"),
             (
                 "3 2 2\n2\n",
                 "topology.txt:3:1: the number of a switch is missing",

@@ -20,6 +20,7 @@ pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
         priorities_without_headroom(context, config, port, is_bound);
         groups_without_signal(context, config, port);
         late_marking(context, config, port);
+        limits_of_lossless_queues(context, config, port);
     }
     headroom(context, config);
 }
@@ -87,12 +88,7 @@ fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortCon
         let Some(wred) = queue.wred.filter(|wred| wred.ecn) else {
             continue;
         };
-        let classes = (0..port.classify.tc_to_queue.len())
-            .filter(|class| usize::from(port.classify.tc_to_queue[*class]) == number);
-        let groups =
-            classes.filter_map(|class| profile(config, port.pgs[usize::from(port.classify.tc_to_pg[class])]));
-        let lowest = groups
-            .filter(|p| p.xoff_bytes > 0)
+        let lowest = lossless_groups(config, port, number)
             .map(|p| xoff_point(&config.pools[usize::from(p.pool)], p))
             .min();
         if let Some(xoff) = lowest.filter(|xoff| *xoff <= wred.min_bytes) {
@@ -104,6 +100,42 @@ fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortCon
             context.warn_port(&port.name, text);
         }
     }
+}
+
+/// A lossless class is never dropped at egress, so the limit of its queue is not enforced. On a chip it would be, and
+/// below the XOFF point it would drop before PFC pauses.
+fn limits_of_lossless_queues(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
+    for (number, queue) in port.queues.iter().enumerate() {
+        let Some(own) = profile(config, queue.profile) else {
+            continue;
+        };
+        let pool = &config.pools[usize::from(own.pool)];
+        let limit = xoff_point(pool, own);
+        let xoff = lossless_groups(config, port, number)
+            .map(|group| xoff_point(&config.pools[usize::from(group.pool)], group))
+            .min();
+        if let Some(xoff) = xoff.filter(|xoff| limit < *xoff) {
+            let text = format!(
+                "queue {number} is lossless: the limit of its profile {}, {limit} bytes, lies below the XOFF point of {xoff} \
+                 bytes and is not enforced; a chip that enforces it drops lossless frames there",
+                own.name
+            );
+            context.warn_port(&port.name, text);
+        }
+    }
+}
+
+/// The profiles with headroom of the priority groups whose traffic classes use a queue.
+fn lossless_groups<'a>(
+    config: &'a SwitchConfig,
+    port: &'a PortConfig,
+    queue: usize,
+) -> impl Iterator<Item = &'a BufferProfile> {
+    let classes = (0..port.classify.tc_to_queue.len())
+        .filter(move |class| usize::from(port.classify.tc_to_queue[*class]) == queue);
+    let groups =
+        classes.filter_map(|class| profile(config, port.pgs[usize::from(port.classify.tc_to_pg[class])]));
+    groups.filter(|group| group.xoff_bytes > 0)
 }
 
 /// Bytes that arrive on a link during the reaction budget.

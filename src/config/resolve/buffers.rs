@@ -204,7 +204,9 @@ impl Buffers {
     /// Cells that queues can hold, reserves aside, within [`FRAMES`]: each frame takes one at least.
     pub(super) fn egress_cells(&self) -> u64 {
         let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
-        let cells = egress.fold(0_u64, |cells, pool| cells.saturating_add(pool.size_bytes / self.cell_bytes));
+        let cells = egress.fold(0_u64, |cells, pool| {
+            cells.saturating_add(pool.size_bytes / self.cell_bytes)
+        });
         cells.clamp(*FRAMES.start(), *FRAMES.end())
     }
 }
@@ -254,7 +256,7 @@ fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, B
             Some("both") => &SIDES[..],
             _ => &SIDES[..1],
         };
-        let xoff_bytes = context.number("BUFFER_POOL", name, "xoff").unwrap_or(0);
+        let xoff_bytes = context.bytes("BUFFER_POOL", name, "xoff").unwrap_or(0);
         if xoff_bytes > 0 && sides == [PoolSide::Egress] {
             context.warn_entry(
                 "BUFFER_POOL",
@@ -262,14 +264,17 @@ fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, B
                 "xoff has no effect: only ingress pools have headroom",
             );
         }
-        let size_bytes = context.number("BUFFER_POOL", name, "size").unwrap_or_else(|| {
+        let size_bytes = context.bytes("BUFFER_POOL", name, "size").unwrap_or_else(|| {
             let why = format!("no size is given and none is computed: {POOL_BYTES} bytes are assumed");
             context.warn_entry("BUFFER_POOL", name, why);
             POOL_BYTES
         });
         for &side in sides {
             let number = pools.len() as u16;
-            index.entry(name).or_insert_with(BySide::default).set(side, number);
+            index
+                .entry(name)
+                .or_insert_with(BySide::default)
+                .set(side, number);
             let xoff_bytes = if side == PoolSide::Ingress { xoff_bytes } else { 0 };
             pools.push(PoolConfig {
                 name: name.to_owned(),

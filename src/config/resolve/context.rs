@@ -52,10 +52,14 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A value that the schema knows to be a number without a sign, cut down to [`BYTES_MAX`].
+    /// A value that the schema knows to be a number without a sign.
     pub(super) fn number(&self, table: &str, key: &str, field: &str) -> Option<u64> {
-        let number: u64 = self.text(table, key, field)?.parse().ok()?;
-        Some(number.min(BYTES_MAX))
+        self.text(table, key, field)?.parse().ok()
+    }
+
+    /// A size in bytes, cut down to [`BYTES_MAX`].
+    pub(super) fn bytes(&self, table: &str, key: &str, field: &str) -> Option<u64> {
+        Some(self.number(table, key, field)?.min(BYTES_MAX))
     }
 
     pub(super) fn port(&self, name: &str) -> Option<usize> {

@@ -14,13 +14,11 @@ use crate::config::natural::Name;
 use crate::config::problem::Problem;
 use crate::config::schema;
 
+/// Interfaces without a link.
+const LOOPBACKS: &str = "LOOPBACK_INTERFACE";
+
 /// The tables of interfaces, by what these stand on.
-pub(super) const TABLES: [&str; 4] = [
-    "INTERFACE",
-    "PORTCHANNEL_INTERFACE",
-    "VLAN_INTERFACE",
-    "LOOPBACK_INTERFACE",
-];
+pub(super) const TABLES: [&str; 4] = ["INTERFACE", "PORTCHANNEL_INTERFACE", "VLAN_INTERFACE", LOOPBACKS];
 
 /// MTU of what stands on nothing, and of a VLAN without members.
 const MTU_MAX: u32 = 9_216;
@@ -82,7 +80,8 @@ pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfa
     for table in TABLES {
         for (key, _) in db.entries(table) {
             let owner = key.split_once('|').map_or(key, |(owner, _)| owner);
-            if owner != key && db.entry(table, owner).is_none() {
+            // SONiC's interface manager creates a loopback interface with its first address.
+            if owner != key && table != LOOPBACKS && db.entry(table, owner).is_none() {
                 let why = format!("{owner} is no interface: {table}|{owner} is missing");
                 context.problem(
                     Problem::at(table, key, "", why).fix(format!("add \"{owner}\": {{}} to {table}")),

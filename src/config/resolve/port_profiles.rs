@@ -40,10 +40,13 @@ fn of_port(
 ) -> Vec<u16> {
     let mut by_pool: BTreeMap<u16, (u16, &str)> = BTreeMap::new();
     for name in schema::items(list) {
-        let is_of_side =
-            |profile: &BufferProfile| buffers.pools[usize::from(profile.pool)].side == side && profile.name == name;
+        let is_of_side = |profile: &BufferProfile| {
+            buffers.pools[usize::from(profile.pool)].side == side && profile.name == name
+        };
         let own_side = buffers.profiles.iter().position(is_of_side);
-        let Some(profile) = own_side.or_else(|| buffers.profiles.iter().position(|profile| profile.name == name)) else {
+        let Some(profile) =
+            own_side.or_else(|| buffers.profiles.iter().position(|profile| profile.name == name))
+        else {
             continue;
         };
         let pool = buffers.profiles[profile].pool;

@@ -9,7 +9,6 @@ use super::context::Context;
 use super::dynamic;
 use super::trimming;
 use crate::config::problem::Problem;
-use crate::config::schema::BYTES_MAX;
 
 const TABLE: &str = "BUFFER_PROFILE";
 
@@ -35,7 +34,7 @@ pub(super) fn resolve<'a>(
         else {
             continue;
         };
-        let bytes = |field: &str| context.number(TABLE, name, field).unwrap_or(0);
+        let bytes = |field: &str| context.bytes(TABLE, name, field).unwrap_or(0);
         let (xoff, xon, xon_offset) = (bytes("xoff"), bytes("xon"), bytes("xon_offset"));
         let size_bytes = bytes("size");
         if pool_sides.ingress.is_none() {
@@ -53,7 +52,10 @@ pub(super) fn resolve<'a>(
         for side in SIDES {
             let Some(pool) = pool_sides.of(side) else { continue };
             let number = profiles.len() as u16;
-            index.entry(name).or_insert_with(BySide::default).set(side, number);
+            index
+                .entry(name)
+                .or_insert_with(BySide::default)
+                .set(side, number);
             let is_egress = side == PoolSide::Egress;
             let profile = BufferProfile {
                 name: name.to_owned(),
@@ -79,11 +81,10 @@ fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
     let dynamic = context
         .text(TABLE, profile, "dynamic_th")
         .and_then(|text| text.parse().ok());
-    let fixed = context.number(TABLE, profile, "static_th");
+    let fixed = context.bytes(TABLE, profile, "static_th");
     match (dynamic, fixed) {
         (Some(exponent), None) => Threshold::Dynamic(exponent),
-        // No pool is larger, so the limit is the same.
-        (None, Some(bytes)) => Threshold::Static(bytes.min(BYTES_MAX)),
+        (None, Some(bytes)) => Threshold::Static(bytes),
         (Some(_), Some(_)) => {
             let why = "dynamic_th and static_th exclude each other";
             context.problem(Problem::at(TABLE, profile, "", why).fix("remove one of them"));

@@ -125,8 +125,8 @@ fn wred(context: &Context<'_>, name: &str) -> Option<Wred> {
     if !ecn && !drop {
         return None;
     }
-    let min_bytes = context.number(WRED, name, "green_min_threshold")?;
-    let max_bytes = context.number(WRED, name, "green_max_threshold")?;
+    let min_bytes = context.bytes(WRED, name, "green_min_threshold")?;
+    let max_bytes = context.bytes(WRED, name, "green_max_threshold")?;
     let percent = context
         .number(WRED, name, "green_drop_probability")
         .unwrap_or(100)
@@ -142,8 +142,8 @@ fn wred(context: &Context<'_>, name: &str) -> Option<Wred> {
 
 fn check_wred(context: &mut Context<'_>, name: &str) {
     let (min, max) = (
-        context.number(WRED, name, "green_min_threshold"),
-        context.number(WRED, name, "green_max_threshold"),
+        context.bytes(WRED, name, "green_min_threshold"),
+        context.bytes(WRED, name, "green_max_threshold"),
     );
     if let (Some(min), Some(max)) = (min, max)
         && max < min

@@ -42,7 +42,11 @@ fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) 
             None => {}
         }
     }
-    for name in entry.keys().map(Name::as_str).filter(|name| table.has_unused_field(name)) {
+    for name in entry
+        .keys()
+        .map(Name::as_str)
+        .filter(|name| table.has_unused_field(name))
+    {
         context.note_without_effect(NOT_MODELLED, table.name, name.to_owned());
     }
 }

@@ -16,6 +16,9 @@ use crate::config::schema;
 
 const TABLE: &str = "STATIC_ROUTE";
 const WEIGHTS: &str = "XOFF_ROUTE";
+/// The VRF of the management network.
+const MANAGEMENT_VRF: &str = "mgmt";
+const MANAGEMENT: &str = "no effect: the management network is outside the data path of a switch";
 
 /// A route of `STATIC_ROUTE`; one whose next hops have several distances is several routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +71,11 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
         let Some(prefix) = schema::parse_prefix(prefix) else {
             continue;
         };
+        if vrf == MANAGEMENT_VRF || leaves_by_management(context, key) {
+            context.warn_entry(TABLE, key, MANAGEMENT);
+            weights.remove(&prefix.trunc());
+            continue;
+        }
         if vrf != "default" {
             let why = format!("VRFs are not implemented, expected default|{prefix} or {prefix}");
             context.problem(Problem::at(TABLE, key, "", why));
@@ -106,6 +114,20 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
     let routes: Vec<StaticRoute> = routes.into_values().flatten().collect();
     hidden(context, interfaces, &routes);
     routes
+}
+
+/// Whether every next hop of a route is in the VRF or behind an interface of the management network.
+fn leaves_by_management(context: &Context<'_>, key: &str) -> bool {
+    let list = |field: &str| schema::items(context.text(TABLE, key, field).unwrap_or(""));
+    let is_management = |name: &str| {
+        context.db.entry("MGMT_PORT", name).is_some()
+            || context
+                .db
+                .keys("MGMT_INTERFACE")
+                .any(|key| key.split('|').next() == Some(name))
+    };
+    let by_vrf = list("nexthop-vrf").count() > 0 && list("nexthop-vrf").all(|vrf| vrf == MANAGEMENT_VRF);
+    by_vrf || (list("ifname").count() > 0 && list("ifname").all(is_management))
 }
 
 /// The lists of `XOFF_ROUTE`, with their keys.

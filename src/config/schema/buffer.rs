@@ -75,7 +75,11 @@ const PROFILE: &[Field] = &[
     Field::new("xon_offset", Kind::BYTES),
     Field::new("headroom_type", Kind::Choice(&["static", "dynamic"])),
     Field::new("packet_discard_action", Kind::Choice(&["drop", "trim"])),
-    Field::without_effect("mode", Kind::Any, "the threshold follows from dynamic_th or static_th"),
+    Field::without_effect(
+        "mode",
+        Kind::Any,
+        "the threshold follows from dynamic_th or static_th",
+    ),
 ];
 
 const USER: &[Field] = &[Field::required(

@@ -93,7 +93,9 @@ mod tests {
     #[test]
     fn every_reason_is_that_of_a_table_without_effect() {
         for (prefix, _) in REASONS {
-            let of_reason: Vec<_> = sonic::table_names().filter(|name| name.starts_with(prefix)).collect();
+            let of_reason: Vec<_> = sonic::table_names()
+                .filter(|name| name.starts_with(prefix))
+                .collect();
             assert!(!of_reason.is_empty(), "{prefix}");
             for name in of_reason {
                 assert!(table(name).is_none(), "{name}");

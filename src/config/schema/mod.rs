@@ -25,8 +25,7 @@ pub(crate) use foreign::why_no_effect;
 pub(crate) use routing::{ALL_HASHED, DEST_QP, FIVE_TUPLE};
 pub(crate) use value::{
     is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
-    parse_queues,
-    parse_prefix, parse_priorities, parse_vlan,
+    parse_prefix, parse_priorities, parse_queues, parse_vlan,
 };
 pub(crate) use watchdog::GLOBAL;
 
@@ -247,7 +246,9 @@ impl Table {
 
     /// Where the key names a range of numbers, if it does.
     pub(crate) fn has_numbers(&self) -> bool {
-        self.key.iter().any(|part| matches!(part, Part::Numbers | Part::Queues))
+        self.key
+            .iter()
+            .any(|part| matches!(part, Part::Numbers | Part::Queues))
     }
 }
 

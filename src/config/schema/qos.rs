@@ -6,12 +6,7 @@ const ONE_COLOUR: &str = "every frame is green";
 const NO_REMARKING: &str = "frames are not re-marked";
 const NO_MPLS: &str = "MPLS and class-based forwarding are not implemented";
 
-const fn map(
-    name: &'static str,
-    from: (&'static str, u64),
-    to: (&'static str, u64),
-    used_max: u64,
-) -> Table {
+const fn map(name: &'static str, from: (&'static str, u64), to: (&'static str, u64), used_max: u64) -> Table {
     Table {
         name,
         key: &[Part::Object],

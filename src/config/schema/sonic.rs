@@ -71,7 +71,13 @@ mod tests {
     #[test]
     fn the_list_has_names_of_every_source() {
         // YANG model; template of a model; sample configuration; port file; frrcfgd; schema.h; portschema.h.
-        let tables = ["FIPS", "ACL_TABLE", "DHCP_SERVER_IPV4_PORT", "OSPFV2_ROUTER", "SEND_TO_INGRESS_PORT"];
+        let tables = [
+            "FIPS",
+            "ACL_TABLE",
+            "DHCP_SERVER_IPV4_PORT",
+            "OSPFV2_ROUTER",
+            "SEND_TO_INGRESS_PORT",
+        ];
         for table in tables {
             assert!(has_table(table), "{table}");
         }
@@ -79,7 +85,12 @@ mod tests {
             assert!(has_field("PORT", field), "{field}");
         }
         assert!(has_field("DSCP_TO_TC_MAP", "17"));
-        for (table, field) in [("PORT", "dom_poling"), ("PORT", "Fec"), ("port", "fec"), ("DEVICE_METADATA", "timezome")] {
+        for (table, field) in [
+            ("PORT", "dom_poling"),
+            ("PORT", "Fec"),
+            ("port", "fec"),
+            ("DEVICE_METADATA", "timezome"),
+        ] {
             assert!(!has_field(table, field), "{table} {field}");
         }
     }
@@ -90,7 +101,10 @@ mod tests {
         assert!(lines.is_sorted());
         for repository in ["sonic-buildimage", "sonic-swss-common", "sonic-swss"] {
             let prefix = format!("# sonic-net/{repository} ");
-            let commit = head.iter().find_map(|line| line.strip_prefix(&prefix)).expect(repository);
+            let commit = head
+                .iter()
+                .find_map(|line| line.strip_prefix(&prefix))
+                .expect(repository);
             assert!(commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()));
         }
     }

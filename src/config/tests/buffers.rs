@@ -43,7 +43,7 @@ fn pools_profiles_and_their_users() {
     assert_eq!(config.profiles[1], lossless);
     assert_eq!(
         config.profiles[0].threshold,
-        Threshold::Static(u64::from(u32::MAX)),
+        Threshold::Static(1 << 48),
         "no pool is larger"
     );
     let port = &config.ports[0];
@@ -63,13 +63,8 @@ fn bad_pools_and_profiles() {
             "BUFFER_POOL|in type: the field is missing",
         ),
         (
-            r#"{"BUFFER_POOL": {"in": {"type": "both", "mode": "static", "size": "1"}}}"#,
-            "BUFFER_POOL|in type \"both\": a pool charged on both sides is not implemented, expected ingress or \
-             egress; make an ingress pool and an egress pool of it",
-        ),
-        (
-            r#"{"BUFFER_POOL": {"in": {"type": "ingress", "mode": "static", "size": "4294967296"}}}"#,
-            r#"BUFFER_POOL|in size "4294967296": expected a whole number of bytes from 1 to 4294967295"#,
+            r#"{"BUFFER_POOL": {"in": {"type": "ingress", "mode": "static", "size": "18446744073709551616"}}}"#,
+            r#"BUFFER_POOL|in size "18446744073709551616": expected a whole number of bytes from 0 to 18446744073709551615"#,
         ),
         (
             &with_profile(r#"{"pool": "in", "size": "0", "dynamic_th": "0", "static_th": "1"}"#),
@@ -128,16 +123,12 @@ fn bad_users() {
     };
     let cases = [
         (
-            r#""BUFFER_PG": {"Ethernet0|3": {"profile": "p"}}"#,
-            "BUFFER_PG|Ethernet0|3 profile \"p\": an ingress profile is needed, and this one's pool out is egress",
-        ),
-        (
             r#""BUFFER_PG": {"Ethernet0|8": {"profile": "p"}}"#,
             "BUFFER_PG|Ethernet0|8: \"8\" in the key: expected a number from 0 to 7, or a range such as 3-4",
         ),
         (
             r#""BUFFER_QUEUE": {"Ethernet0|4-3": {"profile": "p"}}"#,
-            "BUFFER_QUEUE|Ethernet0|4-3: \"4-3\" in the key: expected a number from 0 to 7, or a range such as 3-4",
+            "BUFFER_QUEUE|Ethernet0|4-3: \"4-3\" in the key: expected a queue from 0 to 15, or a range such as 3-4",
         ),
         (
             r#""BUFFER_QUEUE": {"Ethernet0": {"profile": "p"}}"#,
@@ -206,11 +197,6 @@ fn profile_lists_of_ports() {
             r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["a", "b"]}}"#,
             "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"b\": a of the same list is of pool in too; name one \
              profile for each pool",
-        ),
-        (
-            r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["c"]}}"#,
-            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"c\": an ingress profile is needed, and this one's \
-             pool out is egress",
         ),
         (
             r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["x"]}}"#,

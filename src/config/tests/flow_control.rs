@@ -76,8 +76,8 @@ fn bad_maps_and_bindings() {
             r#"DOT1P_TO_TC_MAP|M 8 "0": expected a 802.1p priority from 0 to 7 as the field's name"#,
         ),
         (
-            r#"{"TC_TO_QUEUE_MAP": {"M": {"0": "9"}}}"#,
-            r#"TC_TO_QUEUE_MAP|M 0 "9": expected a queue from 0 to 7"#,
+            r#"{"TC_TO_QUEUE_MAP": {"M": {"0": "10"}}}"#,
+            r#"TC_TO_QUEUE_MAP|M 0 "10": expected a queue from 0 to 9"#,
         ),
         (
             r#"{"TC_TO_PRIORITY_GROUP_MAP": {"M": {"0": "x"}}}"#,

@@ -38,8 +38,8 @@ fn check(text: &str) -> bool {
             assert!(!problems.as_slice().is_empty());
             assert_eq!(
                 problems.to_string().lines().count(),
-                problems.as_slice().len(),
-                "one line each"
+                problems.as_slice().len().min(21),
+                "one line each, and one for all behind the first 20"
             );
             false
         }
@@ -77,6 +77,7 @@ fn key_words(part: Part) -> &'static [&'static str] {
         },
         Part::Object => &["a", "b", "Ethernet0"],
         Part::Numbers => &["0", "3", "3-4"],
+        Part::Queues => &["0", "3", "3-4", "8", "0-9"],
         Part::Vlan | Part::VlanReference => &["Vlan10", "Vlan20"],
         Part::Lag | Part::LagReference => &["PortChannel1", "PortChannel02"],
         Part::Loopback => &["Loopback0"],

@@ -153,7 +153,7 @@ fn addresses_that_no_host_has() {
 #[test]
 fn keys_that_are_no_address() {
     for prefix in [
-        "10.0.0.1",
+        "10.0.0.1/",
         "10.0.0.1/33",
         "10.0.0.01/24",
         "10.0.0.1/08",
@@ -167,8 +167,8 @@ fn keys_that_are_no_address() {
             &format!("Ethernet0|{prefix}"),
             "{}",
             &format!(
-                ": {prefix:?} in the key: expected an IP address and the length of its network, such as 10.0.0.1/31 or \
-                 2001:db8::1/64"
+                ": {prefix:?} in the key: expected an IP address, with or without the length of its network, such as \
+                 10.0.0.1/31 or 2001:db8::1"
             ),
         );
     }

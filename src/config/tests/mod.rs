@@ -13,6 +13,7 @@ mod lags;
 mod layers;
 mod nasty;
 mod presets;
+mod ranges;
 mod reading;
 mod routes;
 mod scheduling;

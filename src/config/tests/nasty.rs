@@ -30,7 +30,7 @@ fn every_problem_of_a_nasty_file() {
         r#"BUFFER_PROFILE|q: dynamic_th and static_th exclude each other; remove one of them"#,
         r#"INTERFACE|Ethernet4|10.0.0.0/24: 10.0.0.0 cannot be an interface's: it is the network 10.0.0.0/24 itself; write an address of a single host"#,
         r#"INTERFACE|Ethernet12: there is no port Ethernet12; did you mean Ethernet0? Otherwise add it to PORT"#,
-        r#"PORT|Ether\nnet: "Ether\nnet" in the key: expected a name of letters, digits and . _ - / :"#,
+        r#"PORT|Ether\nnet: "Ether\nnet" in the key: expected a name of letters, digits and . _ - / : @ # + ~ % & = *"#,
         r#"PORT|Ethernet0 admin_status "maybe": expected up or down"#,
         r#"PORT|Ethernet0 mtu "67": expected a whole number of bytes from 68 to 9216"#,
         r#"PORT|Ethernet0 sped "1": no such field; did you mean speed?"#,

@@ -186,7 +186,7 @@ fn names_that_nobody_knows() {
             r#"PORT|Ethernet0 qwertyuiop "1": no such field"#,
         ),
         (
-            r#"{"PORT": {"Ethernet0": {"Fec": "rs", "dom_poling": "1"}}}"#,
+            r#"{"PORT": {"Ethernet0": {"Fec": "rs"}}}"#,
             r#"PORT|Ethernet0 Fec "rs": no such field; did you mean fec?"#,
         ),
         (

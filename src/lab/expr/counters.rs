@@ -308,7 +308,7 @@ pub const JOB: Counters = &[
     of("completion_max_ns", "largest"),
     of(
         "slowdown_avg",
-        "mean of completions over those in an empty network",
+        "mean of completions over least times ([workloads.md](workloads.md#slowdown))",
     ),
     of("slowdown_p50", "median"),
     of("slowdown_p99", "99th percentile"),

@@ -3,7 +3,7 @@
 //! `cargo run -p field -- schema BUILDIMAGE SWSS_COMMON SWSS > src/config/schema/sonic-names.txt` reads three git
 //! directories. Most names come from the YANG models. What they lack comes from SONiC's sample configuration, the
 //! examples of its manual, the columns of the port files that devices ship, the routing tables of `frrcfgd` and the
-//! constants of `schema.h` and `portschema.h`. [`READ_BY_PROGRAMS`] has the rest.
+//! constants of `schema.h`, `portschema.h` and `aclorch.h`. [`READ_BY_PROGRAMS`] has the rest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,8 +23,23 @@ const MODELS: &str = "src/sonic-yang-models/";
 const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
     (
         "PORT_QOS_MAP",
-        &["dscp_to_fc_map", "exp_to_fc_map", "mpls_tc_to_tc_map", "tc_to_dot1p_map"],
+        &[
+            "dscp_to_fc_map",
+            "exp_to_fc_map",
+            "mpls_tc_to_tc_map",
+            "tc_to_dot1p_map",
+        ],
         "sonic-swss: orchagent/qosorch.h",
+    ),
+    (
+        "ACL_RULE",
+        &[
+            "ARS_ACTION",
+            "DISABLE_ARS_FORWARDING",
+            "DISABLE_ARS_FORWARDING_ACTION",
+            "DISABLE_TRIM",
+        ],
+        "the designs of adaptive routing and packet trimming",
     ),
     (
         "BUFFER_PROFILE",
@@ -65,6 +80,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     for field in text::port_fields(&swss.text("orchagent/port/portschema.h")?) {
         names.field("PORT", field);
+    }
+    for field in text::acl_rule_fields(&swss.text("orchagent/aclorch.h")?) {
+        names.field("ACL_RULE", field);
     }
     for (table, fields, _) in READ_BY_PROGRAMS {
         for field in *fields {

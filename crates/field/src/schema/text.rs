@@ -47,6 +47,20 @@ pub(super) fn port_fields(header: &str) -> Vec<&str> {
     fields.map(|(_, field)| *field).collect()
 }
 
+/// Fields of `ACL_RULE` in `aclorch.h`: `#define MATCH_SRC_IP "SRC_IP"`, and those that begin with `ACTION_` or `RULE_`.
+pub(super) fn acl_rule_fields(header: &str) -> impl Iterator<Item = &str> {
+    header.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("#define ")?.split_whitespace();
+        let is_field = |name: &&str| {
+            ["MATCH_", "ACTION_", "RULE_"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+        };
+        words.next().filter(is_field)?;
+        words.next()?.strip_prefix('"')?.strip_suffix('"')
+    })
+}
+
 /// The fenced blocks of a Markdown document.
 pub(super) fn code_blocks(document: &str) -> impl Iterator<Item = &str> {
     document
@@ -108,6 +122,8 @@ mod tests {
         assert_eq!(handled_tables(program).collect::<Vec<_>>(), ["VRF"]);
         let schema = "#define PORT_FEC_RS \"rs\"\n#define PORT_STATUS_UP \"up\"\n#define PORT_FEC  \"fec\"\n";
         assert_eq!(port_fields(schema), ["fec"]);
+        let rules = "#define MATCH_TC \"TC\"\n#define TABLE_TYPE \"TYPE\"\n";
+        assert_eq!(acl_rule_fields(rules).collect::<Vec<_>>(), ["TC"]);
         let document =
             "text\n```json\n\"T\": {\"k\": {\"f@\": \"1\", \"NULL\": \"NULL\"}}\n```\n```\nnot json\n```\n";
         let blocks: Vec<_> = code_blocks(document).flat_map(tables).collect();
