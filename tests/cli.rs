@@ -349,10 +349,7 @@ fn config_check_reports_every_file() {
         text.stdout.contains("good.json: valid; 1 port, 1 note\n"),
         "{text:?}"
     );
-    assert!(
-        text.stdout.contains("  note: no effect: PORT fec"),
-        "{text:?}"
-    );
+    assert!(text.stdout.contains("  note: no effect: PORT fec"), "{text:?}");
 
     let text = told(&["config", "check", &good, &bad, "/nonexistent.json"]);
     assert_eq!(text.code, Some(4));

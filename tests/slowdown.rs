@@ -22,6 +22,11 @@ fn run(text: &str) -> Vec<FlowResult> {
 
 /// Every message of a lab, each alone, takes its least time, within half a percent.
 fn assert_least(text: &str) {
+    assert_least_within(text, 0);
+}
+
+/// As [`assert_least`], or within `more_ns` of it.
+fn assert_least_within(text: &str, more_ns: u64) {
     let flows = run(text);
     assert!(!flows.is_empty(), "{text}");
     for flow in flows {
@@ -29,7 +34,8 @@ fn assert_least(text: &str) {
             .slowdown
             .unwrap_or_else(|| panic!("{flow:?} did not complete\n{text}"));
         assert!(
-            (1.0..=1.005).contains(&slowdown),
+            slowdown >= 1.0
+                && (slowdown <= 1.005 || flow.completion_ns <= flow.ideal_ns.map(|ns| ns + more_ns)),
             "slowdown {slowdown} of {flow:?}\n{text}"
         );
     }
@@ -179,10 +185,13 @@ fn a_lone_queue_pair_in_a_fabric_takes_the_least_time_of_one_path() {
     }
 }
 
-/// Packets in turn over equal links, faster and slower than those of the hosts together.
+/// Packets in turn over equal links, faster and slower than those of the hosts together. A short last packet may overtake
+/// the one before it; the reference leaves out the time for which it then occupies a link, at most that of a full packet.
 #[test]
 fn a_lone_message_that_is_sprayed_takes_the_least_time_of_all_paths() {
     let mut draws = Draws(13);
+    /// Bits of a full packet of 4096 bytes on a link.
+    const FULL_PACKET_BITS: u64 = 34_000;
     for (spines, uplink) in [
         (2, "100g"),
         (4, "100g"),
@@ -196,9 +205,11 @@ fn a_lone_message_that_is_sprayed_takes_the_least_time_of_all_paths() {
         // Unreliable queue pairs lose what arrives behind a gap, and a READ asks again for responses behind one.
         let workload = workload.replace("transport: uc", "transport: rc, out_of_order: 200us");
         let workload = workload.replace("verb: read", "verb: write");
-        assert_least(&format!(
+        let text = format!(
             "name: spray\ntopology:\n  defaults: {{load_balancing: round-robin}}\n  fabric:\n    leaf-spine: {{leaves: 2, spines: {spines}, hosts: 2, speed: 100g, uplink_speed: {uplink}, delay: 700ns, config: {{preset: roce-lossless}}}}\n{workload}"
-        ));
+        );
+        let gbps: u64 = uplink.trim_end_matches('g').parse().expect("a number");
+        assert_least_within(&text, FULL_PACKET_BITS / gbps);
     }
 }
 

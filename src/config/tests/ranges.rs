@@ -210,8 +210,12 @@ fn the_limit_of_a_lossless_queue_below_the_xoff_point_is_noted() {
     };
     let note = "Ethernet0: queue 3 is lossless: the limit of its profile e, 51200 bytes, lies below the XOFF point of 500000 \
                 bytes and is not enforced; a chip that enforces it drops lossless frames there";
-    assert_eq!(warnings(&queue(51_200), &["Ethernet0"]), [note]);
-    assert!(warnings(&queue(600_000), &["Ethernet0"]).is_empty());
+    let is_noted = |limit| {
+        warnings(&queue(limit), &["Ethernet0"])
+            .iter()
+            .any(|line| line == note)
+    };
+    assert!(is_noted(51_200) && !is_noted(600_000));
 }
 
 #[test]
