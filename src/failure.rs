@@ -51,7 +51,7 @@ pub struct Failure {
     /// What to do about it, with the command where there is one.
     pub fix: Option<String>,
     /// All mistakes of a configuration, one line each, where `why` has the first ones. JSON output has these.
-    pub errors: Vec<String>,
+    pub errors: Box<[String]>,
 }
 
 impl Failure {
@@ -63,7 +63,7 @@ impl Failure {
             place: None,
             why: None,
             fix: None,
-            errors: Vec::new(),
+            errors: Box::default(),
         }
     }
 

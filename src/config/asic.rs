@@ -26,7 +26,7 @@ pub(super) struct Selected {
 ///
 /// # Errors
 /// The file has several parts and none is selected, the selected part is missing, or tables stand beside the parts.
-pub(super) fn select(top: Vec<(String, Json)>, asic: Option<&str>) -> Result<Selected, Problem> {
+pub(super) fn select(top: Vec<(String, Json)>, asic: Option<&str>) -> Result<Selected, Box<Problem>> {
     let is_part = |name: &str| name == HOST || is_asic_name(name);
     if !top.iter().any(|(name, _)| is_part(name)) {
         return Ok(Selected {
@@ -37,12 +37,16 @@ pub(super) fn select(top: Vec<(String, Json)>, asic: Option<&str>) -> Result<Sel
     let names = part_names(&top, is_part);
     if let Some((table, _)) = top.iter().find(|(name, _)| !is_part(name)) {
         let why = format!("the file has a part for each of {names}, and this is not in a part");
-        return Err(Problem::at(table, "", "", why).fix("move it into the part of an ASIC"));
+        return Err(Box::new(
+            Problem::at(table, "", "", why).fix("move it into the part of an ASIC"),
+        ));
     }
     let Some(asic) = asic else {
         let why = format!("the file configures a device with several ASICs: {names}");
-        return Err(Problem::at("", "", "", why)
-            .fix("select one with --asic NAME, or with the key `asic` of a lab's switch"));
+        let problem = Problem::at("", "", "", why);
+        return Err(Box::new(problem.fix(
+            "select one with --asic NAME, or with the key `asic` of a lab's switch",
+        )));
     };
     let mut parts = top.into_iter().filter(|(name, _)| name == asic);
     match (parts.next(), parts.next()) {
@@ -52,12 +56,14 @@ pub(super) fn select(top: Vec<(String, Json)>, asic: Option<&str>) -> Result<Sel
         }),
         (Some((_, other)), None) => {
             let why = format!("expected an object of tables, found {}", other.kind());
-            Err(Problem::at(asic, "", "", why))
+            Err(Box::new(Problem::at(asic, "", "", why)))
         }
-        (Some(_), Some(_)) => Err(Problem::at(asic, "", "", "the part is there twice").fix("make it one")),
+        (Some(_), Some(_)) => Err(Box::new(
+            Problem::at(asic, "", "", "the part is there twice").fix("make it one"),
+        )),
         (None, _) => {
             let why = format!("the file has no part {asic:?}, its parts are {names}");
-            Err(Problem::at("", "", "", why).fix("select one of these"))
+            Err(Box::new(Problem::at("", "", "", why).fix("select one of these")))
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn read(text: &str, source: &str, asic: Option<&str>) -> (ConfigDb, P
                 reader.chassis = ChassisKeys::new(&selected.tables, asic);
                 reader.tables(selected.tables);
             }
-            Err(problem) => reader.problem(problem),
+            Err(problem) => reader.problem(*problem),
         },
         Ok(other) => reader.problem(Problem::at(
             "",

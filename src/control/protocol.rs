@@ -201,8 +201,8 @@ pub struct ErrorReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
     /// All mistakes of a configuration, one line each, where `why` has the first ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<String>,
+    #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
+    pub errors: Box<[String]>,
 }
 
 impl From<Failure> for ErrorReply {
@@ -312,7 +312,7 @@ pub(super) fn bad_request(what: &str, why: impl std::fmt::Display) -> ErrorReply
         place: None,
         why: Some(why.to_string()),
         fix: Some("see docs/control-socket.md".to_owned()),
-        errors: Vec::new(),
+        errors: Box::default(),
     }
 }
 

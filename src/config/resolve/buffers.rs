@@ -15,7 +15,6 @@ use crate::config::schema::BYTES_MAX;
 const POOL_BYTES: u64 = 16 << 20;
 
 /// Most entries of a table. Indices are 16 bits, and an entry of a pool charged on both sides takes two.
-
 const PROFILES_MAX: usize = 4_096;
 
 /// An object of each side: that of ingress groups and that of egress queues.

@@ -63,7 +63,7 @@ impl Framing {
         let mut train = Vec::new();
         // The second packet to the last but one of the shorter parts: all are equal.
         let equal = shorter.packets.saturating_sub(2);
-        let rounds = if bytes % parts > 0 {
+        let rounds = if !bytes.is_multiple_of(parts) {
             longer.packets
         } else {
             shorter.packets
