@@ -42,6 +42,11 @@ const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
         "the designs of adaptive routing and packet trimming",
     ),
     (
+        "MGMT_INTERFACE",
+        &["admin_status"],
+        "sonic-utilities: config interface startup",
+    ),
+    (
         "BUFFER_PROFILE",
         &["mode"],
         "sonic-buildimage: buffers_defaults_*.j2 of several devices",
