@@ -52,6 +52,9 @@
 //! | `weight` | share of each next hop relative to the others: a list in step with those of `STATIC_ROUTE`; an empty item is 1 | - | 1 to 255 | 1 |
 
 use super::{BYTES_MAX, Field, Fields, Kind, Part, Table};
+
+/// A latency of a chip, as bytes at the speed of a port.
+const CHIP_BYTES: Kind = Kind::number(0, u32::MAX as i128, "bytes");
 use crate::config::headroom::ASIC_NAMES;
 
 pub(super) const TABLES: &[Table] = &[
@@ -96,9 +99,9 @@ const SWITCH: &[Field] = &[
     Field::new("neighbour_hold", Kind::number(0, 1_024, "frames")),
     Field::new("asic", Kind::Choice(ASIC_NAMES)),
     Field::new("asic_cell_size", Kind::number(1, 16_384, "bytes")),
-    Field::new("asic_pipeline_latency", Kind::BYTES),
-    Field::new("asic_mac_phy_delay", Kind::BYTES),
-    Field::new("asic_peer_response_time", Kind::BYTES),
+    Field::new("asic_pipeline_latency", CHIP_BYTES),
+    Field::new("asic_mac_phy_delay", CHIP_BYTES),
+    Field::new("asic_peer_response_time", CHIP_BYTES),
     Field::new("gearbox_delay", Kind::number(0, 1_000_000, "ns")),
     Field::new("buffer_size", Kind::number(1, BYTES_MAX as i128, "bytes")),
     Field::new("icmp_rate", Kind::number(0, 1_000_000, "per second")),
