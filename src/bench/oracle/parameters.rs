@@ -12,9 +12,9 @@ use super::topology::Topology;
 pub struct Parameters {
     /// Congestion control (`CC_MODE`).
     pub mode: CongestionMode,
-    /// Windows.
+    /// Windows of flows: `HAS_WIN`, `VAR_WIN`, `GLOBAL_T`.
     pub window: WindowRule,
-    /// HPCC.
+    /// Parameters of HPCC's rate control, `CC_MODE` 3 and 10.
     pub hpcc: HpccSettings,
     /// DCTCP's increase, in bits per second (`DCTCP_RATE_AI`).
     pub dctcp_rate_ai_bps: u64,
