@@ -1,0 +1,328 @@
+//! What the replay of a capture shows.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+/// A capture, as scapy reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Capture {
+    pub(super) path: PathBuf,
+    /// Its last record or block ends where the file ends.
+    pub(super) is_whole: bool,
+    /// It has a frame of Ethernet, or no frame and that link type.
+    pub(super) is_ethernet: bool,
+    /// scapy takes the file for a capture.
+    pub(super) is_read: bool,
+    /// Frames that scapy counts.
+    pub(super) frames: u64,
+    /// Those with the link type Ethernet.
+    pub(super) ethernet: u64,
+    /// Frames that scapy passes over since their section does not describe their interface.
+    pub(super) undescribed: u64,
+}
+
+impl Capture {
+    /// Reads a row of the script; `None` if a field is missing.
+    pub(super) fn parse(row: &Value) -> Option<Capture> {
+        Some(Capture {
+            path: PathBuf::from(row["path"].as_str()?),
+            is_whole: row["whole"].as_bool()?,
+            is_ethernet: row["is_ethernet"].as_bool()?,
+            is_read: row["is_read"].as_bool()?,
+            frames: row["frames"].as_u64()?,
+            ethernet: row["ethernet"].as_u64()?,
+            undescribed: row["undescribed"].as_u64()?,
+        })
+    }
+}
+
+/// The result of a replay, and what the script says of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replay<'a> {
+    pub(super) exit: Option<i32>,
+    /// Standard error.
+    pub(super) said: &'a str,
+    /// `Null` without a report.
+    pub(super) report: &'a Value,
+    /// `Null` if no capture was written.
+    pub(super) compared: &'a Value,
+}
+
+/// What a replay of a capture shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// Every frame is accounted for, and those that left or were dropped have the bytes they came with.
+    Agrees(Counts),
+    /// The file is not of Ethernet, and is refused for that reason; or scapy cannot read it.
+    NotEthernet,
+    /// The file is damaged, and xoff says where.
+    Damaged(String),
+    /// Anything else.
+    Deviates(String),
+}
+
+/// Frames of a replay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) frames: u64,
+    /// Frames that left by at least one port.
+    pub(super) sent: u64,
+    /// Frames that left by none, by reason.
+    pub(super) dropped: BTreeMap<String, u64>,
+    /// Flow control and frames for the switch's own protocols.
+    pub(super) consumed: u64,
+    /// By reason.
+    pub(super) left_out: BTreeMap<String, u64>,
+}
+
+impl Counts {
+    /// Adds the counts of another capture.
+    pub(super) fn add(&mut self, other: &Counts) {
+        self.frames += other.frames;
+        self.sent += other.sent;
+        self.consumed += other.consumed;
+        for (to, from) in [
+            (&mut self.dropped, &other.dropped),
+            (&mut self.left_out, &other.left_out),
+        ] {
+            for (reason, count) in from {
+                *to.entry(reason.clone()).or_default() += count;
+            }
+        }
+    }
+}
+
+/// Compares a replay with the frames that scapy reads.
+pub(super) fn judge(capture: &Capture, replay: &Replay<'_>) -> Finding {
+    let Replay {
+        exit,
+        said,
+        report,
+        compared,
+    } = *replay;
+    if let Some(wrong) = compared["wrong"].as_array().and_then(|wrong| wrong.first()) {
+        return Finding::Deviates(wrong.as_str().unwrap_or("the bytes of a frame").to_owned());
+    }
+    if !capture.is_read && matches!(exit, Some(0 | 3 | 5)) {
+        return Finding::NotEthernet;
+    }
+    match (exit, capture.is_whole) {
+        (Some(0), true) => {}
+        (Some(3), _) if !capture.is_ethernet && said.contains("not of Ethernet frames") => {
+            return Finding::NotEthernet;
+        }
+        (Some(3 | 5), false) => return Finding::Damaged(damage(said)),
+        _ => {
+            let whole = if capture.is_whole { "whole" } else { "damaged" };
+            return Finding::Deviates(format!("{whole}, exit code {exit:?}: {}", damage(said)));
+        }
+    }
+    match account(capture, report, compared) {
+        Ok(counts) => Finding::Agrees(counts),
+        Err(why) => Finding::Deviates(why),
+    }
+}
+
+/// Accounts for every frame of a whole capture.
+fn account(capture: &Capture, report: &Value, compared: &Value) -> Result<Counts, String> {
+    let frames = &report["frames"];
+    let number = |key: &str| frames[key].as_u64().unwrap_or(0);
+    let by_reason = |counts: &Value| -> BTreeMap<String, u64> {
+        let counts = counts.as_object().into_iter().flatten();
+        counts
+            .map(|(reason, count)| (reason.clone(), count.as_u64().unwrap_or(0)))
+            .collect()
+    };
+    let counts = Counts {
+        frames: capture.frames + capture.undescribed,
+        sent: compared["sent"].as_u64().unwrap_or(0),
+        dropped: by_reason(&compared["dropped"]),
+        consumed: number("control") + number("punted"),
+        left_out: by_reason(&frames["skipped"]),
+    };
+    let left_out = |reason: &str| counts.left_out.get(reason).copied().unwrap_or(0);
+    let offered = counts.sent + counts.dropped.values().sum::<u64>() + counts.consumed;
+    let accounted = offered + counts.left_out.values().sum::<u64>();
+    let before = number("received") + number("flood_copies") + number("own");
+    let after = ["sent", "dropped", "punted", "queued", "held"].map(number);
+    let equal = [
+        ("frames accounted for and frames of scapy", accounted, counts.frames),
+        (
+            "frames of the report and of scapy",
+            report["capture"]["frames"].as_u64().unwrap_or(0),
+            counts.frames,
+        ),
+        ("frames offered and what became of them", number("offered"), offered),
+        (
+            "frames offered and received",
+            number("offered"),
+            number("received") + number("control"),
+        ),
+        ("frames before and behind the switch", before, after.iter().sum()),
+        (
+            "frames of other link types",
+            left_out("other_link_type"),
+            capture.frames - capture.ethernet,
+        ),
+        (
+            "frames of undescribed interfaces",
+            left_out("unknown_interface"),
+            capture.undescribed,
+        ),
+    ];
+    match equal.iter().find(|(_, is, should_be)| is != should_be) {
+        Some((what, is, should_be)) => Err(format!("{what}: {is} and {should_be}")),
+        None => Ok(counts),
+    }
+}
+
+/// The first line of a message, without the name of the file.
+fn damage(said: &str) -> String {
+    let line = said.lines().next().unwrap_or_default();
+    let at = line.find("the capture ").unwrap_or(0);
+    line[at..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn capture() -> Capture {
+        Capture {
+            is_whole: true,
+            is_ethernet: true,
+            is_read: true,
+            frames: 4,
+            ethernet: 3,
+            ..Capture::default()
+        }
+    }
+
+    fn report() -> Value {
+        let frames = json!({
+            "offered": 3, "received": 3, "flood_copies": 1, "sent": 3, "dropped": 1, "skipped": {"other_link_type": 1},
+        });
+        json!({"capture": {"frames": 4}, "frames": frames})
+    }
+
+    fn compared() -> Value {
+        json!({"sent": 2, "dropped": {"SMAC_MULTICAST": 1}, "wrong": []})
+    }
+
+    fn judged(capture: &Capture, report: &Value, compared: &Value) -> Finding {
+        let replay = Replay {
+            exit: Some(0),
+            said: "",
+            report,
+            compared,
+        };
+        judge(capture, &replay)
+    }
+
+    #[test]
+    fn every_frame_is_accounted_for() {
+        let Finding::Agrees(counts) = judged(&capture(), &report(), &compared()) else {
+            panic!("{:?}", judged(&capture(), &report(), &compared()));
+        };
+        assert_eq!((counts.frames, counts.sent, counts.consumed), (4, 2, 0));
+        assert_eq!(counts.dropped["SMAC_MULTICAST"], 1);
+        assert_eq!(counts.left_out["other_link_type"], 1);
+    }
+
+    #[test]
+    fn a_frame_that_is_missing_or_changed_deviates() {
+        let deviates = |capture: &Capture, report: &Value, compared: &Value| {
+            matches!(judged(capture, report, compared), Finding::Deviates(_))
+        };
+        let mut one_vanished = compared();
+        one_vanished["sent"] = 1.into();
+        assert!(deviates(&capture(), &report(), &one_vanished));
+        let mut one_changed = compared();
+        one_changed["wrong"] = json!(["frame 2 left with other bytes"]);
+        assert!(deviates(&capture(), &report(), &one_changed));
+        for field in ["offered", "received", "flood_copies", "sent", "dropped"] {
+            let mut other = report();
+            other["frames"][field] = 9.into();
+            assert!(deviates(&capture(), &other, &compared()), "{field}");
+        }
+        for other in [
+            Capture { frames: 5, ..capture() },
+            Capture {
+                ethernet: 4,
+                ..capture()
+            },
+            Capture {
+                undescribed: 1,
+                ..capture()
+            },
+        ] {
+            assert!(deviates(&other, &report(), &compared()), "{other:?}");
+        }
+        assert!(deviates(&capture(), &Value::Null, &Value::Null));
+    }
+
+    #[test]
+    fn a_frame_of_an_undescribed_interface_counts_although_scapy_passes_over_it() {
+        let undescribed = Capture {
+            frames: 3,
+            undescribed: 1,
+            ..capture()
+        };
+        let mut report = report();
+        report["frames"]["skipped"] = json!({"unknown_interface": 1});
+        assert!(matches!(
+            judged(&undescribed, &report, &compared()),
+            Finding::Agrees(_)
+        ));
+    }
+
+    #[test]
+    fn only_damaged_files_may_be_refused() {
+        let null = Value::Null;
+        let exit = |capture: &Capture, exit: Option<i32>, said: &str| {
+            let replay = Replay {
+                exit,
+                said,
+                report: &null,
+                compared: &null,
+            };
+            judge(capture, &replay)
+        };
+        let damaged = Capture {
+            is_whole: false,
+            ..capture()
+        };
+        let said = "warning: x.pcap: the capture ends in the middle of a frame: frame 2, at byte 9\nmore";
+        let why = "the capture ends in the middle of a frame: frame 2, at byte 9";
+        for code in [3, 5] {
+            assert_eq!(
+                exit(&damaged, Some(code), said),
+                Finding::Damaged(why.to_owned())
+            );
+            assert!(matches!(
+                exit(&capture(), Some(code), said),
+                Finding::Deviates(_)
+            ));
+        }
+        for code in [Some(0), Some(1), Some(101), None] {
+            assert!(matches!(exit(&damaged, code, said), Finding::Deviates(_)));
+        }
+        let other = Capture {
+            is_ethernet: false,
+            ..capture()
+        };
+        let unread = Capture {
+            is_read: false,
+            ..capture()
+        };
+        assert_eq!(exit(&unread, Some(0), ""), Finding::NotEthernet);
+        assert!(matches!(exit(&unread, Some(101), ""), Finding::Deviates(_)));
+        let said = "error: the capture is not of Ethernet frames";
+        assert_eq!(exit(&other, Some(3), said), Finding::NotEthernet);
+        assert!(matches!(exit(&capture(), Some(3), said), Finding::Deviates(_)));
+    }
+}

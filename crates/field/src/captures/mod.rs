@@ -1,0 +1,226 @@
+//! Replays every capture of some folders and compares the result with what scapy reads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::judge::{Capture, Finding, Replay};
+use self::table::{FolderResult, HEADER};
+use crate::bare_git;
+
+mod judge;
+mod table;
+
+/// The script that reads captures with scapy.
+const SCAPY_SCRIPT: &str = include_str!("scapy_reader.py");
+/// The version of scapy that the script was written for.
+const SCAPY: &str = "scapy==2.8.0";
+/// Share of the captures that may be refused as damaged, in percent.
+const DAMAGED_PERCENT_MAX: usize = 3;
+
+/// Options of the sweep.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Folders, or bare git directories of which the newest commit is read; `NAME=DIR` is called NAME in the table.
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<String>,
+    /// Python interpreter that has scapy; without it scapy is installed into a temporary virtual environment.
+    #[arg(long, value_name = "PYTHON")]
+    python: Option<PathBuf>,
+}
+
+/// Runs the sweep. It prints a table in Markdown, the damaged files and the deviations.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let program = crate::program::build()?;
+    let scratch = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
+    let python = match &arguments.python {
+        Some(python) => python.clone(),
+        None => install_scapy(scratch.path())?,
+    };
+    let script = scratch.path().join("scapy_reader.py");
+    fs::write(&script, SCAPY_SCRIPT).map_err(|error| format!("{}: {error}", script.display()))?;
+    let sweep = Sweep {
+        program,
+        python,
+        script,
+        scratch: scratch.path().to_owned(),
+    };
+    let mut results = Vec::new();
+    print!("{HEADER}");
+    for (number, argument) in arguments.folders.iter().enumerate() {
+        let (name, folder) = split_name(argument);
+        let (name, files) = match bare_git::is_bare(folder) {
+            true => {
+                let extracted = scratch.path().join(format!("git{number}"));
+                let commit = bare_git::extract(folder, &extracted, may_be_capture)?;
+                (format!("{name} {}", &commit[..12]), extracted)
+            }
+            false => (name.to_owned(), folder.to_owned()),
+        };
+        let result = sweep.folder(&files)?;
+        println!("{}", result.row(&name));
+        results.push(result);
+    }
+    if let [_, _, ..] = results[..] {
+        let mut all = FolderResult::default();
+        results.iter().for_each(|result| all.add(result));
+        println!("{}", all.row("all"));
+    }
+    results.iter().for_each(|result| print!("{}", result.lists()));
+    let sum = |of: fn(&FolderResult) -> usize| results.iter().map(of).sum::<usize>();
+    let damaged = sum(|result| result.damaged.len());
+    let is_good = sum(|result| result.deviating.len()) == 0
+        && damaged * 100 <= sum(|result| result.captures) * DAMAGED_PERCENT_MAX;
+    Ok(ExitCode::from(u8::from(!is_good)))
+}
+
+/// The name and the folder of `NAME=DIR` or `DIR`.
+fn split_name(argument: &str) -> (&str, &Path) {
+    match argument.split_once('=') {
+        Some((name, folder)) if !Path::new(argument).exists() => (name, Path::new(folder)),
+        _ => (argument, Path::new(argument)),
+    }
+}
+
+/// Whether a file may be a capture, by its first bytes: pcap, pcapng or gzip.
+fn may_be_capture(bytes: &[u8]) -> bool {
+    const MAGICS: [[u8; 4]; 7] = [
+        [0xa1, 0xb2, 0xc3, 0xd4],
+        [0xd4, 0xc3, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0x3c, 0x4d],
+        [0x4d, 0x3c, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0xcd, 0x34],
+        [0x34, 0xcd, 0xb2, 0xa1],
+        [0x0a, 0x0d, 0x0d, 0x0a],
+    ];
+    bytes.starts_with(&[0x1f, 0x8b]) || MAGICS.iter().any(|magic| bytes.starts_with(magic))
+}
+
+/// A Python interpreter with scapy in a virtual environment of its own.
+fn install_scapy(scratch: &Path) -> Result<PathBuf, String> {
+    let venv = scratch.join("venv");
+    succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    succeed(Command::new(venv.join("bin/pip")).args(["install", "--quiet", SCAPY]))?;
+    Ok(venv.join("bin/python"))
+}
+
+/// The programs of a sweep, and a folder for their files.
+struct Sweep {
+    program: PathBuf,
+    python: PathBuf,
+    script: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Sweep {
+    /// Replays every capture of a folder.
+    fn folder(&self, folder: &Path) -> Result<FolderResult, String> {
+        let output = succeed(
+            Command::new(&self.python)
+                .arg(&self.script)
+                .arg("list")
+                .arg(folder),
+        )?;
+        let mut result = FolderResult::default();
+        for line in String::from_utf8_lossy(&output).lines() {
+            let row: Value = serde_json::from_str(line).map_err(|error| format!("scapy: {error}: {line}"))?;
+            let capture = Capture::parse(&row).ok_or_else(|| format!("scapy: not a description: {line}"))?;
+            let finding = self.replay(&capture)?;
+            let file = capture.path.strip_prefix(folder).unwrap_or(&capture.path);
+            result.count(&capture, &file.display().to_string(), finding);
+        }
+        Ok(result)
+    }
+
+    /// Replays a capture through the default switch, one bridge with an MTU of 9216, at the pace of its stamps.
+    fn replay(&self, capture: &Capture) -> Result<Finding, String> {
+        let [out, drops, report] =
+            ["out.pcapng", "drops.pcapng", "report.json"].map(|name| self.scratch.join(name));
+        for file in [&out, &drops, &report] {
+            let _ = fs::remove_file(file);
+        }
+        let mut replay = Command::new(&self.program);
+        replay.arg("replay").arg(&capture.path);
+        for (option, file) in [("--out", &out), ("--drops", &drops), ("--report", &report)] {
+            replay.arg(option).arg(file);
+        }
+        let output = replay
+            .output()
+            .map_err(|error| format!("xoff cannot be started: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let compared = match out.exists() && drops.exists() {
+            true => self.compare(capture, &out, &drops)?,
+            false => Value::Null,
+        };
+        let report = match fs::read_to_string(&report) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| format!("the report: {error}"))?,
+            Err(_) => Value::Null,
+        };
+        Ok(judge::judge(
+            capture,
+            &Replay {
+                exit: output.status.code(),
+                said: &said,
+                report: &report,
+                compared: &compared,
+            },
+        ))
+    }
+
+    /// What the script says of the captures that a replay wrote.
+    fn compare(&self, capture: &Capture, out: &Path, drops: &Path) -> Result<Value, String> {
+        let compared = succeed(
+            Command::new(&self.python)
+                .arg(&self.script)
+                .arg("compare")
+                .args([&capture.path, out, drops]),
+        )?;
+        serde_json::from_slice(&compared).map_err(|error| format!("scapy: {error}"))
+    }
+}
+
+/// Runs a command that has to succeed, and returns its standard output.
+fn succeed(command: &mut Command) -> Result<Vec<u8>, String> {
+    let output = command
+        .output()
+        .map_err(|error| format!("{command:?} cannot be started: {error}"))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_are_known_by_their_first_bytes() {
+        for magic in [
+            0xa1b2_c3d4_u32,
+            0xa1b2_3c4d,
+            0xa1b2_cd34,
+            0x0a0d_0d0a,
+            0x1f8b_0800,
+        ] {
+            assert!(may_be_capture(&magic.to_be_bytes()));
+        }
+        assert!(may_be_capture(&0xa1b2_c3d4_u32.to_le_bytes()));
+        for other in [&b""[..], &[0xa1, 0xb2, 0xc3], b"PK\x03\x04", b"GIF89a"] {
+            assert!(!may_be_capture(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_may_have_a_name() {
+        let name_and_folder = ("owner/name", Path::new("/nowhere/at=all"));
+        assert_eq!(split_name("owner/name=/nowhere/at=all"), name_and_folder);
+        assert_eq!(split_name("captures"), ("captures", Path::new("captures")));
+    }
+}

@@ -1,0 +1,144 @@
+//! The table of a sweep of captures, in Markdown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::judge::{Capture, Counts, Finding};
+
+/// The first lines of the table.
+pub(super) const HEADER: &str = "\
+| folder | captures | exit 0, as scapy | damaged | deviating | frames | sent | dropped | left out | not Ethernet |
+|---|---|---|---|---|---|---|---|---|---|
+";
+
+/// The findings of a folder.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FolderResult {
+    /// Captures of Ethernet.
+    pub(super) captures: usize,
+    /// Those that agree.
+    pub(super) agreeing: usize,
+    /// Captures of other link types alone, which are refused, and those that scapy cannot read.
+    pub(super) not_ethernet: usize,
+    pub(super) sums: Counts,
+    /// File and reason.
+    pub(super) damaged: Vec<(String, String)>,
+    /// File and reason.
+    pub(super) deviating: Vec<(String, String)>,
+}
+
+impl FolderResult {
+    /// Adds what a capture shows.
+    pub(super) fn count(&mut self, capture: &Capture, file: &str, finding: Finding) {
+        match finding {
+            Finding::NotEthernet => {
+                self.not_ethernet += 1;
+                return;
+            }
+            Finding::Agrees(counts) => {
+                self.agreeing += 1;
+                self.sums.add(&counts);
+            }
+            // A damaged file of another link type is none of those that count.
+            Finding::Damaged(_) if !capture.is_ethernet => {
+                self.not_ethernet += 1;
+                return;
+            }
+            Finding::Damaged(why) => self.damaged.push((file.to_owned(), why)),
+            Finding::Deviates(why) => self.deviating.push((file.to_owned(), why)),
+        }
+        self.captures += 1;
+    }
+
+    /// Adds the findings of another folder.
+    pub(super) fn add(&mut self, other: &FolderResult) {
+        self.captures += other.captures;
+        self.agreeing += other.agreeing;
+        self.not_ethernet += other.not_ethernet;
+        self.sums.add(&other.sums);
+        self.damaged.extend_from_slice(&other.damaged);
+        self.deviating.extend_from_slice(&other.deviating);
+    }
+
+    /// The row of the folder.
+    pub(super) fn row(&self, name: &str) -> String {
+        let sums = &self.sums;
+        let mut dropped = sums.dropped.clone();
+        if sums.consumed > 0 {
+            dropped.insert("ended at the switch".to_owned(), sums.consumed);
+        }
+        let cells = [
+            name.to_owned(),
+            self.captures.to_string(),
+            self.agreeing.to_string(),
+            self.damaged.len().to_string(),
+            self.deviating.len().to_string(),
+            sums.frames.to_string(),
+            sums.sent.to_string(),
+            list_counts(&dropped),
+            list_counts(&sums.left_out),
+            self.not_ethernet.to_string(),
+        ];
+        format!("| {} |", cells.join(" | "))
+    }
+
+    /// The damaged and the deviating files with their reasons, one a line.
+    pub(super) fn lists(&self) -> String {
+        let mut text = String::new();
+        for (kind, list) in [("damaged", &self.damaged), ("deviating", &self.deviating)] {
+            for (file, why) in list {
+                let _ = writeln!(text, "\n- {kind}: `{file}`: {why}");
+            }
+        }
+        text
+    }
+}
+
+/// Counts with their reasons, the largest first.
+fn list_counts(counts: &BTreeMap<String, u64>) -> String {
+    if counts.is_empty() {
+        return "0".to_owned();
+    }
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(**count), *reason));
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    counts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_capture_of_ethernet_is_in_one_column() {
+        let mut result = FolderResult::default();
+        let ethernet = Capture {
+            is_ethernet: true,
+            ..Capture::default()
+        };
+        let counts = Counts {
+            frames: 5,
+            sent: 2,
+            dropped: [("A".to_owned(), 1), ("B".to_owned(), 2)].into(),
+            ..Counts::default()
+        };
+        result.count(&ethernet, "a", Finding::Agrees(counts));
+        result.count(&ethernet, "b", Finding::Damaged("cut".to_owned()));
+        result.count(&ethernet, "c", Finding::Deviates("no".to_owned()));
+        result.count(&Capture::default(), "d", Finding::NotEthernet);
+        result.count(&Capture::default(), "e", Finding::Damaged("cut".to_owned()));
+        assert_eq!(result.row("x"), "| x | 3 | 1 | 1 | 1 | 5 | 2 | 2 B, 1 A | 0 | 2 |");
+        assert_eq!(
+            result.lists(),
+            "\n- damaged: `b`: cut\n\n- deviating: `c`: no\n"
+        );
+        let mut all = result.clone();
+        all.add(&result);
+        assert_eq!(all.row("x"), "| x | 6 | 2 | 2 | 2 | 10 | 4 | 4 B, 2 A | 0 | 4 |");
+        let columns = |line: &str| line.matches('|').count();
+        assert!(HEADER.lines().all(|line| columns(line) == columns(&all.row("x"))));
+    }
+}
