@@ -148,13 +148,21 @@ fn account(capture: &Capture, report: &Value, compared: &Value) -> Result<Counts
     let before = number("received") + number("flood_copies") + number("own");
     let after = ["sent", "dropped", "punted", "queued", "held"].map(number);
     let equal = [
-        ("frames accounted for and frames of scapy", accounted, counts.frames),
+        (
+            "frames accounted for and frames of scapy",
+            accounted,
+            counts.frames,
+        ),
         (
             "frames of the report and of scapy",
             report["capture"]["frames"].as_u64().unwrap_or(0),
             counts.frames,
         ),
-        ("frames offered and what became of them", number("offered"), offered),
+        (
+            "frames offered and what became of them",
+            number("offered"),
+            offered,
+        ),
         (
             "frames offered and received",
             number("offered"),
@@ -250,7 +258,10 @@ mod tests {
             assert!(deviates(&capture(), &other, &compared()), "{field}");
         }
         for other in [
-            Capture { frames: 5, ..capture() },
+            Capture {
+                frames: 5,
+                ..capture()
+            },
             Capture {
                 ethernet: 4,
                 ..capture()
@@ -299,14 +310,8 @@ mod tests {
         let said = "warning: x.pcap: the capture ends in the middle of a frame: frame 2, at byte 9\nmore";
         let why = "the capture ends in the middle of a frame: frame 2, at byte 9";
         for code in [3, 5] {
-            assert_eq!(
-                exit(&damaged, Some(code), said),
-                Finding::Damaged(why.to_owned())
-            );
-            assert!(matches!(
-                exit(&capture(), Some(code), said),
-                Finding::Deviates(_)
-            ));
+            assert_eq!(exit(&damaged, Some(code), said), Finding::Damaged(why.to_owned()));
+            assert!(matches!(exit(&capture(), Some(code), said), Finding::Deviates(_)));
         }
         for code in [Some(0), Some(1), Some(101), None] {
             assert!(matches!(exit(&damaged, code, said), Finding::Deviates(_)));

@@ -172,12 +172,11 @@ impl Sweep {
 
     /// What the script says of the captures that a replay wrote.
     fn compare(&self, capture: &Capture, out: &Path, drops: &Path) -> Result<Value, String> {
-        let compared = succeed(
-            Command::new(&self.python)
-                .arg(&self.script)
-                .arg("compare")
-                .args([&capture.path, out, drops]),
-        )?;
+        let compared = succeed(Command::new(&self.python).arg(&self.script).arg("compare").args([
+            &capture.path,
+            out,
+            drops,
+        ]))?;
         serde_json::from_slice(&compared).map_err(|error| format!("scapy: {error}"))
     }
 }

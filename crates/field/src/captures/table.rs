@@ -130,11 +130,11 @@ mod tests {
         result.count(&ethernet, "c", Finding::Deviates("no".to_owned()));
         result.count(&Capture::default(), "d", Finding::NotEthernet);
         result.count(&Capture::default(), "e", Finding::Damaged("cut".to_owned()));
-        assert_eq!(result.row("x"), "| x | 3 | 1 | 1 | 1 | 5 | 2 | 2 B, 1 A | 0 | 2 |");
         assert_eq!(
-            result.lists(),
-            "\n- damaged: `b`: cut\n\n- deviating: `c`: no\n"
+            result.row("x"),
+            "| x | 3 | 1 | 1 | 1 | 5 | 2 | 2 B, 1 A | 0 | 2 |"
         );
+        assert_eq!(result.lists(), "\n- damaged: `b`: cut\n\n- deviating: `c`: no\n");
         let mut all = result.clone();
         all.add(&result);
         assert_eq!(all.row("x"), "| x | 6 | 2 | 2 | 2 | 10 | 4 | 4 B, 2 A | 0 | 4 |");
