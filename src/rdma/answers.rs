@@ -33,7 +33,7 @@ impl Requester {
                 let met_read = self.advance(env, sequence + 1);
                 self.inform(env, Some(sequence), packet.becn, telemetry);
                 if met_read {
-                    self.on_implied_nak(env);
+                    self.on_acknowledge_ahead(env, sequence + 1);
                 }
             }
             Syndrome::Nak(NakCode::PsnSequenceError) => {
@@ -126,21 +126,86 @@ impl Requester {
         }
         let met_read = self.advance(env, sequence);
         self.inform(env, None, false, None);
+        let response_to = self.messages.get(self.messages.find(sequence));
+        let Some(read) = response_to.filter(|message| {
+            message.verb == Verb::Read && packet.payload_len == message.payload(sequence, env.config.mtu)
+        }) else {
+            env.counters.rx_discarded += 1;
+            return;
+        };
         if met_read {
+            self.hold_response(env, sequence);
+        } else if sequence == self.unacked {
+            let end = read.end();
+            self.advance_read(env, end);
+            self.take_held(env);
+        } else {
+            env.counters.rx_discarded += 1;
+        }
+    }
+
+    /// A READ response arrived behind a missing one.
+    fn hold_response(&mut self, env: &mut Env<'_>, sequence: u64) {
+        env.counters.out_of_sequence += 1;
+        if !env.config.reorders() {
             self.on_implied_nak(env);
             return;
         }
-        match self.messages.front() {
-            Some(read)
-                if read.verb == Verb::Read
-                    && sequence == self.unacked
-                    && packet.payload_len == read.payload(sequence, env.config.mtu) =>
-            {
-                let end = read.end();
-                self.advance_read(env, end);
-            }
-            _ => env.counters.rx_discarded += 1,
+        let places_max = env.config.reorder_window_packets as usize + 1;
+        if sequence - self.unacked >= places_max as u64 {
+            // No room, so the gap has lasted too long.
+            self.request_missing_responses(env);
+        } else {
+            self.ahead.hold(self.unacked, sequence, places_max);
+            self.on_acknowledge_ahead(env, sequence);
         }
+    }
+
+    /// All requests before `through` are acknowledged, but a READ response before it is missing. It is asked for, after the time for
+    /// which gaps are tolerated.
+    fn on_acknowledge_ahead(&mut self, env: &mut Env<'_>, through: u64) {
+        if !env.config.reorders() {
+            self.on_implied_nak(env);
+            return;
+        }
+        self.ahead.acked_to = self.ahead.acked_to.max(through);
+        match env.config.out_of_order {
+            None => self.on_implied_nak(env),
+            Some(tolerated) if self.ahead.gap_deadline == Picos::NEVER && !self.read_gap => {
+                self.ahead.gap_deadline = env.now.saturating_add(tolerated);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Takes the responses that waited for the one that has just arrived, and the acknowledgements between them.
+    #[inline]
+    fn take_held(&mut self, env: &mut Env<'_>) {
+        if !self.ahead.is_waiting(self.unacked) {
+            self.ahead.gap_deadline = Picos::NEVER;
+            return;
+        }
+        loop {
+            let acked_to = self.ahead.acked_to;
+            self.advance(env, acked_to);
+            match self.messages.front() {
+                Some(read) if read.verb == Verb::Read && self.ahead.has(self.unacked) => {
+                    let end = read.end();
+                    self.advance_read(env, end);
+                }
+                _ => break,
+            }
+        }
+        let tolerated = env.config.out_of_order;
+        let tolerated = tolerated.filter(|_| self.ahead.is_waiting(self.unacked));
+        // The clock runs anew for the gap that is now the oldest.
+        self.ahead.gap_deadline = tolerated.map_or(Picos::NEVER, |time| env.now.saturating_add(time));
+    }
+
+    /// A gap between READ responses has lasted as long as is tolerated.
+    pub(super) fn request_missing_responses(&mut self, env: &mut Env<'_>) {
+        self.ahead.gap_deadline = Picos::NEVER;
+        self.on_implied_nak(env);
     }
 
     /// Something arrived that comes behind a READ response that is missing (IBTA 9.7.3.3). The READ is asked for again once.

@@ -21,6 +21,7 @@ mod replies;
 mod request;
 mod requester;
 mod responder;
+mod responses;
 mod sequence;
 mod shared;
 mod telemetry;

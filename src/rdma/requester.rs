@@ -8,6 +8,7 @@ use super::config::{QpConfig, RETRY_MAX, Recovery, Transport};
 use super::congestion::{Ack, CongestionControl};
 use super::messages::{Message, Messages};
 use super::packet::Packet;
+use super::responses::ResponsesAhead;
 use super::sequence::Numbering;
 use super::shared::Env;
 use super::telemetry::Telemetry;
@@ -54,6 +55,7 @@ pub(super) struct Requester {
     reads: u32,
     /// A missing READ response has been asked for.
     pub(super) read_gap: bool,
+    pub(super) ahead: ResponsesAhead,
     pub(super) retries_left: u8,
     pub(super) rnr_left: u8,
     /// Local ACK timeout.
@@ -82,6 +84,7 @@ impl Requester {
             answered_to: 0,
             reads: 0,
             read_gap: false,
+            ahead: ResponsesAhead::new(),
             retries_left: config.retry_cnt,
             rnr_left: config.rnr_retry,
             deadline: Picos::NEVER,
@@ -446,6 +449,9 @@ impl Requester {
         if self.rnr_until <= env.now {
             self.rnr_until = Picos::NEVER;
         }
+        if self.ahead.gap_deadline <= env.now {
+            self.request_missing_responses(env);
+        }
         if self.deadline > env.now {
             return;
         }
@@ -483,10 +489,11 @@ impl Requester {
         self.unacked_bytes = self.next_bytes;
         self.sent = self.next;
         self.rnr_until = Picos::NEVER;
+        self.ahead.clear();
     }
 
-    /// What is to be done next by time alone.
+    /// When time alone requires an action next.
     pub(super) fn next_deadline(&self) -> Picos {
-        self.deadline.min(self.rnr_until)
+        self.deadline.min(self.rnr_until).min(self.ahead.gap_deadline)
     }
 }

@@ -8,8 +8,10 @@ use std::collections::BinaryHeap;
 
 use xoff_dataplane::{Line, LinkTiming, Picos};
 
-/// Most packets after which the state of a spread pipeline is looked at for repetition.
+/// Most packets after which the state of parallel links is compared with that before them.
 const PERIOD_MAX: u64 = 4_096;
+/// Most packets at the end of a message that pass stage after stage.
+const TAIL_MAX: u64 = 65_536;
 
 /// A link with what follows it up to the next link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,21 +73,71 @@ pub(super) fn over_path(path: &[Hop], train: &[Run], released: Picos) -> Picos {
     Picos(released.0.saturating_add(arrival))
 }
 
-/// Links side by side, of which each packet takes any.
+/// In which order packets queue for the links of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueueOrder {
+    /// Packets reach each switch over one link, so a packet never overtakes one that was sent before it over the same links.
+    AsSent,
+    /// Each switch sends into one link, where packets from several links queue in the order in which they arrive.
+    AsArrived,
+    /// Unknown: links of a switch are shared by several incoming links, or hashes place packets. A packet that overtakes others waits for
+    /// none of them, which no real order can beat.
+    Unknown,
+}
+
+/// Parallel links. Each packet takes one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stage {
     /// Links and how many there are of each kind.
     pub(super) links: Vec<(Hop, usize)>,
+    pub(super) order: QueueOrder,
 }
 
-/// As [`over_path`], where packets are spread over the links of each stage as well as can be: each takes the link that delivers it
-/// first.
+impl Stage {
+    /// One link, at which all packets meet.
+    pub(super) fn one(hop: Hop) -> Stage {
+        Stage {
+            links: vec![(hop, 1)],
+            order: QueueOrder::AsArrived,
+        }
+    }
+
+    fn link_count(&self) -> usize {
+        self.links.iter().map(|(_, count)| (*count).max(1)).sum()
+    }
+}
+
+/// As [`over_path`], where each packet takes the link of a stage that delivers it first.
+///
+/// Equal packets keep their order, so they pass all stages one after the other. The last packets of a message may be shorter and may
+/// overtake longer ones, but no more of them than the widest stage has links. These packets pass stage after stage, in the order of
+/// their arrival.
 pub(super) fn over_stages(stages: &[Stage], train: &[Run], released: Picos) -> Picos {
     let mut pipeline = Pipeline::new(stages, released.0);
+    let packets: u64 = train.iter().map(|run| run.count).sum();
+    let mut head = packets - tail_len(stages, train).min(packets);
+    let mut tail = Vec::new();
     for run in train {
-        pipeline.send(run);
+        let in_order = head.min(run.count);
+        head -= in_order;
+        pipeline.send(&Run {
+            count: in_order,
+            ..*run
+        });
+        let left = run.count - in_order;
+        tail.extend(std::iter::repeat_n(run.frame_len, left as usize));
     }
+    pipeline.send_tail(&tail);
     Picos(pipeline.last_arrival)
+}
+
+/// Packets at the end of a train that may overtake or be overtaken: those behind its longest run, and as many before them as there are
+/// links side by side.
+fn tail_len(stages: &[Stage], train: &[Run]) -> u64 {
+    let width = stages.iter().map(Stage::link_count).max().unwrap_or(1);
+    let longest = (0..train.len()).max_by_key(|run| train[*run].count).unwrap_or(0);
+    let behind: u64 = train.iter().skip(longest + 1).map(|run| run.count).sum();
+    behind.saturating_add(width as u64).min(TAIL_MAX)
 }
 
 /// The links of a stage, of one kind.
@@ -99,15 +151,34 @@ struct Links {
 
 struct StageState {
     kinds: Vec<Links>,
+    order: QueueOrder,
     /// When the latest packet arrived here.
     latest: u64,
 }
 
 impl StageState {
-    /// Sends a packet that arrives at `at`; when it arrives behind the stage.
+    fn new(stage: &Stage) -> StageState {
+        let links = |(hop, count): &(Hop, usize)| Links {
+            hop: *hop,
+            free: std::iter::repeat_n(Reverse(0), (*count).max(1)).collect(),
+            occupied: 0,
+        };
+        StageState {
+            kinds: stage.links.iter().map(links).collect(),
+            order: stage.order,
+            latest: 0,
+        }
+    }
+
+    fn set_frame_len(&mut self, frame_len: u32) {
+        for links in &mut self.kinds {
+            links.occupied = links.hop.occupied(frame_len);
+        }
+    }
+
+    /// Sends a packet that arrives at `at`; returns when it arrives behind the stage.
     fn pass(&mut self, at: u64) -> u64 {
-        // A short packet may overtake longer ones on other links. It then waits for none of those.
-        let overtakes = at < self.latest;
+        let overtakes = self.order == QueueOrder::Unknown && at < self.latest;
         let arrival = |links: &Links| {
             let free = links.free.peek().map_or(0, |Reverse(free)| *free);
             let start = if overtakes { at } else { at.max(free) };
@@ -118,13 +189,50 @@ impl StageState {
         };
         let arrived = arrival(&self.kinds[best]);
         if !overtakes {
-            self.latest = at;
+            self.latest = self.latest.max(at);
             let links = &mut self.kinds[best];
             if let Some(mut first) = links.free.peek_mut() {
                 first.0 = at.max(first.0) + links.occupied;
             }
         }
         arrived
+    }
+
+    /// Sends packets of these lengths that arrive at `times`, and replaces these by their arrivals behind the stage.
+    fn pass_all(&mut self, frame_lens: &[u32], times: &mut [u64]) {
+        if self.order == QueueOrder::AsArrived && self.kinds.len() == 1 {
+            self.merge(frame_lens, times);
+            return;
+        }
+        for (frame_len, time) in frame_lens.iter().zip(times) {
+            self.set_frame_len(*frame_len);
+            *time = self.pass(*time);
+        }
+    }
+
+    /// The same where packets queue as they arrive. Each takes the link that is free first for packets in the order in which they were
+    /// sent: so equal packets take the links in turn, as in the stages before, and each link has the packets of a fixed set of paths.
+    fn merge(&mut self, frame_lens: &[u32], times: &mut [u64]) {
+        let hop = self.kinds[0].hop;
+        let mut free: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();
+        free.sort_unstable();
+        let mut in_turn: BinaryHeap<_> = free.iter().copied().zip(0..).map(Reverse).collect();
+        let mut queues = vec![Vec::new(); free.len()];
+        for (packet, (frame_len, at)) in frame_lens.iter().zip(&*times).enumerate() {
+            let Some(mut first) = in_turn.peek_mut() else {
+                return;
+            };
+            first.0.0 = first.0.0.max(*at) + hop.occupied(*frame_len);
+            queues[first.0.1 as usize].push((*at, packet));
+        }
+        for (queue, free) in queues.iter_mut().zip(&mut free) {
+            queue.sort_unstable();
+            for (at, packet) in queue {
+                *free = (*free).max(*at) + hop.occupied(frame_lens[*packet]);
+                times[*packet] = hop.arrival(*free);
+            }
+        }
+        self.kinds[0].free = free.into_iter().map(Reverse).collect();
     }
 
     /// When its links are free, in order; only of stages of one kind.
@@ -154,28 +262,16 @@ struct Pipeline {
 
 impl Pipeline {
     fn new(stages: &[Stage], released: u64) -> Pipeline {
-        let state = |stage: &Stage| StageState {
-            kinds: stage
-                .links
-                .iter()
-                .map(|(hop, count)| Links {
-                    hop: *hop,
-                    free: std::iter::repeat_n(Reverse(0), (*count).max(1)).collect(),
-                    occupied: 0,
-                })
-                .collect(),
-            latest: 0,
-        };
         Pipeline {
-            stages: stages.iter().map(state).collect(),
+            stages: stages.iter().map(StageState::new).collect(),
             released,
             last_arrival: released,
         }
     }
 
     fn send(&mut self, run: &Run) {
-        for links in self.stages.iter_mut().flat_map(|stage| &mut stage.kinds) {
-            links.occupied = links.hop.occupied(run.frame_len);
+        for stage in &mut self.stages {
+            stage.set_frame_len(run.frame_len);
         }
         let period = self.period();
         let mut left = run.count;
@@ -197,6 +293,16 @@ impl Pipeline {
             let arrived = self.stages.iter_mut().fold(released, |at, stage| stage.pass(at));
             self.last_arrival = self.last_arrival.max(arrived);
         }
+    }
+
+    /// Sends the last packets, which may overtake each other.
+    fn send_tail(&mut self, frame_lens: &[u32]) {
+        let mut times = vec![self.released; frame_lens.len()];
+        for stage in &mut self.stages {
+            stage.pass_all(frame_lens, &mut times);
+        }
+        let last = times.into_iter().max().unwrap_or(0);
+        self.last_arrival = self.last_arrival.max(last);
     }
 
     /// After so many equal packets all links of a stage have sent equally many; `None` where that is not so, or is too many.

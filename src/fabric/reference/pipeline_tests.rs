@@ -79,12 +79,7 @@ fn stages_of_one_link_are_a_path() {
             run(1_058, 1 + below(5_000)),
             run(62 + below(996) as u32, 1),
         ];
-        let stages: Vec<Stage> = path
-            .iter()
-            .map(|hop| Stage {
-                links: vec![(*hop, 1)],
-            })
-            .collect();
+        let stages: Vec<Stage> = path.iter().map(|hop| Stage::one(*hop)).collect();
         let released = Picos(below(1_000_000));
         assert_eq!(
             over_stages(&stages, &train, released),
@@ -98,24 +93,162 @@ fn stages_of_one_link_are_a_path() {
 fn skipped_packets_change_nothing() {
     let mut below = draws(3);
     for _ in 0..200 {
+        let order = [QueueOrder::AsSent, QueueOrder::AsArrived, QueueOrder::Unknown][below(3) as usize];
         let stage = |_| {
             let hop = hop([10_000, 25_000, 40_000, 100_000][below(4) as usize], below(3_000));
             Stage {
                 links: vec![(hop, 1 + below(6) as usize)],
+                order,
             }
         };
-        let stages: Vec<Stage> = (0..5).map(stage).collect();
-        let train = [run(1_074, 1), run(1_058, 3_000), run(62 + below(996) as u32, 1)];
+        let mut stages: Vec<Stage> = (0..5).map(stage).collect();
+        stages[0].links[0].1 = 1;
+        let last = 62 + below(996) as u32;
+        let train = [run(1_058, 3_000), run(last, 1)];
+        let mut pipeline = Pipeline::new(&stages, 0);
+        // All packets pass stage after stage.
+        let frame_lens: Vec<u32> = [1_058; 3_000].into_iter().chain([last]).collect();
+        pipeline.send_tail(&frame_lens);
+        let expected = Picos(pipeline.last_arrival);
+        if order != QueueOrder::Unknown {
+            assert_eq!(
+                over_stages(&stages, &train, Picos::ZERO),
+                expected,
+                "{stages:?} {train:?}"
+            );
+        }
         let mut pipeline = Pipeline::new(&stages, 0);
         for run in &train {
-            for links in pipeline.stages.iter_mut().flat_map(|stage| &mut stage.kinds) {
-                links.occupied = links.hop.occupied(run.frame_len);
-            }
+            pipeline
+                .stages
+                .iter_mut()
+                .for_each(|stage| stage.set_frame_len(run.frame_len));
             pipeline.send_packets(run.count);
         }
+        let one_by_one = pipeline.last_arrival;
+        let mut pipeline = Pipeline::new(&stages, 0);
+        train.iter().for_each(|run| pipeline.send(run));
+        assert_eq!(pipeline.last_arrival, one_by_one, "{stages:?} {train:?}");
+    }
+}
+
+/// Links of a fabric, each with a queue of its own.
+struct Network {
+    hops: Vec<Hop>,
+    free: Vec<u64>,
+}
+
+impl Network {
+    fn new(hops: &[Hop]) -> Network {
+        Network {
+            hops: hops.to_vec(),
+            free: vec![0; hops.len()],
+        }
+    }
+
+    /// Carries packets, each over the links that it names, in the order of their arrival at each link; the last arrival.
+    fn carry(&mut self, packets: &[(u32, Vec<usize>)]) -> u64 {
+        let mut events: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
+        (0..packets.len()).for_each(|packet| events.push(Reverse((0, packet, 0))));
+        let mut last = 0;
+        while let Some(Reverse((at, packet, step))) = events.pop() {
+            let (frame_len, links) = &packets[packet];
+            let Some(link) = links.get(step) else {
+                last = last.max(at);
+                continue;
+            };
+            let free = at.max(self.free[*link]) + self.hops[*link].occupied(*frame_len);
+            self.free[*link] = free;
+            events.push(Reverse((self.hops[*link].arrival(free), packet, step + 1)));
+        }
+        last
+    }
+}
+
+fn frame_lens(below: &mut impl FnMut(u64) -> u64) -> (Vec<Run>, Vec<u32>) {
+    let (full, short, count) = (300 + below(4_000) as u32, 62 + below(238) as u32, below(60));
+    let train = vec![run(full + 16, 1), run(full, count), run(short, 1)];
+    let each = train
+        .iter()
+        .flat_map(|run| (0..run.count).map(|_| run.frame_len))
+        .collect();
+    (train, each)
+}
+
+#[test]
+fn spraying_over_spines_is_that_of_queues_of_their_own() {
+    let mut below = draws(5);
+    for _ in 0..500 {
+        let spines = 1 + below(8) as usize;
+        let speed = |below: &mut dyn FnMut(u64) -> u64| [25_000, 40_000, 100_000, 200_000][below(4) as usize];
+        let (host, uplink) = (
+            hop(speed(&mut below), below(1_000)),
+            hop(speed(&mut below), below(1_000)),
+        );
+        let (train, frame_lens) = frame_lens(&mut below);
+        let stage = |order| Stage {
+            links: vec![(uplink, spines)],
+            order,
+        };
+        let stages = [
+            Stage::one(host),
+            stage(QueueOrder::AsSent),
+            stage(QueueOrder::AsArrived),
+            Stage::one(host),
+        ];
+        let mut hops = vec![host, host];
+        hops.extend(vec![uplink; 2 * spines]);
+        let packets = frame_lens.iter().enumerate().map(|(packet, frame_len)| {
+            let spine = packet % spines;
+            (*frame_len, vec![0, 2 + spine, 2 + spines + spine, 1])
+        });
+        let packets: Vec<_> = packets.collect();
         assert_eq!(
             over_stages(&stages, &train, Picos::ZERO),
-            Picos(pipeline.last_arrival),
+            Picos(Network::new(&hops).carry(&packets)),
+            "{stages:?} {train:?}"
+        );
+    }
+}
+
+/// A fat tree: two aggregation switches in each pod, with `cores` core switches each.
+#[test]
+fn spraying_over_a_fat_tree_is_that_of_queues_of_their_own() {
+    let mut below = draws(6);
+    for _ in 0..500 {
+        let cores = 1 + below(4) as usize;
+        let speed = |below: &mut dyn FnMut(u64) -> u64| [25_000, 50_000, 100_000][below(3) as usize];
+        let (host, edge, core) = (
+            hop(speed(&mut below), 500),
+            hop(speed(&mut below), 500),
+            hop(speed(&mut below), 500),
+        );
+        let (train, frame_lens) = frame_lens(&mut below);
+        let stage = |hop, links, order| Stage {
+            links: vec![(hop, links)],
+            order,
+        };
+        let stages = [
+            Stage::one(host),
+            stage(edge, 2, QueueOrder::AsSent),
+            stage(core, 2 * cores, QueueOrder::AsSent),
+            stage(core, 2 * cores, QueueOrder::AsArrived),
+            stage(edge, 2, QueueOrder::AsArrived),
+            Stage::one(host),
+        ];
+        let mut hops = vec![host, host, edge, edge, edge, edge];
+        hops.extend(vec![core; 4 * cores]);
+        let packets = frame_lens.iter().enumerate().map(|(packet, frame_len)| {
+            let (side, place) = (packet % 2, packet % (2 * cores));
+            (
+                *frame_len,
+                vec![0, 2 + side, 6 + place, 6 + 2 * cores + place, 4 + side, 1],
+            )
+        });
+        let packets: Vec<_> = packets.collect();
+        assert_eq!(
+            over_stages(&stages, &train, Picos::ZERO),
+            Picos(Network::new(&hops).carry(&packets)),
             "{stages:?} {train:?}"
         );
     }
@@ -125,7 +258,10 @@ fn skipped_packets_change_nothing() {
 fn four_links_of_a_quarter_of_the_speed_are_as_fast_as_one() {
     let train = [run(1_058, 1_000)];
     let (host, uplink) = (hop(100_000, 0), hop(25_000, 0));
-    let stages = [(host, 1), (uplink, 4), (uplink, 4), (host, 1)].map(|links| Stage { links: vec![links] });
+    let stages = [(host, 1), (uplink, 4), (uplink, 4), (host, 1)].map(|links| Stage {
+        links: vec![links],
+        order: QueueOrder::AsArrived,
+    });
     // 1000 packets of 1082 bytes, and the last one over three more links; less the gaps that no arrival waits for.
     let byte = 80;
     let expected = 1_082 * byte * 1_000 + 1_082 * byte * (4 + 4 + 1) - 12 * byte * (1 + 4 + 4 + 1);
@@ -140,6 +276,7 @@ fn a_million_million_packets_take_no_time_to_count() {
     assert_eq!(over_path(&path, &train, Picos::ZERO), Picos(expected));
     let stages = path.map(|hop| Stage {
         links: vec![(hop, 2)],
+        order: QueueOrder::AsSent,
     });
     let spread = over_stages(&stages, &train, Picos::ZERO);
     assert!(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::forwarding::{Destination, Forwarding, Ingress};
-use super::pipeline::{Hop, Stage};
+use super::pipeline::{Hop, QueueOrder, Stage};
 
 /// Most paths that differ in speeds, delays or order of their links which are kept.
 const PATHS_MAX: usize = 32;
@@ -60,27 +60,23 @@ impl Route {
     /// Whether `streams` queue pairs, whose packets switches hash, may use several links at once.
     pub(super) fn is_wide(&self, streams: usize, entropy: bool) -> bool {
         let layers = self.layers.iter().flatten();
-        let wide = |layer: &Layer| layer.links.iter().map(|(_, count)| count).sum::<usize>() > 1;
-        let spread = |layer: &Layer| wide(layer) && (streams > 1 || entropy || layer.spreads);
+        let spread = |layer: &Layer| layer.link_count() > 1 && (streams > 1 || entropy || layer.spreads);
         self.layers.is_none() && (streams > 1 || entropy) || layers.into_iter().any(spread)
     }
 
     /// Links that `streams` queue pairs use at once at most, by distance, behind `first`. `entropy`: each packet has a hash of its own.
     pub(super) fn stages(&self, first: Hop, streams: usize, entropy: bool) -> Vec<Stage> {
-        let mut stages = vec![Stage {
-            links: vec![(first, 1)],
-        }];
+        let mut stages = vec![Stage::one(first)];
         let Some(layers) = &self.layers else {
             // What paths of several lengths share: the link of the destination.
             let last = self.paths.iter().filter_map(|path| path.last()).copied().next();
-            stages.extend(last.map(|last| Stage {
-                links: vec![(last, 1)],
-            }));
+            stages.extend(last.map(Stage::one));
             return stages;
         };
-        let (mut used, mut divided) = (1, false);
+        let (mut used, mut divided, mut ordered) = (1, false, true);
         for layer in layers {
-            let links: usize = layer.links.iter().map(|(_, count)| count).sum();
+            let links = layer.link_count();
+            let before = used;
             let divides = entropy || layer.spreads;
             // Where packets were divided before, each of the switches that they reach hashes them.
             let sources = if divided { layer.switches.min(used) } else { 1 };
@@ -90,7 +86,20 @@ impl Route {
                 links.min(streams.max(1).saturating_mul(sources))
             };
             divided |= divides && links > 1;
-            stages.push(layer.fastest(used));
+            let equal = layer.links.len() == 1 && used == links;
+            let order = match layer.switches {
+                _ if used == 1 => QueueOrder::AsArrived,
+                // Packets that are hashed, and links of several kinds, do not take turns.
+                _ if !(ordered && equal && (divides || streams <= 1)) => QueueOrder::Unknown,
+                switches if switches == links => QueueOrder::AsArrived,
+                switches if switches == before => QueueOrder::AsSent,
+                _ => QueueOrder::Unknown,
+            };
+            ordered &= order != QueueOrder::Unknown;
+            stages.push(Stage {
+                order,
+                ..layer.fastest(used)
+            });
         }
         stages
     }
@@ -107,7 +116,7 @@ impl Layer {
                 hop.latency,
             )
         });
-        let all: usize = links.iter().map(|(_, count)| count).sum();
+        let all = self.link_count();
         let least = links.iter().map(|(hop, _)| hop.latency).min();
         let mut left = count.max(1);
         for (hop, links) in &mut links {
@@ -116,7 +125,10 @@ impl Layer {
             hop.latency = least.filter(|_| count < all).unwrap_or(hop.latency);
         }
         links.retain(|(_, links)| *links > 0);
-        Stage { links }
+        Stage {
+            links,
+            order: QueueOrder::Unknown,
+        }
     }
 }
 
@@ -246,6 +258,10 @@ impl Search<'_> {
 }
 
 impl Layer {
+    fn link_count(&self) -> usize {
+        self.links.iter().map(|(_, count)| count).sum()
+    }
+
     fn add(&mut self, hop: Hop) {
         match self.links.iter_mut().find(|(kind, _)| *kind == hop) {
             Some((_, count)) => *count += 1,

@@ -132,3 +132,109 @@ fn no_more_reads_are_outstanding_than_allowed() {
     };
     assert!(pipe.ends[0].post(pipe.now, qp, too_long).is_err());
 }
+
+/// Draws from a fixed sequence.
+fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |bound| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    }
+}
+
+/// READs, WRITEs and SENDs in random order, over a pipe whose packets overtake each other.
+fn mixed_messages(
+    seed: u64,
+    script: impl FnMut(usize, u64, &Packet) -> Fate + 'static,
+    recovery: Recovery,
+) -> Pipe {
+    let (mut pipe, qp, _) = scripted(script, |config| {
+        config.recovery = recovery;
+        config.out_of_order = (recovery == Recovery::GoBackN).then_some(Picos::from_micros(40));
+        config.ack_timeout = 8;
+        config.ack_every = 1 + seed as u32 % 5;
+    });
+    let mut below = draws(seed);
+    for id in 0..20 {
+        let verb = [Verb::Read, Verb::Read, Verb::Write, Verb::Send][below(4) as usize];
+        pipe.post(0, qp, id, verb, below(30_000));
+    }
+    pipe.run(SECOND);
+    assert_eq!(
+        pipe.acked(0),
+        (0..20).collect::<Vec<_>>(),
+        "{recovery:?}, seed {seed}"
+    );
+    pipe
+}
+
+#[test]
+fn responses_out_of_order_are_kept_while_a_gap_is_tolerated() {
+    for seed in 0..50 {
+        let mut below = draws(seed ^ 0x5555);
+        let pipe = mixed_messages(
+            seed,
+            move |_, _, _| Fate::Delay(Picos::from_nanos(below(3_000))),
+            Recovery::GoBackN,
+        );
+        let counters = pipe.ends[0].counters();
+        assert_eq!(
+            (
+                counters.implied_nak_seq_err,
+                counters.retransmitted_packets,
+                counters.local_ack_timeout_err
+            ),
+            (0, 0, 0),
+            "seed {seed}"
+        );
+        assert_eq!(pipe.ends[1].counters().duplicate_request, 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn lost_responses_are_asked_for_again_whatever_arrives_behind_them() {
+    for recovery in [Recovery::GoBackN, Recovery::SelectiveRepeat, Recovery::GoBackZero] {
+        for seed in 0..50 {
+            let mut below = draws(seed ^ 0xaaaa);
+            // Go-back-0 ends only where losses are rare.
+            let loss = if recovery == Recovery::GoBackZero { 200 } else { 20 };
+            let script = move |_, _, _: &Packet| match below(loss) {
+                0 => Fate::Drop,
+                1 => Fate::Delay(Picos::from_micros(2)),
+                _ => Fate::Pass,
+            };
+            mixed_messages(seed, script, recovery);
+        }
+    }
+}
+
+#[test]
+fn a_gap_of_responses_is_named_after_the_time_that_is_tolerated() {
+    let script = |end: usize, n: u64, _: &Packet| {
+        if end == 1 && n == 3 {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    };
+    let (mut pipe, qp, _) = scripted(script, |config| {
+        config.out_of_order = Some(Picos::from_micros(10));
+        config.ack_timeout = 8;
+    });
+    pipe.post(0, qp, 1, Verb::Read, 10 * 1024);
+    pipe.run(SECOND);
+    assert_eq!(pipe.acked(0), [1]);
+    let requests = pipe.log.iter().filter(|(_, end, _)| *end == 0);
+    let requests: Vec<(u64, u32)> = requests
+        .map(|(at, _, packet)| (at.0 / 1_000, packet.psn))
+        .collect();
+    // Two ways of 1 us, six packets that occupy the link; then 10 us.
+    let [(0, 0), (again_ns, 3)] = requests[..] else {
+        panic!("{requests:?}")
+    };
+    assert!((12_000..13_000).contains(&again_ns), "{again_ns}");
+    let counters = pipe.ends[0].counters();
+    assert_eq!((counters.out_of_sequence, counters.implied_nak_seq_err), (6, 1));
+}
