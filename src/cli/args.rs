@@ -13,6 +13,7 @@ use crate::driver::Pin;
 use crate::{driver, ports};
 
 pub use configuration::ConfigurationInput;
+pub(super) use configuration::{borrow_layers, read_layers};
 pub use lab::*;
 
 const EXAMPLES: &str = "\
@@ -114,10 +115,13 @@ Example:
 /// `xoff switch run`
 #[derive(Clone, Debug, Args)]
 pub struct SwitchRun {
-    /// Configuration in the form of SONiC's config_db.json; {} is enough
-    #[arg(long, value_name = "FILE")]
-    pub config: PathBuf,
-    /// How the file is read.
+    /// Configuration in the form of SONiC's config_db.json; {} is enough. Given again, a layer over the earlier ones
+    ///
+    /// A layer is a JSON merge patch (RFC 7386): its fields replace those of the layers below, and null removes a field,
+    /// an entry or a table.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub config: Vec<PathBuf>,
+    /// How the files are read.
     #[command(flatten)]
     pub configuration: ConfigurationInput,
     /// A port and the network device behind it; once for each port
@@ -296,14 +300,15 @@ pub struct HostRun {
 pub enum ConfigCommand {
     /// Check configuration files, without a switch or its devices
     #[command(after_help = "\
-Each file is a configuration of its own. Prints its errors, or its notes: settings without effect, and settings
+Each file is a configuration of its own, or with --layers a layer over the files before it. Prints its errors, or its notes: settings without effect, and settings
 that are probably not what was meant. At most 20 errors of a file are printed; --format json has all.
 
 Exit codes: 0 every file is valid, 2 usage, 4 a file is not valid or cannot be read.
 
 Examples:
   xoff config check /etc/sonic/config_db.json
-  xoff config check config_db.json --asic asic0 --format json")]
+  xoff config check config_db.json --asic asic0 --format json
+  xoff config check config_db.json changes.json --layers")]
     Check(ConfigCheck),
     /// Replace the configuration of a running switch by a file, whole or not at all
     #[command(after_help = "\
@@ -341,6 +346,9 @@ pub struct ConfigCheck {
     /// Configurations in the form of SONiC's config_db.json
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    /// Check the files as layers of one configuration, in order: each is a JSON merge patch (RFC 7386) of those before it
+    #[arg(long)]
+    pub layers: bool,
     /// A port that is up though the file does not name it, as --port of `switch run` adds it; once for each port
     #[arg(long = "port", value_name = "Ethernet0")]
     pub ports: Vec<String>,

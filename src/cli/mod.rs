@@ -31,8 +31,8 @@ pub use replay::{BehindArgument, MapChoice, ReplayArguments};
 pub use show::{
     ClearGroups, ClearPool, ClearQueues, ClearWatermarks, LoadBalancingPart, ShowBuffer, ShowCommand,
     ShowCounters, ShowGroups, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowLoadBalancing, ShowMac,
-    ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPool, ShowPorts, ShowQueues, ShowSwitchTrimming,
-    ShowTable,
+    ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPool, ShowPorts, ShowQueueCounters, ShowQueues,
+    ShowSwitchTrimming, ShowTable,
 };
 pub use values::{PcapArgument, PortArgument, SendArgument};
 

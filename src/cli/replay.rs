@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use xoff_dataplane::Picos;
 
-use super::{ConfigurationInput, output, values};
+use super::{ConfigurationInput, args, output, values};
 use crate::capture::{ReadError, Reader};
-use crate::config::{Attachment, Loaded, Resolve, load, parse_asic, preset};
+use crate::config::{Attachment, Loaded, Resolve, load, parse_layers, preset};
 use crate::failure::{Exit, Failure};
 use crate::replay::{
     Behind, CaptureFiles, ConfiguredPorts, Destination, Mapping, MappingMode, MappingOptions, Pace,
@@ -57,10 +57,11 @@ pub struct ReplayArguments {
     /// Write what the switch drops here, as pcapng, each frame with reason, place and limit
     #[arg(long, value_name = "FILE")]
     pub drops: Option<PathBuf>,
-    /// Configuration in the form of SONiC's config_db.json, over the preset if there is one
+    /// Configuration in the form of SONiC's config_db.json, a layer over the preset if there is one; given again, a layer
+    /// over the earlier ones, in which null removes (RFC 7386)
     /// [default: all ports form one bridge]
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub config: Vec<PathBuf>,
     /// How the configuration is read.
     #[command(flatten)]
     pub configuration: ConfigurationInput,
@@ -179,7 +180,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let unreadable = |error: ReadError| error.failure(&file);
     let source = Source::open(&arguments.input).map_err(unreadable)?;
     let survey = source.read().and_then(Survey::of).map_err(unreadable)?;
-    let layers = written_layers(arguments)?;
+    let layers = args::read_layers(&arguments.config)?;
     let configured = configured_ports(&layers, arguments.configuration.asic.as_deref())?;
     let read = || source.read().and_then(Reader::new).map_err(unreadable);
     let mapping = Mapping::choose(&survey, &mapping_options(arguments), &configured, read)?;
@@ -255,27 +256,13 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// The layer that the command line names, with its place.
-fn written_layers(arguments: &ReplayArguments) -> Result<Vec<(String, String)>, Failure> {
-    let Some(path) = &arguments.config else {
-        return Ok(Vec::new());
-    };
-    let place = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::configuration("the configuration cannot be read")
-            .at(format!("--config {place}"))
-            .because(error)
-            .fix("give a readable file; {} in it is a working switch")
-    })?;
-    Ok(vec![(place, text)])
-}
-
 /// The ports that a configuration has, and the address of its router.
 fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<ConfiguredPorts, Failure> {
-    let Some((place, text)) = layers.first() else {
+    let Some((place, _)) = layers.last() else {
         return Ok(ConfiguredPorts::default());
     };
-    let db = parse_asic(text, place, asic).map_err(|problems| invalid(place, &problems))?;
+    let db =
+        parse_layers(&args::borrow_layers(layers), asic).map_err(|problems| invalid(place, &problems))?;
     let router = db.get("DEVICE_METADATA", "localhost", "mac");
     let router = router.and_then(|mac| values::mac(&mac).ok());
     let names: Vec<String> = db.keys("PORT").map(str::to_owned).collect();
@@ -348,10 +335,7 @@ fn configure(
         layers.push((format!("preset {name}"), preset.to_json()));
     }
     layers.extend(written);
-    let layers: Vec<(&str, &str)> = layers
-        .iter()
-        .map(|(place, text)| (place.as_str(), text.as_str()))
-        .collect();
+    let layers = args::borrow_layers(&layers);
     let resolve = arguments.configuration.applied_to(Resolve {
         ports: mapping.ports.clone(),
         seed: arguments.seed,

@@ -1,11 +1,11 @@
 //! `xoff switch run`: a switch between network devices, until it is interrupted.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{SwitchRun, output, values};
+use super::{SwitchRun, args, output, values};
 use crate::capture::live::{PcapOptions, PcapRequest};
 use crate::config::{Loaded, Resolve, load};
 use crate::control::{Address, Endpoint, ServerHandle, Target, serve};
@@ -137,17 +137,12 @@ fn workers(cores: usize, ports: usize) -> usize {
         .clamp(1, WORKERS_CHOSEN_MAX)
 }
 
-fn read(path: &Path, resolve: &Resolve) -> Result<Loaded, Failure> {
-    let place = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::configuration("the configuration cannot be read")
-            .at(format!("--config {place}"))
-            .because(error)
-            .fix("give a readable file; {} in it is a working switch")
-    })?;
-    load(&[(&place, &text)], resolve).map_err(|problems| {
+fn read(paths: &[PathBuf], resolve: &Resolve) -> Result<Loaded, Failure> {
+    let layers = args::read_layers(paths)?;
+    load(&args::borrow_layers(&layers), resolve).map_err(|problems| {
+        let places: Vec<&str> = layers.iter().map(|(place, _)| place.as_str()).collect();
         Failure::configuration("the configuration is invalid")
-            .at(&place)
+            .at(places.join(" + "))
             .because_of(&problems)
     })
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::merge::Removals;
 use super::natural::Name;
 use super::problem::{Problem, Problems};
 use super::schema;
@@ -44,7 +45,7 @@ impl Value {
 /// rules between fields are checked when it is [resolved](super::resolve()), because several layers may
 /// complete each other.
 ///
-/// Two are equal when they say the same, whatever files they came from.
+/// Two are equal if their tables are equal, whatever files they came from.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigDb {
     pub(crate) tables: BTreeMap<Name, Entries>,
@@ -54,6 +55,8 @@ pub struct ConfigDb {
     pub(crate) notes: Vec<String>,
     /// The tables are those of one ASIC, out of a file that configures several.
     pub(crate) is_asic_part: bool,
+    /// What the text, as a layer, removes from the layers below it. Empty in a merged configuration.
+    pub(crate) removals: Removals,
 }
 
 impl PartialEq for ConfigDb {
@@ -220,83 +223,4 @@ impl Value {
             Value::List(items) => serde_json::Value::from(items.clone()),
         }
     }
-}
-
-/// Lays later layers over earlier ones, field by field: what a layer does not mention stays.
-///
-/// `dynamic_th` in a later layer removes `static_th` of an earlier one, and the reverse. A later layer may
-/// address a part of a range of an earlier one (`Ethernet0|3` over `Ethernet0|3-4`); the range is then
-/// split into its numbers.
-pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
-    let mut result = ConfigDb::default();
-    for layer in layers {
-        if !result.source.is_empty() && !layer.source.is_empty() {
-            result.source.push_str(" + ");
-        }
-        result.source.push_str(&layer.source);
-        result.notes.extend_from_slice(&layer.notes);
-        result.is_asic_part |= layer.is_asic_part;
-        for (table, entries) in &layer.tables {
-            merge_table(
-                table.as_str(),
-                result.tables.entry(table.clone()).or_default(),
-                entries,
-            );
-        }
-    }
-    result
-}
-
-fn merge_table(table: &str, lower: &mut Entries, upper: &Entries) {
-    let mut upper = upper.clone();
-    if schema::table(table).is_some_and(schema::Table::has_numbers) {
-        align_ranges(lower, &mut upper);
-    }
-    for (key, fields) in upper {
-        let entry = lower.entry(key).or_default();
-        for (excluded, by) in [("dynamic_th", "static_th"), ("static_th", "dynamic_th")] {
-            if table == "BUFFER_PROFILE" && fields.contains_key(&by.into()) {
-                entry.remove(&excluded.into());
-            }
-        }
-        entry.extend(fields);
-    }
-}
-
-/// Splits every range of one side that overlaps a different range of the other.
-pub(crate) fn align_ranges(a: &mut Entries, b: &mut Entries) {
-    let crossing = |one: &Entries, other: &Entries| -> Vec<Name> {
-        let others: Vec<_> = other.keys().filter_map(|key| split_range(key.as_str())).collect();
-        let crosses = |key: &&Name| {
-            split_range(key.as_str()).is_some_and(|(owner, first, last)| {
-                others
-                    .iter()
-                    .any(|&(o, f, l)| o == owner && (f, l) != (first, last) && f <= last && first <= l)
-            })
-        };
-        one.keys().filter(crosses).cloned().collect()
-    };
-    let (of_a, of_b) = (crossing(a, b), crossing(b, a));
-    split_keys(a, &of_a);
-    split_keys(b, &of_b);
-}
-
-fn split_keys(entries: &mut Entries, keys: &[Name]) {
-    for key in keys {
-        let (Some((owner, first, last)), Some(entry)) = (split_range(key.as_str()), entries.get(key)) else {
-            continue;
-        };
-        let entry = entry.clone();
-        entries.remove(key);
-        for number in first..=last {
-            entries.insert(Name::from(format!("{owner}|{number}").as_str()), entry.clone());
-        }
-    }
-}
-
-/// `Ethernet0|3-4` as owner, first and last number.
-pub(crate) fn split_range(key: &str) -> Option<(&str, u8, u8)> {
-    let (owner, numbers) = key.rsplit_once('|')?;
-    let (first, last) = schema::parse_numbers(numbers)?;
-    Some((owner, first, last))
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::db::{ConfigDb, Entries, Value, align_ranges};
+use super::db::{ConfigDb, Entries, Value};
+use super::merge::align_ranges;
 use super::natural::Name;
 use super::schema;
 

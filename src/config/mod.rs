@@ -36,9 +36,11 @@ pub mod balancing;
 mod chip;
 mod db;
 mod diff;
+mod follow_up;
 mod headroom;
 mod invariants;
 mod json;
+mod merge;
 mod natural;
 mod pg_profiles;
 mod preset;
@@ -51,11 +53,12 @@ mod unused;
 #[cfg(test)]
 mod tests;
 
-pub use db::{ConfigDb, merge};
+pub use db::ConfigDb;
 pub use diff::{Change, diff};
+pub use merge::merge;
 pub use natural::compare as natural_order;
 pub use pg_profiles::PgProfiles;
 pub use preset::{PRESETS, UnknownPreset, preset};
 pub use problem::{Problem, Problems};
-pub use read::{parse, parse_asic};
+pub use read::{parse, parse_asic, parse_layers};
 pub use resolve::{Attachment, Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, hash_seed, load, resolve};

@@ -121,10 +121,6 @@ impl Problems {
     pub(crate) fn into_vec(self) -> Vec<Problem> {
         self.0
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// A line for each of the first 20 problems, and a line with the number of those left out.

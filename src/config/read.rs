@@ -1,12 +1,14 @@
 //! From text to a [`ConfigDb`]: the shape, the names and each value by itself; old forms become new ones.
 
 use super::asic;
-use super::db::{ConfigDb, Entry, Value, split_range};
+use super::db::{ConfigDb, Entry, Value};
+use super::follow_up::{Findings, Refused, without_follow_ups};
 use super::json::Json;
+use super::merge::{merge, split_range};
 use super::natural::Name;
 use super::problem::{Problem, Problems};
 use super::schema::{self, Fields, Kind, Part, Table};
-use super::unused::{ChassisKeys, UnusedQueues};
+use super::unused::{ChassisKeys, LineCard, UnusedQueues};
 
 /// Reads a `config_db.json`. `source` names the text in messages: a path, or `preset roce-lossless`.
 ///
@@ -21,50 +23,103 @@ pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
 /// # Errors
 /// As [`parse`]; and the file has several parts and `asic` names none of them.
 pub fn parse_asic(text: &str, source: &str, asic: Option<&str>) -> Result<ConfigDb, Problems> {
-    let (db, problems) = read(text, source, asic);
-    if problems.is_empty() {
-        Ok(db)
-    } else {
-        Err(problems)
+    parse_layers(&[(source, text)], asic)
+}
+
+/// As [`parse_asic`], of layers of `(source, text)`, [merged](merge).
+///
+/// # Errors
+/// As [`parse_asic`], of every layer.
+pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<ConfigDb, Problems> {
+    let Read {
+        layers,
+        problems,
+        refused,
+    } = read(layers, asic);
+    match &layers[..] {
+        _ if !problems.is_empty() => {
+            let found = Findings {
+                values: problems,
+                ..Findings::default()
+            };
+            Err(without_follow_ups(&merge(&layers), &refused, found))
+        }
+        [one] => Ok(one.clone()),
+        layers => Ok(merge(layers)),
     }
 }
 
-/// As [`parse`], with what could be read beside what could not, so that later checks can go on.
-pub(crate) fn read(text: &str, source: &str, asic: Option<&str>) -> (ConfigDb, Problems) {
+/// What could be read of layers, and the problems of all of them.
+#[derive(Default)]
+pub(crate) struct Read {
+    pub(crate) layers: Vec<ConfigDb>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) refused: Refused,
+}
+
+/// Reads layers of `(source, text)`. Later checks can go on with what could be read.
+///
+/// The host and the ASIC whose keys count on a VOQ chassis are those of the layers together.
+pub(crate) fn read(layers: &[(&str, &str)], asic: Option<&str>) -> Read {
+    let texts: Vec<_> = layers.iter().map(|(_, text)| tables_of(text, asic)).collect();
+    let mut line_card = LineCard::default();
+    for selected in texts.iter().flatten() {
+        line_card.update(&selected.tables);
+    }
+    line_card.select_asic(asic);
+    let mut all = Read::default();
+    for ((source, _), selected) in layers.iter().zip(texts) {
+        read_layer(source, selected, &line_card, &mut all);
+    }
+    all
+}
+
+/// The tables of a text, or the one problem with it as a whole.
+fn tables_of(text: &str, asic: Option<&str>) -> Result<asic::Selected, Box<Problem>> {
+    let problem = |why: String| Box::new(Problem::at("", "", "", why));
+    match serde_json::from_str::<Json>(text.trim_start_matches('\u{feff}')) {
+        Ok(Json::Object(top)) => asic::select(top, asic),
+        Ok(other) => Err(problem(format!(
+            "expected an object of tables, {{\"PORT\": {{...}}}}, found {}",
+            other.kind()
+        ))),
+        Err(error) => Err(problem(format!("not JSON: {error}"))),
+    }
+}
+
+fn read_layer(
+    source: &str,
+    selected: Result<asic::Selected, Box<Problem>>,
+    line_card: &LineCard,
+    all: &mut Read,
+) {
     let mut reader = Reader {
         source,
+        chassis: ChassisKeys::new(line_card.clone()),
         ..Reader::default()
     };
-    match serde_json::from_str::<Json>(text.trim_start_matches('\u{feff}')) {
-        Ok(Json::Object(top)) => match asic::select(top, asic) {
-            Ok(selected) => {
-                reader.db.is_asic_part = selected.is_part;
-                reader.chassis = ChassisKeys::new(&selected.tables, asic);
-                reader.tables(selected.tables);
-            }
-            Err(problem) => reader.problem(*problem),
-        },
-        Ok(other) => reader.problem(Problem::at(
-            "",
-            "",
-            "",
-            format!(
-                "expected an object of tables, {{\"PORT\": {{...}}}}, found {}",
-                other.kind()
-            ),
-        )),
-        Err(error) => reader.problem(Problem::at("", "", "", format!("not JSON: {error}"))),
+    match selected {
+        Ok(selected) => {
+            reader.db.is_asic_part = selected.is_part;
+            reader.tables(selected.tables);
+        }
+        Err(problem) => reader.problem(*problem),
     }
     reader.note_unquoted();
     let unused = reader.chassis.note().into_iter().chain(reader.queues.note());
     let unused: Vec<String> = unused.map(|note| format!("{source}: {note}")).collect();
     reader.db.notes.extend(unused);
     reader.db.source = source.to_owned();
-    (reader.db, Problems::new(reader.problems))
+    all.layers.push(reader.db);
+    all.problems.extend(reader.problems);
+    all.refused.tables.extend(reader.refused.tables);
+    all.refused.entries.extend(reader.refused.entries);
 }
 
 /// Why a table is refused whose name neither SONiC nor this switch knows.
 const NO_SUCH_TABLE: &str = "no such table";
+const KEY_TWICE: &str = "the key is there twice";
+const FIELD_TWICE: &str = "the field is there twice";
 
 /// The table that a refused one was probably meant to be.
 pub(crate) fn misspelt_table(problem: &Problem) -> Option<&str> {
@@ -78,6 +133,7 @@ struct Reader<'a> {
     db: ConfigDb,
     problems: Vec<Problem>,
     unquoted: Vec<String>,
+    refused: Refused,
     chassis: ChassisKeys,
     queues: UnusedQueues,
 }
@@ -115,14 +171,19 @@ impl Reader<'_> {
                 });
                 continue;
             }
-            if self.db.tables.contains_key(&Name::from(name)) {
+            if self.db.tables.contains_key(&Name::from(name)) || self.db.removals.has_table(name) {
                 self.problem(Problem::at(name, "", "", "the table is there twice").fix("make it one"));
+            }
+            if entries == Json::Null {
+                self.db.removals.add_table(name);
+                continue;
             }
             self.db.tables.entry(name.into()).or_default();
             match entries {
                 Json::Object(entries) => self.entries(name, entries),
                 other => {
                     let why = format!("expected an object of entries, found {}", other.kind());
+                    self.refused.tables.insert(name.to_owned());
                     self.problem(Problem::at(name, "", "", why));
                 }
             }
@@ -135,6 +196,10 @@ impl Reader<'_> {
                 continue;
             };
             let known = schema::table_with_key(table, &key);
+            if fields == Json::Null {
+                self.remove_entry(table, known, &key);
+                continue;
+            }
             let Json::Object(fields) = fields else {
                 let why = format!("expected an object of fields, found {}", fields.kind());
                 self.problem(Problem::at(table, &key, "", why));
@@ -146,11 +211,32 @@ impl Reader<'_> {
                 key: &key,
                 field: "",
             };
-            let entry = self.fields(place, known, fields);
+            let (entry, removed) = self.fields(place, known, fields);
             for key in expand_ports(known, &key) {
                 if let Some(key) = self.queues.used_key(table, known, &key) {
                     self.entry(Place { key: &key, ..place }, known, &entry);
+                    for field in &removed {
+                        self.db.removals.add_field(table, &key, field);
+                    }
                 }
+            }
+        }
+    }
+
+    /// Notes the removal of an entry. Its key has to be well-formed; whether a lower layer has it is known when layers are
+    /// merged.
+    fn remove_entry(&mut self, table: &str, known: Option<&'static Table>, key: &str) {
+        for key in expand_ports(known, key) {
+            let Some(key) = self.queues.used_key(table, known, &key) else {
+                continue;
+            };
+            let is_twice = self.db.entry(table, &key).is_some() || self.db.removals.has_entry(table, &key);
+            if let Some(Err(why)) = known.map(|table| table.check_key(&key)) {
+                self.problem(Problem::at(table, &key, "", why));
+            } else if known.is_some() && is_twice {
+                self.problem(Problem::at(table, &key, "", KEY_TWICE).fix("make it one"));
+            } else {
+                self.db.removals.add_entry(table, &key);
             }
         }
     }
@@ -158,6 +244,8 @@ impl Reader<'_> {
     /// Stores an entry under one key of the new form.
     fn entry(&mut self, place: Place<'_>, known: Option<&'static Table>, entry: &Entry) {
         if let Some(Err(why)) = known.map(|table| table.check_key(place.key)) {
+            let object = (place.table.to_owned(), place.key.to_owned());
+            self.refused.entries.insert(object);
             self.problem(place.problem(why));
             return;
         }
@@ -169,7 +257,11 @@ impl Reader<'_> {
                 return;
             }
         } else if known.is_some() && self.db.entry(place.table, place.key).is_some() {
-            self.problem(place.problem("the key is there twice").fix("make it one"));
+            self.problem(place.problem(KEY_TWICE).fix("make it one"));
+            return;
+        }
+        if known.is_some() && self.db.removals.has_entry(place.table, place.key) {
+            self.problem(place.problem(KEY_TWICE).fix("make it one"));
             return;
         }
         let table = self.db.tables.entry(place.table.into()).or_default();
@@ -181,8 +273,8 @@ impl Reader<'_> {
         place: Place<'_>,
         known: Option<&'static Table>,
         fields: Vec<(String, Json)>,
-    ) -> Entry {
-        let mut entry = Entry::new();
+    ) -> (Entry, Vec<String>) {
+        let (mut entry, mut removed) = (Entry::new(), Vec::new());
         for (field, value) in fields {
             // Redis cannot hold an empty hash: SONiC's dumps write this for an entry without fields.
             if field == "NULL" && value == Json::Text("NULL".to_owned()) {
@@ -191,6 +283,12 @@ impl Reader<'_> {
             // A list's name as Redis has it.
             let name = field.strip_suffix('@').unwrap_or(&field);
             let place = Place { field: name, ..place };
+            if value == Json::Null {
+                if self.removal_of_field(place, known, entry.contains_key(&name.into())) {
+                    removed.push(name.to_owned());
+                }
+                continue;
+            }
             let Some(value) = self.value(place, known, value) else {
                 continue;
             };
@@ -202,11 +300,30 @@ impl Reader<'_> {
                 self.problem(place.problem(why).value(value.text()));
             } else if self.queues.is_unused_value(place.table, known, &value.text()) {
                 continue;
-            } else if entry.insert(name.into(), value).is_some() && known.is_some() {
-                self.problem(place.problem("the field is there twice").fix("make it one"));
+            } else if (entry.insert(name.into(), value).is_some()
+                || removed.iter().any(|field| field == name))
+                && known.is_some()
+            {
+                self.problem(place.problem(FIELD_TWICE).fix("make it one"));
             }
         }
-        entry
+        (entry, removed)
+    }
+
+    /// Whether a field may be removed: it has a name that SONiC or this switch knows, and no value in the same entry.
+    fn removal_of_field(&mut self, place: Place<'_>, known: Option<&'static Table>, has_value: bool) -> bool {
+        let checked = match known {
+            Some(table) => table.check_field_name(place.field),
+            None => schema::check_foreign_field(place.table, place.field),
+        };
+        if let Err(why) = checked {
+            self.problem(place.problem(why));
+            return false;
+        }
+        if has_value && known.is_some() {
+            self.problem(place.problem(FIELD_TWICE).fix("make it one"));
+        }
+        true
     }
 
     fn value(&mut self, place: Place<'_>, known: Option<&'static Table>, value: Json) -> Option<Value> {

@@ -12,30 +12,72 @@ const CHASSIS_TABLES: [&str; 2] = ["BUFFER_QUEUE", "QUEUE"];
 /// The last queue of a port.
 const QUEUE_LAST: u8 = 7;
 
-/// The names of this line card and ASIC, and the keys that belong to others.
-#[derive(Debug, Default)]
-pub(super) struct ChassisKeys {
+/// The names of this line card and ASIC. A name that is missing matches every key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LineCard {
     host: Option<String>,
     asic: Option<String>,
+}
+
+impl LineCard {
+    /// Merges `hostname` and `asic_name` of `DEVICE_METADATA|localhost` of a further layer.
+    pub(super) fn update(&mut self, tables: &[(String, Json)]) {
+        let member = |fields: &Json, name: &str| match fields {
+            Json::Object(fields) => fields
+                .iter()
+                .find(|(own, _)| own == name)
+                .map(|(_, value)| value.clone()),
+            _ => None,
+        };
+        let Some((_, metadata)) = tables.iter().find(|(name, _)| name == "DEVICE_METADATA") else {
+            return;
+        };
+        let localhost = match metadata {
+            Json::Null => Json::Null,
+            entries => match member(entries, "localhost") {
+                Some(localhost) => localhost,
+                None => return,
+            },
+        };
+        for (name, field) in [(&mut self.host, "hostname"), (&mut self.asic, "asic_name")] {
+            match (&localhost, member(&localhost, field)) {
+                (Json::Null, _) | (_, Some(Json::Null)) => *name = None,
+                (_, Some(Json::Text(text))) => *name = Some(text),
+                _ => {}
+            }
+        }
+    }
+
+    /// A selected ASIC wins over `asic_name`.
+    pub(super) fn select_asic(&mut self, asic: Option<&str>) {
+        if let Some(asic) = asic {
+            self.asic = Some(asic.to_owned());
+        }
+    }
+
+    /// Whether a key `HOST|ASIC|PORT|RANGE` is that of this line card. orchagent reads the ASIC in any case, the host as written.
+    fn owns(&self, host: &str, asic: &str) -> bool {
+        let is_own_host = self.host.as_deref().is_none_or(|own| own == host);
+        is_own_host
+            && self
+                .asic
+                .as_deref()
+                .is_none_or(|own| own.eq_ignore_ascii_case(asic))
+    }
+}
+
+/// The keys that belong to other line cards and ASICs.
+#[derive(Debug, Default)]
+pub(super) struct ChassisKeys {
+    own: LineCard,
     others: BTreeSet<String>,
     others_count: usize,
 }
 
 impl ChassisKeys {
-    /// Reads `hostname` and `asic_name` of `DEVICE_METADATA|localhost`. A selected ASIC wins over `asic_name`. A name that
-    /// is missing matches every key.
-    pub(super) fn new(tables: &[(String, Json)], asic: Option<&str>) -> ChassisKeys {
-        let metadata = member(tables, "DEVICE_METADATA").and_then(|entries| member(entries, "localhost"));
-        let text = |field: &str| {
-            let (_, value) = metadata?.iter().find(|(name, _)| name == field)?;
-            match value {
-                Json::Text(text) => Some(text.clone()),
-                _ => None,
-            }
-        };
+    pub(super) fn new(own: LineCard) -> ChassisKeys {
         ChassisKeys {
-            host: text("hostname"),
-            asic: asic.map(str::to_owned).or_else(|| text("asic_name")),
+            own,
             ..ChassisKeys::default()
         }
     }
@@ -50,10 +92,7 @@ impl ChassisKeys {
         if !CHASSIS_TABLES.contains(&table) {
             return Some(key);
         }
-        let is_own = |own: &Option<String>, name: &str| {
-            own.as_deref().is_none_or(|own| own.eq_ignore_ascii_case(name))
-        };
-        if is_own(&self.host, host) && is_own(&self.asic, asic) {
+        if self.own.owns(host, asic) {
             return Some(format!("{port}|{range}"));
         }
         self.others.insert(format!("{host}|{asic}"));
@@ -70,20 +109,22 @@ impl ChassisKeys {
         };
         let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "any".to_owned());
         Some(format!(
-            "no effect: {} keys of {} belong to other line cards or ASICs ({first}{more}); this one is {}|{}",
-            self.others_count,
+            "no effect: {} of {} {} to other line cards or ASICs ({first}{more}); this one is {}|{}",
+            count(self.others_count, "key", "keys"),
             CHASSIS_TABLES.join(" and "),
-            name(&self.host),
-            name(&self.asic),
+            if self.others_count == 1 {
+                "belongs"
+            } else {
+                "belong"
+            },
+            name(&self.own.host),
+            name(&self.own.asic),
         ))
     }
 }
 
-fn member<'a>(fields: &'a [(String, Json)], name: &str) -> Option<&'a Vec<(String, Json)>> {
-    match fields.iter().find(|(own, _)| own == name)? {
-        (_, Json::Object(fields)) => Some(fields),
-        _ => None,
-    }
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// Keys and map values that name queues above 7.
@@ -136,8 +177,8 @@ impl UnusedQueues {
         let tables: Vec<&str> = self.tables.iter().map(String::as_str).collect();
         (self.count > 0).then(|| {
             format!(
-                "no effect: queues above {QUEUE_LAST} in {} entries of {}; ports have queues 0 to {QUEUE_LAST}",
-                self.count,
+                "no effect: queues above {QUEUE_LAST} in {} of {}; ports have queues 0 to {QUEUE_LAST}",
+                count(self.count, "entry", "entries"),
                 tables.join(", ")
             )
         })

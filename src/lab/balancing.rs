@@ -19,47 +19,62 @@ pub(super) fn layer(scheme: &str, source: String) -> ConfigLayer {
 
 /// Whether a switch knows a scheme of this name: a built-in one, or one that its configuration defines.
 pub(super) fn knows(switch: &SwitchPlan, scheme: &str) -> bool {
-    built_in(scheme).is_some() || switch.config.iter().any(|layer| defines(layer, scheme))
+    built_in(scheme).is_some() || merged_table(switch, "XOFF_LB_SCHEME").get(scheme).is_some()
 }
 
-fn defines(layer: &ConfigLayer, scheme: &str) -> bool {
-    entry(layer, scheme).is_some()
+/// A table of the layers of a switch, merged. A layer that is not JSON is reported when the switch is configured.
+fn merged_table(switch: &SwitchPlan, table: &str) -> Value {
+    let mut merged = json!({});
+    for layer in &switch.config {
+        let ConfigLayer::Text { text, .. } = layer else {
+            continue;
+        };
+        let mut tables: Value = serde_json::from_str(text).unwrap_or_default();
+        if let Some(patch) = tables.get_mut(table) {
+            merge_patch(&mut merged, patch.take());
+        }
+    }
+    merged
 }
 
-/// The entry of a scheme in a layer.
-fn entry(layer: &ConfigLayer, scheme: &str) -> Option<Value> {
-    // A layer that is no JSON is told when the switch is configured.
-    let ConfigLayer::Text { text, .. } = layer else {
-        return None;
+/// Applies a JSON merge patch (RFC 7386).
+fn merge_patch(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
     };
-    let tables: Value = serde_json::from_str(text).ok()?;
-    tables.get("XOFF_LB_SCHEME")?.get(scheme).cloned()
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let Some(target) = target.as_object_mut() else {
+        return;
+    };
+    for (name, value) in patch {
+        match value {
+            Value::Null => {
+                target.remove(&name);
+            }
+            value => merge_patch(target.entry(name).or_insert(Value::Null), value),
+        }
+    }
 }
 
 /// The built-in scheme that a name means to a switch.
 pub(super) fn base_of(switch: &SwitchPlan, scheme: &str) -> Option<&'static str> {
-    let said = switch.config.iter().rev().find_map(|layer| {
-        let entry = entry(layer, scheme)?;
-        Some(entry.get("scheme")?.as_str()?.to_owned())
-    });
-    built_in(said.as_deref().unwrap_or(scheme)).map(|scheme| scheme.name)
+    let schemes = merged_table(switch, "XOFF_LB_SCHEME");
+    let base = schemes
+        .get(scheme)
+        .and_then(|entry| entry.get("scheme")?.as_str());
+    built_in(base.unwrap_or(scheme)).map(|scheme| scheme.name)
 }
 
 /// The names that a switch knows, for messages.
 pub(super) fn names(switch: &SwitchPlan) -> Vec<String> {
     let mut names: Vec<String> = SCHEMES.iter().map(|scheme| scheme.name.to_owned()).collect();
-    for layer in &switch.config {
-        let ConfigLayer::Text { text, .. } = layer else {
-            continue;
-        };
-        let tables: Option<Value> = serde_json::from_str(text).ok();
-        let entries = tables
-            .as_ref()
-            .and_then(|tables| tables.get("XOFF_LB_SCHEME")?.as_object());
-        for name in entries.into_iter().flat_map(|entries| entries.keys()) {
-            if !names.contains(name) {
-                names.push(name.clone());
-            }
+    let schemes = merged_table(switch, "XOFF_LB_SCHEME");
+    for name in schemes.as_object().into_iter().flat_map(|schemes| schemes.keys()) {
+        if !names.contains(name) {
+            names.push(name.clone());
         }
     }
     names
@@ -87,14 +102,9 @@ pub(super) fn advertise_where_heard(switches: &mut [SwitchPlan], source: &str) {
     }
 }
 
-/// What the layers of a switch say in `XOFF_LB|global scheme`.
+/// `XOFF_LB|global scheme` of a switch.
 pub(super) fn scheme_of(switch: &SwitchPlan) -> Option<String> {
-    switch.config.iter().rev().find_map(|layer| {
-        let ConfigLayer::Text { text, .. } = layer else {
-            return None;
-        };
-        let tables: Value = serde_json::from_str(text).ok()?;
-        let scheme = tables.get("XOFF_LB")?.get("global")?.get("scheme")?;
-        scheme.as_str().map(str::to_owned)
-    })
+    let table = merged_table(switch, "XOFF_LB");
+    let scheme = table.get("global")?.get("scheme")?;
+    scheme.as_str().map(str::to_owned)
 }

@@ -63,7 +63,7 @@ pub fn switch_setup(
         .filter_map(|link| Some((link.port_at(switch)?, link)))
         .collect();
     let name = &plan.switches[switch].name;
-    let mut layers = vec![("the lab".to_owned(), base_layer(name, &own).to_string())];
+    let mut layers = vec![("the lab".to_owned(), base_layer(&own).to_string())];
     let ports: Vec<(String, u32)> = own
         .iter()
         .map(|(port, link)| ((*port).to_owned(), link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)))
@@ -92,6 +92,7 @@ pub fn switch_setup(
     });
     let resolve = Resolve {
         ports: ports.into_iter().map(|(port, _)| port).collect(),
+        hostname: Some(name.clone()),
         seed,
         reaction_budget,
         link_mtus: link_mtus.collect(),
@@ -118,8 +119,8 @@ pub fn switch_setup(
     })
 }
 
-/// What the lab says about the switch, under everything that the configuration says.
-fn base_layer(name: &str, links: &[(&str, &LinkPlan)]) -> Value {
+/// The layer below the switch's own: the speeds of its links.
+fn base_layer(links: &[(&str, &LinkPlan)]) -> Value {
     let with_speed = links.iter().filter_map(|(port, link)| {
         Some((
             (*port).to_owned(),
@@ -127,11 +128,10 @@ fn base_layer(name: &str, links: &[(&str, &LinkPlan)]) -> Value {
         ))
     });
     let ports: Map<String, Value> = with_speed.collect();
-    let mut layer = json!({ "DEVICE_METADATA": { "localhost": { "hostname": name } } });
-    if let (false, Some(tables)) = (ports.is_empty(), layer.as_object_mut()) {
-        tables.insert("PORT".to_owned(), Value::Object(ports));
+    match ports.is_empty() {
+        true => json!({}),
+        false => json!({ "PORT": ports }),
     }
-    layer
 }
 
 fn speed_of(loaded: &Loaded, name: &str, link: &LinkPlan) -> Result<u32, Failure> {

@@ -359,7 +359,8 @@ fn as_config_db(value: Value) -> Value {
         Value::Number(number) => Value::String(number.to_string()),
         Value::Array(items) => Value::Array(items.into_iter().map(as_config_db).collect()),
         Value::Object(map) => Value::Object(map.into_iter().map(|(k, v)| (k, as_config_db(v))).collect()),
-        Value::Null => Value::String(String::new()),
+        // Removes what a lower layer has.
+        Value::Null => Value::Null,
         text @ Value::String(_) => text,
     }
 }

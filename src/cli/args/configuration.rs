@@ -38,6 +38,29 @@ impl ConfigurationInput {
     }
 }
 
+/// Reads the files of `--config`, as layers of `(source, text)`.
+pub(in crate::cli) fn read_layers(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let read = |path: &PathBuf| {
+        let place = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::configuration("the configuration cannot be read")
+                .at(format!("--config {place}"))
+                .because(error)
+                .fix("give a readable file; {} in it is a working switch")
+        })?;
+        Ok((place, text))
+    };
+    paths.iter().map(read).collect()
+}
+
+/// Layers as the configuration's functions take them.
+pub(in crate::cli) fn borrow_layers(layers: &[(String, String)]) -> Vec<(&str, &str)> {
+    let layers = layers.iter();
+    layers
+        .map(|(source, text)| (source.as_str(), text.as_str()))
+        .collect()
+}
+
 /// Reads a lookup file of lossless profiles.
 fn read_pg_profiles(path: &Path) -> Result<PgProfiles, Failure> {
     let place = path.display().to_string();

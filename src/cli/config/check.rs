@@ -1,12 +1,12 @@
 //! `xoff config check`: whether configuration files are valid, without a switch or its devices.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::{ConfigCheck, ConfigCheckFormat, output};
+use super::super::{ConfigCheck, ConfigCheckFormat, args, output};
 use crate::config::{Problem, Problems, Resolve, load};
 use crate::failure::{Exit, Failure};
 
@@ -30,7 +30,10 @@ pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
         ports: arguments.ports.clone(),
         ..Resolve::default()
     })?;
-    let files: Vec<CheckedFile> = arguments.files.iter().map(|file| check(file, &how)).collect();
+    let files: Vec<CheckedFile> = match arguments.layers {
+        true => vec![check(&arguments.files, &how)],
+        false => arguments.files.chunks(1).map(|file| check(file, &how)).collect(),
+    };
     let all_valid = files.iter().all(|file| file.valid);
     match arguments.format {
         ConfigCheckFormat::Text => output::print(&describe(&files))?,
@@ -39,16 +42,22 @@ pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
     Ok(if all_valid { Exit::Ok } else { Exit::Configuration })
 }
 
-fn check(path: &Path, how: &Resolve) -> CheckedFile {
-    let file = path.display().to_string();
-    let loaded = match std::fs::read_to_string(path) {
-        Ok(text) => load(&[(&file, &text)], how),
-        Err(error) => Err(Problems::of_text(
-            &file,
-            format!("the file cannot be read: {error}"),
-        )),
+/// Checks files as layers of one configuration.
+fn check(paths: &[PathBuf], how: &Resolve) -> CheckedFile {
+    let read = |path: &PathBuf| {
+        let file = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok((file, text)),
+            Err(error) => Err(Problems::of_text(
+                &file,
+                format!("the file cannot be read: {error}"),
+            )),
+        }
     };
-    match loaded {
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let file = names.join(" + ");
+    let layers: Result<Vec<_>, Problems> = paths.iter().map(read).collect();
+    match layers.and_then(|layers| load(&args::borrow_layers(&layers), how)) {
         Ok(loaded) => CheckedFile {
             file,
             valid: true,

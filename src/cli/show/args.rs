@@ -36,7 +36,7 @@ Examples:
     /// Priority groups: watermarks and drops
     #[command(subcommand)]
     PriorityGroup(ShowGroups),
-    /// Queues: watermarks
+    /// Queues: counters and watermarks
     #[command(subcommand)]
     Queue(ShowQueues),
     /// Buffer pools: watermarks of their shared part

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::TargetArguments;
-use super::args::ShowTable;
+use super::args::{ShowPorts, ShowTable};
 
 /// `xoff show priority-group`
 #[derive(Debug, Subcommand)]
@@ -82,9 +82,35 @@ pub struct ShowWatermark {
     pub table: ShowTable,
 }
 
+/// `xoff show queue counters`
+#[derive(Clone, Debug, Args)]
+pub struct ShowQueueCounters {
+    /// Trimming counters too
+    #[arg(short, long)]
+    pub all: bool,
+    /// Trimming counters instead of the others
+    #[arg(short = 'T', long, conflicts_with = "all")]
+    pub trim: bool,
+    /// Leave out queues whose counters are all zero
+    #[arg(long)]
+    pub nonzero: bool,
+    /// Which ports, and how it is shown.
+    #[command(flatten)]
+    pub of: ShowPorts,
+}
+
 /// `xoff show queue`
 #[derive(Debug, Subcommand)]
 pub enum ShowQueues {
+    /// Frames and bytes that each queue sent and dropped
+    #[command(after_help = "\
+A table for each port, as SONiC's queuestat prints it. --json prints queuestat's form: an object of ports, each an
+object of queues.
+
+Examples:
+  xoff show queue counters --api /tmp/sw.sock
+  xoff show queue counters Ethernet4 --nonzero --lab incast")]
+    Counters(ShowQueueCounters),
     /// Most that each queue held since the user cleared it
     Watermark(ShowQueueWatermark),
     /// The same, cleared apart from the other

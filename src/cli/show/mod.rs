@@ -9,6 +9,7 @@ mod interfaces;
 mod neighbours;
 mod pfc;
 mod pfcwd;
+mod queues;
 mod routes;
 mod tabulate;
 mod trimming;
@@ -20,7 +21,8 @@ pub use args::{
     ShowSwitchTrimming, ShowTable,
 };
 pub use buffer_args::{
-    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowGroups, ShowPool, ShowQueues,
+    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowGroups, ShowPool,
+    ShowQueueCounters, ShowQueues,
 };
 
 use super::{TargetArguments, output};

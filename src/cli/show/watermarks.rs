@@ -42,6 +42,7 @@ pub(super) fn groups(command: &ShowGroups) -> Result<Exit, Failure> {
 
 pub(super) fn queues(command: &ShowQueues) -> Result<Exit, Failure> {
     let (watermark, kind) = match command {
+        ShowQueues::Counters(options) => return super::queues::counters(options),
         ShowQueues::Watermark(watermark) => (watermark, WatermarkKind::User),
         ShowQueues::PersistentWatermark(watermark) => (watermark, WatermarkKind::Persistent),
     };

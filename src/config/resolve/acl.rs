@@ -198,13 +198,13 @@ fn rule(context: &mut Context<'_>, from: Exemption, key: &str) -> Option<(u64, A
             }
             Err(Refused::Value(expected)) => {
                 let why = format!("expected {expected}");
-                context.problem(Problem::at(RULE, key, field, why).value(value));
+                context.own_problem(Problem::at(RULE, key, field, why).value(value));
                 sound = false;
             }
         }
     }
     if priority.is_none() && has_no(entry, "PRIORITY") {
-        context.problem(Problem::at(RULE, key, "PRIORITY", "the field is missing"));
+        context.own_problem(Problem::at(RULE, key, "PRIORITY", "the field is missing"));
     }
     Some((priority?, rule)).filter(|_| sound)
 }

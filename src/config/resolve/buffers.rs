@@ -7,7 +7,7 @@ use xoff_dataplane::ids::PRIORITIES;
 
 use super::context::Context;
 use super::{FRAMES, profiles, trimming};
-use crate::config::db::split_range;
+use crate::config::merge::split_range;
 use crate::config::problem::Problem;
 use crate::config::schema::BYTES_MAX;
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Resolve;
 use crate::config::db::{ConfigDb, Value};
+use crate::config::follow_up::Findings;
 use crate::config::natural::{self, Name};
-use crate::config::problem::{Problem, Problems};
+use crate::config::problem::Problem;
 use crate::config::schema::BYTES_MAX;
 
 /// Places named in a warning before it says "and more".
@@ -20,7 +21,7 @@ pub(super) struct Context<'a> {
     pub(super) lags: Vec<&'a str>,
     /// Priority groups that a note has already called lossless without headroom, by port.
     pub(super) noted_groups: BTreeMap<String, u8>,
-    problems: Vec<Problem>,
+    findings: Findings,
     /// Warnings by table and text, with the places they hold for: a file repeats itself port by port.
     warnings: BTreeMap<(String, String), Vec<String>>,
     /// Tables and fields without effect, by reason: a table's name, and a field with or without its value, or nothing
@@ -36,7 +37,7 @@ impl<'a> Context<'a> {
             ports: Vec::new(),
             lags: db.keys("PORTCHANNEL").collect(),
             noted_groups: BTreeMap::new(),
-            problems: Vec::new(),
+            findings: Findings::default(),
             warnings: BTreeMap::new(),
             without_effect: BTreeMap::new(),
         };
@@ -72,16 +73,40 @@ impl<'a> Context<'a> {
         self.lags.binary_search_by(|lag| natural::compare(lag, name)).ok()
     }
 
+    /// The name of the switch.
+    pub(super) fn hostname(&self) -> &str {
+        let configured = self.text("DEVICE_METADATA", super::LOCALHOST, "hostname");
+        configured.or(self.how.hostname.as_deref()).unwrap_or("xoff")
+    }
+
     /// Whether a port is named on the command line: frames pass it in real time.
     pub(super) fn is_attached(&self, port: &str) -> bool {
         self.how.ports.iter().any(|name| name == port)
     }
 
+    /// A contradiction between fields or entries.
     pub(super) fn problem(&mut self, problem: Problem) {
-        self.problems.push(Problem {
+        let problem = self.with_source(problem);
+        self.findings.derived.push(problem);
+    }
+
+    /// A value that is refused.
+    pub(super) fn value_problem(&mut self, problem: Problem) {
+        let problem = self.with_source(problem);
+        self.findings.values.push(problem);
+    }
+
+    /// A missing field, or a reference to nothing.
+    pub(super) fn own_problem(&mut self, problem: Problem) {
+        let problem = self.with_source(problem);
+        self.findings.own.push(problem);
+    }
+
+    fn with_source(&self, problem: Problem) -> Problem {
+        Problem {
             source: self.db.source.clone(),
             ..problem
-        });
+        }
     }
 
     /// A warning about an entry of a table.
@@ -108,7 +133,9 @@ impl<'a> Context<'a> {
 
     /// Takes over what an earlier step over the same configuration found.
     pub(super) fn absorb(&mut self, earlier: Context<'_>) {
-        self.problems.extend(earlier.problems);
+        self.findings.values.extend(earlier.findings.values);
+        self.findings.own.extend(earlier.findings.own);
+        self.findings.derived.extend(earlier.findings.derived);
         self.noted_groups.extend(earlier.noted_groups);
         for (what, places) in earlier.warnings {
             self.warnings.entry(what).or_default().extend(places);
@@ -118,7 +145,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> (Vec<String>, Problems) {
+    pub(super) fn finish(self) -> (Vec<String>, Findings) {
         let mut by_place: Vec<_> = self.warnings.into_iter().collect();
         by_place.sort_by(|((table_a, text_a), places_a), ((table_b, text_b), places_b)| {
             let first = |places: &[String]| places.first().cloned().unwrap_or_default();
@@ -133,7 +160,7 @@ impl<'a> Context<'a> {
             let separator = if table.is_empty() { "" } else { "|" };
             warnings.push(format!("{table}{separator}{}: {text}", some_of(&places)));
         }
-        (warnings, Problems::new(self.problems))
+        (warnings, self.findings)
     }
 }
 

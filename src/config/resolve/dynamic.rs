@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 
 use super::context::Context;
 use super::{LOCALHOST, SWITCH, chip, ports, traditional};
-use crate::config::db::{ConfigDb, split_range};
+use crate::config::db::ConfigDb;
 use crate::config::headroom::{Asic, Headroom, Link, headroom};
+use crate::config::merge::split_range;
 use crate::config::problem::Problem;
 use crate::config::schema::{self, BYTES_MAX};
 
@@ -104,8 +105,9 @@ fn only_entry<'a>(context: &mut Context<'a>, table: &str) -> &'a str {
     let others: Vec<&str> = keys.collect();
     for other in others {
         let why = format!("{first} is there too, and only one entry can hold for the switch");
-        context
-            .problem(Problem::at(table, other, "", why).fix("remove one of them, AZURE is the usual name"));
+        context.own_problem(
+            Problem::at(table, other, "", why).fix("remove one of them, AZURE is the usual name"),
+        );
     }
     first
 }

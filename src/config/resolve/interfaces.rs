@@ -171,7 +171,7 @@ fn interface(
         .filter(|vrf| *vrf != "default")
     {
         let why = "VRFs are not implemented, expected default";
-        context.problem(Problem::at(table, name, "vrf_name", why).value(vrf));
+        context.own_problem(Problem::at(table, name, "vrf_name", why).value(vrf));
     }
     let mac = context.text(table, name, "mac_addr").and_then(schema::parse_mac);
     Some(InterfaceConfig {
@@ -241,7 +241,7 @@ fn addresses<'a>(context: &mut Context<'a>, draft: &mut Draft<'a>) {
         };
         let address = prefix.addr();
         let mut problem = |field: &str, why: String| {
-            context.problem(Problem::at(table, key, field, why).fix("write an address of a single host"));
+            context.own_problem(Problem::at(table, key, field, why).fix("write an address of a single host"));
         };
         if let Some(why) = not_a_host(address) {
             problem("", format!("{address} cannot be an interface's: {why}"));
@@ -264,7 +264,7 @@ fn addresses<'a>(context: &mut Context<'a>, draft: &mut Draft<'a>) {
             .filter(|said| *said != family(address))
         {
             let why = format!("the address is of family {}", family(address));
-            context.problem(Problem::at(table, key, "family", why).value(said));
+            context.own_problem(Problem::at(table, key, "family", why).value(said));
         }
     }
 }

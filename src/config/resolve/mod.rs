@@ -34,7 +34,9 @@ use xoff_dataplane::route::Rib;
 use self::buffers::Buffers;
 use self::context::Context;
 use self::interfaces::Ground;
-use super::db::{ConfigDb, merge};
+use super::db::ConfigDb;
+use super::follow_up::{Findings, Refused, without_follow_ups};
+use super::merge::merge;
 use super::pg_profiles::PgProfiles;
 use super::problem::{Problem, Problems};
 use super::{invariants, read};
@@ -81,6 +83,9 @@ pub struct Resolve {
     pub ports: Vec<String>,
     /// What is attached to them.
     pub attachment: Attachment,
+    /// Name of the switch, unless `DEVICE_METADATA|localhost hostname` gives one; `xoff` without either. Unlike a `hostname`,
+    /// it does not select keys of a VOQ chassis.
+    pub hostname: Option<String>,
     /// Seed of every random decision, unless `XOFF_SWITCH|localhost seed` says otherwise.
     pub seed: u64,
     /// What the host may stall, in model time; zero in virtual time. PFC is refreshed early enough to bridge
@@ -128,51 +133,20 @@ pub struct Loaded {
 /// # Errors
 /// Every problem of every layer and of their union, so that one round of corrections is enough.
 pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> {
-    let mut problems = Vec::new();
-    let mut read_layers = Vec::new();
-    for (source, text) in layers {
-        let (layer, found) = read::read(text, source, how.asic.as_deref());
-        problems.extend(found.into_vec());
-        read_layers.push(layer);
-    }
-    let db = merge(&read_layers);
+    let read = read::read(layers, how.asic.as_deref());
+    let db = merge(&read.layers);
     // Where a text could not be read at all, everything that refers to it is missing.
-    if problems.iter().any(|problem: &Problem| problem.table.is_empty()) {
-        return Err(Problems::new(problems));
+    if read.problems.iter().any(|problem| problem.table.is_empty()) {
+        return Err(Problems::new(read.problems));
     }
-    if problems.is_empty() {
-        return Ok(Loaded {
-            resolved: resolve(&db, how)?,
-            db,
-        });
+    match find(&db, how) {
+        Ok(resolved) if read.problems.is_empty() => Ok(Loaded { resolved, db }),
+        found => {
+            let mut found = found.err().unwrap_or_default();
+            found.values.extend(read.problems);
+            Err(without_follow_ups(&db, &read.refused, found))
+        }
     }
-    // A value that could not be read is missing now. What only says so is not worth a line beside the cause.
-    if let Err(more) = resolve(&db, how) {
-        let mut more = more.into_vec();
-        let misspelt: Vec<&str> = problems.iter().filter_map(read::misspelt_table).collect();
-        more.retain(|consequence| {
-            let misses = |table: &&str| names_table(consequence, table);
-            !misspelt.iter().any(misses) && !problems.iter().any(|cause| covers(cause, consequence))
-        });
-        problems.extend(more);
-    }
-    Err(Problems::new(problems))
-}
-
-/// Whether a problem of reading is about the same field of the same entry, or about one of its fields.
-fn covers(cause: &Problem, consequence: &Problem) -> bool {
-    let same_entry = cause.table == consequence.table && cause.key == consequence.key;
-    same_entry && (cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty())
-}
-
-/// Whether a problem is about a table, or says that something is missing there.
-fn names_table(problem: &Problem, table: &str) -> bool {
-    let fix = problem.fix.as_deref().unwrap_or_default();
-    let texts = [&problem.table, &problem.why, fix];
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    texts
-        .iter()
-        .any(|text| text.split(|c| !is_of_name(c)).any(|word| word == table))
 }
 
 /// Checks what concerns several fields, fills in defaults and builds what the data plane needs.
@@ -180,6 +154,11 @@ fn names_table(problem: &Problem, table: &str) -> bool {
 /// # Errors
 /// References to nothing, missing fields, contradictions, unusable port names: all of them.
 pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
+    find(db, how).map_err(|found| without_follow_ups(db, &Refused::default(), found))
+}
+
+/// As [`resolve`], with every problem that is found, those that follow from others too.
+fn find(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Findings> {
     let mut before = Context::new(db, how);
     let completed = match dynamic::is_on(db) {
         true => Some(dynamic::complete(&mut before)),
@@ -211,10 +190,7 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
         .number(SWITCH, LOCALHOST, "frames")
         .unwrap_or_else(|| buffers.egress_cells());
     let config = SwitchConfig {
-        name: context
-            .text("DEVICE_METADATA", LOCALHOST, "hostname")
-            .unwrap_or("xoff")
-            .to_owned(),
+        name: context.hostname().to_owned(),
         mac: ports::base_mac(&context),
         seed,
         cell_bytes: context
@@ -251,9 +227,9 @@ pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     };
     chip::note_constants(&mut context);
     advice::advise(&mut context, &config);
-    let (warnings, problems) = context.finish();
-    if !problems.is_empty() {
-        return Err(problems);
+    let (warnings, found) = context.finish();
+    if !found.is_empty() {
+        return Err(found);
     }
     debug_assert_eq!(invariants::broken(&config), None);
     Ok(Resolved {

@@ -28,7 +28,7 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
             .filter(|said| !said.eq_ignore_ascii_case(family(address)))
         {
             let why = format!("the address is of family {}", family(address));
-            context.problem(Problem::at(TABLE, key, "family", why).value(said));
+            context.own_problem(Problem::at(TABLE, key, "family", why).value(said));
         }
         let Some((interface, config)) = interfaces.find(name) else {
             let names = interfaces.list.iter().map(|interface| interface.name.as_str());

@@ -25,17 +25,17 @@ pub(super) fn names(context: &mut Context<'_>) -> Vec<String> {
     for name in &context.how.ports {
         if !schema::is_object_name(name) {
             let why = "a port's name is 1 to 128 letters, digits and . _ - / :";
-            context.problem(Problem::at("PORT", name, "", why).fix("rename it on the command line"));
+            context.own_problem(Problem::at("PORT", name, "", why).fix("rename it on the command line"));
         } else if !seen.insert(name) {
             let why = "the port is named twice on the command line";
-            context.problem(Problem::at("PORT", name, "", why).fix("give each port one device"));
+            context.own_problem(Problem::at("PORT", name, "", why).fix("give each port one device"));
         } else {
             names.push(name.clone());
         }
     }
     for name in names.iter().filter(|name| schema::is_reserved_for_others(name)) {
         let why = "a port cannot be called like a VLAN, a LAG or a loopback interface";
-        context.problem(Problem::at("PORT", name, "", why).fix("rename it, EthernetN is usual"));
+        context.own_problem(Problem::at("PORT", name, "", why).fix("rename it, EthernetN is usual"));
     }
     names.sort_by(|a, b| natural::compare(a, b));
     names.dedup();
@@ -53,10 +53,7 @@ pub(super) fn base_mac(context: &Context<'_>) -> [u8; 6] {
         .text("DEVICE_METADATA", LOCALHOST, "mac")
         .and_then(schema::parse_mac);
     written.unwrap_or_else(|| {
-        let name = context
-            .text("DEVICE_METADATA", LOCALHOST, "hostname")
-            .unwrap_or("xoff");
-        let [_, _, _, _, a, b, c, d] = fnv1a(name.as_bytes()).to_be_bytes();
+        let [_, _, _, _, a, b, c, d] = fnv1a(context.hostname().as_bytes()).to_be_bytes();
         [0x02, a, b, c, d, 0]
     })
 }

@@ -25,7 +25,7 @@ pub(super) fn resolve<'a>(
                 // A pattern for generated profiles; nobody uses it itself.
                 continue;
             }
-            context.problem(Problem::at(TABLE, name, "size", "the field is missing"));
+            context.own_problem(Problem::at(TABLE, name, "size", "the field is missing"));
         }
         let threshold = threshold(context, name);
         let Some(&pool_sides) = context
@@ -87,12 +87,12 @@ fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
         (None, Some(bytes)) => Threshold::Static(bytes),
         (Some(_), Some(_)) => {
             let why = "dynamic_th and static_th exclude each other";
-            context.problem(Problem::at(TABLE, profile, "", why).fix("remove one of them"));
+            context.own_problem(Problem::at(TABLE, profile, "", why).fix("remove one of them"));
             Threshold::Dynamic(0)
         }
         (None, None) => {
             let why = "the limit of shared use is missing";
-            context.problem(Problem::at(TABLE, profile, "", why).fix("add dynamic_th or static_th"));
+            context.own_problem(Problem::at(TABLE, profile, "", why).fix("add dynamic_th or static_th"));
             Threshold::Dynamic(0)
         }
     }

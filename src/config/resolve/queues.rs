@@ -3,7 +3,7 @@
 use xoff_dataplane::config::{PortConfig, Schedule, Shaper, Wred};
 
 use super::context::Context;
-use crate::config::db::split_range;
+use crate::config::merge::split_range;
 use crate::config::problem::Problem;
 
 const SCHEDULER: &str = "SCHEDULER";
@@ -100,7 +100,7 @@ fn check_scheduler(context: &mut Context<'_>, name: &str) {
             && pir < cir
         {
             let why = format!("the peak rate is below the committed rate, expected at least cir {cir}");
-            context.problem(Problem::at(SCHEDULER, name, "pir", why).value(pir.to_string()));
+            context.own_problem(Problem::at(SCHEDULER, name, "pir", why).value(pir.to_string()));
         }
     }
     if positive(pir) && context.text(SCHEDULER, name, "meter_type") == Some("packets") {
@@ -149,14 +149,14 @@ fn check_wred(context: &mut Context<'_>, name: &str) {
         && max < min
     {
         let why = format!("the maximum is below the minimum, expected at least green_min_threshold {min}");
-        context.problem(Problem::at(WRED, name, "green_max_threshold", why).value(max.to_string()));
+        context.own_problem(Problem::at(WRED, name, "green_max_threshold", why).value(max.to_string()));
     }
     let (ecn, drop) = wred_modes(context, name);
     if ecn || drop {
         for (field, value) in [("green_min_threshold", min), ("green_max_threshold", max)] {
             if value.is_none() {
                 let why = "the field is missing, and marking or dropping of green frames is on";
-                context.problem(Problem::at(WRED, name, field, why));
+                context.own_problem(Problem::at(WRED, name, field, why));
             }
         }
     } else if max.is_some() {

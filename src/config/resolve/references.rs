@@ -37,7 +37,7 @@ fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) 
             Some(value) => field_of(context, table, key, field, &value.text()),
             None if field.required => {
                 let why = "the field is missing".to_owned();
-                context.problem(Problem::at(table.name, key, field.name, why));
+                context.own_problem(Problem::at(table.name, key, field.name, why));
             }
             None => {}
         }
@@ -55,7 +55,7 @@ fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) 
 fn ports_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) {
     for port in entry.keys().map(Name::as_str) {
         if context.port(port).is_none() {
-            no_port(context, table.name, key, port);
+            no_port(context, Problem::at(table.name, key, port, ""), port);
         }
     }
 }
@@ -66,30 +66,33 @@ fn key_part(context: &mut Context<'_>, table: &str, key: &str, part: Part, text:
         Part::Port | Part::PortOrGlobal if context.port(text).is_none() => {
             if context.lag(text).is_some() {
                 let why = format!("{text} is a LAG, and this concerns ports");
-                context.problem(Problem::at(table, key, "", why).fix("name its members instead"));
+                context.own_problem(Problem::at(table, key, "", why).fix("name its members instead"));
                 return;
             }
-            no_port(context, table, key, text);
+            no_port(context, Problem::at(table, key, "", ""), text);
         }
         Part::PortOrLag if context.port(text).is_none() && context.lag(text).is_none() => {
-            no_port(context, table, key, text);
+            no_port(context, Problem::at(table, key, "", ""), text);
         }
         Part::LagReference if context.lag(text).is_none() => {
             let problem = Problem::at(table, key, "", format!("there is no LAG {text}"));
-            context.problem(problem.fix(format!("add {text} to PORTCHANNEL")));
+            context.own_problem(problem.fix(format!("add {text} to PORTCHANNEL")));
         }
         Part::VlanReference if context.db.entry("VLAN", text).is_none() => {
             let problem = Problem::at(table, key, "", format!("there is no VLAN {text}"));
-            context.problem(problem.fix(format!("add {text} to VLAN")));
+            context.own_problem(problem.fix(format!("add {text} to VLAN")));
         }
         _ => {}
     }
 }
 
-fn no_port(context: &mut Context<'_>, table: &str, key: &str, text: &str) {
+fn no_port(context: &mut Context<'_>, place: Problem, text: &str) {
     let nearest = schema::nearest(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
-    let problem = Problem::at(table, key, "", format!("there is no port {text}"));
-    context.problem(problem.fix(match nearest {
+    let problem = Problem {
+        why: format!("there is no port {text}"),
+        ..place
+    };
+    context.own_problem(problem.fix(match nearest {
         Some(port) => format!("did you mean {port}? Otherwise add it to PORT"),
         None => "add it to PORT, or name it on the command line (--port)".to_owned(),
     }));
@@ -113,7 +116,7 @@ fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, 
             field.name,
             format!("{target} has no entry {value}"),
         );
-        context.problem(problem.value(value).fix(match nearest {
+        context.own_problem(problem.value(value).fix(match nearest {
             Some(meant) => format!("did you mean {meant}?"),
             None => format!("add {value} to {target}"),
         }));
@@ -122,7 +125,7 @@ fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, 
         let why = format!("there is no load-balancing scheme {value}");
         let problem = Problem::at(table.name, key, field.name, why).value(value);
         let fix = balancing::unknown(context, value);
-        context.problem(problem.fix(fix));
+        context.own_problem(problem.fix(fix));
     }
     match field.effect {
         Effect::Full | Effect::Label => {}

@@ -78,11 +78,11 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
         }
         if vrf != "default" {
             let why = format!("VRFs are not implemented, expected default|{prefix} or {prefix}");
-            context.problem(Problem::at(TABLE, key, "", why));
+            context.own_problem(Problem::at(TABLE, key, "", why));
             continue;
         }
         if let Some(problem) = bad_prefix(key, prefix) {
-            context.problem(problem);
+            context.own_problem(problem);
             weights.remove(&prefix.trunc());
             continue;
         }
@@ -100,7 +100,7 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
         let by_distance = by_distance(context, &entry, &items);
         if routes.insert(prefix, by_distance).is_some() {
             let why = format!("there is a route to {prefix} already");
-            context.problem(
+            context.own_problem(
                 entry
                     .problem("", why)
                     .fix("make it one, several next hops are lists"),
@@ -141,7 +141,7 @@ fn weights<'a>(context: &mut Context<'a>) -> BTreeMap<IpNet, (&'a str, Vec<&'a s
         let list = schema::items(context.text(WEIGHTS, key, "weight").unwrap_or("")).collect();
         if all.insert(prefix, (key, list)).is_some() {
             let why = format!("there are weights for {prefix} already");
-            context.problem(Problem::at(WEIGHTS, key, "", why).fix("make it one"));
+            context.own_problem(Problem::at(WEIGHTS, key, "", why).fix("make it one"));
         }
     }
     all
@@ -218,7 +218,7 @@ fn length(context: &mut Context<'_>, entry: &Entry<'_>) -> Option<usize> {
             "",
             "the route leads nowhere: there is neither nexthop, ifname nor blackhole",
         );
-        context.problem(problem.fix("name a next hop, or say blackhole \"true\""));
+        context.own_problem(problem.fix("name a next hop, or say blackhole \"true\""));
         return None;
     };
     if let Some((other, others)) = present.find(|(_, other)| other.len() != list.len()) {
@@ -227,7 +227,7 @@ fn length(context: &mut Context<'_>, entry: &Entry<'_>) -> Option<usize> {
             list.len(),
             others.len()
         );
-        context.problem(
+        context.own_problem(
             entry
                 .problem(other, why)
                 .fix("one item for each next hop; an empty one is the default"),

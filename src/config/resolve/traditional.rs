@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 
 use super::context::Context;
 use super::{chip, ports};
-use crate::config::db::{ConfigDb, split_range};
+use crate::config::db::ConfigDb;
+use crate::config::merge::split_range;
 use crate::config::pg_profiles::{PgProfile, PgProfiles};
 use crate::config::schema;
 
@@ -217,7 +218,8 @@ fn add_profile(
         let Some(value) = value else { continue };
         if let Err(problems) = added.set(PROFILES, name, field, value) {
             for problem in problems.into_vec() {
-                context.problem(problem.fix("correct the row of this speed and cable in the lookup file"));
+                context
+                    .value_problem(problem.fix("correct the row of this speed and cable in the lookup file"));
             }
         }
     }

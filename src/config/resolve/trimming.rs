@@ -82,7 +82,7 @@ fn global(
             let why =
                 "tc_value is missing: with from-tc it says which class of the ports' tc_to_dscp_map counts";
             let problem = Problem::at(TABLE, GLOBAL, "dscp_value", why).value("from-tc");
-            context.problem(problem.fix("add tc_value, 0 to 15"));
+            context.own_problem(problem.fix("add tc_value, 0 to 15"));
             return None;
         }
         (Some("from-tc"), Some(tc)) => Some(TrimDscp::FromTc(tc as u8)),

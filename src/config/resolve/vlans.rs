@@ -23,7 +23,7 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig], lags: &[L
             && vlanid != u64::from(id)
         {
             let problem = Problem::at("VLAN", key, "vlanid", format!("the key says {id}, expected {id}"));
-            context.problem(problem.value(vlanid.to_string()));
+            context.own_problem(problem.value(vlanid.to_string()));
         }
         vlans.push(VlanConfig {
             id,

@@ -41,35 +41,38 @@ impl Table {
 
     /// Whether the field exists and may have the value.
     pub(crate) fn check_field(&self, field: &str, value: &str) -> Result<(), String> {
+        self.check_field_name(field)?;
         match self.fields {
-            Fields::Map { from, to, .. } => {
+            Fields::Map { to, .. } if !in_range(value, to.1) => {
+                Err(format!("expected a {} from 0 to {}", to.0, to.1))
+            }
+            Fields::Map { .. } => Ok(()),
+            Fields::ByPort(kind) => kind.check(value),
+            Fields::Named(_) => self.field(field).map_or(Ok(()), |known| known.kind.check(value)),
+        }
+    }
+
+    /// Whether an entry may have a field of this name.
+    pub(crate) fn check_field_name(&self, field: &str) -> Result<(), String> {
+        match self.fields {
+            Fields::Map { from, .. } => {
                 let plain = field == "0" || !field.starts_with('0');
-                if !plain || !in_range(field, from.1) {
-                    return Err(format!(
+                match plain && in_range(field, from.1) {
+                    true => Ok(()),
+                    false => Err(format!(
                         "expected a {} from 0 to {} as the field's name",
                         from.0, from.1
-                    ));
+                    )),
                 }
-                if !in_range(value, to.1) {
-                    return Err(format!("expected a {} from 0 to {}", to.0, to.1));
-                }
-                Ok(())
             }
-            Fields::ByPort(kind) => {
-                if !value::is_object_name(field) {
-                    return Err("expected a port name such as Ethernet0 as the field's name".to_owned());
-                }
-                kind.check(value)
+            Fields::ByPort(_) if value::is_object_name(field) => Ok(()),
+            Fields::ByPort(_) => Err("expected a port name such as Ethernet0 as the field's name".to_owned()),
+            Fields::Named(_) if self.field(field).is_some() || self.has_unused_field(field) => Ok(()),
+            Fields::Named(fields) => {
+                let unused = sonic::field_names(self.name).filter(|name| self.has_unused_field(name));
+                let known = fields.iter().map(|known| known.name).chain(unused);
+                Err(no_such_field(field, known))
             }
-            Fields::Named(fields) => match self.field(field) {
-                Some(known) => known.kind.check(value),
-                None if self.has_unused_field(field) => Ok(()),
-                None => {
-                    let unused = sonic::field_names(self.name).filter(|name| self.has_unused_field(name));
-                    let known = fields.iter().map(|known| known.name).chain(unused);
-                    Err(no_such_field(field, known))
-                }
-            },
         }
     }
 }

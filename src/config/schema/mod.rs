@@ -10,6 +10,7 @@ mod check;
 mod device;
 mod foreign;
 mod lag;
+mod objects;
 mod port;
 mod qos;
 mod routing;

@@ -268,7 +268,7 @@ fn what_cannot_be_computed_is_refused() {
                 "\"Ethernet4\": \"300m\"",
                 "\"Ethernet4\": \"300m\", \"Ethernet9\": \"1m\"",
             ),
-            "CABLE_LENGTH|AZURE: there is no port Ethernet9; did you mean Ethernet0? Otherwise add it to PORT",
+            "CABLE_LENGTH|AZURE Ethernet9: there is no port Ethernet9; did you mean Ethernet0? Otherwise add it to PORT",
         ),
         (
             text("").replace("\"13000000\"", "\"400000\""),

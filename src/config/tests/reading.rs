@@ -86,8 +86,12 @@ fn what_is_not_the_shape_of_a_configuration() {
             "PORT: expected an object of entries, found a string",
         ),
         (
-            r#"{"PORT": {"Ethernet0": null}}"#,
-            "PORT|Ethernet0: expected an object of fields, found null",
+            r#"{"PORT": {"Ethernet0": 7}}"#,
+            "PORT|Ethernet0: expected an object of fields, found a number",
+        ),
+        (
+            r#"{"BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": [null]}}}"#,
+            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list: expected a string, found null",
         ),
         (
             r#"{"PORT": {"Ethernet0": {"speed": {}}}}"#,

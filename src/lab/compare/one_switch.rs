@@ -118,10 +118,21 @@ fn part_of(mut top: Map<String, Value>, asic: Option<&str>) -> Map<String, Value
 /// Adds the tables of a switch, its ports renamed; what is there already stays.
 fn add(merged: &mut Map<String, Value>, tables: Map<String, Value>, ports: &Ports) {
     for (table, entries) in tables {
-        let (Value::Object(entries), false) = (entries, OF_THE_FABRIC.contains(&table.as_str())) else {
+        if OF_THE_FABRIC.contains(&table.as_str()) {
             continue;
+        }
+        let entries = match entries {
+            Value::Object(entries) => entries,
+            Value::Null => {
+                merged.entry(table).or_insert(Value::Null);
+                continue;
+            }
+            _ => continue,
         };
-        let target = merged.entry(table).or_insert_with(|| Value::Object(Map::new()));
+        let target = merged.entry(table).or_insert(Value::Null);
+        if target.is_null() {
+            *target = Value::Object(Map::new());
+        }
         for (key, fields) in entries {
             if let (Some(key), Some(target)) = (renamed_key(&key, ports), target.as_object_mut()) {
                 target.entry(key).or_insert_with(|| renamed_value(fields, ports));

@@ -271,7 +271,7 @@ fn limits(context: &mut Context<'_>, profile: &str, name: &str, measure: &mut Me
     if min >= max {
         let field = format!("{name}_load_min_value");
         let why = format!("{min} is not below {name}_load_max_value {max}");
-        context.problem(Problem::at(PROFILE, profile, &field, why).fix("write a smaller one"));
+        context.own_problem(Problem::at(PROFILE, profile, &field, why).fix("write a smaller one"));
         return;
     }
     let permille = |mbps: u64| (mbps * 1_000 / MBPS_PER_FACTOR) as u32;

@@ -76,7 +76,7 @@ fn configured(context: &mut Context<'_>, name: &str) -> Option<SchemeConfig> {
             None => {
                 let why = "the field is missing: it says which built-in scheme this is";
                 let problem = Problem::at(TABLE, name, "scheme", why);
-                context.problem(problem.fix(format!("one of {}", names())));
+                context.own_problem(problem.fix(format!("one of {}", names())));
                 return None;
             }
         },
@@ -109,7 +109,7 @@ fn configured(context: &mut Context<'_>, name: &str) -> Option<SchemeConfig> {
             let why = "expected a power of two from 256 to 32768";
             let problem = Problem::at(TABLE, name, "flowset_size", why).value(entries.to_string());
             let fix = format!("write {}", entries.next_power_of_two().clamp(256, 32_768));
-            context.problem(problem.fix(fix));
+            context.own_problem(problem.fix(fix));
         }
         scheme.flowset_entries = entries as u32;
     }

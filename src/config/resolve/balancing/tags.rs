@@ -68,7 +68,7 @@ fn by_prefix<T>(
                 prefix.prefix_len()
             );
             let problem = Problem::at(table, key, "", why).fix(format!("write {}", prefix.trunc()));
-            context.problem(problem);
+            context.own_problem(problem);
             continue;
         }
         let Some(value) = value(context, key) else {

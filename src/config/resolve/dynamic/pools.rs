@@ -1,7 +1,8 @@
 //! Sizes of pools: the whole buffer, less what is reserved, less the shared headroom pool.
 
 use super::{LOCALHOST, LOSSLESS_POOL, POOLS, PROFILES, Parameters, SWITCH};
-use crate::config::db::{ConfigDb, split_range};
+use crate::config::db::ConfigDb;
+use crate::config::merge::split_range;
 use crate::config::natural::Name;
 use crate::config::problem::Problem;
 use crate::config::resolve::context::Context;
@@ -50,7 +51,7 @@ pub(super) fn complete(
         let has = |field: &str| entry.contains_key(&Name::from(field));
         if has("size") && has("percentage") {
             let why = "size and percentage exclude each other";
-            context.problem(Problem::at(POOLS, name, "percentage", why).fix("remove one of them"));
+            context.own_problem(Problem::at(POOLS, name, "percentage", why).fix("remove one of them"));
         } else if !has("size") {
             open.push(name);
         }

@@ -1,0 +1,293 @@
+//! Errors that follow from other errors are not reported: a refused pool is one error, not one for each of its users.
+
+use std::collections::BTreeSet;
+
+use super::db::ConfigDb;
+use super::problem::{Problem, Problems};
+use super::schema::{self, Fields, Table};
+
+/// Tables and entries that a text has and reading left out.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    pub(crate) tables: BTreeSet<String>,
+    pub(crate) entries: BTreeSet<Object>,
+}
+
+/// A table and a key.
+pub(crate) type Object = (String, String);
+
+/// Everything found wrong with a configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Names and single values.
+    pub(crate) values: Vec<Problem>,
+    /// Missing fields, references, and contradictions within an entry. No other entry can be the cause of these.
+    pub(crate) own: Vec<Problem>,
+    /// Contradictions between fields and entries. Each may follow from an error in another entry.
+    pub(crate) derived: Vec<Problem>,
+}
+
+impl Findings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.own.is_empty() && self.derived.is_empty()
+    }
+}
+
+/// Tables whose errors derive from any entry of other tables, beyond what their keys and fields refer to. A cause is a table
+/// and a field; without a field, every error in the table is a cause.
+const DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[
+    ("STATIC_ROUTE", INTERFACES),
+    ("NEIGH", INTERFACES),
+    ("ARS_NEXTHOPS", INTERFACES),
+    ("ARS_NEXTHOPS", ARS),
+    ("ARS_INTERFACES", ARS),
+    ("ARS_PORTCHANNELS", ARS),
+    ("XOFF_ROUTE", &[("STATIC_ROUTE", "")]),
+    ("ACL_TABLE", &[("ACL_RULE", ""), ("ACL_TABLE_TYPE", "")]),
+    ("BUFFER_POOL", BUFFER_MODEL),
+    ("BUFFER_POOL", &[("BUFFER_POOL", "")]),
+    ("BUFFER_PROFILE", BUFFER_MODEL),
+    ("BUFFER_PG", BUFFER_MODEL),
+    ("BUFFER_QUEUE", BUFFER_MODEL),
+    ("CABLE_LENGTH", BUFFER_MODEL),
+    (
+        "XOFF_SWITCH",
+        &[
+            ("BUFFER_POOL", ""),
+            ("BUFFER_PROFILE", ""),
+            ("BUFFER_PG", ""),
+            ("BUFFER_QUEUE", ""),
+            ("CABLE_LENGTH", ""),
+            ("PORT", "speed"),
+        ],
+    ),
+];
+
+const INTERFACES: &[(&str, &str)] = &[
+    ("INTERFACE", ""),
+    ("LOOPBACK_INTERFACE", ""),
+    ("MGMT_INTERFACE", ""),
+    ("PORTCHANNEL_INTERFACE", ""),
+    ("VLAN_INTERFACE", ""),
+];
+
+/// They give objects their defaults.
+const ARS: &[(&str, &str)] = &[("ARS_PROFILE", ""), ("ARS_OBJECT", "")];
+
+/// They select the buffer model and its parameters.
+const BUFFER_MODEL: &[(&str, &str)] = &[
+    ("DEVICE_METADATA", "buffer_model"),
+    ("DEFAULT_LOSSLESS_BUFFER_PARAMETER", ""),
+    ("LOSSLESS_TRAFFIC_PATTERN", ""),
+];
+
+/// Leaves out the problems that follow from others.
+///
+/// - A reference to an object that the text has, and that was refused, is no error.
+/// - A missing field is no error if its value was refused.
+/// - A derived problem is none if its entry, or what that refers to directly or through others, has an error.
+///
+/// `found` has what was found in the layers, `refused` what is missing in `db` because of that.
+pub(crate) fn without_follow_ups(db: &ConfigDb, refused: &Refused, found: Findings) -> Problems {
+    let Findings { values, own, derived } = found;
+    let misspelt: BTreeSet<&str> = values.iter().filter_map(super::read::misspelt_table).collect();
+    let mut graph = Graph {
+        db,
+        broken: refused.entries.clone(),
+        broken_fields: BTreeSet::new(),
+        broken_tables: refused.tables.clone(),
+    };
+    let misspelt_tables = misspelt.iter().map(|table| (*table).to_owned());
+    graph.broken_tables.extend(misspelt_tables);
+    values.iter().chain(&own).for_each(|problem| graph.mark(problem));
+    let of_missing: BTreeSet<Object> = refused
+        .entries
+        .iter()
+        .cloned()
+        .chain(derived.iter().map(object_of))
+        .collect();
+    let is_covered = |problem: &Problem| {
+        let covers = |cause: &Problem| covers(cause, problem);
+        values.iter().any(covers) || misspelt.iter().any(|table| names_table(problem, table))
+    };
+    let mut kept: Vec<Problem> = Vec::new();
+    let refers_to_refused = |problem: &Problem| graph.refers_to_any(problem, &of_missing);
+    kept.extend(
+        values
+            .iter()
+            .filter(|problem| !refers_to_refused(problem))
+            .cloned(),
+    );
+    kept.extend(
+        own.iter()
+            .filter(|problem| !is_covered(problem) && !refers_to_refused(problem))
+            .cloned(),
+    );
+    let derived: Vec<Problem> = derived
+        .into_iter()
+        .filter(|problem| !is_covered(problem))
+        .collect();
+    kept.extend(graph.independent(&derived));
+    Problems::new(kept)
+}
+
+fn object_of(problem: &Problem) -> Object {
+    (problem.table.clone(), problem.key.clone())
+}
+
+/// Whether a problem of reading is about the same field of the same entry, or about one of its fields.
+fn covers(cause: &Problem, consequence: &Problem) -> bool {
+    let same_entry = cause.table == consequence.table && cause.key == consequence.key;
+    same_entry && (cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty())
+}
+
+/// Whether a problem is about a table, or reports that something is missing there.
+fn names_table(problem: &Problem, table: &str) -> bool {
+    let fix = problem.fix.as_deref().unwrap_or_default();
+    let texts = [&problem.table, &problem.why, fix];
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    texts
+        .iter()
+        .any(|text| text.split(|c| !is_of_name(c)).any(|word| word == table))
+}
+
+/// Entries, and what they refer to.
+struct Graph<'a> {
+    db: &'a ConfigDb,
+    broken: BTreeSet<Object>,
+    /// Table and field.
+    broken_fields: BTreeSet<(String, String)>,
+    broken_tables: BTreeSet<String>,
+}
+
+impl Graph<'_> {
+    fn mark(&mut self, problem: &Problem) {
+        let field = (problem.table.clone(), problem.field.clone());
+        self.broken_fields.insert(field);
+        match problem.key.is_empty() {
+            true => self.broken_tables.insert(problem.table.clone()),
+            false => self.broken.insert(object_of(problem)),
+        };
+    }
+
+    /// The derived problems whose causes are no problems themselves.
+    fn independent(&self, derived: &[Problem]) -> Vec<Problem> {
+        let objects: Vec<Object> = derived.iter().map(object_of).collect();
+        let reached: Vec<BTreeSet<Object>> = objects.iter().map(|object| self.reachable(object)).collect();
+        let is_independent = |at: &usize| {
+            let (own, causes) = (&objects[*at], &reached[*at]);
+            // Of two that refer to each other, neither is the other's cause.
+            let is_cause = |other: usize| {
+                let object = &objects[other];
+                object != own && causes.contains(object) && !reached[other].contains(own)
+            };
+            !self.has_broken(causes) && !(0..derived.len()).any(is_cause)
+        };
+        let independent = (0..derived.len()).filter(is_independent);
+        independent.map(|at| derived[at].clone()).collect()
+    }
+
+    /// Whether the key, or the value that is refused, names an object that is missing only because it was refused.
+    fn refers_to_any(&self, problem: &Problem, refused: &BTreeSet<Object>) -> bool {
+        let Some(table) = schema::table_with_key(&problem.table, &problem.key) else {
+            return false;
+        };
+        let value = problem.value.as_deref();
+        let objects = match (value, problem.field.is_empty()) {
+            (None, true) => objects_of_key(table, &problem.key),
+            _ => objects_of_field(table, &problem.field, value.unwrap_or_default()),
+        };
+        let own = object_of(problem);
+        let is_refused = |object: &Object| {
+            let is_missing = self.db.entry(&object.0, &object.1).is_none();
+            is_missing && (refused.contains(object) || self.broken_tables.contains(&object.0))
+        };
+        objects.iter().any(|object| *object != own && is_refused(object))
+    }
+
+    /// What an entry refers to.
+    fn objects_of(&self, (table, key): &Object) -> Vec<Object> {
+        let mut objects = Vec::new();
+        if let Some(known) = schema::table_with_key(table, key) {
+            objects = objects_of_key(known, key);
+            for (field, value) in self.db.entry(table, key).into_iter().flatten() {
+                objects.extend(objects_of_field(known, field.as_str(), &value.text()));
+            }
+        }
+        // An address belongs to its interface, a rule to its table.
+        if let Some((owner, _)) = key.split_once('|') {
+            objects.push((table.clone(), owner.to_owned()));
+            if table == "ACL_RULE" {
+                objects.push(("ACL_TABLE".to_owned(), owner.to_owned()));
+            }
+        }
+        if table == "PFC_WD" {
+            objects.push((table.clone(), schema::GLOBAL.to_owned()));
+        }
+        let members = match table.as_str() {
+            "VLAN" => Some("VLAN_MEMBER"),
+            "PORTCHANNEL" => Some("PORTCHANNEL_MEMBER"),
+            _ => None,
+        };
+        if let Some(members) = members {
+            let keys = self.db.keys(members);
+            let of_owner =
+                keys.filter(|member| member.split_once('|').is_some_and(|(owner, _)| owner == key));
+            objects.extend(of_owner.map(|member| (members.to_owned(), member.to_owned())));
+        }
+        objects
+    }
+
+    /// The entry itself, and everything that it refers to directly or through others.
+    fn reachable(&self, from: &Object) -> BTreeSet<Object> {
+        let (mut reached, mut open) = (BTreeSet::from([from.clone()]), vec![from.clone()]);
+        while let Some(object) = open.pop() {
+            for next in self.objects_of(&object) {
+                if reached.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+        reached
+    }
+
+    /// Whether one of these objects, or a table that one depends on, has an error of its own.
+    fn has_broken(&self, reached: &BTreeSet<Object>) -> bool {
+        let is_broken =
+            |object: &Object| self.broken.contains(object) || self.broken_tables.contains(&object.0);
+        let is_reached = |table: &str| reached.iter().any(|(name, _)| name == table);
+        let has_error = |(table, field): &(&str, &str)| {
+            let in_table = |(name, of): &(String, String)| name == table && (field.is_empty() || of == field);
+            self.broken_tables.contains(*table) || self.broken_fields.iter().any(in_table)
+        };
+        let of_tables = || {
+            let reached = DEPENDENCIES.iter().filter(|(table, _)| is_reached(table));
+            reached.flat_map(|(_, causes)| *causes).any(has_error)
+        };
+        reached.iter().any(is_broken) || of_tables()
+    }
+}
+
+/// The objects that a key names.
+fn objects_of_key(table: &Table, key: &str) -> Vec<Object> {
+    let parts = table.key.iter().zip(key.split('|'));
+    let objects = parts.filter_map(|(part, text)| part.object(text));
+    objects
+        .map(|(table, name)| (table.to_owned(), name.to_owned()))
+        .collect()
+}
+
+/// The objects that a value of a field, or the field's name, names.
+fn objects_of_field(table: &Table, field: &str, value: &str) -> Vec<Object> {
+    let own = |(table, name): (&str, &str)| (table.to_owned(), name.to_owned());
+    match table.fields {
+        Fields::Map { .. } => Vec::new(),
+        Fields::ByPort(_) => vec![own(("PORT", field))],
+        Fields::Named(_) => {
+            let kind = table.field(field).map(|field| field.kind);
+            kind.map_or_else(Vec::new, |kind| {
+                kind.objects(value).into_iter().map(own).collect()
+            })
+        }
+    }
+}

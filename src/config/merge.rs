@@ -1,0 +1,158 @@
+//! Merging of configuration layers, as JSON merge patches (RFC 7386).
+
+use std::collections::BTreeSet;
+
+use super::db::{ConfigDb, Entries};
+use super::natural::Name;
+use super::schema::{self, Table};
+
+/// Tables, entries and fields that a layer sets to `null`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Removals {
+    tables: BTreeSet<Name>,
+    /// Table and key.
+    entries: BTreeSet<(Name, Name)>,
+    /// Table, key and field.
+    fields: BTreeSet<(Name, Name, Name)>,
+}
+
+impl Removals {
+    pub(crate) fn add_table(&mut self, table: &str) {
+        self.tables.insert(table.into());
+    }
+
+    pub(crate) fn add_entry(&mut self, table: &str, key: &str) {
+        self.entries.insert((table.into(), key.into()));
+    }
+
+    pub(crate) fn add_field(&mut self, table: &str, key: &str, field: &str) {
+        self.fields.insert((table.into(), key.into(), field.into()));
+    }
+
+    pub(crate) fn has_table(&self, table: &str) -> bool {
+        self.tables.contains(&Name::from(table))
+    }
+
+    pub(crate) fn has_entry(&self, table: &str, key: &str) -> bool {
+        self.entries.contains(&(table.into(), key.into()))
+    }
+
+    fn apply(&self, lower: &mut ConfigDb) {
+        for table in &self.tables {
+            lower.tables.remove(table);
+        }
+        for (table, key) in &self.entries {
+            let Some(entries) = lower.tables.get_mut(table) else {
+                continue;
+            };
+            for key in aligned_keys(table, entries, key) {
+                entries.remove(&key);
+            }
+        }
+        for (table, key, field) in &self.fields {
+            let Some(entries) = lower.tables.get_mut(table) else {
+                continue;
+            };
+            for key in aligned_keys(table, entries, key) {
+                if let Some(entry) = entries.get_mut(&key) {
+                    entry.remove(field);
+                }
+            }
+        }
+    }
+}
+
+/// The keys of `entries` that `key` covers, after ranges are split where they overlap it: `Ethernet0|3-4` covers
+/// `Ethernet0|3`.
+fn aligned_keys(table: &Name, entries: &mut Entries, key: &Name) -> Vec<Name> {
+    if !schema::table(table.as_str()).is_some_and(Table::has_numbers) {
+        return vec![key.clone()];
+    }
+    let mut covering = Entries::from([(key.clone(), Default::default())]);
+    align_ranges(entries, &mut covering);
+    covering.into_keys().collect()
+}
+
+/// Merges layers in order. Each layer is a JSON merge patch (RFC 7386) of the result of the layers below it.
+///
+/// A field keeps its value unless a later layer has the same field. A field, an entry or a table that is `null` is
+/// removed, and `null` for one that is missing changes nothing. A list is replaced as a whole.
+///
+/// Two rules exceed the RFC:
+/// - `dynamic_th` in a later layer removes `static_th` of an earlier one, and the reverse.
+/// - A key may name a part of a range of an earlier layer (`Ethernet0|3` and `Ethernet0|3-4`). The range is then split
+///   into its numbers.
+pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
+    let mut result = ConfigDb::default();
+    for layer in layers {
+        if !result.source.is_empty() && !layer.source.is_empty() {
+            result.source.push_str(" + ");
+        }
+        result.source.push_str(&layer.source);
+        result.notes.extend_from_slice(&layer.notes);
+        result.is_asic_part |= layer.is_asic_part;
+        layer.removals.apply(&mut result);
+        for (table, entries) in &layer.tables {
+            merge_table(
+                table.as_str(),
+                result.tables.entry(table.clone()).or_default(),
+                entries,
+            );
+        }
+    }
+    result
+}
+
+fn merge_table(table: &str, lower: &mut Entries, upper: &Entries) {
+    let mut upper = upper.clone();
+    if schema::table(table).is_some_and(Table::has_numbers) {
+        align_ranges(lower, &mut upper);
+    }
+    for (key, fields) in upper {
+        let entry = lower.entry(key).or_default();
+        for (excluded, by) in [("dynamic_th", "static_th"), ("static_th", "dynamic_th")] {
+            if table == "BUFFER_PROFILE" && fields.contains_key(&by.into()) {
+                entry.remove(&excluded.into());
+            }
+        }
+        entry.extend(fields);
+    }
+}
+
+/// Splits every range of one side that overlaps a different range of the other.
+pub(crate) fn align_ranges(a: &mut Entries, b: &mut Entries) {
+    let crossing = |one: &Entries, other: &Entries| -> Vec<Name> {
+        let others: Vec<_> = other.keys().filter_map(|key| split_range(key.as_str())).collect();
+        let crosses = |key: &&Name| {
+            split_range(key.as_str()).is_some_and(|(owner, first, last)| {
+                others
+                    .iter()
+                    .any(|&(o, f, l)| o == owner && (f, l) != (first, last) && f <= last && first <= l)
+            })
+        };
+        one.keys().filter(crosses).cloned().collect()
+    };
+    let (of_a, of_b) = (crossing(a, b), crossing(b, a));
+    split_keys(a, &of_a);
+    split_keys(b, &of_b);
+}
+
+fn split_keys(entries: &mut Entries, keys: &[Name]) {
+    for key in keys {
+        let (Some((owner, first, last)), Some(entry)) = (split_range(key.as_str()), entries.get(key)) else {
+            continue;
+        };
+        let entry = entry.clone();
+        entries.remove(key);
+        for number in first..=last {
+            entries.insert(Name::from(format!("{owner}|{number}").as_str()), entry.clone());
+        }
+    }
+}
+
+/// `Ethernet0|3-4` as owner, first and last number.
+pub(crate) fn split_range(key: &str) -> Option<(&str, u8, u8)> {
+    let (owner, numbers) = key.rsplit_once('|')?;
+    let (first, last) = schema::parse_numbers(numbers)?;
+    Some((owner, first, last))
+}
