@@ -234,6 +234,31 @@ topology:
         assert_eq!(setup.speeds_mbps, [25_000]);
     }
 
+    /// `null`, `~` and nothing in YAML are null: they remove what a lower layer has.
+    #[test]
+    fn null_removes_what_a_lower_layer_has() {
+        let base = "{PORT: {Ethernet4: {speed: 25000, mtu: 9100}}, VLAN: {Vlan10: {}}}";
+        for (layer, mtu, vlan) in [
+            ("{}", 9_100, true),
+            ("{PORT: {Ethernet4: {mtu: null}}}", 1_500, true),
+            ("{PORT: {Ethernet4: {mtu: ~}}, VLAN: {Vlan10: }}", 1_500, false),
+            ("{PORT: , VLAN: null}", 1_500, false),
+            (
+                r#"{PORT: {Ethernet4: null}, VLAN: {Vlan11: null}, QUEUE: null}"#,
+                1_500,
+                true,
+            ),
+        ] {
+            let setup = setup(&format!("[{base}, {layer}]"), "")
+                .unwrap_or_else(|failure| panic!("{layer}: {failure}"));
+            let config = &setup.loaded.resolved.config;
+            assert_eq!(config.ports[0].mtu, mtu, "{layer}");
+            assert_eq!(setup.loaded.db.keys("VLAN").next().is_some(), vlan, "{layer}");
+        }
+        let failure = setup("[{}, {VLANS: null}]", "").expect_err("no such table");
+        assert!(failure.to_string().contains("did you mean VLAN?"), "{failure}");
+    }
+
     #[test]
     fn contradictions_and_mistakes_are_named() {
         for (config, speed, parts) in [

@@ -155,8 +155,7 @@ mod tests {
 
     #[test]
     fn a_table_for_each_port() {
-        let expected = "\
-     Port    TxQ    Counter/pkts    Counter/bytes    Drop/pkts    Drop/bytes
+        let expected = "     Port    TxQ    Counter/pkts    Counter/bytes    Drop/pkts    Drop/bytes
 ---------  -----  --------------  ---------------  -----------  ------------
 Ethernet0    UC0               0                0            0             0
 Ethernet0    UC1            1234          1335188           39         42198

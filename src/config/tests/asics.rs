@@ -72,6 +72,47 @@ fn wrong_parts_and_selections() {
     assert!(refused(single, "asic0").contains("the configuration is that of asic1"));
 }
 
+/// The names of the line card are those of the merged layers, whichever layer has them.
+#[test]
+fn keys_of_a_chassis_belong_to_the_line_card_of_the_merged_layers() {
+    let identity = |host: &str, asic: &str| {
+        format!(r#"{{"DEVICE_METADATA": {{"localhost": {{"hostname": "{host}", "asic_name": "{asic}"}}}}}}"#)
+    };
+    let queues = r#"{"PORT": {"Ethernet0": {}}, "SCHEDULER": {"a": {"type": "DWRR", "weight": "7"}, "b": {"type": "DWRR", "weight": "9"}},
+        "QUEUE": {"lc1|asic0|Ethernet0|3": {"scheduler": "a"}, "lc2|Asic0|Ethernet0|3": {"scheduler": "b"}}}"#;
+    let scheduler = |layers: &[&str], asic: Option<&str>| {
+        let layers: Vec<(&str, &str)> = layers.iter().map(|text| ("layer", *text)).collect();
+        let how = Resolve {
+            asic: asic.map(str::to_owned),
+            ..how(&[])
+        };
+        let loaded = load(&layers, &how).unwrap_or_else(|problems| panic!("{problems}"));
+        let notes = loaded.resolved.warnings.join("\n");
+        (loaded.db.get("QUEUE", "Ethernet0|3", "scheduler"), notes)
+    };
+    let (first, second) = (identity("lc1", "asic0"), identity("lc2", "asic0"));
+    for (layers, expected) in [
+        ([first.as_str(), queues], Some("a")),
+        ([queues, first.as_str()], Some("a")),
+        ([second.as_str(), queues], Some("b")),
+        ([queues, second.as_str()], Some("b")),
+        (
+            [
+                queues,
+                r#"{"DEVICE_METADATA": {"localhost": {"hostname": "LC1", "asic_name": "ASIC0"}}}"#,
+            ],
+            None,
+        ),
+    ] {
+        assert_eq!(scheduler(&layers, None).0.as_deref(), expected, "{layers:?}");
+    }
+    let removed = r#"{"DEVICE_METADATA": {"localhost": {"hostname": "lc2", "asic_name": null}}}"#;
+    let (found, notes) = scheduler(&[first.as_str(), queues, removed], None);
+    assert_eq!(found.as_deref(), Some("b"));
+    let expected = "no effect: 1 key of BUFFER_QUEUE and QUEUE belongs to other line cards or ASICs (lc1|asic0); this one is lc2|any";
+    assert!(notes.contains(expected), "{notes}");
+}
+
 #[test]
 fn a_selection_without_effect_is_noted() {
     let loaded = of_asic(r#"{"PORT": {"Ethernet0": {}}}"#, "asic0").expect("good");
