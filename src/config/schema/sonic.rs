@@ -85,6 +85,14 @@ mod tests {
             assert!(has_field("PORT", field), "{field}");
         }
         assert!(has_field("DSCP_TO_TC_MAP", "17"));
+        // Written by the commands of sonic-utilities alone.
+        for (table, field) in [
+            ("LLR_PORT", "llr_mode"),
+            ("SNMP_TRAP_CONFIG", "vrf"),
+            ("STP_MST_INST", "vlan_list"),
+        ] {
+            assert!(has_field(table, field), "{table} {field}");
+        }
         for (table, field) in [
             ("PORT", "dom_poling"),
             ("PORT", "Fec"),
@@ -99,7 +107,12 @@ mod tests {
     fn the_list_is_sorted_and_says_where_it_is_from() {
         let (head, lines): (Vec<&str>, Vec<&str>) = LIST.lines().partition(|line| line.starts_with('#'));
         assert!(lines.is_sorted());
-        for repository in ["sonic-buildimage", "sonic-swss-common", "sonic-swss"] {
+        for repository in [
+            "sonic-buildimage",
+            "sonic-swss-common",
+            "sonic-swss",
+            "sonic-utilities",
+        ] {
             let prefix = format!("# sonic-net/{repository} ");
             let commit = head
                 .iter()

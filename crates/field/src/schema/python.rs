@@ -1,0 +1,157 @@
+//! Tables and fields that a program in Python writes: `config_db.set_entry('PORT', name, {'mtu': mtu})`.
+
+/// The tables that a program writes by `set_entry` and `mod_entry`, each with the names of the fields that stand in the
+/// call, or that the program puts into the variable of the call before.
+///
+/// A table may be a constant of the program. Tables that are known only when the program runs are left out.
+pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut entries = Vec::new();
+    for call in ["set_entry(", "mod_entry("] {
+        for (at, _) in program.match_indices(call) {
+            let arguments = arguments(&program[at + call.len()..]);
+            let Some(table) = arguments.first().and_then(|name| table_name(program, name)) else {
+                continue;
+            };
+            let fields = match arguments.get(2).map(|fields| fields.trim()) {
+                Some(fields) if fields.starts_with('{') => keys_of(fields),
+                Some(variable) if is_identifier(variable) => {
+                    keys_put_into(function_before(program, at), variable)
+                }
+                _ => Vec::new(),
+            };
+            entries.push((table, fields));
+        }
+    }
+    entries
+}
+
+/// The arguments of a call, from the text behind its opening bracket.
+fn arguments(text: &str) -> Vec<&str> {
+    let (mut depth, mut begin, mut quote) = (0_usize, 0, None);
+    let mut arguments = Vec::new();
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') if depth == 0 => {
+                arguments.push(&text[begin..at]);
+                return arguments;
+            }
+            (None, ')' | ']' | '}') => depth -= 1,
+            (None, ',') if depth == 0 => {
+                arguments.push(&text[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    Vec::new()
+}
+
+/// The text of a literal, or of a constant: `CFG_TABLE = "PORT"`.
+fn table_name<'a>(program: &'a str, argument: &'a str) -> Option<&'a str> {
+    let argument = argument.trim();
+    let name = literal(argument).or_else(|| {
+        let is_constant =
+            |name: &&str| is_identifier(name) && !name.contains(|c: char| c.is_ascii_lowercase());
+        let constant = argument.rsplit('.').next().filter(is_constant)?;
+        program.lines().find_map(|line| {
+            let value = line
+                .trim()
+                .strip_prefix(constant)?
+                .trim_start()
+                .strip_prefix('=')?;
+            literal(value.trim())
+        })
+    })?;
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    (!name.is_empty() && name.chars().all(is_name)).then_some(name)
+}
+
+fn literal(text: &str) -> Option<&str> {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    let inside = text[1..].strip_suffix(quote)?;
+    (!inside.contains(quote)).then_some(inside)
+}
+
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The text of the function that a place is in, up to the place.
+fn function_before(program: &str, at: usize) -> &str {
+    let before = &program[..at];
+    before.rfind("\ndef ").map_or(before, |begin| &before[begin..])
+}
+
+/// The keys of a dictionary's literal.
+fn keys_of(dictionary: &str) -> Vec<&str> {
+    let Some(inside) = dictionary.strip_prefix('{') else {
+        return Vec::new();
+    };
+    let pairs = arguments(inside);
+    pairs
+        .iter()
+        .filter_map(|pair| literal(pair.split_once(':')?.0.trim()))
+        .collect()
+}
+
+/// The keys that a function gives to a variable: `data = {'mtu': mtu}`, `data['mtu'] = mtu`.
+fn keys_put_into<'a>(function: &'a str, variable: &str) -> Vec<&'a str> {
+    let mut keys = Vec::new();
+    for (at, _) in function.match_indices(variable) {
+        let is_part = function[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+        let rest = &function[at + variable.len()..];
+        if is_part {
+            continue;
+        }
+        let assigned = rest.trim_start().strip_prefix('=');
+        if let Some(value) = assigned.filter(|value| !value.starts_with('=')) {
+            // Only what the variable holds at the end.
+            keys = keys_of(value.trim_start());
+        } else if let Some((key, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            let is_assigned = behind.trim_start().starts_with('=') && !behind.trim_start().starts_with("==");
+            keys.extend(literal(key.trim()).filter(|_| is_assigned));
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_and_fields_are_found() {
+        let program = r#"
+WATCHDOG = 'PFC_WD'
+
+def first(db, port):
+    db.set_entry('PORT', port, {'mtu': "9100", "alias": get(port, {'not': 1}),
+                                'lanes': '1,2'})
+    db.mod_entry(WATCHDOG, 'GLOBAL', None)
+
+def second(db, info):
+    data = {'ignored': 1}
+
+def third(db, info):
+    data = {'old': 1}
+    data = {}
+    table = 'VLAN'
+    if info['other'] == 1:
+        data["BIG_RED_SWITCH"] = info
+    db.mod_entry(module.WATCHDOG, "GLOBAL", data)
+    db.set_entry(table, "x", {'a': 1})
+"#;
+        let mut entries = written_entries(program);
+        entries.sort();
+        let expected = [
+            ("PFC_WD", vec![]),
+            ("PFC_WD", vec!["BIG_RED_SWITCH"]),
+            ("PORT", vec!["mtu", "alias", "lanes"]),
+        ];
+        assert_eq!(entries, expected);
+    }
+}
