@@ -106,7 +106,7 @@ fn read_layer(
         Err(problem) => reader.problem(*problem),
     }
     reader.note_unquoted();
-    let unused = reader.chassis.note().into_iter().chain(reader.queues.note());
+    let unused = reader.chassis.note().into_iter().chain(reader.queues.notes());
     let unused: Vec<String> = unused.map(|note| format!("{source}: {note}")).collect();
     reader.db.notes.extend(unused);
     reader.db.source = source.to_owned();

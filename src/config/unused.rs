@@ -130,6 +130,8 @@ fn count(number: usize, one: &str, many: &str) -> String {
 /// Keys and map values that name queues above 7.
 #[derive(Debug, Default)]
 pub(super) struct UnusedQueues {
+    /// Tables with queues of the port `CPU`.
+    of_cpu: BTreeSet<String>,
     tables: BTreeSet<String>,
     count: usize,
 }
@@ -144,6 +146,10 @@ impl UnusedQueues {
         else {
             return Some(key.to_owned());
         };
+        if port == "CPU" {
+            self.of_cpu.insert(table.to_owned());
+            return None;
+        }
         if last <= QUEUE_LAST {
             return Some(key.to_owned());
         }
@@ -172,8 +178,19 @@ impl UnusedQueues {
         self.count += 1;
     }
 
-    /// The tables that name such queues, in one sentence.
-    pub(super) fn note(&self) -> Option<String> {
+    /// The tables that name such queues, a sentence for each reason.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let of_cpu = (!self.of_cpu.is_empty()).then(|| {
+            let tables: Vec<&str> = self.of_cpu.iter().map(String::as_str).collect();
+            format!(
+                "no effect: queues of CPU in {}; frames for the switch itself wait in no queue",
+                tables.join(", ")
+            )
+        });
+        of_cpu.into_iter().chain(self.note_above_last())
+    }
+
+    fn note_above_last(&self) -> Option<String> {
         let tables: Vec<&str> = self.tables.iter().map(String::as_str).collect();
         (self.count > 0).then(|| {
             format!(

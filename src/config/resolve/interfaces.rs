@@ -10,6 +10,7 @@ use xoff_dataplane::ids::InterfaceId;
 use super::addresses::{family, link_local, not_a_host, not_of_network};
 use super::context::Context;
 use super::lags;
+use crate::config::db::ConfigDb;
 use crate::config::natural::Name;
 use crate::config::problem::Problem;
 use crate::config::schema;
@@ -24,7 +25,8 @@ pub(super) const TABLES: [&str; 4] = ["INTERFACE", "PORTCHANNEL_INTERFACE", "VLA
 const MTU_MAX: u32 = 9_216;
 /// Smallest MTU of a link that carries IPv6 (RFC 8200, section 5).
 const IPV6_MTU_MIN: u32 = 1_280;
-const MTU_MIN: u64 = 68;
+/// The least MTU of a device of Linux.
+pub(super) const MTU_MIN: u64 = 68;
 
 /// An interface on its way, with the table that has it.
 struct Draft<'a> {
@@ -74,6 +76,12 @@ pub(super) struct Ground<'a> {
     pub(super) bridging: &'a Bridging,
 }
 
+/// Whether a table makes an interface of a port or LAG. Old files have the keys of its addresses alone.
+pub(super) fn is_interface(db: &ConfigDb, table: &str, name: &str) -> bool {
+    let mut keys = db.keys(table);
+    keys.any(|key| key == name || key.split_once('|').is_some_and(|(owner, _)| owner == name))
+}
+
 pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfaces {
     let db = context.db;
     let mut drafts: BTreeMap<Name, Draft<'_>> = BTreeMap::new();
@@ -82,10 +90,8 @@ pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfa
             let owner = key.split_once('|').map_or(key, |(owner, _)| owner);
             // SONiC's interface manager creates a loopback interface with its first address.
             if owner != key && table != LOOPBACKS && db.entry(table, owner).is_none() {
-                let why = format!("{owner} is no interface: {table}|{owner} is missing");
-                context.problem(
-                    Problem::at(table, key, "", why).fix(format!("add \"{owner}\": {{}} to {table}")),
-                );
+                let why = format!("{table}|{owner} is missing; SONiC adds it when it migrates an old file");
+                context.warn_entry(table, key, why);
             }
             if !drafts.contains_key(&Name::from(owner))
                 && let Some(config) = interface(context, ground, table, owner)
@@ -208,14 +214,14 @@ fn vlan_mtu(context: &mut Context<'_>, ground: &Ground<'_>, name: &str, id: u16)
             }
         })
         .min_by_key(|(mtu, _)| *mtu);
-    let Some(mtu) = context.number("VLAN", name, "mtu") else {
+    let written = context.number("VLAN", name, "mtu");
+    if let Some(mtu) = written.filter(|mtu| *mtu < MTU_MIN) {
+        let why = format!("mtu {mtu} has no effect: Linux, and so SONiC, has none below {MTU_MIN} bytes");
+        context.warn_entry("VLAN", name, why);
+    }
+    let Some(mtu) = written.filter(|mtu| *mtu >= MTU_MIN) else {
         return smallest.map_or(MTU_MAX, |(mtu, _)| mtu);
     };
-    if mtu < MTU_MIN {
-        let why =
-            format!("expected at least {MTU_MIN} bytes, since VLAN_INTERFACE|{name} makes it an interface");
-        context.problem(Problem::at("VLAN", name, "mtu", why).value(mtu.to_string()));
-    }
     if let Some((carried, member)) = smallest
         && u64::from(carried) < mtu
     {

@@ -3,6 +3,7 @@
 use xoff_dataplane::config::{LagConfig, PortConfig};
 
 use super::context::Context;
+use super::interfaces::{MTU_MIN, is_interface};
 use crate::config::problem::Problem;
 
 pub(super) const TABLE: &str = "PORTCHANNEL";
@@ -48,7 +49,7 @@ fn members<'a>(
             context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
             continue;
         }
-        if db.entry("INTERFACE", name).is_some() {
+        if is_interface(db, "INTERFACE", name) {
             let why = format!("{name} is a routed port, INTERFACE has it");
             let fix = format!("remove it there; PORTCHANNEL_INTERFACE|{lag} makes the LAG an interface");
             context.problem(Problem::at(MEMBER, key, "", why).fix(fix));
@@ -73,6 +74,11 @@ fn same_mtu(context: &mut Context<'_>, lag: &str, members: &[u16], ports: &mut [
     let Some(mtu) = context.number(TABLE, lag, "mtu") else {
         return;
     };
+    if mtu < MTU_MIN {
+        let why = format!("mtu {mtu} has no effect: Linux, and so SONiC, has none below {MTU_MIN} bytes");
+        context.warn_entry(TABLE, lag, why);
+        return;
+    }
     for member in members {
         let port = &mut ports[usize::from(*member)];
         match context.number("PORT", &port.name, "mtu") {

@@ -6,7 +6,6 @@ use xoff_dataplane::config::{BufferProfile, PoolSide, PortProfile};
 
 use super::buffers::Buffers;
 use super::context::Context;
-use crate::config::problem::Problem;
 use crate::config::schema;
 
 pub(super) fn resolve(context: &mut Context<'_>, buffers: &Buffers) -> Vec<PortProfile> {
@@ -30,7 +29,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &Buffers) -> Vec<PortP
     listed
 }
 
-/// The profiles of one list, one for each pool.
+/// The profiles of one list, the first of each pool.
 fn of_port(
     context: &mut Context<'_>,
     buffers: &Buffers,
@@ -50,7 +49,6 @@ fn of_port(
             continue;
         };
         let pool = buffers.profiles[profile].pool;
-        let problem = |why: String| Problem::at(table, port, "profile_list", why).value(name);
         let pool_name = &buffers.pools[usize::from(pool)].name;
         if buffers.pools[usize::from(pool)].side != side {
             let (want, is) = match side {
@@ -60,8 +58,8 @@ fn of_port(
             let text = format!("{name} limits no port at {want}: its pool {pool_name} is an {is} pool");
             context.warn_entry(table, port, text);
         } else if let Some((_, other)) = by_pool.get(&pool) {
-            let why = format!("{other} of the same list is of pool {pool_name} too");
-            context.problem(problem(why).fix("name one profile for each pool"));
+            let why = format!("{name} has no effect: {other} of the same list is of pool {pool_name} too");
+            context.warn_entry(table, port, why);
         } else {
             by_pool.insert(pool, (profile as u16, name));
         }

@@ -86,9 +86,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
         {
             context.warn_port(&name, format!("{attachment}, but PORT says admin_status down"));
         }
-        let tpid = context
-            .text("PORT", &name, "tpid")
-            .and_then(|text| text.strip_prefix("0x"));
+        let tpid = context.text("PORT", &name, "tpid").and_then(schema::parse_tpid);
         let mut queues = [QueueConfig {
             profile: 0,
             schedule: Schedule::Dwrr { weight: 1 },
@@ -103,9 +101,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
             admin_up,
             mtu: carried_mtu_bytes(context, &name),
             link: link(context, &name),
-            tpid: tpid
-                .and_then(|hex| u16::from_str_radix(hex, 16).ok())
-                .unwrap_or(TPID),
+            tpid: tpid.unwrap_or(TPID),
             classify: classes::resolve(context, &name),
             pfc: pfc_off(),
             watchdog: None,

@@ -76,7 +76,7 @@ pub(super) fn resolve<'a>(
     (profiles, index)
 }
 
-/// Exactly one of `dynamic_th` and `static_th`.
+/// One of `dynamic_th` and `static_th`. SONiC's model lets both be absent.
 fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
     let dynamic = context
         .text(TABLE, profile, "dynamic_th")
@@ -91,8 +91,8 @@ fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
             Threshold::Dynamic(0)
         }
         (None, None) => {
-            let why = "the limit of shared use is missing";
-            context.own_problem(Problem::at(TABLE, profile, "", why).fix("add dynamic_th or static_th"));
+            let why = "neither dynamic_th nor static_th limits shared use: dynamic_th 0 is assumed";
+            context.warn_entry(TABLE, profile, why);
             Threshold::Dynamic(0)
         }
     }

@@ -89,6 +89,9 @@ fn check_scheduler(context: &mut Context<'_>, name: &str) {
             "WRR works as DWRR: weights count bytes, not frames",
         ),
     }
+    if context.number(SCHEDULER, name, "weight") == Some(0) {
+        context.warn_entry(SCHEDULER, name, "weight 0 works as 1");
+    }
     if positive(cir) {
         context.warn_entry(
             SCHEDULER,

@@ -68,12 +68,13 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
     let mut routes: BTreeMap<IpNet, Vec<StaticRoute>> = BTreeMap::new();
     for (key, _) in db.entries(TABLE) {
         let (vrf, prefix) = key.split_once('|').unwrap_or(("default", key));
-        let Some(prefix) = schema::parse_prefix(prefix) else {
+        let Some(written) = schema::parse_prefix(prefix) else {
             continue;
         };
+        let prefix = written.trunc();
         if vrf == MANAGEMENT_VRF || leaves_by_management(context, key) {
             context.warn_entry(TABLE, key, MANAGEMENT);
-            weights.remove(&prefix.trunc());
+            weights.remove(&prefix);
             continue;
         }
         if vrf != "default" {
@@ -81,9 +82,15 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
             context.own_problem(Problem::at(TABLE, key, "", why));
             continue;
         }
-        if let Some(problem) = bad_prefix(key, prefix) {
-            context.own_problem(problem);
-            weights.remove(&prefix.trunc());
+        if written != prefix {
+            let why = format!(
+                "the prefix has bits set beyond its length: the route is to {prefix}, as FRR reads it"
+            );
+            context.warn_entry(TABLE, key, why);
+        }
+        if let Some(why) = not_routable(prefix) {
+            context.own_problem(Problem::at(TABLE, key, "", why));
+            weights.remove(&prefix);
             continue;
         }
         let lists = ["nexthop", "ifname", "distance", "blackhole", "nexthop-vrf"].map(|field| {
@@ -145,18 +152,6 @@ fn weights<'a>(context: &mut Context<'a>) -> BTreeMap<IpNet, (&'a str, Vec<&'a s
         }
     }
     all
-}
-
-fn bad_prefix(key: &str, prefix: IpNet) -> Option<Problem> {
-    let network = prefix.trunc();
-    if prefix != network {
-        let why = format!(
-            "{prefix} has bits set beyond its length of {}",
-            prefix.prefix_len()
-        );
-        return Some(Problem::at(TABLE, key, "", why).fix(format!("write {network}")));
-    }
-    not_routable(prefix).map(|why| Problem::at(TABLE, key, "", why))
 }
 
 /// `None` if something was wrong, which has been said.

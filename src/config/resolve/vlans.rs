@@ -3,6 +3,7 @@
 use xoff_dataplane::config::{Bridging, LagConfig, PortConfig, Tagging, VlanConfig, VlanMember};
 
 use super::context::Context;
+use super::interfaces::is_interface;
 use crate::config::problem::Problem;
 use crate::config::schema;
 
@@ -50,12 +51,12 @@ fn unused(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig], v
         used[usize::from(*member)] = true;
     }
     for (port, used) in ports.iter().zip(&used) {
-        if port.admin_up && !used && context.db.entry("INTERFACE", &port.name).is_none() {
+        if port.admin_up && !used && !is_interface(context.db, "INTERFACE", &port.name) {
             context.warn_port(&port.name, "in no VLAN, LAG or INTERFACE: it forwards nothing");
         }
     }
     for (lag, used) in lags.iter().zip(&used[ports.len()..]) {
-        if lag.admin_up && !used && context.db.entry("PORTCHANNEL_INTERFACE", &lag.name).is_none() {
+        if lag.admin_up && !used && !is_interface(context.db, "PORTCHANNEL_INTERFACE", &lag.name) {
             let text = "in no VLAN or PORTCHANNEL_INTERFACE: it forwards nothing";
             context.warn_entry("PORTCHANNEL", &lag.name, text);
         }
@@ -74,11 +75,11 @@ fn members(context: &mut Context<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<Vla
         let Some(index) = port.or(lag) else {
             continue;
         };
-        if db.entry("INTERFACE", name).is_some() {
+        if is_interface(db, "INTERFACE", name) {
             let why = format!("{name} is a routed port, INTERFACE has it");
             context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
         }
-        if db.entry("PORTCHANNEL_INTERFACE", name).is_some() {
+        if is_interface(db, "PORTCHANNEL_INTERFACE", name) {
             let why = format!("{name} is a routed LAG, PORTCHANNEL_INTERFACE has it");
             context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
         }

@@ -60,7 +60,7 @@ const POOL: &[Field] = &[
     Field::required("mode", Kind::Choice(&["static", "dynamic"])),
     Field::new("size", Kind::BYTES),
     Field::new("xoff", Kind::BYTES),
-    Field::new("percentage", Kind::number(0, 100, "percent")),
+    Field::new("percentage", Kind::number(0, 255, "percent")),
 ];
 
 const PROFILE: &[Field] = &[

@@ -77,6 +77,11 @@ impl Table {
     }
 }
 
+/// `lo` and names that begin with it: SONiC's model takes any name.
+fn is_linux_loopback(text: &str) -> bool {
+    text.starts_with("lo") && value::is_object_name(text)
+}
+
 fn in_range(text: &str, max: u64) -> bool {
     value::parse_number(text).is_some_and(|number| (0..=i128::from(max)).contains(&number))
 }
@@ -113,7 +118,7 @@ impl Part {
                 (value::is_lag(text), "a LAG from PortChannel0 to PortChannel9999")
             }
             Part::Loopback => (
-                value::is_loopback(text),
+                value::is_loopback(text) || is_linux_loopback(text),
                 "a loopback interface from Loopback0 to Loopback999",
             ),
             Part::Interface => (

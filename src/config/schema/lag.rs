@@ -25,7 +25,7 @@ const TRUTH: Kind = Kind::Choice(&["true", "false"]);
 const LAG: &[Field] = &[
     Field::required("admin_status", Kind::Choice(&["up", "down"])),
     Field::new("min_links", Kind::number(1, 1_024, "")),
-    Field::new("mtu", Kind::number(68, 9216, "bytes")),
+    Field::new("mtu", Kind::number(1, 9216, "bytes")),
     Field::new("static", TRUTH),
     Field::label("description", Kind::Text(255)),
     Field::without_effect("members", Kind::Any, "PORTCHANNEL_MEMBER decides"),
@@ -33,12 +33,7 @@ const LAG: &[Field] = &[
     Field::only_as("fast_rate", TRUTH, "false", NO_LACP),
     Field::only_as("fallback", TRUTH, "false", NO_LACP),
     Field::without_effect("system_mac", Kind::Mac, NO_LACP),
-    Field::only_as(
-        "tpid",
-        Kind::Choice(&["0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"]),
-        "0x8100",
-        "the TPID of the members decides",
-    ),
+    Field::only_as("tpid", Kind::Tpid, "0x8100", "the TPID of the members decides"),
     Field::without_effect(
         "mode",
         Kind::Choice(&["routed", "access", "trunk"]),

@@ -26,7 +26,7 @@ pub(crate) use foreign::why_no_effect;
 pub(crate) use routing::{ALL_HASHED, DEST_QP, FIVE_TUPLE};
 pub(crate) use value::{
     is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
-    parse_prefix, parse_priorities, parse_queues, parse_vlan,
+    parse_prefix, parse_priorities, parse_queues, parse_tpid, parse_vlan,
 };
 pub(crate) use watchdog::GLOBAL;
 
@@ -155,6 +155,8 @@ pub(crate) enum Kind {
     Scheme,
     /// A built-in load-balancing scheme.
     BuiltInScheme,
+    /// The EtherType of VLAN tags: `0x`, then one to four hexadecimal digits.
+    Tpid,
     /// The length of a cable: digits, then `m`.
     Cable,
     /// Anything: it is not looked at.

@@ -19,10 +19,7 @@ const FIELDS: &[Field] = &[
     Field::new("admin_status", Kind::Choice(&["up", "down"])),
     Field::new("mtu", Kind::number(68, 9216, "bytes")),
     Field::new("pfc_asym", Kind::Choice(&["on", "off"])),
-    Field::new(
-        "tpid",
-        Kind::Choice(&["0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"]),
-    ),
+    Field::new("tpid", Kind::Tpid),
     // Not of SONiC: how long the port takes to respond to a pause.
     Field::new("pause_response_quanta", Kind::NumberOr(65_535, "standard")),
     Field::label("lanes", Kind::Any),

@@ -114,7 +114,8 @@ const WRED: &[Field] = &[
 
 const SCHEDULER: &[Field] = &[
     Field::new("type", Kind::Choice(&["DWRR", "WRR", "STRICT"])),
-    Field::new("weight", Kind::number(1, 100, "")),
+    // orchagent takes 0, too.
+    Field::new("weight", Kind::number(0, 100, "")),
     Field::new("pir", Kind::number(0, u64::MAX as i128, "bytes per second")),
     Field::new("pbs", Kind::number(0, u32::MAX as i128, "bytes")),
     Field::new("meter_type", Kind::Choice(&["bytes", "packets"])),

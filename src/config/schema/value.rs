@@ -32,6 +32,7 @@ impl Kind {
             Kind::Ports => items(value).all(is_object_name),
             Kind::Scheme => is_object_name(value),
             Kind::BuiltInScheme => built_in(value).is_some(),
+            Kind::Tpid => parse_tpid(value).is_some(),
             Kind::Cable => parse_cable(value).is_some(),
             Kind::Any => true,
         };
@@ -66,6 +67,7 @@ impl Kind {
             Kind::Ports => "names of ports separated by commas".to_owned(),
             Kind::Scheme => format!("{}, or the name of an entry of XOFF_LB_SCHEME", built_in_names()),
             Kind::BuiltInScheme => built_in_names(),
+            Kind::Tpid => "an EtherType in hexadecimal digits such as 0x8100".to_owned(),
             Kind::Cable => "a length in whole metres such as 5m".to_owned(),
             Kind::Any => "anything".to_owned(),
         }
@@ -156,6 +158,13 @@ pub(crate) fn parse_priorities(text: &str) -> Option<u8> {
             [n @ b'0'..=b'7'] => Some(mask | 1 << (n - b'0')),
             _ => None,
         })
+}
+
+/// `0x88a8`, of any value, as orchagent reads it.
+pub(crate) fn parse_tpid(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("0x")?;
+    let is_hex = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
 
 /// `40m`, as metres. Nothing on Earth is as long as the limit of 32 bits.

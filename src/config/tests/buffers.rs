@@ -71,10 +71,6 @@ fn bad_pools_and_profiles() {
             "BUFFER_PROFILE|p: dynamic_th and static_th exclude each other; remove one of them",
         ),
         (
-            &with_profile(r#"{"pool": "in", "size": "0"}"#),
-            "BUFFER_PROFILE|p: the limit of shared use is missing; add dynamic_th or static_th",
-        ),
-        (
             &with_profile(r#"{"pool": "in", "size": "0", "dynamic_th": "8"}"#),
             r#"BUFFER_PROFILE|p dynamic_th "8": expected a whole number from -8 to 7"#,
         ),
@@ -186,11 +182,6 @@ fn profile_lists_of_ports() {
     let entry = |profile| xoff_dataplane::config::PortProfile { port: 0, profile };
     assert_eq!(good(&text, &["Ethernet0"]).port_profiles, [entry(0), entry(2)]);
     for (text, line) in [
-        (
-            r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["a", "b"]}}"#,
-            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"b\": a of the same list is of pool in too; name one \
-             profile for each pool",
-        ),
         (
             r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["x"]}}"#,
             "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"x\": BUFFER_PROFILE has no entry x; did you mean a?",

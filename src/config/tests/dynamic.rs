@@ -136,9 +136,9 @@ fn pools_by_percentage_and_in_halves() {
         ]
     );
     assert_eq!(
-        bad(&pools(r#", "percentage": "101""#), &[]),
+        bad(&pools(r#", "percentage": "256""#), &[]),
         [
-            r#"BUFFER_POOL|ingress_lossy_pool percentage "101": expected a whole number of percent from 0 to 100"#
+            r#"BUFFER_POOL|ingress_lossy_pool percentage "256": expected a whole number of percent from 0 to 255"#
         ]
     );
 }

@@ -211,11 +211,6 @@ fn interfaces_that_contradict_each_other() {
             "INTERFACE|Ethernet0|2001:db8::1/64: Ethernet0 has 2001:db8::1 already; remove one of the two",
         ),
         (
-            r#"{"INTERFACE": {"Ethernet0|10.0.0.1/24": {}}}"#.to_owned(),
-            "INTERFACE|Ethernet0|10.0.0.1/24: Ethernet0 is no interface: INTERFACE|Ethernet0 is missing; add \
-             \"Ethernet0\": {} to INTERFACE",
-        ),
-        (
             r#"{"VLAN_INTERFACE": {"Vlan10": {}}}"#.to_owned(),
             "VLAN_INTERFACE|Vlan10: there is no VLAN Vlan10; add Vlan10 to VLAN",
         ),
@@ -237,10 +232,6 @@ fn interfaces_that_contradict_each_other() {
                 .to_owned(),
             "INTERFACE|Ethernet0: IPv6 needs an MTU of 1280 bytes, Ethernet0 has 1279; raise mtu in PORT, or remove the \
              IPv6 addresses",
-        ),
-        (
-            r#"{"VLAN": {"Vlan10": {"mtu": "60"}}, "VLAN_INTERFACE": {"Vlan10": {}}}"#.to_owned(),
-            "VLAN|Vlan10 mtu \"60\": expected at least 68 bytes, since VLAN_INTERFACE|Vlan10 makes it an interface",
         ),
     ];
     for (text, line) in cases {

@@ -40,7 +40,6 @@ fn every_problem_of_a_nasty_file() {
         r#"PORT_QOS_MAP|Ethernet4 pfc_enable "8": expected priorities from 0 to 7 separated by commas, or "" for none"#,
         r#"PORT_QOS_MAP|Ethernet4 tc_to_pg_map "nope": TC_TO_PRIORITY_GROUP_MAP has no entry nope; add nope to TC_TO_PRIORITY_GROUP_MAP"#,
         r#"STATIC_ROUTE|10.8.0.0/24 ifname: the lists must be in step, and nexthop has 1 items, ifname 2; one item for each next hop; an empty one is the default"#,
-        r#"STATIC_ROUTE|10.9.0.1/24: 10.9.0.1/24 has bits set beyond its length of 24; write 10.9.0.0/24"#,
         r#"VLAN|Vlan5000: "Vlan5000" in the key: expected a VLAN from Vlan2 to Vlan4094"#,
         r#"VLAN_MEMBER|Vlan6|Ethernet4: there is no VLAN Vlan6; add Vlan6 to VLAN"#,
         r#"WRED_PROFILE|w ecn "on": expected ecn_none, ecn_green, ecn_yellow, ecn_red, ecn_green_yellow, ecn_green_red, ecn_yellow_red or ecn_all"#,

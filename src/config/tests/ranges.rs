@@ -233,3 +233,86 @@ fn fields_that_programs_ignore_are_noted() {
         );
     }
 }
+
+/// Each of these texts loads, with a note that has these words, or without one.
+#[test]
+fn values_of_sonics_models_and_programs_load() {
+    let interface = r#""INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.0/31": {}}"#;
+    let lag = |fields: &str| {
+        format!(
+            r#""PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up", "static": "true", {fields}}}}}, "PORTCHANNEL_MEMBER": {{"PortChannel1|Ethernet4": {{}}}}"#
+        )
+    };
+    let profile = |fields: &str| {
+        format!(
+            r#""BUFFER_POOL": {{"p": {{"type": "ingress", "mode": "dynamic", "size": "9000"}}}}, "BUFFER_PROFILE": {{{fields}}}"#
+        )
+    };
+    let cases: &[(String, &str)] = &[
+        (r#""SCHEDULER": {"s": {"type": "DWRR", "weight": "0"}}, "QUEUE": {"Ethernet0|1": {"scheduler": "s"}}"#.to_owned(), "weight 0 works as 1"),
+        (lag(r#""mtu": "1""#), "mtu 1 has no effect"),
+        (lag(r#""mtu": "68""#), ""),
+        (r#""VLAN": {"Vlan10": {"vlanid": "10", "mtu": "1"}}, "VLAN_INTERFACE": {"Vlan10": {}}"#.to_owned(), "mtu 1 has no effect"),
+        (r#""PORT": {"Ethernet0": {"tpid": "0x8A88"}, "Ethernet4": {"tpid": "0x1"}}"#.to_owned(), ""),
+        (r#""QUEUE": {"CPU|0-7": {}}"#.to_owned(), "queues of CPU in QUEUE"),
+        (r#""LOOPBACK_INTERFACE": {"lo1|10.0.0.1/32": {}}"#.to_owned(), ""),
+        (r#""INTERFACE": {"Ethernet0|10.0.0.0/31": {}}"#.to_owned(), "INTERFACE|Ethernet0 is missing"),
+        (format!(r#"{interface}, "STATIC_ROUTE": {{"10.9.0.1/24": {{"nexthop": "10.0.0.1"}}}}"#), "the route is to 10.9.0.0/24"),
+        (profile(r#""q": {"pool": "p", "size": "0"}"#), "dynamic_th 0 is assumed"),
+        (
+            format!(
+                r#"{}, "BUFFER_PORT_INGRESS_PROFILE_LIST": {{"Ethernet0": {{"profile_list": "a,b"}}}}"#,
+                profile(r#""a": {"pool": "p", "size": "0", "dynamic_th": "0"}, "b": {"pool": "p", "size": "0", "dynamic_th": "0"}"#)
+            ),
+            "b has no effect: a of the same list is of pool p too",
+        ),
+        (r#""PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "100", "BIG_RED_SWITCH": "enable"}}"#.to_owned(), ""),
+    ];
+    for (text, note) in cases {
+        let text = format!("{{{text}}}");
+        let notes = warnings(&text, PORTS).join("\n");
+        assert!(notes.contains(note), "{text}: {notes}");
+    }
+}
+
+/// A port that old files make an interface by its address alone bridges nothing, as any other interface.
+#[test]
+fn an_interface_by_its_address_alone_is_no_member() {
+    let text = r#"{"INTERFACE": {"Ethernet0|10.0.0.0/31": {}}, "VLAN": {"Vlan10": {}},
+        "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "untagged"}}}"#;
+    assert_eq!(
+        bad(text, PORTS),
+        ["VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a routed port, INTERFACE has it; remove one of the two"]
+    );
+}
+
+/// Beyond the union of SONiC's model and its programs.
+#[test]
+fn values_beyond_the_ranges_are_refused() {
+    for (text, part) in [
+        (
+            r#"{"SCHEDULER": {"s": {"type": "DWRR", "weight": "101"}}}"#,
+            "from 0 to 100",
+        ),
+        (
+            r#"{"PORTCHANNEL": {"PortChannel1": {"admin_status": "up", "mtu": "0"}}}"#,
+            "from 1 to 9216",
+        ),
+        (r#"{"PORT": {"Ethernet0": {"tpid": "8100"}}}"#, "such as 0x8100"),
+        (
+            r#"{"PORT": {"Ethernet0": {"tpid": "0x18100"}}}"#,
+            "such as 0x8100",
+        ),
+        (
+            r#"{"LOOPBACK_INTERFACE": {"Eth0": {}}}"#,
+            "from Loopback0 to Loopback999",
+        ),
+        (
+            r#"{"PFC_WD": {"Ethernet0": {"detection_time": "99"}}}"#,
+            "from 100 to 5000",
+        ),
+    ] {
+        let errors = bad(text, PORTS);
+        assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
+    }
+}

@@ -59,8 +59,8 @@ fn queues_get_their_turn_their_shaper_and_their_marking() {
 fn bad_schedulers_and_marking() {
     refused(&[
         (
-            r#"{"SCHEDULER": {"s": {"type": "DWRR", "weight": "0"}}}"#,
-            r#"SCHEDULER|s weight "0": expected a whole number from 1 to 100"#,
+            r#"{"SCHEDULER": {"s": {"type": "DWRR", "weight": "101"}}}"#,
+            r#"SCHEDULER|s weight "101": expected a whole number from 0 to 100"#,
         ),
         (
             r#"{"SCHEDULER": {"s": {"type": "SP"}}}"#,

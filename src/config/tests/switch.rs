@@ -105,8 +105,8 @@ fn bad_port_and_metadata_values() {
             r#"PORT|Ethernet0 admin_status "UP": expected up or down"#,
         ),
         (
-            r#"{"PORT": {"Ethernet0": {"tpid": "0x1234"}}}"#,
-            r#"PORT|Ethernet0 tpid "0x1234": expected 0x8100, 0x9100, 0x9200, 0x88a8 or 0x88A8"#,
+            r#"{"PORT": {"Ethernet0": {"tpid": "0x12345"}}}"#,
+            r#"PORT|Ethernet0 tpid "0x12345": expected an EtherType in hexadecimal digits such as 0x8100"#,
         ),
         (
             r#"{"PORT": {"Ethernet0": {"sped": "1000"}}}"#,
