@@ -10,6 +10,7 @@ no neighbours, so every port is active and every cable has the default length of
 """
 
 import json
+import multiprocessing
 import os
 import posixpath
 import re
@@ -245,17 +246,19 @@ def complete_speeds(ports):
             port["speed"] = str({1: 10000, 2: 20000, 4: 40000, 8: 80000, 10: 100000}.get(port["lanes"].count(",") + 1, 10000))
 
 
-def data_model(repository, unit):
+def data_model(repository, unit, is_voq):
     """The tables that the templates read."""
     folder = unit["path"]
     sku_path = folder if unit["asic"] is None else posixpath.dirname(folder)
     ports, unit["ports_from"] = ports_of(repository, posixpath.dirname(sku_path), sku_path, folder)
     complete_speeds(ports)
+    # sonic-cfggen sorts the keys of every table before it renders.
+    ports = dict(sorted(ports.items(), key=lambda port: natural(port[0])))
     localhost = {"hwsku": unit["sku"], "platform": unit["platform"], "hostname": "sonic", "buffer_model": unit["model"]}
     if unit["asic"] is not None:
         localhost["asic_name"] = f"asic{unit['asic']}"
     data = {"PORT": ports, "DEVICE_METADATA": {"localhost": localhost}, "asic_type": unit["asic_type"].split("-")[0]}
-    if unit["asic_type"] == "broadcom-dnx":
+    if is_voq:
         localhost["switch_type"] = "voq"
         asic = localhost.setdefault("asic_name", "asic0")
         data["SYSTEM_PORT"] = {f"sonic|{asic}|{name}": {"speed": port["speed"]} for name, port in ports.items()}
@@ -270,17 +273,17 @@ def render_template(env, name, data):
         raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{name} does not give JSON: {error}") from error
+    except json.JSONDecodeError as error:
+        near = " ".join(text[max(0, error.pos - 60) : error.pos + 20].split())
+        raise ValueError(f"{name} does not give JSON: {error.msg} in `{near}`") from error
 
 
-def render(repository, unit):
-    """Renders one unit. Returns its configuration.
+def render_topologies(repository, unit, data):
+    """The tables of both templates.
 
     A template usually names its default topology. Some need the type of the switch, which SONiC finds in the minigraph:
     they get the type of the first topology that they have defaults for.
     """
-    data = data_model(repository, unit)
     localhost = data["DEVICE_METADATA"]["localhost"]
     env = environment(repository, [BUILD_TEMPLATES, unit["path"]])
     refusal = None
@@ -294,12 +297,29 @@ def render(repository, unit):
             unit["qos"] = env.globals["template_exists"]("qos.json.j2")
             if unit["qos"]:
                 config.update(render_template(env, "qos.json.j2", data))
+            return config
         except ValueError as error:
-            refusal = refusal or error
-            continue
-        break
-    else:
-        raise refusal
+            refusal = error
+    raise refusal
+
+
+def names_missing_profile(config):
+    """Whether a queue has a buffer profile that the configuration lacks."""
+    profiles = config.get("BUFFER_PROFILE", {})
+    return any(entry.get("profile", "NULL") not in (*profiles, "NULL") for entry in config.get("BUFFER_QUEUE", {}).values())
+
+
+def render(repository, unit):
+    """Renders one unit. Returns its configuration.
+
+    SONiC finds in the minigraph whether a switch with a Jericho chip has VOQ keys. Here it has, unless the SKU's own
+    profiles are not those of the VOQ queues.
+    """
+    for is_voq in [True, False] if unit["asic_type"] == "broadcom-dnx" else [False]:
+        data = data_model(repository, unit, is_voq)
+        config = render_topologies(repository, unit, data)
+        if not names_missing_profile(config):
+            break
     for table in ("DEVICE_METADATA", "PORT", "SYSTEM_PORT"):
         if table in data:
             config[table] = data[table]
@@ -351,22 +371,35 @@ def write_lookup(repository, unit, output, name):
             file.write(text)
 
 
+def render_unit(numbered):
+    """Renders one unit and writes its files to the output folder. Runs in a worker process."""
+    number, unit = numbered
+    repository, output = WORKER["repository"], WORKER["output"]
+    name = f"{number:04}"
+    unit["config"], unit["error"] = None, None
+    write_lookup(repository, unit, output, name)
+    try:
+        config = render(repository, unit)
+    except ValueError as error:
+        unit["error"] = str(error)
+    else:
+        unit["config"] = f"{name}.json"
+        with open(os.path.join(output, unit["config"]), "w", encoding="utf-8") as file:
+            json.dump(config, file, indent=1)
+    return unit
+
+
+WORKER = {}
+
+
+def start_worker(git_dir, output):
+    WORKER.update(repository=Repository(git_dir), output=output)
+
+
 def main(git_dir, output):
     repository = Repository(git_dir)
-    listed = []
-    for number, unit in enumerate(units(repository)):
-        name = f"{number:04}"
-        unit["config"], unit["error"] = None, None
-        write_lookup(repository, unit, output, name)
-        try:
-            config = render(repository, unit)
-        except ValueError as error:
-            unit["error"] = str(error)
-        else:
-            unit["config"] = f"{name}.json"
-            with open(os.path.join(output, unit["config"]), "w", encoding="utf-8") as file:
-                json.dump(config, file, indent=1)
-        listed.append(unit)
+    with multiprocessing.Pool(2, start_worker, (git_dir, output)) as pool:
+        listed = pool.map(render_unit, list(enumerate(units(repository))), chunksize=8)
     documents = {}
     for name, path in (("configuration", CONFIGURATION), ("sample", SAMPLE)):
         documents[name] = repository.read(path)
