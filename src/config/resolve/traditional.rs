@@ -8,8 +8,8 @@
 //! configuration. Without one a note names the profiles that SONiC would create.
 //!
 //! - An existing profile of that name is used as written.
-//! - An existing `BUFFER_PG` entry is kept. `buffermgrd` replaces it if it has the very key that is generated; a note
-//!   says so.
+//! - An existing `BUFFER_PG` entry of the very key that is generated gets the generated profile, with a note. Any other
+//!   existing entry is kept.
 //! - A cable of `0m` gets no profile. On Mellanox and Barefoot platforms a port that is down gets none, either.
 
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ struct MissingGroups {
     groups: u8,
     speed_mbps: u32,
     cable: String,
+    /// Existing entries of the generated keys, and their profiles.
+    replaced: Vec<(String, String)>,
 }
 
 impl MissingGroups {
@@ -43,21 +45,25 @@ impl MissingGroups {
         format!("pg_lossless_{}_{}_profile", self.speed_mbps, self.cable)
     }
 
-    /// The groups as in keys of `BUFFER_PG`: `3-4` for each run of numbers, `6` for a single one.
     fn numbers(&self) -> Vec<String> {
-        let mut runs: Vec<(u8, u8)> = Vec::new();
-        for number in (0..8).filter(|number| self.groups & (1 << number) != 0) {
-            match runs.last_mut() {
-                Some((_, last)) if *last + 1 == number => *last = number,
-                _ => runs.push((number, number)),
-            }
-        }
-        let text = |(first, last): (u8, u8)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
-        };
-        runs.into_iter().map(text).collect()
+        group_ranges(self.groups)
     }
+}
+
+/// Groups as in keys of `BUFFER_PG`: `3-4` for each run of numbers, `6` for a single one.
+fn group_ranges(groups: u8) -> Vec<String> {
+    let mut runs: Vec<(u8, u8)> = Vec::new();
+    for number in (0..8).filter(|number| groups & (1 << number) != 0) {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let text = |(first, last): (u8, u8)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.into_iter().map(text).collect()
 }
 
 /// Completes `context.db` with the profiles and groups that `buffermgrd` creates from the lookup file. Returns the
@@ -74,7 +80,7 @@ pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)
     let Some(mode) = context.text(POOLS, LOSSLESS_POOL, "mode") else {
         if !missing.is_empty() {
             let why = format!(
-                "{POOLS}|{LOSSLESS_POOL} is missing: no profile of {} can be created",
+                "the pool is missing, so SONiC creates no profile of {}: PFC without headroom; add the pool",
                 lookup.source()
             );
             context.warn_entry(POOLS, LOSSLESS_POOL, why);
@@ -86,12 +92,17 @@ pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)
         source: context.db.source.clone(),
         ..ConfigDb::default()
     };
+    let mut replaced = Vec::new();
     for groups in missing {
         let Some(row) = lookup.row(groups.speed_mbps, &groups.cable) else {
             note_no_row(context, &lookup, &groups);
             continue;
         };
         let profile = groups.profile();
+        for (key, former) in &groups.replaced {
+            note_replaced(context, &lookup, &groups, former);
+            replaced.push(key.clone());
+        }
         if context.db.entry(PROFILES, &profile).is_none() {
             add_profile(context, &mut added, &profile, row, &threshold_field);
         }
@@ -103,6 +114,11 @@ pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)
         return None;
     }
     let mut db = context.db.clone();
+    if let Some(table) = db.tables.get_mut(&GROUPS.into()) {
+        for key in &replaced {
+            table.remove(&key.as_str().into());
+        }
+    }
     db.complete_by(&added);
     Some((db, added))
 }
@@ -152,14 +168,16 @@ fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
         let bound = bound.get(port.as_str());
         let is_free = |number: &u8| bound.is_none_or(|bound| !bound.contains_key(number));
         let wanted = (0..8).filter(|number| lossless & (1 << number) != 0);
-        let groups = MissingGroups {
+        let mut groups = MissingGroups {
             cable: cable.to_owned(),
             groups: wanted
                 .filter(is_free)
                 .fold(0, |groups, number| groups | 1 << number),
             speed_mbps,
             port,
+            replaced: Vec::new(),
         };
+        replace_generated_keys(context, &mut groups, lossless);
         if let Some(bound) = bound {
             note_kept(context, &groups, lossless, bound);
         }
@@ -168,6 +186,27 @@ fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
         }
     }
     missing
+}
+
+/// Adds the groups whose `BUFFER_PG` entry `buffermgrd` replaces: it sets the profile of the keys that it generates, whatever
+/// they have (`BufferMgr::doSpeedUpdateTask`).
+fn replace_generated_keys(context: &Context<'_>, groups: &mut MissingGroups, lossless: u8) {
+    let lookup = context.how.pg_profiles.as_ref();
+    if lookup.is_none_or(|lookup| lookup.row(groups.speed_mbps, &groups.cable).is_none()) {
+        return;
+    }
+    for range in group_ranges(lossless) {
+        let key = format!("{}|{range}", groups.port);
+        let Some(former) = context.text(GROUPS, &key, "profile") else {
+            continue;
+        };
+        if former != groups.profile()
+            && let Some((_, first, last)) = split_range(&key)
+        {
+            groups.groups |= (first..=last).fold(0, |bits, number| bits | 1 << number);
+            groups.replaced.push((key, former.to_owned()));
+        }
+    }
 }
 
 /// The profiles that `BUFFER_PG` binds, by port and priority group.
@@ -249,7 +288,16 @@ fn note_no_row(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingG
     context.warn_port(&groups.port, text);
 }
 
-/// Says where SONiC would replace a written profile by the generated one.
+fn note_replaced(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingGroups, former: &str) {
+    let text = format!(
+        "its lossless groups get profile {} of {} instead of {former}, as SONiC's buffermgrd replaces it",
+        groups.profile(),
+        lookup.source()
+    );
+    context.warn_port(&groups.port, text);
+}
+
+/// Names profiles of lossless groups that are kept although a row exists: their entries have other keys than the generated ones.
 fn note_kept(context: &mut Context<'_>, groups: &MissingGroups, lossless: u8, bound: &BTreeMap<u8, &str>) {
     let Some(lookup) = &context.how.pg_profiles else {
         return;
@@ -259,7 +307,7 @@ fn note_kept(context: &mut Context<'_>, groups: &MissingGroups, lossless: u8, bo
         return;
     }
     let mut kept: Vec<&str> = (0..8)
-        .filter(|number| lossless & (1 << number) != 0)
+        .filter(|number| lossless & !groups.groups & (1 << number) != 0)
         .filter_map(|number| bound.get(&number).copied())
         .filter(|profile| *profile != generated)
         .collect();

@@ -171,6 +171,33 @@ fn existing_entries_are_kept() {
 }
 
 #[test]
+fn a_profile_of_a_generated_key_is_replaced() {
+    let text = text("").replace(
+        r#""BUFFER_PG": {"#,
+        r#""BUFFER_PG": {"Ethernet4,Ethernet8|3-4": {"profile": "ingress_lossy_profile"}, "#,
+    );
+    let generated = loaded(&text, LOOKUP);
+    assert_eq!(
+        group(&generated, 1, 3).4,
+        177_632,
+        "the row's headroom, as buffermgrd binds it"
+    );
+    let notes = generated.resolved.warnings.join("\n");
+    assert!(
+        notes.contains(
+            "Ethernet4, Ethernet8: its lossless groups get profile pg_lossless_100000_300m_profile of lookup.ini instead of \
+             ingress_lossy_profile, as SONiC's buffermgrd replaces it"
+        ),
+        "{notes}"
+    );
+    let without_row = LOOKUP.replace("100000 300m", "100000 2000m");
+    assert_eq!(
+        group(&loaded(&text, &without_row), 1, 3).0,
+        "ingress_lossy_profile"
+    );
+}
+
+#[test]
 fn no_cable_and_a_port_that_is_down_get_nothing() {
     let unconnected = text("").replace(r#""Ethernet0": "5m""#, r#""Ethernet0": "0m""#);
     assert_eq!(group(&loaded(&unconnected, LOOKUP), 0, 3).4, 0);

@@ -1,23 +1,44 @@
 //! Loads the buffer and QoS configuration of every SKU of sonic-buildimage, and the examples of SONiC's documentation.
 //!
-//! `render.py` renders the templates of each SKU; `xoff` then loads each result with the SKU's lookup file. The table has
-//! the counts, and every kind of error with one example.
+//! `render.py` renders the templates of each SKU. `xoff config check` loads each result with the SKU's lookup file. Then
+//! every speed and cable with headroom gets a lossless incast in virtual time. The table has the counts, a line for each
+//! folder, and the reason of whatever is not lossless or does not load.
 
+mod check;
 mod document;
-mod load;
+mod headroom;
+mod incast;
+mod known;
+mod lossless;
 mod python;
 mod table;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use serde_json::Value;
 
-use self::load::Loader;
+use self::check::{Checked, check};
+use self::incast::{IncastResult, IncastRunner};
+use self::lossless::{HeadroomSource, LosslessPorts};
+
+/// Programs that run at the same time.
+const WORKERS: usize = 2;
+/// An example may refer to objects that refer to further objects.
+const COMPLETIONS_MAX: usize = 4;
 
 /// Options of the sweep.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Needs git, python3 and Jinja2. Without Jinja2 in the system's Python (pip install jinja2) \
+                        the sweep installs it in a temporary virtual environment.\n\n\
+                        Get the input:\n  git clone --bare --depth 1 https://github.com/sonic-net/sonic-buildimage GITDIR\n\n\
+                        Exit codes: 0 whatever does not load or loses frames is explained, 1 something is not, 3 a program is missing."
+)]
 pub(crate) struct Arguments {
     /// Bare git directory of sonic-net/sonic-buildimage
     git_dir: PathBuf,
@@ -27,90 +48,281 @@ pub(crate) struct Arguments {
     /// Use this xoff program instead of building one
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// Render into this folder and keep it; a folder with an index.json is not rendered again
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
 }
 
 /// A configuration and what became of it.
-pub(crate) struct Case {
+struct Case {
     /// Where it is from: a folder of the repository, or a line of a document.
-    pub(crate) path: String,
+    path: String,
     /// The folder that its template is in once symbolic links are followed; empty for an example.
-    pub(crate) real: String,
+    real: String,
     /// `traditional`, `dynamic`, or the name of a document.
-    pub(crate) group: String,
-    pub(crate) result: CaseResult,
+    group: String,
+    result: LoadResult,
+    /// Lossless ports by speed and cable; empty unless it loads.
+    links: Vec<LinkCase>,
 }
 
-/// What became of a configuration.
-pub(crate) enum CaseResult {
-    Loaded,
-    /// The lines of the error.
+/// Whether a configuration loads.
+enum LoadResult {
+    /// It loads. For an example: what was corrected or added before.
+    Loaded(Option<String>),
+    /// The repository's own text is at fault: the error and why it is one.
+    TrueError { error: String, why: String },
+    /// The lines of an error that is not explained.
     Refused(Vec<String>),
-    /// The repository's own text is at fault.
-    NotRendered(String),
 }
 
-/// Runs the sweep. Exit code 1: a configuration was refused.
+/// Lossless ports of one speed and cable, and what became of them.
+struct LinkCase {
+    ports: LosslessPorts,
+    result: LinkResult,
+}
+
+enum LinkResult {
+    Incast(IncastResult),
+    /// SONiC creates no profile; whether a note says so.
+    NoProfile {
+        is_noted: bool,
+    },
+    /// A port without cable has no lossless groups.
+    NoCable,
+}
+
+impl Case {
+    fn is_failure(&self) -> bool {
+        let link_fails = |link: &LinkCase| {
+            matches!(
+                link.result,
+                LinkResult::Incast(IncastResult::Failed(_)) | LinkResult::NoProfile { is_noted: false }
+            )
+        };
+        matches!(self.result, LoadResult::Refused(_)) || self.links.iter().any(link_fails)
+    }
+}
+
+/// Runs the sweep. Exit code 1: something is not explained.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = match &arguments.program {
-        Some(program) => program.clone(),
+        Some(program) => {
+            fs::canonicalize(program).map_err(|error| format!("{}: {error}", program.display()))?
+        }
         None => crate::program::build()?,
     };
-    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    python::render(&arguments.git_dir, folder.path())?;
-    let index = read_json(&folder.path().join("index.json"))?;
-    let loader = Loader::new(program, folder.path())?;
-    let mut cases = Vec::new();
-    for unit in index["units"].as_array().into_iter().flatten() {
-        cases.push(sku_case(&loader, unit)?);
+    let temporary = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let folder = arguments.work.as_deref().unwrap_or(temporary.path());
+    if !folder.join("index.json").is_file() {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        python::render(&arguments.git_dir, folder)?;
     }
-    let configuration = index["documents"]["configuration"].as_str().unwrap_or("");
-    for example in document::examples(configuration) {
-        let result = match example.tables {
-            Ok(tables) => loader.load_value(&tables)?,
-            Err(why) => CaseResult::NotRendered(why),
-        };
-        cases.push(document_case("Configuration.md", example.line, result));
-    }
-    let sample = index["documents"]["sample"].as_str().unwrap_or("{}");
-    let sample: Value =
-        serde_json::from_str(sample).map_err(|error| format!("the sample is not JSON: {error}"))?;
-    let result = loader.load_value(&sample["SAMPLE_CONFIG_DB_JSON"])?;
-    cases.push(document_case("sample_config_db.json", 1, result));
+    let index = read_json(&folder.join("index.json"))?;
+    let sweep = Sweep {
+        program: &program,
+        folder,
+    };
+    let mut cases = sweep.skus(index["units"].as_array().map_or(&[], Vec::as_slice))?;
+    cases.extend(sweep.documents(&index["documents"])?);
     let text = table::markdown(&index, &cases);
     match &arguments.markdown {
         Some(file) => fs::write(file, &text).map_err(|error| format!("{}: {error}", file.display()))?,
         None => print!("{text}"),
     }
-    let refused = cases
-        .iter()
-        .any(|case| matches!(case.result, CaseResult::Refused(_)));
-    Ok(ExitCode::from(u8::from(refused)))
+    let failures = table::failures(&cases);
+    eprint!("{failures}");
+    Ok(ExitCode::from(u8::from(!failures.is_empty())))
 }
 
-fn sku_case(loader: &Loader, unit: &Value) -> Result<Case, String> {
-    let text = |field: &str| unit[field].as_str().unwrap_or("").to_owned();
-    let result = match unit["config"].as_str() {
-        Some(config) => loader.load_file(config, unit["lookup"].as_str())?,
-        None => CaseResult::NotRendered(text("error")),
-    };
-    Ok(Case {
-        path: text("path"),
-        real: text("real"),
-        group: text("model"),
-        result,
-    })
+struct Sweep<'a> {
+    program: &'a Path,
+    folder: &'a Path,
 }
 
-fn document_case(document: &str, line: usize, result: CaseResult) -> Case {
-    Case {
-        path: format!("{document}:{line}"),
-        real: String::new(),
-        group: document.to_owned(),
-        result,
+impl Sweep<'_> {
+    /// All SKUs, in the order of the index.
+    fn skus(&self, units: &[Value]) -> Result<Vec<Case>, String> {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..WORKERS {
+                scope.spawn(|| {
+                    while let Some((number, unit)) = {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        units.get(number).map(|unit| (number, unit))
+                    } {
+                        let case = self.sku(unit);
+                        done.lock()
+                            .unwrap_or_else(|poisoned| poisoned.into_inner())
+                            .push((number, case));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        done.sort_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, case)| case).collect()
+    }
+
+    fn sku(&self, unit: &Value) -> Result<Case, String> {
+        let text = |field: &str| unit[field].as_str().unwrap_or("").to_owned();
+        let mut case = Case {
+            path: text("path"),
+            real: text("real"),
+            group: text("model"),
+            result: LoadResult::Loaded(None),
+            links: Vec::new(),
+        };
+        let Some(config_file) = unit["config"].as_str() else {
+            case.result = refused(&case.path, vec![text("error")]);
+            return Ok(case);
+        };
+        let lookup = unit["lookup"].as_str();
+        match check(self.program, self.folder, config_file, lookup)? {
+            Checked::Valid(notes) => case.links = self.links(config_file, lookup, &notes)?,
+            Checked::Invalid(errors) => case.result = refused(&case.path, errors),
+        }
+        Ok(case)
+    }
+
+    fn links(
+        &self,
+        config_file: &str,
+        lookup: Option<&str>,
+        notes: &[String],
+    ) -> Result<Vec<LinkCase>, String> {
+        let config = read_json(&self.folder.join(config_file))?;
+        let rows = match lookup {
+            Some(lookup) => {
+                let file = self.folder.join(lookup);
+                let text =
+                    fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+                Some(lossless::rows(&text))
+            }
+            None => None,
+        };
+        let runner = IncastRunner {
+            program: self.program,
+            folder: self.folder,
+        };
+        let mut links = Vec::new();
+        for ports in lossless::lossless_ports(&config, rows.as_ref()) {
+            let result = match &ports.headroom {
+                HeadroomSource::NoCable => LinkResult::NoCable,
+                HeadroomSource::NoRow | HeadroomSource::NoPool => LinkResult::NoProfile {
+                    is_noted: notes
+                        .iter()
+                        .any(|note| names_missing_profile(note, &ports, lookup.is_some())),
+                },
+                _ => LinkResult::Incast(runner.run(config_file, lookup, &config, &ports)?),
+            };
+            links.push(LinkCase { ports, result });
+        }
+        Ok(links)
+    }
+
+    /// The examples of `Configuration.md`, then the sample of the YANG models' tests.
+    fn documents(&self, documents: &Value) -> Result<Vec<Case>, String> {
+        let mut cases = Vec::new();
+        let examples = document::examples(documents["configuration"].as_str().unwrap_or(""));
+        for example in &examples {
+            let result = match &example.tables {
+                Ok(tables) => {
+                    self.document("Configuration.md", tables, &examples, example.repair.as_deref())?
+                }
+                Err(error) => LoadResult::TrueError {
+                    error: error.clone(),
+                    why: "not JSON".to_owned(),
+                },
+            };
+            cases.push(document_case("Configuration.md", Some(example.line), result));
+        }
+        let sample = documents["sample"].as_str().unwrap_or("{}");
+        let sample: Value =
+            serde_json::from_str(sample).map_err(|error| format!("the sample is not JSON: {error}"))?;
+        let name = "sample_config_db.json";
+        let result = self.document(name, &sample["SAMPLE_CONFIG_DB_JSON"], &[], None)?;
+        cases.push(document_case(name, None, result));
+        Ok(cases)
+    }
+
+    /// Loads an example, with the objects that it refers to.
+    fn document(
+        &self,
+        name: &str,
+        tables: &Value,
+        document: &[document::Example],
+        repair: Option<&str>,
+    ) -> Result<LoadResult, String> {
+        let mut tables = tables.clone();
+        let mut added = Vec::new();
+        let file = self.folder.join("example.json");
+        for round in 0.. {
+            fs::write(&file, tables.to_string()).map_err(|error| format!("{}: {error}", file.display()))?;
+            let errors = match check(self.program, self.folder, "example.json", None)? {
+                Checked::Valid(_) => {
+                    let added =
+                        (!added.is_empty()).then(|| format!("with {} from elsewhere", table::listed(&added)));
+                    let changes: Vec<&str> = repair.into_iter().chain(added.as_deref()).collect();
+                    return Ok(LoadResult::Loaded(
+                        (!changes.is_empty()).then(|| changes.join("; ")),
+                    ));
+                }
+                Checked::Invalid(errors) => errors,
+            };
+            let more = document::completion(&errors, document);
+            if name != "Configuration.md"
+                || round == COMPLETIONS_MAX
+                || more.as_object().is_none_or(serde_json::Map::is_empty)
+            {
+                return Ok(refused(name, errors));
+            }
+            for (table, entries) in more.as_object().into_iter().flatten() {
+                for entry in entries.as_object().into_iter().flatten() {
+                    added.push(format!("{table}|{}", entry.0));
+                }
+            }
+            document::complete(&mut tables, &more);
+        }
+        unreachable!("the last round returns")
     }
 }
 
-fn read_json(file: &std::path::Path) -> Result<Value, String> {
+/// Whether a note says that SONiC creates no profile for these ports.
+fn names_missing_profile(note: &str, ports: &LosslessPorts, has_lookup: bool) -> bool {
+    if ports.headroom == HeadroomSource::NoPool {
+        return note.contains("ingress_lossless_pool: the pool is missing, so SONiC creates no profile");
+    }
+    let (speed, cable) = (ports.speed_mbps, &ports.cable);
+    let reason = match has_lookup {
+        true => format!("has no row for {speed} Mb/s and a cable of {cable}, so SONiC creates no profile"),
+        false => format!("would create pg_lossless_{speed}_{cable}_profile"),
+    };
+    note.contains("PFC without headroom") && note.contains(&reason)
+}
+
+fn refused(place: &str, errors: Vec<String>) -> LoadResult {
+    match known::explain(place, &errors) {
+        Some(why) => LoadResult::TrueError {
+            error: errors.into_iter().next().unwrap_or_default(),
+            why,
+        },
+        None => LoadResult::Refused(errors),
+    }
+}
+
+fn document_case(document: &str, line: Option<usize>, result: LoadResult) -> Case {
+    Case {
+        path: line.map_or(document.to_owned(), |line| format!("{document}:{line}")),
+        real: String::new(),
+        group: document.to_owned(),
+        result,
+        links: Vec::new(),
+    }
+}
+
+fn read_json(file: &Path) -> Result<Value, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))
 }

@@ -5,119 +5,457 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{Case, CaseResult};
+use super::incast::IncastResult;
+use super::lossless::HeadroomSource;
+use super::{Case, LinkCase, LinkResult, LoadResult};
 
-/// Cases of one group with the same kind of error.
-struct Kind<'a> {
-    cases: usize,
-    example: &'a str,
-    line: &'a str,
-}
+/// Names in a list; the rest is counted.
+const LISTED_MAX: usize = 4;
 
-/// The counts by group, and every kind of error with an example.
+/// The table.
 pub(super) fn markdown(index: &Value, cases: &[Case]) -> String {
     let mut text = format!(
-        "# SKUs of sonic-buildimage\n\nCommit {} of {}. Written by `cargo run -p field -- skus GITDIR --markdown FILE`.\n\n\
-         | group | by path | loaded | refused | not rendered | by real folder | loaded in every path |\n|---|---|---|---|---|---|---|\n",
+        "# SKUs of sonic-buildimage\n\n\
+         Every buffer and QoS configuration of sonic-net/sonic-buildimage at commit {} ({}), rendered from its templates, loaded by \
+         `xoff config check`, and tried in virtual time. Written by\n\n    cargo run -p field -- skus GITDIR --markdown docs/skus.md\n\n",
         index["commit"].as_str().unwrap_or("?"),
         index["date"].as_str().unwrap_or("?"),
     );
-    let groups: BTreeSet<&str> = cases.iter().map(|case| case.group.as_str()).collect();
-    for group in groups {
+    text.push_str(METHOD);
+    summary(&mut text, cases);
+    link_summary(&mut text, cases);
+    vendors(&mut text, cases);
+    true_errors(&mut text, cases);
+    explained(&mut text, cases);
+    folders(&mut text, cases);
+    examples(&mut text, cases);
+    text
+}
+
+const METHOD: &str = "\
+A path is `device/VENDOR/PLATFORM/SKU[/ASIC]`; a SKU with both buffer models counts in each. Many paths are symbolic links: a real folder is the one that \
+the template is in. Ports are those of `port_config.ini`, or of `platform.json` and `hwsku.json`. There are no neighbours, so every port is in use and \
+every cable has the template's default length.
+
+The incast: for every speed and cable of a configuration, two senders and a receiver at three of its ports. Links have the cable's delay (198 000 km/s), \
+frames are of 4096 bytes of payload in the configuration's lossless class, without congestion control, and hosts respond to a pause in 2 quanta. A link \
+passes if both senders were paused, all messages are complete and no frame is dropped.
+
+";
+
+fn summary(text: &mut String, cases: &[Case]) {
+    text.push_str(
+        "## Summary\n\n| input | by path | load | true error | refused | by real folder | load in every path |\n|---|---|---|---|---|---|---|\n",
+    );
+    for group in [
+        "traditional",
+        "dynamic",
+        "Configuration.md",
+        "sample_config_db.json",
+    ] {
         let of_group: Vec<&Case> = cases.iter().filter(|case| case.group == group).collect();
         let _ = writeln!(text, "{}", counts(group, &of_group));
     }
-    text.push_str("\n| group | cases | first error | example |\n|---|---|---|---|\n");
-    for ((group, _), kind) in kinds(cases) {
-        let line = kind.line.replace('|', "\\|");
-        let _ = writeln!(text, "| {group} | {} | {line} | {} |", kind.cases, kind.example);
+    text.push('\n');
+}
+
+fn counts(group: &str, cases: &[&Case]) -> String {
+    let count = |is: fn(&LoadResult) -> bool| cases.iter().filter(|case| is(&case.result)).count();
+    let loads = |result: &LoadResult| matches!(result, LoadResult::Loaded(_));
+    let mut real: BTreeMap<&str, bool> = BTreeMap::new();
+    for case in cases.iter().filter(|case| !case.real.is_empty()) {
+        *real.entry(&case.real).or_insert(true) &= loads(&case.result);
+    }
+    let [folders, loaded] = match real.is_empty() {
+        true => [String::new(), String::new()],
+        false => [
+            real.len().to_string(),
+            real.values().filter(|loaded| **loaded).count().to_string(),
+        ],
+    };
+    format!(
+        "| {group} | {} | {} | {} | {} | {folders} | {loaded} |",
+        cases.len(),
+        count(loads),
+        count(|result| matches!(result, LoadResult::TrueError { .. })),
+        count(|result| matches!(result, LoadResult::Refused(_))),
+    )
+}
+
+/// What became of the lossless links of configurations, as a column of the summaries.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LinkKind {
+    Passes,
+    Short,
+    NoProfile,
+    NoCable,
+    NotRun,
+    Unexplained,
+}
+
+impl LinkKind {
+    const ALL: [(LinkKind, &'static str); 6] = [
+        (LinkKind::Passes, "the incast is lossless"),
+        (
+            LinkKind::Short,
+            "frames are dropped: the headroom is smaller than the link needs, see below",
+        ),
+        (
+            LinkKind::NoProfile,
+            "no row for speed and cable, or no pool: SONiC creates no profile, and a note of `config check` says so",
+        ),
+        (
+            LinkKind::NoCable,
+            "a cable of 0 m, or none: the dynamic model creates no profile",
+        ),
+        (
+            LinkKind::NotRun,
+            "no incast: two senders of this speed and a receiver that they exceed do not exist, or no DSCP has a lossless class",
+        ),
+        (LinkKind::Unexplained, "not explained"),
+    ];
+
+    fn of(link: &LinkCase) -> LinkKind {
+        match &link.result {
+            LinkResult::Incast(IncastResult::Passed { .. }) => LinkKind::Passes,
+            LinkResult::Incast(IncastResult::Explained(_)) => LinkKind::Short,
+            LinkResult::Incast(IncastResult::NotRun(_)) => LinkKind::NotRun,
+            LinkResult::Incast(IncastResult::Failed(_)) | LinkResult::NoProfile { is_noted: false } => {
+                LinkKind::Unexplained
+            }
+            LinkResult::NoProfile { is_noted: true } => LinkKind::NoProfile,
+            LinkResult::NoCable => LinkKind::NoCable,
+        }
+    }
+}
+
+fn link_summary(text: &mut String, cases: &[Case]) {
+    text.push_str("| lossless links (a speed and a cable of a configuration) | traditional | dynamic |\n|---|---|---|\n");
+    for (kind, meaning) in LinkKind::ALL {
+        let count = |group: &str| {
+            let links = cases
+                .iter()
+                .filter(|case| case.group == group)
+                .flat_map(|case| &case.links);
+            links.filter(|link| LinkKind::of(link) == kind).count()
+        };
+        let _ = writeln!(
+            text,
+            "| {meaning} | {} | {} |",
+            count("traditional"),
+            count("dynamic")
+        );
+    }
+    let without = |group: &str| {
+        let loaded = cases
+            .iter()
+            .filter(|case| case.group == group && matches!(case.result, LoadResult::Loaded(_)));
+        loaded.filter(|case| case.links.is_empty()).count()
+    };
+    let _ = writeln!(
+        text,
+        "| configurations without PFC: nothing to try | {} | {} |\n",
+        without("traditional"),
+        without("dynamic")
+    );
+}
+
+fn vendors(text: &mut String, cases: &[Case]) {
+    text.push_str("## By vendor\n\n| vendor | platforms | traditional | dynamic | real folders | do not load | links that pass | short | no profile |\n|---|---|---|---|---|---|---|---|---|\n");
+    let mut by_vendor: BTreeMap<&str, Vec<&Case>> = BTreeMap::new();
+    for case in cases.iter().filter(|case| !case.real.is_empty()) {
+        let vendor = case.path.split('/').nth(1).unwrap_or("");
+        by_vendor.entry(vendor).or_default().push(case);
+    }
+    for (vendor, cases) in by_vendor {
+        let platforms: BTreeSet<_> = cases.iter().map(|case| case.path.split('/').nth(2)).collect();
+        let folders: BTreeSet<_> = cases.iter().map(|case| (&case.real, &case.group)).collect();
+        let model = |group: &str| cases.iter().filter(|case| case.group == group).count();
+        let links = |kind| {
+            let all = cases.iter().flat_map(|case| &case.links);
+            all.filter(|link| LinkKind::of(link) == kind).count()
+        };
+        let _ = writeln!(
+            text,
+            "| {vendor} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            platforms.len(),
+            model("traditional"),
+            model("dynamic"),
+            folders.len(),
+            cases
+                .iter()
+                .filter(|case| !matches!(case.result, LoadResult::Loaded(_)))
+                .count(),
+            links(LinkKind::Passes),
+            links(LinkKind::Short),
+            links(LinkKind::NoProfile),
+        );
+    }
+    text.push('\n');
+}
+
+fn true_errors(text: &mut String, cases: &[Case]) {
+    text.push_str(
+        "## True errors\n\nErrors of the repository's own files.\n\n| input | why | error |\n|---|---|---|\n",
+    );
+    for case in cases {
+        match &case.result {
+            LoadResult::TrueError { error, why } => {
+                let _ = writeln!(
+                    text,
+                    "| {} {} | {} | {} |",
+                    short(&case.path),
+                    model_of(case),
+                    escape(why),
+                    escape(error)
+                );
+            }
+            LoadResult::Refused(errors) => {
+                let first = errors.first().map_or("no reason", String::as_str);
+                let _ = writeln!(
+                    text,
+                    "| {} {} | **not explained** | {} |",
+                    short(&case.path),
+                    model_of(case),
+                    escape(first)
+                );
+            }
+            LoadResult::Loaded(_) => {}
+        }
+    }
+    text.push('\n');
+}
+
+fn model_of(case: &Case) -> &str {
+    if case.real.is_empty() { "" } else { &case.group }
+}
+
+/// The links whose headroom is too small, by arithmetic.
+fn explained(text: &mut String, cases: &[Case]) {
+    text.push_str("## Why incasts drop\n\nBytes of one priority group. The need is that of the incast above, in whole cells.\n\n| speed, cable | arithmetic | configurations | for example |\n|---|---|---|---|\n");
+    let mut kinds: BTreeMap<(u64, &str, &str), Vec<&Case>> = BTreeMap::new();
+    for case in cases {
+        for link in &case.links {
+            if let LinkResult::Incast(IncastResult::Explained(why) | IncastResult::Failed(why)) = &link.result
+            {
+                kinds
+                    .entry((link.ports.speed_mbps, &link.ports.cable, why))
+                    .or_default()
+                    .push(case);
+            }
+        }
+    }
+    for ((speed, cable, why), cases) in kinds {
+        let example = cases.first().map_or("", |case| short(&case.path));
+        let _ = writeln!(
+            text,
+            "| {} {cable} | {} | {} | {example} |",
+            gigabits(speed),
+            escape(why),
+            cases.len()
+        );
+    }
+    text.push('\n');
+}
+
+fn folders(text: &mut String, cases: &[Case]) {
+    text.push_str("## Folders\n\nOne line for each real folder and buffer model. `100G 5m: 15360/18432` is a speed and a cable whose incast is lossless: it used \
+                   15360 of 18432 bytes of headroom (`computed`: by the dynamic model).\n\n| folder | model | paths | load | lossless links |\n|---|---|---|---|---|\n");
+    let mut by_folder: BTreeMap<(&str, &str), Vec<&Case>> = BTreeMap::new();
+    for case in cases.iter().filter(|case| !case.real.is_empty()) {
+        by_folder.entry((&case.real, &case.group)).or_default().push(case);
+    }
+    for ((real, model), cases) in by_folder {
+        let mut links: Vec<String> = Vec::new();
+        for link in cases.iter().flat_map(|case| &case.links).map(link_text) {
+            if !links.contains(&link) {
+                links.push(link);
+            }
+        }
+        let loaded = cases
+            .iter()
+            .filter(|case| matches!(case.result, LoadResult::Loaded(_)))
+            .count();
+        let links = match (links.is_empty(), loaded) {
+            (true, 0) => "true error, see above".to_owned(),
+            (true, _) => "no PFC".to_owned(),
+            _ => links.join("; "),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {model} | {} | {loaded} | {links} |",
+            short(real),
+            cases.len()
+        );
+    }
+    text.push('\n');
+}
+
+fn link_text(link: &LinkCase) -> String {
+    let what = match &link.result {
+        LinkResult::Incast(IncastResult::Passed { headroom_used }) => match &link.ports.headroom {
+            HeadroomSource::Row(sizes) | HeadroomSource::Profile(sizes) => {
+                format!("{headroom_used}/{}", sizes.xoff_bytes)
+            }
+            _ => format!("{headroom_used}/computed"),
+        },
+        LinkResult::Incast(IncastResult::Explained(_)) => "**short**".to_owned(),
+        LinkResult::Incast(IncastResult::NotRun(why)) => format!("not run, {why}"),
+        LinkResult::Incast(IncastResult::Failed(_)) => "**not explained**".to_owned(),
+        LinkResult::NoProfile { is_noted } => {
+            let missing = match link.ports.headroom {
+                HeadroomSource::NoPool => "no pool",
+                _ => "no row",
+            };
+            match is_noted {
+                true => format!("{missing}, noted"),
+                false => format!("**{missing}, not noted**"),
+            }
+        }
+        LinkResult::NoCable => "no cable".to_owned(),
+    };
+    format!("{} {}: {what}", gigabits(link.ports.speed_mbps), link.ports.cable)
+}
+
+fn examples(text: &mut String, cases: &[Case]) {
+    text.push_str("## Examples\n\nExamples of `src/sonic-yang-models/doc/Configuration.md` that load once they are completed. An example refers to objects that it does \
+                   not show: they are taken from the document's other examples, or are a bare port, LAG or VLAN.\n\n| line | completed |\n|---|---|\n");
+    for case in cases.iter().filter(|case| case.real.is_empty()) {
+        if let LoadResult::Loaded(Some(how)) = &case.result {
+            let line = case.path.rsplit(':').next().unwrap_or("");
+            let _ = writeln!(text, "| {line} | {} |", escape(how));
+        }
+    }
+}
+
+/// One line for whatever is not explained.
+pub(super) fn failures(cases: &[Case]) -> String {
+    let mut text = String::new();
+    for case in cases.iter().filter(|case| case.is_failure()) {
+        if let LoadResult::Refused(errors) = &case.result {
+            let first = errors.first().map_or("no reason", String::as_str);
+            let _ = writeln!(text, "{} {}: {first}", case.path, case.group);
+        }
+        for link in &case.links {
+            let place = format!("{} {} {}", case.path, case.group, link_text(link));
+            match &link.result {
+                LinkResult::Incast(IncastResult::Failed(why)) => {
+                    let _ = writeln!(text, "{place}: {why}");
+                }
+                LinkResult::NoProfile { is_noted: false } => {
+                    let _ = writeln!(text, "{place}");
+                }
+                _ => {}
+            }
+        }
     }
     text
 }
 
-fn counts(group: &str, cases: &[&Case]) -> String {
-    let count = |is: fn(&CaseResult) -> bool| cases.iter().filter(|case| is(&case.result)).count();
-    let loaded = |result: &CaseResult| matches!(result, CaseResult::Loaded);
-    let mut real: BTreeMap<&str, bool> = BTreeMap::new();
-    for case in cases.iter().filter(|case| !case.real.is_empty()) {
-        *real.entry(&case.real).or_insert(true) &= loaded(&case.result);
+/// Names as a list; beyond some the rest is counted.
+pub(super) fn listed(names: &[String]) -> String {
+    let shown = names.len().min(LISTED_MAX);
+    let mut text = names[..shown].join(", ");
+    if names.len() > shown {
+        let _ = write!(text, " and {} more", names.len() - shown);
     }
-    format!(
-        "| {group} | {} | {} | {} | {} | {} | {} |",
-        cases.len(),
-        count(|result| matches!(result, CaseResult::Loaded)),
-        count(|result| matches!(result, CaseResult::Refused(_))),
-        count(|result| matches!(result, CaseResult::NotRendered(_))),
-        real.len(),
-        real.values().filter(|loaded| **loaded).count(),
-    )
+    text
 }
 
-/// The cases that did not load, by group and by their first error without numbers.
-fn kinds(cases: &[Case]) -> BTreeMap<(&str, String), Kind<'_>> {
-    let mut kinds = BTreeMap::new();
-    for case in cases {
-        let line = match &case.result {
-            CaseResult::Loaded => continue,
-            CaseResult::Refused(lines) => lines.first().map_or("no reason was given", String::as_str),
-            CaseResult::NotRendered(why) => why,
-        };
-        let key = (case.group.as_str(), without_numbers(line));
-        let kind = kinds.entry(key).or_insert(Kind {
-            cases: 0,
-            example: &case.path,
-            line,
-        });
-        kind.cases += 1;
-    }
-    kinds
+fn short(path: &str) -> &str {
+    path.strip_prefix("device/").unwrap_or(path)
 }
 
-/// A line with every run of digits as `N`: errors that differ in numbers alone are of one kind.
-fn without_numbers(line: &str) -> String {
-    let mut kind = String::new();
-    for c in line.chars() {
-        match c.is_ascii_digit() {
-            true if kind.ends_with('N') => {}
-            true => kind.push('N'),
-            false => kind.push(c),
-        }
+fn gigabits(speed_mbps: u64) -> String {
+    match speed_mbps % 1000 {
+        0 => format!("{}G", speed_mbps / 1000),
+        _ => format!("{speed_mbps}M"),
     }
-    kind
+}
+
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skus::lossless::{LosslessPorts, Sizes};
     use serde_json::json;
 
-    fn case(path: &str, real: &str, result: CaseResult) -> Case {
+    fn case(path: &str, real: &str, result: LoadResult, links: Vec<LinkCase>) -> Case {
         Case {
-            path: path.to_owned(),
-            real: real.to_owned(),
+            path: format!("device/v/p/{path}"),
+            real: format!("device/v/p/{real}"),
             group: "traditional".to_owned(),
+            result,
+            links,
+        }
+    }
+
+    fn link(result: LinkResult) -> LinkCase {
+        let sizes = Sizes {
+            xoff_bytes: 18_432,
+            threshold: 0,
+            pool: "p".to_owned(),
+        };
+        LinkCase {
+            ports: LosslessPorts {
+                speed_mbps: 100_000,
+                cable: "5m".to_owned(),
+                priority: 3,
+                dscp: Some(3),
+                headroom: HeadroomSource::Row(sizes),
+                ports: vec!["Ethernet0".to_owned()],
+            },
             result,
         }
     }
 
     #[test]
     fn counts_are_by_path_and_by_real_folder() {
-        let refused = |line: &str| CaseResult::Refused(vec![line.to_owned(), "follows".to_owned()]);
+        let passed = || link(LinkResult::Incast(IncastResult::Passed { headroom_used: 512 }));
+        let loaded = || LoadResult::Loaded(None);
+        let true_error = LoadResult::TrueError {
+            error: "A|b: no".to_owned(),
+            why: "misprint".to_owned(),
+        };
+        let refused = LoadResult::Refused(vec!["QUEUE|Ethernet0|8: wrong".to_owned()]);
+        let short = link(LinkResult::Incast(IncastResult::Explained(
+            "xoff is 1 B".to_owned(),
+        )));
+        let unnoted = link(LinkResult::NoProfile { is_noted: false });
         let cases = [
-            case("a", "x", CaseResult::Loaded),
-            case("b", "x", CaseResult::Loaded),
-            case("c", "y", CaseResult::Loaded),
-            case("d", "y", refused("QUEUE|Ethernet0|8: 8 is wrong")),
-            case("e", "z", refused("QUEUE|Ethernet12|9: 9 is wrong")),
-            case("f", "w", CaseResult::NotRendered("no JSON".to_owned())),
+            case("a", "x", loaded(), vec![passed(), short]),
+            case("b", "x", loaded(), vec![passed()]),
+            case("c", "y", true_error, Vec::new()),
+            case("d", "y", refused, Vec::new()),
+            case("e", "z", loaded(), vec![unnoted]),
         ];
         let text = markdown(&json!({"commit": "abc", "date": "2026-01-01"}), &cases);
-        assert!(text.contains("Commit abc of 2026-01-01."), "{text}");
-        assert!(text.contains("| traditional | 6 | 3 | 2 | 1 | 4 | 1 |"), "{text}");
-        assert!(
-            text.contains("| traditional | 2 | QUEUE\\|Ethernet0\\|8: 8 is wrong | d |"),
-            "{text}"
+        for line in [
+            "at commit abc (2026-01-01)",
+            "| traditional | 5 | 3 | 1 | 1 | 3 | 2 |",
+            "| the incast is lossless | 2 | 0 |",
+            "| not explained | 1 | 0 |",
+            "| v/p/c traditional | misprint | A\\|b: no |",
+            "| v/p/d traditional | **not explained** | QUEUE\\|Ethernet0\\|8: wrong |",
+            "| 100G 5m | xoff is 1 B | 1 | v/p/a |",
+            "| v/p/x | traditional | 2 | 2 | 100G 5m: 512/18432; 100G 5m: **short** |",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert_eq!(
+            failures(&cases),
+            "device/v/p/d traditional: QUEUE|Ethernet0|8: wrong\ndevice/v/p/e traditional 100G 5m: **no row, not noted**\n"
         );
-        assert!(text.contains("| traditional | 1 | no JSON | f |"), "{text}");
+        assert_eq!(failures(&cases[..3]), "");
+    }
+
+    #[test]
+    fn long_lists_are_counted() {
+        let names: Vec<String> = (0..6).map(|number| format!("n{number}")).collect();
+        assert_eq!(listed(&names), "n0, n1, n2, n3 and 2 more");
+        assert_eq!(listed(&names[..2]), "n0, n1");
     }
 }

@@ -1,0 +1,84 @@
+//! Checks configurations with `xoff config check`.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The answer of `config check` for one file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// Valid, with notes.
+    Valid(Vec<String>),
+    /// The errors, without the name of the file.
+    Invalid(Vec<String>),
+}
+
+/// Checks a file of a folder, with a lookup file of the folder.
+///
+/// # Errors
+/// The program cannot be started, or its answer is not that of `config check`.
+pub(super) fn check(
+    program: &Path,
+    folder: &Path,
+    config: &str,
+    lookup: Option<&str>,
+) -> Result<Checked, String> {
+    let mut command = Command::new(program);
+    command.current_dir(folder);
+    command.args(["config", "check", config, "--format", "json"]);
+    if let Some(lookup) = lookup {
+        command.args(["--pg-profiles", lookup]);
+    }
+    let output = command
+        .output()
+        .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
+    let answer = serde_json::from_slice(&output.stdout).map_err(|error| {
+        let message = String::from_utf8_lossy(&output.stderr);
+        format!(
+            "config check {config}: {error}; {}: {}",
+            output.status,
+            message.trim()
+        )
+    })?;
+    match (parse_answer(&answer), output.status.code()) {
+        (Some(valid @ Checked::Valid(_)), Some(0)) => Ok(valid),
+        (Some(invalid @ Checked::Invalid(_)), Some(4)) => Ok(invalid),
+        _ => Err(format!(
+            "config check {config}: {} contradicts {answer}",
+            output.status
+        )),
+    }
+}
+
+fn parse_answer(answer: &Value) -> Option<Checked> {
+    let file = answer["files"].get(0)?;
+    let name = file["file"].as_str()?;
+    if file["valid"] == true {
+        let notes = file["notes"].as_array()?.iter().filter_map(Value::as_str);
+        return Some(Checked::Valid(notes.map(str::to_owned).collect()));
+    }
+    let errors = file["errors"]
+        .as_array()?
+        .iter()
+        .filter_map(|error| error["text"].as_str());
+    let prefix = format!("{name}: ");
+    let texts = errors.map(|text| text.strip_prefix(&prefix).unwrap_or(text).to_owned());
+    Some(Checked::Invalid(texts.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn errors_lose_the_name_of_their_file() {
+        let invalid = json!({"files": [{"file": "a.json", "valid": false, "errors": [{"text": "a.json: FIPS: no such table"}, {"text": "other"}]}]});
+        let errors = vec!["FIPS: no such table".to_owned(), "other".to_owned()];
+        assert_eq!(parse_answer(&invalid), Some(Checked::Invalid(errors)));
+        let valid = json!({"files": [{"file": "a.json", "valid": true, "errors": [], "notes": ["n"]}]});
+        assert_eq!(parse_answer(&valid), Some(Checked::Valid(vec!["n".to_owned()])));
+        assert_eq!(parse_answer(&json!({})), None);
+    }
+}

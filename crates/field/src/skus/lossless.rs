@@ -1,0 +1,364 @@
+//! The lossless ports of a configuration: their speed, cable and traffic class, and where SONiC takes their headroom from.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The pool of the profiles that SONiC's `buffermgrd` creates.
+const LOSSLESS_POOL: &str = "ingress_lossless_pool";
+
+/// Ports of one speed and one cable length whose headroom has the same source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LosslessPorts {
+    pub(super) speed_mbps: u64,
+    /// The length as in `CABLE_LENGTH`, such as `5m`.
+    pub(super) cable: String,
+    /// The PFC priority, which is also the class of a host's frames.
+    pub(super) priority: u8,
+    /// A DSCP that the switch maps to a class of that priority.
+    pub(super) dscp: Option<u8>,
+    pub(super) headroom: HeadroomSource,
+    /// In the order of the configuration.
+    pub(super) ports: Vec<String>,
+}
+
+/// Where the headroom of a lossless priority group comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum HeadroomSource {
+    /// The row of the lookup file for speed and cable.
+    Row(Sizes),
+    /// A profile that the configuration binds to the group.
+    Profile(Sizes),
+    /// The dynamic buffer model computes it.
+    Computed,
+    /// The lookup file has no row for speed and cable, or there is no lookup file.
+    NoRow,
+    /// The configuration has no `ingress_lossless_pool`, which SONiC's lossless profiles are of.
+    NoPool,
+    /// The cable is `0m`, or `CABLE_LENGTH` does not have the port.
+    NoCable,
+}
+
+/// The sizes of a lossless profile.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Sizes {
+    /// Headroom in bytes.
+    pub(super) xoff_bytes: u64,
+    /// `dynamic_th` or `static_th`, by the mode of the pool.
+    pub(super) threshold: i64,
+    pub(super) pool: String,
+}
+
+/// The rows of a lookup file, by speed and cable as written.
+pub(super) type Rows = BTreeMap<(u64, String), (u64, i64)>;
+
+/// Headroom and threshold of each row of a `pg_profile_lookup.ini`. A later row replaces an earlier one.
+///
+/// This is a reader of its own, so that the sweep does not trust the reader of the program under test.
+pub(super) fn rows(text: &str) -> Rows {
+    let mut rows = Rows::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [speed, cable, _size, _xon, xoff, threshold, ..] = columns[..] else {
+            continue;
+        };
+        if let (Ok(speed), Ok(xoff), Ok(threshold)) = (speed.parse(), xoff.parse(), threshold.parse()) {
+            rows.insert((speed, cable.to_owned()), (xoff, threshold));
+        }
+    }
+    rows
+}
+
+/// The length of a cable such as `5m`, in metres.
+pub(super) fn metres(cable: &str) -> Option<u64> {
+    cable.strip_suffix('m')?.parse().ok()
+}
+
+/// The lossless ports of a configuration, fastest first. `rows` are those of its lookup file, if it has one.
+pub(super) fn lossless_ports(config: &Value, rows: Option<&Rows>) -> Vec<LosslessPorts> {
+    let reader = Reader { config, rows };
+    let mut groups: Vec<LosslessPorts> = Vec::new();
+    let ports = config["PORT"].as_object();
+    for (port, fields) in ports.into_iter().flatten() {
+        let Some(found) = reader.lossless_port(port, fields) else {
+            continue;
+        };
+        let same = |group: &&mut LosslessPorts| {
+            group.speed_mbps == found.speed_mbps
+                && group.cable == found.cable
+                && group.headroom == found.headroom
+                && group.dscp == found.dscp
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.ports.push(port.clone()),
+            None => groups.push(found),
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.speed_mbps));
+    groups
+}
+
+struct Reader<'a> {
+    config: &'a Value,
+    rows: Option<&'a Rows>,
+}
+
+impl Reader<'_> {
+    fn lossless_port(&self, port: &str, fields: &Value) -> Option<LosslessPorts> {
+        // Recirculation and inband ports of a chassis, and ports to DPUs, have no cable.
+        if matches!(fields["role"].as_str(), Some("Inb" | "Rec" | "Dpc")) {
+            return None;
+        }
+        let speed_mbps = number(&fields["speed"])?;
+        let enabled = text(&self.config["PORT_QOS_MAP"][port]["pfc_enable"])?;
+        let priorities: Vec<u8> = enabled
+            .split(',')
+            .filter_map(|priority| priority.trim().parse().ok())
+            .collect();
+        let with_dscp = priorities
+            .iter()
+            .find_map(|&priority| Some((priority, Some(self.dscp(port, priority)?))));
+        let (priority, dscp) = with_dscp.or_else(|| Some((*priorities.first()?, None)))?;
+        let cable = self.cable(port);
+        let headroom = match cable.and_then(metres) {
+            None | Some(0) => HeadroomSource::NoCable,
+            Some(_) => self.headroom(port, priority, speed_mbps, cable.unwrap_or_default()),
+        };
+        Some(LosslessPorts {
+            speed_mbps,
+            cable: cable.unwrap_or("none").to_owned(),
+            priority,
+            dscp,
+            headroom,
+            ports: vec![port.to_owned()],
+        })
+    }
+
+    fn cable(&self, port: &str) -> Option<&str> {
+        let lists = self.config["CABLE_LENGTH"].as_object()?;
+        lists.values().find_map(|list| list[port].as_str())
+    }
+
+    /// The lowest DSCP of a class whose priority group is that of a PFC priority.
+    fn dscp(&self, port: &str, priority: u8) -> Option<u8> {
+        let map = |table: &str, field: &str| {
+            let qos = &self.config["PORT_QOS_MAP"];
+            let name = text(&qos[port][field]).or_else(|| text(&qos["global"][field]))?;
+            self.config[table].get(reference(name))
+        };
+        let wanted = match map("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", "pfc_to_pg_map") {
+            Some(groups) => number(&groups[priority.to_string()])?,
+            None => u64::from(priority),
+        };
+        let classes = map("DSCP_TO_TC_MAP", "dscp_to_tc_map")?;
+        let groups = map("TC_TO_PRIORITY_GROUP_MAP", "tc_to_pg_map")?;
+        (0..64).find(|dscp: &u8| {
+            let class = number(&classes[dscp.to_string()]);
+            class.is_some_and(|class| number(&groups[class.to_string()]) == Some(wanted))
+        })
+    }
+
+    fn headroom(&self, port: &str, priority: u8, speed_mbps: u64, cable: &str) -> HeadroomSource {
+        let row = self
+            .rows
+            .and_then(|rows| rows.get(&(speed_mbps, cable.to_owned())));
+        let is_dynamic = self.config["DEVICE_METADATA"]["localhost"]["buffer_model"] == "dynamic";
+        let bound = self.bound_profile(port, priority);
+        if is_dynamic {
+            let is_computed = |name: &str| {
+                name == "NULL" || self.config["BUFFER_PROFILE"][name]["headroom_type"] == "dynamic"
+            };
+            return match bound {
+                Some(name) if is_computed(name) => HeadroomSource::Computed,
+                Some(name) => self.profile(name),
+                None => HeadroomSource::NoRow,
+            };
+        }
+        let is_replaced = row.is_some() && self.has_generated_key(port);
+        match (bound, row) {
+            (Some(name), _) if !is_replaced && self.config["BUFFER_PROFILE"].get(name).is_some() => {
+                self.profile(name)
+            }
+            _ if self.rows.is_some() && self.config["BUFFER_POOL"].get(LOSSLESS_POOL).is_none() => {
+                HeadroomSource::NoPool
+            }
+            (_, Some(&(xoff_bytes, threshold))) => HeadroomSource::Row(Sizes {
+                xoff_bytes,
+                threshold,
+                pool: LOSSLESS_POOL.to_owned(),
+            }),
+            (_, None) => HeadroomSource::NoRow,
+        }
+    }
+
+    /// Whether `BUFFER_PG` has the key that SONiC's `buffermgrd` generates for 3 and 4, whose profile it replaces.
+    fn has_generated_key(&self, port: &str) -> bool {
+        let entries = self.config["BUFFER_PG"].as_object();
+        let enabled = text(&self.config["PORT_QOS_MAP"][port]["pfc_enable"]);
+        let mut keys = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, _)| key.rsplit_once('|'));
+        enabled == Some("3,4")
+            && keys.any(|(ports, groups)| groups == "3-4" && ports.split(',').any(|name| name == port))
+    }
+
+    fn profile(&self, name: &str) -> HeadroomSource {
+        let fields = &self.config["BUFFER_PROFILE"][name];
+        HeadroomSource::Profile(Sizes {
+            xoff_bytes: number(&fields["xoff"]).unwrap_or(0),
+            threshold: signed(&fields["dynamic_th"])
+                .or_else(|| signed(&fields["static_th"]))
+                .unwrap_or(0),
+            pool: reference(text(&fields["pool"]).unwrap_or("")).to_owned(),
+        })
+    }
+
+    /// The profile that `BUFFER_PG` binds to a group of a port. Keys may list ports.
+    fn bound_profile(&self, port: &str, group: u8) -> Option<&str> {
+        let entries = self.config["BUFFER_PG"].as_object()?;
+        entries.iter().find_map(|(key, fields)| {
+            let (ports, groups) = key.rsplit_once('|')?;
+            let (first, last) = groups.split_once('-').unwrap_or((groups, groups));
+            let range = first.parse::<u8>().ok()?..=last.parse::<u8>().ok()?;
+            let is_bound = range.contains(&group) && ports.split(',').any(|name| name == port);
+            is_bound.then(|| text(&fields["profile"]).map(reference))?
+        })
+    }
+}
+
+/// The name in a reference: `NAME`, or `[TABLE|NAME]` as older SONiC wrote it.
+fn reference(text: &str) -> &str {
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'))
+        .unwrap_or(text);
+    inner.split_once('|').map_or(inner, |(_, name)| name)
+}
+
+fn text(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}
+
+pub(super) fn number(value: &Value) -> Option<u64> {
+    value
+        .as_u64()
+        .or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()))
+}
+
+fn signed(value: &Value) -> Option<i64> {
+    value
+        .as_i64()
+        .or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const LOOKUP: &str = "# speed cable size xon xoff threshold xon_offset\n\
+                          100000 5m 1248 2288 72080 -1 2288\n 25000\t5m 1248 2288 30000 0\n25000 5m 1248 2288 32656 0\nbroken\n";
+
+    fn config(more: &Value) -> Value {
+        let qos = json!({"pfc_enable": "3,4", "tc_to_pg_map": "M", "pfc_to_pg_map": "[PFC_PRIORITY_TO_PRIORITY_GROUP_MAP|M]"});
+        let mut config = json!({
+            "PORT": {
+                "Ethernet0": {"speed": "25000"}, "Ethernet4": {"speed": "100000"}, "Ethernet8": {"speed": "100000"},
+                "Ethernet12": {"speed": "400000"}, "Ethernet-Rec0": {"speed": "100000", "role": "Rec"}
+            },
+            "CABLE_LENGTH": {"AZURE": {"Ethernet0": "5m", "Ethernet4": "5m", "Ethernet8": "5m", "Ethernet12": "5m", "Ethernet-Rec0": "5m"}},
+            "DSCP_TO_TC_MAP": {"D": {"8": "0", "26": "3", "24": "3", "33": "4"}},
+            "TC_TO_PRIORITY_GROUP_MAP": {"M": {"0": "0", "3": "6", "4": "4"}},
+            "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP": {"M": {"3": "6", "4": "4"}},
+            "BUFFER_POOL": {"ingress_lossless_pool": {}},
+            "PORT_QOS_MAP": {"global": {"dscp_to_tc_map": "D"}, "Ethernet0": qos, "Ethernet4": qos, "Ethernet8": qos, "Ethernet12": qos, "Ethernet-Rec0": qos}
+        });
+        for (table, entries) in more.as_object().into_iter().flatten() {
+            config[table] = entries.clone();
+        }
+        config
+    }
+
+    fn sources(config: &Value) -> Vec<(u64, HeadroomSource)> {
+        let found = lossless_ports(config, Some(&rows(LOOKUP)));
+        found
+            .into_iter()
+            .map(|group| (group.speed_mbps, group.headroom))
+            .collect()
+    }
+
+    fn row(xoff_bytes: u64, threshold: i64) -> HeadroomSource {
+        HeadroomSource::Row(Sizes {
+            xoff_bytes,
+            threshold,
+            pool: "ingress_lossless_pool".to_owned(),
+        })
+    }
+
+    #[test]
+    fn ports_are_grouped_by_speed_cable_and_row() {
+        let found = lossless_ports(&config(&json!({})), Some(&rows(LOOKUP)));
+        let ports: Vec<&[String]> = found.iter().map(|group| group.ports.as_slice()).collect();
+        assert_eq!(
+            ports,
+            [&["Ethernet12"][..], &["Ethernet4", "Ethernet8"], &["Ethernet0"]]
+        );
+        assert_eq!(found[1].dscp, Some(24), "the lowest DSCP whose class has group 6");
+        assert_eq!(
+            sources(&config(&json!({}))),
+            [
+                (400_000, HeadroomSource::NoRow),
+                (100_000, row(72_080, -1)),
+                (25_000, row(32_656, 0))
+            ]
+        );
+    }
+
+    #[test]
+    fn written_profiles_count_unless_their_key_is_generated() {
+        let bound = json!({
+            "BUFFER_PG": {"Ethernet0,Ethernet4|3": {"profile": "own"}, "Ethernet8|3-4": {"profile": "own"}, "Ethernet12|3-4": {"profile": "own"}},
+            "BUFFER_PROFILE": {"own": {"xoff": "4000", "static_th": "5", "pool": "p"}}
+        });
+        let own = HeadroomSource::Profile(Sizes {
+            xoff_bytes: 4000,
+            threshold: 5,
+            pool: "p".to_owned(),
+        });
+        assert_eq!(
+            sources(&config(&bound)),
+            [
+                (400_000, own.clone()),
+                (100_000, own.clone()),
+                (100_000, row(72_080, -1)),
+                (25_000, own)
+            ]
+        );
+        let mut dynamic = config(&json!({"BUFFER_PG": {"Ethernet0|3-4": {"profile": "NULL"}}}));
+        dynamic["DEVICE_METADATA"] = json!({"localhost": {"buffer_model": "dynamic"}});
+        assert_eq!(sources(&dynamic)[2], (25_000, HeadroomSource::Computed));
+    }
+
+    #[test]
+    fn without_the_lossless_pool_no_profile_is_created() {
+        let found = sources(&config(&json!({"BUFFER_POOL": {}})));
+        assert!(found.iter().all(|(_, source)| *source == HeadroomSource::NoPool));
+    }
+
+    #[test]
+    fn a_port_without_length_has_no_headroom_and_one_without_dscp_is_named() {
+        let none =
+            json!({"CABLE_LENGTH": {"AZURE": {"Ethernet4": "0m", "Ethernet8": "5m"}}, "DSCP_TO_TC_MAP": {}});
+        let found = lossless_ports(&config(&none), Some(&rows(LOOKUP)));
+        let no_cable = found
+            .iter()
+            .filter(|group| group.headroom == HeadroomSource::NoCable);
+        assert_eq!(no_cable.count(), 3);
+        assert!(found.iter().all(|group| group.dscp.is_none()));
+        assert_eq!(
+            (metres("300m"), metres("5"), metres("m")),
+            (Some(300), None, None)
+        );
+    }
+}
