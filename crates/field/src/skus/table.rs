@@ -146,6 +146,32 @@ fn link_summary(text: &mut String, cases: &[Case]) {
             count("dynamic")
         );
     }
+    // A configuration counts here if at least one incast could be run.
+    let with_incast = |group: &str, is_wanted: fn(LinkKind) -> bool| {
+        let ran = |link: &LinkCase| matches!(&link.result, LinkResult::Incast(result) if !matches!(result, IncastResult::NotRun(_)));
+        let of_group = cases.iter().filter(|case| case.group == group);
+        let wanted = of_group.filter(|case| {
+            let mut links = case.links.iter().filter(|link| ran(link)).peekable();
+            links.peek().is_some() && links.all(|link| is_wanted(LinkKind::of(link)))
+        });
+        wanted.count()
+    };
+    for (meaning, is_wanted) in [
+        (
+            "configurations with an incast",
+            (|_| true) as fn(LinkKind) -> bool,
+        ),
+        ("of them every incast is lossless", |kind| {
+            kind == LinkKind::Passes
+        }),
+    ] {
+        let _ = writeln!(
+            text,
+            "| {meaning} | {} | {} |",
+            with_incast("traditional", is_wanted),
+            with_incast("dynamic", is_wanted)
+        );
+    }
     let without = |group: &str| {
         let loaded = cases
             .iter()
@@ -232,7 +258,7 @@ fn model_of(case: &Case) -> &str {
 
 /// The links whose headroom is too small, by arithmetic.
 fn explained(text: &mut String, cases: &[Case]) {
-    text.push_str("## Why incasts drop\n\nBytes of one priority group. The need is that of the incast above, in whole cells.\n\n| speed, cable | arithmetic | configurations | for example |\n|---|---|---|---|\n");
+    text.push_str("## Why incasts drop\n\n");
     let mut kinds: BTreeMap<(u64, &str, &str), Vec<&Case>> = BTreeMap::new();
     for case in cases {
         for link in &case.links {
@@ -245,6 +271,11 @@ fn explained(text: &mut String, cases: &[Case]) {
             }
         }
     }
+    if kinds.is_empty() {
+        text.push_str("No incast dropped a frame.\n\n");
+        return;
+    }
+    text.push_str("Bytes of one priority group. The need is that of the incast above, in whole cells.\n\n| speed, cable | arithmetic | configurations | for example |\n|---|---|---|---|\n");
     for ((speed, cable, why), cases) in kinds {
         let example = cases.first().map_or("", |case| short(&case.path));
         let _ = writeln!(
@@ -438,6 +469,8 @@ mod tests {
             "| traditional | 5 | 3 | 1 | 1 | 3 | 2 |",
             "| the incast is lossless | 2 | 0 |",
             "| not explained | 1 | 0 |",
+            "| configurations with an incast | 2 | 0 |",
+            "| of them every incast is lossless | 1 | 0 |",
             "| v/p/c traditional | misprint | A\\|b: no |",
             "| v/p/d traditional | **not explained** | QUEUE\\|Ethernet0\\|8: wrong |",
             "| 100G 5m | xoff is 1 B | 1 | v/p/a |",
