@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, said so that a person can fix it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::natural;
@@ -123,20 +124,67 @@ impl Problems {
     }
 }
 
-/// A line for each of the first 20 problems, and a line with the number of those left out.
+/// A line for each of the first 20 problems, and a line with the number of those left out. Problems that differ in their keys
+/// alone, such as the users of a profile that is missing, share a line.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, problem) in self.0.iter().take(PRINTED_MAX).enumerate() {
+        let groups = self.groups();
+        for (n, (first, others)) in groups.iter().take(PRINTED_MAX).enumerate() {
             if n > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "{problem}")?;
+            match others {
+                0 => write!(f, "{first}")?,
+                others => {
+                    let key = format!("{} and {others} more", first.key);
+                    let line = Problem {
+                        key,
+                        ..(*first).clone()
+                    };
+                    write!(f, "{line}")?;
+                }
+            }
         }
-        match self.0.len().saturating_sub(PRINTED_MAX) {
+        let left_out = groups.iter().skip(PRINTED_MAX);
+        match left_out.map(|(_, others)| others + 1).sum::<usize>() {
             0 => Ok(()),
             1 => f.write_str("\nand 1 more error; JSON output has all"),
             more => write!(f, "\nand {more} more errors; JSON output has all"),
         }
+    }
+}
+
+impl Problems {
+    /// The first of the problems that differ in their keys alone, and the number of the others, by the first ones.
+    fn groups(&self) -> Vec<(&Problem, usize)> {
+        type Alike<'a> = (
+            &'a str,
+            &'a str,
+            &'a str,
+            Option<&'a str>,
+            &'a str,
+            Option<&'a str>,
+        );
+        let mut groups: Vec<(&Problem, usize)> = Vec::new();
+        let mut numbers: BTreeMap<Alike<'_>, usize> = BTreeMap::new();
+        for problem in &self.0 {
+            let alike = (
+                problem.source.as_str(),
+                problem.table.as_str(),
+                problem.field.as_str(),
+                problem.value.as_deref(),
+                problem.why.as_str(),
+                problem.fix.as_deref(),
+            );
+            match numbers.get(&alike) {
+                Some(&number) if !problem.key.is_empty() => groups[number].1 += 1,
+                _ => {
+                    numbers.insert(alike, groups.len());
+                    groups.push((problem, 0));
+                }
+            }
+        }
+        groups
     }
 }
 

@@ -288,3 +288,27 @@ fn independent_errors_stay() {
     }
     assert_eq!(errors.len(), 5, "{errors:?}");
 }
+
+/// The users of an object that is missing are one line, and all of them are in the list.
+#[test]
+fn errors_that_differ_in_keys_alone_share_a_line() {
+    let mut config = traditional();
+    config["BUFFER_PROFILE"]
+        .as_object_mut()
+        .expect("profiles")
+        .remove("lossy");
+    config["BUFFER_PORT_INGRESS_PROFILE_LIST"] = json!({});
+    for port in ["Ethernet0", "Ethernet4"] {
+        config["PORT"][port]["sped"] = json!("1000");
+    }
+    let text = config.to_string();
+    let problems = load(&[("test.json", &text)], &how(&[]))
+        .map(|_| ())
+        .expect_err("a missing profile");
+    assert_eq!(problems.as_slice().len(), 4, "{problems}");
+    assert_eq!(
+        problems.to_string(),
+        "test.json: BUFFER_PG|Ethernet0|0 and 1 more profile \"lossy\": BUFFER_PROFILE has no entry lossy; add lossy to BUFFER_PROFILE\n\
+         test.json: PORT|Ethernet0 and 1 more sped \"1000\": no such field; did you mean speed?"
+    );
+}

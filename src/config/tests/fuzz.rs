@@ -36,10 +36,11 @@ fn check(text: &str) -> bool {
         }
         Err(problems) => {
             assert!(!problems.as_slice().is_empty());
-            assert_eq!(
-                problems.to_string().lines().count(),
-                problems.as_slice().len().min(21),
-                "one line each, and one for all behind the first 20"
+            let lines = problems.to_string().lines().count();
+            let most = problems.as_slice().len().min(21);
+            assert!(
+                (1..=most).contains(&lines),
+                "at most a line each, and one for all behind the first 20"
             );
             false
         }
