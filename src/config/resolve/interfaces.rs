@@ -176,8 +176,10 @@ fn interface(
         .text(table, name, "vrf_name")
         .filter(|vrf| *vrf != "default")
     {
-        let why = "VRFs are not implemented, expected default";
-        context.own_problem(Problem::at(table, name, "vrf_name", why).value(vrf));
+        let why = format!(
+            "vrf_name {vrf} has no effect: VRFs are not implemented, the interface is in the default one"
+        );
+        context.warn_entry(table, name, why);
     }
     let mac = context.text(table, name, "mac_addr").and_then(schema::parse_mac);
     Some(InterfaceConfig {

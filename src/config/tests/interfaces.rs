@@ -57,6 +57,17 @@ fn every_kind_of_interface() {
 }
 
 #[test]
+fn an_interface_of_a_vrf_is_in_the_default_one_with_a_note() {
+    let text = r#"{"VRF": {"Vrf1": {}}, "INTERFACE": {"Ethernet0": {"vrf_name": "Vrf1"}, "Ethernet0|10.0.0.1/24": {}}}"#;
+    assert_eq!(good(text, &PORTS).routing.interfaces.len(), 1);
+    let notes = warnings(text, &PORTS).join("\n");
+    assert!(
+        notes.contains("INTERFACE|Ethernet0: vrf_name Vrf1 has no effect: VRFs are not implemented"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn links_of_two_and_single_addresses() {
     let text = r#"{"INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.0/31": {}, "Ethernet0|2001:db8::/127": {},
             "Ethernet4": {}, "Ethernet4|10.0.0.2/32": {}, "Ethernet4|2001:db8::2/128": {},
@@ -217,10 +228,6 @@ fn interfaces_that_contradict_each_other() {
         (
             r#"{"PORTCHANNEL_INTERFACE": {"PortChannel1": {}}}"#.to_owned(),
             "PORTCHANNEL_INTERFACE|PortChannel1: there is no LAG PortChannel1; add PortChannel1 to PORTCHANNEL",
-        ),
-        (
-            r#"{"INTERFACE": {"Ethernet0": {"vrf_name": "Vrf1"}}}"#.to_owned(),
-            "INTERFACE|Ethernet0 vrf_name \"Vrf1\": VRFs are not implemented, expected default",
         ),
         (
             r#"{"INTERFACE": {"Ethernet0": {"mac_addr": "01:00:5e:00:00:01"}}}"#.to_owned(),
