@@ -25,6 +25,7 @@ mod file;
 mod jobs;
 mod launch;
 mod model_hosts;
+mod notes;
 mod options;
 mod pcap;
 pub mod plan;

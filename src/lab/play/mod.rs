@@ -18,6 +18,7 @@ use xoff_dataplane::Picos;
 use super::child::Lab;
 use super::config::switch_setups;
 use super::model_hosts::flow_reports;
+use super::notes::notes;
 use super::options::Mode;
 use super::plan::{HostPlan, LabPlan};
 use super::reordering;
@@ -94,15 +95,19 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
         epoch_ns: Some(monotonic_ns()),
         ..lab.options.driver(threads, lab.plan.switches.len())
     };
-    let setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
+    let mut setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
     let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
-    for note in &lab.plan.notes {
+    for note in notes(&lab.plan, &setups) {
         eprintln!("note: {note}");
     }
     for warning in reordering::warnings(&lab.plan, &configs) {
         eprintln!("warning: {warning}");
     }
     let fabric = fabric_of(&lab.plan, &lab.options, &setups)?;
+    // They have been printed.
+    for setup in &mut setups {
+        setup.loaded.resolved.warnings.clear();
+    }
     let links = hosts::links(&lab.plan, &setups);
     let sessions = switches::start(&lab, setups, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);

@@ -72,6 +72,7 @@ pub fn check(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
     let Pooled::Done(labs) = run_all(count, threads, work, &AtomicBool::new(false), |_| ())? else {
         return Ok(Exit::Interrupted.into());
     };
+    print_notes(&labs);
     print!(
         "{}",
         match arguments.format {
@@ -85,6 +86,22 @@ pub fn check(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
         true => Exit::Ok.into(),
         false => Exit::CheckFailed.into(),
     })
+}
+
+/// Prints notes and warnings of labs on standard error, those of several labs behind the names of their files.
+fn print_notes(labs: &[Checked]) {
+    for lab in labs {
+        let place = match labs {
+            [_] => String::new(),
+            _ => format!("{}: ", lab.file),
+        };
+        for note in &lab.notes {
+            eprintln!("note: {place}{note}");
+        }
+        for warning in &lab.warnings {
+            eprintln!("warning: {place}{warning}");
+        }
+    }
 }
 
 /// Runs the script of a plan in virtual time.

@@ -252,6 +252,8 @@ mod tests {
             lab: "x".to_owned(),
             seed: 3,
             model_time_ns: 2_000,
+            notes: Vec::new(),
+            warnings: Vec::new(),
             checks: vec![check("a < 1 # no", true), check("sw1.rx_packets > 3", false)],
             aborted: None,
         }

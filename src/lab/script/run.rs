@@ -111,6 +111,8 @@ impl Script {
             lab: self.lab.plan.name.clone(),
             seed: self.lab.options.seed,
             model_time_ns: self.lab.elapsed().as_nanos(),
+            notes: self.lab.notes.clone(),
+            warnings: self.lab.warnings(),
             checks: self.checks,
             aborted,
         };

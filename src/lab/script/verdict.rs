@@ -33,6 +33,10 @@ pub struct Checked {
     pub seed: u64,
     /// Model time that the script took, in nanoseconds.
     pub model_time_ns: u64,
+    /// What its lab file and the configurations of its switches set without effect.
+    pub notes: Vec<String>,
+    /// What will probably not do what was meant, such as congestion controls without their signals.
+    pub warnings: Vec<String>,
     /// Its conditions, in the order in which they were decided.
     pub checks: Vec<Check>,
     /// Why the script did not come to its end, if it did not.

@@ -64,6 +64,9 @@ pub struct RunFigures {
     pub seed: u64,
     /// What was promised and not kept, and why it did not come to its end; as in the run's own report.
     pub failures: Vec<String>,
+    /// Settings of the lab file and of its switches' configurations without effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// As in [`Report::warnings`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -141,6 +144,7 @@ impl RunFigures {
             values,
             seed: report.seed,
             failures: report.failures.clone(),
+            notes: Vec::new(),
             warnings: report.warnings.clone(),
             model_time_ns,
             events,

@@ -138,10 +138,13 @@ fn one(
         ..VirtualRunArgs::default()
     };
     let plan = setting::plan(&template.file, text, chosen, TimeMode::Virtual)?;
-    let Played { report, .. } =
+    let Played { report, lab, .. } =
         play(plan, &arguments).map_err(|failure| named(failure, &template.file, chosen, seed))?;
     let values = chosen.iter().map(|chosen| chosen.value.clone()).collect();
-    Ok(RunFigures::new(run, values, &report))
+    Ok(RunFigures {
+        notes: lab.notes,
+        ..RunFigures::new(run, values, &report)
+    })
 }
 
 /// Says which run of the sweep it was.

@@ -170,13 +170,15 @@ pub(super) fn render(sweep: &SweepReport) -> String {
     text
 }
 
-/// Each warning once, with the first combination of values that it is about.
+/// Each note and each warning once, with the first combination of values that it is about.
 fn warnings(sweep: &SweepReport) -> String {
     let mut text = String::new();
     let mut shown = HashSet::new();
     for run in &sweep.runs {
-        for warning in run.warnings.iter().filter(|warning| shown.insert(*warning)) {
-            let _ = writeln!(text, "\nwarning: {}{warning}", settings(sweep, run));
+        let notes = run.notes.iter().map(|note| ("note", note));
+        let warnings = run.warnings.iter().map(|warning| ("warning", warning));
+        for (kind, line) in notes.chain(warnings).filter(|line| shown.insert(*line)) {
+            let _ = writeln!(text, "\n{kind}: {}{line}", settings(sweep, run));
         }
     }
     text
@@ -314,10 +316,14 @@ mod tests {
         for run in &mut sweep.runs[3..] {
             run.warnings = vec!["dcqcn has no effect".to_owned()];
         }
+        for run in &mut sweep.runs {
+            run.notes = vec!["sw1: SYSLOG_SERVER has no effect".to_owned()];
+        }
         let text = render(&sweep);
         let warning = "warning: --set t.congestion=dcqcn dcqcn has no effect\n";
         assert!(text.ends_with(warning), "{text}");
         assert_eq!(text.matches("warning: ").count(), 1, "{text}");
+        assert_eq!(text.matches("note: ").count(), 1, "{text}");
     }
 
     #[test]

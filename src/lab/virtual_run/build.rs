@@ -9,6 +9,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::super::config::{SwitchSetup, seed_of, switch_setup};
 use super::super::jobs::jobs;
 use super::super::model_hosts::host_config;
+use super::super::notes::notes;
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
 use super::super::reordering;
@@ -39,7 +40,9 @@ pub struct VirtualLab {
     pub began: Picos,
     /// What the fabric was made from, for names.
     pub fabric_plan: FabricPlan,
-    /// Settings that have no effect.
+    /// What its lab file and the configurations of its switches set without effect; one line each.
+    pub notes: Vec<String>,
+    /// Congestion controls that lack their signals on some flows.
     pub(super) ineffective: Vec<String>,
     /// What links had carried when the workload started.
     pub(super) carried_before: Vec<[Carried; 2]>,
@@ -51,7 +54,8 @@ pub struct VirtualLab {
 /// A lab file or a configuration that cannot be.
 pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>, Failure> {
     let plan = load_with(file, &[], TimeMode::Virtual)?;
-    Ok(fabric_plan(&plan, &LabOptions::default())?.switches)
+    let setups = switch_setups(&plan, &LabOptions::default())?;
+    Ok(fabric_of(&plan, &LabOptions::default(), &setups)?.switches)
 }
 
 /// What one switch of a plan is told to be in a run with this seed.
@@ -69,7 +73,8 @@ impl VirtualLab {
     /// # Errors
     /// A configuration of a switch or a host, or a job, that cannot be; a node of a kind that has no virtual time.
     pub fn new(plan: LabPlan, options: LabOptions) -> Result<VirtualLab, Failure> {
-        let fabric_plan = fabric_plan(&plan, &options)?;
+        let setups = switch_setups(&plan, &options)?;
+        let fabric_plan = fabric_of(&plan, &options, &setups)?;
         let mut fabric = Fabric::new(fabric_plan.clone(), options.seed)
             .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
         let jobs = jobs(
@@ -80,6 +85,7 @@ impl VirtualLab {
         )?;
         let ineffective = signals::check(&plan, &fabric_plan, jobs.workload())?;
         Ok(VirtualLab {
+            notes: notes(&plan, &setups),
             ineffective,
             simulation: Simulation::new(fabric, jobs),
             began: Picos::ZERO,
@@ -230,8 +236,11 @@ impl VirtualLab {
     }
 }
 
-/// The fabric of a plan.
-fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failure> {
+/// The configuration of every switch of a plan in virtual time.
+///
+/// # Errors
+/// A configuration that is invalid; hosts and links that have no virtual time.
+fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup>, Failure> {
     if let Some(host) = plan.hosts.iter().find(|host| !host.is_model()) {
         return Err(Failure::configuration(format!("{} is no model host", host.name))
             .because("kernels and guests know no virtual time")
@@ -248,7 +257,7 @@ fn fabric_plan(plan: &LabPlan, options: &LabOptions) -> Result<FabricPlan, Failu
                 .fix("take the link out, or run the lab without --virtual"),
         );
     }
-    fabric_of(plan, options, &setups)
+    Ok(setups)
 }
 
 /// The fabric of a plan and of what its switches are told. Devices of this machine are left out.

@@ -123,7 +123,7 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Play
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
     if !arguments.quiet {
-        for note in &lab.plan.notes {
+        for note in &lab.notes {
             eprintln!("note: {note}");
         }
         for warning in lab.warnings() {
