@@ -382,7 +382,7 @@ fn config_check_reports_every_file() {
 fn json_output_of_a_command_has_all_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let ports: Vec<String> = (0..30)
-        .map(|n| format!(r#""Ethernet{n}": {{"mtu": "1"}}"#))
+        .map(|n| format!(r#""Ethernet{n}": {{"mtu": "{n}"}}"#))
         .collect();
     let bad = file(
         folder.path(),
