@@ -14,6 +14,9 @@ pub enum Pacing {
     Exact,
     /// As ns-3 does, to be held against it: seconds as a floating-point number, cut off to nanoseconds ([`ns3_nanos`]).
     Ns3,
+    /// As [`Pacing::Ns3`], and a change of the rate moves the departure of the next packet to where the new rate would have put it
+    /// (`RdmaHw::ChangeRate` of the HPCC model).
+    Ns3Retimed,
 }
 
 impl Pacing {
@@ -22,7 +25,7 @@ impl Pacing {
     pub(super) fn interval(self, bytes: u32, rate_bps: u64) -> Picos {
         match self {
             Pacing::Exact => Picos(u64::from(bytes) * BIT_PICOS / rate_bps),
-            Pacing::Ns3 => {
+            Pacing::Ns3 | Pacing::Ns3Retimed => {
                 let seconds = f64::from(bytes) * 8.0 / rate_bps as f64;
                 Picos::from_nanos(ns3_nanos(seconds, 1_000_000_000).unwrap_or(u64::MAX))
             }
@@ -50,6 +53,12 @@ impl Pace {
             };
         }
         self.interval
+    }
+
+    /// The interval of the latest packet, and its interval at `rate_bps`, which counts from now on.
+    pub(super) fn retime(&mut self, pacing: Pacing, rate_bps: u64) -> (Picos, Picos) {
+        let before = self.interval;
+        (before, self.interval(pacing, self.bytes, rate_bps))
     }
 }
 

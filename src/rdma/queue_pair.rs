@@ -6,7 +6,7 @@ use xoff_dataplane::wire::{Opcode, Transport as Service};
 use super::config::{QpConfig, QpIndex, Transport};
 use super::congestion::{CongestionControl, Feedback};
 use super::counters::Counters;
-use super::pacing::Pace;
+use super::pacing::{Pace, Pacing};
 use super::packet::Packet;
 use super::requester::Requester;
 use super::responder::Responder;
@@ -142,11 +142,7 @@ impl QueuePair {
         shared: &mut Shared,
     ) -> Option<(Packet, Option<TelemetryFormat>)> {
         self.queued = false;
-        let rate = self
-            .congestion
-            .rate_bps()
-            .min(self.config.rate_bps_max.unwrap_or(u64::MAX))
-            .max(1);
+        let rate = self.rate_bps();
         if self.responder.replies.has_response() {
             let packet = self.next_in_turns(now, shared);
             return self.send(now, shared, rate, packet);
@@ -211,9 +207,42 @@ impl QueuePair {
         self.settle(now, shared);
     }
 
+    /// Where queue pairs take turns as in ns-3: moves the departure of the next packet if the rate has changed, and gives up the
+    /// place in the queue if a window that has shrunk forbids the packet.
+    #[inline(never)]
+    fn reconsider(&mut self, now: Picos, shared: &mut Shared) {
+        let due = self.due;
+        if self.config.pacing == Pacing::Ns3Retimed {
+            let (before, after) = self.pace.retime(self.config.pacing, self.rate_bps());
+            self.due = Picos(self.due.0.saturating_sub(before.0).saturating_add(after.0));
+        }
+        if !self.queued {
+            return;
+        }
+        let class = self.config.data_class;
+        if !self.requester.sendable(&self.config, &*self.congestion) {
+            self.queued = false;
+            shared.classes.retime(class, Picos::NEVER, self.index.0);
+        } else if self.due != due {
+            shared.classes.retime(class, self.due.max(now), self.index.0);
+        }
+    }
+
+    /// Congestion control's rate, within that of the configuration.
+    #[inline]
+    fn rate_bps(&self) -> u64 {
+        self.congestion
+            .rate_bps()
+            .min(self.config.rate_bps_max.unwrap_or(u64::MAX))
+            .max(1)
+    }
+
     /// After anything happened: enters the queue if it can send, and the timers.
     #[inline]
     fn settle(&mut self, now: Picos, shared: &mut Shared) {
+        if self.config.pacing != Pacing::Exact {
+            self.reconsider(now, shared);
+        }
         if !self.queued
             && (self.responder.replies.has_response()
                 || self.requester.sendable(&self.config, &*self.congestion))

@@ -27,6 +27,22 @@ struct Round {
     ready: BTreeSet<u32>,
     /// The last one that had its turn.
     last: u32,
+    /// When each queue pair may send; [`Picos::NEVER`] for one that is not entered. An entry of `waiting` with another time is void.
+    due: Vec<Picos>,
+}
+
+impl Round {
+    fn due(&self, qp: u32) -> Picos {
+        self.due.get(qp as usize).copied().unwrap_or(Picos::NEVER)
+    }
+
+    fn set_due(&mut self, qp: u32, due: Picos) {
+        let at = qp as usize;
+        if self.due.len() <= at {
+            self.due.resize(at + 1, Picos::NEVER);
+        }
+        self.due[at] = due;
+    }
 }
 
 impl ClassQueue {
@@ -40,8 +56,35 @@ impl ClassQueue {
 
     /// Enters a queue pair that may send from `due` on.
     fn push(&mut self, due: Picos, qp: u32) {
+        if let Some(round) = &mut self.round {
+            round.set_due(qp, due);
+        }
         self.waiting.push(Reverse((due, self.order, u64::from(qp))));
         self.order += 1;
+    }
+
+    /// Moves a queue pair that is entered to another time, or takes it out at [`Picos::NEVER`]. Only where they take turns.
+    fn retime(&mut self, due: Picos, qp: u32) {
+        let Some(round) = &mut self.round else {
+            debug_assert!(false, "only queue pairs that take turns are moved");
+            return;
+        };
+        round.ready.remove(&qp);
+        round.set_due(qp, due);
+        if due != Picos::NEVER {
+            self.push(due, qp);
+        }
+        self.drop_void();
+    }
+
+    /// Removes void entries from the front.
+    fn drop_void(&mut self) {
+        let Some(round) = &self.round else { return };
+        while let Some(Reverse((due, _, qp))) = self.waiting.peek()
+            && round.due(*qp as u32) != *due
+        {
+            self.waiting.pop();
+        }
     }
 
     /// From now on those that may send take turns in the order of their numbers, however long each has waited.
@@ -59,14 +102,18 @@ impl ClassQueue {
 
     /// The one behind the last one, cyclically, among those that may send.
     fn pop_in_turn(&mut self, now: Picos) -> Option<u32> {
+        self.drop_void();
         while let Some(qp) = self.pop_first(now) {
             self.round.get_or_insert_default().ready.insert(qp);
+            self.drop_void();
         }
         let round = self.round.as_mut()?;
         let behind = round.ready.range(round.last.saturating_add(1)..).next();
         let next = *behind.or_else(|| round.ready.first())?;
         round.ready.remove(&next);
+        round.set_due(next, Picos::NEVER);
         round.last = next;
+        self.drop_void();
         Some(next)
     }
 
@@ -152,6 +199,11 @@ impl Classes {
         self.change(class, |queue| queue.pop(now))
     }
 
+    /// See [`ClassQueue::retime`].
+    pub(super) fn retime(&mut self, class: u8, due: Picos, qp: u32) {
+        self.change(class, |queue| queue.retime(due, qp));
+    }
+
     pub(super) fn take_turns(&mut self) {
         self.queues.iter_mut().for_each(ClassQueue::take_turns);
     }
@@ -232,6 +284,24 @@ mod tests {
         queue.push(Picos(2), 2);
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(5))).collect();
         assert_eq!(order, [4, 9, 2]);
+        assert_eq!(queue.earliest(), Picos::NEVER);
+    }
+
+    #[test]
+    fn in_turns_a_queue_pair_moves_to_another_time() {
+        let mut queue = ClassQueue::default();
+        queue.take_turns();
+        for (due, qp) in [(5, 1), (6, 2), (7, 3)] {
+            queue.push(Picos(due), qp);
+        }
+        queue.retime(Picos(9), 1);
+        queue.retime(Picos(2), 3);
+        assert_eq!(queue.earliest(), Picos(2));
+        assert_eq!((queue.pop(Picos(5)), queue.pop(Picos(5))), (Some(3), None));
+        queue.retime(Picos::NEVER, 2);
+        assert_eq!((queue.earliest(), queue.pop(Picos(8))), (Picos(9), None));
+        queue.push(Picos(6), 2);
+        assert_eq!((queue.pop(Picos(9)), queue.pop(Picos(9))), (Some(1), Some(2)));
         assert_eq!(queue.earliest(), Picos::NEVER);
     }
 

@@ -204,7 +204,10 @@ impl Run<'_> {
             // The model never repeats for want of an answer.
             ack_timeout: 0,
             pacing: match self.lengths {
-                Lengths::Model => Pacing::Ns3,
+                Lengths::Model => match self.folder.parameters.mode {
+                    CongestionMode::Hpcc | CongestionMode::HpccPint => Pacing::Ns3Retimed,
+                    _ => Pacing::Ns3,
+                },
                 Lengths::Ethernet => Pacing::Exact,
             },
             ..QpConfig::new(number, peer)
