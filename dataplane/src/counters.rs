@@ -10,9 +10,9 @@ pub struct PgCounters {
     pub packets: u64,
     /// Bytes accepted (`mac_len`).
     pub bytes: u64,
-    /// Frames dropped for lack of cells.
+    /// Frames dropped for lack of cells or by the PFC watchdog.
     pub dropped_packets: u64,
-    /// Frames that the PFC watchdog dropped because a queue of the port was stormed.
+    /// The part of `dropped_packets` that the PFC watchdog dropped because of a storm at a queue of the port.
     pub watchdog_dropped_packets: u64,
     /// Times the group went from XON to XOFF.
     pub xoff_transitions: u64,
@@ -25,25 +25,37 @@ pub struct QueueCounters {
     pub packets: u64,
     /// Bytes sent (`mac_len`).
     pub bytes: u64,
-    /// Frames dropped at the queue's limit; those that it trimmed are among them, as SAI has it.
+    /// Frames dropped at this queue: at its limit, early by WRED, or by the PFC watchdog. A trimmed frame counts as dropped at the queue
+    /// that refused it (SAI, `SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`). Frames that waited when the link
+    /// went down are in [`PortCounters::drops`] only.
     pub dropped_packets: u64,
-    /// Bytes dropped at the queue's limit.
+    /// Bytes of `dropped_packets` (`mac_len`).
     pub dropped_bytes: u64,
-    /// Frames that the PFC watchdog dropped: what waited when a storm was found, and what came for the queue since.
+    /// The part of `dropped_packets` that the PFC watchdog dropped: frames that waited when it found a storm, and frames for the queue
+    /// during the storm.
     pub watchdog_dropped_packets: u64,
     /// `TRIM_PACKETS`: frames that found this queue full and were trimmed. They are no drops of the port
     /// ([`PortCounters::drops`]) unless what was left of them found no room either.
     pub trim_packets: u64,
-    /// `TX_TRIM_PACKETS`: trimmed frames sent by this queue.
+    /// `TX_TRIM_PACKETS`: frames that this queue refused and that were sent trimmed, by whatever queue.
     pub tx_trim_packets: u64,
-    /// `DROPPED_TRIM_PACKETS`: trimmed frames that found no room in this queue, or were in it when it was emptied.
+    /// `DROPPED_TRIM_PACKETS`: frames that this queue refused and that were dropped after trimming, because the other queue had no room or
+    /// was emptied.
     pub dropped_trim_packets: u64,
-    /// Frames dropped early.
+    /// The part of `dropped_packets` that WRED dropped.
     pub wred_dropped_packets: u64,
     /// Frames marked CE.
     pub wred_ecn_marked_packets: u64,
     /// Bytes of frames marked CE.
     pub wred_ecn_marked_bytes: u64,
+}
+
+impl QueueCounters {
+    /// Counts a frame of so many bytes (`mac_len`) as dropped.
+    pub(crate) fn count_drop(&mut self, mac_len: u32) {
+        self.dropped_packets += 1;
+        self.dropped_bytes += u64::from(mac_len);
+    }
 }
 
 /// What became of trimmed frames. `trimmed` is the sum of the others and of what still waits.

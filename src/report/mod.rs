@@ -3,6 +3,8 @@
 //! Field by field: `docs/report.md`.
 
 mod balancing;
+#[cfg(test)]
+mod counters_table;
 mod environment;
 mod event;
 mod file;

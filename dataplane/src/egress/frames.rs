@@ -45,10 +45,12 @@ pub(crate) struct QueuedFrame {
     pub(crate) payload: Payload,
 }
 
-/// Marks: [`PayerKind`] in the lowest two bits, whether it is ECN-capable, whether it has been trimmed.
+/// Marks: [`PayerKind`] in the lowest two bits, whether it is ECN-capable, whether it has been trimmed, and the queue that it was
+/// trimmed for.
 const PAYER: u8 = 3;
 const ECN_CAPABLE: u8 = 4;
 const TRIMMED: u8 = 8;
+const TRIMMED_FOR_SHIFT: u32 = 4;
 
 /// The kinds of [`Charge`].
 struct PayerKind;
@@ -85,11 +87,12 @@ impl QueuedFrame {
         }
     }
 
-    /// Notes whether it may be marked as CE, and whether it has been trimmed.
+    /// Notes whether it may be marked as CE, and the queue that refused it if it has been trimmed.
     #[inline(always)]
-    pub(crate) fn set_marks(&mut self, ecn_capable: bool, trimmed: bool) {
-        let mark = |is_set: bool, mark: u8| if is_set { mark } else { 0 };
-        self.marks = self.marks & PAYER | mark(ecn_capable, ECN_CAPABLE) | mark(trimmed, TRIMMED);
+    pub(crate) fn set_marks(&mut self, ecn_capable: bool, trimmed_for: Option<u8>) {
+        let ecn_capable = if ecn_capable { ECN_CAPABLE } else { 0 };
+        let trimmed = trimmed_for.map_or(0, |queue| TRIMMED | (queue & 7) << TRIMMED_FOR_SHIFT);
+        self.marks = self.marks & PAYER | ecn_capable | trimmed;
     }
 
     /// Whether it may be marked as CE.
@@ -98,10 +101,10 @@ impl QueuedFrame {
         self.marks & ECN_CAPABLE != 0
     }
 
-    /// Whether it has been trimmed.
+    /// The queue that refused it, if it has been trimmed.
     #[inline(always)]
-    pub(crate) fn is_trimmed(&self) -> bool {
-        self.marks & TRIMMED != 0
+    pub(crate) fn trimmed_for(&self) -> Option<usize> {
+        (self.marks & TRIMMED != 0).then_some(usize::from(self.marks >> TRIMMED_FOR_SHIFT))
     }
 
     /// What it counts as, in octets.

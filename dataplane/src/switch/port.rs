@@ -357,8 +357,8 @@ impl Port {
         counters.tx_class_packets[usize::from(frame.tc)] += 1;
         counters.queues[queue].packets += 1;
         counters.queues[queue].bytes += bytes;
-        if frame.is_trimmed() {
-            counters.queues[queue].tx_trim_packets += 1;
+        if let Some(refused_by) = frame.trimmed_for() {
+            counters.queues[refused_by].tx_trim_packets += 1;
         }
         counters.tx_first_ps = counters.tx_first_ps.min(now.0);
         counters.tx_last_ps = now.0.saturating_add(duration.0);
@@ -411,17 +411,15 @@ impl Port {
             }
             DropReason::WatchdogIngress => {
                 let group = usize::from(self.priority_group(drop.tc));
+                self.counters.pgs[group].dropped_packets += 1;
                 self.counters.pgs[group].watchdog_dropped_packets += 1;
             }
-            DropReason::WatchdogEgress => {
+            DropReason::QueueDropped | DropReason::WredDropped | DropReason::WatchdogEgress => {
                 let queue = self.queue(drop.tc);
-                self.counters.queues[queue].watchdog_dropped_packets += 1;
-            }
-            DropReason::QueueDropped => {
-                let queue = self.queue(drop.tc);
-                let counters = &mut self.counters.queues[queue];
-                counters.dropped_packets += 1;
-                counters.dropped_bytes += u64::from(drop.mac_len);
+                self.counters.queues[queue].count_drop(drop.mac_len);
+                if drop.reason == DropReason::WatchdogEgress {
+                    self.counters.queues[queue].watchdog_dropped_packets += 1;
+                }
             }
             _ => {}
         }

@@ -235,7 +235,7 @@ impl Switch {
         queued.tc = transit.tc;
         queued.l3_offset = l3_offset;
         queued.payload = transit.parsed.payload;
-        queued.set_marks(ecn_capable, leg.trim.is_some());
+        queued.set_marks(ecn_capable, leg.trim.map(|trim| trim.refused_by));
         queued
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct Trim {
     len: u32,
     dscp: u8,
     /// The queue that had no room.
-    refused_by: u8,
+    pub(super) refused_by: u8,
     /// The packet's length there (`mac_len`).
     whole_len: u32,
 }
@@ -143,7 +143,7 @@ impl Switch {
             }
             Err(refusal) => {
                 count_trimmed(egress, trim);
-                egress.counters.queues[usize::from(rule.queue)].dropped_trim_packets += 1;
+                egress.counters.queues[leg.queue].dropped_trim_packets += 1;
                 Err(Drop {
                     mac_len,
                     refusal,

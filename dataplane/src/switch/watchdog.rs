@@ -49,13 +49,13 @@ impl Port {
         let out = &self.counters.queues[queue];
         let mut counters = StormCounters {
             tx_packets: out.packets,
-            tx_dropped_packets: out.watchdog_dropped_packets + out.dropped_packets + out.wred_dropped_packets,
+            tx_dropped_packets: out.dropped_packets,
             ..StormCounters::default()
         };
         for group in bits(self.groups_of(1 << queue)) {
             let group = &self.counters.pgs[group];
             counters.rx_packets += group.packets;
-            counters.rx_dropped_packets += group.watchdog_dropped_packets + group.dropped_packets;
+            counters.rx_dropped_packets += group.dropped_packets;
         }
         counters
     }
@@ -219,6 +219,10 @@ impl Switch {
             let counters = &mut self.ports[queue.port().index()].counters;
             counters.drops[DropReason::WatchdogEgress as usize][usize::from(frame.tc)] += 1;
             counters.queues[n].watchdog_dropped_packets += 1;
+            counters.queues[n].count_drop(frame.mac_len());
+            if let Some(refused_by) = frame.trimmed_for() {
+                counters.queues[refused_by].dropped_trim_packets += 1;
+            }
         }
         let state = &mut self.ports[queue.port().index()];
         state.backlog &= !(1 << n);

@@ -119,9 +119,17 @@ fn queue_counters_add_up_to_port_counters() {
         assert_eq!(c.rx_class_packets.iter().sum::<u64>(), c.rx_packets);
         let of = |reason: DropReason| c.drops[reason as usize].iter().sum::<u64>();
         let groups: u64 = c.pgs.iter().map(|pg| pg.dropped_packets).sum();
-        assert_eq!(groups, of(DropReason::PriorityGroupDropped));
+        assert_eq!(
+            groups,
+            of(DropReason::PriorityGroupDropped) + of(DropReason::WatchdogIngress)
+        );
         let queues: u64 = c.queues.iter().map(|q| q.dropped_packets).sum();
-        assert_eq!(queues, of(DropReason::QueueDropped));
+        let dropped = [
+            DropReason::QueueDropped,
+            DropReason::WredDropped,
+            DropReason::WatchdogEgress,
+        ];
+        assert_eq!(queues, dropped.into_iter().map(of).sum::<u64>());
         let early: u64 = c.queues.iter().map(|q| q.wred_dropped_packets).sum();
         assert_eq!(early, of(DropReason::WredDropped));
         let marked: u64 = c.queues.iter().map(|q| q.wred_ecn_marked_packets).sum();

@@ -13,6 +13,7 @@ mod incast;
 mod pause_reception;
 mod reconfiguration;
 mod routing;
+mod sai_counters;
 mod sai_qos;
 mod scheduling;
 #[path = "../support/mod.rs"]

@@ -129,7 +129,10 @@ pub const PORT: Counters = &[
 pub const GROUP: Counters = &[
     of("packets", "frames accepted"),
     of("bytes", "bytes accepted"),
-    of("dropped_packets", "frames dropped for lack of cells"),
+    of(
+        "dropped_packets",
+        "frames dropped for lack of cells, or by the watchdog",
+    ),
     of("xoff_transitions", "times it went from XON to XOFF"),
     of("xoff", "1 while in XOFF, else 0"),
     of("current_cells", "cells in use"),
@@ -146,16 +149,22 @@ pub const QUEUE: Counters = &[
     of("bytes", "bytes sent"),
     of(
         "dropped_packets",
-        "frames dropped at its limit, trimmed ones among them",
+        "frames dropped at its limit (trimmed ones among them), early, or by the watchdog",
     ),
-    of("dropped_bytes", "bytes dropped at its limit"),
+    of("dropped_bytes", "bytes of `dropped_packets`"),
     of("trim_packets", "packets that found it full and were trimmed"),
-    of("tx_trim_packets", "trimmed packets it sent"),
+    of(
+        "tx_trim_packets",
+        "packets that it refused and that were sent trimmed",
+    ),
     of(
         "dropped_trim_packets",
-        "trimmed packets that found no room in it, or were flushed",
+        "packets that it refused and that were dropped after trimming",
     ),
-    of("wred_dropped_packets", "frames dropped early"),
+    of(
+        "wred_dropped_packets",
+        "the part of `dropped_packets` that WRED dropped",
+    ),
     of("ecn_marked_packets", "frames marked CE"),
     of("current_cells", "cells in use"),
     of("watermark_cells", "most in use since the last clear"),

@@ -58,6 +58,9 @@ fn drop_drops_what_waits_what_comes_and_what_is_received_in_the_group() {
     assert_eq!(counters.rx_packets - before, 200);
     assert_eq!(counters.queues[3].watchdog_dropped_packets, 100 + WAITING as u64);
     assert_eq!(counters.pgs[3].watchdog_dropped_packets, 100);
+    // They are in SAI's counters, too.
+    assert_eq!(counters.queues[3].dropped_packets, 100 + WAITING as u64);
+    assert_eq!(counters.pgs[3].dropped_packets, 100);
     assert_eq!(
         (harness.sent(1).len(), harness.data_sent(2).len()),
         (100, 100),

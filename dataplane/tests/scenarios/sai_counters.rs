@@ -1,0 +1,70 @@
+//! What SAI's counters of octets and of pools count (docs/counters.md).
+
+use xoff_dataplane::wire::Ecn;
+use xoff_dataplane::{PgId, PortId};
+
+use crate::support::frames::{small, udp};
+use crate::support::{Harness, config};
+
+/// Octets of a frame check sequence.
+const FCS: u64 = 4;
+
+#[test]
+fn octets_of_ports_groups_and_queues_are_those_of_their_frames() {
+    let mut harness = Harness::learnt(&config::switch(2));
+    let (before_in, before_out) = (harness.counters(0), harness.counters(1));
+    let frames =
+        [(3, 200), (3, 1_000), (0, 64), (6, 1_500)].map(|(tc, len)| (tc, udp(0, 1, tc, Ecn::Ect0, len)));
+    for (_, frame) in &frames {
+        harness.receive(0, frame);
+    }
+    // A PFC frame is in none of these counters.
+    harness.receive_pfc(0, 1 << 3, [100; 8]);
+    harness.run();
+    let (ingress, egress) = (harness.counters(0), harness.counters(1));
+    let octets = |tc: Option<u8>| -> u64 {
+        let chosen = frames.iter().filter(|(of, _)| tc.is_none_or(|tc| tc == *of));
+        chosen.map(|(_, frame)| frame.len() as u64 + FCS).sum()
+    };
+    assert_eq!(ingress.rx_bytes - before_in.rx_bytes, octets(None));
+    assert_eq!(egress.tx_bytes - before_out.tx_bytes, octets(None));
+    assert_eq!(ingress.pfc_rx[3], 1);
+    for (tc, count) in [(3, 2), (6, 1)] {
+        let (group, queue) = (&ingress.pgs[usize::from(tc)], &egress.queues[usize::from(tc)]);
+        assert_eq!(
+            (group.packets, group.bytes),
+            (count, octets(Some(tc))),
+            "class {tc}"
+        );
+        assert_eq!(
+            (queue.packets, queue.bytes),
+            (count, octets(Some(tc))),
+            "class {tc}"
+        );
+    }
+}
+
+#[test]
+fn pool_occupancy_is_that_of_shared_and_headroom_cells() {
+    let mut harness = Harness::learnt(&config::switch(2));
+    harness.set_tx_enabled(1, false);
+    // Up to the end of headroom.
+    harness.receive_many(3_000, 0, &small(0, 1, 3));
+    let group = harness.switch.pg_buffers(PgId::new(PortId(0), 3));
+    let pool = harness.switch.pool_buffers(config::INGRESS_POOL);
+    assert!(group.shared.current_cells > 0 && group.headroom.current_cells > 0);
+    assert_eq!(pool.shared.current_cells, group.shared.current_cells);
+    assert_eq!(pool.headroom.current_cells, group.headroom.current_cells);
+    assert!(
+        group.total.current_cells > group.shared.current_cells + group.headroom.current_cells,
+        "reserved cells"
+    );
+    harness.set_tx_enabled(1, true);
+    harness.run();
+    let after = harness.switch.pool_buffers(config::INGRESS_POOL);
+    assert_eq!((after.shared.current_cells, after.headroom.current_cells), (0, 0));
+    assert_eq!(
+        (after.shared.peak_cells, after.headroom.peak_cells),
+        (pool.shared.peak_cells, pool.headroom.peak_cells)
+    );
+}
