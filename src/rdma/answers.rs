@@ -185,8 +185,9 @@ impl Requester {
             self.ahead.gap_deadline = Picos::NEVER;
             return;
         }
+        let acked_to = self.ahead.acked_to;
+        let acknowledges_requests = acked_to > self.unacked;
         loop {
-            let acked_to = self.ahead.acked_to;
             self.advance(env, acked_to);
             match self.messages.front() {
                 Some(read) if read.verb == Verb::Read && self.ahead.has(self.unacked) => {
@@ -195,6 +196,9 @@ impl Requester {
                 }
                 _ => break,
             }
+        }
+        if acknowledges_requests {
+            self.inform(env, None, false, None);
         }
         let tolerated = env.config.out_of_order;
         let tolerated = tolerated.filter(|_| self.ahead.is_waiting(self.unacked));

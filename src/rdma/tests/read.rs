@@ -150,16 +150,19 @@ fn mixed_messages(
     script: impl FnMut(usize, u64, &Packet) -> Fate + 'static,
     recovery: Recovery,
 ) -> Pipe {
-    let (mut pipe, qp, _) = scripted(script, |config| {
+    let (mut pipe, qp, control) = scripted(script, |config| {
         config.recovery = recovery;
         config.out_of_order = (recovery == Recovery::GoBackN).then_some(Picos::from_micros(40));
         config.ack_timeout = 8;
         config.ack_every = 1 + seed as u32 % 5;
     });
     let mut below = draws(seed);
+    let mut posted_bytes = 0;
     for id in 0..20 {
         let verb = [Verb::Read, Verb::Read, Verb::Write, Verb::Send][below(4) as usize];
-        pipe.post(0, qp, id, verb, below(30_000));
+        let bytes = below(30_000);
+        posted_bytes += if verb == Verb::Read { 0 } else { bytes };
+        pipe.post(0, qp, id, verb, bytes);
     }
     pipe.run(SECOND);
     assert_eq!(
@@ -167,6 +170,8 @@ fn mixed_messages(
         (0..20).collect::<Vec<_>>(),
         "{recovery:?}, seed {seed}"
     );
+    let acked_bytes: u64 = control.told().acks.iter().map(|ack| ack.1).sum();
+    assert_eq!(acked_bytes, posted_bytes, "{recovery:?}, seed {seed}");
     pipe
 }
 
