@@ -5,6 +5,7 @@
 
 mod block;
 mod error;
+mod interfaces;
 pub mod live;
 mod pcap;
 mod read;

@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use super::block::{ByteOrder, Description, Interface, PacketBlock};
+use super::interfaces::{InterfaceTable, SectionInterface};
 use super::pcap::{FILE_HEADER_LEN, PcapFormat};
 use super::{Direction, LINK_TYPE_ETHERNET, ReadError, ReadErrorKind};
 
 /// Longest usable frame, stored or on the wire: libpcap's own limit.
 pub const FRAME_BYTES_MAX: u32 = 262_144;
-/// Longest pcapng block: a frame of the longest kind with options, with room to spare.
+/// Longest pcapng block that is read: a frame of the longest kind with options, with room to spare. Longer ones are passed over.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
-/// Interfaces of one file.
-const INTERFACES_MAX: usize = 4_096;
+/// Major version of pcapng.
+const PCAPNG_MAJOR: u16 = 1;
 
 /// Type of a section header block, the same in both byte orders.
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -50,7 +51,7 @@ pub enum Unusable {
     LinkType,
     /// It is longer than [`FRAME_BYTES_MAX`].
     TooLong,
-    /// No interface description precedes it.
+    /// No interface description precedes it, or none that can be read.
     UnknownInterface,
     /// Its block contradicts itself.
     Malformed,
@@ -60,14 +61,6 @@ pub enum Unusable {
 enum Format {
     Pcap(PcapFormat),
     Pcapng(ByteOrder),
-}
-
-/// An interface description of the current section.
-#[derive(Clone, Debug)]
-struct SectionInterface {
-    description: Description,
-    /// Index in [`Reader::interfaces`].
-    index: usize,
 }
 
 /// A frame before its interface is looked up.
@@ -91,11 +84,7 @@ enum FrameStamp {
 pub struct Reader<R> {
     source: R,
     format: Format,
-    interfaces: Vec<Interface>,
-    /// Their positions in the sections that described them first.
-    positions: Vec<usize>,
-    /// The interfaces of the current section, in the order of their numbers.
-    section: Vec<SectionInterface>,
+    interfaces: InterfaceTable,
     /// Bytes of the source before the current block.
     offset: u64,
     /// Frames met, usable or not.
@@ -114,9 +103,7 @@ impl<R: Read> Reader<R> {
         let mut reader = Reader {
             source,
             format: Format::Pcapng(ByteOrder::Little),
-            interfaces: Vec::new(),
-            positions: Vec::new(),
-            section: Vec::new(),
+            interfaces: InterfaceTable::default(),
             offset: 0,
             frames: 0,
             unusable: BTreeMap::new(),
@@ -139,7 +126,7 @@ impl<R: Read> Reader<R> {
 
     /// The interfaces met so far. A pcap file has one.
     pub fn interfaces(&self) -> &[Interface] {
-        &self.interfaces
+        self.interfaces.all()
     }
 
     /// Frames met so far that cannot be used, by reason.
@@ -176,8 +163,8 @@ impl<R: Read> Reader<R> {
     /// All interfaces have other link types.
     pub fn check_link_types(&self) -> Result<(), ReadError> {
         let is_ethernet = |interface: &Interface| interface.link_type == LINK_TYPE_ETHERNET;
-        match self.interfaces.first() {
-            Some(first) if !self.interfaces.iter().any(is_ethernet) => {
+        match self.interfaces().first() {
+            Some(first) if !self.interfaces().iter().any(is_ethernet) => {
                 Err(self.error(ReadErrorKind::LinkType {
                     number: first.link_type,
                     interface: first.name.clone(),
@@ -200,7 +187,7 @@ impl<R: Read> Reader<R> {
             }
             None => return Err(self.malformed("its file header makes no sense")),
         };
-        self.add_interface(Description {
+        self.interfaces.add(Some(Description {
             interface: Interface {
                 link_type: format.link_type,
                 snaplen: format.snaplen,
@@ -208,7 +195,7 @@ impl<R: Read> Reader<R> {
             },
             fcs_bytes: format.fcs_bytes,
             ..Description::default()
-        })?;
+        }));
         self.format = Format::Pcap(format);
         self.end_block();
         Ok(())
@@ -226,7 +213,7 @@ impl<R: Read> Reader<R> {
             return Err(self.cut(0));
         };
         if header.stored > FRAME_BYTES_MAX {
-            self.skip(header.stored)?;
+            self.skip(header.stored, "frame")?;
             return Ok(Some(self.leave_out(Unusable::TooLong)));
         }
         self.read_exactly(header.stored as usize)?;
@@ -255,12 +242,37 @@ impl<R: Read> Reader<R> {
             };
             match self.word(0, order) {
                 SECTION => self.section_header()?,
+                kind if self.word(4, order) > BLOCK_BYTES_MAX => self.pass_over_block(kind, order)?,
                 kind => {
                     self.block_behind_head(order, false)?;
                     return Ok(Some((kind, order)));
                 }
             }
         }
+    }
+
+    /// Passes over a block that is too long to be stored; its type and length are read.
+    fn pass_over_block(&mut self, kind: u32, order: ByteOrder) -> Result<(), ReadError> {
+        let len = self.word(4, order);
+        self.skip(
+            len.saturating_add(3) / 4 * 4 - (BLOCK_HEAD_LEN + 4) as u32,
+            "block",
+        )?;
+        self.read_exactly(4)?;
+        if self.word(BLOCK_HEAD_LEN, order) != len {
+            return Err(self.malformed(format!(
+                "a block that begins with the length {len} and ends with another"
+            )));
+        }
+        match kind {
+            1 => self.interfaces.add(None),
+            2 | 3 | 6 => {
+                self.leave_out(Unusable::TooLong);
+            }
+            _ => {}
+        }
+        self.end_block();
+        Ok(())
     }
 
     /// Reads the rest of a section header, of which four or eight bytes are read: it has the byte order of what follows.
@@ -283,8 +295,12 @@ impl<R: Read> Reader<R> {
             return Err(self.malformed("a section header that is too short"));
         }
         self.block_behind_head(order, first)?;
+        let [major, minor] = [12, 14].map(|at| order.u16(&self.block, at).unwrap_or_default());
+        if major != PCAPNG_MAJOR {
+            return Err(self.malformed(format!("version {major}.{minor} of pcapng")));
+        }
         self.format = Format::Pcapng(order);
-        self.section.clear();
+        self.interfaces.begin_section();
         self.end_block();
         Ok(())
     }
@@ -321,10 +337,8 @@ impl<R: Read> Reader<R> {
         let body = &self.block[BLOCK_HEAD_LEN..self.block.len() - 4];
         let packet = match kind {
             1 => {
-                match Description::parse(body, order) {
-                    Some(description) => self.add_interface(description)?,
-                    None => return Err(self.malformed("an interface description that is too short")),
-                }
+                let description = Description::parse(body, order);
+                self.interfaces.add(description);
                 return Ok(None);
             }
             2 => PacketBlock::obsolete(body, order),
@@ -339,10 +353,8 @@ impl<R: Read> Reader<R> {
         let mut data = body[packet.stored].to_vec();
         if packet.stamp.is_none() {
             // The body of a simple packet block ends with its padding.
-            let snaplen = self
-                .section
-                .first()
-                .map_or(0, |first| first.description.interface.snaplen);
+            let first = self.interfaces.first_of_section();
+            let snaplen = first.map_or(0, |first| first.description.interface.snaplen);
             let limit = if snaplen == 0 { u32::MAX } else { snaplen };
             data.truncate(packet.len.min(limit) as usize);
         }
@@ -355,38 +367,9 @@ impl<R: Read> Reader<R> {
         Ok(self.record(fields, data))
     }
 
-    /// Adds an interface to the current section, and to those of the file unless an earlier section has it.
-    fn add_interface(&mut self, description: Description) -> Result<(), ReadError> {
-        if self.section.len() >= INTERFACES_MAX || self.interfaces.len() >= INTERFACES_MAX {
-            return Err(self.malformed(format!("more than {INTERFACES_MAX} interfaces")));
-        }
-        let interface = &description.interface;
-        let position = self.section.len();
-        let is_same = |(index, other): &(usize, &Interface)| {
-            let same = (&interface.name, interface.mac, interface.link_type)
-                == (&other.name, other.mac, other.link_type);
-            let in_section = self.section.iter().any(|known| known.index == *index);
-            // Those without a name are told apart by their position.
-            same && !in_section && (interface.name.is_some() || self.positions[*index] == position)
-        };
-        let known = self
-            .interfaces
-            .iter()
-            .enumerate()
-            .find(is_same)
-            .map(|(index, _)| index);
-        let index = known.unwrap_or_else(|| {
-            self.interfaces.push(interface.clone());
-            self.positions.push(position);
-            self.interfaces.len() - 1
-        });
-        self.section.push(SectionInterface { description, index });
-        Ok(())
-    }
-
     /// The frame of the current block with the FCS taken off; `None` if it cannot be used.
     fn record(&mut self, fields: FrameFields, mut data: Vec<u8>) -> Option<Record> {
-        let Some(SectionInterface { description, index }) = self.section.get(fields.interface as usize)
+        let Some(SectionInterface { description, index }) = self.interfaces.of_section(fields.interface)
         else {
             return self.leave_out(Unusable::UnknownInterface);
         };
@@ -455,12 +438,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Passes over a frame that is too long to be stored.
-    fn skip(&mut self, count: u32) -> Result<(), ReadError> {
+    /// Passes over what is too long to be stored, a frame or the rest of a block.
+    fn skip(&mut self, count: u32, what: &str) -> Result<(), ReadError> {
         let mut skipped = io::Read::by_ref(&mut self.source).take(u64::from(count));
         match io::copy(&mut skipped, &mut io::sink()) {
             Ok(got) if got < u64::from(count) => Err(self.malformed(format!(
-                "a frame of {count} stored bytes, of which the file has {got}"
+                "a {what} of {count} stored bytes, of which the file has {got}"
             ))),
             Ok(got) => {
                 self.offset += got;

@@ -1,10 +1,13 @@
 //! What the headers of a captured frame say, where only a part of them may be stored.
 
-use xoff_dataplane::parse::{Parsed, Payload, parse_prefix};
+use xoff_dataplane::parse::{Parsed, Payload, TAGS_MAX, parse_prefix};
 use xoff_dataplane::wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, vlan};
 
 use super::survey::Mac;
 use crate::capture::Record;
+
+/// Offset of the first tag or the ethertype.
+const ADDRESSES_LEN: usize = 12;
 
 /// The headers of a captured frame.
 #[derive(Clone, Debug)]
@@ -13,8 +16,9 @@ pub struct ParsedHeader {
     pub parsed: Parsed,
     /// Destination and source; `None` where they are not stored.
     pub addresses: Option<(Mac, Mac)>,
-    /// Bytes to put behind the stored ones so that an IP header of which the traffic class is stored is whole. They stand for what
-    /// was not captured: lengths are right, everything else is 0.
+    /// Bytes to put behind the stored ones so that the switch can read the headers: the rest of the tags and an ethertype that means
+    /// nothing, or the rest of an IP header of which the traffic class is stored. They stand for what was not captured: lengths are
+    /// right, everything else is 0.
     pub completion: Vec<u8>,
     /// The bytes that decide on the traffic class are not stored.
     pub lacks_class: bool,
@@ -32,7 +36,10 @@ impl ParsedHeader {
             lacks_class: false,
         };
         if record.data.len() < len && matches!(header.parsed.payload, Payload::Other | Payload::Truncated) {
-            header.complete(&record.data, len);
+            match link_header_completion(&record.data) {
+                rest if rest.is_empty() => header.complete_ip(&record.data, len),
+                rest => header.complete_link_header(&record.data, rest, len),
+            }
         }
         header
     }
@@ -44,24 +51,26 @@ impl ParsedHeader {
         self.parsed.payload == Payload::MacControl || self.addresses.is_some_and(|(to, _)| reserved(to))
     }
 
+    /// Completes tags and ethertype, unless the frame itself ends before them.
+    fn complete_link_header(&mut self, stored: &[u8], rest: Vec<u8>, len: usize) {
+        if stored.len() + rest.len() > len {
+            return;
+        }
+        self.lacks_class = true;
+        if self.addresses.is_some() {
+            self.parsed = parse_prefix(&[stored, &rest].concat(), len);
+            self.completion = rest;
+        }
+    }
+
     /// Completes an IP header that is stored in part.
-    fn complete(&mut self, stored: &[u8], len: usize) {
+    fn complete_ip(&mut self, stored: &[u8], len: usize) {
         let at = usize::from(self.parsed.l3_offset);
-        let ethertype = stored
-            .get(at.wrapping_sub(2)..)
-            .and_then(|bytes| bytes.first_chunk());
+        let ethertype = stored.get(at.wrapping_sub(2)..).and_then(<[u8]>::first_chunk);
         let (version, header_len) = match ethertype.map(|bytes| u16::from_be_bytes(*bytes)) {
             Some(ETHERTYPE_IPV4) => (4, IPV4_LEN),
             Some(ETHERTYPE_IPV6) => (6, IPV6_LEN),
-            // A tag of which only the begin is stored, or no ethertype at all.
-            Some(ethertype) => {
-                self.lacks_class = vlan::is_tpid(ethertype) && stored.len() < at + 4;
-                return;
-            }
-            None => {
-                self.lacks_class = true;
-                return;
-            }
+            _ => return,
         };
         let packet = &stored[at..];
         let packet_len = len.saturating_sub(at);
@@ -93,6 +102,23 @@ impl ParsedHeader {
             self.completion = whole.split_off(stored.len());
         }
     }
+}
+
+/// The bytes that are missing behind the stored ones up to the end of the ethertype. A tag of which the identifier is missing is taken
+/// for a priority tag. The ethertype is none that the switch knows, whether its first byte is stored or not.
+fn link_header_completion(stored: &[u8]) -> Vec<u8> {
+    let mut at = ADDRESSES_LEN;
+    for _ in 0..=TAGS_MAX {
+        let Some(ethertype) = stored.get(at..).and_then(<[u8]>::first_chunk) else {
+            let missing = stored.len()..at + 2;
+            return missing.map(|offset| if offset < at { 0 } else { 0xff }).collect();
+        };
+        if !vlan::is_tpid(u16::from_be_bytes(*ethertype)) {
+            break;
+        }
+        at += vlan::TAG_LEN;
+    }
+    Vec::new()
 }
 
 #[cfg(test)]
@@ -131,8 +157,51 @@ mod tests {
                 assert_eq!(header.parsed.dscp(), known.then_some(26), "{stored} of {frame:?}");
                 assert_eq!(header.lacks_class, !known, "{stored}");
                 let end = stored + header.completion.len();
-                assert!(header.completion.is_empty() || end >= l3 + 20, "{stored}");
+                assert!(!known || header.completion.is_empty() || end >= l3 + 20, "{stored}");
             }
+        }
+    }
+
+    #[test]
+    fn tags_and_ethertypes_that_are_not_stored_are_unknown() {
+        let untagged = frame(&[0x08, 0x00, 0x45]);
+        let stacked = frame(&[0x88, 0xa8, 0x60, 5, 0x81, 0x00, 0, 6, 0x88, 0x08]);
+        let expected = [
+            (&untagged, 12, None, 2),
+            (&untagged, 13, None, 1),
+            (&stacked, 12, None, 2),
+            (&stacked, 13, None, 1),
+            (&stacked, 14, Some((0, 0)), 4),
+            (&stacked, 15, Some((3, 0)), 3),
+            (&stacked, 16, Some((3, 5)), 2),
+            (&stacked, 17, Some((3, 5)), 1),
+            (&stacked, 18, Some((3, 5)), 4),
+            (&stacked, 21, Some((3, 5)), 1),
+        ];
+        for (frame, stored, tag, missing) in expected {
+            let header = header(frame, stored);
+            assert_eq!(
+                (header.parsed.payload, header.lacks_class),
+                (Payload::Other, true)
+            );
+            assert_eq!(header.completion.len(), missing, "{stored} of {frame:?}");
+            assert_eq!(header.parsed.tag.map(|tag| (tag.pcp(), tag.vid())), tag);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_ends_before_its_ethertype_is_not_completed() {
+        for len in 12..16 {
+            let header = ParsedHeader::of(&Record {
+                number: 1,
+                offset: 0,
+                interface: 0,
+                at_ns: None,
+                data: vec![2; 12],
+                len,
+                direction: Direction::Unknown,
+            });
+            assert_eq!(header.parsed.payload == Payload::Truncated, len < 14);
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::capture::{ReadError, ReadErrorKind};
 
@@ -60,9 +60,58 @@ impl Source {
 fn decompressed(mut source: impl BufRead + 'static) -> Result<Box<dyn Read>, ReadError> {
     let begin = source.fill_buf().map_err(unreadable)?;
     Ok(match begin.starts_with(&GZIP_MAGIC) {
-        true => Box::new(MultiGzDecoder::new(source)),
+        true => Box::new(GzipMembers {
+            member: Some(GzDecoder::new(source)),
+        }),
         false => Box::new(source),
     })
+}
+
+/// The data of a gzip file: one member or several, which zeros may follow (RFC 1952, 2.2; gzip ignores padding of zeros).
+struct GzipMembers<R> {
+    /// `None` at the end.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let got = member.read(buffer)?;
+            if got > 0 || buffer.is_empty() {
+                return Ok(got);
+            }
+            let Some(mut source) = self.member.take().map(GzDecoder::into_inner) else {
+                break;
+            };
+            self.member = match next_after_zeros(&mut source)? {
+                None => None,
+                Some(byte) if byte == GZIP_MAGIC[0] => Some(GzDecoder::new(source)),
+                Some(_) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "what follows is not compressed with gzip",
+                    ));
+                }
+            };
+        }
+        Ok(0)
+    }
+}
+
+/// The next byte that is not 0, which is not consumed; `None` at the end.
+fn next_after_zeros(source: &mut impl BufRead) -> io::Result<Option<u8>> {
+    loop {
+        let buffer = source.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(None);
+        }
+        let zeros = buffer.iter().take_while(|byte| **byte == 0).count();
+        let next = buffer.get(zeros).copied();
+        source.consume(zeros);
+        if next.is_some() {
+            return Ok(next);
+        }
+    }
 }
 
 fn unreadable(error: io::Error) -> ReadError {
@@ -70,5 +119,52 @@ fn unreadable(error: io::Error) -> ReadError {
         kind: ReadErrorKind::Io(error),
         frame: 1,
         offset: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn member(data: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn read(file: &[u8]) -> (Vec<u8>, io::Result<()>) {
+        let mut data = Vec::new();
+        let mut source = decompressed(Cursor::new(file.to_vec())).unwrap();
+        let result = source.read_to_end(&mut data).map(|_| ());
+        (data, result)
+    }
+
+    #[test]
+    fn members_and_padding_of_zeros_are_read() {
+        let (one, two) = (member(b"one"), member(b"two"));
+        for (file, data) in [
+            (one.clone(), &b"one"[..]),
+            ([&one[..], &two].concat(), b"onetwo"),
+            ([&one[..], &[0; 100]].concat(), b"one"),
+            ([&one[..], &[0; 7], &member(b""), &two].concat(), b"onetwo"),
+            (b"plain".to_vec(), b"plain"),
+        ] {
+            let (read, result) = read(&file);
+            assert!(result.is_ok() && read == data, "{result:?}");
+        }
+    }
+
+    #[test]
+    fn what_follows_and_is_no_member_is_an_error_behind_the_data() {
+        let one = member(b"one");
+        for file in [[&one[..], b"junk"].concat(), one[..one.len() - 1].to_vec()] {
+            let (data, result) = read(&file);
+            assert!(result.is_err() && data == b"one");
+        }
     }
 }

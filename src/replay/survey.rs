@@ -108,10 +108,10 @@ impl Survey {
         }
         self.frames_by_interface[record.interface] += 1;
         let header = ParsedHeader::of(record);
-        self.without_class += u64::from(header.lacks_class);
         let Some((to, from)) = header.addresses else {
             return;
         };
+        self.without_class += u64::from(header.lacks_class);
         if is_group(from) || header.is_link_local() {
             return;
         }

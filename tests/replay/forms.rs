@@ -248,6 +248,53 @@ fn single_frames_are_left_out_with_a_reason() {
 }
 
 #[test]
+fn blocks_that_hold_no_frame_are_passed_over_whatever_their_length() {
+    let mut file = blocks();
+    // A description of two bytes: what is captured on it is not known.
+    file.block(1, &[1, 0]).interface(1, &[]);
+    file.block(0x0bad, &vec![9; 17 << 20]);
+    file.packet(0, 1, &frame(2, 1), &[])
+        .packet(1, 2, &frame(2, 1), &[]);
+    file.packet(1, 3, &vec![2; 17 << 20], &[]);
+    file.packet(1, 4, &frame(1, 2), &[]);
+    let (report, _) = played(&file.bytes, &[]);
+    let skipped = serde_json::json!({"too_long": 1, "unknown_interface": 1});
+    assert_eq!(
+        (&report["frames"]["sent"], &report["frames"]["skipped"]),
+        (&2.into(), &skipped)
+    );
+}
+
+#[test]
+fn a_capture_may_have_thousands_of_interfaces() {
+    let mut file = blocks();
+    for number in 0..3_000_u32 {
+        file.interface(1, &[]);
+        let (to, from) = if number % 2 == 0 { (2, 1) } else { (1, 2) };
+        file.packet(number, u64::from(number), &frame(to, from), &[]);
+    }
+    for number in 0..3_000_u32 {
+        let name = format!("Ethernet{number}");
+        file.section(true).interface(1, &[(2, name.as_bytes())]);
+        file.packet(0, 9_000 + u64::from(number), &frame(2, 1), &[]);
+    }
+    let (report, _) = played(&file.bytes, &[]);
+    assert_eq!(report["frames"]["sent"], 6_000);
+}
+
+#[test]
+fn another_major_version_of_pcapng_is_refused() {
+    let folder = Folder::new();
+    let mut file = blocks();
+    file.interface(1, &[]).packet(0, 1, &frame(2, 1), &[]);
+    file.bytes[12] = 2;
+    folder.write("in", &file.bytes);
+    let output = folder.replay(&["in", "--out", "out.pcapng"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("version 2.0 of pcapng"));
+}
+
+#[test]
 fn malformed_options_take_no_frame_with_them() {
     let mut file = blocks();
     file.interface(1, &[(9, &[])])
@@ -351,12 +398,14 @@ fn a_snap_length_below_the_ip_header_keeps_the_class_or_is_reported() {
         data.truncate(stored);
         data
     };
-    for (stored, class) in [(60, 3), (18, 3), (16, 3), (15, 0), (12, 0)] {
+    for (stored, class) in [(60, 3), (18, 3), (16, 3), (15, 0), (14, 0), (13, 0), (12, 0)] {
         let file = pcap(false, 0xa1b2_c3d4, 4, 1, &[(1, ip(stored))]);
         let (report, out) = played(&file, &["--preset", "roce-lossless"]);
         let classes = &report["switch"]["ports"][0]["rx_class_packets"];
         assert_eq!(classes[class], 1, "{stored}: {classes}");
         assert_eq!(report["capture"]["without_class"], u64::from(stored < 16));
+        // The frame is whole, even if its ethertype is not stored.
+        assert_eq!(out.len(), 1, "{stored}");
         assert!(
             out.iter()
                 .all(|frame| frame.data.len() == stored && frame.len == stored as u32 + 40)

@@ -16,10 +16,13 @@ import sys
 
 logging.getLogger("scapy").setLevel(logging.CRITICAL)
 
+import scapy.utils  # noqa: E402
 from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: E402
 
 ETHERNET = 1
 FRAME_BYTES_MAX = 1 << 26
+# scapy stores 4 times this of a frame.
+scapy.utils.MTU = FRAME_BYTES_MAX
 SECTION = b"\x0a\x0d\x0d\x0a"
 # Byte order and length of a record header, by the first bytes of a pcap file.
 PCAP = {
@@ -58,6 +61,17 @@ class Reader(RawPcapNgReader):
         super()._read_block_idb(block, size)
         declared = self._read_options(block[8:]).get(13, b"\0")[0]
         self.fcs_of_interfaces.append(declared if declared < 8 else declared // 8)
+        # 0 means no limit, which scapy takes for one of 0 bytes in simple packet blocks.
+        link_type, snaplen, options = self.interfaces[-1]
+        self.interfaces[-1] = link_type, snaplen or FRAME_BYTES_MAX, options
+
+    def _read_block_epb(self, block, size):
+        frame = super()._read_block_epb(block, size)
+        stored = struct.unpack_from(self.endian + "I", block, 12)[0]
+        flags = self._read_options(block[20 + (stored + 3) // 4 * 4 :]).get(2, b"")
+        if len(flags) == 4:
+            self.fcs = struct.unpack(self.endian + "I", flags)[0] >> 5 & 0xF or self.fcs
+        return frame
 
     def _check_interface_id(self, interface):
         is_described = interface < len(self.interfaces)

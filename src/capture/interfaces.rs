@@ -1,0 +1,124 @@
+//! The interfaces of a capture and of its current section.
+
+use std::collections::HashMap;
+
+use super::block::{Description, Interface};
+
+/// An interface description of the current section.
+#[derive(Clone, Debug)]
+pub(super) struct SectionInterface {
+    pub(super) description: Description,
+    /// Index in [`InterfaceTable::all`].
+    pub(super) index: usize,
+}
+
+/// How an interface is recognised in a later section.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct InterfaceKey {
+    name: Option<String>,
+    mac: Option<[u8; 6]>,
+    link_type: u32,
+    /// Position in the section; `None` for an interface with a name.
+    position: Option<usize>,
+    /// Number of earlier interfaces of the same section that are the same otherwise.
+    repetition: usize,
+}
+
+/// All interfaces of a capture, and those of the current section by number.
+#[derive(Debug, Default)]
+pub(super) struct InterfaceTable {
+    all: Vec<Interface>,
+    indices: HashMap<InterfaceKey, usize>,
+    /// In the order of their numbers; `None` for a description that cannot be read.
+    section: Vec<Option<SectionInterface>>,
+    repetitions: HashMap<InterfaceKey, usize>,
+}
+
+impl InterfaceTable {
+    /// The interfaces of all sections so far.
+    pub(super) fn all(&self) -> &[Interface] {
+        &self.all
+    }
+
+    /// The first interface of the current section.
+    pub(super) fn first_of_section(&self) -> Option<&SectionInterface> {
+        self.of_section(0)
+    }
+
+    /// An interface of the current section; `None` if it has no readable description.
+    pub(super) fn of_section(&self, number: u32) -> Option<&SectionInterface> {
+        self.section.get(number as usize)?.as_ref()
+    }
+
+    /// Forgets the numbers of the previous section.
+    pub(super) fn begin_section(&mut self) {
+        self.section.clear();
+        self.repetitions.clear();
+    }
+
+    /// Adds the next interface of the current section, and to those of the file unless an earlier section has it. A description that
+    /// cannot be read takes a number too.
+    pub(super) fn add(&mut self, description: Option<Description>) {
+        let added = description.map(|description| SectionInterface {
+            index: self.index_of(&description.interface),
+            description,
+        });
+        self.section.push(added);
+    }
+
+    fn index_of(&mut self, interface: &Interface) -> usize {
+        let mut key = InterfaceKey {
+            name: interface.name.clone(),
+            mac: interface.mac,
+            link_type: interface.link_type,
+            position: interface.name.is_none().then_some(self.section.len()),
+            repetition: 0,
+        };
+        let repetitions = self.repetitions.entry(key.clone()).or_default();
+        key.repetition = *repetitions;
+        *repetitions += 1;
+        let all = &mut self.all;
+        *self.indices.entry(key).or_insert_with(|| {
+            all.push(interface.clone());
+            all.len() - 1
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(name: Option<&str>) -> Option<Description> {
+        let mut description = Description::default();
+        description.interface.name = name.map(str::to_owned);
+        Some(description)
+    }
+
+    #[test]
+    fn sections_share_interfaces_of_one_name_or_one_position() {
+        let mut table = InterfaceTable::default();
+        let mut section = |names: &[Option<&str>]| -> Vec<usize> {
+            table.begin_section();
+            names.iter().for_each(|name| table.add(described(*name)));
+            let indices = (0..names.len() as u32).filter_map(|number| table.of_section(number));
+            indices.map(|interface| interface.index).collect()
+        };
+        assert_eq!(section(&[Some("a"), None, Some("a")]), [0, 1, 2]);
+        assert_eq!(
+            section(&[None, None, Some("a"), Some("a"), Some("a")]),
+            [3, 1, 0, 2, 4]
+        );
+        assert_eq!(section(&[Some("a"), Some("b")]), [0, 5]);
+        assert_eq!(table.all().len(), 6);
+    }
+
+    #[test]
+    fn an_unreadable_description_takes_a_number() {
+        let mut table = InterfaceTable::default();
+        table.add(None);
+        table.add(described(Some("a")));
+        assert!(table.first_of_section().is_none());
+        assert_eq!(table.of_section(1).map(|interface| interface.index), Some(0));
+    }
+}
