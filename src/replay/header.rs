@@ -157,7 +157,10 @@ mod tests {
                 assert_eq!(header.parsed.dscp(), known.then_some(26), "{stored} of {frame:?}");
                 assert_eq!(header.lacks_class, !known, "{stored}");
                 let end = stored + header.completion.len();
-                assert!(!known || header.completion.is_empty() || end >= l3 + 20, "{stored}");
+                assert!(
+                    !known || header.completion.is_empty() || end >= l3 + 20,
+                    "{stored}"
+                );
             }
         }
     }
