@@ -305,7 +305,8 @@ fn end_ns(folder: &Folder, first: u64) -> Picos {
     let stop = folder
         .parameters
         .stop_s
-        .map_or(u64::MAX / 1_000, |stop| (stop * 1e9) as u64);
+        .map_or(u64::MAX, |stop| (stop * 1e9) as u64)
+        .min(u64::MAX / 1_000);
     let Some(reference_end) = references.max() else {
         return Picos::from_nanos(stop.max(first));
     };

@@ -128,7 +128,7 @@ impl<'a, W: Iterator<Item = Word<'a>>> Setting<'a, '_, W> {
             "MULTI_RATE" => hpcc.rate_per_hop = self.flag()?,
             "SAMPLE_FEEDBACK" => hpcc.skips_empty_queues = self.flag()?,
             "PINT_PROB" => hpcc.sampled_share = self.real(0.0, 1.0)?,
-            "SIMULATOR_STOP_TIME" => parameters.stop_s = Some(self.real(0.0, 1e6)?),
+            "SIMULATOR_STOP_TIME" => parameters.stop_s = Some(self.real(0.0, f64::MAX)?),
             "ACK_HIGH_PRIO" => parameters.acks_pass_pauses = self.flag()?,
             "L2_ACK_INTERVAL" => parameters.ack_interval_bytes = self.ack_interval()?,
             "L2_BACK_TO_ZERO" => self.only_zero("go-back-N")?,

@@ -20,7 +20,7 @@ impl Table {
         Ok(())
     }
 
-    fn key_form(&self) -> String {
+    pub(super) fn key_form(&self) -> String {
         let part = |part: &Part| match part {
             Part::Port => "PORT",
             Part::PortOrGlobal => "PORT or global",

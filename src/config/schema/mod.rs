@@ -8,6 +8,8 @@ mod balancing;
 mod buffer;
 mod check;
 mod device;
+#[cfg(test)]
+mod document;
 mod foreign;
 mod lag;
 mod objects;

@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    fn expected(&self) -> String {
+    pub(super) fn expected(&self) -> String {
         match *self {
             Kind::Number { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
             Kind::Number { min, max, unit } => format!("a whole number of {unit} from {min} to {max}"),
