@@ -6,6 +6,7 @@ mod balancing;
 mod bridging;
 mod buffers;
 mod dynamic;
+mod effects;
 mod flow_control;
 mod follow_up;
 mod fuzz;
