@@ -87,12 +87,16 @@ impl QueuedFrame {
         }
     }
 
-    /// Notes whether it may be marked as CE, and the queue that refused it if it has been trimmed.
+    /// Notes whether it may be marked as CE.
     #[inline(always)]
-    pub(crate) fn set_marks(&mut self, ecn_capable: bool, trimmed_for: Option<u8>) {
+    pub(crate) fn set_ecn_capable(&mut self, ecn_capable: bool) {
         let ecn_capable = if ecn_capable { ECN_CAPABLE } else { 0 };
-        let trimmed = trimmed_for.map_or(0, |queue| TRIMMED | (queue & 7) << TRIMMED_FOR_SHIFT);
-        self.marks = self.marks & PAYER | ecn_capable | trimmed;
+        self.marks = self.marks & PAYER | ecn_capable;
+    }
+
+    /// Notes that it has been trimmed because this queue refused it.
+    pub(crate) fn set_trimmed_for(&mut self, queue: u8) {
+        self.marks |= TRIMMED | (queue & 7) << TRIMMED_FOR_SHIFT;
     }
 
     /// Whether it may be marked as CE.
@@ -104,7 +108,7 @@ impl QueuedFrame {
     /// The queue that refused it, if it has been trimmed.
     #[inline(always)]
     pub(crate) fn trimmed_for(&self) -> Option<usize> {
-        (self.marks & TRIMMED != 0).then_some(usize::from(self.marks >> TRIMMED_FOR_SHIFT))
+        (self.marks & TRIMMED != 0).then_some(usize::from(self.marks >> TRIMMED_FOR_SHIFT & 7))
     }
 
     /// What it counts as, in octets.

@@ -60,10 +60,7 @@ impl Switch {
             while let Some(frame) = self.unqueue(QueueId::new(port, queue as u8)) {
                 self.release(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
-                if let Some(refused_by) = frame.trimmed_for() {
-                    let queues = &mut self.ports[port.index()].counters.queues;
-                    queues[refused_by].dropped_trim_packets += 1;
-                }
+                self.ports[port.index()].count_trimmed_drop(&frame);
                 self.ports[port.index()].count_drop(&Drop {
                     reason: DropReason::PortFlushed,
                     port,

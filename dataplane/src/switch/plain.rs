@@ -334,7 +334,7 @@ impl Switch {
         queued.tc = tc;
         queued.l3_offset = parsed.l3_offset;
         queued.payload = parsed.payload;
-        queued.set_marks(parsed.ecn_capable(), None);
+        queued.set_ecn_capable(parsed.ecn_capable());
         if self.pipeline_latency == Picos::ZERO && egress.is_at_rest(now, queue) {
             return Entered::FindsPortAtRest(id, queued);
         }

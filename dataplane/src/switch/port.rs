@@ -398,6 +398,13 @@ impl Port {
         duration
     }
 
+    /// Counts a frame that was trimmed, if it was, and is dropped from its queue.
+    pub(crate) fn count_trimmed_drop(&mut self, frame: &QueuedFrame) {
+        if let Some(refused_by) = frame.trimmed_for() {
+            self.counters.queues[refused_by].dropped_trim_packets += 1;
+        }
+    }
+
     #[cold]
     pub(crate) fn count_drop(&mut self, drop: &Drop) {
         self.counters.drops[drop.reason as usize][usize::from(drop.tc)] += 1;

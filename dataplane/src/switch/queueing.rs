@@ -235,7 +235,10 @@ impl Switch {
         queued.tc = transit.tc;
         queued.l3_offset = l3_offset;
         queued.payload = transit.parsed.payload;
-        queued.set_marks(ecn_capable, leg.trim.map(|trim| trim.refused_by));
+        queued.set_ecn_capable(ecn_capable);
+        if let Some(trim) = leg.trim {
+            queued.set_trimmed_for(trim.refused_by);
+        }
         queued
     }
 }

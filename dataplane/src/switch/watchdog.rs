@@ -216,13 +216,12 @@ impl Switch {
         while let Some(frame) = self.unqueue(queue) {
             self.release(&frame, queue);
             store.release(frame.frame);
-            let counters = &mut self.ports[queue.port().index()].counters;
+            let state = &mut self.ports[queue.port().index()];
+            state.count_trimmed_drop(&frame);
+            let counters = &mut state.counters;
             counters.drops[DropReason::WatchdogEgress as usize][usize::from(frame.tc)] += 1;
             counters.queues[n].watchdog_dropped_packets += 1;
             counters.queues[n].count_drop(frame.mac_len());
-            if let Some(refused_by) = frame.trimmed_for() {
-                counters.queues[refused_by].dropped_trim_packets += 1;
-            }
         }
         let state = &mut self.ports[queue.port().index()];
         state.backlog &= !(1 << n);

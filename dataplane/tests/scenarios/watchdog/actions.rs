@@ -1,6 +1,6 @@
 //! What is done about a storm, to the frame.
 
-use xoff_dataplane::config::WatchdogAction;
+use xoff_dataplane::config::{BufferProfile, Threshold, TrimDscp, TrimQueue, TrimmingConfig, WatchdogAction};
 use xoff_dataplane::wire::{Ecn, Pfc};
 use xoff_dataplane::{
     DropReason, Picos, PortId, Store, StormCounters, SwitchEventKind, Verdict, WatchdogStatus,
@@ -345,4 +345,45 @@ fn routed_frames_and_those_that_waited_for_a_neighbour_are_dropped_too() {
     assert_eq!(harness.receive(0, &routed), Verdict::Forwarded { copies: 1 });
     harness.run();
     harness.assert_empty();
+}
+
+#[test]
+fn trimmed_frames_that_wait_when_a_storm_is_found_are_dropped_trimmed_frames() {
+    let (full_cells, fits, trimmed, class) = (64, 16, 5, 1);
+    let mut setup = watched(2, WatchdogAction::Drop);
+    setup.profiles.push(BufferProfile {
+        name: "trims".into(),
+        threshold: Threshold::Static(full_cells * u64::from(config::CELL)),
+        trim: true,
+        ..setup.profiles[config::EGRESS_LOSSY].clone()
+    });
+    setup.ports[1].queues[usize::from(class)].profile = setup.profiles.len() as u16 - 1;
+    setup.trimming = Some(TrimmingConfig {
+        size_bytes: 256,
+        dscp: TrimDscp::Fixed(48),
+        queue: TrimQueue::Fixed(QUEUE),
+        exempt: Vec::new(),
+    });
+    let mut harness = Harness::learnt(&setup);
+    harness.receive(1, &pause(usize::from(QUEUE), 0xffff));
+    harness.set_tx_enabled(1, false);
+    harness.receive_many(fits + trimmed, 0, &udp(0, 1, class, Ecn::Ect0, 1_000));
+    harness.set_tx_enabled(1, true);
+    stormed(&mut harness, ms(1_000));
+    let counters = harness.counters(1);
+    let queue = &counters.queues[usize::from(class)];
+    let trimmed = trimmed as u64;
+    assert_eq!(
+        (
+            queue.trim_packets,
+            queue.tx_trim_packets,
+            queue.dropped_trim_packets
+        ),
+        (trimmed, 0, trimmed)
+    );
+    assert_eq!(
+        counters.queues[usize::from(QUEUE)].watchdog_dropped_packets,
+        trimmed
+    );
+    assert_eq!(harness.switch.frames_queued(), 0);
 }
