@@ -1,6 +1,6 @@
 //! Errors that follow from other errors are not reported: a refused pool is one error, not one for each of its users.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::db::ConfigDb;
 use super::problem::{Problem, Problems};
@@ -106,28 +106,26 @@ pub(crate) fn without_follow_ups(db: &ConfigDb, refused: &Refused, found: Findin
         .cloned()
         .chain(derived.iter().map(object_of))
         .collect();
+    let mut refused_values: BTreeMap<Object, Vec<&Problem>> = BTreeMap::new();
+    for value in &values {
+        refused_values.entry(object_of(value)).or_default().push(value);
+    }
     let is_covered = |problem: &Problem| {
-        let covers = |cause: &Problem| covers(cause, problem);
-        values.iter().any(covers) || misspelt.iter().any(|table| names_table(problem, table))
+        let of_entry = refused_values.get(&object_of(problem));
+        of_entry.is_some_and(|values| values.iter().any(|value| covers(value, problem)))
+            || misspelt.iter().any(|table| names_table(problem, table))
     };
-    let mut kept: Vec<Problem> = Vec::new();
-    let refers_to_refused = |problem: &Problem| graph.refers_to_any(problem, &of_missing);
-    kept.extend(
-        values
-            .iter()
-            .filter(|problem| !refers_to_refused(problem))
-            .cloned(),
-    );
-    kept.extend(
-        own.iter()
-            .filter(|problem| !is_covered(problem) && !refers_to_refused(problem))
-            .cloned(),
-    );
-    let derived: Vec<Problem> = derived
-        .into_iter()
-        .filter(|problem| !is_covered(problem))
+    let refers_to_refused = |problem: &&Problem| graph.refers_to_any(problem, &of_missing);
+    let values = values.iter().filter(|problem| !refers_to_refused(problem));
+    let own = own
+        .iter()
+        .filter(|problem| !is_covered(problem) && !refers_to_refused(problem));
+    let derived: Vec<&Problem> = derived.iter().filter(|problem| !is_covered(problem)).collect();
+    let kept = values
+        .chain(own)
+        .chain(graph.independent(&derived))
+        .cloned()
         .collect();
-    kept.extend(graph.independent(&derived));
     Problems::new(kept)
 }
 
@@ -135,10 +133,9 @@ fn object_of(problem: &Problem) -> Object {
     (problem.table.clone(), problem.key.clone())
 }
 
-/// Whether a problem of reading is about the same field of the same entry, or about one of its fields.
+/// Of two problems of one entry: whether they are about the same field, or one is about the entry as a whole.
 fn covers(cause: &Problem, consequence: &Problem) -> bool {
-    let same_entry = cause.table == consequence.table && cause.key == consequence.key;
-    same_entry && (cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty())
+    cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty()
 }
 
 /// Whether a problem is about a table, or reports that something is missing there.
@@ -171,20 +168,25 @@ impl Graph<'_> {
     }
 
     /// The derived problems whose causes are no problems themselves.
-    fn independent(&self, derived: &[Problem]) -> Vec<Problem> {
-        let objects: Vec<Object> = derived.iter().map(object_of).collect();
-        let reached: Vec<BTreeSet<Object>> = objects.iter().map(|object| self.reachable(object)).collect();
-        let is_independent = |at: &usize| {
-            let (own, causes) = (&objects[*at], &reached[*at]);
+    fn independent<'b>(&self, derived: &[&'b Problem]) -> Vec<&'b Problem> {
+        let mut reached: BTreeMap<Object, BTreeSet<Object>> = BTreeMap::new();
+        for problem in derived {
+            let object = object_of(problem);
+            let causes = self.reachable(&object);
+            reached.insert(object, causes);
+        }
+        let is_independent = |own: &Object, causes: &BTreeSet<Object>| {
             // Of two that refer to each other, neither is the other's cause.
-            let is_cause = |other: usize| {
-                let object = &objects[other];
-                object != own && causes.contains(object) && !reached[other].contains(own)
+            let is_cause = |object: &Object| {
+                object != own && reached.get(object).is_some_and(|causes| !causes.contains(own))
             };
-            !self.has_broken(causes) && !(0..derived.len()).any(is_cause)
+            !self.has_broken(causes) && !causes.iter().any(is_cause)
         };
-        let independent = (0..derived.len()).filter(is_independent);
-        independent.map(|at| derived[at].clone()).collect()
+        let objects = reached.iter().filter(|(own, causes)| is_independent(own, causes));
+        let independent: BTreeSet<&Object> = objects.map(|(own, _)| own).collect();
+        let kept = derived.iter().copied();
+        kept.filter(|problem| independent.contains(&object_of(problem)))
+            .collect()
     }
 
     /// Whether the key, or the value that is refused, names an object that is missing only because it was refused.
