@@ -60,5 +60,6 @@ pub use natural::compare as natural_order;
 pub use pg_profiles::PgProfiles;
 pub use preset::{PRESETS, UnknownPreset, preset};
 pub use problem::{Problem, Problems};
+pub(crate) use read::parse_valid_part;
 pub use read::{parse, parse_asic, parse_layers};
 pub use resolve::{Attachment, Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, hash_seed, load, resolve};

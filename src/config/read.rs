@@ -49,6 +49,11 @@ pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<Confi
     }
 }
 
+/// As [`parse_layers`], without what is not valid.
+pub(crate) fn parse_valid_part(layers: &[(&str, &str)], asic: Option<&str>) -> ConfigDb {
+    merge(&read(layers, asic).layers)
+}
+
 /// What could be read of layers, and the problems of all of them.
 #[derive(Default)]
 pub(crate) struct Read {
@@ -223,8 +228,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes the removal of an entry. Its key has to be well-formed; whether a lower layer has it is known when layers are
-    /// merged.
+    /// Notes the removal of an entry. Its key has to be well-formed; a lower layer need not have it.
     fn remove_entry(&mut self, table: &str, known: Option<&'static Table>, key: &str) {
         for key in expand_ports(known, key) {
             let Some(key) = self.queues.used_key(table, known, &key) else {
