@@ -220,7 +220,7 @@ impl QueuePair {
             return;
         }
         let class = self.config.data_class;
-        if !self.requester.sendable(&self.config, &*self.congestion) {
+        if !self.has_packet() {
             self.queued = false;
             shared.classes.retime(class, Picos::NEVER, self.index.0);
         } else if self.due != due {
@@ -237,16 +237,19 @@ impl QueuePair {
             .max(1)
     }
 
+    /// Whether it has a packet to send, at whatever time.
+    #[inline(always)]
+    fn has_packet(&self) -> bool {
+        self.responder.replies.has_response() || self.requester.sendable(&self.config, &*self.congestion)
+    }
+
     /// After anything happened: enters the queue if it can send, and the timers.
     #[inline]
     fn settle(&mut self, now: Picos, shared: &mut Shared) {
         if self.config.pacing != Pacing::Exact {
             self.reconsider(now, shared);
         }
-        if !self.queued
-            && (self.responder.replies.has_response()
-                || self.requester.sendable(&self.config, &*self.congestion))
-        {
+        if !self.queued && self.has_packet() {
             self.queued = true;
             shared
                 .classes

@@ -27,7 +27,8 @@ struct Round {
     ready: BTreeSet<u32>,
     /// The last one that had its turn.
     last: u32,
-    /// When each queue pair may send; [`Picos::NEVER`] for one that is not entered. An entry of `waiting` with another time is void.
+    /// When each queue pair may send; [`Picos::NEVER`] for one that is not entered. An entry of `waiting` with another time is
+    /// obsolete, and never the first.
     due: Vec<Picos>,
 }
 
@@ -74,11 +75,11 @@ impl ClassQueue {
         if due != Picos::NEVER {
             self.push(due, qp);
         }
-        self.drop_void();
+        self.drop_obsolete();
     }
 
-    /// Removes void entries from the front.
-    fn drop_void(&mut self) {
+    /// Removes obsolete entries from the front.
+    fn drop_obsolete(&mut self) {
         let Some(round) = &self.round else { return };
         while let Some(Reverse((due, _, qp))) = self.waiting.peek()
             && round.due(*qp as u32) != *due
@@ -102,10 +103,9 @@ impl ClassQueue {
 
     /// The one behind the last one, cyclically, among those that may send.
     fn pop_in_turn(&mut self, now: Picos) -> Option<u32> {
-        self.drop_void();
         while let Some(qp) = self.pop_first(now) {
             self.round.get_or_insert_default().ready.insert(qp);
-            self.drop_void();
+            self.drop_obsolete();
         }
         let round = self.round.as_mut()?;
         let behind = round.ready.range(round.last.saturating_add(1)..).next();
@@ -113,7 +113,6 @@ impl ClassQueue {
         round.ready.remove(&next);
         round.set_due(next, Picos::NEVER);
         round.last = next;
-        self.drop_void();
         Some(next)
     }
 
