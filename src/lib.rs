@@ -22,4 +22,6 @@ pub mod rdma;
 pub mod replay;
 pub mod report;
 pub mod session;
+#[cfg(test)]
+mod test_support;
 pub mod workload;

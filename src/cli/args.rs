@@ -300,8 +300,9 @@ pub struct HostRun {
 pub enum ConfigCommand {
     /// Check configuration files, without a switch or its devices
     #[command(after_help = "\
-Each file is a configuration of its own, or with --layers a layer over the files before it. Prints its errors, or its notes: settings without effect, and settings
-that are probably not what was meant. At most 20 errors of a file are printed; --format json has all.
+Each file is a configuration of its own, or with --layers a layer over the files before it. Prints its errors, or its
+notes: settings without effect, and settings that are probably not what was meant. At most 20 errors of a file are
+printed; --format json has all.
 
 Exit codes: 0 every file is valid, 2 usage, 4 a file is not valid or cannot be read.
 

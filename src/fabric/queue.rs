@@ -358,6 +358,7 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::draws;
 
     fn event(at: u64, source: u32) -> Event {
         Event::new(Picos(at), source, source)
@@ -379,26 +380,17 @@ mod tests {
         queue.pop()
     }
 
-    struct Draw(u64);
-
-    impl Draw {
-        fn next(&mut self, below: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) % below
-        }
-    }
-
     /// Events come out as from a heap, whether they lie in one span, in the wheel, or far behind it, and while others are
     /// added at times that are not past.
     #[test]
     fn comes_out_in_order_whatever_the_order_in() {
         for reach in [50, 1 << SPAN_BITS, 100_000, 40_000_000, 1 << 40] {
-            let mut draw = Draw(reach);
+            let mut draw = draws(reach);
             let (mut queue, mut heap) = (EventQueue::default(), BinaryHeap::new());
             let mut now = 0;
             for round in 0..4_000 {
-                for _ in 0..draw.next(4) {
-                    let event = event(now + draw.next(reach), draw.next(50) as u32);
+                for _ in 0..draw(4) {
+                    let event = event(now + draw(reach), draw(50) as u32);
                     queue.push(event);
                     heap.push(Reverse(event));
                 }

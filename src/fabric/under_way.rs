@@ -110,15 +110,12 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::draws;
 
     /// Changes of windows in any order, beside the same in the order of time.
     #[test]
     fn the_order_within_a_window_is_nothing_to_it() {
-        let mut state = 1_u64;
-        let mut draw = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut draw = draws(1);
         let longest = 1_048_576;
         let (mut apart, mut together) = (UnderWay::new(Picos(longest)), UnderWay::new(Picos(longest)));
         let (mut begin, mut exact, mut most) = (0, 0, 0);

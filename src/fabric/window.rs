@@ -204,15 +204,12 @@ mod tests {
     use std::collections::BinaryHeap;
 
     use super::*;
+    use crate::test_support::draws;
 
     /// Events come out as from a heap, alone in their slots or many in one, while others are added at times that are not past.
     #[test]
     fn events_come_in_order_whatever_is_added_meanwhile() {
-        let mut state = 1_u64;
-        let mut draw = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut draw = draws(1);
         let mut window = Window::new(Picos(6_720));
         assert_eq!(window.span(), Picos(2_048 << 9));
         for round in 0..300 {

@@ -1,7 +1,8 @@
 //! Compares `docs/counters.md` with the SAI counters of reports.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+
+use crate::test_support::assert_tests_exist;
 
 const TABLE: &str = include_str!("../../docs/counters.md");
 const CODE: &str = include_str!("switch.rs");
@@ -22,19 +23,6 @@ fn rows() -> Vec<Vec<&'static str>> {
         .collect()
 }
 
-/// All Rust source below a folder.
-fn source(folder: &Path, text: &mut String) {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    for entry in entries {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            source(&path, text);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            text.push_str(&std::fs::read_to_string(&path).expect("text"));
-        }
-    }
-}
-
 #[test]
 fn the_table_has_each_sai_counter_of_a_report_once() {
     let rows = rows();
@@ -50,17 +38,13 @@ fn the_table_has_each_sai_counter_of_a_report_once() {
 
 #[test]
 fn each_row_of_the_table_has_events_and_a_test_that_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut text = String::new();
-    for folder in ["src", "tests", "dataplane/src", "dataplane/tests"] {
-        source(&root.join(folder), &mut text);
-    }
-    for row in rows() {
+    let rows = rows();
+    let named = rows.iter().map(|row| {
         let [counter, events, test] = row[..] else {
             panic!("{row:?}");
         };
         assert!(!events.is_empty(), "{counter}");
-        let function = format!("fn {}()", test.trim_matches('`'));
-        assert!(text.contains(&function), "{counter}: there is no test {test}");
-    }
+        (counter, test.trim_matches('`'))
+    });
+    assert_tests_exist(named);
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use super::{Effect, Fields, Table, tables};
+use crate::test_support::{assert_tests_exist, document};
 
 const DOCUMENT: &str = "docs/configuration-fields.md";
 
@@ -57,8 +57,7 @@ fn described(row: &str) -> String {
 
 #[test]
 fn the_document_has_every_field_that_is_read_and_what_it_does() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(root.join(DOCUMENT)).expect("the document");
+    let text = document(DOCUMENT);
     let documented: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
     let expected: Vec<String> = tables().flat_map(rows).collect();
     let found: Vec<String> = documented.iter().map(|row| described(row)).collect();
@@ -76,29 +75,13 @@ fn the_document_has_every_field_that_is_read_and_what_it_does() {
 
 #[test]
 fn tests_that_the_document_names_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(root.join(DOCUMENT)).expect("the document");
-    let mut folders = vec![root.join("src/config"), root.join("tests"), root.join("src/lab")];
-    let mut source = String::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                source.push_str(&std::fs::read_to_string(&path).expect("text"));
-            }
-        }
-    }
+    let text = document(DOCUMENT);
     let rows = text.lines().filter(|line| line.starts_with("| `"));
-    let tests = rows.filter_map(|row| row.rsplit(" | ").next());
-    let mut named = 0;
-    for test in tests.filter_map(|cell| cell.strip_suffix(" |")?.strip_prefix('`')?.strip_suffix('`')) {
-        named += 1;
-        assert!(
-            source.contains(&format!("fn {test}()")),
-            "there is no test {test}"
-        );
-    }
-    assert!(named > 0, "no row names a test");
+    let named = rows.filter_map(|row| {
+        let test = row.rsplit(" | ").next()?.strip_suffix(" |")?;
+        Some((row, test.strip_prefix('`')?.strip_suffix('`')?))
+    });
+    let named: Vec<(&str, &str)> = named.collect();
+    assert!(!named.is_empty(), "no row names a test");
+    assert_tests_exist(named);
 }

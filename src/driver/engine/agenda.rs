@@ -65,16 +65,13 @@ mod tests {
     use xoff_dataplane::TimerId;
 
     use super::*;
+    use crate::test_support::draws;
 
     #[test]
     fn events_come_in_order_whatever_is_added_meanwhile() {
         let mut agenda = Agenda::with_capacity(4);
         let mut pending: Vec<Deadline> = Vec::new();
-        let mut state = 1_u64;
-        let mut dice = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut dice = draws(1);
         let mut now = 0;
         for _ in 0..20_000 {
             assert_eq!(agenda.first(), pending.iter().min().copied());

@@ -1,6 +1,7 @@
 //! The closed form and the repetition against packets one by one.
 
 use super::*;
+use crate::test_support::draws;
 
 fn hop(speed_mbps: u32, latency_ns: u64) -> Hop {
     Hop {
@@ -29,16 +30,6 @@ fn one_by_one(path: &[Hop], train: &[Run]) -> Picos {
         }
     }
     Picos(last)
-}
-
-fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
-    let mut state = seed;
-    move |bound| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % bound
-    }
 }
 
 #[test]
@@ -165,14 +156,30 @@ impl Network {
     }
 }
 
-fn frame_lens(below: &mut impl FnMut(u64) -> u64) -> (Vec<Run>, Vec<u32>) {
+/// A message whose last packet is shorter than the others.
+fn short_ending(below: &mut impl FnMut(u64) -> u64) -> Vec<Run> {
     let (full, short, count) = (300 + below(4_000) as u32, 62 + below(238) as u32, below(60));
-    let train = vec![run(full + 16, 1), run(full, count), run(short, 1)];
-    let each = train
-        .iter()
-        .flat_map(|run| (0..run.count).map(|_| run.frame_len))
-        .collect();
-    (train, each)
+    vec![run(full + 16, 1), run(full, count), run(short, 1)]
+}
+
+/// Compares stages with links that have queues of their own; `path_of` gives the links of each packet, by its place in the train.
+#[track_caller]
+fn assert_as_with_queues(
+    stages: &[Stage],
+    hops: &[Hop],
+    train: &[Run],
+    path_of: impl Fn(usize) -> Vec<usize>,
+) {
+    let frame_lens = train.iter().flat_map(|run| (0..run.count).map(|_| run.frame_len));
+    let packets = frame_lens
+        .enumerate()
+        .map(|(packet, frame_len)| (frame_len, path_of(packet)));
+    let packets: Vec<_> = packets.collect();
+    assert_eq!(
+        over_stages(stages, train, Picos::ZERO),
+        Picos(Network::new(hops).carry(&packets)),
+        "{stages:?} {train:?}"
+    );
 }
 
 #[test]
@@ -185,7 +192,7 @@ fn spraying_over_spines_is_that_of_queues_of_their_own() {
             hop(speed(&mut below), below(1_000)),
             hop(speed(&mut below), below(1_000)),
         );
-        let (train, frame_lens) = frame_lens(&mut below);
+        let train = short_ending(&mut below);
         let stage = |order| Stage {
             links: vec![(uplink, spines)],
             order,
@@ -198,16 +205,10 @@ fn spraying_over_spines_is_that_of_queues_of_their_own() {
         ];
         let mut hops = vec![host, host];
         hops.extend(vec![uplink; 2 * spines]);
-        let packets = frame_lens.iter().enumerate().map(|(packet, frame_len)| {
+        assert_as_with_queues(&stages, &hops, &train, |packet| {
             let spine = packet % spines;
-            (*frame_len, vec![0, 2 + spine, 2 + spines + spine, 1])
+            vec![0, 2 + spine, 2 + spines + spine, 1]
         });
-        let packets: Vec<_> = packets.collect();
-        assert_eq!(
-            over_stages(&stages, &train, Picos::ZERO),
-            Picos(Network::new(&hops).carry(&packets)),
-            "{stages:?} {train:?}"
-        );
     }
 }
 
@@ -223,7 +224,7 @@ fn spraying_over_a_fat_tree_is_that_of_queues_of_their_own() {
             hop(speed(&mut below), 500),
             hop(speed(&mut below), 500),
         );
-        let (train, frame_lens) = frame_lens(&mut below);
+        let train = short_ending(&mut below);
         let stage = |hop, links, order| Stage {
             links: vec![(hop, links)],
             order,
@@ -238,19 +239,10 @@ fn spraying_over_a_fat_tree_is_that_of_queues_of_their_own() {
         ];
         let mut hops = vec![host, host, edge, edge, edge, edge];
         hops.extend(vec![core; 4 * cores]);
-        let packets = frame_lens.iter().enumerate().map(|(packet, frame_len)| {
+        assert_as_with_queues(&stages, &hops, &train, |packet| {
             let (side, place) = (packet % 2, packet % (2 * cores));
-            (
-                *frame_len,
-                vec![0, 2 + side, 6 + place, 6 + 2 * cores + place, 4 + side, 1],
-            )
+            vec![0, 2 + side, 6 + place, 6 + 2 * cores + place, 4 + side, 1]
         });
-        let packets: Vec<_> = packets.collect();
-        assert_eq!(
-            over_stages(&stages, &train, Picos::ZERO),
-            Picos(Network::new(&hops).carry(&packets)),
-            "{stages:?} {train:?}"
-        );
     }
 }
 

@@ -104,7 +104,7 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
         eprintln!("warning: {warning}");
     }
     let fabric = fabric_of(&lab.plan, &lab.options, &setups)?;
-    // They have been printed.
+    // Sessions print the warnings of their configurations, which the notes above contain.
     for setup in &mut setups {
         setup.loaded.resolved.warnings.clear();
     }

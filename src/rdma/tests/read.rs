@@ -1,6 +1,7 @@
 //! RDMA READ.
 
 use super::*;
+use crate::test_support::draws;
 
 #[test]
 fn responses_take_the_sequence_numbers_after_their_request() {
@@ -131,17 +132,6 @@ fn no_more_reads_are_outstanding_than_allowed() {
         bytes: MESSAGE_BYTES_MAX + 1,
     };
     assert!(pipe.ends[0].post(pipe.now, qp, too_long).is_err());
-}
-
-/// Draws from a fixed sequence.
-fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
-    let mut state = seed;
-    move |bound| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % bound
-    }
 }
 
 /// READs, WRITEs and SENDs in random order, over a pipe whose packets overtake each other.
