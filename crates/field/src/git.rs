@@ -1,7 +1,16 @@
 //! Files of a commit in a git directory, which need not have a work tree.
 
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::command;
+
+/// Whether a folder is a bare git directory.
+pub(crate) fn is_bare(folder: &Path) -> bool {
+    folder.join("HEAD").is_file() && folder.join("objects").is_dir()
+}
 
 /// A git directory at its current commit.
 #[derive(Debug)]
@@ -41,38 +50,107 @@ impl Repository {
         folders: &[&str],
         wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<(String, String)>, String> {
+        let files = self.regular_files(folders)?;
+        let wanted = files.into_iter().filter(|(path, _)| wanted(path));
+        wanted
+            .map(|(path, _)| {
+                let text = self.text(&path)?;
+                Ok((path, text))
+            })
+            .collect()
+    }
+
+    /// Writes the files whose content `is_wanted` to `target`, in their folders. Objects that the directory lacks are left out.
+    ///
+    /// # Errors
+    ///
+    /// A message if git fails or a file cannot be written.
+    pub(crate) fn extract(&self, target: &Path, is_wanted: fn(&[u8]) -> bool) -> Result<(), String> {
+        let mut objects = Objects::open(&self.folder)?;
+        for (path, object) in self.regular_files(&[])? {
+            let Some(content) = objects.read(&object)?.filter(|content| is_wanted(content)) else {
+                continue;
+            };
+            let file = target.join(path);
+            let folder = file.parent().unwrap_or(target);
+            fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            fs::write(&file, content).map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Paths and objects of the regular files below the given folders, or of all.
+    fn regular_files(&self, folders: &[&str]) -> Result<Vec<(String, String)>, String> {
         let mut arguments = vec!["ls-tree", "-r", "-z", &self.commit, "--"];
         arguments.extend(folders);
         let listing = self.git(&arguments)?;
-        let mut texts = Vec::new();
+        let mut files = Vec::new();
         for line in listing.split('\0') {
             let Some((description, path)) = line.split_once('\t') else {
                 continue;
             };
             // Mode 120000 is a symbolic link: its target is listed too.
-            if description.starts_with("100") && wanted(path) {
-                texts.push((path.to_owned(), self.text(path)?));
+            let description: Vec<&str> = description.split(' ').collect();
+            if let [mode, "blob", object] = description[..]
+                && mode.starts_with("100")
+            {
+                files.push((path.to_owned(), object.to_owned()));
             }
         }
-        Ok(texts)
+        Ok(files)
     }
 
     fn git(&self, arguments: &[&str]) -> Result<String, String> {
-        let output = Command::new("git")
-            .arg("--git-dir")
-            .arg(&self.folder)
-            .args(arguments)
-            .output()
+        let output = command::output(git(&self.folder).args(arguments))?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
+    }
+}
+
+fn git(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.arg("--git-dir").arg(folder);
+    git
+}
+
+/// `git cat-file --batch`.
+struct Objects {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Objects {
+    fn open(folder: &Path) -> Result<Objects, String> {
+        let mut child = git(folder)
+            .args(["cat-file", "--batch"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
             .map_err(|error| format!("git cannot be started: {error}"))?;
-        if !output.status.success() {
-            let reason = String::from_utf8_lossy(&output.stderr);
-            return Err(format!(
-                "git {} in {}: {}",
-                arguments[0],
-                self.folder.display(),
-                reason.trim()
-            ));
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let answers = BufReader::new(child.stdout.take().ok_or("git has no output")?);
+        Ok(Objects { child, answers })
+    }
+
+    /// The content of an object; `None` if the directory lacks it.
+    fn read(&mut self, object: &str) -> Result<Option<Vec<u8>>, String> {
+        let failed = |error| format!("git cat-file: {error}");
+        let requests = self.child.stdin.as_mut().ok_or("git has no input")?;
+        writeln!(requests, "{object}").map_err(failed)?;
+        let mut header = String::new();
+        self.answers.read_line(&mut header).map_err(failed)?;
+        let fields: Vec<&str> = header.split_whitespace().collect();
+        let [_, _, size] = fields[..] else { return Ok(None) };
+        let size: usize = size.parse().map_err(|error| format!("git cat-file: {error}"))?;
+        let mut content = vec![0; size + 1];
+        self.answers.read_exact(&mut content).map_err(failed)?;
+        content.truncate(size);
+        Ok(Some(content))
+    }
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // The process ends with its input; its exit code has nothing to say.
+        let _ = self.child.wait();
     }
 }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-mod bare_git;
 mod captures;
+mod command;
 mod git;
 mod program;
 mod schema;

@@ -9,7 +9,8 @@ use tempfile::TempDir;
 
 use self::judge::{Capture, Finding, Replay};
 use self::table::{FolderResult, HEADER};
-use crate::bare_git;
+use crate::command;
+use crate::git::{self, Repository};
 
 mod judge;
 mod table;
@@ -38,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let scratch = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
     let python = match &arguments.python {
         Some(python) => python.clone(),
-        None => install_scapy(scratch.path())?,
+        None => command::python_with(SCAPY, scratch.path())?,
     };
     let script = scratch.path().join("scapy_reader.py");
     fs::write(&script, SCAPY_SCRIPT).map_err(|error| format!("{}: {error}", script.display()))?;
@@ -52,11 +53,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     print!("{HEADER}");
     for (number, argument) in arguments.folders.iter().enumerate() {
         let (name, folder) = split_name(argument);
-        let (name, files) = match bare_git::is_bare(folder) {
+        let (name, files) = match git::is_bare(folder) {
             true => {
                 let extracted = scratch.path().join(format!("git{number}"));
-                let commit = bare_git::extract(folder, &extracted, may_be_capture)?;
-                (format!("{name} {}", &commit[..12]), extracted)
+                let repository = Repository::open(folder)?;
+                repository.extract(&extracted, may_be_capture)?;
+                (format!("{name} {}", &repository.commit()[..12]), extracted)
             }
             false => (name.to_owned(), folder.to_owned()),
         };
@@ -99,14 +101,6 @@ fn may_be_capture(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b]) || MAGICS.iter().any(|magic| bytes.starts_with(magic))
 }
 
-/// A Python interpreter with scapy in a virtual environment of its own.
-fn install_scapy(scratch: &Path) -> Result<PathBuf, String> {
-    let venv = scratch.join("venv");
-    succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-    succeed(Command::new(venv.join("bin/pip")).args(["install", "--quiet", SCAPY]))?;
-    Ok(venv.join("bin/python"))
-}
-
 /// The programs of a sweep, and a folder for their files.
 struct Sweep {
     program: PathBuf,
@@ -118,7 +112,7 @@ struct Sweep {
 impl Sweep {
     /// Replays every capture of a folder.
     fn folder(&self, folder: &Path) -> Result<FolderResult, String> {
-        let output = succeed(
+        let output = command::output(
             Command::new(&self.python)
                 .arg(&self.script)
                 .arg("list")
@@ -172,26 +166,12 @@ impl Sweep {
 
     /// What the script says of the captures that a replay wrote.
     fn compare(&self, capture: &Capture, out: &Path, drops: &Path) -> Result<Value, String> {
-        let compared = succeed(Command::new(&self.python).arg(&self.script).arg("compare").args([
+        let compared = command::output(Command::new(&self.python).arg(&self.script).arg("compare").args([
             &capture.path,
             out,
             drops,
         ]))?;
         serde_json::from_slice(&compared).map_err(|error| format!("scapy: {error}"))
-    }
-}
-
-/// Runs a command that has to succeed, and returns its standard output.
-fn succeed(command: &mut Command) -> Result<Vec<u8>, String> {
-    let output = command
-        .output()
-        .map_err(|error| format!("{command:?} cannot be started: {error}"))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(format!(
-            "{command:?}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        )),
     }
 }
 
