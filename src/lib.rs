@@ -15,6 +15,7 @@ pub mod lab;
 mod model_time;
 #[allow(unsafe_code)] // ethtool's ioctls
 pub mod net;
+pub mod ns3;
 pub mod plot;
 #[allow(unsafe_code)] // rings, sockets and the slots that threads share
 pub mod ports;

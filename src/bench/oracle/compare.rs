@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::folder::{Folder, PauseEvent};
-use super::parameters::CongestionMode;
 use super::plan::{self, HEADER_BYTES, Lengths};
 use super::run::Outcome;
+use crate::ns3::{CongestionMode, PauseEvent, Scenario, flow_paths};
 
 /// Most that a completion time may differ, as a share, where congestion control has no part.
 pub const BOUND: f64 = 0.005;
@@ -22,7 +21,7 @@ pub const PAUSES_BOUND_COUNT: u64 = 2;
 /// transport header 12, ICRC 4, FCS 4, gap 12.
 const WIRE_HEADER_BYTES: u32 = 82;
 
-/// A folder's result.
+/// Result of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Name of the folder.
@@ -118,19 +117,19 @@ pub struct EthernetComparison {
 
 impl Comparison {
     /// Holds an outcome against its folder, and one with Ethernet's lengths against what follows from the reference.
-    pub(super) fn new(folder: &Folder, outcome: &Outcome, ethernet: Option<&Outcome>) -> Comparison {
-        let dcqcn = folder.parameters.can_mark();
-        let is_random = folder.parameters.mode == CongestionMode::HpccPint;
+    pub(super) fn new(scenario: &Scenario, outcome: &Outcome, ethernet: Option<&Outcome>) -> Comparison {
+        let dcqcn = scenario.parameters.can_mark();
+        let is_random = scenario.parameters.mode == CongestionMode::HpccPint;
         let bound = if dcqcn || is_random { BOUND_DCQCN } else { BOUND };
-        let flows = compare_flows(folder, outcome, bound);
-        let pauses = compare_pauses(folder, outcome);
+        let flows = compare_flows(scenario, outcome, bound);
+        let pauses = compare_pauses(scenario, outcome);
         let reference_pauses = pauses.iter().map(|row| row.reference).sum();
         let xoff_pauses = pauses.iter().map(|row| row.xoff).sum();
         Comparison {
-            folder: folder.name.clone(),
+            folder: scenario.name.clone(),
             dcqcn,
             completion_bound: bound,
-            completions_hold: completions_hold(folder, &flows, bound),
+            completions_hold: completions_hold(scenario, &flows, bound),
             median_difference: median(&flows),
             flows,
             pauses,
@@ -138,9 +137,9 @@ impl Comparison {
             xoff_pauses,
             dropped_frames: outcome.dropped_frames,
             frame_hops: outcome.frame_hops,
-            pauses_hold: folder.pauses.is_none() || pauses_hold(reference_pauses, xoff_pauses),
-            notes: folder.notes(),
-            ethernet: ethernet.map_or_else(Vec::new, |outcome| compare_ethernet(folder, outcome)),
+            pauses_hold: scenario.pauses.is_none() || pauses_hold(reference_pauses, xoff_pauses),
+            notes: scenario.notes(),
+            ethernet: ethernet.map_or_else(Vec::new, |outcome| compare_ethernet(scenario, outcome)),
         }
     }
 
@@ -160,10 +159,10 @@ impl Comparison {
 
 /// Every flow is within the bound. Where marks are drawn at random, and for controls that are not equal to the model's, the median is,
 /// and every flow has ended.
-fn completions_hold(folder: &Folder, flows: &[FlowComparison], bound: f64) -> bool {
-    let random = |marking: &super::parameters::Marking| marking.min_bytes != marking.max_bytes;
-    let by_median = folder.parameters.can_mark() && folder.parameters.marking.iter().any(random)
-        || folder.parameters.mode == CongestionMode::HpccPint;
+fn completions_hold(scenario: &Scenario, flows: &[FlowComparison], bound: f64) -> bool {
+    let random = |marking: &crate::ns3::Marking| marking.min_bytes != marking.max_bytes;
+    let by_median = scenario.parameters.can_mark() && scenario.parameters.marking.iter().any(random)
+        || scenario.parameters.mode == CongestionMode::HpccPint;
     let ended = flows
         .iter()
         .all(|flow| flow.reference_ns.is_none() || flow.xoff_ns.is_some());
@@ -193,8 +192,8 @@ fn share(difference_of: u64, from: u64) -> Option<f64> {
     (from > 0).then(|| (difference_of as f64 - from as f64) / from as f64)
 }
 
-fn compare_flows(folder: &Folder, outcome: &Outcome, bound: f64) -> Vec<FlowComparison> {
-    let flows = folder.flows.iter().zip(&outcome.completions_ns);
+fn compare_flows(scenario: &Scenario, outcome: &Outcome, bound: f64) -> Vec<FlowComparison> {
+    let flows = scenario.flows.iter().zip(&outcome.completions_ns);
     flows
         .map(|(flow, &xoff_ns)| {
             let difference = xoff_ns
@@ -219,7 +218,7 @@ fn compare_flows(folder: &Folder, outcome: &Outcome, bound: f64) -> Vec<FlowComp
         .collect()
 }
 
-fn compare_pauses(folder: &Folder, outcome: &Outcome) -> Vec<PauseComparison> {
+fn compare_pauses(scenario: &Scenario, outcome: &Outcome) -> Vec<PauseComparison> {
     let mut rows: BTreeMap<(u32, u32), PauseComparison> = BTreeMap::new();
     let mut add = |events: &[PauseEvent], of_reference: bool| {
         for event in events.iter().filter(|event| event.pause) {
@@ -232,12 +231,12 @@ fn compare_pauses(folder: &Folder, outcome: &Outcome) -> Vec<PauseComparison> {
             first.get_or_insert(event.time_ns);
         }
     };
-    add(folder.pauses.as_deref().unwrap_or_default(), true);
+    add(scenario.pauses.as_deref().unwrap_or_default(), true);
     add(&outcome.pauses, false);
     rows.into_iter()
         .map(|((node, interface), row)| PauseComparison {
             node,
-            is_switch: folder.topology.nodes[node as usize].is_switch,
+            is_switch: scenario.topology.nodes[node as usize].is_switch,
             interface,
             ..row
         })
@@ -246,17 +245,17 @@ fn compare_pauses(folder: &Folder, outcome: &Outcome) -> Vec<PauseComparison> {
 
 /// What the lengths of Ethernet make of the reference: all that is not delay of the links takes longer by the ratio of the times
 /// that a packet takes on the slowest link of its way.
-fn compare_ethernet(folder: &Folder, outcome: &Outcome) -> Vec<EthernetComparison> {
-    let ways = super::paths::ways(&folder.topology, &folder.flows);
-    let flows = folder.flows.iter().zip(&outcome.completions_ns).zip(ways);
+fn compare_ethernet(scenario: &Scenario, outcome: &Outcome) -> Vec<EthernetComparison> {
+    let paths = flow_paths(&scenario.topology, &scenario.flows);
+    let flows = scenario.flows.iter().zip(&outcome.completions_ns).zip(paths);
     flows
-        .filter_map(|((flow, &xoff_ns), ways)| {
+        .filter_map(|((flow, &xoff_ns), paths)| {
             let reference_ns = flow.reference_ns?;
-            let steps = ways.iter().flat_map(|ways| ways.data.iter().chain(&ways.acks));
-            let links = steps.map(|step| &folder.topology.links[step.link]);
+            let steps = paths.iter().flat_map(|paths| paths.data.iter().chain(&paths.acks));
+            let links = steps.map(|step| &scenario.topology.links[step.link]);
             let speed_mbps = links.clone().map(|link| link.speed_mbps).min().unwrap_or(1);
             let delay_ns: u64 = links.map(|link| link.delay_ns).sum();
-            let payload = folder.parameters.payload_bytes;
+            let payload = scenario.parameters.payload_bytes;
             let model = plan::Lengths::Model
                 .timing(speed_mbps)
                 .duration(payload + HEADER_BYTES);
@@ -282,19 +281,19 @@ fn compare_ethernet(folder: &Folder, outcome: &Outcome) -> Vec<EthernetCompariso
         .collect()
 }
 
-/// Runs a folder both ways and compares.
+/// Runs a scenario with both kinds of lengths and compares.
 ///
 /// # Errors
-/// A folder that makes no fabric.
-pub fn compare(folder: &Folder, seed: u64) -> Result<Comparison, crate::failure::Failure> {
-    let outcome = super::run::run(folder, Lengths::Model, seed)?;
+/// A scenario that makes no fabric.
+pub fn compare(scenario: &Scenario, seed: u64) -> Result<Comparison, crate::failure::Failure> {
+    let outcome = super::run::run(scenario, Lengths::Model, seed)?;
     // Other controls count bytes or windows: other lengths are other flows.
-    let by_rate_alone = folder.parameters.mode == CongestionMode::Dcqcn && !folder.parameters.window.used;
-    let ethernet = match by_rate_alone && folder.flows.iter().any(|flow| flow.reference_ns.is_some()) {
-        true => Some(super::run::run(folder, Lengths::Ethernet, seed)?),
+    let by_rate_alone = scenario.parameters.mode == CongestionMode::Dcqcn && !scenario.parameters.window.used;
+    let ethernet = match by_rate_alone && scenario.flows.iter().any(|flow| flow.reference_ns.is_some()) {
+        true => Some(super::run::run(scenario, Lengths::Ethernet, seed)?),
         false => None,
     };
-    Ok(Comparison::new(folder, &outcome, ethernet.as_ref()))
+    Ok(Comparison::new(scenario, &outcome, ethernet.as_ref()))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use xoff_dataplane::Picos;
 
-use super::parameters::{CongestionMode, Parameters};
+use crate::ns3::{CongestionMode, Parameters};
 use crate::rdma::congestion::{Ack, CongestionControl};
 use crate::rdma::{HopTelemetry, TelemetryFormat};
 

@@ -1,4 +1,4 @@
-//! From a folder to a fabric: that model's links, hosts, buffers and pauses.
+//! The fabric of a scenario: the model's links, hosts, buffers and pauses.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -13,13 +13,10 @@ use xoff_dataplane::ids::{InterfaceId, PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::route::{Fib, FibError, NextHop, Path, Route, RouteTag, Target};
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::folder::Folder;
-use super::parameters::Parameters;
-use super::paths::{self, Ways};
-use super::topology::{Link, Topology};
 use crate::fabric::{End, FabricPlan, LinkPlan};
 use crate::failure::Failure;
 use crate::host::{FixedLengths, HostConfig};
+use crate::ns3::{FlowPaths, Link, Parameters, Scenario, Topology, flow_paths, node_address};
 
 /// Bytes of a data frame beside its payload, in the model: Ethernet 14, IPv4 20, UDP 8, sequence 6.
 pub(super) const HEADER_BYTES: u32 = 48;
@@ -80,19 +77,19 @@ impl Lengths {
     }
 }
 
-/// A folder as a fabric.
+/// A scenario as a fabric.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) fabric: FabricPlan,
     /// Where each node is.
-    pub(super) ends: Vec<NodePlace>,
-    /// The ways of each flow.
-    pub(super) ways: Vec<Ways>,
+    pub(super) ends: Vec<NodeIndex>,
+    /// The paths of each flow.
+    pub(super) paths: Vec<FlowPaths>,
 }
 
 /// What became of a node: its index among switches or hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NodePlace {
+pub(super) enum NodeIndex {
     Switch(u32),
     Host(u32),
 }
@@ -112,40 +109,40 @@ pub(super) fn mac(node: u32, interface: u32) -> [u8; 6] {
 ///
 /// # Errors
 /// A flow whose hosts nothing connects.
-pub(super) fn plan(folder: &Folder, lengths: Lengths, seed: u64) -> Result<Plan, Failure> {
-    let topology = &folder.topology;
-    let mut ways = Vec::with_capacity(folder.flows.len());
-    for (flow, way) in folder.flows.iter().zip(paths::ways(topology, &folder.flows)) {
+pub(super) fn plan(scenario: &Scenario, lengths: Lengths, seed: u64) -> Result<Plan, Failure> {
+    let topology = &scenario.topology;
+    let mut paths = Vec::with_capacity(scenario.flows.len());
+    for (flow, path) in scenario.flows.iter().zip(flow_paths(topology, &scenario.flows)) {
         let none = || {
-            let what = format!("no way leads from host {} to host {}", flow.src, flow.dst);
-            Failure::configuration(what).at(format!("{}/topology.txt", folder.name))
+            let what = format!("no path leads from host {} to host {}", flow.src, flow.dst);
+            Failure::configuration(what).at(format!("{}/topology.txt", scenario.name))
         };
-        ways.push(way.ok_or_else(none)?);
+        paths.push(path.ok_or_else(none)?);
     }
     let mut counts = [0, 0];
-    let ends: Vec<NodePlace> = topology
+    let ends: Vec<NodeIndex> = topology
         .nodes
         .iter()
         .map(|node| {
             let count = &mut counts[usize::from(node.is_switch)];
             *count += 1;
             match node.is_switch {
-                true => NodePlace::Switch(*count - 1),
-                false => NodePlace::Host(*count - 1),
+                true => NodeIndex::Switch(*count - 1),
+                false => NodeIndex::Host(*count - 1),
             }
         })
         .collect();
     let builder = Builder {
-        folder,
+        scenario,
         lengths,
         seed,
-        ways: &ways,
+        paths: &paths,
     };
     let switches: Result<Vec<SwitchConfig>, FibError> =
         topology.switches().map(|node| builder.switch(node)).collect();
     let switches = switches.map_err(|error| {
         Failure::configuration("the flows make no table of routes")
-            .at(folder.name.clone())
+            .at(scenario.name.clone())
             .because(error)
     })?;
     let fabric = FabricPlan {
@@ -155,14 +152,14 @@ pub(super) fn plan(folder: &Folder, lengths: Lengths, seed: u64) -> Result<Plan,
             .map(|link| link_plan(topology, &ends, link))
             .collect(),
     };
-    Ok(Plan { fabric, ends, ways })
+    Ok(Plan { fabric, ends, paths })
 }
 
-fn link_plan(topology: &Topology, ends: &[NodePlace], index: usize) -> LinkPlan {
+fn link_plan(topology: &Topology, ends: &[NodeIndex], index: usize) -> LinkPlan {
     let link = &topology.links[index];
     let end = |node: u32| match ends[node as usize] {
-        NodePlace::Host(host) => End::Host(host),
-        NodePlace::Switch(switch) => End::Switch {
+        NodeIndex::Host(host) => End::Host(host),
+        NodeIndex::Switch(switch) => End::Switch {
             switch,
             port: topology.interface(node, index).unwrap_or(1) as u16 - 1,
         },
@@ -175,19 +172,19 @@ fn link_plan(topology: &Topology, ends: &[NodePlace], index: usize) -> LinkPlan 
 }
 
 struct Builder<'a> {
-    folder: &'a Folder,
+    scenario: &'a Scenario,
     lengths: Lengths,
     seed: u64,
-    ways: &'a [Ways],
+    paths: &'a [FlowPaths],
 }
 
 impl Builder<'_> {
     fn topology(&self) -> &Topology {
-        &self.folder.topology
+        &self.scenario.topology
     }
 
     fn parameters(&self) -> &Parameters {
-        &self.folder.parameters
+        &self.scenario.parameters
     }
 
     fn host(&self, node: u32) -> HostConfig {
@@ -199,7 +196,7 @@ impl Builder<'_> {
             mac(node, 1),
             self.lengths.timing(speed_mbps),
         );
-        config.ipv4 = Some(Ipv4Addr::from_bits(paths::address(node)));
+        config.ipv4 = Some(Ipv4Addr::from_bits(node_address(node)));
         config.announce_interval = Picos::ZERO;
         config.nic.response_ns = 0;
         config.nic.pauses_until_resumed = true;
@@ -265,7 +262,7 @@ impl Builder<'_> {
         };
         let payload = u64::from(self.parameters().payload_bytes);
         let packets = |bytes: u64| bytes.div_ceil(payload).saturating_mul(2);
-        let flows = self.folder.flows.iter();
+        let flows = self.scenario.flows.iter();
         let all = flows.fold(0_u64, |sum, flow| sum.saturating_add(packets(flow.bytes)));
         all.min(by_buffer).clamp(1_024, FRAMES_MAX) as usize
     }
@@ -377,8 +374,8 @@ impl Builder<'_> {
             })
             .collect();
         let mut routes = Vec::new();
-        for (flow, ways) in self.ways.iter().enumerate() {
-            for (steps, address) in [&ways.data, &ways.acks].into_iter().zip(flow_addresses(flow)) {
+        for (flow, paths) in self.paths.iter().enumerate() {
+            for (steps, address) in [&paths.data, &paths.acks].into_iter().zip(flow_addresses(flow)) {
                 let link = steps.iter().find(|step| step.node == node).map(|step| step.link);
                 let port = link.and_then(|link| links.iter().position(|own| *own == link));
                 routes.extend(port.map(|port| route(address, port)));

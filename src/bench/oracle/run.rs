@@ -1,18 +1,14 @@
-//! A folder's flows over its fabric, and what came of them.
+//! Runs the flows of a scenario over its fabric.
 
 use xoff_dataplane::wire::mac_control::MacControl;
 use xoff_dataplane::{Picos, PortId, Verdict};
 
 use super::control::{ModelControl, Window, Windowed};
-use super::folder::{Flow, Folder, PauseEvent};
-use super::parameters::CongestionMode;
-use super::parameters::Parameters;
-use super::paths::{PairTiming, largest_timing, pair_timings};
-use super::plan::{self, Lengths, NodePlace, Plan};
-use super::topology::Topology;
+use super::plan::{self, Lengths, NodeIndex, Plan};
 use crate::fabric::{End, Fabric, FrameView, Halt, Observer};
 use crate::failure::Failure;
 use crate::host::QueuePairSetup;
+use crate::ns3::{CongestionMode, Flow, PairTimings, Parameters, PauseEvent, Scenario, Topology};
 use crate::rdma::congestion::{
     CongestionControl, Constant, ConstantParameters, Context, DcqcnNic, DcqcnNicParameters, Feedback,
 };
@@ -40,30 +36,30 @@ pub(super) struct Outcome {
     pub(super) frame_hops: u64,
 }
 
-/// Runs a folder.
+/// Runs a scenario.
 ///
 /// # Errors
-/// A folder that makes no fabric.
-pub(super) fn run(folder: &Folder, lengths: Lengths, seed: u64) -> Result<Outcome, Failure> {
-    let plan = plan::plan(folder, lengths, seed)?;
+/// A scenario that makes no fabric.
+pub(super) fn run(scenario: &Scenario, lengths: Lengths, seed: u64) -> Result<Outcome, Failure> {
+    let plan = plan::plan(scenario, lengths, seed)?;
     let mut fabric = Fabric::new(plan.fabric.clone(), seed).map_err(|error| {
-        Failure::configuration("the folder makes no fabric")
-            .at(folder.name.clone())
+        Failure::configuration("the files make no fabric")
+            .at(scenario.name.clone())
             .because(error)
     })?;
     // The model counts whole nanoseconds, so frames of many hosts arrive at once, and who comes first decides who pauses.
     fabric.order_by_insertion();
     let mut run = Run {
-        folder,
+        scenario,
         plan: &plan,
         lengths,
         seed,
         fabric,
-        watch: Watch::new(&folder.topology, &plan),
+        watch: Watch::new(&scenario.topology, &plan),
         senders: Vec::new(),
-        largest: largest_timing(&folder.topology, folder.parameters.payload_bytes),
+        timings: PairTimings::new(&scenario.topology, scenario.parameters.payload_bytes),
         outcome: Outcome {
-            completions_ns: vec![None; folder.flows.len()],
+            completions_ns: vec![None; scenario.flows.len()],
             ..Outcome::default()
         },
     };
@@ -72,7 +68,7 @@ pub(super) fn run(folder: &Folder, lengths: Lengths, seed: u64) -> Result<Outcom
 }
 
 struct Run<'a> {
-    folder: &'a Folder,
+    scenario: &'a Scenario,
     plan: &'a Plan,
     lengths: Lengths,
     seed: u64,
@@ -80,22 +76,21 @@ struct Run<'a> {
     watch: Watch,
     /// Host and queue pair that each flow is sent by.
     senders: Vec<(usize, QpIndex)>,
-    /// Round trip and window of the pair of hosts that has the largest.
-    largest: PairTiming,
+    timings: PairTimings<'a>,
     outcome: Outcome,
 }
 
 impl Run<'_> {
     fn host(&self, node: u32) -> usize {
         match self.plan.ends[node as usize] {
-            NodePlace::Host(host) => host as usize,
-            NodePlace::Switch(_) => unreachable!("flows are between hosts: the reader has checked it"),
+            NodeIndex::Host(host) => host as usize,
+            NodeIndex::Switch(_) => unreachable!("flows are between hosts: the reader has checked it"),
         }
     }
 
     /// A queue pair for each flow, in both of its hosts.
     fn connect(&mut self) {
-        for (index, flow) in self.folder.flows.iter().enumerate() {
+        for (index, flow) in self.scenario.flows.iter().enumerate() {
             let number = FIRST_QUEUE_PAIR + 2 * index as u32;
             let context = self.context(flow, index);
             let sender = self.congestion(&context, index);
@@ -107,40 +102,41 @@ impl Run<'_> {
     }
 
     fn context(&self, flow: &Flow, index: usize) -> Context {
-        let topology = &self.folder.topology;
-        let ways = &self.plan.ways[index];
-        let delay: u64 = [&ways.data, &ways.acks]
+        let topology = &self.scenario.topology;
+        let paths = &self.plan.paths[index];
+        let delay: u64 = [&paths.data, &paths.acks]
             .into_iter()
             .flatten()
             .map(|step| topology.links[step.link].delay_ns)
             .sum();
-        let first = ways.data.first().map(|step| &topology.links[step.link]);
+        let first = paths.data.first().map(|step| &topology.links[step.link]);
         Context {
             line_rate_bps: first.map_or(1, |link| link.rate_bps()),
             base_rtt: Picos::from_nanos(delay),
-            packet_bytes: self.folder.parameters.payload_bytes + self.header_bytes(),
+            packet_bytes: self.scenario.parameters.payload_bytes + self.header_bytes(),
             seed: self.seed ^ u64::from(flow.src),
         }
     }
 
     fn header_bytes(&self) -> u32 {
         match self.lengths {
-            Lengths::Model => self.folder.parameters.header_bytes(),
+            Lengths::Model => self.scenario.parameters.header_bytes(),
             Lengths::Ethernet => ROCE_HEADER_BYTES,
         }
     }
 
-    fn congestion(&self, context: &Context, flow: usize) -> Box<dyn CongestionControl> {
-        let parameters = &self.folder.parameters;
-        let lead = self.plan.ways[flow].acks.last().map_or(Picos::ZERO, |step| {
-            let link = &self.folder.topology.links[step.link];
+    fn congestion(&mut self, context: &Context, flow: usize) -> Box<dyn CongestionControl> {
+        let parameters = &self.scenario.parameters;
+        let lead = self.plan.paths[flow].acks.last().map_or(Picos::ZERO, |step| {
+            let link = &self.scenario.topology.links[step.link];
             let transmission = self
                 .lengths
                 .timing(link.speed_mbps)
                 .duration(parameters.ack_bytes());
             Picos::from_nanos(link.delay_ns) + transmission
         });
-        let window = self.window(context, &self.folder.flows[flow]);
+        let scenario = self.scenario;
+        let window = self.window(context, &scenario.flows[flow]);
         let control: Box<dyn CongestionControl> = match (parameters.mode, parameters.rate_bound) {
             (CongestionMode::Dcqcn, true) => {
                 Box::new(DcqcnNic::new(dcqcn(parameters), context).with_notification_lead(lead))
@@ -155,14 +151,11 @@ impl Run<'_> {
     }
 
     /// Window and round trip that the model gives the flow.
-    fn window(&self, context: &Context, flow: &Flow) -> Window {
-        let parameters = &self.folder.parameters;
-        let timing = match parameters.window.of_largest_pair {
-            true => self.largest,
-            false => {
-                pair_timings(&self.folder.topology, parameters.payload_bytes, flow.dst)[flow.src as usize]
-            }
-        };
+    fn window(&mut self, context: &Context, flow: &Flow) -> Window {
+        let parameters = &self.scenario.parameters;
+        let timing = self
+            .timings
+            .get(flow.src, flow.dst, parameters.window.of_largest_pair);
         // The model keeps it in 32 bits, and 0 means none.
         let bytes = timing.window_bytes as u32;
         Window {
@@ -181,30 +174,30 @@ impl Run<'_> {
         peer: u32,
         congestion: Box<dyn CongestionControl>,
     ) -> (usize, QpIndex) {
-        let (flow, ways) = (&self.folder.flows[index], &self.plan.ways[index]);
+        let (flow, paths) = (&self.scenario.flows[index], &self.plan.paths[index]);
         let [data_address, ack_address] = plan::flow_addresses(index);
         let (steps, address) = match node == flow.src {
-            true => (&ways.data, data_address),
-            false => (&ways.acks, ack_address),
+            true => (&paths.data, data_address),
+            false => (&paths.acks, ack_address),
         };
         let config = QpConfig {
-            mtu: self.folder.parameters.payload_bytes,
+            mtu: self.scenario.parameters.payload_bytes,
             data_class: flow.priority,
             // The model's hosts hold acknowledgements while class 3 is paused, whatever the class of the flow, or never.
-            ack_class: if self.folder.parameters.acks_pass_pauses {
+            ack_class: if self.scenario.parameters.acks_pass_pauses {
                 0
             } else {
                 3
             },
             header_bytes: self.header_bytes(),
-            feedback: match self.folder.parameters.rate_bound {
+            feedback: match self.scenario.parameters.rate_bound {
                 true => Feedback::AckEcho,
                 false => Feedback::None,
             },
             // The model never repeats for want of an answer.
             ack_timeout: 0,
             pacing: match self.lengths {
-                Lengths::Model => match self.folder.parameters.mode {
+                Lengths::Model => match self.scenario.parameters.mode {
                     CongestionMode::Hpcc | CongestionMode::HpccPint => Pacing::Ns3Retimed,
                     _ => Pacing::Ns3,
                 },
@@ -216,8 +209,8 @@ impl Run<'_> {
         let dscp = flow.priority * 8;
         (setup.dscp, setup.ack_dscp) = (dscp, dscp);
         setup.dst_mac = steps.first().map(|step| {
-            let next = self.folder.topology.links[step.link].peer_of(node);
-            let interface = self.folder.topology.interface(next, step.link);
+            let next = self.scenario.topology.links[step.link].peer_of(node);
+            let interface = self.scenario.topology.interface(next, step.link);
             plan::mac(next, interface.unwrap_or(1))
         });
         let host = self.host(node);
@@ -226,9 +219,9 @@ impl Run<'_> {
     }
 
     fn play(mut self) -> Result<Outcome, Failure> {
-        let flows = &self.folder.flows;
+        let flows = &self.scenario.flows;
         let first = flows.first().map_or(0, |flow| flow.start_ns);
-        let end = end_ns(self.folder, first);
+        let end = end_ns(self.scenario, first);
         let has_reference = |flow: &Flow| flow.reference_ns.is_some();
         let awaited = flows.iter().filter(|flow| has_reference(flow)).count();
         // Flows without a reference need not end if others have one: the model's run was shorter.
@@ -267,7 +260,7 @@ impl Run<'_> {
         let request = WorkRequest {
             id: flow as u64,
             verb: Verb::Write,
-            bytes: self.folder.flows[flow].bytes,
+            bytes: self.scenario.flows[flow].bytes,
         };
         let (host, qp) = self.senders[flow];
         let posted = self
@@ -275,14 +268,14 @@ impl Run<'_> {
             .change_host(host, &mut self.watch, |host, now| host.post(now, qp, request));
         posted.map_err(|error| {
             Failure::configuration("a flow cannot be sent")
-                .at(format!("{}/flow.txt", self.folder.name))
+                .at(format!("{}/flow.txt", self.scenario.name))
                 .because(error)
         })
     }
 
     /// How many flows have ended since the last call.
     fn take_completions(&mut self) -> usize {
-        let (flows, completions) = (&self.folder.flows, &mut self.outcome.completions_ns);
+        let (flows, completions) = (&self.scenario.flows, &mut self.outcome.completions_ns);
         let some_have_reference = flows.iter().any(|flow| flow.reference_ns.is_some());
         let mut ended = 0;
         self.fabric.take_completions(|_, completion| {
@@ -297,12 +290,12 @@ impl Run<'_> {
 }
 
 /// The latest end of a run: so many times the reference's time, or where the model stops.
-fn end_ns(folder: &Folder, first: u64) -> Picos {
-    let references = folder
+fn end_ns(scenario: &Scenario, first: u64) -> Picos {
+    let references = scenario
         .flows
         .iter()
         .filter_map(|flow| Some(flow.start_ns + flow.reference_ns?));
-    let stop = folder
+    let stop = scenario
         .parameters
         .stop_s
         .map_or(u64::MAX, |stop| (stop * 1e9) as u64)

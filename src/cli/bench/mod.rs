@@ -19,8 +19,9 @@ use clap::{Args, Subcommand};
 pub use self::compare::BenchCompare;
 pub use self::core::BenchCore;
 use super::output;
-use crate::bench::oracle::{Folder, OracleReport, compare as compare_oracle};
+use crate::bench::oracle::{OracleReport, compare as compare_oracle};
 use crate::failure::{Exit, Failure};
+use crate::ns3::Scenario;
 pub use ai::BenchAi;
 pub use dut::{DutArguments, TrialArguments};
 pub use latency::BenchLatency;
@@ -116,15 +117,15 @@ pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
 
 fn oracle(options: &BenchOracle) -> Result<Exit, Failure> {
     // All are read before the first one runs, so that a mistake in the last one is told at once.
-    let folders: Vec<Folder> = options
+    let scenarios: Vec<Scenario> = options
         .folders
         .iter()
-        .map(|path| Folder::read(path))
+        .map(|path| Scenario::read(path))
         .collect::<Result<_, _>>()?;
-    let mut comparisons = Vec::with_capacity(folders.len());
-    for folder in &folders {
-        output::note(&format!("{}: {} flows", folder.name, folder.flows.len()));
-        comparisons.push(compare_oracle(folder, options.seed)?);
+    let mut comparisons = Vec::with_capacity(scenarios.len());
+    for scenario in &scenarios {
+        output::note(&format!("{}: {} flows", scenario.name, scenario.flows.len()));
+        comparisons.push(compare_oracle(scenario, options.seed)?);
     }
     let report = OracleReport::new(comparisons, options.seed);
     if options.json {

@@ -1,4 +1,4 @@
-//! Files of words and of columns, read so that an error names its place.
+//! InputFiles of words and of columns, read so that an error names its place.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Longest word that an error quotes whole.
 const QUOTED_MAX: usize = 40;
 
-/// Why a folder was not read.
+/// Why a scenario was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// A file that cannot be read.
@@ -41,7 +41,7 @@ impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Failure {
         match error {
             ReadError::Unreadable { file, why } => Failure::configuration(
-                "a file of the oracle folder cannot be read",
+                "a file of the ns-3 scenario cannot be read",
             )
             .at(file.display().to_string())
             .because(why)

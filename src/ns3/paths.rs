@@ -2,38 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use super::folder::Flow;
+use super::scenario::Flow;
 use super::topology::Topology;
 
 /// UDP source port of the first flow between two hosts; the next ones count up.
-pub(super) const FIRST_SOURCE_PORT: u16 = 10_000;
+pub(crate) const FIRST_SOURCE_PORT: u16 = 10_000;
 
 /// Address of a node in the model.
-pub(super) fn address(node: u32) -> u32 {
+pub(crate) fn node_address(node: u32) -> u32 {
     0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
 }
 
 /// The node that has an address in the model.
-pub(super) fn node_of_address(address: u32) -> u32 {
+pub(crate) fn node_of_address(address: u32) -> u32 {
     address >> 8 & 0xffff
 }
 
 /// The ways of a flow's data and of its acknowledgements: the link out of each node on the way, the sender's first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ways {
-    pub(super) data: Vec<Step>,
-    pub(super) acks: Vec<Step>,
+pub(crate) struct FlowPaths {
+    pub(crate) data: Vec<PathStep>,
+    pub(crate) acks: Vec<PathStep>,
 }
 
 /// From a node over a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) node: u32,
-    pub(super) link: usize,
+pub(crate) struct PathStep {
+    pub(crate) node: u32,
+    pub(crate) link: usize,
 }
 
 /// The ways of all flows, which come in the order of their starts; `None` for one without a way.
-pub(super) fn ways(topology: &Topology, flows: &[Flow]) -> Vec<Option<Ways>> {
+pub(crate) fn flow_paths(topology: &Topology, flows: &[Flow]) -> Vec<Option<FlowPaths>> {
     let mut hops: BTreeMap<u32, Vec<Vec<usize>>> = BTreeMap::new();
     let mut source_ports: BTreeMap<(u32, u32), u16> = BTreeMap::new();
     let mut all = Vec::with_capacity(flows.len());
@@ -46,21 +46,21 @@ pub(super) fn ways(topology: &Topology, flows: &[Flow]) -> Vec<Option<Ways>> {
             .or_insert(FIRST_SOURCE_PORT);
         let (source_port, dst_port) = (*port, flow.dst_port);
         *port = port.wrapping_add(1);
-        let data = way(
+        let data = path(
             topology,
             &hops[&flow.dst],
             flow.src,
             flow.dst,
             [source_port, dst_port],
         );
-        let acks = way(
+        let acks = path(
             topology,
             &hops[&flow.src],
             flow.dst,
             flow.src,
             [dst_port, source_port],
         );
-        all.push(data.zip(acks).map(|(data, acks)| Ways { data, acks }));
+        all.push(data.zip(acks).map(|(data, acks)| FlowPaths { data, acks }));
     }
     all
 }
@@ -78,16 +78,8 @@ fn next_hops(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     let mut at = 0;
     while let Some(&now) = queue.get(at) {
         at += 1;
-        let mut links = topology.nodes[now as usize].links.clone();
-        links.sort_by_key(|link| {
-            let peer = topology.links[*link].peer_of(now);
-            match topology.nodes[peer as usize].is_switch {
-                false => (false, peer),
-                true => (true, u32::MAX - peer),
-            }
-        });
         let next_distance = distance[now as usize] + 1;
-        for link in links {
+        for link in usable_links(topology, now) {
             let next = topology.links[link].peer_of(now) as usize;
             if distance[next] == u32::MAX {
                 distance[next] = next_distance;
@@ -103,16 +95,66 @@ fn next_hops(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     hops
 }
 
+/// The links that the model routes over, in the order of its map of neighbours (`nbr2if`). Of several links between two nodes that
+/// map keeps the last one.
+fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
+    let mut of_neighbour: BTreeMap<(bool, u32), usize> = BTreeMap::new();
+    for link in &topology.nodes[node as usize].links {
+        let peer = topology.links[*link].peer_of(node);
+        let place = match topology.nodes[peer as usize].is_switch {
+            false => (false, peer),
+            true => (true, u32::MAX - peer),
+        };
+        of_neighbour.insert(place, *link);
+    }
+    of_neighbour.into_values().collect()
+}
+
 /// Round trip and bandwidth-delay product of a pair of hosts as the model computes them: along one shortest path, with a full
-/// payload for each link in one direction.
+/// payload for each link in one direction (`third.cc`, `pairRtt` and `pairBdp`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PairTiming {
-    pub(super) rtt_ns: u64,
-    pub(super) window_bytes: u64,
+pub(crate) struct PairTiming {
+    pub(crate) rtt_ns: u64,
+    pub(crate) window_bytes: u64,
+}
+
+/// The timings of pairs of hosts. Those of a receiver are computed when the first of its flows asks.
+#[derive(Debug)]
+pub(crate) struct PairTimings<'a> {
+    topology: &'a Topology,
+    payload_bytes: u32,
+    to: BTreeMap<u32, Vec<PairTiming>>,
+    largest: Option<PairTiming>,
+}
+
+impl<'a> PairTimings<'a> {
+    pub(crate) fn new(topology: &'a Topology, payload_bytes: u32) -> PairTimings<'a> {
+        PairTimings {
+            topology,
+            payload_bytes,
+            to: BTreeMap::new(),
+            largest: None,
+        }
+    }
+
+    /// That of a pair; the largest round trip and the largest product of all pairs if `of_largest_pair` (`GLOBAL_T` 1).
+    pub(crate) fn get(&mut self, src: u32, dst: u32, of_largest_pair: bool) -> PairTiming {
+        if of_largest_pair {
+            let (topology, payload_bytes) = (self.topology, self.payload_bytes);
+            return *self
+                .largest
+                .get_or_insert_with(|| largest_timing(topology, payload_bytes));
+        }
+        let timings = self
+            .to
+            .entry(dst)
+            .or_insert_with(|| timings_to(self.topology, self.payload_bytes, dst));
+        timings[src as usize]
+    }
 }
 
 /// Of all hosts to one.
-pub(super) fn pair_timings(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTiming> {
+fn timings_to(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTiming> {
     let hops = next_hops(topology, host);
     let hosts = topology.nodes.iter().enumerate();
     hosts
@@ -138,10 +180,9 @@ pub(super) fn pair_timings(topology: &Topology, payload_bytes: u32, host: u32) -
         .collect()
 }
 
-/// The largest round trip and the largest product of all pairs of hosts.
-pub(super) fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
+fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
     let timings = topology.hosts().flat_map(|host| {
-        let mut timings = pair_timings(topology, payload_bytes, host);
+        let mut timings = timings_to(topology, payload_bytes, host);
         timings[host as usize] = PairTiming::default();
         timings
     });
@@ -151,10 +192,10 @@ pub(super) fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTim
     })
 }
 
-fn way(topology: &Topology, hops: &[Vec<usize>], from: u32, to: u32, ports: [u16; 2]) -> Option<Vec<Step>> {
+fn path(topology: &Topology, hops: &[Vec<usize>], from: u32, to: u32, ports: [u16; 2]) -> Option<Vec<PathStep>> {
     let key = [
-        address(from),
-        address(to),
+        node_address(from),
+        node_address(to),
         u32::from(ports[0]) | u32::from(ports[1]) << 16,
     ];
     let mut steps = Vec::new();
@@ -167,7 +208,7 @@ fn way(topology: &Topology, hops: &[Vec<usize>], from: u32, to: u32, ports: [u16
             n => hash(key, node) as usize % n,
         };
         let link = links[choice];
-        steps.push(Step { node, link });
+        steps.push(PathStep { node, link });
         node = topology.links[link].peer_of(node);
     }
     Some(steps)
@@ -256,28 +297,28 @@ mod tests {
     }
 
     #[test]
-    fn ways_are_shortest_and_flows_of_a_pair_may_differ() {
+    fn paths_are_shortest_and_flows_of_a_pair_may_differ() {
         let topology = clos();
         let flows: Vec<Flow> = (0..32)
             .map(|_| flow(0, 3))
             .chain([flow(0, 1), flow(0, 8)])
             .collect();
-        let ways = ways(&topology, &flows);
+        let paths = flow_paths(&topology, &flows);
         let mut spines = Vec::new();
-        for way in ways[..32].iter().flatten() {
-            let nodes: Vec<u32> = way.data.iter().map(|step| step.node).collect();
+        for path in paths[..32].iter().flatten() {
+            let nodes: Vec<u32> = path.data.iter().map(|step| step.node).collect();
             assert_eq!((nodes.len(), nodes[0], nodes[1], nodes[3]), (4, 0, 4, 5));
             spines.push(nodes[2]);
-            assert_eq!(way.acks.first().map(|step| step.node), Some(3));
+            assert_eq!(path.acks.first().map(|step| step.node), Some(3));
         }
         assert!(spines.contains(&6) && spines.contains(&7), "{spines:?}");
-        let near: Vec<u32> = ways[32]
+        let near: Vec<u32> = paths[32]
             .iter()
-            .flat_map(|way| &way.data)
+            .flat_map(|path| &path.data)
             .map(|step| step.node)
             .collect();
         assert_eq!(near, [0, 4]);
-        assert_eq!(ways[33], None);
+        assert_eq!(paths[33], None);
     }
 
     #[test]
@@ -286,5 +327,16 @@ mod tests {
         // Leaf 4 reaches host 3 by spine 7 (link 5) and spine 6 (link 4).
         assert_eq!(hops[4], [5, 4]);
         assert_eq!(hops[0], [0]);
+    }
+    /// Two links between nodes 4 and 5: the model's map of neighbours keeps the later one, whatever the order of its ends.
+    #[test]
+    fn of_parallel_links_the_last_one_is_used() {
+        let links = "0 4 1Gbps 1us 0\n4 5 1Gbps 1us 0\n3 5 1Gbps 1us 0\n5 4 1Gbps 1us 0\n";
+        let topology = topology::read(&Text::of("topology.txt", &format!("6 2 4\n4 5\n{links}"))).unwrap();
+        let paths = flow_paths(&topology, &[flow(0, 3)]);
+        let path = paths[0].as_ref().unwrap();
+        let links: Vec<usize> = path.data.iter().map(|step| step.link).collect();
+        assert_eq!(links, [0, 3, 2]);
+        assert_eq!((topology.interface(4, 1), topology.interface(4, 3)), (Some(2), Some(3)));
     }
 }

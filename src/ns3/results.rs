@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::folder::{Flow, PauseEvent};
+use super::scenario::{Flow, PauseEvent};
 use super::paths::{FIRST_SOURCE_PORT, node_of_address};
 use super::text::{ReadError, Text};
 use super::topology::Topology;

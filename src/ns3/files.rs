@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::text::{ReadError, Text, Word};
 
-/// Files of a run. Those of results are there only if they exist.
+/// InputFiles of a run. Those of results are there only if they exist.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct InputFiles {
     pub(super) configuration: Text,
     pub(super) topology: PathBuf,
     pub(super) flows: PathBuf,
@@ -14,9 +14,9 @@ pub(super) struct Files {
     pub(super) pauses: Option<PathBuf>,
 }
 
-impl Files {
+impl InputFiles {
     /// `path` is a folder with `parameters.txt` or `config.txt`, or a configuration that names its files.
-    pub(super) fn find(path: &Path) -> Result<Files, ReadError> {
+    pub(super) fn find(path: &Path) -> Result<InputFiles, ReadError> {
         let (folder, configuration) = match path.is_dir() {
             true if !path.join("parameters.txt").exists() && path.join("config.txt").exists() => {
                 (path.to_path_buf(), path.join("config.txt"))
@@ -41,7 +41,7 @@ impl Files {
             Some(file) => file.exists().then_some(file),
             None => existing(names),
         };
-        Ok(Files {
+        Ok(InputFiles {
             completions: result("FCT_OUTPUT_FILE", ["fct.csv", "fct.txt"]),
             pauses: result("PFC_OUTPUT_FILE", ["pfc.csv", "pfc.txt"]),
             configuration,

@@ -1,8 +1,8 @@
-//! A folder of the reference: what was simulated, and what came of it.
+//! A scenario: topology, flows, configuration, and the published results.
 
 use std::path::{Path, PathBuf};
 
-use super::files::Files;
+use super::files::InputFiles;
 use super::parameters::{self, Parameters};
 use super::results::{read_completions, read_pauses};
 use super::text::{ReadError, Text, Word, quoted};
@@ -24,10 +24,10 @@ const FLOW_FIELDS: [&str; 6] = [
     "the start",
 ];
 
-/// A folder, as [`Folder::read`] has checked it.
+/// A scenario, as [`Scenario::read`] has checked it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Folder {
+pub struct Scenario {
     /// The last part of its path, for reports.
     pub name: String,
     /// Nodes and links.
@@ -74,13 +74,13 @@ pub struct PauseEvent {
     pub pause: bool,
 }
 
-impl Folder {
+impl Scenario {
     /// Reads a folder or a configuration that names its files, and compares the files with each other.
     ///
     /// # Errors
     /// A file that is missing or wrong, with its place and what is expected there.
-    pub fn read(path: &Path) -> Result<Folder, ReadError> {
-        let files = Files::find(path)?;
+    pub fn read(path: &Path) -> Result<Scenario, ReadError> {
+        let files = InputFiles::find(path)?;
         let topology = topology::read(&Text::read(files.topology)?)?;
         let parameters = parameters::read(&files.configuration)?;
         parameters::check_rates(&files.configuration, &parameters, &topology)?;
@@ -92,7 +92,7 @@ impl Folder {
             Some(file) => Some(read_pauses(&Text::read(file)?, &topology)?),
             None => None,
         };
-        Ok(Folder {
+        Ok(Scenario {
             name: name_of(path),
             topology,
             flows: flows.into_iter().map(|(flow, _)| flow).collect(),
