@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use xoff::bench::oracle::{Comparison, Folder, compare};
+use xoff::bench::oracle::{Comparison, compare};
+use xoff::ns3::Scenario;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -12,7 +13,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn comparison(name: &str) -> Comparison {
-    let folder = Folder::read(&folder(name)).unwrap();
+    let folder = Scenario::read(&folder(name)).unwrap();
     compare(&folder, 0).unwrap()
 }
 
@@ -187,7 +188,7 @@ fn results_are_optional_and_windows_are_the_models() {
                       MIN_RATE 1000Mb/s L2_ACK_INTERVAL 1 KMAX_MAP 1 100000000000 1600 KMIN_MAP 1 100000000000 400 \
                       PMAX_MAP 1 100000000000 0.2 BUFFER_SIZE 32";
         write(config, &format!("{common} {parameters}"));
-        let comparison = compare(&Folder::read(folder.path()).unwrap(), 0).unwrap();
+        let comparison = compare(&Scenario::read(folder.path()).unwrap(), 0).unwrap();
         assert!(comparison.holds() && comparison.flows[0].reference_ns.is_none());
         comparison.flows[0].xoff_ns.unwrap()
     };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::args::{CompareFormatChoice, LabCheck, LabCompare, LabRun};
+use super::args::{CompareFormatChoice, LabCheck, LabCompare, LabImport, LabRun};
 use super::{
     BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, signals, values,
 };
@@ -54,6 +54,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         }
         LabCommand::Down { name } => Ok(lab::down(&name)),
         LabCommand::Exec { name, node, command } => lab::exec(&name, &node, &command),
+        LabCommand::Import(arguments) => import(&arguments),
         LabCommand::Ls { json: false } => Ok(lab::ls()),
         LabCommand::Ls { json: true } => {
             let labs = running()?
@@ -102,6 +103,22 @@ fn chosen(setting: Setting) -> Chosen {
         value: setting.values.into_iter().next().unwrap_or_default(),
         path: setting.path,
     }
+}
+
+/// Writes a lab from ns-3 files.
+fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
+    if let Some(path) = &arguments.output {
+        output::check_report_path("--output", path)?;
+    }
+    let imported = lab::import_ns3(&arguments.ns3)?;
+    for note in &imported.notes {
+        output::note(&format!("note: {note}"));
+    }
+    match &arguments.output {
+        None => output::print(&imported.text)?,
+        Some(path) => crate::report::write_text("--output", path, &imported.text)?,
+    }
+    Ok(Exit::Ok.into())
 }
 
 /// Refuses places for files before anything runs.

@@ -11,13 +11,33 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
 pub(super) use jobs::{Job, JobFlow, Transport};
 pub(super) use script::{Block, Configure, Fault, Inject, Pause, Send, Step, Wait};
 pub(super) use tree::{Tree, read};
+
+/// Most events that the aliases of a file expand to: thousands of switches that share a configuration.
+const ALIAS_EVENTS_MAX: usize = 8_000_000;
+
+/// Reads a document. Its size is limited by its text alone, since a list of flows is long; what aliases expand to has a limit.
+pub(super) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
+    let default = serde_saphyr::Budget::default();
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_nodes: default.max_nodes.max(text.len()),
+            max_events: default.max_events.max(2 * text.len()),
+            max_total_scalar_bytes: default.max_total_scalar_bytes.max(text.len()),
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: ALIAS_EVENTS_MAX,
+        },
+    };
+    serde_saphyr::from_str_with_options(text, options)
+}
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

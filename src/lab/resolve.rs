@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::file::LabFile;
+use super::file::{LabFile, from_yaml};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
 
@@ -69,7 +69,7 @@ pub fn parse(text: &str, file: &str, folder: &Path, time: TimeMode) -> Result<La
         nodes: HashMap::new(),
         island: None,
     };
-    let lab: LabFile = match serde_saphyr::from_str(text) {
+    let lab: LabFile = match from_yaml(text) {
         Ok(lab) => lab,
         Err(error) => {
             let at = error.location().unwrap_or(Location::UNKNOWN);

@@ -4,6 +4,7 @@
 //! oracle` runs it and compares the results; `xoff lab import --ns3` writes a lab from it. All files are read as the model's own
 //! reader (`third.cc`) reads them: words between blanks and line ends, as many as the counts say.
 
+mod buffer;
 mod files;
 mod parameters;
 mod paths;
@@ -14,8 +15,9 @@ mod text;
 mod topology;
 mod units;
 
+pub(crate) use buffer::SwitchBuffer;
 pub use parameters::{CongestionMode, Dcqcn, HpccSettings, Marking, Parameters, WindowRule};
-pub(crate) use paths::{FlowPaths, PairTimings, flow_paths, node_address};
+pub(crate) use paths::{FlowPaths, PairTimings, flow_paths, has_equal_paths, node_address};
 pub use scenario::{Flow, PauseEvent, Scenario};
 pub use text::ReadError;
 pub use topology::{Link, Node, Topology};

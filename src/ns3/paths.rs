@@ -95,6 +95,11 @@ fn next_hops(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     hops
 }
 
+/// Whether a node has several shortest paths to a host.
+pub(crate) fn has_equal_paths(topology: &Topology, host: u32) -> bool {
+    next_hops(topology, host).iter().any(|links| links.len() > 1)
+}
+
 /// The links that the model routes over, in the order of its map of neighbours (`nbr2if`). Of several links between two nodes that
 /// map keeps the last one.
 fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
@@ -192,7 +197,13 @@ fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
     })
 }
 
-fn path(topology: &Topology, hops: &[Vec<usize>], from: u32, to: u32, ports: [u16; 2]) -> Option<Vec<PathStep>> {
+fn path(
+    topology: &Topology,
+    hops: &[Vec<usize>],
+    from: u32,
+    to: u32,
+    ports: [u16; 2],
+) -> Option<Vec<PathStep>> {
     let key = [
         node_address(from),
         node_address(to),
@@ -337,6 +348,9 @@ mod tests {
         let path = paths[0].as_ref().unwrap();
         let links: Vec<usize> = path.data.iter().map(|step| step.link).collect();
         assert_eq!(links, [0, 3, 2]);
-        assert_eq!((topology.interface(4, 1), topology.interface(4, 3)), (Some(2), Some(3)));
+        assert_eq!(
+            (topology.interface(4, 1), topology.interface(4, 3)),
+            (Some(2), Some(3))
+        );
     }
 }

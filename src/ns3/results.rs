@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::scenario::{Flow, PauseEvent};
 use super::paths::{FIRST_SOURCE_PORT, node_of_address};
+use super::scenario::{Flow, PauseEvent};
 use super::text::{ReadError, Text};
 use super::topology::Topology;
 

@@ -124,11 +124,7 @@ pub(super) fn read(text: &Text) -> Result<Topology, ReadError> {
             let name = format!("{name} of link {} of {links}", at + 1);
             *field = Some(text.next(&mut words, &name, LINK)?);
         }
-        add_link(
-            text,
-            fields.map(|field| field.unwrap_or_default()),
-            &mut topology,
-        )?;
+        add_link(text, fields.map(|field| field.unwrap_or_default()), &mut topology)?;
     }
     Ok(topology)
 }

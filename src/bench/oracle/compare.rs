@@ -251,7 +251,9 @@ fn compare_ethernet(scenario: &Scenario, outcome: &Outcome) -> Vec<EthernetCompa
     flows
         .filter_map(|((flow, &xoff_ns), paths)| {
             let reference_ns = flow.reference_ns?;
-            let steps = paths.iter().flat_map(|paths| paths.data.iter().chain(&paths.acks));
+            let steps = paths
+                .iter()
+                .flat_map(|paths| paths.data.iter().chain(&paths.acks));
             let links = steps.map(|step| &scenario.topology.links[step.link]);
             let speed_mbps = links.clone().map(|link| link.speed_mbps).min().unwrap_or(1);
             let delay_ns: u64 = links.map(|link| link.delay_ns).sum();

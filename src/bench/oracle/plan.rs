@@ -16,7 +16,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use crate::fabric::{End, FabricPlan, LinkPlan};
 use crate::failure::Failure;
 use crate::host::{FixedLengths, HostConfig};
-use crate::ns3::{FlowPaths, Link, Parameters, Scenario, Topology, flow_paths, node_address};
+use crate::ns3::{FlowPaths, Link, Parameters, Scenario, SwitchBuffer, Topology, flow_paths, node_address};
 
 /// Bytes of a data frame beside its payload, in the model: Ethernet 14, IPv4 20, UDP 8, sequence 6.
 pub(super) const HEADER_BYTES: u32 = 48;
@@ -26,12 +26,6 @@ pub(super) const ACK_BYTES: u32 = 60;
 const PFC_BYTES: u32 = 43;
 /// Bytes of a PFC frame on Ethernet, FCS included.
 const PFC_ETHERNET_BYTES: u32 = 64;
-/// Reserve of each port, in bytes.
-const RESERVE_BYTES: u32 = 4_096;
-/// A group resumes so many bytes under its limit.
-const RESUME_OFFSET_BYTES: u32 = 3_072;
-/// The limit of a host's port is the free buffer shifted by this; faster ports have less, down to 0.
-const SHIFT: u8 = 3;
 /// Most frames in one switch: a table of so many entries is allocated.
 const FRAMES_MAX: u64 = 1 << 22;
 /// Largest packet, as far as routers are asked.
@@ -215,9 +209,10 @@ impl Builder<'_> {
             .enumerate()
             .map(|(port, link)| self.port(node, port as u16, &self.topology().links[*link]))
             .collect();
+        let buffer = SwitchBuffer::new(self.scenario, node);
         let mut profiles: Vec<BufferProfile> = links
             .iter()
-            .map(|link| self.ingress_profile(&self.topology().links[*link]))
+            .map(|link| ingress_profile(&buffer, &self.topology().links[*link]))
             .collect();
         let frames_max = self.frames_max(&profiles);
         profiles.push(egress_profile());
@@ -325,31 +320,6 @@ impl Builder<'_> {
         })
     }
 
-    /// Reserve, headroom and limit of a port.
-    fn ingress_profile(&self, link: &Link) -> BufferProfile {
-        BufferProfile {
-            name: format!("{} Mb/s, {} ns", link.speed_mbps, link.delay_ns),
-            pool: 0,
-            size_bytes: u64::from(RESERVE_BYTES),
-            threshold: Threshold::Hpcc {
-                shift: shift(link.rate_bps(), self.nic_rate_bps()),
-            },
-            xoff_bytes: u64::from(headroom_bytes(link)),
-            xon_bytes: 0,
-            xon_offset_bytes: u64::from(RESUME_OFFSET_BYTES),
-            trim: false,
-        }
-    }
-
-    /// The speed of hosts is that of the first one.
-    fn nic_rate_bps(&self) -> u64 {
-        let topology = self.topology();
-        let first = topology
-            .hosts()
-            .find_map(|node| topology.nodes[node as usize].links.first());
-        first.map_or(u64::MAX, |link| topology.links[*link].rate_bps())
-    }
-
     /// An interface per port, its peer as a neighbour, and a route for each direction of each flow that comes by.
     fn routing(&self, node: u32) -> Result<RoutingConfig, FibError> {
         let topology = self.topology();
@@ -432,45 +402,24 @@ fn egress_profile() -> BufferProfile {
     }
 }
 
-/// Three times what is under way on the link, in the order of operations of the model, modulo 2^32.
-fn headroom_bytes(link: &Link) -> u32 {
-    let bytes = link.rate_bps().wrapping_mul(link.delay_ns) / 8 / 1_000_000_000;
-    bytes.wrapping_mul(3) as u32
-}
-
-/// One less for each halving that brings the port's speed down to that of a host.
-fn shift(mut rate_bps: u64, nic_rate_bps: u64) -> u8 {
-    let mut shift = SHIFT;
-    while rate_bps > nic_rate_bps && shift > 0 {
-        shift -= 1;
-        rate_bps /= 2;
+/// Reserve, headroom and limit of a port.
+fn ingress_profile(buffer: &SwitchBuffer, link: &Link) -> BufferProfile {
+    let port = buffer.port_profile(link.speed_mbps, link.delay_ns);
+    BufferProfile {
+        name: format!("{} Mb/s, {} ns", link.speed_mbps, link.delay_ns),
+        pool: 0,
+        size_bytes: port.reserve_bytes,
+        threshold: Threshold::Hpcc { shift: port.shift },
+        xoff_bytes: port.headroom_bytes,
+        xon_bytes: 0,
+        xon_offset_bytes: port.resume_offset_bytes,
+        trim: false,
     }
-    shift
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn link(speed_mbps: u32, delay_ns: u64) -> Link {
-        Link {
-            ends: [0, 1],
-            speed_mbps,
-            delay_ns,
-        }
-    }
-
-    #[test]
-    fn headroom_and_shift_are_the_models() {
-        assert_eq!(headroom_bytes(&link(100_000, 1_000)), 37_500);
-        assert_eq!(headroom_bytes(&link(25_000, 1_000)), 9_375);
-        assert_eq!(headroom_bytes(&link(1_000, 7)), 0, "cut off before it is tripled");
-        let gbps = |n: u64| n * 1_000_000_000;
-        assert_eq!(shift(gbps(100), gbps(100)), 3);
-        assert_eq!(shift(gbps(25), gbps(100)), 3);
-        assert_eq!(shift(gbps(400), gbps(100)), 1);
-        assert_eq!(shift(gbps(400), gbps(25)), 0);
-    }
 
     #[test]
     fn a_link_takes_what_the_model_says() {

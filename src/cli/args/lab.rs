@@ -81,6 +81,17 @@ Example:
         )]
         command: Vec<std::ffi::OsString>,
     },
+    /// Write a lab from the input files of another simulator
+    #[command(after_help = "\
+The lab goes to standard output. Notes on standard error, and in the head of the lab, name what it does not take over
+(docs/import.md).
+
+Exit codes: 0 the lab is written, 2 usage, 3 it cannot be written, 4 a file is missing or wrong.
+
+Examples:
+  xoff lab import --ns3 simulation/mix --output mix.xoff.yml
+  xoff lab import --ns3 simulation/mix/config_fat.txt > fat.xoff.yml && xoff lab run fat.xoff.yml --virtual")]
+    Import(LabImport),
     /// List the labs that run on this machine
     Ls {
         /// As JSON
@@ -119,6 +130,17 @@ pub struct LabRun {
     /// What only virtual time has.
     #[command(flatten)]
     pub in_virtual_time: VirtualArguments,
+}
+
+/// `xoff lab import`
+#[derive(Clone, Debug, Args)]
+pub struct LabImport {
+    /// A folder with config.txt, topology.txt and flow.txt of the HPCC model, or a configuration that names its files
+    #[arg(long, value_name = "PATH", required = true)]
+    pub ns3: PathBuf,
+    /// Write the lab here [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// `xoff lab compare`

@@ -7,6 +7,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
 use crate::failure::Exit;
+use crate::lab::file::from_yaml;
 
 /// Why a value was not replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ pub(super) fn put(text: &str, path: &str, value: &str) -> Result<String, EditErr
 
 /// The document with its places.
 fn tree(text: &str) -> Result<Spanned<Node>, EditError> {
-    serde_saphyr::from_str(text).map_err(|error| EditError {
+    from_yaml(text).map_err(|error| EditError {
         exit: Exit::Configuration,
         what: error
             .without_snippet()

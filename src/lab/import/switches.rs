@@ -1,0 +1,279 @@
+//! Switches and hosts: SONiC tables for the model's buffers, ECN thresholds and priorities.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use super::ns3::{duration_text, node_name, port_name, speed_text};
+use crate::ns3::{Link, Marking, Parameters, Scenario, SwitchBuffer, Topology};
+
+/// Frames that a switch has room for: twice as many as full packets fit into its buffer.
+const FRAMES_RANGE: std::ops::RangeInclusive<u64> = 4_096..=1_048_576;
+
+/// Writes the nodes: switches first, then hosts.
+pub(super) fn write_nodes(text: &mut String, scenario: &Scenario, notes: &mut Vec<String>) {
+    let topology = &scenario.topology;
+    let is_linked = |node: &u32| !topology.nodes[*node as usize].links.is_empty();
+    let mut layers = Layers::default();
+    for node in topology.switches().filter(is_linked) {
+        let ports = PortLayer::new(scenario, node).text(notes);
+        let _ = writeln!(text, "    {}:\n      kind: switch", node_name(topology, node));
+        layers.write_config(text, common_layer(scenario), ports);
+    }
+    for node in topology.hosts().filter(is_linked) {
+        let name = node_name(topology, node);
+        let _ = writeln!(text, "    {name}: {{kind: model, nic: {{response_ns: 0}}}}");
+    }
+    note_percentages(&scenario.parameters, notes);
+}
+
+/// Layers that were written once; later switches refer to them.
+#[derive(Default)]
+struct Layers {
+    has_common: bool,
+    ports: BTreeMap<String, usize>,
+}
+
+impl Layers {
+    fn write_config(&mut self, text: &mut String, common: String, ports: String) {
+        let next = self.ports.len() + 1;
+        let known = self.ports.get(&ports).copied();
+        if let (true, Some(number)) = (self.has_common, known) {
+            let _ = writeln!(text, "      config: [*common, *ports{number}]");
+            return;
+        }
+        text.push_str("      config:\n");
+        match self.has_common {
+            true => text.push_str("        - *common\n"),
+            false => {
+                text.push_str("        - &common\n");
+                text.push_str(&common);
+            }
+        }
+        self.has_common = true;
+        let _ = writeln!(text, "        - &ports{next}");
+        text.push_str(&ports);
+        self.ports.insert(ports, next);
+    }
+}
+
+const INDENT: &str = "          ";
+
+/// The tables that all switches share.
+fn common_layer(scenario: &Scenario) -> String {
+    let parameters = &scenario.parameters;
+    let frames = 2 * u64::from(parameters.buffer_bytes) / u64::from(parameters.payload_bytes);
+    let frames = frames.clamp(*FRAMES_RANGE.start(), *FRAMES_RANGE.end());
+    let mut text = String::new();
+    let mut line = |content: String| {
+        let _ = writeln!(text, "{INDENT}{content}");
+    };
+    line(format!(
+        "XOFF_SWITCH: {{localhost: {{cell_size: 1, mark_point: dequeue, pipeline_latency: 0, frames: {frames}}}}}"
+    ));
+    let identity = |step: usize| {
+        let entries: Vec<String> = (0..8).map(|n| format!("\"{}\": \"{n}\"", n * step)).collect();
+        format!("{{NS3: {{{}}}}}", entries.join(", "))
+    };
+    line(format!("DSCP_TO_TC_MAP: {}", identity(8)));
+    for table in [
+        "TC_TO_QUEUE_MAP",
+        "TC_TO_PRIORITY_GROUP_MAP",
+        "MAP_PFC_PRIORITY_TO_QUEUE",
+    ] {
+        line(format!("{table}: {}", identity(1)));
+    }
+    line("SCHEDULER:".to_owned());
+    line("  flows: {type: DWRR, weight: 1}".to_owned());
+    line("  acknowledgements: {type: STRICT}".to_owned());
+    let marking = used_marking(scenario);
+    if parameters.ecn && !marking.is_empty() {
+        line("WRED_PROFILE:".to_owned());
+        for marking in marking {
+            line(wred_profile(marking));
+        }
+    }
+    text
+}
+
+/// The thresholds of speeds that links at switches have.
+fn used_marking(scenario: &Scenario) -> Vec<&Marking> {
+    let topology = &scenario.topology;
+    let at_switch = |link: &&Link| {
+        link.ends
+            .iter()
+            .any(|end| topology.nodes[*end as usize].is_switch)
+    };
+    let speeds: BTreeSet<u64> = topology
+        .links
+        .iter()
+        .filter(at_switch)
+        .map(Link::rate_bps)
+        .collect();
+    let marking = speeds
+        .into_iter()
+        .filter_map(|rate| scenario.parameters.marking(rate));
+    marking.collect()
+}
+
+fn wred_profile(marking: &Marking) -> String {
+    format!(
+        "  {}: {{ecn: ecn_all, wred_green_enable: \"true\", green_min_threshold: {}, green_max_threshold: {}, green_drop_probability: {}}}",
+        wred_name(marking.rate_bps),
+        marking.min_bytes,
+        marking.max_bytes,
+        percent(marking),
+    )
+}
+
+fn wred_name(rate_bps: u64) -> String {
+    format!("ecn_{}", speed_text((rate_bps / 1_000_000) as u32))
+}
+
+fn percent(marking: &Marking) -> u64 {
+    (marking.max_probability * 100.0).round() as u64
+}
+
+fn note_percentages(parameters: &Parameters, notes: &mut Vec<String>) {
+    let is_whole = |marking: &Marking| {
+        let exact = marking.max_probability * 100.0;
+        (exact - exact.round()).abs() < 1e-9
+    };
+    if parameters.ecn && !parameters.marking.iter().all(is_whole) {
+        notes.push("PMAX_MAP: probabilities are whole percent in SONiC, so some are rounded".to_owned());
+    }
+}
+
+/// Tables of a switch's ports and of the buffer that they share.
+struct PortLayer<'a> {
+    scenario: &'a Scenario,
+    /// Ports with the same buffer profile and thresholds, by link speed and delay.
+    ports: BTreeMap<(u32, u64), Vec<String>>,
+    buffer: SwitchBuffer,
+    /// Classes that flows use.
+    priorities: BTreeSet<u8>,
+}
+
+impl PortLayer<'_> {
+    fn new(scenario: &Scenario, node: u32) -> PortLayer<'_> {
+        let topology: &Topology = &scenario.topology;
+        let mut ports: BTreeMap<(u32, u64), Vec<String>> = BTreeMap::new();
+        for (index, link) in topology.nodes[node as usize].links.iter().enumerate() {
+            let link = &topology.links[*link];
+            ports
+                .entry((link.speed_mbps, link.delay_ns))
+                .or_default()
+                .push(port_name(index as u32 + 1));
+        }
+        PortLayer {
+            scenario,
+            ports,
+            buffer: SwitchBuffer::new(scenario, node),
+            priorities: scenario.flows.iter().map(|flow| flow.priority).collect(),
+        }
+    }
+
+    fn text(&self, notes: &mut Vec<String>) -> String {
+        let mut text = String::new();
+        self.write_pools(&mut text, notes);
+        self.write_groups(&mut text);
+        self.write_queues(&mut text);
+        text
+    }
+
+    fn write_pools(&self, text: &mut String, notes: &mut Vec<String>) {
+        let whole = u64::from(self.scenario.parameters.buffer_bytes).max(1);
+        let shared = match self.buffer.shared_bytes {
+            Some(shared) => shared,
+            None => {
+                let note = "BUFFER_SIZE is smaller than reserve and headroom of a switch's ports: nothing is limited there, as in the model";
+                if !notes.iter().any(|known| known == note) {
+                    notes.push(note.to_owned());
+                }
+                u64::from(u32::MAX)
+            }
+        };
+        let _ = writeln!(text, "{INDENT}BUFFER_POOL:");
+        for (name, side, mode, size) in [
+            ("flows", "ingress", "dynamic", shared),
+            ("acknowledgements", "ingress", "static", whole),
+            ("queues", "egress", "static", whole.max(shared)),
+        ] {
+            let _ = writeln!(
+                text,
+                "{INDENT}  {name}: {{type: {side}, mode: {mode}, size: {size}}}"
+            );
+        }
+        let _ = writeln!(text, "{INDENT}BUFFER_PROFILE:");
+        for (speed_mbps, delay_ns) in self.ports.keys() {
+            let profile = self.buffer.port_profile(*speed_mbps, *delay_ns);
+            let _ = writeln!(
+                text,
+                "{INDENT}  {}: {{pool: flows, size: {}, xoff: {}, xon_offset: {}, dynamic_th: -{}}}",
+                profile_name(*speed_mbps, *delay_ns),
+                profile.reserve_bytes + profile.headroom_bytes,
+                profile.headroom_bytes,
+                profile.resume_offset_bytes,
+                profile.shift,
+            );
+        }
+        for (name, pool, size) in [
+            ("acknowledgements", "acknowledgements", whole),
+            ("queues", "queues", whole.max(shared)),
+        ] {
+            let _ = writeln!(
+                text,
+                "{INDENT}  {name}: {{pool: {pool}, size: 0, static_th: {size}}}"
+            );
+        }
+    }
+
+    fn write_groups(&self, text: &mut String) {
+        let _ = writeln!(text, "{INDENT}BUFFER_PG:");
+        for ((speed_mbps, delay_ns), ports) in &self.ports {
+            let ports = ports.join(",");
+            for priority in &self.priorities {
+                let profile = profile_name(*speed_mbps, *delay_ns);
+                let _ = writeln!(text, "{INDENT}  \"{ports}|{priority}\": {{profile: {profile}}}");
+            }
+            let _ = writeln!(text, "{INDENT}  \"{ports}|0\": {{profile: acknowledgements}}");
+        }
+    }
+
+    fn write_queues(&self, text: &mut String) {
+        let priorities: Vec<String> = self.priorities.iter().map(u8::to_string).collect();
+        let pfc_enable = priorities.join(",");
+        let all: Vec<&str> = self.ports.values().flatten().map(String::as_str).collect();
+        let all = all.join(",");
+        let _ = writeln!(
+            text,
+            "{INDENT}BUFFER_QUEUE: {{\"{all}|0-7\": {{profile: queues}}}}"
+        );
+        let _ = writeln!(text, "{INDENT}QUEUE:");
+        let _ = writeln!(text, "{INDENT}  \"{all}|0\": {{scheduler: acknowledgements}}");
+        let parameters = &self.scenario.parameters;
+        for ((speed_mbps, _), ports) in &self.ports {
+            let ports = ports.join(",");
+            let marking = parameters
+                .marking(u64::from(*speed_mbps) * 1_000_000)
+                .filter(|_| parameters.ecn);
+            let wred = marking.map_or_else(String::new, |marking| {
+                format!(", wred_profile: {}", wred_name(marking.rate_bps))
+            });
+            for priority in &self.priorities {
+                let _ = writeln!(
+                    text,
+                    "{INDENT}  \"{ports}|{priority}\": {{scheduler: flows{wred}}}"
+                );
+            }
+        }
+        let _ = writeln!(text, "{INDENT}PORT_QOS_MAP:");
+        let _ = writeln!(
+            text,
+            "{INDENT}  \"{all}\": {{dscp_to_tc_map: NS3, tc_to_queue_map: NS3, tc_to_pg_map: NS3, pfc_to_queue_map: NS3, pfc_enable: \"{pfc_enable}\"}}"
+        );
+    }
+}
+
+fn profile_name(speed_mbps: u32, delay_ns: u64) -> String {
+    format!("pg_{}_{}", speed_text(speed_mbps), duration_text(delay_ns))
+}
