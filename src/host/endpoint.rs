@@ -259,6 +259,13 @@ impl Host {
     /// Takes a frame in virtual time, at `now`.
     #[inline]
     pub fn receive_virtual(&mut self, now: Picos, inbound: &Inbound<'_>) {
+        self.queue_pairs.begin_event(now);
+        self.take_virtual(now, inbound);
+        self.queue_pairs.end_event(now);
+    }
+
+    #[inline(always)]
+    fn take_virtual(&mut self, now: Picos, inbound: &Inbound<'_>) {
         if !self.admit(now, inbound) {
             return;
         }
@@ -366,6 +373,8 @@ impl Host {
             if let Some(emitted) = self.queue_pairs.emit(left_at, turn.class as u8, depth, buf) {
                 let turn = self.nic.limit_catch_up(turn, now, emitted.frame_len as u32);
                 self.nic.sent(turn, emitted.frame_len as u32);
+                self.queue_pairs
+                    .link_free_at(now, self.nic.duration(emitted.frame_len as u32));
                 return Some(emitted);
             }
         }

@@ -143,6 +143,8 @@ pub(super) struct QueuePairs {
     endpoint: Endpoint,
     ways: Vec<Way>,
     fixed_lengths: Option<FixedLengths>,
+    /// See [`HostConfig::take_turns`].
+    take_turns: bool,
     /// Length of the longest frame.
     pub(super) frame_len_max: usize,
 }
@@ -157,6 +159,7 @@ impl QueuePairs {
             endpoint,
             ways: Vec::new(),
             fixed_lengths: host.fixed_lengths,
+            take_turns: host.take_turns,
             frame_len_max: 0,
         }
     }
@@ -226,7 +229,34 @@ impl QueuePairs {
     }
 
     pub(super) fn post(&mut self, now: Picos, qp: QpIndex, request: WorkRequest) -> Result<(), PostError> {
-        self.endpoint.post(now, qp, request)
+        self.begin_event(now);
+        let posted = self.endpoint.post(now, qp, request);
+        self.end_event(now);
+        posted
+    }
+
+    /// A frame arrives or a message is posted: see [`Endpoint::begin_event`].
+    #[inline]
+    pub(super) fn begin_event(&mut self, now: Picos) {
+        if self.take_turns {
+            self.endpoint.begin_event(now);
+        }
+    }
+
+    /// See [`Endpoint::end_event`].
+    #[inline]
+    pub(super) fn end_event(&mut self, now: Picos) {
+        if self.take_turns {
+            self.endpoint.end_event(now);
+        }
+    }
+
+    /// A packet begins to leave at `now`, and the link is busy for `duration`.
+    #[inline]
+    pub(super) fn link_free_at(&mut self, now: Picos, duration: Picos) {
+        if self.take_turns {
+            self.endpoint.link_free_at(now.saturating_add(duration));
+        }
     }
 
     pub(super) fn post_receives(&mut self, now: Picos, qp: QpIndex, count: u32) {

@@ -76,6 +76,21 @@ impl Endpoint {
         self.shared.classes.take_turns();
     }
 
+    /// Where queue pairs [take turns](Endpoint::take_turns): a frame arrives or a message is posted at `now`. Called before the endpoint has it.
+    pub fn begin_event(&mut self, now: Picos) {
+        self.shared.classes.begin_event(now);
+    }
+
+    /// Where queue pairs [take turns](Endpoint::take_turns): the endpoint has what happened at `now`.
+    pub fn end_event(&mut self, now: Picos) {
+        self.shared.classes.end_event(now);
+    }
+
+    /// Where queue pairs [take turns](Endpoint::take_turns): a packet leaves, and the link is free again at `free`.
+    pub fn link_free_at(&mut self, free: Picos) {
+        self.shared.classes.sent(free);
+    }
+
     /// How many queue pairs it has.
     pub fn len(&self) -> usize {
         self.queue_pairs.len()

@@ -27,6 +27,7 @@ mod shared;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod window;
 mod work;
 

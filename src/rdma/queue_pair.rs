@@ -30,6 +30,8 @@ pub(super) struct QueuePair {
     due: Picos,
     /// It stands in the queue of its data class.
     queued: bool,
+    /// Packets acknowledged when its departure was last reconsidered.
+    reconsidered_at: u64,
     /// The next data packet is a READ response if there is one: requests and responses take turns.
     response_next: bool,
     /// When it is asked for timers.
@@ -51,6 +53,7 @@ impl QueuePair {
             pace: Pace::default(),
             due: Picos::ZERO,
             queued: false,
+            reconsidered_at: 0,
             response_next: true,
             armed: Picos::NEVER,
             completing: false,
@@ -216,14 +219,31 @@ impl QueuePair {
             let (before, after) = self.pace.retime(self.config.pacing, self.rate_bps());
             self.due = Picos(self.due.0.saturating_sub(before.0).saturating_add(after.0));
         }
+        let class = self.config.data_class;
+        let available = match self.requester.has_data_left() {
+            true => self.due,
+            false => Picos::NEVER,
+        };
+        let is_retimed = self.due != due;
+        // The model computes a rate with every acknowledgement but the first.
+        let before = std::mem::replace(&mut self.reconsidered_at, self.requester.unacked);
+        let has_new_rate =
+            self.config.pacing == Pacing::Ns3Retimed && before > 0 && before != self.requester.unacked;
+        shared.classes.set_next_available(
+            class,
+            now,
+            self.index.0,
+            available,
+            has_new_rate,
+            self.requester.has_messages(),
+        );
         if !self.queued {
             return;
         }
-        let class = self.config.data_class;
         if !self.has_packet() {
             self.queued = false;
             shared.classes.retime(class, Picos::NEVER, self.index.0);
-        } else if self.due != due {
+        } else if is_retimed {
             shared.classes.retime(class, self.due.max(now), self.index.0);
         }
     }

@@ -1,11 +1,12 @@
 //! Whose turn it is, and when: per class for transmission, and for timers.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 
 use xoff_dataplane::Picos;
 
 use super::finished::Finished;
+use super::turns::Round;
 
 /// NIC classes.
 pub(super) const CLASSES: usize = 8;
@@ -19,31 +20,6 @@ struct ClassQueue {
     waiting: BinaryHeap<Reverse<(Picos, u64, u64)>>,
     order: u64,
     round: Option<Round>,
-}
-
-/// Those that may send, in turns by their numbers.
-#[derive(Debug, Default)]
-struct Round {
-    ready: BTreeSet<u32>,
-    /// The last one that had its turn.
-    last: u32,
-    /// When each queue pair may send; [`Picos::NEVER`] for one that is not entered. An entry of `waiting` with another time is
-    /// obsolete, and never the first.
-    due: Vec<Picos>,
-}
-
-impl Round {
-    fn due(&self, qp: u32) -> Picos {
-        self.due.get(qp as usize).copied().unwrap_or(Picos::NEVER)
-    }
-
-    fn set_due(&mut self, qp: u32, due: Picos) {
-        let at = qp as usize;
-        if self.due.len() <= at {
-            self.due.resize(at + 1, Picos::NEVER);
-        }
-        self.due[at] = due;
-    }
 }
 
 impl ClassQueue {
@@ -70,7 +46,7 @@ impl ClassQueue {
             debug_assert!(false, "only queue pairs that take turns are moved");
             return;
         };
-        round.ready.remove(&qp);
+        round.remove_ready(qp);
         round.set_due(qp, due);
         if due != Picos::NEVER {
             self.push(due, qp);
@@ -103,17 +79,13 @@ impl ClassQueue {
 
     /// The one behind the last one, cyclically, among those that may send.
     fn pop_in_turn(&mut self, now: Picos) -> Option<u32> {
+        let round = self.round.get_or_insert_default();
+        round.fire(now);
         while let Some(qp) = self.pop_first(now) {
-            self.round.get_or_insert_default().ready.insert(qp);
+            self.round.get_or_insert_default().add_ready(qp);
             self.drop_obsolete();
         }
-        let round = self.round.as_mut()?;
-        let behind = round.ready.range(round.last.saturating_add(1)..).next();
-        let next = *behind.or_else(|| round.ready.first())?;
-        round.ready.remove(&next);
-        round.set_due(next, Picos::NEVER);
-        round.last = next;
-        Some(next)
+        self.round.as_mut()?.take_next()
     }
 
     /// The one that has waited longest.
@@ -129,15 +101,16 @@ impl ClassQueue {
     /// When it first has something to send; perhaps in the past.
     #[inline]
     fn earliest(&self) -> Picos {
-        if let (None, Some(Round { ready, .. })) = (self.finished.front(), &self.round)
-            && !ready.is_empty()
-        {
-            return Picos::ZERO;
+        if let Some((at, _)) = self.finished.front() {
+            return *at;
         }
-        match (self.finished.front(), self.waiting.peek()) {
-            (Some((at, _)), _) => *at,
-            (None, Some(Reverse((due, _, _)))) => *due,
-            (None, None) => Picos::NEVER,
+        let due = self
+            .waiting
+            .peek()
+            .map_or(Picos::NEVER, |Reverse((due, ..))| *due);
+        match &self.round {
+            None => due,
+            Some(round) => round.next_look(due),
         }
     }
 }
@@ -150,6 +123,8 @@ pub(super) struct Classes {
     earliest: [Picos; CLASSES],
     /// Bit *n*: class *n* has something to send, now or later.
     waiting: u8,
+    /// Bit *n*: queue pairs of class *n* take turns and have had data.
+    in_turns: u8,
 }
 
 impl Default for Classes {
@@ -158,6 +133,7 @@ impl Default for Classes {
             queues: Default::default(),
             earliest: [Picos::NEVER; CLASSES],
             waiting: 0,
+            in_turns: 0,
         }
     }
 }
@@ -201,6 +177,57 @@ impl Classes {
     /// See [`ClassQueue::retime`].
     pub(super) fn retime(&mut self, class: u8, due: Picos, qp: u32) {
         self.change(class, |queue| queue.retime(due, qp));
+    }
+
+    /// A queue pair that takes turns has data left, and its rate allows the next packet at `available`; [`Picos::NEVER`] if it has none.
+    /// `has_new_rate`: congestion control has computed its rate. `is_active`: it has a message that is not complete.
+    pub(super) fn set_next_available(
+        &mut self,
+        class: u8,
+        now: Picos,
+        qp: u32,
+        available: Picos,
+        has_new_rate: bool,
+        is_active: bool,
+    ) {
+        self.in_turns |= 1 << (usize::from(class) % CLASSES);
+        self.change(class, |queue| {
+            if let Some(round) = &mut queue.round {
+                round.set_active(qp, is_active);
+                round.set_next_available(qp, available);
+                if has_new_rate {
+                    round.advance_timer(now, available);
+                }
+            }
+        });
+    }
+
+    /// See [`Round::begin_event`].
+    pub(super) fn begin_event(&mut self, now: Picos) {
+        self.change_rounds(|round| round.begin_event(now));
+    }
+
+    /// See [`Round::end_event`].
+    pub(super) fn end_event(&mut self, now: Picos) {
+        self.change_rounds(|round| round.end_event(now));
+    }
+
+    /// See [`Round::sent`].
+    pub(super) fn sent(&mut self, free: Picos) {
+        self.change_rounds(|round| round.sent(free));
+    }
+
+    fn change_rounds(&mut self, change: impl Fn(&mut Round)) {
+        let mut left = self.in_turns;
+        while left != 0 {
+            let class = left.trailing_zeros() as u8;
+            left &= left - 1;
+            self.change(class, |queue| {
+                if let Some(round) = &mut queue.round {
+                    change(round);
+                }
+            });
+        }
     }
 
     pub(super) fn take_turns(&mut self) {
@@ -279,7 +306,7 @@ mod tests {
         }
         assert_eq!(queue.pop(Picos(0)), None);
         assert_eq!(queue.pop(Picos(2)), Some(2));
-        assert_eq!(queue.earliest(), Picos::ZERO, "4 still waits");
+        assert_eq!(queue.earliest(), Picos(2), "4 still waits");
         queue.push(Picos(2), 2);
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(5))).collect();
         assert_eq!(order, [4, 9, 2]);
@@ -295,10 +322,9 @@ mod tests {
         }
         queue.retime(Picos(9), 1);
         queue.retime(Picos(2), 3);
-        assert_eq!(queue.earliest(), Picos(2));
         assert_eq!((queue.pop(Picos(5)), queue.pop(Picos(5))), (Some(3), None));
         queue.retime(Picos::NEVER, 2);
-        assert_eq!((queue.earliest(), queue.pop(Picos(8))), (Picos(9), None));
+        assert_eq!(queue.pop(Picos(8)), None);
         queue.push(Picos(6), 2);
         assert_eq!((queue.pop(Picos(9)), queue.pop(Picos(9))), (Some(1), Some(2)));
         assert_eq!(queue.earliest(), Picos::NEVER);

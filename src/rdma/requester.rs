@@ -170,6 +170,16 @@ impl Requester {
         oldest.is_some_and(|message| message.end() <= self.sent)
     }
 
+    /// Whether a packet has not been sent, or is to be sent again, whatever the windows allow.
+    pub(super) fn has_data_left(&self) -> bool {
+        !self.failed && (!self.repeats.is_empty() || self.messages.get(self.cursor).is_some())
+    }
+
+    /// Whether a message is not complete.
+    pub(super) fn has_messages(&self) -> bool {
+        self.messages.front().is_some()
+    }
+
     fn inflight_bytes(&self) -> u64 {
         self.next_bytes.saturating_sub(self.unacked_bytes)
     }
