@@ -26,11 +26,23 @@ impl Repository {
     ///
     /// A message if the folder is no git directory or git cannot be started.
     pub(crate) fn open(folder: &Path) -> Result<Repository, String> {
+        Repository::open_at(folder, "HEAD")
+    }
+
+    /// Opens a git directory at a commit.
+    ///
+    /// # Errors
+    ///
+    /// A message if the folder is no git directory, has no such commit, or git cannot be started.
+    pub(crate) fn open_at(folder: &Path, commit: &str) -> Result<Repository, String> {
         let mut repository = Repository {
             folder: folder.to_owned(),
             commit: "HEAD".to_owned(),
         };
-        repository.commit = repository.git(&["rev-parse", "HEAD"])?.trim().to_owned();
+        repository.commit = repository
+            .git(&["rev-parse", "--verify", &format!("{commit}^{{commit}}")])?
+            .trim()
+            .to_owned();
         Ok(repository)
     }
 

@@ -2,6 +2,7 @@
 //!
 //! `cargo run -p field -- skus GITDIR` renders the buffer and QoS templates of every SKU in a bare git directory of
 //! sonic-net/sonic-buildimage and loads each. `cargo run -p field -- captures DIR...` replays every capture in a folder.
+//! `cargo run --release -p field -- oracles NAME=GITDIR...` runs public configurations of the HPCC model of ns-3.
 //! Nothing of the inputs is stored in this repository.
 
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use clap::{Parser, Subcommand};
 mod captures;
 mod command;
 mod git;
+mod oracles;
 mod program;
 mod schema;
 mod skus;
@@ -30,6 +32,8 @@ enum Sweep {
     Skus(skus::Arguments),
     /// Replay every capture in the given folders.
     Captures(captures::Arguments),
+    /// Run public configurations of the HPCC model of ns-3 and compare the completion times.
+    Oracles(oracles::Arguments),
     /// Write the list of SONiC's tables and fields.
     Schema(schema::Arguments),
 }
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().sweep {
         Sweep::Skus(arguments) => skus::run(&arguments),
         Sweep::Captures(arguments) => captures::run(&arguments),
+        Sweep::Oracles(arguments) => oracles::run(&arguments),
         Sweep::Schema(arguments) => schema::run(&arguments),
     };
     result.unwrap_or_else(|message| {

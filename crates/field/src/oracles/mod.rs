@@ -1,0 +1,195 @@
+//! Runs public configurations of the HPCC model of ns-3 and compares completion times with the published ones.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::known::{CONFIGURATIONS, Configuration, File};
+use self::table::Row;
+use crate::git::Repository;
+
+mod known;
+mod table;
+
+/// Settings that name files. The files of a run have fixed names.
+const FILE_SETTINGS: [&str; 7] = [
+    "TOPOLOGY_FILE",
+    "FLOW_FILE",
+    "TRACE_FILE",
+    "TRACE_OUTPUT_FILE",
+    "FCT_OUTPUT_FILE",
+    "PFC_OUTPUT_FILE",
+    "QLEN_MON_FILE",
+];
+
+/// Options of the runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Bare git directories of the repositories, each as `OWNER/NAME=DIR`. Runs of other repositories are left out.
+    #[arg(value_name = "OWNER/NAME=DIR", required = true)]
+    repositories: Vec<String>,
+    /// Run those of more than two minutes, too (up to half an hour each in release).
+    #[arg(long)]
+    long: bool,
+    /// Keep the result of each run in this folder, and do not repeat runs whose result is there.
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Write the table here.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+/// Runs the configurations. Exit code 1: completion times of one differ by more than the bound, for no known reason.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let program = crate::program::build()?;
+    let mut folders = BTreeMap::new();
+    for argument in &arguments.repositories {
+        let (name, folder) = argument
+            .split_once('=')
+            .ok_or_else(|| format!("{argument}: expected OWNER/NAME=DIR"))?;
+        folders.insert(name, Path::new(folder));
+    }
+    if let Some(folder) = &arguments.results {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let sweep = Sweep {
+        program,
+        folders,
+        results: arguments.results.as_deref(),
+    };
+    let mut rows = Vec::new();
+    for configuration in &CONFIGURATIONS {
+        let is_given = |file: &File| sweep.folders.contains_key(file.repository);
+        let files = [
+            configuration.configuration,
+            configuration.topology,
+            configuration.flows,
+        ];
+        if !files.iter().all(is_given) {
+            eprintln!("{}: left out, its repository is not given", configuration.name);
+        } else if configuration.is_long && !arguments.long && !sweep.has_result(configuration) {
+            eprintln!("{}: left out, it is long (--long)", configuration.name);
+        } else {
+            eprintln!("{}", configuration.name);
+            rows.push(Row::new(configuration, &sweep.result(configuration)?)?);
+        }
+    }
+    let text = table::document(&rows);
+    match &arguments.markdown {
+        None => print!("{text}"),
+        Some(file) => fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?,
+    }
+    let unexplained: Vec<&Row> = rows.iter().filter(|row| row.is_unexplained()).collect();
+    for row in &unexplained {
+        eprintln!("{}: completion times differ by more than the bound", row.name());
+    }
+    Ok(ExitCode::from(u8::from(!unexplained.is_empty())))
+}
+
+struct Sweep<'a> {
+    program: PathBuf,
+    folders: BTreeMap<&'a str, &'a Path>,
+    results: Option<&'a Path>,
+}
+
+impl Sweep<'_> {
+    fn result_file(&self, configuration: &Configuration) -> Option<PathBuf> {
+        let name = configuration.name.replace([' ', ',', '\''], "-");
+        Some(self.results?.join(format!("{name}.json")))
+    }
+
+    fn has_result(&self, configuration: &Configuration) -> bool {
+        self.result_file(configuration).is_some_and(|file| file.exists())
+    }
+
+    /// The result of `xoff bench oracle --json`, from the folder of results or from a run.
+    fn result(&self, configuration: &Configuration) -> Result<Value, String> {
+        let kept = self.result_file(configuration);
+        let text = match &kept {
+            Some(file) if file.exists() => {
+                fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?
+            }
+            _ => self.run(configuration)?,
+        };
+        if let Some(file) = kept {
+            fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", configuration.name))
+    }
+
+    fn run(&self, configuration: &Configuration) -> Result<String, String> {
+        let scratch = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
+        let mut files = vec![
+            ("config.txt", configuration.configuration),
+            ("topology.txt", configuration.topology),
+            ("flow.txt", configuration.flows),
+        ];
+        files.extend(configuration.results.map(|file| ("fct.txt", file)));
+        for (name, file) in files {
+            let mut text = self.text(configuration, file)?;
+            if name == "config.txt" {
+                text = without_files(&text);
+            }
+            let path = scratch.path().join(name);
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let output = Command::new(&self.program)
+            .args(["bench", "oracle", "--json"])
+            .arg(scratch.path())
+            .output()
+            .map_err(|error| format!("{}: {error}", self.program.display()))?;
+        // 1: beyond the bound.
+        match output.status.code() {
+            Some(0 | 1) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            _ => Err(format!(
+                "{}: {}",
+                configuration.name,
+                String::from_utf8_lossy(&output.stderr).trim()
+            )),
+        }
+    }
+
+    fn text(&self, configuration: &Configuration, file: File) -> Result<String, String> {
+        let folder = self.folders.get(file.repository).copied();
+        let folder = folder.ok_or_else(|| format!("{} is not given", file.repository))?;
+        let commit = match file.repository == configuration.configuration.repository {
+            true => configuration.commit,
+            false => "HEAD",
+        };
+        Repository::open_at(folder, commit)?.text(file.path)
+    }
+}
+
+/// A configuration without the settings that name files.
+fn without_files(text: &str) -> String {
+    let names_file = |line: &&str| {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        FILE_SETTINGS.contains(&name)
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| !names_file(line)).collect();
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_files_are_left_out() {
+        let text = "CC_MODE 3\nFLOW_FILE mix/flow.txt\n\nHAS_WIN 1\n";
+        assert_eq!(without_files(text), "CC_MODE 3\n\nHAS_WIN 1\n");
+    }
+
+    #[test]
+    fn names_of_configurations_are_unique() {
+        let names: std::collections::BTreeSet<&str> = CONFIGURATIONS
+            .iter()
+            .map(|configuration| configuration.name)
+            .collect();
+        assert_eq!(names.len(), CONFIGURATIONS.len());
+    }
+}

@@ -1,0 +1,156 @@
+//! The table of runs, in Markdown.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::known::Configuration;
+
+/// A run and how its completion times compare.
+#[derive(Debug)]
+pub(super) struct Row {
+    configuration: Configuration,
+    flows: usize,
+    /// Differences of completion times as shares, without signs, in ascending order.
+    differences: Vec<f64>,
+    /// Share within which times are to agree.
+    bound: f64,
+    /// Whether the bound holds for the median: marks are drawn at random.
+    is_random: bool,
+    /// Flows that ended.
+    ended: usize,
+}
+
+impl Row {
+    /// Reads the result of a run.
+    ///
+    /// # Errors
+    ///
+    /// A message if the result is not that of one run.
+    pub(super) fn new(configuration: &Configuration, result: &Value) -> Result<Row, String> {
+        let wrong = || format!("{}: the result has no flows", configuration.name);
+        let folder = &result["folders"][0];
+        let flows = folder["flows"].as_array().ok_or_else(wrong)?;
+        let mut differences: Vec<f64> = flows
+            .iter()
+            .filter_map(|flow| Some(flow["difference"].as_f64()?.abs()))
+            .collect();
+        differences.sort_by(f64::total_cmp);
+        Ok(Row {
+            configuration: *configuration,
+            flows: flows.len(),
+            differences,
+            bound: folder["completion_bound"].as_f64().ok_or_else(wrong)?,
+            is_random: folder["dcqcn"].as_bool().ok_or_else(wrong)?,
+            ended: flows.iter().filter(|flow| flow["xoff_ns"].is_u64()).count(),
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.configuration.name
+    }
+
+    /// Whether times are beyond the bound, and no reason is known.
+    pub(super) fn is_unexplained(&self) -> bool {
+        let is_beyond = match self.is_random {
+            true => self.median() > self.bound,
+            false => self
+                .differences
+                .last()
+                .is_some_and(|largest| *largest > self.bound),
+        };
+        let is_incomplete = self.configuration.results.is_none() && self.ended < self.flows;
+        (is_beyond || is_incomplete) && self.configuration.difference.is_none()
+    }
+
+    fn median(&self) -> f64 {
+        match self.differences.len() {
+            0 => 0.0,
+            len => self.differences[(len - 1) / 2],
+        }
+    }
+
+    fn line(&self) -> String {
+        let Configuration {
+            configuration,
+            commit,
+            ..
+        } = self.configuration;
+        let start = format!(
+            "| {} | {} {commit} | `{}` | {} |",
+            self.name(),
+            configuration.repository,
+            configuration.path,
+            self.flows
+        );
+        if self.differences.is_empty() {
+            return format!(
+                "{start} - | - | - | - | no published results; {} flows end |\n",
+                self.ended
+            );
+        }
+        let count = |bound: f64| self.differences.iter().filter(|is| **is <= bound).count();
+        let percent = |share: f64| format!("{:.3} %", share * 100.0);
+        format!(
+            "{start} {} | {} | {} | {} | {} |\n",
+            count(0.0),
+            count(self.bound),
+            percent(self.median()),
+            percent(self.differences[self.differences.len() - 1]),
+            self.configuration.difference.unwrap_or("")
+        )
+    }
+}
+
+/// The whole document.
+pub(super) fn document(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "# Public ns-3 configurations\n\n\
+         Written by `cargo run --release -p field -- oracles OWNER/NAME=GITDIR... --long`. Each public configuration of the HPCC model of ns-3 runs as \
+         `xoff bench oracle` runs it ([oracle.md](oracle.md)), seed 1, and its completion times are compared with those that its repository publishes. \
+         The bound is 0.5 %, or 5 % for the median where marks are drawn at random (DCQCN with marks).\n\n\
+         The results of the first row belong to the topology and flows of alibaba-edu 9f4be2a: the repository's own files have other flows than its results.\n\n\
+         | run | repository, commit | configuration | flows | same nanosecond | within the bound | median | largest | difference |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let _ = write!(text, "{}", row.line());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::known::CONFIGURATIONS;
+    use super::*;
+
+    fn row(is_random: bool, differences: &[f64]) -> Row {
+        let flows: Vec<Value> = differences
+            .iter()
+            .map(|difference| json!({"difference": difference, "xoff_ns": 5}))
+            .collect();
+        let bound = if is_random { 0.05 } else { 0.005 };
+        let result = json!({"folders": [{"flows": flows, "completion_bound": bound, "dcqcn": is_random}]});
+        Row::new(&CONFIGURATIONS[0], &result).unwrap()
+    }
+
+    #[test]
+    fn the_bound_holds_for_all_flows_or_for_the_median() {
+        assert!(!row(false, &[0.0, -0.004]).is_unexplained());
+        assert!(row(false, &[0.0, -0.006]).is_unexplained());
+        assert!(!row(true, &[0.01, -0.02, 0.9]).is_unexplained());
+        assert!(row(true, &[0.01, -0.06, 0.9]).is_unexplained());
+        assert!(
+            row(false, &[0.0, -0.004])
+                .line()
+                .contains("| 2 | 1 | 2 | 0.000 % | 0.400 % |")
+        );
+    }
+
+    #[test]
+    fn a_result_without_flows_is_refused() {
+        assert!(Row::new(&CONFIGURATIONS[0], &json!({"folders": []})).is_err());
+    }
+}
