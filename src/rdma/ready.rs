@@ -303,13 +303,14 @@ mod tests {
         queue.take_turns();
         for (due, qp) in [(1, 4), (2, 2), (3, 9)] {
             queue.push(Picos(due), qp);
+            queue.round.as_mut().unwrap().set_active(qp, true);
         }
         assert_eq!(queue.pop(Picos(0)), None);
-        assert_eq!(queue.pop(Picos(2)), Some(2));
-        assert_eq!(queue.earliest(), Picos(2), "4 still waits");
-        queue.push(Picos(2), 2);
+        assert_eq!(queue.pop(Picos(2)), Some(4), "the one behind the first");
+        assert_eq!(queue.earliest(), Picos(2), "2 still waits");
+        queue.push(Picos(2), 4);
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(5))).collect();
-        assert_eq!(order, [4, 9, 2]);
+        assert_eq!(order, [9, 2, 4]);
         assert_eq!(queue.earliest(), Picos::NEVER);
     }
 

@@ -85,7 +85,7 @@ const fn shawn(name: &'static str, configuration: &'static str, results: &'stati
 const DIVERGES: &str = "the first flows are equal; two events in the same nanosecond are then in another order, and all later flows differ";
 
 /// All of them, in the order of the table.
-pub(super) const CONFIGURATIONS: [Configuration; 14] = [
+pub(super) const CONFIGURATIONS: [Configuration; 15] = [
     // Published with the results of the authors' topology and flows, not of their own files.
     entry(
         "two flows to a host, HPCC",
@@ -166,6 +166,18 @@ pub(super) const CONFIGURATIONS: [Configuration; 14] = [
                 "mix/fattree8_topo.txt",
                 "mix/fattree8_flow.txt",
                 "mix/fct_fattree8.txt",
+            ],
+        )
+    },
+    Configuration {
+        is_long: true,
+        ..dons(
+            "fat-tree of 8192 hosts",
+            "mix/config.txt",
+            [
+                "mix/fattree32_topo.txt",
+                "mix/fattree32_shortflow.txt",
+                "mix/fattree32_shortflow_fct.txt",
             ],
         )
     },
