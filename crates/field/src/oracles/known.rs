@@ -5,6 +5,7 @@ const TIANFENGFRANK: &str = "tianfengfrank/High-Precision-Congestion-Control";
 const SHAWN918: &str = "Shawn918/High-Precision-Congestion-Control";
 const LWANG: &str = "LWang-Hongyu/simulator";
 const DONS: &str = "dons2023/NS3_Experiments";
+const CYUE: &str = "cyue03/myTest";
 const TIANCAI: &str = "tiancai4652/High-Precision-Congestion-Control";
 
 /// A file of a repository.
@@ -23,7 +24,8 @@ pub(super) struct Configuration {
     pub(super) commit: &'static str,
     pub(super) configuration: File,
     pub(super) topology: File,
-    pub(super) flows: File,
+    /// `None`: those of the results, which name sender, receiver, port, length and start of each.
+    pub(super) flows: Option<File>,
     pub(super) results: Option<File>,
     /// The run takes more than two minutes.
     pub(super) is_long: bool,
@@ -47,7 +49,7 @@ const fn entry(
         commit,
         configuration,
         topology,
-        flows,
+        flows: Some(flows),
         results,
         is_long: false,
         difference: None,
@@ -85,7 +87,7 @@ const fn shawn(name: &'static str, configuration: &'static str, results: &'stati
 const DIVERGES: &str = "the first flows are equal; two events in the same nanosecond are then in another order, and all later flows differ";
 
 /// All of them, in the order of the table.
-pub(super) const CONFIGURATIONS: [Configuration; 15] = [
+pub(super) const CONFIGURATIONS: [Configuration; 16] = [
     // Published with the results of the authors' topology and flows, not of their own files.
     entry(
         "two flows to a host, HPCC",
@@ -130,6 +132,29 @@ pub(super) const CONFIGURATIONS: [Configuration; 15] = [
         ],
         Some(file(LWANG, "mix/original/fct_topology_flow_dcqcn.txt")),
     ),
+    Configuration {
+        flows: None,
+        ..entry(
+            "ten flows to a host, DCQCN",
+            "42c1fc0",
+            file(CYUE, "simulation/mix/config_topo_test_flow_test_dcqcn.txt"),
+            [
+                file(CYUE, "simulation/mix/topo_test.txt"),
+                file(CYUE, "simulation/mix/flow_test.txt"),
+            ],
+            Some(file(CYUE, "simulation/mix/fct_topo_test_flow_test_dcqcn.txt")),
+        )
+    },
+    entry(
+        "twenty flows to a host, DCQCN with windows",
+        "42c1fc0",
+        file(CYUE, "simulation/mix/config.txt"),
+        [
+            file(CYUE, "simulation/mix/topology.txt"),
+            file(CYUE, "simulation/mix/flow.txt"),
+        ],
+        None,
+    ),
     dons(
         "fat-tree of 16 hosts",
         "mix/config.txt",
@@ -166,18 +191,6 @@ pub(super) const CONFIGURATIONS: [Configuration; 15] = [
                 "mix/fattree8_topo.txt",
                 "mix/fattree8_flow.txt",
                 "mix/fct_fattree8.txt",
-            ],
-        )
-    },
-    Configuration {
-        is_long: true,
-        ..dons(
-            "fat-tree of 8192 hosts",
-            "mix/config.txt",
-            [
-                "mix/fattree32_topo.txt",
-                "mix/fattree32_shortflow.txt",
-                "mix/fattree32_shortflow_fct.txt",
             ],
         )
     },

@@ -64,18 +64,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let mut rows = Vec::new();
     for configuration in &CONFIGURATIONS {
         let is_given = |file: &File| sweep.folders.contains_key(file.repository);
-        let files = [
-            configuration.configuration,
-            configuration.topology,
-            configuration.flows,
-        ];
-        if !files.iter().all(is_given) {
+        let files = [configuration.configuration, configuration.topology];
+        if !files.iter().chain(&configuration.flows).all(is_given) {
             eprintln!("{}: left out, its repository is not given", configuration.name);
         } else if configuration.is_long && !arguments.long && !sweep.has_result(configuration) {
             eprintln!("{}: left out, it is long (--long)", configuration.name);
         } else {
             eprintln!("{}", configuration.name);
-            rows.push(Row::new(configuration, &sweep.result(configuration)?)?);
+            let mode = mode(&sweep.text(configuration, configuration.configuration)?);
+            rows.push(Row::new(configuration, mode, &sweep.result(configuration)?)?);
         }
     }
     let text = table::document(&rows);
@@ -126,16 +123,19 @@ impl Sweep<'_> {
         let mut files = vec![
             ("config.txt", configuration.configuration),
             ("topology.txt", configuration.topology),
-            ("flow.txt", configuration.flows),
         ];
+        files.extend(configuration.flows.map(|file| ("flow.txt", file)));
         files.extend(configuration.results.map(|file| ("fct.txt", file)));
         for (name, file) in files {
             let mut text = self.text(configuration, file)?;
             if name == "config.txt" {
                 text = without_files(&text);
             }
-            let path = scratch.path().join(name);
-            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            if name == "fct.txt" && configuration.flows.is_none() {
+                let flows = flows_of(&text).ok_or_else(|| format!("{}: no results", configuration.name))?;
+                write(&scratch.path().join("flow.txt"), &flows)?;
+            }
+            write(&scratch.path().join(name), &text)?;
         }
         let output = Command::new(&self.program)
             .args(["bench", "oracle", "--json"])
@@ -164,6 +164,43 @@ impl Sweep<'_> {
     }
 }
 
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The flows of results (`sip dip sport dport size start fct standalone_fct`), by start, source port and sender, with priority 3. `None` for a
+/// row of another form.
+fn flows_of(results: &str) -> Option<String> {
+    let mut flows = Vec::new();
+    for row in results.lines().filter(|row| !row.trim().is_empty()) {
+        let fields: Vec<&str> = row.split_whitespace().collect();
+        let [source, destination, port, destination_port, bytes, start, ..] = fields[..] else {
+            return None;
+        };
+        let node = |address: &str| Some(u32::from_str_radix(address, 16).ok()? >> 8 & 0xffff);
+        let start_ns: u64 = start.parse().ok()?;
+        let port: u16 = port.parse().ok()?;
+        let (source, destination) = (node(source)?, node(destination)?);
+        flows.push((start_ns, port, source, destination, destination_port, bytes));
+    }
+    flows.sort_unstable();
+    let mut text = format!("{}\n", flows.len());
+    for (start_ns, _, source, destination, port, bytes) in flows {
+        let (seconds, rest) = (start_ns / 1_000_000_000, start_ns % 1_000_000_000);
+        text.push_str(&format!(
+            "{source} {destination} 3 {port} {bytes} {seconds}.{rest:09}\n"
+        ));
+    }
+    Some(text)
+}
+
+/// `CC_MODE` of a configuration: the last one counts. 1 is the model's default.
+fn mode(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let last = words.windows(2).rfind(|pair| pair[0] == "CC_MODE");
+    last.map_or("1", |pair| pair[1]).to_owned()
+}
+
 /// A configuration without the settings that name files.
 fn without_files(text: &str) -> String {
     let names_file = |line: &&str| {
@@ -182,6 +219,20 @@ mod tests {
     fn settings_of_files_are_left_out() {
         let text = "CC_MODE 3\nFLOW_FILE mix/flow.txt\n\nHAS_WIN 1\n";
         assert_eq!(without_files(text), "CC_MODE 3\n\nHAS_WIN 1\n");
+    }
+
+    #[test]
+    fn the_last_mode_counts() {
+        assert_eq!(mode("CC_MODE 1\nRATE_AI 5Mb/s CC_MODE 3\n"), "3");
+        assert_eq!(mode(""), "1");
+    }
+
+    #[test]
+    fn flows_follow_from_results() {
+        let results = "0b000501 0b000101 10001 100 50 2000000000 9 8\n0b000201 0b000101 10000 100 70 2000000007 9 8\n0b000501 0b000101 10000 100 50 2000000000 7 6\n";
+        let flows = "3\n5 1 3 100 50 2.000000000\n5 1 3 100 50 2.000000000\n2 1 3 100 70 2.000000007\n";
+        assert_eq!(flows_of(results).as_deref(), Some(flows));
+        assert_eq!(flows_of("0b000501 x"), None);
     }
 
     #[test]

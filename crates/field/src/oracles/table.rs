@@ -10,9 +10,13 @@ use super::known::Configuration;
 #[derive(Debug)]
 pub(super) struct Row {
     configuration: Configuration,
+    /// Its `CC_MODE`.
+    mode: String,
     flows: usize,
     /// Differences of completion times as shares, without signs, in ascending order.
     differences: Vec<f64>,
+    /// Median of the differences.
+    median: f64,
     /// Share within which times are to agree.
     bound: f64,
     /// Whether the bound holds for the median: marks are drawn at random.
@@ -27,7 +31,7 @@ impl Row {
     /// # Errors
     ///
     /// A message if the result is not that of one run.
-    pub(super) fn new(configuration: &Configuration, result: &Value) -> Result<Row, String> {
+    pub(super) fn new(configuration: &Configuration, mode: String, result: &Value) -> Result<Row, String> {
         let wrong = || format!("{}: the result has no flows", configuration.name);
         let folder = &result["folders"][0];
         let flows = folder["flows"].as_array().ok_or_else(wrong)?;
@@ -38,6 +42,8 @@ impl Row {
         differences.sort_by(f64::total_cmp);
         Ok(Row {
             configuration: *configuration,
+            mode,
+            median: folder["median_difference"].as_f64().unwrap_or(0.0),
             flows: flows.len(),
             differences,
             bound: folder["completion_bound"].as_f64().ok_or_else(wrong)?,
@@ -53,7 +59,7 @@ impl Row {
     /// Whether times are beyond the bound, and no reason is known.
     pub(super) fn is_unexplained(&self) -> bool {
         let is_beyond = match self.is_random {
-            true => self.median() > self.bound,
+            true => self.median > self.bound,
             false => self
                 .differences
                 .last()
@@ -63,13 +69,6 @@ impl Row {
         (is_beyond || is_incomplete) && self.configuration.difference.is_none()
     }
 
-    fn median(&self) -> f64 {
-        match self.differences.len() {
-            0 => 0.0,
-            len => self.differences[(len - 1) / 2],
-        }
-    }
-
     fn line(&self) -> String {
         let Configuration {
             configuration,
@@ -77,10 +76,11 @@ impl Row {
             ..
         } = self.configuration;
         let start = format!(
-            "| {} | {} {commit} | `{}` | {} |",
+            "| {} | {} {commit} | `{}` | {} | {} |",
             self.name(),
             configuration.repository,
             configuration.path,
+            self.mode,
             self.flows
         );
         if self.differences.is_empty() {
@@ -95,7 +95,7 @@ impl Row {
             "{start} {} | {} | {} | {} | {} |\n",
             count(0.0),
             count(self.bound),
-            percent(self.median()),
+            percent(self.median),
             percent(self.differences[self.differences.len() - 1]),
             self.configuration.difference.unwrap_or("")
         )
@@ -109,9 +109,10 @@ pub(super) fn document(rows: &[Row]) -> String {
          Written by `cargo run --release -p field -- oracles OWNER/NAME=GITDIR... --long`. Each public configuration of the HPCC model of ns-3 runs as \
          `xoff bench oracle` runs it ([oracle.md](oracle.md)), seed 1, and its completion times are compared with those that its repository publishes. \
          The bound is 0.5 %, or 5 % for the median where marks are drawn at random (DCQCN with marks).\n\n\
-         The results of the first row belong to the topology and flows of alibaba-edu 9f4be2a: the repository's own files have other flows than its results.\n\n\
-         | run | repository, commit | configuration | flows | same nanosecond | within the bound | median | largest | difference |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+         The results of the first row belong to the topology and flows of alibaba-edu 9f4be2a: the repository's own files have other flows than its results. \
+         The flows of \"ten flows to a host\" are those that its results name.\n\n\
+         | run | repository, commit | configuration | CC_MODE | flows | same nanosecond | within the bound | median | largest | difference |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let _ = write!(text, "{}", row.line());
@@ -132,8 +133,9 @@ mod tests {
             .map(|difference| json!({"difference": difference, "xoff_ns": 5}))
             .collect();
         let bound = if is_random { 0.05 } else { 0.005 };
-        let result = json!({"folders": [{"flows": flows, "completion_bound": bound, "dcqcn": is_random}]});
-        Row::new(&CONFIGURATIONS[0], &result).unwrap()
+        let median = differences[differences.len() / 2].abs();
+        let result = json!({"folders": [{"flows": flows, "completion_bound": bound, "dcqcn": is_random, "median_difference": median}]});
+        Row::new(&CONFIGURATIONS[0], "3".to_owned(), &result).unwrap()
     }
 
     #[test]
@@ -145,12 +147,12 @@ mod tests {
         assert!(
             row(false, &[0.0, -0.004])
                 .line()
-                .contains("| 2 | 1 | 2 | 0.000 % | 0.400 % |")
+                .contains("| 3 | 2 | 1 | 2 | 0.400 % | 0.400 % |")
         );
     }
 
     #[test]
     fn a_result_without_flows_is_refused() {
-        assert!(Row::new(&CONFIGURATIONS[0], &json!({"folders": []})).is_err());
+        assert!(Row::new(&CONFIGURATIONS[0], "3".to_owned(), &json!({"folders": []})).is_err());
     }
 }
