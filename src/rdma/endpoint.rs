@@ -65,13 +65,14 @@ impl Endpoint {
             }
         }
         let mut queue_pair = QueuePair::new(QpIndex(at), config, congestion);
+        queue_pair.is_reconsidered |= self.shared.classes.takes_turns();
         queue_pair.note_completing(&mut self.shared);
         self.queue_pairs.push(queue_pair);
         QpIndex(at)
     }
 
     /// Queue pairs of a class that may send take turns in the order of their creation, as in the ns-3 RDMA models, instead of by
-    /// how long each has waited.
+    /// how long each has waited. Called before the first is created.
     pub fn take_turns(&mut self) {
         self.shared.classes.take_turns();
     }

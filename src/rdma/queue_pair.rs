@@ -30,6 +30,8 @@ pub(super) struct QueuePair {
     due: Picos,
     /// It stands in the queue of its data class.
     queued: bool,
+    /// Its departure is reconsidered whenever something happens: queue pairs take turns, or its pacing is that of ns-3.
+    pub(super) is_reconsidered: bool,
     /// Packets acknowledged when its departure was last reconsidered.
     reconsidered_at: u64,
     /// The next data packet is a READ response if there is one: requests and responses take turns.
@@ -44,6 +46,7 @@ impl QueuePair {
     pub(super) fn new(index: QpIndex, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QueuePair {
         QueuePair {
             index,
+            is_reconsidered: config.pacing != Pacing::Exact,
             requester: Requester::new(&config),
             responder: Responder::new(&config),
             config,
@@ -266,7 +269,7 @@ impl QueuePair {
     /// After anything happened: enters the queue if it can send, and the timers.
     #[inline]
     fn settle(&mut self, now: Picos, shared: &mut Shared) {
-        if self.config.pacing != Pacing::Exact {
+        if self.is_reconsidered {
             self.reconsider(now, shared);
         }
         if !self.queued && self.has_packet() {

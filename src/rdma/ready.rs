@@ -202,6 +202,11 @@ impl Classes {
         });
     }
 
+    /// Whether queue pairs take turns.
+    pub(super) fn takes_turns(&self) -> bool {
+        self.queues.iter().any(|queue| queue.round.is_some())
+    }
+
     /// See [`Round::begin_event`].
     pub(super) fn begin_event(&mut self, now: Picos) {
         self.change_rounds(|round| round.begin_event(now));
