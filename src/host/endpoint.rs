@@ -241,7 +241,18 @@ impl Host {
             damaged: false,
             telemetry: None,
         };
-        if !self.admit(now, &inbound) {
+        self.queue_pairs.begin_event(now);
+        self.take(now, wall_ns, &inbound);
+        self.queue_pairs.end_event(now);
+    }
+
+    fn take(&mut self, now: Picos, wall_ns: u64, inbound: &Inbound<'_>) {
+        let Inbound {
+            prefix: frame,
+            parsed,
+            ..
+        } = *inbound;
+        if !self.admit(now, inbound) {
             return;
         }
         match RoceView::new_checked(frame) {
@@ -252,7 +263,7 @@ impl Host {
                 }
             }
             Err(_) if is_trimmed(frame, parsed) => self.receiver.totals.trimmed_frames += 1,
-            Err(_) => self.receive_other(now, &inbound),
+            Err(_) => self.receive_other(now, inbound),
         }
     }
 

@@ -207,10 +207,18 @@ impl QueuePair {
         if self.congestion.next_deadline() <= now {
             self.congestion.expire(now);
         }
+        // A change of rate alone does not make a NIC of ns-3 look for a packet; what a timeout repeats has to leave.
+        let is_timeout = self.requester.next_deadline() <= now;
+        if is_timeout {
+            shared.classes.begin_event(now);
+        }
         let (requester, responder, mut env) = self.parts(now, shared);
         requester.expire(&mut env);
         responder.expire(&mut env);
         self.settle(now, shared);
+        if is_timeout {
+            shared.classes.end_event(now);
+        }
     }
 
     /// Where queue pairs take turns as in ns-3: moves the departure of the next packet if the rate has changed, and gives up the

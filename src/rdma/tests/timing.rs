@@ -142,3 +142,28 @@ fn an_idle_queue_pair_is_small() {
     let bytes = size_of::<crate::rdma::queue_pair::QueuePair>();
     assert!(bytes <= 1024, "{bytes} bytes");
 }
+
+/// Where queue pairs take turns, the NIC looks for a packet only when something happens: a timeout is one of these.
+#[test]
+fn in_turns_a_timeout_makes_the_nic_look() {
+    let mut endpoint = Endpoint::new();
+    endpoint.take_turns();
+    let qp = endpoint.create(QpConfig::new(16, 17), Box::new(Fixed::new(LINE_BPS)));
+    let class = endpoint.config(qp).unwrap().data_class;
+    let earliest = |endpoint: &Endpoint| endpoint.earliest()[usize::from(class)];
+    let request = WorkRequest {
+        id: 1,
+        verb: Verb::Write,
+        bytes: 1024,
+    };
+    endpoint.begin_event(Picos::ZERO);
+    endpoint.post(Picos::ZERO, qp, request).unwrap();
+    endpoint.end_event(Picos::ZERO);
+    assert!(endpoint.pop(Picos::ZERO, class).is_some());
+    endpoint.link_free_at(Picos::from_nanos(100));
+    assert_eq!(earliest(&endpoint), Picos::NEVER, "all is sent");
+    let timeout = endpoint.next_deadline();
+    endpoint.advance(timeout);
+    assert_eq!(earliest(&endpoint), timeout);
+    assert!(endpoint.pop(timeout, class).is_some(), "sent again");
+}
