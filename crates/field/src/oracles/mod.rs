@@ -110,11 +110,13 @@ impl Sweep<'_> {
             Some(file) if file.exists() => {
                 fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?
             }
-            _ => self.run(configuration)?,
+            Some(file) => {
+                let text = self.run(configuration)?;
+                write(file, &text)?;
+                text
+            }
+            None => self.run(configuration)?,
         };
-        if let Some(file) = kept {
-            fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
-        }
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", configuration.name))
     }
 
