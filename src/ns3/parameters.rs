@@ -67,6 +67,11 @@ impl CongestionMode {
         })
     }
 
+    /// HPCC or HPCC-PINT.
+    pub fn is_hpcc(self) -> bool {
+        matches!(self, CongestionMode::Hpcc | CongestionMode::HpccPint)
+    }
+
     /// Bytes that the mode adds to each data packet, and to what an acknowledgement is made of (`IntHeader::GetStaticSize`).
     pub fn telemetry_bytes(self) -> u32 {
         match self {

@@ -120,7 +120,8 @@ fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PairTiming {
     pub(crate) rtt_ns: u64,
-    pub(crate) window_bytes: u64,
+    /// In 32 bits, as the model keeps it; 0 means none.
+    pub(crate) window_bytes: u32,
 }
 
 /// The timings of pairs of hosts. Those of a receiver are computed when the first of its flows asks.
@@ -179,7 +180,7 @@ fn timings_to(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTim
             let rtt_ns = delay_ns * 2 + sending_ns;
             PairTiming {
                 rtt_ns,
-                window_bytes: rtt_ns.wrapping_mul(rate_bps) / 1_000_000_000 / 8,
+                window_bytes: (rtt_ns.wrapping_mul(rate_bps) / 1_000_000_000 / 8) as u32,
             }
         })
         .collect()

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::files::InputFiles;
 use super::parameters::{self, Parameters};
+use super::paths::{FlowPaths, flow_paths};
 use super::results::{read_completions, read_pauses};
 use super::text::{ReadError, Text, Word, quoted};
 use super::topology::{self, Topology};
+use crate::failure::Failure;
 use xoff_dataplane::ns3_nanos;
 
 /// Most flows of one folder: each has addresses of its own.
@@ -99,6 +101,23 @@ impl Scenario {
             parameters,
             pauses,
         })
+    }
+
+    /// The paths of each flow.
+    ///
+    /// # Errors
+    /// Nothing connects the hosts of a flow.
+    pub(crate) fn paths(&self) -> Result<Vec<FlowPaths>, Failure> {
+        let paths = flow_paths(&self.topology, &self.flows);
+        let checked = self.flows.iter().zip(paths).map(|(flow, path)| {
+            path.ok_or_else(|| {
+                let what = format!("no path leads from host {} to host {}", flow.src, flow.dst);
+                Failure::configuration(what)
+                    .at(format!("{}: topology", self.name))
+                    .fix("connect them in the topology, or remove the flow")
+            })
+        });
+        checked.collect()
     }
 
     /// What the input says and the run does not do.

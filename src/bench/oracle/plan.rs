@@ -16,7 +16,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use crate::fabric::{End, FabricPlan, LinkPlan};
 use crate::failure::Failure;
 use crate::host::{FixedLengths, HostConfig};
-use crate::ns3::{FlowPaths, Link, Parameters, Scenario, SwitchBuffer, Topology, flow_paths, node_address};
+use crate::ns3::{FlowPaths, Link, Parameters, Scenario, SwitchBuffer, Topology, node_address};
 
 /// Bytes of a data frame beside its payload, in the model: Ethernet 14, IPv4 20, UDP 8, sequence 6.
 pub(super) const HEADER_BYTES: u32 = 48;
@@ -105,14 +105,7 @@ pub(super) fn mac(node: u32, interface: u32) -> [u8; 6] {
 /// A flow whose hosts nothing connects.
 pub(super) fn plan(scenario: &Scenario, lengths: Lengths, seed: u64) -> Result<Plan, Failure> {
     let topology = &scenario.topology;
-    let mut paths = Vec::with_capacity(scenario.flows.len());
-    for (flow, path) in scenario.flows.iter().zip(flow_paths(topology, &scenario.flows)) {
-        let none = || {
-            let what = format!("no path leads from host {} to host {}", flow.src, flow.dst);
-            Failure::configuration(what).at(format!("{}/topology.txt", scenario.name))
-        };
-        paths.push(path.ok_or_else(none)?);
-    }
+    let paths = scenario.paths()?;
     let mut counts = [0, 0];
     let ends: Vec<NodeIndex> = topology
         .nodes

@@ -156,8 +156,7 @@ impl Run<'_> {
         let timing = self
             .timings
             .get(flow.src, flow.dst, parameters.window.of_largest_pair);
-        // The model keeps it in 32 bits, and 0 means none.
-        let bytes = timing.window_bytes as u32;
+        let bytes = timing.window_bytes;
         Window {
             bytes: (parameters.window.used && bytes > 0).then_some(bytes),
             follows_rate: parameters.window.follows_rate,
@@ -197,10 +196,8 @@ impl Run<'_> {
             // The model never repeats for want of an answer.
             ack_timeout: 0,
             pacing: match self.lengths {
-                Lengths::Model => match self.scenario.parameters.mode {
-                    CongestionMode::Hpcc | CongestionMode::HpccPint => Pacing::Ns3Retimed,
-                    _ => Pacing::Ns3,
-                },
+                Lengths::Model if self.scenario.parameters.mode.is_hpcc() => Pacing::Ns3Retimed,
+                Lengths::Model => Pacing::Ns3,
                 Lengths::Ethernet => Pacing::Exact,
             },
             ..QpConfig::new(number, peer)

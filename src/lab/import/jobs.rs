@@ -23,7 +23,7 @@ pub(super) struct FlowGroup {
     /// Round trip from which windows and increases follow.
     pub(super) rtt_ns: u64,
     /// The window, which counts if `HAS_WIN` is set.
-    pub(super) window_bytes: u64,
+    pub(super) window_bytes: u32,
     /// Indices of its flows.
     flows: Vec<usize>,
 }
@@ -35,13 +35,11 @@ impl FlowGroup {
         let uses_timing = parameters.window.used || parameters.mode != CongestionMode::Dcqcn;
         let largest = parameters.window.of_largest_pair || !uses_timing;
         let mut timings = PairTimings::new(&scenario.topology, parameters.payload_bytes);
-        let mut groups: BTreeMap<(u8, u64, u64), Vec<usize>> = BTreeMap::new();
+        let mut groups: BTreeMap<(u8, u64, u32), Vec<usize>> = BTreeMap::new();
         for (index, flow) in scenario.flows.iter().enumerate() {
             let timing = timings.get(flow.src, flow.dst, largest);
-            // The model keeps a window in 32 bits.
-            let window_bytes = timing.window_bytes & u64::from(u32::MAX);
             groups
-                .entry((flow.priority, timing.rtt_ns, window_bytes))
+                .entry((flow.priority, timing.rtt_ns, timing.window_bytes))
                 .or_default()
                 .push(index);
         }

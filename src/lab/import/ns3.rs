@@ -11,7 +11,7 @@ use super::jobs::{FlowGroup, write_jobs};
 use super::switches::write_nodes;
 use super::transports::write_transports;
 use crate::failure::Failure;
-use crate::ns3::{CongestionMode, Scenario, Topology, flow_paths};
+use crate::ns3::{CongestionMode, Scenario, Topology};
 
 /// Longest name of a lab.
 const NAME_LEN_MAX: usize = 48;
@@ -36,7 +36,7 @@ pub fn import_ns3(path: &Path) -> Result<ImportedLab, Failure> {
 }
 
 pub(super) fn import(scenario: &Scenario) -> Result<ImportedLab, Failure> {
-    check_paths(scenario)?;
+    scenario.paths()?;
     let mut notes = scenario_notes(scenario);
     let groups = FlowGroup::of(scenario);
     let mut body = String::new();
@@ -46,27 +46,12 @@ pub(super) fn import(scenario: &Scenario) -> Result<ImportedLab, Failure> {
     write_links(&mut body, &scenario.topology);
     body.push_str("transports:\n");
     write_transports(&mut body, scenario, &groups, &mut notes);
-    if !scenario.flows.is_empty() {
-        body.push_str("workload:\n  jobs:\n");
-        write_jobs(&mut body, scenario, &groups, &mut notes);
-    }
+    body.push_str("workload:\n  jobs:\n");
+    write_jobs(&mut body, scenario, &groups, &mut notes);
     let mut text = head(scenario, &notes);
     let _ = writeln!(text, "name: {}", lab_name(&scenario.name));
     text.push_str(&body);
     Ok(ImportedLab { text, notes })
-}
-
-fn check_paths(scenario: &Scenario) -> Result<(), Failure> {
-    let paths = flow_paths(&scenario.topology, &scenario.flows);
-    match scenario.flows.iter().zip(paths).find(|(_, path)| path.is_none()) {
-        None => Ok(()),
-        Some((flow, _)) => Err(Failure::configuration(format!(
-            "no path leads from host {} to host {}",
-            flow.src, flow.dst
-        ))
-        .at(scenario.name.clone())
-        .fix("connect them in the topology, or remove the flow")),
-    }
 }
 
 /// The comment that the file begins with.

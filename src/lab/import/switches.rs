@@ -17,7 +17,7 @@ pub(super) fn write_nodes(text: &mut String, scenario: &Scenario, notes: &mut Ve
     for node in topology.switches().filter(is_linked) {
         let ports = PortLayer::new(scenario, node).text(notes);
         let _ = writeln!(text, "    {}:\n      kind: switch", node_name(topology, node));
-        layers.write_config(text, common_layer(scenario), ports);
+        layers.write_config(text, scenario, ports);
     }
     for node in topology.hosts().filter(is_linked) {
         let name = node_name(topology, node);
@@ -34,7 +34,7 @@ struct Layers {
 }
 
 impl Layers {
-    fn write_config(&mut self, text: &mut String, common: String, ports: String) {
+    fn write_config(&mut self, text: &mut String, scenario: &Scenario, ports: String) {
         let next = self.ports.len() + 1;
         let known = self.ports.get(&ports).copied();
         if let (true, Some(number)) = (self.has_common, known) {
@@ -46,7 +46,7 @@ impl Layers {
             true => text.push_str("        - *common\n"),
             false => {
                 text.push_str("        - &common\n");
-                text.push_str(&common);
+                text.push_str(&common_layer(scenario));
             }
         }
         self.has_common = true;

@@ -30,14 +30,12 @@ pub(super) fn write_transports(
         if !parameters.ecn {
             text.push_str("    ecn: false\n");
         }
-        let has_own_window = matches!(parameters.mode, CongestionMode::Hpcc | CongestionMode::HpccPint);
-        // A window of 0 is none in the model.
-        if parameters.window.used && !has_own_window && group.window_bytes > 0 {
+        // hpcc has its own window. A window of 0 is none in the model.
+        if parameters.window.used && !parameters.mode.is_hpcc() && group.window_bytes > 0 {
             let _ = writeln!(text, "    window_bytes: {}", group.window_bytes);
         }
         text.push_str("    timeout: 0\n");
     }
-    notes.dedup();
 }
 
 struct Writer<'a> {
@@ -60,7 +58,7 @@ impl Writer<'_> {
 
     fn note_windows(&mut self) {
         let (window, mode) = (self.parameters.window, self.parameters.mode);
-        let is_hpcc = matches!(mode, CongestionMode::Hpcc | CongestionMode::HpccPint);
+        let is_hpcc = mode.is_hpcc();
         if is_hpcc && !(window.used && window.follows_rate) {
             self.note("HAS_WIN or VAR_WIN is 0: the window of hpcc follows its rate nevertheless");
         }
