@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::Parser;
-use xoff::bench::core::PERMUTATION;
-use xoff::lab::plan::TimeMode;
-use xoff::lab::{LabOptions, VirtualLab, parse};
-use xoff_dataplane::Picos;
+use xoff_lab::plan::TimeMode;
+use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_measure::core::PERMUTATION;
+use xoff_units::Picos;
 
 #[derive(Debug, Parser)]
 struct Arguments {

@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::net::Ipv4Addr;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use xoff::host::{FlowConfig, Host, HostConfig};
-use xoff_dataplane::parse::parse;
 use xoff_dataplane::{LinkTiming, Picos};
+use xoff_host::{FlowConfig, Host, HostConfig};
+use xoff_wire::parse::parse;
 
 /// A link so fast that it is always free: the cost is the host's.
 const LINK: LinkTiming = LinkTiming::ethernet(1_600_000);

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use xoff::bench::core::{Load, Mesh, Shape, Way};
-use xoff::bench::result::{BenchResult, Better, Figure, Form, Limits, Meter};
-use xoff::report::allowed_cpus;
+use xoff_measure::core::{Load, Mesh, Shape, Way};
+use xoff_measure::result::{BenchResult, Better, Figure, Form, Limits, Meter};
+use xoff_telemetry::allowed_cpus;
 
 /// Frames, or turns of the null loop, between two looks at the clock.
 const PORTION: u64 = 20_000;

@@ -1,11 +1,14 @@
 //! The `xoff` program.
+#![forbid(unsafe_code)]
+
+mod cli;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Before anything that might start a thread: the launcher of a lab enters namespaces.
-    if let Some(code) = xoff::lab::internal(std::env::args_os().skip(1)) {
+    if let Some(code) = xoff_lab::internal(std::env::args_os().skip(1)) {
         return code;
     }
-    xoff::cli::main()
+    cli::main()
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::Value;
-use xoff::fabric::{End, FrameView, Observer};
-use xoff::lab::plan::TimeMode;
-use xoff::lab::{LabOptions, VirtualLab, parse};
-use xoff_dataplane::Picos;
+use xoff_fabric::{End, FrameView, Observer};
+use xoff_lab::plan::TimeMode;
+use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_units::Picos;
 
 fn lab(text: &str) -> VirtualLab {
     let plan = parse(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)

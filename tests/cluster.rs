@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use xoff::fabric::{FabricPlan, PlannedFlow, PlannedHop, place};
-use xoff::lab::plan::TimeMode;
-use xoff::lab::{LabOptions, VirtualLab, parse};
 use xoff_dataplane::balance::MoveReason;
+use xoff_fabric::{FabricPlan, PlannedFlow, PlannedHop, place};
+use xoff_lab::plan::TimeMode;
+use xoff_lab::{LabOptions, VirtualLab, parse};
 
 /// Four leaves, four spines, four hosts a leaf; rank *i* of the ring on leaf *i* mod 4.
 const RING: &str = "
@@ -141,7 +141,7 @@ fn announced_queue_pairs_have_their_places_before_their_first_byte() {
     lab.start(&mut ()).expect("hosts that find each other");
     assert_eq!(moves(&lab)[MoveReason::Announced as usize], 16);
     assert_eq!(moves(&lab)[MoveReason::New as usize], 0);
-    lab.run(xoff_dataplane::Picos::from_millis(50), true, &mut ());
+    lab.run(xoff_units::Picos::from_millis(50), true, &mut ());
     assert!(lab.simulation.jobs.is_finished());
     // Acknowledgements are learnt.
     assert_eq!(moves(&lab)[MoveReason::New as usize], 16);
@@ -161,7 +161,7 @@ fn announced_queue_pairs_have_their_places_before_their_first_byte() {
 fn a_link_that_dies_moves_its_flows_and_none_is_lost() {
     let mut lab = lab(RING);
     lab.start(&mut ()).expect("hosts that find each other");
-    lab.run(xoff_dataplane::Picos::from_micros(200), true, &mut ());
+    lab.run(xoff_units::Picos::from_micros(200), true, &mut ());
     assert!(!lab.simulation.jobs.is_finished());
     let uplink = lab
         .plan
@@ -171,7 +171,7 @@ fn a_link_that_dies_moves_its_flows_and_none_is_lost() {
     lab.simulation
         .fabric
         .set_link(uplink.expect("a link"), false, &mut ());
-    lab.run(xoff_dataplane::Picos::from_millis(500), true, &mut ());
+    lab.run(xoff_units::Picos::from_millis(500), true, &mut ());
     assert!(
         lab.simulation.jobs.is_finished(),
         "{}",
@@ -198,11 +198,11 @@ fn loads(plan: &FabricPlan, flows: &[PlannedFlow], hops: &[PlannedHop]) -> Loads
             .iter()
             .position(|host| host.ipv4.map(Into::into) == Some(flows[hop.flow].destination));
         let leaf = plan.links.iter().find_map(|link| match link.ends {
-            [a, b] if a == xoff::fabric::End::Host(destination? as u32) => Some(b),
-            [a, b] if b == xoff::fabric::End::Host(destination? as u32) => Some(a),
+            [a, b] if a == xoff_fabric::End::Host(destination? as u32) => Some(b),
+            [a, b] if b == xoff_fabric::End::Host(destination? as u32) => Some(a),
             _ => None,
         });
-        let Some(xoff::fabric::End::Switch { switch, .. }) = leaf else {
+        let Some(xoff_fabric::End::Switch { switch, .. }) = leaf else {
             continue;
         };
         *down.entry((hop.port.0, switch as usize)).or_default() += 1;
@@ -273,14 +273,14 @@ fn faster_links_get_more_places_and_irregular_ones_what_they_carry() {
     let fast = |plan: &mut FabricPlan, leaf: Option<usize>| {
         for link in plan.links.clone() {
             let names = link.ends.map(|end| match end {
-                xoff::fabric::End::Switch { switch, port } => (switch as usize, port),
-                xoff::fabric::End::Host(_) => (usize::MAX, 0),
+                xoff_fabric::End::Switch { switch, port } => (switch as usize, port),
+                xoff_fabric::End::Host(_) => (usize::MAX, 0),
             });
             let ours = names.iter().any(|(switch, _)| *switch == 4);
             let of_leaf = leaf.is_none_or(|leaf| names.iter().any(|(switch, _)| *switch == leaf));
             for (switch, port) in names.into_iter().filter(|_| ours && of_leaf) {
                 plan.switches[switch].ports[usize::from(port)].link =
-                    xoff_dataplane::LinkTiming::ethernet(400_000);
+                    xoff_units::LinkTiming::ethernet(400_000);
             }
         }
     };

@@ -3,11 +3,11 @@
 
 use std::sync::atomic::AtomicBool;
 
-use xoff::bench::placement::{
+use xoff_lab::switch_configuration;
+use xoff_measure::placement::{
     FrameSettings, Leaf, Numbering, PlacementLab, Row, Setting, Vary, by_hash, by_lot, run_frames,
 };
-use xoff::lab::switch_configuration;
-use xoff_dataplane::Picos;
+use xoff_units::Picos;
 
 /// Three standard errors of what varies most over 400 placements, the slowest host with one queue pair.
 const TOLERANCE: f64 = 0.035;

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use support::{Named, check, run_in_namespaces, same, wait_for};
-use xoff::driver::clock::{ModelClock, monotonic_ns};
-use xoff::driver::{Idle, Ledger};
-use xoff::host::runtime::{AttachedHost, HostOutcome, RunningHosts, RuntimeOptions, drain, spawn};
-use xoff::host::standalone::{HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone};
-use xoff::host::{FlowConfig, Host, HostConfig, Rate, ReceiveBuffer, flow_report};
-use xoff::net::{self, Netns};
-use xoff::ports::{Backend, Port, PortSpec};
-use xoff_dataplane::LinkTiming;
-use xoff_dataplane::wire::Ecn;
+use xoff_host::{FlowConfig, Host, HostConfig, Rate, ReceiveBuffer, flow_report};
+use xoff_ports::net::{self, Netns};
+use xoff_ports::{Backend, Port, PortSpec};
+use xoff_runtime::hosts::standalone::{HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone};
+use xoff_runtime::hosts::{AttachedHost, HostOutcome, RunningHosts, RuntimeOptions, drain, spawn};
+use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
+use xoff_runtime::workers::{Idle, Ledger};
+use xoff_units::LinkTiming;
+use xoff_wire::Ecn;
 
 const TESTS: &[Named] = &[
     (

@@ -8,8 +8,9 @@ use std::process::{Command, ExitCode, Output, Stdio};
 
 use libtest_mimic::{Completion, Failed};
 use support::{Needs, Reporting, check, run_one_by_one, same};
-use xoff::lab::LinkReport;
-use xoff::report::{Report, Verdict};
+use xoff_lab::LinkReport;
+use xoff_lab::report::Report;
+use xoff_telemetry::Verdict;
 
 const TESTS: &[Reporting] = &[
     (

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Completion, Failed};
 use support::{Needs, Reporting, check, run_one_by_one, same, wait_for};
-use xoff::net::ethtool::{self, Offloads};
-use xoff::net::{delete_link, link};
-use xoff::ports::{Backend, Port, PortSpec};
+use xoff_ports::net::ethtool::{self, Offloads};
+use xoff_ports::net::{delete_link, link};
+use xoff_ports::{Backend, Port, PortSpec};
 
 const TESTS: &[Reporting] = &[
     (

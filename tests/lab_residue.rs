@@ -15,10 +15,10 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use nix::sched::CloneFlags;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use xoff::lab::{self, HostAttachment};
-use xoff::net::ethtool::{self, Offloads};
-use xoff::net::{self, LinkChange, Netns};
-use xoff::ports::{Backend, Port, PortSpec};
+use xoff_lab::HostAttachment;
+use xoff_ports::net::ethtool::{self, Offloads};
+use xoff_ports::net::{self, LinkChange, Netns};
+use xoff_ports::{Backend, Port, PortSpec};
 
 /// What the issue allows from kill -9 to a clean machine.
 const CLEAN_WITHIN: Duration = Duration::from_secs(2);
@@ -528,11 +528,11 @@ fn refusals_leave_nothing(bench: &Bench) -> Result<(), Failed> {
 
 fn a_tap_is_handed_over() -> Result<Completion, Failed> {
     let text = lab_file("tap", "1s", "");
-    let plan = lab::parse(
+    let plan = xoff_lab::parse(
         &text,
         "tap.xoff.yml",
         std::path::Path::new(""),
-        lab::plan::TimeMode::RealTime,
+        xoff_lab::plan::TimeMode::RealTime,
     )?;
     let spec = PortSpec {
         name: "Ethernet0".into(),
@@ -548,7 +548,7 @@ fn a_tap_is_handed_over() -> Result<Completion, Failed> {
         netns: Netns::create()?,
         interface: "eth0".into(),
     };
-    lab::hand_over_tap("Ethernet0", &plan.links[0], &plan.hosts[0], &host)?;
+    xoff_lab::hand_over_tap("Ethernet0", &plan.links[0], &plan.hosts[0], &host)?;
     check(net::link("Ethernet0").is_err(), "it is not here any more")?;
     let facts = host.netns.run(|| net::link("eth0"))??;
     check(

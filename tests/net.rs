@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use nix::sched::CloneFlags;
-use xoff::net::ethtool::{self, Offloads};
-use xoff::net::{self, Error, LinkChange, Netns, PeerOffloads};
+use xoff_ports::net::ethtool::{self, Offloads};
+use xoff_ports::net::{self, Error, LinkChange, Netns, PeerOffloads};
 
 type Test = fn() -> Result<(), Failed>;
 

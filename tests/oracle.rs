@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use xoff::bench::oracle::{Comparison, compare};
-use xoff::ns3::Scenario;
+use xoff_lab::ns3::Scenario;
+use xoff_measure::oracle::{Comparison, compare};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

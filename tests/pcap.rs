@@ -13,8 +13,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::{Named, check, run_in_namespaces, same, wait_for};
-use xoff::capture::{Direction, Reader, Record};
-use xoff::net::add_veth;
+use xoff_capture::{Direction, Reader, Record};
+use xoff_ports::net::add_veth;
 
 const TESTS: &[Named] = &[
     ("recordings_hold_what_passed", recordings_hold_what_passed),

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use xoff::lab::plan::TimeMode;
-use xoff::lab::{LabOptions, VirtualLab, parse};
-use xoff::workload::FlowResult;
-use xoff_dataplane::Picos;
+use xoff_lab::plan::TimeMode;
+use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_units::Picos;
+use xoff_workload::FlowResult;
 
 /// Runs a lab to its end; all its messages.
 fn run(text: &str) -> Vec<FlowResult> {

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::{Named, check, run_in_namespaces, same, wait_for};
-use xoff::net::add_veth;
+use xoff_ports::net::add_veth;
 
 const TESTS: &[Named] = &[
     (

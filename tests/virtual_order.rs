@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use xoff::fabric::{End, FrameView, Observer};
-use xoff::host::Host;
-use xoff::lab::plan::TimeMode;
-use xoff::lab::{LabOptions, VirtualLab, parse};
 use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
+use xoff_fabric::{End, FrameView, Observer};
+use xoff_host::Host;
+use xoff_lab::plan::TimeMode;
+use xoff_lab::{LabOptions, VirtualLab, parse};
 
 /// What each node went through.
 #[derive(Default)]

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use xoff::bench::core::{BURST, Balanced, Case, Load, cases};
+use xoff_measure::core::{BURST, Balanced, Case, Load, cases};
 
 /// How often all schemes are measured.
 const PASSES: usize = 8;

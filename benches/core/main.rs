@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-use xoff::bench::core::{
+use xoff_measure::core::{
     BURST, Balanced, FEATURES, Load, ManyToOne, ManyToOneWay, Mesh, Shape, Way, cases, workloads,
 };
 

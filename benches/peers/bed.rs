@@ -5,9 +5,9 @@ use std::path::Path;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
 use nix::unistd::Pid;
-use xoff::bench::traffic::{End, Tester, Traffic};
-use xoff::net::{self, LinkChange, Netns, add_address, add_veth, delete_link, ethtool, set_link};
-use xoff::report::allowed_cpus;
+use xoff_measure::traffic::{End, Tester, Traffic};
+use xoff_ports::net::{self, LinkChange, Netns, add_address, add_veth, delete_link, ethtool, set_link};
+use xoff_telemetry::allowed_cpus;
 
 use crate::Failure;
 

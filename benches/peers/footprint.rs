@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use xoff::bench::result::{BenchResult, Better, Figure};
-use xoff::config::preset;
-use xoff::net::{add_veth, delete_link};
+use xoff_config::preset;
+use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_ports::net::{add_veth, delete_link};
 
 use crate::bed::{Bed, up};
 use crate::child::Program;

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use xoff::bench::result::{BenchResult, Better, Figure};
-use xoff::bench::traffic::{Rate, Tester, Traffic, Trial};
+use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::traffic::{Rate, Tester, Traffic, Trial};
 
 use crate::forwarders::Switch;
 use crate::measure::{forwards, mtu_for};

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
-use xoff::bench::result::{BenchResult, Form, Limits, Meter};
-use xoff::bench::traffic::Means;
+use xoff_measure::result::{BenchResult, Form, Limits, Meter};
+use xoff_measure::traffic::Means;
 
 use bed::Bed;
 use forwarders::Forwarder;

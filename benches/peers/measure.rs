@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use xoff::bench::traffic::{Means, Outcome, Rate, Tester, Traffic, Trial};
+use xoff_measure::traffic::{Means, Outcome, Rate, Tester, Traffic, Trial};
 
 use crate::Failure;
 use crate::bed::Bed;

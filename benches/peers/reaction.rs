@@ -10,13 +10,13 @@ use std::io;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use xoff::bench::result::{BenchResult, Better, Figure};
-use xoff::bench::traffic::{End, Rate, Tester, Traffic, Trial};
-use xoff::driver::clock::monotonic_ns;
-use xoff::net::Netns;
-use xoff::ports::tester::{FrameListener, FrameSender};
-use xoff_dataplane::wire::mac_control::FRAME_LEN;
-use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::traffic::{End, Rate, Tester, Traffic, Trial};
+use xoff_ports::net::Netns;
+use xoff_ports::tester::{FrameListener, FrameSender};
+use xoff_runtime::workers::clock::monotonic_ns;
+use xoff_wire::mac_control::FRAME_LEN;
+use xoff_wire::{MacControl, Pfc};
 
 use crate::bed::{Bed, DEVICES};
 use crate::forwarders::Switch;

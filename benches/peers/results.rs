@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff::bench::result::{BenchResult, Better, Figure};
+use xoff_measure::result::{BenchResult, Better, Figure};
 
 use crate::forwarders::Forwarder;
 use crate::measure::{Measured, QUANTILES};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use xoff::driver::clock::monotonic_ns;
-use xoff::driver::pin;
+use xoff_runtime::workers::clock::monotonic_ns;
+use xoff_runtime::workers::pin;
 
 /// Two looks at the clock are some 30 ns apart; nothing that takes a core from a thread is shorter than this.
 const GAP_NS: u64 = 250;

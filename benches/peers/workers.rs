@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use xoff::bench::result::{BenchResult, Better, Figure};
-use xoff::bench::traffic::{Rate, Traffic, Trial};
+use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::traffic::{Rate, Traffic, Trial};
 
 use crate::bed::DEVICES;
 use crate::forwarders::{Switch, report};

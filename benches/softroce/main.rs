@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use nix::sched::CloneFlags;
-use xoff::net;
+use xoff_ports::net;
 
 use forwarders::{Forwarder, Taps};
 use guest::{Guest, Image};

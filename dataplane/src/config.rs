@@ -17,8 +17,8 @@ pub use trimming::{AclRule, AclTable, TrimDscp, TrimQueue, TrimmingConfig};
 pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
 
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
-use crate::parse::Parsed;
-use crate::time::{LinkTiming, Picos};
+use xoff_units::{LinkTiming, Picos};
+use xoff_wire::parse::Parsed;
 
 /// A whole switch. One value is one generation: it is applied as a whole or not at all.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! What the core knows of a frame, and how it reaches its bytes.
 
-use crate::parse::Parsed;
-use crate::time::Picos;
+use xoff_units::Picos;
+use xoff_wire::parse::Parsed;
 
 /// Names a stored frame. Meaningless without the [`Store`] that issued it; held in one place at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! Small numbers with a meaning.
 
 /// Priority groups per port, PFC priorities, and egress queues per port: eight of each.
-pub const PRIORITIES: usize = 8;
+pub use xoff_wire::PRIORITIES;
 /// Traffic classes: SONiC's `tc` runs from 0 to 15.
 pub const TRAFFIC_CLASSES: usize = 16;
 

@@ -16,16 +16,13 @@ pub mod ids;
 mod lag;
 pub mod mmu;
 mod outputs;
-pub mod parse;
 pub mod pfc;
 mod prefetch;
 pub mod route;
 pub mod stages;
 pub mod store;
 mod switch;
-pub mod time;
 mod watchdog;
-pub mod wire;
 
 pub use drops::DropReason;
 pub use egress::Line;
@@ -39,5 +36,5 @@ pub use switch::{
     ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES,
     FlowAnnouncement, Switch,
 };
-pub use time::{LinkTiming, Picos, ns3_nanos};
 pub use watchdog::{StormCounters, WatchdogStats, WatchdogStatus};
+pub use xoff_units::{LinkTiming, Picos};

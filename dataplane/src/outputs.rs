@@ -5,7 +5,7 @@ use crate::drops::DropReason;
 use crate::frame::Handle;
 use crate::ids::{InterfaceId, PortId, QueueId, TimerId};
 use crate::mmu::Refusal;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Filled by calls into the switch, which only ever adds to it. The driver drains deadlines, punts and events before the next call;
 /// transmits may gather over several.

@@ -4,11 +4,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
-use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::wire::link_quality::{self, Entry, PathLoad};
-use xoff_dataplane::wire::{Ecn, MacControl, Pfc};
 use xoff_dataplane::{Arrival, Deadline, DropReason, Outputs, Picos, PortId, Store, Switch};
+use xoff_wire::link_quality::{self, Entry, PathLoad};
+use xoff_wire::parse::parse;
+use xoff_wire::{Ecn, MacControl, Pfc};
 
 #[path = "support/mod.rs"]
 mod support;

@@ -6,11 +6,11 @@
 use std::net::IpAddr;
 use std::thread;
 
-use xoff_dataplane::parse::parse;
 use xoff_dataplane::route::{
     Fib, NextHop, Path, PathTable, RESILIENT_BUCKETS, Route, RouteTag, Target, seeded,
 };
 use xoff_dataplane::{GroupId, InterfaceId};
+use xoff_wire::parse::parse;
 
 const SEEDS: u64 = 20;
 const ROCE_PORT: [u8; 2] = 4_791_u16.to_be_bytes();

@@ -9,12 +9,11 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::show::ShowCommand;
 use super::values::{PcapArgument, PortArgument, SendArgument, pin, span};
-use crate::driver::Pin;
-use crate::{driver, ports};
+use xoff_runtime::workers::Pin;
 
-pub use configuration::ConfigurationInput;
+pub(crate) use configuration::ConfigurationInput;
 pub(super) use configuration::{borrow_layers, read_layers};
-pub use lab::*;
+pub(crate) use lab::*;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +35,7 @@ Exit codes:
 /// accounting, priority flow control (PFC) in both directions, ECN marking.
 #[derive(Debug, Parser)]
 #[command(name = "xoff", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -44,7 +43,7 @@ pub struct Arguments {
 
 /// The nouns.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run a switch between network devices
     #[command(subcommand)]
     Switch(SwitchCommand),
@@ -85,7 +84,7 @@ pub enum Command {
 
 /// What `doctor` tries in a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProbeKind {
+pub(crate) enum ProbeKind {
     /// In namespaces made with the privileges at hand.
     Privileged,
     /// In namespaces of a new user namespace.
@@ -94,7 +93,7 @@ pub enum ProbeKind {
 
 /// `xoff switch`
 #[derive(Debug, Subcommand)]
-pub enum SwitchCommand {
+pub(crate) enum SwitchCommand {
     /// Forward frames between network devices until interrupted
     #[command(after_help = "\
 Prints a line that begins with `ready` when it forwards. SIGINT and SIGTERM stop it: it writes the report and
@@ -114,7 +113,7 @@ Example:
 
 /// `xoff switch run`
 #[derive(Clone, Debug, Args)]
-pub struct SwitchRun {
+pub(crate) struct SwitchRun {
     /// Configuration in the form of SONiC's config_db.json; {} is enough. Given again, a layer over the earlier ones
     ///
     /// A layer is a JSON merge patch (RFC 7386): its fields replace those of the layers below, and null removes a field,
@@ -162,7 +161,7 @@ pub struct SwitchRun {
 
 /// Options of all commands that run a switch.
 #[derive(Clone, Debug, Args)]
-pub struct RunningArguments {
+pub(crate) struct RunningArguments {
     /// Threads that move frames, 1 to 64; one does everything, more leave switching alone to the first
     /// (default: by the cores at hand)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -201,30 +200,30 @@ pub enum BackendChoice {
     Xdp,
 }
 
-impl From<Idle> for driver::Idle {
-    fn from(idle: Idle) -> driver::Idle {
+impl From<Idle> for xoff_runtime::workers::Idle {
+    fn from(idle: Idle) -> xoff_runtime::workers::Idle {
         match idle {
-            Idle::Adaptive => driver::Idle::Adaptive,
-            Idle::Spin => driver::Idle::Spin,
+            Idle::Adaptive => xoff_runtime::workers::Idle::Adaptive,
+            Idle::Spin => xoff_runtime::workers::Idle::Spin,
         }
     }
 }
 
-impl From<BackendChoice> for ports::Backend {
-    fn from(choice: BackendChoice) -> ports::Backend {
+impl From<BackendChoice> for xoff_ports::Backend {
+    fn from(choice: BackendChoice) -> xoff_ports::Backend {
         match choice {
-            BackendChoice::Auto => ports::Backend::Auto,
-            BackendChoice::Packet => ports::Backend::Packet,
-            BackendChoice::Tap => ports::Backend::Tap,
-            BackendChoice::Pnet => ports::Backend::Pnet,
-            BackendChoice::Xdp => ports::Backend::Xdp,
+            BackendChoice::Auto => xoff_ports::Backend::Auto,
+            BackendChoice::Packet => xoff_ports::Backend::Packet,
+            BackendChoice::Tap => xoff_ports::Backend::Tap,
+            BackendChoice::Pnet => xoff_ports::Backend::Pnet,
+            BackendChoice::Xdp => xoff_ports::Backend::Xdp,
         }
     }
 }
 
 /// `xoff host`
 #[derive(Debug, Subcommand)]
-pub enum HostCommand {
+pub(crate) enum HostCommand {
     /// Send or receive RoCEv2 frames on a network device
     #[command(after_help = "\
 A flow is an open stream of RDMA WRITE frames with sequence numbers and a correct ICRC. The receiver checks loss,
@@ -240,7 +239,7 @@ Examples:
 /// `xoff host run`
 #[derive(Clone, Debug, Args)]
 #[command(group(clap::ArgGroup::new("role").required(true).multiple(true).args(["send", "receive"])))]
-pub struct HostRun {
+pub(crate) struct HostRun {
     /// The network device
     #[arg(long, value_name = "DEV")]
     pub dev: String,
@@ -297,7 +296,7 @@ pub struct HostRun {
 
 /// `xoff config`
 #[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Check configuration files, without a switch or its devices
     #[command(after_help = "\
 Each file is a configuration of its own, or with --layers a layer over the files before it. Prints its errors, or its
@@ -343,7 +342,7 @@ Example:
 
 /// `xoff config check`
 #[derive(Clone, Debug, Args)]
-pub struct ConfigCheck {
+pub(crate) struct ConfigCheck {
     /// Configurations in the form of SONiC's config_db.json
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
@@ -363,7 +362,7 @@ pub struct ConfigCheck {
 
 /// Forms of the result of `xoff config check`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ConfigCheckFormat {
+pub(crate) enum ConfigCheckFormat {
     /// Lines for people.
     #[default]
     Text,
@@ -374,7 +373,7 @@ pub enum ConfigCheckFormat {
 /// Which running switch a command speaks to.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
-pub struct TargetArguments {
+pub(crate) struct TargetArguments {
     /// The control socket that `xoff switch run --api PATH` made
     #[arg(long, value_name = "PATH")]
     pub api: Option<PathBuf>,
@@ -385,7 +384,7 @@ pub struct TargetArguments {
 
 /// `xoff doctor`
 #[derive(Clone, Debug, Args)]
-pub struct DoctorArguments {
+pub(crate) struct DoctorArguments {
     /// As JSON
     #[arg(long)]
     pub json: bool,

@@ -4,11 +4,11 @@ use clap::Subcommand;
 
 use super::TargetArguments;
 use super::show::{ClearWatermarks, connect};
-use crate::failure::{Exit, Failure};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff clear`
 #[derive(Debug, Subcommand)]
-pub enum ClearCommand {
+pub(crate) enum ClearCommand {
     /// The PFC watchdog
     #[command(subcommand)]
     Pfcwd(ClearPfcwd),
@@ -22,14 +22,14 @@ pub enum ClearCommand {
 
 /// `xoff clear pfcwd`
 #[derive(Debug, Subcommand)]
-pub enum ClearPfcwd {
+pub(crate) enum ClearPfcwd {
     /// What `show pfcwd stats` shows; a storm that is on goes on and stays counted
     Stats(TargetArguments),
 }
 
 /// `xoff clear pfc`
 #[derive(Debug, Subcommand)]
-pub enum ClearPfc {
+pub(crate) enum ClearPfc {
     /// What `show pfc counters` shows; all other counters go on
     Counters(TargetArguments),
 }

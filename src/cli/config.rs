@@ -7,11 +7,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{ConfigCommand, output, show::connect};
-use crate::control::Applied;
-use crate::failure::{Exit, Failure};
+use xoff_runtime::control::Applied;
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Largest configuration read; the server takes no longer request.
-const FILE_BYTES_MAX: u64 = crate::control::REQUEST_BYTES_MAX as u64 - 1024;
+const FILE_BYTES_MAX: u64 = xoff_runtime::control::REQUEST_BYTES_MAX as u64 - 1024;
 
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     match command {

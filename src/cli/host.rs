@@ -2,17 +2,18 @@
 
 use std::sync::atomic::AtomicBool;
 
-use xoff_dataplane::wire::Ecn;
+use xoff_wire::Ecn;
 
 use super::{HostRun, SendArgument, output};
-use crate::driver::Idle;
-use crate::failure::{Exit, Failure};
-use crate::host::Rate;
-use crate::host::standalone::{
+use xoff_host::Rate;
+use xoff_lab::plan::RatePlan;
+use xoff_lab::report::{Report, build, render};
+use xoff_runtime::hosts::standalone::{
     DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone,
 };
-use crate::lab::plan::RatePlan;
-use crate::report::{Environment, FlowReport, Report, StealMeter, build, render};
+use xoff_runtime::workers::Idle;
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{Environment, FlowReport, StealMeter};
 
 pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {

@@ -9,12 +9,12 @@ use super::args::{CompareFormatChoice, LabCheck, LabCompare, LabImport, LabRun};
 use super::{
     BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, signals, values,
 };
-use crate::control::Address;
-use crate::failure::{Exit, Failure};
-use crate::lab::{
-    self, CheckArgs, Chosen, CompareArgs, Compared, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs,
-    MergeArgs, RunningLab, Setting, SweepArgs, VirtualRunArgs, Way,
+use xoff_lab::{
+    CheckArgs, Chosen, CompareArgs, Compared, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs,
+    RunningLab, Setting, SweepArgs, VirtualRunArgs, Way,
 };
+use xoff_runtime::control::Address;
+use xoff_telemetry::failure::{Exit, Failure};
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -31,7 +31,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Compare(arguments) => compare(*arguments),
         LabCommand::Merge(arguments) => {
             check_paths([("--report", &arguments.report), ("--csv", &arguments.csv)])?;
-            lab::merge_sweep(&MergeArgs {
+            xoff_lab::merge_sweep(&MergeArgs {
                 parts: arguments.parts,
                 report: arguments.report,
                 csv: arguments.csv,
@@ -46,16 +46,16 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Up(arguments) => {
             let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = options(&arguments.running, arguments.seed, arguments.backend);
-            Ok(lab::up(&LabUpArgs {
+            Ok(xoff_lab::up(&LabUpArgs {
                 file: arguments.file,
                 options,
                 pcap,
             }))
         }
-        LabCommand::Down { name } => Ok(lab::down(&name)),
-        LabCommand::Exec { name, node, command } => lab::exec(&name, &node, &command),
+        LabCommand::Down { name } => Ok(xoff_lab::down(&name)),
+        LabCommand::Exec { name, node, command } => xoff_lab::exec(&name, &node, &command),
         LabCommand::Import(arguments) => import(&arguments),
-        LabCommand::Ls { json: false } => Ok(lab::ls()),
+        LabCommand::Ls { json: false } => Ok(xoff_lab::ls()),
         LabCommand::Ls { json: true } => {
             let labs = running()?
                 .into_iter()
@@ -89,7 +89,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
         until_ns: until.map(|until| until.as_nanos()),
         ..options(&arguments.running, arguments.seed, arguments.backend)
     };
-    Ok(lab::run(&LabRunArgs {
+    Ok(xoff_lab::run(&LabRunArgs {
         file: arguments.file,
         chosen: set.into_iter().map(chosen).collect(),
         options,
@@ -110,13 +110,13 @@ fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
     if let Some(path) = &arguments.output {
         output::check_report_path("--output", path)?;
     }
-    let imported = lab::import_ns3(&arguments.ns3)?;
+    let imported = xoff_lab::import_ns3(&arguments.ns3)?;
     for note in &imported.notes {
         output::note(&format!("note: {note}"));
     }
     match &arguments.output {
         None => output::print(&imported.text)?,
-        Some(path) => crate::report::write_text("--output", path, &imported.text)?,
+        Some(path) => xoff_telemetry::write_text("--output", path, &imported.text)?,
     }
     Ok(Exit::Ok.into())
 }
@@ -141,7 +141,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     let several = sweep.set.iter().any(|setting| setting.values.len() > 1);
     if sweep.seeds.is_none() && sweep.shard.is_none() && sweep.csv.is_none() && !several {
         let run = virtual_arguments(arguments)?;
-        return lab::run_virtual(&VirtualRunArgs {
+        return xoff_lab::run_virtual(&VirtualRunArgs {
             chosen: sweep.set.into_iter().map(chosen).collect(),
             ..run
         });
@@ -163,7 +163,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     }
     let report = arguments.report.take();
     let seed = arguments.seed;
-    lab::run_sweep(
+    xoff_lab::run_sweep(
         &SweepArgs {
             run: virtual_arguments(arguments)?,
             seeds: sweep.seeds.map_or(vec![seed], |seeds| seeds.0),
@@ -211,7 +211,7 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
         csv: arguments.csv,
         plots: arguments.plots,
     };
-    lab::run_compare(&compare, &*signals::watch()?)
+    xoff_lab::run_compare(&compare, &*signals::watch()?)
 }
 
 fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
@@ -223,7 +223,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         }
         output::check_report_path("--report", path)?;
     }
-    lab::check(&CheckArgs {
+    xoff_lab::check(&CheckArgs {
         files: arguments.files,
         virtual_time: arguments.virtual_time,
         seed: arguments.seed,
@@ -298,7 +298,7 @@ fn pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabPcap, Fa
 }
 
 fn running() -> Result<Vec<RunningLab>, Failure> {
-    lab::running().map_err(|error| {
+    xoff_lab::running().map_err(|error| {
         Failure::environment("cannot tell which labs run")
             .at("/proc/net/unix")
             .because(error)
@@ -328,7 +328,7 @@ pub(super) fn address(name: &str) -> Result<Address, Failure> {
             .because(why)
             .fix("start it with `xoff lab up FILE`; `xoff lab ls` lists those that run"));
     };
-    let socket = lab::address(lab.uid, &lab.name).map_err(|error| {
+    let socket = xoff_lab::address(lab.uid, &lab.name).map_err(|error| {
         Failure::environment("the lab's name is no socket's")
             .at(name)
             .because(error)

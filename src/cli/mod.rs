@@ -19,25 +19,12 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use serde_json::json;
 
-use crate::failure::Failure;
-pub use args::*;
-pub use bench::{
-    BenchAi, BenchCommand, BenchCompare, BenchCore, BenchLatency, BenchNdr, BenchOracle, BenchPlacement,
-    BenchProbe, BenchRfc2544, BenchRfc2889, BenchRfc8239, BenchTuneBuffers, DutArguments, ResultArguments,
-    SuiteArguments, TrialArguments,
-};
-pub use clear::{ClearCommand, ClearPfc, ClearPfcwd};
-pub use replay::{BehindArgument, MapChoice, ReplayArguments};
-pub use show::{
-    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, LoadBalancingPart, ShowBuffer, ShowCommand,
-    ShowCounters, ShowGroups, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowLoadBalancing, ShowMac,
-    ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPool, ShowPorts, ShowQueueCounters, ShowQueues,
-    ShowSwitchTrimming, ShowTable,
-};
-pub use values::{PcapArgument, PortArgument, SendArgument};
+pub(crate) use args::*;
+pub(crate) use values::{PcapArgument, PortArgument, SendArgument};
+use xoff_telemetry::failure::Failure;
 
 /// Runs the program: parses the command line, does what it asks, prints the error if there is one.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
     let prints_json = wants_json(&matches);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

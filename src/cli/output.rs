@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use crate::failure::Failure;
+use xoff_telemetry::failure::Failure;
 
 /// Writes data to standard output. A reader that went away (`| head`) is no error.
 ///
@@ -74,7 +74,7 @@ pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure
         .fix(fix))
 }
 
-/// Opens what [`write_text`](crate::report::write_text) would: a plain file is replaced by one made beside it, anything else is
+/// Opens what [`write_text`](xoff_telemetry::write_text) would: a plain file is replaced by one made beside it, anything else is
 /// written to. Leaves nothing behind.
 fn try_to_write(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {

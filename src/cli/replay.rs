@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use xoff_dataplane::Picos;
+use xoff_units::Picos;
 
 use super::{ConfigurationInput, args, output, values};
-use crate::capture::{ReadError, Reader};
-use crate::config::{Attachment, Loaded, Resolve, load, parse_layers, preset};
-use crate::failure::{Exit, Failure};
-use crate::replay::{
+use xoff_capture::{ReadError, Reader};
+use xoff_config::{Attachment, Loaded, Resolve, load, parse_layers, preset};
+use xoff_measure::replay::{
     Behind, CaptureFiles, ConfiguredPorts, Destination, Mapping, MappingMode, MappingOptions, Pace,
     PlayError, Player, ReplayReport, SkipReason, Source, Survey,
 };
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// MTU of ports where the configuration has none: what was captured shall pass.
 const MTU: &str = "9216";
@@ -47,7 +47,7 @@ Examples:
 
 /// `xoff replay`
 #[derive(Clone, Debug, Args)]
-pub struct ReplayArguments {
+pub(crate) struct ReplayArguments {
     /// The capture: pcap or pcapng of Ethernet frames, gzip too; - is standard input
     #[arg(value_name = "IN")]
     pub input: PathBuf,
@@ -124,7 +124,7 @@ impl From<MapChoice> for MappingMode {
 
 /// `--port Ethernet0=02:00:00:00:00:01,eth1`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BehindArgument {
+pub(crate) struct BehindArgument {
     /// The port.
     pub port: String,
     /// What is behind it.
@@ -354,10 +354,10 @@ fn configure(
     Ok(loaded)
 }
 
-fn invalid(place: &str, problems: &crate::config::Problems) -> Failure {
+fn invalid(place: &str, problems: &xoff_config::Problems) -> Failure {
     Failure::configuration("the configuration is invalid")
         .at(place)
-        .because_of(problems)
+        .because_of(problems, problems.as_slice())
 }
 
 fn play_failure(error: PlayError, file: &str, to: &Destination) -> Failure {
@@ -455,7 +455,7 @@ fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
 /// The result, where the capture does not go.
 fn tell(report: &ReplayReport, arguments: &ReplayArguments, to: &Destination) -> Result<(), Failure> {
     if let Some(path) = &arguments.report {
-        crate::report::write_file(path, &report.to_json())?;
+        xoff_telemetry::write_file(path, &report.to_json())?;
     }
     let text = match arguments.json {
         true => report.to_json(),

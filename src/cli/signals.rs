@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::failure::{Exit, Failure};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Becomes true at the first of the two signals; the second one ends the process at once.
 ///

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{SwitchRun, args, output, values};
-use crate::capture::live::{PcapOptions, PcapRequest};
-use crate::config::{Loaded, Resolve, load};
-use crate::control::{Address, Endpoint, ServerHandle, Target, serve};
-use crate::driver::{Finished, Ledger, Options};
-use crate::failure::{Exit, Failure};
-use crate::report::{Environment, Report, StealMeter, Taint, allowed_cpus, build, render};
-use crate::session::{SwitchPort, SwitchSession, reaction_budget};
+use xoff_capture::live::{PcapOptions, PcapRequest};
+use xoff_config::{Loaded, Resolve, load};
+use xoff_lab::report::{Report, build, render};
+use xoff_runtime::control::{Address, Endpoint, ServerHandle, Target, serve};
+use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget};
+use xoff_runtime::workers::{Finished, Ledger, Options};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{Environment, StealMeter, Taint, allowed_cpus};
 
 /// How often the command looks whether it is to stop; the switch itself does not wait for this.
 const LOOK: Duration = Duration::from_millis(50);
@@ -143,13 +144,13 @@ fn read(paths: &[PathBuf], resolve: &Resolve) -> Result<Loaded, Failure> {
         let places: Vec<&str> = layers.iter().map(|(place, _)| place.as_str()).collect();
         Failure::configuration("the configuration is invalid")
             .at(places.join(" + "))
-            .because_of(&problems)
+            .because_of(&problems, problems.as_slice())
     })
 }
 
 fn ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
     let port = |port: &super::PortArgument| SwitchPort {
-        delay: xoff_dataplane::Picos::ZERO,
+        delay: xoff_units::Picos::ZERO,
         name: port.name.clone(),
         device: port.device.clone(),
         backend: port.backend.into(),
@@ -213,12 +214,7 @@ mod tests {
 
     #[test]
     fn a_switch_that_died_is_no_clean_run() {
-        let finished = Finished {
-            snapshot: None,
-            taints: Vec::new(),
-            notes: Vec::new(),
-            _kept: None,
-        };
+        let finished = Finished::default();
         assert_eq!(
             report(finished, &StealMeter::start(), 0).exit(),
             Exit::Inconclusive

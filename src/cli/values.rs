@@ -9,13 +9,13 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::args::BackendChoice;
-use crate::driver::Pin;
-use xoff_dataplane::Picos;
+use xoff_runtime::workers::Pin;
+use xoff_units::Picos;
 
-use crate::failure::Failure;
-use crate::lab::plan::RatePlan;
-use crate::lab::units;
-use crate::lab::{LOAD_BALANCING, Setting};
+use xoff_lab::plan::RatePlan;
+use xoff_lab::units;
+use xoff_lab::{LOAD_BALANCING, Setting};
+use xoff_telemetry::failure::Failure;
 
 /// Longest name of a network device (`IFNAMSIZ` less its zero byte).
 const DEVICE_NAME_MAX: usize = 15;
@@ -24,7 +24,7 @@ const CPUS_MAX: usize = 1024;
 
 /// `--port Ethernet0=DEV[,backend=...]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortArgument {
+pub(crate) struct PortArgument {
     /// Name of the port in the configuration, such as `Ethernet0`.
     pub name: String,
     /// The network device.
@@ -67,7 +67,7 @@ impl FromStr for PortArgument {
 
 /// `--pcap [PORT=]FILE`, in labs `--pcap [SWITCH[:PORT]=]FILE`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PcapArgument {
+pub(crate) struct PcapArgument {
     /// Port, switch, or switch and port, as written; none: every port.
     pub place: Option<String>,
     /// Where to; `-` is standard output.
@@ -204,7 +204,7 @@ pub(super) fn pin(text: &str) -> Result<Pin, String> {
 
 /// `--send ADDRESS[,field=value...]`
 #[derive(Clone, Debug, PartialEq)]
-pub struct SendArgument {
+pub(crate) struct SendArgument {
     /// Where the flow goes.
     pub to: IpAddr,
     /// Hardware address of the receiver; asked for if not given.
@@ -306,7 +306,7 @@ pub(super) fn speed_mbps(text: &str) -> Result<u32, String> {
 
 /// A span of model time such as `10us`, above zero.
 pub(super) fn model_time(text: &str) -> Result<Picos, String> {
-    let ns = crate::lab::units::duration_ns(text).filter(|ns| *ns > 0);
+    let ns = xoff_lab::units::duration_ns(text).filter(|ns| *ns > 0);
     ns.map(Picos::from_nanos)
         .ok_or_else(|| "write a number and its unit, such as 10us, 5ms or 1s".to_owned())
 }

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use libtest_mimic::Failed;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
-use xoff::net::{LinkChange, Netns, disable_ipv6, ethtool, set_link};
+use xoff_ports::net::{LinkChange, Netns, disable_ipv6, ethtool, set_link};
 
 use crate::support::{Holder, check};
 

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use libtest_mimic::{Completion, Failed};
-use xoff::net::Netns;
-use xoff::net::ethtool::{self, Offloads};
+use xoff_ports::net::Netns;
+use xoff_ports::net::ethtool::{self, Offloads};
 
 use crate::host::{DEVICE, Host};
 use crate::layout::{Edge, Layout, Way};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use libtest_mimic::{Completion, Failed};
 use serde_json::json;
-use xoff::net::ethtool::{self, Offloads};
+use xoff_ports::net::ethtool::{self, Offloads};
 
 use crate::host::{DEVICE, Host, Place, trunk};
 use crate::layout::{Edge, Layout, ROUTER, Way};

@@ -8,8 +8,8 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use xoff::control::{Address, Client};
-use xoff::report::SwitchReport;
+use xoff_runtime::control::{Address, Client};
+use xoff_telemetry::SwitchReport;
 
 use crate::support::{check, wait_for};
 

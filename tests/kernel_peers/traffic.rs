@@ -14,7 +14,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 use pnet::util::checksum;
-use xoff::net::Netns;
+use xoff_ports::net::Netns;
 
 use crate::host::DEVICE;
 use crate::support::{check, same};

@@ -1,9 +1,9 @@
 //! Every backend delivers what was sent, octet for octet and in order.
 
 use libtest_mimic::Failed;
-use xoff::net;
-use xoff::ports::{ArenaStore, Backend, Port, SlotSource};
 use xoff_dataplane::Store;
+use xoff_ports::net;
+use xoff_ports::{ArenaStore, Backend, Port, SlotSource};
 
 use crate::support::Needs::{Netns, Tun, Xdp, XdpOnTun};
 use crate::support::{Needing, check, same, wait_for};

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use libtest_mimic::Failed;
 use pnet::datalink::{self, Channel, Config, DataLinkSender};
-use xoff::net::Netns;
+use xoff_ports::net::Netns;
 
 /// A device's far end, in its namespace.
 pub(crate) struct Far {

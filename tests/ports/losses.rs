@@ -1,9 +1,9 @@
 //! What is lost or refused outside the model is counted.
 
 use libtest_mimic::Failed;
-use xoff::net::{self, LinkChange};
-use xoff::ports::Backend;
 use xoff_dataplane::DropReason;
+use xoff_ports::Backend;
+use xoff_ports::net::{self, LinkChange};
 
 use crate::far::Far;
 use crate::support::Needs::{Netns, Tun, Xdp};

@@ -4,9 +4,9 @@ use libtest_mimic::Failed;
 use rtnetlink::packet_core::{DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkMessage};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
-use xoff::net;
-use xoff::ports::Backend;
 use xoff_dataplane::{Handle, Store};
+use xoff_ports::Backend;
+use xoff_ports::net;
 
 use crate::guards::netlink;
 use crate::support::Needing;

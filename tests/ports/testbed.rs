@@ -1,9 +1,9 @@
 //! A port, its far end, and frames to send between them.
 
 use libtest_mimic::Failed;
-use xoff::net::{self, Netns};
-use xoff::ports::{Arena, ArenaStore, Backend, Opened, Port, PortSpec, Received};
 use xoff_dataplane::{Handle, Store};
+use xoff_ports::net::{self, Netns};
+use xoff_ports::{Arena, ArenaStore, Backend, Opened, Port, PortSpec, Received};
 
 use crate::far::Far;
 use crate::support::{check, same, wait_for};
@@ -132,7 +132,7 @@ pub(crate) fn receive_burst(port: &mut Port, store: &mut ArenaStore) -> Result<V
         if bytes.len() != frame.frame_len as usize {
             return Err(format!("frame_len {} of {} octets", frame.frame_len, bytes.len()).into());
         }
-        if frame.parsed != xoff_dataplane::parse::parse(&bytes) {
+        if frame.parsed != xoff_wire::parse::parse(&bytes) {
             return Err(format!("parsed wrongly: {:?}", frame.parsed).into());
         }
         if is_ours(&bytes) {
@@ -143,7 +143,7 @@ pub(crate) fn receive_burst(port: &mut Port, store: &mut ArenaStore) -> Result<V
 }
 
 pub(crate) fn stored(store: &mut ArenaStore, frame: &[u8]) -> Handle {
-    use xoff::ports::SlotSource;
+    use xoff_ports::SlotSource;
     store
         .store(frame)
         .expect("the arena is large enough for the test")

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use libtest_mimic::Failed;
-use xoff::bench::traffic::{End, Means, Outcome, Rate, Tester, Traffic, Trial};
-use xoff::net::{Netns, add_veth, ethtool};
-use xoff::ports::tester::{FrameSender, Redirects};
+use xoff_measure::traffic::{End, Means, Outcome, Rate, Tester, Traffic, Trial};
+use xoff_ports::net::{Netns, add_veth, ethtool};
+use xoff_ports::tester::{FrameSender, Redirects};
 
 use crate::support::{Needing, Needs, check, same};
 

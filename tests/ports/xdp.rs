@@ -4,10 +4,10 @@
 use libtest_mimic::Failed;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
-use xoff::net::ethtool::{self, Channels};
-use xoff::net::{self, LinkChange};
-use xoff::ports::{Backend, Port, PortError, SlotSource};
 use xoff_dataplane::Store;
+use xoff_ports::net::ethtool::{self, Channels};
+use xoff_ports::net::{self, LinkChange};
+use xoff_ports::{Backend, Port, PortError, SlotSource};
 
 use crate::far::Far;
 use crate::guards::{drop_capabilities_of_this_thread, netlink, refused};
@@ -258,7 +258,7 @@ fn mixed_lengths() -> Result<(), Failed> {
     let mut bed = Bed::new(Backend::Xdp, 9216)?;
     let (_, large) = bed.store.free_slots();
     let held: Vec<_> = (1..large)
-        .filter_map(|_| bed.store.take_class(xoff::ports::SlotClass::Large))
+        .filter_map(|_| bed.store.take_class(xoff_ports::SlotClass::Large))
         .collect();
     let frames: Vec<_> = [60, 9000, 61, 9001, 62]
         .map(|len| frame(&[0x88, 0xb5], len))

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use xoff_dataplane::parse::{Payload, parse};
+use xoff_wire::parse::{Payload, parse};
 
 use crate::files::{Frame, Written};
 

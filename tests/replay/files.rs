@@ -33,7 +33,7 @@ pub(crate) struct Written {
 
 /// The repository's capture of Soft-RoCE.
 pub(crate) fn softroce() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("dataplane/tests/data/softroce.pcap")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/wire/tests/data/softroce.pcap")
 }
 
 /// The frames of a little-endian pcap file with microseconds.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use xoff_dataplane::parse::{Payload, parse};
-use xoff_dataplane::wire::{MacControl, icrc};
+use xoff_wire::parse::{Payload, parse};
+use xoff_wire::{MacControl, icrc};
 
 use crate::compare::{Rewrites, assert_same, ipv4_checksum};
 use crate::files::{Folder, Frame, Written, read_pcap, read_pcapng, softroce, write_pcap};

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use nix::sched::CloneFlags;
-use xoff::net::{self, Netns};
-use xoff::ports::{Backend, Port, PortError, PortSpec};
+use xoff_ports::net::{self, Netns};
+use xoff_ports::{Backend, Port, PortError, PortSpec};
 
 /// How long a test waits for something that is to happen; it ends earlier when it does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

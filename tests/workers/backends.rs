@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use serde_json::{Map, Value, json};
-use xoff::net::ethtool::{self, Offloads};
-use xoff::net::{Netns, add_veth};
+use xoff_ports::net::ethtool::{self, Offloads};
+use xoff_ports::net::{Netns, add_veth};
 
 use crate::bench::{Bench, port};
 use crate::equality::{Flows, by_sender, counts};

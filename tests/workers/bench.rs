@@ -9,9 +9,9 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use xoff::control::{Address, Client};
-use xoff::net::{Netns, add_veth, delete_link};
-use xoff::report::{PortReport, SwitchReport};
+use xoff_ports::net::{Netns, add_veth, delete_link};
+use xoff_runtime::control::{Address, Client};
+use xoff_telemetry::{PortReport, SwitchReport};
 
 use crate::far::Far;
 use crate::support::{check, wait_for};

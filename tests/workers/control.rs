@@ -239,7 +239,7 @@ fn apply() -> Result<Completion, Failed> {
 /// A port's backend tells the switch now and then what it dropped; at the end it is not to be forgotten.
 fn last_drops() -> Result<Completion, Failed> {
     for workers in ["1", "3"] {
-        xoff::net::Netns::create()?.run(|| -> Result<(), Failed> {
+        xoff_ports::net::Netns::create()?.run(|| -> Result<(), Failed> {
             let mut bench = Bench::start(&qos(), 4, &["--workers", workers])?;
             bench.fars[0].send(&ip([0xff; 6], station(10, 0, 0), 0, 0, 1530))?;
             bench.fars[0].send(&ip([0xff; 6], station(10, 0, 0), 0, 0, 60))?;

@@ -6,7 +6,7 @@ use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use rtnetlink::{LinkBridge, LinkUnspec};
 use serde_json::{Value, json};
-use xoff::net::add_veth;
+use xoff_ports::net::add_veth;
 
 use crate::bench::{Bench, plug, port, xoff};
 use crate::far::Far;

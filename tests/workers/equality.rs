@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use xoff::net::Netns;
-use xoff::report::{PortReport, SwitchReport};
+use xoff_ports::net::Netns;
+use xoff_telemetry::{PortReport, SwitchReport};
 
 use crate::bench::{Bench, drops, plug, port};
 use crate::frames::{self, Fate, PORTS, Sent, bare};

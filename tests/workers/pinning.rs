@@ -8,7 +8,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::json;
-use xoff::report::allowed_cpus;
+use xoff_telemetry::allowed_cpus;
 
 use crate::bench::Bench;
 use crate::support::{Needs, Reporting, check, same};

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use libtest_mimic::Failed;
-use xoff::net::Netns;
+use xoff_ports::net::Netns;
 
 /// `PACKET_VNET_HDR` of `linux/if_packet.h`.
 const PACKET_VNET_HDR: libc::c_int = 15;

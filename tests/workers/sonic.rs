@@ -8,9 +8,9 @@ use std::time::Duration;
 use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use xoff::config::preset;
-use xoff::report::SwitchReport;
-use xoff_dataplane::Picos;
+use xoff_config::preset;
+use xoff_telemetry::SwitchReport;
+use xoff_units::Picos;
 
 use crate::bench::{Bench, port};
 use crate::frames::{control, ip, pfc, station};

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use xoff::config::preset;
-use xoff::net::Netns;
-use xoff::report::{StormReport, WatchdogQueue};
-use xoff_dataplane::Picos;
+use xoff_config::preset;
+use xoff_ports::net::Netns;
+use xoff_telemetry::{StormReport, WatchdogQueue};
+use xoff_units::Picos;
 
 use crate::bench::{Bench, port};
 use crate::far::Far;

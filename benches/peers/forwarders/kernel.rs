@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
-use xoff::net::delete_link;
-use xoff::ports::tester::Redirects;
+use xoff_ports::net::delete_link;
+use xoff_ports::tester::Redirects;
 
 use super::Running;
 use crate::Failure;

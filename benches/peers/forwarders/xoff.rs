@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use xoff::config::preset;
-use xoff_dataplane::Picos;
+use xoff_config::preset;
+use xoff_units::Picos;
 
 use super::Running;
 use crate::Failure;

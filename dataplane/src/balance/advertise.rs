@@ -29,8 +29,8 @@ use crate::config::{AdvertiseConfig, SwitchConfig};
 use crate::egress::FrameTable;
 use crate::ids::PortId;
 use crate::route::{Fib, NextHop, Target};
-use crate::time::{LinkTiming, Picos};
-use crate::wire::link_quality::{self, Entry, LOAD_MAX, PathLoad};
+use xoff_units::{LinkTiming, Picos};
+use xoff_wire::link_quality::{self, Entry, LOAD_MAX, PathLoad};
 
 /// How often the end of a way, or its return, is told.
 const REPEATS: u8 = 4;

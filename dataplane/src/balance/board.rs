@@ -5,7 +5,7 @@ use super::paths::Member;
 use super::random::Random;
 use crate::egress::FrameTable;
 use crate::route::gcd;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// A rank that no usable member has.
 pub(super) const UNUSABLE: u64 = 1 << 63;

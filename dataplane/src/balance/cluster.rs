@@ -53,7 +53,7 @@
 use super::flow_map::FlowMap;
 use super::packet::QueuePair;
 use crate::ids::PortId;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Silence after which what a flow sent before is taken to have arrived: SAI's default for flowlets.
 pub(super) const GAP: Picos = Picos::from_micros(256);

@@ -1,7 +1,7 @@
 //! The flow table of a group: when each flow was last seen, and on which member.
 
 use super::TableUse;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Least and most entries of a table.
 pub(super) const ENTRIES_MIN: u32 = 256;

@@ -18,7 +18,7 @@ use crate::config::HashFields;
 use crate::egress::FrameTable;
 use crate::ids::{GroupId, PortId};
 use crate::route::seeded;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Why a flow is on its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,8 +2,8 @@
 
 use super::packet::{fold, queue_pair};
 use crate::config::HashFields;
-use crate::parse::{Parsed, Payload};
-use crate::wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
+use xoff_wire::parse::{Parsed, Payload};
+use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
 /// The hash of a packet's flow, without a seed; `l3`: from its layer-3 header on. Where a packet has not the fields asked for, the
 /// hash is the five-tuple's.

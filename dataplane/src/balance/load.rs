@@ -1,7 +1,7 @@
 //! How busy ports are: averages over sampling intervals, closed by whoever looks first.
 
 use crate::config::{LoadConfig, Measure, SwitchConfig};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Quality bands: 7 is the best, 0 the worst.
 pub const BANDS: u8 = 8;

@@ -27,7 +27,7 @@ use super::packet::Packet;
 use super::paths::{Member, Paths};
 use crate::config::{Pick, SchemeConfig};
 use crate::egress::FrameTable;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Where a level begins in a number that ranks.
 const LEVEL_SHIFT: u32 = 57;

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::parse::Payload;
-use crate::time::Picos;
-use crate::wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, bth};
+use xoff_units::Picos;
+use xoff_wire::parse::Payload;
+use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, bth};
 
 /// A packet whose path is to be chosen.
 #[derive(Clone, Copy, Debug)]

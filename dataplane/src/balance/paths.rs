@@ -8,8 +8,8 @@ use super::random::Random;
 use super::remote::{Remote, SiteIndex};
 use crate::egress::FrameTable;
 use crate::ids::PortId;
-use crate::time::Picos;
-use crate::wire::link_quality::{LOAD_MAX, PathLoad};
+use xoff_units::Picos;
+use xoff_wire::link_quality::{LOAD_MAX, PathLoad};
 
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::TableUse;
 use super::flowset::{EMPTY, ENTRIES_MAX, ENTRIES_MIN, GONE, Known, LOST, known, renumber};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Entries of a set: a cache line of them. A flow may be in either of two sets, so that the table is nearly full before one finds no
 /// place.

@@ -1,6 +1,6 @@
 //! What neighbours have told of their ways: loads beyond the own links.
 //!
-//! A neighbour's *word* about a site has two parts, which are kept differently ([`crate::wire::link_quality`] carries both):
+//! A neighbour's *word* about a site has two parts, which are kept differently ([`xoff_wire::link_quality`] carries both):
 //!
 //! - its **load** is true for a while: it is forgotten when the time that came with it is over, and then the own link alone
 //!   counts. A load of zero stands until something else is told, since a neighbour whose ways are idle falls silent;
@@ -11,8 +11,8 @@
 
 use crate::config::AdvertiseConfig;
 use crate::ids::PortId;
-use crate::time::Picos;
-use crate::wire::link_quality::{Entry, LinkQuality, PathLoad};
+use xoff_units::Picos;
+use xoff_wire::link_quality::{Entry, LinkQuality, PathLoad};
 
 /// A port with no row.
 const NONE: u16 = u16::MAX;
@@ -260,7 +260,7 @@ pub(super) fn busier(a: PathLoad, b: PathLoad) -> PathLoad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::link_quality;
+    use xoff_wire::link_quality;
 
     const PORT: PortId = PortId(1);
 

@@ -22,10 +22,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::flow_map::FlowMap;
 use super::packet::{QueuePair, queue_pair};
-use crate::parse::Payload;
-use crate::time::Picos;
-use crate::wire::bth::{self, MASK_24};
-use crate::wire::{IPV4_LEN, IPV6_LEN, UDP_LEN};
+use xoff_units::Picos;
+use xoff_wire::bth::{self, MASK_24};
+use xoff_wire::parse::Payload;
+use xoff_wire::{IPV4_LEN, IPV6_LEN, UDP_LEN};
 
 /// Sequence numbers below the highest one of which it is known whether they have come.
 const WINDOW: u32 = 512;

@@ -13,9 +13,9 @@ use super::scheme::cluster::Announcement;
 use crate::config::{BalancingConfig, HashFields, SchemeConfig, SwitchConfig};
 use crate::egress::FrameTable;
 use crate::ids::{GroupId, NextHopId};
-use crate::parse::Parsed;
 use crate::route::{Fib, NextHop, RouteTag, Target, seeded};
-use crate::time::Picos;
+use xoff_units::Picos;
+use xoff_wire::parse::Parsed;
 
 /// How a group chooses.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::Mac;
 use crate::ids::LogicalPort;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Hashes a 64-bit key the same way on every machine and in every run.
 #[derive(Default)]

@@ -2,8 +2,8 @@
 
 use crate::config::{Attachment, Bridging, SwitchConfig, Tagging, VlanConfig};
 use crate::ids::LogicalPort;
-use crate::parse::Tag;
-use crate::wire::vlan::TPID_CTAG;
+use xoff_wire::parse::Tag;
+use xoff_wire::vlan::TPID_CTAG;
 
 /// What happens to a frame's outer tag on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

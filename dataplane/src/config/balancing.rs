@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::AclTable;
 use crate::balance::PathChoice;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Load balancing of a switch. The default is static hashing of the five-tuple everywhere, which costs nothing.
 #[derive(Clone, Debug, Default, PartialEq)]

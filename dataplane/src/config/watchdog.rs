@@ -1,6 +1,6 @@
 //! What the PFC watchdog is told to do (`PFC_WD`, `PORT_QOS_MAP.pfcwd_sw_enable`).
 
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// The watchdog of a switch (`PFC_WD|GLOBAL`). Ports have their own part: [`PortWatchdog`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

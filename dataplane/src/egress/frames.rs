@@ -2,9 +2,9 @@
 
 use crate::frame::Handle;
 use crate::ids::{PgId, PortId};
-use crate::parse::Payload;
 use crate::prefetch::prefetch;
-use crate::time::Picos;
+use xoff_units::Picos;
+use xoff_wire::parse::Payload;
 
 /// No frame: the end of a list.
 const NO_FRAME: u32 = u32::MAX;

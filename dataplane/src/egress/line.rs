@@ -1,6 +1,6 @@
 //! A link as departures see it: lengths and times without a division.
 
-use crate::time::{LinkTiming, Picos};
+use xoff_units::{LinkTiming, Picos};
 
 /// A [`LinkTiming`], and how long one octet lasts where that is a whole number of picoseconds: at every speed of
 /// Ethernet, so that a departure multiplies instead of dividing.

@@ -6,7 +6,7 @@ use super::shaper::TokenBucket;
 use crate::config::{QueueConfig, Schedule};
 use crate::ids::PRIORITIES;
 use crate::pfc::bits;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// The DWRR queue with the smallest weight gets this many bytes a turn; the others in proportion. About one
 /// frame, so that shares are even over short spans too.

@@ -1,7 +1,7 @@
 //! A peak rate as a token bucket, kept as one point in time (the generic cell rate algorithm).
 
 use crate::config::Shaper;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 

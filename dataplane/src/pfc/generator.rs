@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use super::bits;
 use crate::config::{PauseModel, PfcConfig};
 use crate::ids::PRIORITIES;
-use crate::time::Picos;
-use crate::wire::mac_control::{MacControl, Pfc};
+use xoff_units::Picos;
+use xoff_wire::mac_control::{MacControl, Pfc};
 
 /// Stands beside the eight priorities: everything the peer sends, stopped by 802.3x PAUSE.
 pub(crate) const WHOLE_PORT: u16 = 1 << PRIORITIES;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::ids::PRIORITIES;
-use crate::time::{LinkTiming, Picos};
+use xoff_units::{LinkTiming, Picos};
 
 /// Pause frames that wait for the response time at most. A peer that sends more within it makes the port respond early.
 const PENDING_PAUSES_MAX: usize = 256;

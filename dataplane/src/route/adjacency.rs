@@ -1,6 +1,6 @@
 //! What a frame needs on its way to a next hop, worked out once instead of for each frame.
 
-use crate::wire::rewrite::LinkAddresses;
+use xoff_wire::rewrite::LinkAddresses;
 
 /// A next hop that is a known neighbour behind a port: half a cache line, read in one go.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! How much the switch does for others.
 
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// A rate with a burst: the generic cell rate algorithm (ITU-T I.371), one number of state.
 #[derive(Debug)]

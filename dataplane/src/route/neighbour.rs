@@ -11,8 +11,8 @@ use hashbrown::HashMap;
 use crate::bridge::FixedHasher;
 use crate::frame::Handle;
 use crate::ids::{InterfaceId, LogicalPort, PortId};
-use crate::parse::Parsed;
-use crate::time::Picos;
+use xoff_units::Picos;
+use xoff_wire::parse::Parsed;
 
 /// From one request to the next (RFC 4861: RETRANS_TIMER).
 pub const RETRANSMIT: Picos = Picos::from_millis(1_000);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::drops::DropReason;
-use crate::wire::{IPV4_LEN, IPV6_LEN};
+use xoff_wire::{IPV4_LEN, IPV6_LEN};
 
 /// The fields of a packet that decide about its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ const UNUSUAL: [bool; 256] = {
     table
 };
 
-/// Reads and checks an IPv4 packet whose header the parser found well formed ([`crate::parse::Payload::Ipv4`]).
+/// Reads and checks an IPv4 packet whose header the parser found well formed ([`xoff_wire::parse::Payload::Ipv4`]).
 #[inline(always)]
 pub(crate) fn ipv4(l3: &[u8]) -> Result<Packet, DropReason> {
     let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
@@ -113,7 +113,7 @@ fn unusual_ipv4(source: u32, destination: u32) -> Result<Scope, DropReason> {
     })
 }
 
-/// Reads and checks an IPv6 packet whose fixed header is whole ([`crate::parse::Payload::Ipv6`]). `available`: octets from
+/// Reads and checks an IPv6 packet whose fixed header is whole ([`xoff_wire::parse::Payload::Ipv6`]). `available`: octets from
 /// the header to the end of the frame.
 #[inline]
 pub(crate) fn ipv6(l3: &[u8], available: u32) -> Result<Packet, DropReason> {
@@ -205,7 +205,7 @@ fn fold(sum: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Ipv4Packet;
+    use xoff_wire::Ipv4Packet;
 
     #[test]
     fn folded_sums_are_those_of_the_ones_complement() {

@@ -14,7 +14,7 @@ use super::{Entry, Fib, NextHop};
 use crate::bridge::Mac;
 use crate::config::{Attachment, InterfaceConfig, RoutingConfig, SwitchConfig};
 use crate::ids::{GroupId, InterfaceId, LogicalPort, NextHopId};
-use crate::wire::rewrite::LinkAddresses;
+use xoff_wire::rewrite::LinkAddresses;
 
 /// Frames for the switch itself that it takes per second, and at once.
 const CPU_FRAMES_PER_SECOND: u32 = 10_000;

@@ -9,7 +9,7 @@ use smoltcp::wire::{
     HardwareAddress, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, Ipv6Repr, NdiscRepr,
 };
 
-use crate::wire::{ETHERNET_LEN, IPV6_LEN, MIN_FRAME_LEN};
+use xoff_wire::{ETHERNET_LEN, IPV6_LEN, MIN_FRAME_LEN};
 
 /// What a frame says about who is where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use crate::drops::DropReason;
 use crate::frame::{Arrival, Handle, Store};
 use crate::ids::PortId;
 use crate::outputs::{Outputs, Verdict};
-use crate::time::Picos;
-use crate::wire::link_quality::{self, LinkQuality};
+use xoff_units::Picos;
+use xoff_wire::link_quality::{self, LinkQuality};
 
 impl Switch {
     /// The deadline of loads has come.

@@ -12,9 +12,9 @@ use crate::balance::{
 use crate::config::{Attachment, PortBalancing, SwitchConfig};
 use crate::frame::Store;
 use crate::ids::{GroupId, LogicalPort, NextHopId, PortId};
-use crate::parse::{Parsed, Payload};
 use crate::route::{Entry, Fib, NextHop};
-use crate::time::Picos;
+use xoff_units::Picos;
+use xoff_wire::parse::{Parsed, Payload};
 
 /// What choosers are told of a frame.
 #[inline(always)]

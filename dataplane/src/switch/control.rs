@@ -7,8 +7,8 @@ use crate::frame::{Arrival, Store};
 use crate::ids::{PRIORITIES, PortId};
 use crate::outputs::{Drop, Outputs, Verdict};
 use crate::pfc::bits;
-use crate::time::Picos;
-use crate::wire::mac_control::{MacControl, Pfc};
+use xoff_units::Picos;
+use xoff_wire::mac_control::{MacControl, Pfc};
 
 impl Switch {
     #[cold]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::ids::PortId;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Most records kept; the oldest go first.
 pub const CONTROL_RECORDS_MAX: usize = 256;

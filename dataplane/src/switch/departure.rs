@@ -10,11 +10,11 @@ use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::mmu::Mmu;
 use crate::outputs::{Outputs, Transmit};
-use crate::parse::Payload;
 use crate::pfc::bits;
-use crate::time::Picos;
-use crate::wire::mac_control;
-use crate::wire::rewrite;
+use xoff_units::Picos;
+use xoff_wire::mac_control;
+use xoff_wire::parse::Payload;
+use xoff_wire::rewrite;
 
 /// How soon a PFC or PAUSE frame that found no slot is tried again.
 const NO_SLOT_RETRY: Picos = Picos::from_micros(10);

@@ -3,8 +3,8 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::config::{AclRule, AclTable};
-use crate::parse::Payload;
-use crate::wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
+use xoff_wire::parse::Payload;
+use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
 /// What rules look at.
 struct Fields {

@@ -8,11 +8,11 @@ use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{InterfaceId, LogicalPort, PgId, PortId};
 use crate::mmu::Mmu;
 use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
-use crate::parse::{Parsed, Payload};
 use crate::route::{Held, NeighbourId};
-use crate::time::Picos;
-use crate::wire::LinkQuality;
-use crate::wire::rewrite::LinkAddresses;
+use xoff_units::Picos;
+use xoff_wire::LinkQuality;
+use xoff_wire::parse::{Parsed, Payload};
+use xoff_wire::rewrite::LinkAddresses;
 
 /// Octets that a flooded copy stores for itself: all headers the switch may edit, tags included.
 pub const FLOOD_PREFIX_BYTES: usize = 128;

@@ -3,8 +3,8 @@
 use super::Switch;
 use crate::bridge::Mac;
 use crate::ids::PortId;
-use crate::parse::Tag;
-use crate::time::Picos;
+use xoff_units::Picos;
+use xoff_wire::parse::Tag;
 
 impl Switch {
     /// Learns that `station` is behind `port`, as if a frame of it had come in there, in the VLAN that a frame with this

@@ -6,7 +6,7 @@ use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
 use crate::outputs::{Drop, Outputs};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 impl Switch {
     /// The link of a port came up or went down. Frames that wait on a port that goes down are dropped.

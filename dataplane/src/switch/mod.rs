@@ -41,7 +41,6 @@ use crate::mmu::{Mmu, Refusal};
 use crate::outputs::Outputs;
 use crate::pfc::bits;
 use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
-use crate::time::Picos;
 use balancing::reordering;
 use control_log::ControlLog;
 use port::{CONTROL_FRAMES_MAX, Entrance, Port};
@@ -49,6 +48,7 @@ use queueing::Leg;
 use timers::Timers;
 use trimming::Trimming;
 use watchdog::Watchdog;
+use xoff_units::Picos;
 
 /// A switch. The contract: call one method with the current model time (never earlier than before), drain the
 /// [`Outputs`], call the next.

@@ -7,7 +7,7 @@ use crate::frame::Store;
 use crate::ids::InterfaceId;
 use crate::outputs::{Outputs, PuntReason, Verdict};
 use crate::route::{Due, Held, NeighbourId};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 impl Switch {
     /// Keeps a frame until its neighbour is found, and has it looked for.

@@ -9,11 +9,11 @@ use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Handle, Store};
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
 use crate::outputs::Outputs;
-use crate::parse::{self, Payload};
 use crate::route::packet::{self, Destination};
 use crate::route::{Held, Hop};
-use crate::time::Picos;
-use crate::wire::ETHERNET_LEN;
+use xoff_units::Picos;
+use xoff_wire::ETHERNET_LEN;
+use xoff_wire::parse::{self, Payload};
 
 /// The queue of the switch's own frames: SONiC's network control.
 const OWN_QUEUE: u8 = 7;

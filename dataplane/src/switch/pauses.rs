@@ -5,7 +5,7 @@ use super::port::Port;
 use crate::ids::{PRIORITIES, PgId, PortId, TRAFFIC_CLASSES};
 use crate::outputs::Outputs;
 use crate::pfc::{PauseHistory, bits};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 impl Port {
     /// Follows the pauses of the queues; the queues whose pause has begun or is over.

@@ -15,12 +15,12 @@ use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Arrival, Store};
 use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId, TRAFFIC_CLASSES};
 use crate::outputs::{Outputs, Verdict};
-use crate::parse::Payload;
 use crate::route::RouteAhead;
 use crate::route::packet::{self, Destination, Scope};
-use crate::time::Picos;
-use crate::wire::ETHERNET_LEN;
-use crate::wire::rewrite::{self, LinkAddresses};
+use xoff_units::Picos;
+use xoff_wire::ETHERNET_LEN;
+use xoff_wire::parse::Payload;
+use xoff_wire::rewrite::{self, LinkAddresses};
 
 /// What a plain frame counts as where it comes in.
 #[derive(Clone, Copy)]

@@ -12,11 +12,11 @@ use crate::frame::Handle;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId};
 use crate::mmu::Refusal;
 use crate::outputs::{Deadline, Drop, Outputs};
-use crate::parse::Parsed;
 use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT, bits};
-use crate::time::Picos;
 use crate::watchdog::PortWatch;
-use crate::wire::mac_control::{self, MacControl};
+use xoff_units::Picos;
+use xoff_wire::mac_control::{self, MacControl};
+use xoff_wire::parse::Parsed;
 
 /// Raw MAC control frames that may wait for a port's link.
 pub(crate) const CONTROL_FRAMES_MAX: usize = 64;

@@ -12,9 +12,9 @@ use crate::frame::{Handle, Store};
 use crate::ids::{PortId, QueueId};
 use crate::mmu::{EgressPlan, IngressPlan, Refusal};
 use crate::outputs::{Drop, Outputs};
-use crate::parse::Tag;
-use crate::wire::rewrite;
-use crate::wire::vlan::{self, TAG_LEN};
+use xoff_wire::parse::Tag;
+use xoff_wire::rewrite;
+use xoff_wire::vlan::{self, TAG_LEN};
 
 /// One way out for a frame.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,11 @@ use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::{InterfaceId, LogicalPort, NextHopId};
 use crate::outputs::{Punt, PuntReason};
-use crate::parse::Payload;
 use crate::route::packet::{self, Destination, Packet, Scope};
 use crate::route::{Entry, Hop, NeighbourId, Talk, read_arp, read_discovery};
-use crate::wire::rewrite::LinkAddresses;
-use crate::wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
+use xoff_wire::parse::Payload;
+use xoff_wire::rewrite::LinkAddresses;
+use xoff_wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
 
 impl Switch {
     /// A frame on a port or LAG that is a router interface: whether it is addressed to the router alone, at its `own` address.

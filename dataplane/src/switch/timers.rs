@@ -2,7 +2,7 @@
 
 use crate::ids::{PortId, TimerId};
 use crate::outputs::{Deadline, Outputs};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// What a deadline of a port is about, beside those about its departures ([`transmit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,9 +20,9 @@ use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, QueueId};
 use crate::mmu::{EgressPlan, Refusal};
 use crate::outputs::Drop;
-use crate::parse::Payload;
-use crate::wire::vlan::TAG_LEN;
-use crate::wire::{IPV6_LEN, rewrite};
+use xoff_wire::parse::Payload;
+use xoff_wire::vlan::TAG_LEN;
+use xoff_wire::{IPV6_LEN, rewrite};
 
 /// What a switch trims, per port.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use crate::frame::Store;
 use crate::ids::{PRIORITIES, PortId, QueueId};
 use crate::outputs::{Outputs, SwitchEvent, SwitchEventKind};
 use crate::pfc::bits;
-use crate::time::Picos;
 use crate::watchdog::{Mode, PollGrid, Sight, StormCounters, WatchdogStats, WatchdogStatus};
+use xoff_units::Picos;
 
 /// What is the same for all ports.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use core::ops::{AddAssign, Sub};
 
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Where a watched queue stands (`PFC_WD_STATUS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

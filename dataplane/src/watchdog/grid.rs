@@ -1,6 +1,6 @@
 //! When the watchdog looks.
 
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// The shortest interval between polls.
 const POLL_MIN: Picos = Picos::from_micros(1);

@@ -5,7 +5,7 @@ use super::queue::QueueWatch;
 use crate::config::{PortWatchdog, WatchdogAction};
 use crate::ids::PRIORITIES;
 use crate::pfc::bits;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// What the watchdog does about a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

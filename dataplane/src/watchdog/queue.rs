@@ -1,7 +1,7 @@
 //! How long one queue has been held without progress.
 
 use crate::config::WatchdogRule;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// What a poll sees of a queue, beside its pauses.
 #[derive(Clone, Copy, Debug)]

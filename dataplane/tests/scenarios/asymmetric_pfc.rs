@@ -5,7 +5,7 @@ use xoff_dataplane::{DropReason, Picos};
 
 use crate::support::frames::{mac, small};
 use crate::support::{Harness, config};
-use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_wire::{MacControl, Pfc};
 
 const FRAMES: usize = 20_000;
 const LOSSLESS: [u8; 2] = [3, 4];

@@ -3,8 +3,8 @@
 
 use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PortProfile, SwitchConfig, Threshold};
 use xoff_dataplane::counters::PortCounters;
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{DropReason, PgId, Picos, PortId, Verdict};
+use xoff_wire::Ecn;
 
 use crate::support::frames::{small, udp};
 use crate::support::sender::{Flow, Sender, number};

@@ -5,7 +5,7 @@ use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
 
 use crate::support::frames::{ethernet, mac, small, tagged, udp};
 use crate::support::{Harness, config};
-use xoff_dataplane::wire::Ecn;
+use xoff_wire::Ecn;
 
 /// Sends `frame` seven times and expects seven drops for `reason`, and nothing else to happen.
 fn assert_dropped(harness: &mut Harness, port: u16, frame: &[u8], reason: DropReason) {

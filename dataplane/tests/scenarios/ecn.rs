@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::net::Ipv6Addr;
 
 use xoff_dataplane::config::{MarkPoint, SwitchConfig};
-use xoff_dataplane::parse::parse;
-use xoff_dataplane::wire::rewrite::updated;
-use xoff_dataplane::wire::{Addresses, BthFields, Ecn, Extension, Opcode, Path, Reth, RocePacket, icrc};
 use xoff_dataplane::{Picos, PortId};
+use xoff_wire::parse::parse;
+use xoff_wire::rewrite::updated;
+use xoff_wire::{Addresses, BthFields, Ecn, Extension, Opcode, Path, Reth, RocePacket, icrc};
 
 use crate::support::frames::{capture, ipv4_checksum, mac, udp};
 use crate::support::{Harness, Sent, config};
@@ -87,7 +87,7 @@ fn marking_between_the_thresholds_follows_the_line() {
     // sonic-mgmt RED accuracy: kmin 500 KB, kmax 900 KB, pmax 5 %, 910 packets of 1024 octets, 200 rounds.
     let mut config = config::switch(2);
     config.pools[0].size_bytes = 1 << 24;
-    config.ports[1].link = xoff_dataplane::LinkTiming::ethernet(400_000);
+    config.ports[1].link = xoff_units::LinkTiming::ethernet(400_000);
     let wred = xoff_dataplane::config::Wred {
         min_bytes: 500_000,
         max_bytes: 900_000,

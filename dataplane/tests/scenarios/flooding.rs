@@ -1,8 +1,8 @@
 //! A flooded frame: one charge at ingress, one per queue at egress, bytes of its own for every copy.
 
 use xoff_dataplane::config::{Bridging, Tagging, VlanConfig, VlanMember};
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Verdict};
+use xoff_wire::Ecn;
 
 use crate::support::frames::{ethernet, mac, small, tagged, udp};
 use crate::support::{Harness, config};

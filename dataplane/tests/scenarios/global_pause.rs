@@ -1,9 +1,9 @@
 //! 802.3x pauses of a whole port, where no priority has PFC.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::wire::mac_control::DESTINATION;
-use xoff_dataplane::wire::{MacControl, Pfc};
 use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
+use xoff_wire::mac_control::DESTINATION;
+use xoff_wire::{MacControl, Pfc};
 
 use crate::support::frames::{mac, small};
 use crate::support::{Harness, config};

@@ -1,8 +1,8 @@
 //! Four senders, one receiver: the job of the project, in virtual time.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{DropReason, Picos};
+use xoff_wire::Ecn;
 
 use crate::support::frames::udp;
 use crate::support::sender::{Flow, Sender, number};

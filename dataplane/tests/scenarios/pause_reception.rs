@@ -1,7 +1,7 @@
 //! The receiving side of PFC: what stops, what does not, and for how long.
 
-use xoff_dataplane::wire::{Ecn, MacControl};
 use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
+use xoff_wire::{Ecn, MacControl};
 
 use crate::support::frames::{ethernet, mac, small, udp};
 use crate::support::{Harness, config};
@@ -186,7 +186,7 @@ fn global_pause_is_counted_and_ignored() {
 #[test]
 fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
     let mut harness = Harness::learnt(&config::switch(2));
-    let good = MacControl::Pfc(xoff_dataplane::wire::Pfc {
+    let good = MacControl::Pfc(xoff_wire::Pfc {
         enable: 0xff,
         quanta: [0xffff; 8],
     })
@@ -217,7 +217,7 @@ fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
 #[test]
 fn the_source_may_be_anything_and_the_destination_only_the_group() {
     let mut harness = Harness::learnt(&config::switch(2));
-    let mut frame = MacControl::Pfc(xoff_dataplane::wire::Pfc {
+    let mut frame = MacControl::Pfc(xoff_wire::Pfc {
         enable: 1 << 3,
         quanta: [100; 8],
     })

@@ -1,8 +1,8 @@
 //! Links that come and go, and new configurations under traffic.
 
 use xoff_dataplane::config::{Bridging, Schedule, Tagging, Threshold, VlanConfig, VlanMember};
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{ApplyError, DropReason, LinkTiming, Outputs, Picos, PortId, Switch, Verdict};
+use xoff_wire::Ecn;
 
 use crate::support::frames::{small, tagged, udp};
 use crate::support::sender::{Flow, Sender};

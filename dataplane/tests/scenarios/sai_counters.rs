@@ -1,7 +1,7 @@
 //! What SAI's counters of octets and of pools count (docs/counters.md).
 
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{PgId, PortId};
+use xoff_wire::Ecn;
 
 use crate::support::frames::{small, udp};
 use crate::support::{Harness, config};

@@ -1,8 +1,8 @@
 //! Whose turn it is, how fast, and when.
 
 use xoff_dataplane::config::{Schedule, Shaper, SwitchConfig};
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{LinkTiming, Picos};
+use xoff_wire::Ecn;
 
 use crate::support::frames::{small, udp};
 use crate::support::{Harness, Sent, config};

@@ -5,9 +5,9 @@ use xoff_dataplane::config::{
     TrimmingConfig, VlanConfig, VlanMember,
 };
 use xoff_dataplane::counters::{PortCounters, TrimCounters};
-use xoff_dataplane::parse::parse;
-use xoff_dataplane::wire::{Ecn, Ipv4Packet, Ipv6Packet, UdpPacket};
 use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Verdict};
+use xoff_wire::parse::parse;
+use xoff_wire::{Ecn, Ipv4Packet, Ipv6Packet, UdpPacket};
 
 use crate::support::frames::{ethernet, mac, tagged, udp};
 use crate::support::packets::{frame, udp6};

@@ -2,12 +2,12 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::wire::mac_control::{DESTINATION, OPCODE_PFC};
 use xoff_dataplane::{Picos, PortId, QueueId, Verdict};
+use xoff_wire::mac_control::{DESTINATION, OPCODE_PFC};
 
 use crate::support::frames::{small, udp};
 use crate::support::{Harness, config};
-use xoff_dataplane::wire::{Ecn, Pfc};
+use xoff_wire::{Ecn, Pfc};
 
 /// Frames of one cell that a lossless group of the test configuration takes until it goes to XOFF.
 const TO_XOFF: usize = 2_052;
@@ -172,7 +172,7 @@ fn priorities_signal_the_group_they_are_mapped_to() {
 #[test]
 fn a_pause_that_ends_while_the_link_is_busy_is_never_sent() {
     let mut config = config::switch(2);
-    config.ports[1].link = xoff_dataplane::LinkTiming::ethernet(100_000);
+    config.ports[1].link = xoff_units::LinkTiming::ethernet(100_000);
     let mut harness = almost_congested(&config);
     harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 9_000));
     assert_eq!(harness.sent(0).len(), 1, "72 us in flight on port 0");
@@ -188,7 +188,7 @@ fn a_pause_that_ends_while_the_link_is_busy_is_never_sent() {
 #[test]
 fn a_refresh_that_falls_due_behind_a_long_frame_yields_to_xon() {
     let mut config = config::switch(2);
-    config.ports[1].link = xoff_dataplane::LinkTiming::ethernet(100_000);
+    config.ports[1].link = xoff_units::LinkTiming::ethernet(100_000);
     let mut harness = almost_congested(&config);
     harness.receive(0, &small(0, 1, 3));
     harness.run_for(Picos::from_micros(15_990));
@@ -205,7 +205,7 @@ fn a_refresh_that_falls_due_behind_a_long_frame_yields_to_xon() {
 #[test]
 fn congestion_that_returns_before_xon_was_said_is_said_as_xoff() {
     let mut config = config::switch(2);
-    config.ports[1].link = xoff_dataplane::LinkTiming::ethernet(100_000);
+    config.ports[1].link = xoff_units::LinkTiming::ethernet(100_000);
     let mut harness = almost_congested(&config);
     harness.receive(0, &small(0, 1, 3));
     harness.run_for(Picos::from_millis(1));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use xoff_dataplane::wire::{Ecn, ROCE_UDP_PORT};
+use xoff_wire::{Ecn, ROCE_UDP_PORT};
 
 /// The address of the station behind port `n`.
 pub const fn mac(n: u8) -> [u8; 6] {
@@ -76,7 +76,7 @@ pub fn tagged(frame: &[u8], tpid: u16, tci: u16) -> Vec<u8> {
 /// Frames of a classic little-endian pcap file of the test data.
 pub fn capture(name: &str) -> Vec<Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
+        .join("../crates/wire/tests/data")
         .join(name);
     let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert_eq!(bytes[..4], [0xd4, 0xc3, 0xb2, 0xa1], "{}", path.display());

@@ -15,13 +15,13 @@ use std::collections::BinaryHeap;
 use sender::Sender;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::counters::PortCounters;
-use xoff_dataplane::parse::parse;
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::wire::{MacControl, Pfc};
 use xoff_dataplane::{
     Arrival, DropReason, LinkTiming, Outputs, Picos, PortId, Punt, QueueId, Store, Switch, SwitchEvent,
     TimerId, Verdict,
 };
+use xoff_wire::parse::parse;
+use xoff_wire::{MacControl, Pfc};
 
 /// A frame on the link of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]

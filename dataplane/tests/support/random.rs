@@ -3,8 +3,8 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xoff_dataplane::config::{Bridging, Schedule, Shaper, SwitchConfig, Tagging, VlanConfig, VlanMember};
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{LinkTiming, Picos};
+use xoff_wire::Ecn;
 
 use super::frames::{ethernet, mac, tagged, udp};
 use super::{Harness, config};

@@ -1,8 +1,8 @@
 //! A sender that obeys PFC, as a NIC does: class queues that share its link, a frame in flight completes.
 
 use xoff_dataplane::pfc::PauseReceiver;
-use xoff_dataplane::wire::{MacControl, Pfc};
 use xoff_dataplane::{LinkTiming, Picos};
+use xoff_wire::{MacControl, Pfc};
 
 /// Frames of one class. Octets 42 to 45 of each frame sent carry its number, from 0.
 #[derive(Debug)]

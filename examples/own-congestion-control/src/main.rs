@@ -1,6 +1,6 @@
 //! A congestion control outside xoff: additive increase, multiplicative decrease by echoed congestion marks.
 
-use xoff::rdma::congestion::{Ack, CongestionControl, Context, Factory, Signal};
+use xoff_rdma::congestion::{Ack, CongestionControl, Context, Factory, Signal};
 use xoff_dataplane::Picos;
 
 /// Adds to its rate in each round trip, and halves it in one with a mark.

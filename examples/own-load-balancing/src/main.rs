@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use xoff::failure::Failure;
-use xoff::lab::{LabOptions, VirtualLab, load};
+use xoff_telemetry::failure::Failure;
+use xoff_lab::{LabOptions, VirtualLab, load};
 use xoff_dataplane::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, TableUse, Whose};
 use xoff_dataplane::config::{BalancingConfig, OwnScheme, SchemeConfig, SchemeKind};
 use xoff_dataplane::{Picos, PortId};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::config::{PgProfiles, Resolve};
-use crate::failure::Failure;
+use xoff_config::{PgProfiles, Resolve};
+use xoff_telemetry::failure::Failure;
 
 /// Options of all commands that read a switch's configuration from files: `config check`, `switch run` and `replay`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration input")]
-pub struct ConfigurationInput {
+pub(crate) struct ConfigurationInput {
     /// Read this ASIC's part of a file that configures several, such as asic0; on a VOQ chassis, the ASIC whose queues count
     #[arg(long, value_name = "NAME")]
     pub asic: Option<String>,

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use xoff_dataplane::Picos;
+use xoff_units::Picos;
 
 use super::super::values::{self, PcapArgument};
 use super::{BackendChoice, RunningArguments};
-use crate::lab::{CheckFormat, EVENTS_MAX_DEFAULT, Format, Seeds, Setting, Shard};
+use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, Format, Seeds, Setting, Shard};
 
 /// `xoff lab`
 #[derive(Debug, Subcommand)]
-pub enum LabCommand {
+pub(crate) enum LabCommand {
     /// Bring a lab up, run its workload, print the result, take everything down
     #[command(after_help = "\
 The result is a table; --report keeps it as JSON. Needs no root: without it, everything happens in a user
@@ -102,7 +102,7 @@ Examples:
 
 /// `xoff lab run`
 #[derive(Clone, Debug, Args)]
-pub struct LabRun {
+pub(crate) struct LabRun {
     /// The lab: nodes, links and workload, in YAML
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -134,7 +134,7 @@ pub struct LabRun {
 
 /// `xoff lab import`
 #[derive(Clone, Debug, Args)]
-pub struct LabImport {
+pub(crate) struct LabImport {
     /// A folder with config.txt, topology.txt and flow.txt of the HPCC model, or a configuration that names its files
     #[arg(long, value_name = "PATH", required = true)]
     pub ns3: PathBuf,
@@ -146,7 +146,7 @@ pub struct LabImport {
 /// `xoff lab compare`
 #[derive(Clone, Debug, Args)]
 #[command(group(clap::ArgGroup::new("compared").required(true).args(["lb", "by"])))]
-pub struct LabCompare {
+pub(crate) struct LabCompare {
     /// The lab: nodes, links and workload, in YAML
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -197,7 +197,7 @@ pub struct LabCompare {
 
 /// Forms of a comparison.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum CompareFormatChoice {
+pub(crate) enum CompareFormatChoice {
     /// A table for people
     Table,
     /// Everything, as with --json
@@ -206,7 +206,7 @@ pub enum CompareFormatChoice {
 
 /// `xoff lab check`
 #[derive(Clone, Debug, Args)]
-pub struct LabCheck {
+pub(crate) struct LabCheck {
     /// Labs with a `script` (docs/script.md)
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
@@ -257,7 +257,7 @@ impl From<CheckFormatChoice> for CheckFormat {
 /// Options of runs in virtual time.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Virtual time")]
-pub struct VirtualArguments {
+pub(crate) struct VirtualArguments {
     /// End after this much model time, such as 10ms; otherwise when the workload is over
     #[arg(long, value_name = "TIME", value_parser = values::model_time)]
     pub until: Option<Picos>,
@@ -294,7 +294,7 @@ pub struct VirtualArguments {
 /// Options of sweeps.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sweeps")]
-pub struct SweepArguments {
+pub(crate) struct SweepArguments {
     /// Run once for each seed, such as 1..=32 or 1,2,5 (docs/sweeps.md)
     #[arg(long, value_name = "LIST", requires = "virtual_time",
           conflicts_with_all = ["seed", "events", "pcap", "series", "plots", "nccl_json"])]
@@ -340,7 +340,7 @@ impl From<FormatChoice> for Format {
 
 /// `xoff lab merge`
 #[derive(Clone, Debug, Args)]
-pub struct LabMerge {
+pub(crate) struct LabMerge {
     /// Reports of all parts, in any order
     #[arg(value_name = "PART", required = true)]
     pub parts: Vec<PathBuf>,
@@ -357,7 +357,7 @@ pub struct LabMerge {
 
 /// `xoff lab up`
 #[derive(Clone, Debug, Args)]
-pub struct LabUp {
+pub(crate) struct LabUp {
     /// The lab: nodes and links, in YAML
     #[arg(value_name = "FILE")]
     pub file: PathBuf,

@@ -7,15 +7,15 @@ use clap::Args;
 use super::super::{output, signals};
 use super::probe::check_lab;
 use super::result::{ResultArguments, once};
-use crate::bench::ai::{Collective, Fabric, Outcome, Setting, Setup, Subject, draft, result, run};
-use crate::failure::{Exit, Failure};
-use crate::lab::plan::{LabPlan, TimeMode};
-use crate::lab::{Chosen, LOAD_BALANCING, Seeds, load_with, units};
-use crate::report::{allowed_cpus, rate, write_text};
+use xoff_lab::plan::{LabPlan, TimeMode};
+use xoff_lab::{Chosen, LOAD_BALANCING, Seeds, load_with, units};
+use xoff_measure::ai::{Collective, Fabric, Outcome, Setting, Setup, Subject, draft, result, run};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{allowed_cpus, rate, write_text};
 
 /// `xoff bench ai`
 #[derive(Clone, Debug, Args)]
-pub struct BenchAi {
+pub(crate) struct BenchAi {
     /// A lab file with jobs [default: a fabric that is made, --fabric]
     #[arg(value_name = "FILE", conflicts_with_all = ["fabric", "speed", "collectives", "bytes", "iterations", "congestion"])]
     pub file: Option<PathBuf>,

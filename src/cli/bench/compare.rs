@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::super::{output, signals};
-use crate::bench::compare::{Asked, Settings, Subject, compare};
-use crate::failure::{Exit, Failure};
+use xoff_measure::compare::{Asked, Settings, Subject, compare};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench compare`
 #[derive(Clone, Debug, Args)]
-pub struct BenchCompare {
+pub(crate) struct BenchCompare {
     /// What B is compared with: a xoff program, a config_db.json, a lab file (.yml) or a saved result
     #[arg(value_name = "A")]
     pub a: PathBuf,
@@ -42,7 +42,7 @@ pub struct BenchCompare {
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum By {
+pub(crate) enum By {
     /// Processor time a frame
     #[default]
     Time,

@@ -6,14 +6,14 @@ use clap::Args;
 
 use super::super::{output, signals};
 use super::ResultArguments;
-use crate::bench::core::{GROWTH_PERCENT, Record, Workload, chosen, count, measure, sample, work, workloads};
-use crate::bench::result::BenchResult;
-use crate::failure::{Exit, Failure};
-use crate::report::simple_table;
+use xoff_measure::core::{GROWTH_PERCENT, Record, Workload, chosen, count, measure, sample, work, workloads};
+use xoff_measure::result::BenchResult;
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::simple_table;
 
 /// `xoff bench core`
 #[derive(Clone, Debug, Args)]
-pub struct BenchCore {
+pub(crate) struct BenchCore {
     /// What is put through the switch; several with commas; `default` is all but the largest, `all` is all
     #[arg(
         long,

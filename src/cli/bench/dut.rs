@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use xoff_dataplane::Picos;
 use xoff_dataplane::config::SwitchConfig;
+use xoff_units::Picos;
 
 use super::super::{output, signals};
 use super::probe::{configuration, is_lab};
 use super::result::once;
-use crate::bench::dut::{
+use xoff_lab::units::duration;
+use xoff_measure::dut::{
     AnyDut, Dut, FrameSize, Pattern, RealDevice, VirtualOptions, VirtualSwitch, lossless_classes,
 };
-use crate::bench::ndr::{self, Durations, Offer};
-use crate::bench::result::{BenchResult, Limits, Meter};
-use crate::failure::Failure;
-use crate::lab::units::duration;
+use xoff_measure::ndr::{self, Durations, Offer};
+use xoff_measure::result::{BenchResult, Limits, Meter};
+use xoff_telemetry::failure::Failure;
 
 /// Ports that are used if none are named.
 const PORTS: usize = 8;
@@ -31,7 +31,7 @@ const SIZES: [FrameSize; 4] = [
 
 /// What is measured, and with which frames.
 #[derive(Clone, Debug, Args)]
-pub struct DutArguments {
+pub(crate) struct DutArguments {
     /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml): the switch runs in virtual time. Without it
     /// --ports are network devices of this machine, whose far ends belong to the device under test
     #[arg(value_name = "FILE")]
@@ -82,7 +82,7 @@ pub(super) fn configured(file: &Path, switch: Option<&str>) -> Result<SwitchConf
 
 /// Frame sizes and durations of benches that search for rates.
 #[derive(Clone, Debug, Args)]
-pub struct TrialArguments {
+pub(crate) struct TrialArguments {
     /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518 [default: 64,imix,1518,9000; network devices: without imix]
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
     pub sizes: Vec<FrameSize>,

@@ -5,15 +5,15 @@ use clap::Args;
 use super::super::output;
 use super::dut::{DutArguments, TrialArguments, percent};
 use super::result::{ResultArguments, once};
-use crate::bench::dut::Dut;
-use crate::bench::latency::{figures, measure};
-use crate::bench::ndr::{find, nothing_came_out};
-use crate::bench::result::{BenchResult, Better, Figure};
-use crate::failure::{Exit, Failure};
+use xoff_measure::dut::Dut;
+use xoff_measure::latency::{figures, measure};
+use xoff_measure::ndr::{find, nothing_came_out};
+use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench latency`
 #[derive(Clone, Debug, Args)]
-pub struct BenchLatency {
+pub(crate) struct BenchLatency {
     #[command(flatten)]
     dut: DutArguments,
     #[command(flatten)]

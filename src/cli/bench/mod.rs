@@ -16,25 +16,24 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-pub use self::compare::BenchCompare;
-pub use self::core::BenchCore;
+pub(crate) use self::compare::BenchCompare;
+pub(crate) use self::core::BenchCore;
 use super::output;
-use crate::bench::oracle::{OracleReport, compare as compare_oracle};
-use crate::failure::{Exit, Failure};
-use crate::ns3::Scenario;
-pub use ai::BenchAi;
-pub use dut::{DutArguments, TrialArguments};
-pub use latency::BenchLatency;
-pub use ndr::BenchNdr;
-pub use placement::BenchPlacement;
-pub use probe::BenchProbe;
-pub use result::ResultArguments;
-pub use suite::{BenchRfc2544, BenchRfc2889, BenchRfc8239, SuiteArguments};
-pub use tune::BenchTuneBuffers;
+pub(crate) use ai::BenchAi;
+pub(crate) use latency::BenchLatency;
+pub(crate) use ndr::BenchNdr;
+pub(crate) use placement::BenchPlacement;
+pub(crate) use probe::BenchProbe;
+pub(crate) use result::ResultArguments;
+pub(crate) use suite::{BenchRfc2544, BenchRfc2889, BenchRfc8239};
+pub(crate) use tune::BenchTuneBuffers;
+use xoff_lab::ns3::Scenario;
+use xoff_measure::oracle::{OracleReport, compare as compare_oracle};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench`
 #[derive(Debug, Subcommand)]
-pub enum BenchCommand {
+pub(crate) enum BenchCommand {
     /// Run scenarios of the HPCC model of ns-3 in virtual time, and hold the result against that model's
     #[command(after_help = "\
 A folder holds topology.txt, flow.txt, parameters.txt (what was simulated), fct.csv and pfc.csv (what
@@ -86,7 +85,7 @@ Examples:
 
 /// `xoff bench oracle`
 #[derive(Clone, Debug, Args)]
-pub struct BenchOracle {
+pub(crate) struct BenchOracle {
     /// Folders of the reference
     #[arg(value_name = "DIR", required = true)]
     pub folders: Vec<PathBuf>,

@@ -5,14 +5,14 @@ use clap::Args;
 use super::super::output;
 use super::dut::{DutArguments, TrialArguments};
 use super::result::ResultArguments;
-use crate::bench::dut::Dut;
-use crate::bench::ndr::{figures, find, nothing_came_out};
-use crate::bench::result::BenchResult;
-use crate::failure::{Exit, Failure};
+use xoff_measure::dut::Dut;
+use xoff_measure::ndr::{figures, find, nothing_came_out};
+use xoff_measure::result::BenchResult;
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench ndr`
 #[derive(Clone, Debug, Args)]
-pub struct BenchNdr {
+pub(crate) struct BenchNdr {
     #[command(flatten)]
     dut: DutArguments,
     #[command(flatten)]

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use xoff_dataplane::Picos;
+use xoff_units::Picos;
 
 use super::super::{output, signals};
-use crate::bench::placement::{
+use xoff_lab::Seeds;
+use xoff_measure::placement::{
     FrameRow, FrameSettings, Numbering, PlacementReport, Row, SCHEMA, Setting, Shape, Vary, by_hash, by_lot,
     run_frames,
 };
-use crate::failure::{Exit, Failure};
-use crate::lab::Seeds;
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// With PFC alone queues fill and pauses settle within this time.
 const SETTLE_PFC: Picos = Picos::from_millis(1);
@@ -24,7 +24,7 @@ const MEASURE: Picos = Picos::from_millis(20);
 
 /// `xoff bench placement`
 #[derive(Clone, Debug, Args)]
-pub struct BenchPlacement {
+pub(crate) struct BenchPlacement {
     /// Hosts and uplinks of the leaf; several with commas
     #[arg(
         long,

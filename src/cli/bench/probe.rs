@@ -8,12 +8,11 @@ use clap::Args;
 use xoff_dataplane::config::SwitchConfig;
 
 use super::super::output;
-use crate::bench::probe::{
+use xoff_config::{Resolve, load};
+use xoff_measure::probe::{
     ClassResult, Options, ProbeReport, SCHEMA, VirtualDevice, classes, expected, measure,
 };
-use crate::config::{Resolve, load};
-use crate::failure::{Exit, Failure};
-use crate::lab;
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Frames that are tried first where a pool says nothing: 1024 cells.
 const FIRST: u32 = 1_024;
@@ -22,7 +21,7 @@ const FILE_MAX: u64 = 64 << 20;
 
 /// `xoff bench probe`
 #[derive(Clone, Debug, Args)]
-pub struct BenchProbe {
+pub(crate) struct BenchProbe {
     /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -146,7 +145,7 @@ pub(super) fn check_lab(path: &Path) -> Result<(), Failure> {
 }
 
 fn of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
-    let switches = lab::switch_configurations(path)?;
+    let switches = xoff_lab::switch_configurations(path)?;
     let names: Vec<String> = switches.iter().map(|config| config.name.clone()).collect();
     let chosen = match switch {
         Some(name) => switches.into_iter().find(|config| config.name == name),

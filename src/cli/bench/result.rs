@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::output;
-use crate::bench::result::{BenchResult, Form};
-use crate::failure::{Exit, Failure};
-use crate::plot::make_folder;
-use crate::report::write_text;
+use xoff_lab::plot::make_folder;
+use xoff_measure::result::{BenchResult, Form};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::write_text;
 
 /// Options of every bench that has figures.
 #[derive(Clone, Debug, Args)]
-pub struct ResultArguments {
+pub(crate) struct ResultArguments {
     /// How the result is printed
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Table)]
     pub format: Form,

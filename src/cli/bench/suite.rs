@@ -5,15 +5,15 @@ use clap::{Arg, Args, ValueEnum};
 use super::super::output;
 use super::dut::{DutArguments, check_ports, fitting};
 use super::result::{ResultArguments, once};
-use crate::bench::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualSwitch};
-use crate::bench::result::BenchResult;
-use crate::bench::suite::Suite;
-use crate::bench::{rfc2544, rfc2889, rfc8239};
-use crate::failure::{Exit, Failure};
+use xoff_measure::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualSwitch};
+use xoff_measure::result::BenchResult;
+use xoff_measure::suite::Suite;
+use xoff_measure::{rfc2544, rfc2889, rfc8239};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// What the three commands have in common.
 #[derive(Clone, Debug, Args)]
-pub struct SuiteArguments {
+pub(crate) struct SuiteArguments {
     /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518
     #[arg(
         long,
@@ -43,7 +43,7 @@ fn in_virtual_time(argument: Arg) -> Arg {
 /// `xoff bench rfc2544`
 #[derive(Clone, Debug, Args)]
 #[command(mut_args(in_virtual_time))]
-pub struct BenchRfc2544 {
+pub(crate) struct BenchRfc2544 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
@@ -59,7 +59,7 @@ pub struct BenchRfc2544 {
 /// `xoff bench rfc2889`
 #[derive(Clone, Debug, Args)]
 #[command(mut_args(in_virtual_time))]
-pub struct BenchRfc2889 {
+pub(crate) struct BenchRfc2889 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
@@ -75,7 +75,7 @@ pub struct BenchRfc2889 {
 /// `xoff bench rfc8239`
 #[derive(Clone, Debug, Args)]
 #[command(mut_args(in_virtual_time))]
-pub struct BenchRfc8239 {
+pub(crate) struct BenchRfc8239 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]

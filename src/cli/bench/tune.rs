@@ -9,18 +9,18 @@ use xoff_dataplane::config::SwitchConfig;
 use super::super::{output, signals};
 use super::dut::configured;
 use super::result::{ResultArguments, once};
-use crate::bench::result::Form;
-use crate::bench::tune::{
+use xoff_config::PRESETS;
+use xoff_lab::{Seeds, units};
+use xoff_measure::result::Form;
+use xoff_measure::tune::{
     CABLE_MAX_M, Found, Pattern, Plan, Subject, Traffic, preset_switch, result, search, sweep,
 };
-use crate::config::PRESETS;
-use crate::failure::{Exit, Failure};
-use crate::lab::{Seeds, units};
-use crate::report::{allowed_cpus, write_text};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{allowed_cpus, write_text};
 
 /// `xoff bench tune-buffers`
 #[derive(Clone, Debug, Args)]
-pub struct BenchTuneBuffers {
+pub(crate) struct BenchTuneBuffers {
     /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml) [default: --preset]
     #[arg(value_name = "FILE", conflicts_with_all = ["preset", "speed", "ports"])]
     pub file: Option<PathBuf>,
@@ -213,7 +213,7 @@ fn give(
     options: &BenchTuneBuffers,
     plan: &Plan,
     found: &Found,
-    result: &crate::bench::result::BenchResult,
+    result: &xoff_measure::result::BenchResult,
 ) -> Result<Exit, Failure> {
     let fragment = plan.subject.fragment(&found.smallest.candidate);
     let text = serde_json::to_string_pretty(&fragment).expect("a JSON value") + "\n";

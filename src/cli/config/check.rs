@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::{ConfigCheck, ConfigCheckFormat, args, output};
-use crate::config::{Problem, Problems, Resolve, load};
-use crate::failure::{Exit, Failure};
+use xoff_config::{Problem, Problems, Resolve, load};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// What was found in one file.
 #[derive(Debug, Serialize)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Check;
-use crate::report::{Environment, StealMeter, allowed_cpus, nanos};
+use xoff_telemetry::{Environment, StealMeter, allowed_cpus, nanos};
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(super) use probe::run as probe;
 
 use super::{DoctorArguments, output};
-use crate::failure::{Exit, Failure};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Name and version of the JSON's form.
 const SCHEMA: &str = "xoff.doctor/1";

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Check;
 use crate::cli::{ProbeKind, output};
-use crate::failure::Exit;
-use crate::net;
-use crate::ports::{Backend, Port, PortError, PortSpec};
+use xoff_ports::net;
+use xoff_ports::{Backend, Port, PortError, PortSpec};
+use xoff_telemetry::failure::Exit;
 
 /// What worked; each is empty, or the reason why not.
 #[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]

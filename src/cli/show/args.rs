@@ -9,7 +9,7 @@ use super::buffer_args::{ShowBuffer, ShowGroups, ShowPool, ShowQueues};
 
 /// `xoff show`
 #[derive(Debug, Subcommand)]
-pub enum ShowCommand {
+pub(crate) enum ShowCommand {
     /// Counters, watermarks and pause states
     #[command(after_help = "\
 Tables in SONiC's layout; with --json all of it, under SAI's names (docs/report.md).
@@ -70,7 +70,7 @@ Examples:
 
 /// `xoff show pfc`
 #[derive(Debug, Subcommand)]
-pub enum ShowPfc {
+pub(crate) enum ShowPfc {
     /// PFC frames of each port and priority since `xoff clear pfc counters`
     Counters(ShowPfcCounters),
     /// Whether each port obeys pauses of every priority
@@ -81,7 +81,7 @@ pub enum ShowPfc {
 
 /// `xoff show pfcwd`
 #[derive(Debug, Subcommand)]
-pub enum ShowPfcwd {
+pub(crate) enum ShowPfcwd {
     /// What the watchdog of each port is told
     Config(ShowPorts),
     /// Storms, and frames during them, of each queue
@@ -90,7 +90,7 @@ pub enum ShowPfcwd {
 
 /// `xoff show pfc counters`
 #[derive(Clone, Debug, Args)]
-pub struct ShowPfcCounters {
+pub(crate) struct ShowPfcCounters {
     /// Pauses received, of ports whose PFC_WD has pfc_stat_history; times are of the model
     #[arg(long)]
     pub history: bool,
@@ -101,7 +101,7 @@ pub struct ShowPfcCounters {
 
 /// `xoff show pfcwd stats`
 #[derive(Clone, Debug, Args)]
-pub struct ShowPfcwdStats {
+pub(crate) struct ShowPfcwdStats {
     /// Queues too that have had no storm
     #[arg(short, long)]
     pub empty: bool,
@@ -115,7 +115,7 @@ pub struct ShowPfcwdStats {
 
 /// Options of a table of ports.
 #[derive(Clone, Debug, Args)]
-pub struct ShowPorts {
+pub(crate) struct ShowPorts {
     /// Only these ports
     #[arg(value_name = "PORT")]
     pub ports: Vec<String>,
@@ -126,7 +126,7 @@ pub struct ShowPorts {
 
 /// `xoff show ip`, `xoff show ipv6`
 #[derive(Debug, Subcommand)]
-pub enum ShowIp {
+pub(crate) enum ShowIp {
     /// Routes, in FRR's form
     Route(ShowTable),
     /// Router interfaces with their addresses
@@ -135,7 +135,7 @@ pub enum ShowIp {
 
 /// `xoff show interfaces`
 #[derive(Debug, Subcommand)]
-pub enum ShowInterfaces {
+pub(crate) enum ShowInterfaces {
     /// Ports and LAGs as configured, and whether they are up
     Status(ShowTable),
     /// Frames, rates and drops of each port
@@ -146,14 +146,14 @@ pub enum ShowInterfaces {
 
 /// `xoff show switch-trimming`
 #[derive(Debug, Subcommand)]
-pub enum ShowSwitchTrimming {
+pub(crate) enum ShowSwitchTrimming {
     /// What is left of packets that find their queue full, and where it goes
     Global(ShowTable),
 }
 
 /// `xoff show counters`
 #[derive(Clone, Debug, Args)]
-pub struct ShowCounters {
+pub(crate) struct ShowCounters {
     /// As JSON
     #[arg(long)]
     pub json: bool,
@@ -167,7 +167,7 @@ pub struct ShowCounters {
 
 /// Options of a table.
 #[derive(Clone, Debug, Args)]
-pub struct ShowTable {
+pub(crate) struct ShowTable {
     /// As JSON
     #[arg(long)]
     pub json: bool,
@@ -178,7 +178,7 @@ pub struct ShowTable {
 
 /// `xoff show load-balancing`
 #[derive(Clone, Debug, Args)]
-pub struct ShowLoadBalancing {
+pub(crate) struct ShowLoadBalancing {
     /// What to show
     #[arg(value_enum, default_value_t)]
     pub part: LoadBalancingPart,
@@ -195,7 +195,7 @@ pub struct ShowLoadBalancing {
 
 /// What `xoff show load-balancing` shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum LoadBalancingPart {
+pub(crate) enum LoadBalancingPart {
     /// Groups and their members
     #[default]
     Groups,
@@ -207,7 +207,7 @@ pub enum LoadBalancingPart {
 
 /// `xoff show mac`
 #[derive(Clone, Debug, Args)]
-pub struct ShowMac {
+pub(crate) struct ShowMac {
     /// Only those behind this port or LAG
     #[arg(short, long, value_name = "PORT")]
     pub port: Option<String>,
@@ -221,7 +221,7 @@ pub struct ShowMac {
 
 /// `xoff show interfaces counters`
 #[derive(Clone, Debug, Args)]
-pub struct ShowInterfaceCounters {
+pub(crate) struct ShowInterfaceCounters {
     /// Seconds over which rates are measured, 1 to 3600
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub period: u64,

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use super::tabulate::{Text, tabulate};
 use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
-use crate::failure::{Exit, Failure};
-use crate::report::{
-    GroupReport, LoadBalancingReport, MemberReport, MoveReport, ReorderedStream, ReorderingReport, Report,
+use xoff_lab::report::Report;
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{
+    GroupReport, LoadBalancingReport, MemberReport, MoveReport, ReorderedStream, ReorderingReport,
 };
 
 /// What stands where nothing is counted or measured.
@@ -254,7 +255,7 @@ fn moves_table(moves: &[MoveReport]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::TableReport;
+    use xoff_telemetry::TableReport;
 
     fn member(port: &str, packets: Option<u64>) -> MemberReport {
         MemberReport {

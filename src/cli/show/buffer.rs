@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{ShowBuffer, connect, print};
-use crate::failure::{Exit, Failure};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Tables of named objects, and what `mmuconfig` calls one.
 const OBJECTS: &[(&str, &str)] = &[("BUFFER_POOL", "Pool"), ("BUFFER_PROFILE", "Profile")];

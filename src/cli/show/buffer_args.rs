@@ -7,7 +7,7 @@ use super::args::{ShowPorts, ShowTable};
 
 /// `xoff show priority-group`
 #[derive(Debug, Subcommand)]
-pub enum ShowGroups {
+pub(crate) enum ShowGroups {
     /// Most that each group held since the user cleared it
     Watermark(ShowGroupWatermark),
     /// The same, cleared apart from the other
@@ -19,7 +19,7 @@ pub enum ShowGroups {
 
 /// `xoff show priority-group drop`
 #[derive(Debug, Subcommand)]
-pub enum ShowDrop {
+pub(crate) enum ShowDrop {
     /// Frames of each group that were dropped
     Counters(ShowTable),
 }
@@ -33,7 +33,7 @@ impl ShowDrop {
 
 /// Regions of a priority group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GroupPart {
+pub(crate) enum GroupPart {
     /// Shared use
     Shared,
     /// Headroom
@@ -42,7 +42,7 @@ pub enum GroupPart {
 
 /// Kinds of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum QueuePart {
+pub(crate) enum QueuePart {
     /// Queues of unicast frames; copies of flooded ones are in them too
     Unicast,
     /// Queues of multicast frames, of which there are none
@@ -53,7 +53,7 @@ pub enum QueuePart {
 
 /// Watermarks of priority groups.
 #[derive(Clone, Debug, Args)]
-pub struct ShowGroupWatermark {
+pub(crate) struct ShowGroupWatermark {
     /// Which region
     pub part: GroupPart,
     /// How it is shown.
@@ -63,7 +63,7 @@ pub struct ShowGroupWatermark {
 
 /// Watermarks of queues.
 #[derive(Clone, Debug, Args)]
-pub struct ShowQueueWatermark {
+pub(crate) struct ShowQueueWatermark {
     /// Which queues
     pub part: QueuePart,
     /// How it is shown.
@@ -73,7 +73,7 @@ pub struct ShowQueueWatermark {
 
 /// Options of watermarks.
 #[derive(Clone, Debug, Args)]
-pub struct ShowWatermark {
+pub(crate) struct ShowWatermark {
     /// Since the present telemetry interval began (`WATERMARK_TABLE|TELEMETRY_INTERVAL`, 120 s) instead
     #[arg(long)]
     pub periodic: bool,
@@ -84,7 +84,7 @@ pub struct ShowWatermark {
 
 /// `xoff show queue counters`
 #[derive(Clone, Debug, Args)]
-pub struct ShowQueueCounters {
+pub(crate) struct ShowQueueCounters {
     /// Trimming counters too
     #[arg(short, long)]
     pub all: bool,
@@ -101,7 +101,7 @@ pub struct ShowQueueCounters {
 
 /// `xoff show queue`
 #[derive(Debug, Subcommand)]
-pub enum ShowQueues {
+pub(crate) enum ShowQueues {
     /// Frames and bytes that each queue sent and dropped
     #[command(after_help = "\
 A table for each port, as SONiC's queuestat prints it. --json prints queuestat's form: an object of ports, each an
@@ -119,7 +119,7 @@ Examples:
 
 /// `xoff show buffer_pool`, `xoff show headroom-pool`
 #[derive(Debug, Subcommand)]
-pub enum ShowPool {
+pub(crate) enum ShowPool {
     /// Most that each pool held since the user cleared it
     Watermark(ShowWatermark),
     /// The same, cleared apart from the other
@@ -128,7 +128,7 @@ pub enum ShowPool {
 
 /// `xoff show buffer`
 #[derive(Debug, Subcommand)]
-pub enum ShowBuffer {
+pub(crate) enum ShowBuffer {
     /// As written
     Configuration(ShowTable),
     /// As it is in force, with what was computed
@@ -137,7 +137,7 @@ pub enum ShowBuffer {
 
 /// `xoff clear`, of watermarks
 #[derive(Debug, Subcommand)]
-pub enum ClearWatermarks {
+pub(crate) enum ClearWatermarks {
     /// Watermarks of priority groups
     #[command(subcommand)]
     PriorityGroup(ClearGroups),
@@ -154,7 +154,7 @@ pub enum ClearWatermarks {
 
 /// `xoff clear priority-group`
 #[derive(Debug, Subcommand)]
-pub enum ClearGroups {
+pub(crate) enum ClearGroups {
     /// Those of the user
     Watermark(ClearGroupWatermark),
     /// The persistent ones
@@ -163,7 +163,7 @@ pub enum ClearGroups {
 
 /// Watermarks of priority groups to be cleared.
 #[derive(Clone, Debug, Args)]
-pub struct ClearGroupWatermark {
+pub(crate) struct ClearGroupWatermark {
     /// Which region
     pub part: GroupPart,
     /// Which switch.
@@ -173,7 +173,7 @@ pub struct ClearGroupWatermark {
 
 /// `xoff clear queue`
 #[derive(Debug, Subcommand)]
-pub enum ClearQueues {
+pub(crate) enum ClearQueues {
     /// Those of the user
     Watermark(ClearQueueWatermark),
     /// The persistent ones
@@ -182,7 +182,7 @@ pub enum ClearQueues {
 
 /// Watermarks of queues to be cleared.
 #[derive(Clone, Debug, Args)]
-pub struct ClearQueueWatermark {
+pub(crate) struct ClearQueueWatermark {
     /// Which queues; all are cleared together
     pub part: QueuePart,
     /// Which switch.
@@ -192,7 +192,7 @@ pub struct ClearQueueWatermark {
 
 /// `xoff clear buffer_pool`, `xoff clear headroom-pool`
 #[derive(Debug, Subcommand)]
-pub enum ClearPool {
+pub(crate) enum ClearPool {
     /// Those of the user
     Watermark(TargetArguments),
     /// The persistent ones

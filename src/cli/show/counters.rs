@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::super::output;
 use super::{ShowCounters, connect};
-use crate::control::{Counters, WatermarkKind, WatermarkPart};
-use crate::failure::{Exit, Failure};
-use crate::report::{
+use xoff_runtime::control::{Counters, WatermarkKind, WatermarkPart};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{
     PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, grouped, nanos,
     numbers, percent, simple_table,
 };
@@ -280,8 +280,8 @@ fn drops(ports: &[PortReport]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::COUNTERS_SCHEMA;
-    use crate::report::tests::snapshot;
+    use xoff_runtime::control::COUNTERS_SCHEMA;
+    use xoff_telemetry::samples::snapshot;
 
     #[test]
     fn the_tables_of_a_switch() {

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::tabulate::{Text, tabulate};
 use super::{ShowInterfaceCounters, ShowTable, connect, print};
-use crate::control::{Counters, Family, Interfaces, LagStatus};
-use crate::failure::{Exit, Failure};
-use crate::report::{PortReport, grouped};
+use xoff_runtime::control::{Counters, Family, Interfaces, LagStatus};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{PortReport, grouped};
 
 const NOTHING: &str = "N/A";
 
@@ -146,7 +146,7 @@ fn portchannel_table(lags: &[LagStatus]) -> String {
 }
 
 /// As `ipintutil`: an interface's further addresses stand under the first.
-fn address_table(family: Family, interfaces: &[crate::control::RouterInterface]) -> String {
+fn address_table(family: Family, interfaces: &[xoff_runtime::control::RouterInterface]) -> String {
     let mut rows = Vec::new();
     for interface in interfaces {
         for (at, address) in interface.addresses.iter().enumerate() {

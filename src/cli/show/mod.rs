@@ -15,19 +15,16 @@ mod tabulate;
 mod trimming;
 mod watermarks;
 
-pub use args::{
+pub(crate) use args::{
     LoadBalancingPart, ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp,
     ShowLoadBalancing, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts,
     ShowSwitchTrimming, ShowTable,
 };
-pub use buffer_args::{
-    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, ShowBuffer, ShowGroups, ShowPool,
-    ShowQueueCounters, ShowQueues,
-};
+pub(crate) use buffer_args::{ClearWatermarks, ShowBuffer, ShowQueueCounters};
 
 use super::{TargetArguments, output};
-use crate::control::{Address, Client, Family};
-use crate::failure::{Exit, Failure};
+use xoff_runtime::control::{Address, Client, Family};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Connects to the switch that the options name.
 pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {

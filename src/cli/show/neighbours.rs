@@ -2,9 +2,9 @@
 
 use super::tabulate::{Text, tabulate};
 use super::{ShowMac, ShowTable, connect, print};
-use crate::config::natural_order;
-use crate::control::{Family, MacEntry, Neighbour};
-use crate::failure::{Exit, Failure};
+use xoff_config::natural_order;
+use xoff_runtime::control::{Family, MacEntry, Neighbour};
+use xoff_telemetry::failure::{Exit, Failure};
 
 pub(super) fn mac(options: &ShowMac) -> Result<Exit, Failure> {
     let mut entries = connect(&options.table.target)?.mac_table()?;

@@ -2,9 +2,9 @@
 
 use super::tabulate::{Text, tabulate};
 use super::{ShowPfcCounters, ShowPorts, ShowTable, connect, print};
-use crate::control::PfcPort;
-use crate::failure::{Exit, Failure};
-use crate::report::{grouped, simple_table};
+use xoff_runtime::control::PfcPort;
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{grouped, simple_table};
 
 pub(super) fn counters(options: &ShowPfcCounters) -> Result<Exit, Failure> {
     let ports = connect(&options.table.target)?.pfc()?;
@@ -113,7 +113,7 @@ fn history_table(ports: &[PfcPort]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::PauseHistoryReport;
+    use xoff_telemetry::PauseHistoryReport;
 
     fn ports() -> Vec<PfcPort> {
         let port = |name: &str| PfcPort {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::pfc::check_names;
 use super::tabulate::{Text, tabulate};
 use super::{ShowPfcwdStats, ShowPorts, connect, print};
-use crate::failure::{Exit, Failure};
-use crate::report::{WatchdogPort, WatchdogQueue, WatchdogReport};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{WatchdogPort, WatchdogQueue, WatchdogReport};
 
 pub(super) fn config(options: &ShowPorts) -> Result<Exit, Failure> {
     print(options.table.json, &watchdog(options)?, config_table)

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use super::pfc::check_names;
 use super::tabulate::{Text, tabulate};
 use super::{ShowQueueCounters, connect, print};
-use crate::config::natural_order;
-use crate::failure::{Exit, Failure};
-use crate::report::{PortReport, QueueReport};
+use xoff_config::natural_order;
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{PortReport, QueueReport};
 
 /// A counter: the title of its column, its name in JSON, its value.
 struct Counter {
@@ -135,8 +135,8 @@ fn json_of(ports: &[PortReport], counters: &[&Counter], nonzero: bool) -> Value 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::SwitchReport;
-    use crate::report::tests::snapshot;
+    use xoff_telemetry::SwitchReport;
+    use xoff_telemetry::samples::snapshot;
 
     fn port(name: &str) -> PortReport {
         let queue = |packets: u64, dropped: u64, trimmed: u64| QueueReport {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{ShowTable, connect, print};
-use crate::control::{Family, RouteEntry, RouteHop};
-use crate::failure::{Exit, Failure};
+use xoff_runtime::control::{Family, RouteEntry, RouteHop};
+use xoff_telemetry::failure::{Exit, Failure};
 
 const LEGEND_IPV4: &str = "\
 Codes: K - kernel route, C - connected, L - local, S - static,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::{ShowTable, connect, print};
-use crate::failure::{Exit, Failure};
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// What SONiC's table has for a field that is not set.
 const NOT_SET: &str = "N/A";

@@ -7,9 +7,9 @@ use super::buffer_args::{
 };
 use super::tabulate::{Text, tabulate};
 use super::{connect, print};
-use crate::control::{Counters, WatermarkKind, WatermarkPart};
-use crate::failure::{Exit, Failure};
-use crate::report::{PortReport, SwitchReport};
+use xoff_runtime::control::{Counters, WatermarkKind, WatermarkPart};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{PortReport, SwitchReport};
 
 /// What SONiC says where there are no queues of a kind.
 const NO_MULTICAST: &str = "Object map from the COUNTERS_DB is empty because the multicast queues are not configured in the \
@@ -177,7 +177,7 @@ fn pools_table(switch: &SwitchReport, headroom: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::snapshot;
+    use xoff_telemetry::samples::snapshot;
 
     #[test]
     fn layouts_are_sonics() {

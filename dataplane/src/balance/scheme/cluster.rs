@@ -3,7 +3,7 @@
 use crate::balance::cluster::{Cargo, GAP, Lane, Placements, Rank, flag};
 use crate::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, QueuePair, TableUse};
 use crate::ids::PortId;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// A group whose queue pairs are known and spread evenly. What is no RoCEv2 is hashed: a queue pair is a flow that lasts and is
 /// large, which cannot be said of a five-tuple; and so is what finds the table full.

@@ -5,7 +5,7 @@ use crate::balance::load::Loads;
 use crate::balance::random::Random;
 use crate::balance::{Choice, Packet, PathChoice, Paths};
 use crate::egress::FrameTable;
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Most members that are drawn for a packet; more are as good as all.
 const SAMPLES_MAX: usize = 32;

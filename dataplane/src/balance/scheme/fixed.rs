@@ -5,7 +5,7 @@ use crate::balance::order::{For, Order};
 use crate::balance::places::Places;
 use crate::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, TableUse};
 use crate::config::{Pick, SchemeConfig};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Each flow has a place of its own in a table. It is kept until another flow needs it and its own has been silent for a second; a flow that
 /// finds no place is hashed. A member that comes back gets new flows only.

@@ -4,7 +4,7 @@ use crate::balance::flowset::{FlowSet, Known};
 use crate::balance::order::{For, Order};
 use crate::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, TableUse};
 use crate::config::{Pick, Rebalance, SchemeConfig};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// Flows of one group. With [`Pick::Random`] this is LetFlow, with [`Pick::PathLoad`] as CONGA does it, otherwise what switch chips call dynamic load
 /// balancing or adaptive routing.

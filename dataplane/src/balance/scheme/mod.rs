@@ -15,7 +15,7 @@ use self::per_packet::PerPacket;
 use self::round_robin::RoundRobin;
 use super::{Choice, Packet, PathChoice, Paths, TableUse};
 use crate::config::{SchemeConfig, SchemeKind};
-use crate::time::Picos;
+use xoff_units::Picos;
 
 /// A scheme at work in one group.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! DRILL.
 
-use xoff_dataplane::Picos;
 use xoff_dataplane::config::SchemeKind;
+use xoff_units::Picos;
 
 use super::{chosen, flow, occupy, packets, with};
 

@@ -1,8 +1,8 @@
 //! Assigned flows.
 
-use xoff_dataplane::Picos;
 use xoff_dataplane::balance::MoveReason;
 use xoff_dataplane::config::{Pick, SchemeKind};
+use xoff_units::Picos;
 
 use super::{chosen, flow, moves, occupy, with};
 

@@ -1,8 +1,8 @@
 //! Flowlets: who moves, when, and why.
 
-use xoff_dataplane::Picos;
 use xoff_dataplane::balance::MoveReason;
 use xoff_dataplane::config::{Measure, Pick, Rebalance, SchemeConfig, SchemeKind};
+use xoff_units::Picos;
 
 use super::{balanced, chosen, flow, moves, occupy, packets, up, with};
 use crate::support::Harness;

@@ -2,9 +2,9 @@
 
 use xoff_dataplane::balance::{Choice, Packet, PathChoice, Paths};
 use xoff_dataplane::config::{OwnScheme, SchemeConfig, SchemeKind};
-use xoff_dataplane::wire::LinkQuality;
-use xoff_dataplane::wire::link_quality::{self, Entry, PathLoad};
 use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
+use xoff_wire::LinkQuality;
+use xoff_wire::link_quality::{self, Entry, PathLoad};
 
 use crate::support::net::{Net, Shape, flow};
 

@@ -1,8 +1,8 @@
 //! A way that ends behind the next switch: who is told, who moves, what is lost.
 
 use xoff_dataplane::config::{SchemeConfig, SchemeKind};
-use xoff_dataplane::wire::LinkQuality;
 use xoff_dataplane::{DropReason, Picos, PortId};
+use xoff_wire::LinkQuality;
 
 use super::global::{arrived, send, uplinks};
 use crate::support::net::{self, Net, Shape};

@@ -1,7 +1,7 @@
 //! Schemes in which every packet chooses.
 
-use xoff_dataplane::Picos;
 use xoff_dataplane::config::{Pick, SchemeConfig, SchemeKind, Shaper};
+use xoff_units::Picos;
 
 use super::{balanced, chosen, flow, occupy, packets, up, with};
 use crate::support::packets::{refresh_checksum, to_router, udp4};

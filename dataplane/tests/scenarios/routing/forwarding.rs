@@ -1,8 +1,8 @@
 //! What a routed packet looks like when it leaves.
 
 use xoff_dataplane::config::{Attachment, Bridging, Tagging, VlanConfig, VlanMember};
-use xoff_dataplane::wire::RoceView;
 use xoff_dataplane::{Picos, Verdict};
+use xoff_wire::RoceView;
 
 use super::harness;
 use crate::support::config::{self, ROUTER, interface};

@@ -7,7 +7,7 @@ mod lag;
 mod neighbours;
 mod refusals;
 
-use xoff_dataplane::Picos;
+use xoff_units::Picos;
 
 use crate::support::frames::mac;
 use crate::support::packets::{arp, discovery, frame};

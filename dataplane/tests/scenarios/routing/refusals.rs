@@ -221,7 +221,7 @@ fn too_long_for_the_way_out() {
     harness.punts.clear();
     for fits in [four(1_472), six(1_452)] {
         assert_eq!(harness.receive(0, &fits), Verdict::Forwarded { copies: 1 });
-        harness.run_for(xoff_dataplane::Picos::from_millis(1));
+        harness.run_for(xoff_units::Picos::from_millis(1));
     }
     for long in [four(1_473), six(1_453)] {
         assert_dropped(&mut harness, &long, DropReason::ExceedsL3Mtu);
@@ -252,7 +252,7 @@ fn errors_are_told_no_more_often_than_configured() {
     harness.switch.attach_cpu(true);
     let lost = v4("10.0.0.9", "198.51.100.1");
     for second in 0..5_u64 {
-        harness.run_until(xoff_dataplane::Picos::from_millis(10_000 + 1_000 * second));
+        harness.run_until(xoff_units::Picos::from_millis(10_000 + 1_000 * second));
         (0..100).for_each(|_| assert_dropped(&mut harness, &lost, DropReason::Lpm4Miss));
     }
     assert_eq!(harness.punts.len(), 50);
@@ -275,7 +275,7 @@ fn a_loop_ends_by_ttl() {
             }
             other => panic!("{other:?}"),
         }
-        harness.run_for(xoff_dataplane::Picos::from_millis(1));
+        harness.run_for(xoff_units::Picos::from_millis(1));
         packet = harness.sent(1)[0].bytes.clone();
         packet[..6].copy_from_slice(&ROUTER);
         packet[6..12].copy_from_slice(&mac(1));

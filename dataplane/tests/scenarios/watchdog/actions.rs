@@ -1,10 +1,10 @@
 //! What is done about a storm, to the frame.
 
 use xoff_dataplane::config::{BufferProfile, Threshold, TrimDscp, TrimQueue, TrimmingConfig, WatchdogAction};
-use xoff_dataplane::wire::{Ecn, Pfc};
 use xoff_dataplane::{
     DropReason, Picos, PortId, Store, StormCounters, SwitchEventKind, Verdict, WatchdogStatus,
 };
+use xoff_wire::{Ecn, Pfc};
 
 use super::{QUEUE, detected, ms, pause, queue, restored, stats, storm, stormed, watched};
 use crate::support::config::ROUTER;

@@ -4,8 +4,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xoff_dataplane::config::{SwitchConfig, WatchdogAction, WatchdogRule};
 use xoff_dataplane::counters::PortCounters;
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{DropReason, Picos, PortId, QueueId, SwitchEventKind, WatchdogStatus};
+use xoff_wire::Ecn;
 
 use super::{ms, watched};
 use crate::support::Harness;

@@ -1,8 +1,8 @@
 //! Who is hurt by a storm: nobody who shares neither the queue nor its group.
 
 use xoff_dataplane::config::WatchdogAction;
-use xoff_dataplane::wire::Ecn;
 use xoff_dataplane::{DropReason, Picos};
+use xoff_wire::Ecn;
 
 use super::{QUEUE, detected, ms, stats, storm, watched};
 use crate::support::config::GIGABIT;

@@ -10,8 +10,8 @@ mod statistics;
 mod timers;
 
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction, WatchdogConfig, WatchdogRule};
-use xoff_dataplane::wire::{MacControl, Pfc};
 use xoff_dataplane::{Picos, PortId, QueueId, SwitchEventKind, WatchdogStats};
+use xoff_wire::{MacControl, Pfc};
 
 use crate::support::frames::mac;
 use crate::support::{Harness, config};

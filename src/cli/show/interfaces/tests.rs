@@ -1,7 +1,7 @@
 use super::*;
-use crate::control::{COUNTERS_SCHEMA, LagMember, PortStatus, RouterInterface};
-use crate::report::SwitchReport;
-use crate::report::tests::snapshot;
+use xoff_runtime::control::{COUNTERS_SCHEMA, LagMember, PortStatus, RouterInterface};
+use xoff_telemetry::SwitchReport;
+use xoff_telemetry::samples::snapshot;
 
 fn interfaces() -> Interfaces {
     let port = |name: &str, vlan: &str, up: bool| PortStatus {

@@ -1,0 +1,68 @@
+//! The switch chip of a SONiC device, and its constants.
+//!
+//! SONiC's buffer configuration does not have the chip's cell size and latencies: they are part of the platform. Here
+//! they follow from `DEVICE_METADATA|localhost platform`, or from `hwsku` where one platform name stands for several
+//! chips. docs/chips.md has the source of every constant. Explicit `XOFF_SWITCH` fields override them.
+
+mod platforms;
+
+use self::platforms::{HWSKUS, PLATFORMS};
+use super::headroom::Asic;
+
+/// The chip of a device.
+pub(crate) fn chip_of(platform: &str, hwsku: &str) -> Option<Asic> {
+    let find = |table: &[(&str, &'static str)], key: &str| {
+        let index = table.binary_search_by(|(name, _)| (*name).cmp(key)).ok()?;
+        Asic::named(table[index].1)
+    };
+    find(PLATFORMS, platform).or_else(|| find(HWSKUS, hwsku))
+}
+
+impl Asic {
+    /// Whether SONiC's buffer managers take the buffer of lossless groups away from a port that is down: they do on
+    /// Mellanox and Barefoot chips (`BufferMgr::doSpeedUpdateTask` of sonic-swss).
+    pub(crate) fn reclaims_buffer_of_down_ports(&self) -> bool {
+        self.name.starts_with("spectrum") || self.name.starts_with("tofino")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sorted_and_name_known_chips() {
+        for table in [PLATFORMS, HWSKUS] {
+            assert!(table.is_sorted_by(|a, b| a.0 < b.0));
+            for (device, chip) in table {
+                assert!(Asic::named(chip).is_some(), "{device}: {chip}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_chip_follows_from_platform_then_hwsku() {
+        let name = |platform, hwsku| chip_of(platform, hwsku).map(|chip| (chip.name, chip.cell_bytes));
+        assert_eq!(
+            name("x86_64-mlnx_msn2700-r0", "ACS-MSN2700"),
+            Some(("spectrum1", 96))
+        );
+        assert_eq!(name("x86_64-arista_7060_cx32s", "any"), Some(("th", 208)));
+        assert_eq!(
+            name("x86_64-8122_64eh_o-r0", "Cisco-8122-O64"),
+            Some(("gr2", 512))
+        );
+        assert_eq!(name("", "my-sku"), None);
+    }
+
+    /// docs/chips.md is what users read: it has every chip with its cell size.
+    #[test]
+    fn every_chip_is_documented() {
+        let documented = include_str!("../../../../docs/chips.md");
+        for name in crate::headroom::ASIC_NAMES {
+            let asic = Asic::named(name).expect("a known chip");
+            let row = format!("| `{name}` | {} |", asic.cell_bytes);
+            assert!(documented.contains(&row), "docs/chips.md has no row {row}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Ready-made configurations, written in the same schema as everything else.
+
+use xoff_units::Picos;
+
+use super::db::ConfigDb;
+use super::resolve::bytes_during;
+
+/// The names [`preset`] knows, with what they are for.
+pub const PRESETS: &[(&str, &str)] = &[
+    (
+        "roce-lossless",
+        "DSCP 26 lossless with PFC and ECN on priority 3, CNPs (DSCP 48) strict, the rest lossy",
+    ),
+    (
+        "roce-lossy",
+        "the same classes without PFC: RoCE relies on ECN and on its own recovery",
+    ),
+];
+
+/// A preset's name that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no preset {name:?}; there are {}", names())]
+pub struct UnknownPreset {
+    /// The name asked for.
+    pub name: String,
+}
+
+/// The names of all presets, separated by commas.
+fn names() -> String {
+    PRESETS
+        .iter()
+        .map(|(name, _)| *name)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Reaction of a link whose ends do not stall: twice 300 m of cable and the peer's response, about 4 us.
+const REACTION_MIN: Picos = Picos::from_micros(4);
+const MTU: u64 = 9_100;
+const FRAME_MAX: u64 = 9_216;
+/// Frames are charged in whole cells: a frame of 1 KiB and more takes up to a quarter more than its bytes.
+const CELL_ROUNDING_PERCENT: u64 = 125;
+const MEBIBYTE: u64 = 1 << 20;
+/// Share of the pool that a congested group gets, at least.
+const GROUP_BYTES_MIN: u64 = 256 << 10;
+
+/// A configuration for these ports, of these speeds in Mb/s, on a host that may stall for the reaction budget
+/// (model time; zero in virtual time).
+///
+/// Headroom of a lossless group is what its port can send during the budget, with room for the rounding to
+/// cells. The shared pool gives each port's group a quarter of that again when all are congested together.
+///
+/// # Errors
+/// There is no preset of this name.
+pub fn preset(
+    name: &str,
+    ports: &[(String, u32)],
+    reaction_budget: Picos,
+) -> Result<ConfigDb, UnknownPreset> {
+    let lossless = match name {
+        "roce-lossless" => true,
+        "roce-lossy" => false,
+        _ => {
+            return Err(UnknownPreset {
+                name: name.to_owned(),
+            });
+        }
+    };
+    let mut db = ConfigDb {
+        source: format!("preset {name}"),
+        ..ConfigDb::default()
+    };
+    maps(&mut db);
+    scheduling(&mut db);
+    pools(&mut db, ports, reaction_budget, lossless);
+    for (port, speed) in ports {
+        bind(&mut db, port, *speed, lossless);
+    }
+    Ok(db)
+}
+
+fn put(db: &mut ConfigDb, table: &str, key: &str, fields: &[(&str, &str)]) {
+    for (field, value) in fields {
+        db.insert(table, key, field, value);
+    }
+}
+
+/// Priority 3 is RoCE, priority 6 its congestion notifications, as the switches of the field use them.
+fn maps(db: &mut ConfigDb) {
+    for dscp in 0..64 {
+        let class = match dscp {
+            26 => "3",
+            48 => "6",
+            _ => "0",
+        };
+        db.insert("DSCP_TO_TC_MAP", "ROCE", &dscp.to_string(), class);
+    }
+    for number in 0..8 {
+        let own = number.to_string();
+        let class = if matches!(number, 3 | 6) {
+            own.as_str()
+        } else {
+            "0"
+        };
+        db.insert("DOT1P_TO_TC_MAP", "ROCE", &own, class);
+        db.insert("TC_TO_QUEUE_MAP", "ROCE", &own, &own);
+        db.insert(
+            "TC_TO_PRIORITY_GROUP_MAP",
+            "ROCE",
+            &own,
+            if number == 3 { "3" } else { "0" },
+        );
+        db.insert("MAP_PFC_PRIORITY_TO_QUEUE", "ROCE", &own, &own);
+    }
+}
+
+fn scheduling(db: &mut ConfigDb) {
+    put(db, "SCHEDULER", "roce", &[("type", "DWRR"), ("weight", "50")]);
+    put(db, "SCHEDULER", "other", &[("type", "DWRR"), ("weight", "50")]);
+    put(db, "SCHEDULER", "cnp", &[("type", "STRICT")]);
+    put(
+        db,
+        "WRED_PROFILE",
+        "roce_ecn",
+        &[
+            ("ecn", "ecn_all"),
+            ("wred_green_enable", "true"),
+            ("green_min_threshold", "150000"),
+            ("green_max_threshold", "1500000"),
+            ("green_drop_probability", "5"),
+        ],
+    );
+}
+
+/// What a port's lossless group must hold after XOFF, in bytes.
+fn headroom(speed_mbps: u32, reaction_budget: Picos) -> u64 {
+    let in_flight = bytes_during(reaction_budget.max(REACTION_MIN), speed_mbps);
+    let bytes = in_flight / 100 * CELL_ROUNDING_PERCENT + 2 * FRAME_MAX;
+    bytes.next_multiple_of(1_024)
+}
+
+fn headroom_profile(speed_mbps: u32) -> String {
+    format!("pg_lossless_{speed_mbps}_profile")
+}
+
+fn pools(db: &mut ConfigDb, ports: &[(String, u32)], reaction_budget: Picos, lossless: bool) {
+    let of_ports = || ports.iter().map(|(_, speed)| headroom(*speed, reaction_budget));
+    let group = (of_ports().max().unwrap_or(0) / 4).max(GROUP_BYTES_MIN);
+    let shared = (group * (ports.len() as u64).max(4)).next_multiple_of(MEBIBYTE);
+    let lossy = shared.max(4 * MEBIBYTE);
+    let text = |bytes: u64| bytes.min(super::schema::BYTES_MAX).to_string();
+    let mut pool = |name: &str, side: &str, mode: &str, size: u64, xoff: u64| {
+        put(
+            db,
+            "BUFFER_POOL",
+            name,
+            &[("type", side), ("mode", mode), ("size", &text(size))],
+        );
+        if xoff > 0 {
+            db.insert("BUFFER_POOL", name, "xoff", &text(xoff));
+        }
+    };
+    pool("ingress_lossy_pool", "ingress", "static", lossy, 0);
+    pool("egress_lossy_pool", "egress", "dynamic", lossy, 0);
+    // Lossy frames are dropped at the queue that is congested: ingress has no limit but the pool.
+    let all = text(lossy);
+    let ingress = [
+        ("pool", "ingress_lossy_pool"),
+        ("size", "0"),
+        ("static_th", all.as_str()),
+    ];
+    let egress = [("pool", "egress_lossy_pool"), ("size", "0"), ("dynamic_th", "0")];
+    if lossless {
+        let headroom_total: u64 = of_ports().sum();
+        let held = shared + headroom_total;
+        pool(
+            "ingress_lossless_pool",
+            "ingress",
+            "dynamic",
+            shared,
+            headroom_total,
+        );
+        // As large as everything that ingress admits: a lossless frame is never dropped at egress.
+        pool("egress_lossless_pool", "egress", "static", held, 0);
+        let fields = [
+            ("pool", "egress_lossless_pool"),
+            ("size", "0"),
+            ("static_th", &text(held)),
+        ];
+        put(db, "BUFFER_PROFILE", "egress_lossless_profile", &fields);
+        let offset = text((group / 8).next_multiple_of(1_024));
+        for (_, speed) in ports {
+            let xoff = text(headroom(*speed, reaction_budget));
+            let fields = [
+                ("pool", "ingress_lossless_pool"),
+                ("size", "0"),
+                ("dynamic_th", "0"),
+            ];
+            put(db, "BUFFER_PROFILE", &headroom_profile(*speed), &fields);
+            put(
+                db,
+                "BUFFER_PROFILE",
+                &headroom_profile(*speed),
+                &[("xoff", &xoff), ("xon_offset", &offset)],
+            );
+        }
+    }
+    put(db, "BUFFER_PROFILE", "ingress_lossy_profile", &ingress);
+    put(db, "BUFFER_PROFILE", "egress_lossy_profile", &egress);
+}
+
+fn bind(db: &mut ConfigDb, port: &str, speed: u32, lossless: bool) {
+    let (speed_text, mtu) = (speed.to_string(), MTU.to_string());
+    put(
+        db,
+        "PORT",
+        port,
+        &[("speed", &speed_text), ("mtu", &mtu), ("admin_status", "up")],
+    );
+    let maps = [
+        ("dscp_to_tc_map", "ROCE"),
+        ("dot1p_to_tc_map", "ROCE"),
+        ("tc_to_queue_map", "ROCE"),
+        ("tc_to_pg_map", "ROCE"),
+        ("pfc_to_queue_map", "ROCE"),
+        ("pfc_enable", if lossless { "3" } else { "" }),
+        ("pfcwd_sw_enable", if lossless { "3" } else { "" }),
+    ];
+    put(db, "PORT_QOS_MAP", port, &maps);
+    let mut use_profile = |table: &str, numbers: &str, profile: &str| {
+        db.insert(table, &format!("{port}|{numbers}"), "profile", profile);
+    };
+    let (roce_in, roce_out) = if lossless {
+        (headroom_profile(speed), "egress_lossless_profile")
+    } else {
+        ("ingress_lossy_profile".to_owned(), "egress_lossy_profile")
+    };
+    for numbers in ["0-2", "4-7"] {
+        use_profile("BUFFER_PG", numbers, "ingress_lossy_profile");
+        use_profile("BUFFER_QUEUE", numbers, "egress_lossy_profile");
+    }
+    use_profile("BUFFER_PG", "3", &roce_in);
+    use_profile("BUFFER_QUEUE", "3", roce_out);
+    put(db, "QUEUE", &format!("{port}|0"), &[("scheduler", "other")]);
+    put(
+        db,
+        "QUEUE",
+        &format!("{port}|3"),
+        &[("scheduler", "roce"), ("wred_profile", "roce_ecn")],
+    );
+    put(db, "QUEUE", &format!("{port}|6"), &[("scheduler", "cnp")]);
+}

@@ -1,0 +1,289 @@
+//! `ACL_TABLE`, `ACL_RULE`: as far as they exempt packets from trimming, or from adaptive routing. Tables without such a rule have
+//! no effect.
+
+use ipnet::IpNet;
+use xoff_dataplane::config::{AclRule, AclTable};
+
+use super::context::Context;
+use crate::db::Entry;
+use crate::problem::Problem;
+use crate::schema;
+
+const TABLE: &str = "ACL_TABLE";
+const RULE: &str = "ACL_RULE";
+const TYPE: &str = "ACL_TABLE_TYPE";
+const ACTION: &str = "PACKET_ACTION";
+const PRIORITY_MAX: u64 = 999_999;
+/// The types of the model that match IP packets; others are defined in `ACL_TABLE_TYPE`.
+const IP_TYPES: [&str; 3] = ["L3", "L3V6", "L3V4V6"];
+
+/// What rules exempt packets from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exemption {
+    /// Trimming.
+    Trim,
+    /// Adaptive routing and switching: packets are hashed.
+    Ars,
+}
+
+impl Exemption {
+    const ALL: [Exemption; 2] = [Exemption::Trim, Exemption::Ars];
+
+    /// The action of such rules. SONiC's design of ARS has a field of this name, its test plan an action.
+    const fn action(self) -> &'static str {
+        match self {
+            Exemption::Trim => "DISABLE_TRIM",
+            Exemption::Ars => "DISABLE_ARS_FORWARDING",
+        }
+    }
+
+    /// What a type of tables has among its `ACTIONS` for such rules.
+    const fn of_types(self) -> &'static [&'static str] {
+        match self {
+            Exemption::Trim => &["DISABLE_TRIM_ACTION"],
+            Exemption::Ars => &["DISABLE_ARS_FORWARDING_ACTION", "ARS_ACTION"],
+        }
+    }
+
+    /// Whether a rule is such a one.
+    fn is_of(self, context: &Context<'_>, rule: &str) -> bool {
+        let flag = self == Exemption::Ars && context.text(RULE, rule, self.action()) == Some("true");
+        flag || context.text(RULE, rule, ACTION) == Some(self.action())
+    }
+}
+
+/// Whether an entry of the access lists is one that is acted on; others are named as being without effect.
+pub(super) fn acts_on(context: &Context<'_>, table: &str, key: &str) -> bool {
+    let decides = |table: &str| {
+        Exemption::ALL
+            .into_iter()
+            .any(|from| decides_on(context, from, table))
+    };
+    match table {
+        TABLE => decides(key),
+        RULE => key.split_once('|').is_some_and(|(of, _)| decides(of)),
+        TYPE => context
+            .db
+            .keys(TABLE)
+            .any(|name| context.text(TABLE, name, "type") == Some(key) && decides(name)),
+        _ => false,
+    }
+}
+
+/// Whether some access lists are acted on, so that entries of this table differ in effect.
+pub(super) fn is_acted_on_in_part(context: &Context<'_>, table: &str) -> bool {
+    let mut lists = context.db.keys(TABLE);
+    matches!(table, TABLE | RULE | TYPE) && lists.any(|list| acts_on(context, TABLE, list))
+}
+
+fn decides_on(context: &Context<'_>, from: Exemption, table: &str) -> bool {
+    let mut rules = rules_of(context, table).into_iter();
+    rules.any(|key| from.is_of(context, key))
+}
+
+fn rules_of<'a>(context: &Context<'a>, table: &str) -> Vec<&'a str> {
+    let of_table = |key: &&str| key.split_once('|').is_some_and(|(of, _)| of == table);
+    context.db.keys(RULE).filter(of_table).collect()
+}
+
+/// The tables with a rule that exempts packets.
+pub(super) fn exempt(context: &mut Context<'_>, from: Exemption) -> Vec<AclTable> {
+    let mut tables = Vec::new();
+    for key in context.db.keys(RULE) {
+        let of = key.split_once('|').map_or(key, |(of, _)| of);
+        if from.is_of(context, key) && context.db.entry(TABLE, of).is_none() {
+            let problem = Problem::at(RULE, key, "", format!("{TABLE} has no entry {of}"));
+            context.problem(problem.fix(format!("add {of} to {TABLE}")));
+        }
+    }
+    for name in context.db.keys(TABLE) {
+        if !decides_on(context, from, name) || !matches_ip(context, from, name) {
+            continue;
+        }
+        let ports = ports_of(context, name);
+        let keys = rules_of(context, name).into_iter();
+        let mut rules: Vec<(u64, AclRule)> = keys.filter_map(|key| rule(context, from, key)).collect();
+        // The highest priority decides; the order of names is kept among equal ones.
+        rules.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
+        let rules = rules.into_iter().map(|(_, rule)| rule).collect();
+        tables.push(AclTable { ports, rules });
+    }
+    tables
+}
+
+/// Whether a table's type and stage are such that its rules can exempt packets; says so if not.
+fn matches_ip(context: &mut Context<'_>, from: Exemption, name: &str) -> bool {
+    let kind = context.text(TABLE, name, "type").unwrap_or("L3");
+    let action = from.action();
+    let own_type = || {
+        let actions = context.db.get(TYPE, kind, "ACTIONS");
+        let allows = |item: &str| {
+            from.of_types()
+                .iter()
+                .any(|action| item.eq_ignore_ascii_case(action))
+        };
+        actions.is_some_and(|list| schema::items(&list).any(allows))
+    };
+    if !IP_TYPES.contains(&kind) && !own_type() {
+        let why = format!(
+            "a rule of this table has the action {action}, expected L3, L3V6, L3V4V6 or an entry of ACL_TABLE_TYPE with {} among \
+             its ACTIONS",
+            from.of_types()[0]
+        );
+        context.problem(Problem::at(TABLE, name, "type", why).value(kind));
+        return false;
+    }
+    match context.text(TABLE, name, "stage") {
+        Some(stage) if !stage.eq_ignore_ascii_case("ingress") => {
+            let why = format!("a rule of this table has the action {action}, expected ingress");
+            context.problem(Problem::at(TABLE, name, "stage", why).value(stage));
+            false
+        }
+        _ => true,
+    }
+}
+
+/// The ports a table is bound to, those of its LAGs included.
+fn ports_of(context: &mut Context<'_>, table: &str) -> Vec<u16> {
+    let list = context.db.get(TABLE, table, "ports").unwrap_or_default();
+    let mut ports = Vec::new();
+    for name in schema::items(&list) {
+        if let Some(port) = context.port(name) {
+            ports.push(port as u16);
+        } else if context.lag(name).is_some() {
+            let members = context.db.keys("PORTCHANNEL_MEMBER");
+            let of_lag = members.filter_map(|key| key.split_once('|').filter(|(lag, _)| *lag == name));
+            ports.extend(of_lag.filter_map(|(_, port)| context.port(port).map(|port| port as u16)));
+        } else {
+            let why = format!("there is no port or LAG {name}");
+            context.problem(Problem::at(TABLE, table, "ports", why).value(list.clone()));
+        }
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}
+
+/// A rule that exempts packets, or shields them from rules behind it; `None` for others.
+fn rule(context: &mut Context<'_>, from: Exemption, key: &str) -> Option<(u64, AclRule)> {
+    let entry = context.db.entry(RULE, key)?;
+    let exempts = from.is_of(context, key);
+    let other = Exemption::ALL.into_iter().any(|from| from.is_of(context, key));
+    match context.text(RULE, key, ACTION) {
+        _ if exempts || other => {}
+        Some("FORWARD") => {}
+        action => {
+            let why = format!(
+                "no effect: of actions only DISABLE_TRIM, DISABLE_ARS_FORWARDING and FORWARD are implemented, this rule's is {}",
+                action.unwrap_or("none that they know")
+            );
+            context.warn_entry(RULE, key, why);
+            return None;
+        }
+    }
+    let mut rule = AclRule {
+        exempts,
+        ..AclRule::default()
+    };
+    let mut priority = None;
+    let mut sound = true;
+    for (field, value) in entry {
+        let (field, value) = (field.as_str(), value.text());
+        match condition(&mut rule, &mut priority, field, &value) {
+            Ok(()) => {}
+            Err(Refused::Unknown) => {
+                let why = format!("no effect: its condition {field} is not implemented");
+                context.warn_entry(RULE, key, why);
+                sound = false;
+            }
+            Err(Refused::Value(expected)) => {
+                let why = format!("expected {expected}");
+                context.own_problem(Problem::at(RULE, key, field, why).value(value));
+                sound = false;
+            }
+        }
+    }
+    if priority.is_none() && has_no(entry, "PRIORITY") {
+        context.own_problem(Problem::at(RULE, key, "PRIORITY", "the field is missing"));
+    }
+    Some((priority?, rule)).filter(|_| sound)
+}
+
+fn has_no(entry: &Entry, field: &str) -> bool {
+    !entry.keys().any(|name| name.as_str() == field)
+}
+
+enum Refused {
+    /// No such condition here.
+    Unknown,
+    /// The value is not one; what is.
+    Value(&'static str),
+}
+
+/// Takes one field of a rule over.
+fn condition(
+    rule: &mut AclRule,
+    priority: &mut Option<u64>,
+    field: &str,
+    value: &str,
+) -> Result<(), Refused> {
+    match field {
+        ACTION => {}
+        "DISABLE_ARS_FORWARDING" if matches!(value, "true" | "false") => {}
+        "DISABLE_ARS_FORWARDING" => return Err(Refused::Value("true or false")),
+        "PRIORITY" => {
+            *priority = Some(number(value, PRIORITY_MAX, "a whole number from 0 to 999999")?);
+        }
+        "SRC_IP" => rule.source = Some(prefix(value, false)?),
+        "SRC_IPV6" => rule.source = Some(prefix(value, true)?),
+        "DST_IP" => rule.destination = Some(prefix(value, false)?),
+        "DST_IPV6" => rule.destination = Some(prefix(value, true)?),
+        "IP_PROTOCOL" | "NEXT_HEADER" => {
+            rule.protocol = Some(number(value, 255, "a whole number from 0 to 255")? as u8);
+        }
+        "DSCP" => rule.dscp = Some(number(value, 63, "a whole number from 0 to 63")? as u8),
+        "L4_SRC_PORT" => rule.source_ports = Some(single(value)?),
+        "L4_DST_PORT" => rule.destination_ports = Some(single(value)?),
+        "L4_SRC_PORT_RANGE" => rule.source_ports = Some(range(value)?),
+        "L4_DST_PORT_RANGE" => rule.destination_ports = Some(range(value)?),
+        "IP_TYPE" if matches!(value, "ANY" | "IP") => {}
+        _ => return Err(Refused::Unknown),
+    }
+    Ok(())
+}
+
+fn number(value: &str, max: u64, expected: &'static str) -> Result<u64, Refused> {
+    let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    let number = value.parse().ok().filter(|n| digits && *n <= max);
+    number.ok_or(Refused::Value(expected))
+}
+
+fn single(value: &str) -> Result<(u16, u16), Refused> {
+    let port = number(value, 65_535, "a port from 0 to 65535")? as u16;
+    Ok((port, port))
+}
+
+fn range(value: &str) -> Result<(u16, u16), Refused> {
+    const EXPECTED: &str = "two ports from 0 to 65535, the smaller first, such as 4791-4799";
+    let (first, last) = value.split_once('-').ok_or(Refused::Value(EXPECTED))?;
+    let (first, last) = (
+        number(first, 65_535, EXPECTED)? as u16,
+        number(last, 65_535, EXPECTED)? as u16,
+    );
+    if first > last {
+        return Err(Refused::Value(EXPECTED));
+    }
+    Ok((first, last))
+}
+
+/// A network, or an address alone.
+fn prefix(value: &str, six: bool) -> Result<IpNet, Refused> {
+    let net = schema::parse_prefix(value)
+        .or_else(|| value.parse().ok().map(|address: std::net::IpAddr| address.into()));
+    let expected = match six {
+        true => "an IPv6 network such as 2001:db8::/64",
+        false => "an IPv4 network such as 10.0.0.0/24",
+    };
+    let fits = |net: &IpNet| matches!(net, IpNet::V6(_)) == six;
+    net.filter(fits).ok_or(Refused::Value(expected))
+}

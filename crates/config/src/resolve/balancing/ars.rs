@@ -1,0 +1,280 @@
+//! SONiC's ARS tables: which groups choose by quality, and how quality is measured.
+//!
+//! | mode | next-hop groups with a scheme | members that take part |
+//! |---|---|---|
+//! | `interface` | those that lead over a port of `ARS_INTERFACES` | these ports |
+//! | `global` | the same; all, where `ARS_INTERFACES` is empty | the same; all |
+//! | `nexthop` | those with a next hop of `ARS_NEXTHOPS` | these next hops |
+//!
+//! LAGs follow `ars_lag_path_selector_mode` alike. Groups without a member that takes part are hashed.
+
+use std::net::IpAddr;
+
+use xoff_dataplane::config::{
+    LagConfig, LoadConfig, Measure, NextHopBalancing, Pick, PortBalancing, SchemeConfig, SchemeKind,
+};
+use xoff_units::Picos;
+
+use super::super::context::Context;
+use super::schemes::Schemes;
+use crate::problem::Problem;
+use crate::schema;
+
+const PROFILE: &str = "ARS_PROFILE";
+const OBJECT: &str = "ARS_OBJECT";
+const INTERFACES: &str = "ARS_INTERFACES";
+const NEXT_HOPS: &str = "ARS_NEXTHOPS";
+const PORTCHANNELS: &str = "ARS_PORTCHANNELS";
+
+/// Mb/s of a port whose scaling factor is 1: loads are divided by the factor and compared with limits for such a port.
+const MBPS_PER_FACTOR: u64 = 10_000;
+const IDLE_US: u64 = 256;
+const FLOWS: u64 = 512;
+const FLOWSET: std::ops::RangeInclusive<u64> = 256..=32_768;
+
+/// What the tables come to.
+#[derive(Debug, Default)]
+pub(super) struct Ars {
+    /// Scheme of groups of next hops for which nothing else names one.
+    pub(super) default_scheme: Option<u16>,
+    pub(super) ports: Vec<PortBalancing>,
+    pub(super) next_hops: Vec<NextHopBalancing>,
+    /// Scheme of each LAG.
+    pub(super) lags: Vec<Option<u16>>,
+    /// Address families that are hashed: IPv4, IPv6.
+    pub(super) hashed: [bool; 2],
+}
+
+/// `None` without a profile.
+pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig], schemes: &mut Schemes) -> Option<Ars> {
+    let profile = profile(context)?;
+    let text = |field: &str| context.text(PROFILE, profile, field);
+    let default = text("default_ars_object");
+    let mode = text("ars_nhg_path_selector_mode").unwrap_or("interface");
+    let lag_mode = text("ars_lag_path_selector_mode").unwrap_or("interface");
+    let enabled = |field: &str| text(field) != Some("false");
+    let hashed = [!enabled("ipv4_enable"), !enabled("ipv6_enable")];
+    let mut objects = Objects { default, schemes };
+    let mut ars = Ars {
+        ports: ports(context, &mut objects, mode),
+        lags: vec![None; lags.len()],
+        hashed,
+        ..Ars::default()
+    };
+    let selected: Vec<bool> = (0..context.ports.len())
+        .map(|port| is_enabled(context, port))
+        .collect();
+    let everywhere = mode == "global" && !selected.contains(&true);
+    if everywhere {
+        ars.default_scheme = objects.of(context, PROFILE, profile, None);
+    }
+    next_hops(context, &mut objects, mode, &mut ars);
+    for (lag, scheme) in lags.iter().zip(&mut ars.lags) {
+        let mut members = lag.members.iter().map(|port| usize::from(*port));
+        let takes_part =
+            members.clone().any(|port| selected[port]) || (lag_mode == "global" && !selected.contains(&true));
+        let has_port_scheme =
+            members.any(|port| ars.ports.get(port).is_some_and(|port| port.scheme.is_some()));
+        *scheme = match (takes_part, has_port_scheme) {
+            // What its ports say holds, and leaves out those that say nothing.
+            (true, true) => None,
+            (true, false) => objects.of(context, PROFILE, profile, None),
+            (false, _) => objects.schemes.index(super::PLAIN),
+        };
+    }
+    alternate_members(context, lags, &mut ars.ports);
+    Some(ars)
+}
+
+/// The one profile.
+fn profile<'a>(context: &mut Context<'a>) -> Option<&'a str> {
+    let mut profiles = context.db.keys(PROFILE);
+    let first = profiles.next();
+    if let Some(second) = profiles.next() {
+        let why = format!(
+            "there is a profile {} already, and one is possible",
+            first.unwrap_or_default()
+        );
+        context.problem(Problem::at(PROFILE, second, "", why).fix("remove one of the two"));
+    }
+    if first.is_none() {
+        for table in [OBJECT, INTERFACES, NEXT_HOPS, PORTCHANNELS] {
+            for key in context.db.keys(table) {
+                context.warn_entry(table, key, "no effect: there is no ARS_PROFILE");
+            }
+        }
+    }
+    first
+}
+
+/// The schemes that objects are.
+struct Objects<'a, 's> {
+    default: Option<&'a str>,
+    schemes: &'s mut Schemes,
+}
+
+impl Objects<'_, '_> {
+    /// The scheme of an entry, by the name of its object or the profile's default.
+    fn of(&mut self, context: &mut Context<'_>, table: &str, key: &str, name: Option<&str>) -> Option<u16> {
+        let Some(name) = name.or(self.default) else {
+            let (field, fix) = match table {
+                PROFILE => ("default_ars_object", "name an entry of ARS_OBJECT"),
+                _ => (
+                    "ars_obj_name",
+                    "name an entry of ARS_OBJECT, or one for all in ARS_PROFILE default_ars_object",
+                ),
+            };
+            let why = "the field is missing: nothing says how flows are assigned";
+            context.problem(Problem::at(table, key, field, why).fix(fix));
+            return None;
+        };
+        // An object that there is not is told where references are checked.
+        context.db.entry(OBJECT, name)?;
+        Some(self.schemes.add(object(context, name)))
+    }
+}
+
+fn object(context: &mut Context<'_>, name: &str) -> SchemeConfig {
+    let number = |field: &str| context.number(OBJECT, name, field);
+    let idle = number("flowlet_idle_time").unwrap_or(IDLE_US);
+    let per_packet = context.text(OBJECT, name, "assign_mode") == Some("per_packet_quality");
+    let flows = number("max_flows").unwrap_or(FLOWS);
+    let entries = flows.next_power_of_two().clamp(*FLOWSET.start(), *FLOWSET.end());
+    let (threshold, cost) = (number("primary_path_threshold"), number("alternative_path_cost"));
+    if entries != flows && !per_packet {
+        let text = format!("max_flows {flows}: the flow table of each group has {entries} entries");
+        context.warn_entry(OBJECT, name, text);
+    }
+    let kind = match per_packet {
+        true => SchemeKind::PerPacket { pick: Pick::Quality },
+        false => SchemeKind::Flowlet {
+            idle: Picos::from_micros(idle),
+            pick: Pick::Quality,
+            rebalance: None,
+        },
+    };
+    SchemeConfig {
+        flowset_entries: entries as u32,
+        primary_threshold: threshold.unwrap_or(16).min(255) as u8,
+        alternate_cost: cost.unwrap_or(0).min(255) as u8,
+        ..SchemeConfig::new(name, kind)
+    }
+}
+
+fn is_enabled(context: &Context<'_>, port: usize) -> bool {
+    context.db.entry(INTERFACES, &context.ports[port]).is_some()
+}
+
+/// What each port brings into groups.
+fn ports(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str) -> Vec<PortBalancing> {
+    let mut ports = vec![PortBalancing::default(); context.ports.len()];
+    for key in context.db.keys(INTERFACES) {
+        let Some(port) = context.port(key) else { continue };
+        let factor = context.number(INTERFACES, key, "scaling_factor").unwrap_or(0);
+        let own = context.text(INTERFACES, key, "ars_obj_name");
+        ports[port] = PortBalancing {
+            scheme: match mode {
+                "interface" => objects.of(context, INTERFACES, key, own),
+                "global" => objects.of(context, INTERFACES, key, None),
+                _ => None,
+            },
+            scale_mbps: (factor * MBPS_PER_FACTOR) as u32,
+            alternate_in_lag: false,
+        };
+        if let (Some(own), "global" | "nexthop") = (own, mode) {
+            let text = format!("ars_obj_name {own:?} has no effect: ars_nhg_path_selector_mode is {mode}");
+            context.warn_entry(INTERFACES, key, text);
+        }
+    }
+    ports
+}
+
+fn next_hops(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str, ars: &mut Ars) {
+    for key in context.db.keys(NEXT_HOPS) {
+        let Some((vrf, address)) = key.split_once('|') else {
+            continue;
+        };
+        if vrf != "default" {
+            let why = format!("VRFs are not implemented, expected default|{address}");
+            context.problem(Problem::at(NEXT_HOPS, key, "", why));
+            continue;
+        }
+        let Ok(address) = address.parse::<IpAddr>() else {
+            continue;
+        };
+        let own = context.text(NEXT_HOPS, key, "ars_obj_name");
+        let scheme = match mode {
+            "nexthop" => objects.of(context, NEXT_HOPS, key, own),
+            _ => {
+                if let Some(own) = own {
+                    let text =
+                        format!("ars_obj_name {own:?} has no effect: ars_nhg_path_selector_mode is {mode}");
+                    context.warn_entry(NEXT_HOPS, key, text);
+                }
+                None
+            }
+        };
+        ars.next_hops.push(NextHopBalancing {
+            address,
+            scheme,
+            alternate: context.text(NEXT_HOPS, key, "role") == Some("alternative_path"),
+        });
+    }
+}
+
+/// Members of LAGs that are used when the others are worse.
+fn alternate_members(context: &mut Context<'_>, lags: &[LagConfig], ports: &mut [PortBalancing]) {
+    const FIELD: &str = "alternative_path_members";
+    for key in context.db.keys(PORTCHANNELS) {
+        let list = context.text(PORTCHANNELS, key, FIELD).unwrap_or("");
+        for name in schema::items(list) {
+            let of_lag = lags.iter().find(|lag| lag.name == key);
+            let is_member = |port: usize| of_lag.is_some_and(|lag| lag.members.contains(&(port as u16)));
+            if let Some(port) = context.port(name).filter(|port| is_member(*port)) {
+                ports[port].alternate_in_lag = true;
+            } else {
+                let problem = Problem::at(PORTCHANNELS, key, FIELD, format!("{name} is no member of {key}"));
+                context.problem(problem.value(list).fix("name ports of PORTCHANNEL_MEMBER"));
+            }
+        }
+    }
+}
+
+/// How the profile measures load, over what holds without one. Limits are Mb/s of a port with scaling factor 1, of which a
+/// permille is 10; both 0, the default, leave the limits as they are.
+pub(super) fn load(context: &mut Context<'_>, mut load: LoadConfig) -> LoadConfig {
+    let Some(profile) = context.db.keys(PROFILE).next() else {
+        return load;
+    };
+    if let Some(micros) = context.number(PROFILE, profile, "sampling_interval") {
+        load.interval = Picos::from_micros(micros);
+    }
+    for (name, measure) in [
+        ("past", &mut load.past),
+        ("future", &mut load.future),
+        ("current", &mut load.current),
+    ] {
+        limits(context, profile, name, measure);
+    }
+    load
+}
+
+fn limits(context: &mut Context<'_>, profile: &str, name: &str, measure: &mut Measure) {
+    let number = |field: &str| context.number(PROFILE, profile, &format!("{name}_load_{field}"));
+    if let Some(weight) = number("weight") {
+        measure.weight = weight as u32;
+    }
+    let (min, max) = (number("min_value").unwrap_or(0), number("max_value").unwrap_or(0));
+    if (min, max) == (0, 0) {
+        return;
+    }
+    if min >= max {
+        let field = format!("{name}_load_min_value");
+        let why = format!("{min} is not below {name}_load_max_value {max}");
+        context.own_problem(Problem::at(PROFILE, profile, &field, why).fix("write a smaller one"));
+        return;
+    }
+    let permille = |mbps: u64| (mbps * 1_000 / MBPS_PER_FACTOR) as u32;
+    measure.min_permille = permille(min);
+    measure.max_permille = permille(max).max(permille(min) + 1);
+}

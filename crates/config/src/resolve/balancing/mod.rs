@@ -1,0 +1,171 @@
+//! Load balancing: `XOFF_LB` and its sisters, and SONiC's ARS tables.
+
+mod ars;
+mod load;
+mod schemes;
+mod tags;
+
+use xoff_dataplane::config::{
+    AdvertiseConfig, BalancingConfig, LagConfig, LoadConfig, Pick, SchemeConfig, SchemeKind,
+};
+use xoff_dataplane::route::RouteTag;
+use xoff_units::Picos;
+
+use self::schemes::Schemes;
+pub(super) use self::schemes::{exists, unknown};
+use self::tags::Tags;
+use super::acl::{self, Exemption};
+use super::context::Context;
+use super::routing;
+use crate::problem::Problem;
+use crate::schema::{self, LB_GLOBAL};
+
+const WHOLE: &str = "XOFF_LB";
+const PORTCHANNEL: &str = "XOFF_LB_PORTCHANNEL";
+
+/// The scheme that the router has by itself.
+const PLAIN: &str = "ecmp";
+/// As [`PLAIN`], with the destination queue pair of RoCEv2.
+const PLAIN_QP: &str = "ecmp-qp";
+/// Moves kept for `show load-balancing moves`.
+const MOVES_KEPT: u64 = 256;
+/// Time between advertisements: that of SAI's samples.
+const ADVERTISE_US: u64 = 16;
+
+/// Load balancing of the switch, and what its routes have to do with it.
+pub(super) struct Balancing {
+    pub(super) config: BalancingConfig,
+    tags: Tags,
+}
+
+impl Balancing {
+    /// What is said of routes to a prefix.
+    pub(super) fn tag(&self, prefix: ipnet::IpNet) -> RouteTag {
+        self.tags.of(prefix)
+    }
+}
+
+pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancing {
+    let mut schemes = Schemes::read(context);
+    let profile = context.db.keys("ARS_PROFILE").next();
+    let mut ars = ars::resolve(context, lags, &mut schemes).unwrap_or_default();
+    let default_scheme = match context.text(WHOLE, LB_GLOBAL, "scheme") {
+        None if ars.default_scheme.is_some() => ars.default_scheme,
+        None if routing::hashes_queue_pairs(context, "ecmp_hash") => schemes.index(PLAIN_QP),
+        None => None,
+        Some(name) if schemes.is_plain(name) => None,
+        Some(name) => schemes.index(name),
+    };
+    let lags = own_lags(context, &mut schemes, core::mem::take(&mut ars.lags));
+    let mut tags = Tags::read(context, &mut schemes);
+    tags.hash_families(ars.hashed, &mut schemes);
+    let load = ars::load(context, LoadConfig::default());
+    let load = load::resolve(context, load);
+    load::check_weights(context, &load, profile);
+    let exempt = acl::exempt(context, Exemption::Ars);
+    let schemes = schemes.into_list();
+    let advertise = advertise(context, &schemes);
+    if !schemes.iter().any(|scheme| scheme.kind != SchemeKind::Hash) && advertise.is_none() {
+        // Where nothing asks for them, sites would only split groups.
+        tags.forget_sites();
+    }
+    let number = |field: &str| context.number(WHOLE, LB_GLOBAL, field);
+    let moves_kept = match schemes.is_empty() {
+        true => 0,
+        false => number("moves_kept").unwrap_or(MOVES_KEPT),
+    };
+    Balancing {
+        config: BalancingConfig {
+            default_scheme,
+            lags,
+            ports: ars.ports,
+            next_hops: ars.next_hops,
+            load,
+            exempt,
+            advertise,
+            reordering_flows: number("reordering_flows").unwrap_or(0) as u32,
+            moves_kept: moves_kept as u32,
+            schemes,
+        },
+        tags,
+    }
+}
+
+/// The scheme of each LAG, by its index in [`Context::lags`]: its own, or what ARS says.
+fn own_lags(context: &mut Context<'_>, schemes: &mut Schemes, ars: Vec<Option<u16>>) -> Vec<Option<u16>> {
+    let names = context.lags.clone();
+    let with_qp = ars.is_empty() && routing::hashes_queue_pairs(context, "lag_hash");
+    let only_routes = !with_qp && routing::hashes_queue_pairs(context, "ecmp_hash");
+    let hashed = match (with_qp, only_routes) {
+        (true, _) => schemes.index(PLAIN_QP),
+        // What is said of routes is not said of LAGs.
+        (false, true) if context.text(WHOLE, LB_GLOBAL, "scheme").is_none() => schemes.index(PLAIN),
+        (false, _) => None,
+    };
+    let own = |(index, lag): (usize, &str)| match context.text(PORTCHANNEL, lag, "scheme") {
+        Some(name) => schemes.index(name),
+        None => ars.get(index).copied().flatten().or(hashed),
+    };
+    let lags: Vec<Option<u16>> = names.into_iter().enumerate().map(own).collect();
+    match lags.iter().any(Option::is_some) {
+        true => lags,
+        false => Vec::new(),
+    }
+}
+
+/// What the switch tells others: which sites it has no way to, unless it is not to; loads too, if it is told to, or if a scheme of
+/// its own listens to them.
+fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<AdvertiseConfig> {
+    const PORTS: &str = "advertise_ports";
+    let list = context.text(WHOLE, LB_GLOBAL, PORTS).unwrap_or("");
+    let mut ports = Vec::new();
+    for name in schema::items(list) {
+        match context.port(name) {
+            Some(port) => ports.push(port as u16),
+            None => {
+                let problem = Problem::at(WHOLE, LB_GLOBAL, PORTS, format!("there is no port {name}"));
+                let nearest = schema::nearest(name, context.ports.iter().map(String::as_str));
+                let problem = match nearest {
+                    Some(meant) => problem.fix(format!("did you mean {meant}?")),
+                    None => problem.fix("add it to PORT, or take it out of the list"),
+                };
+                context.problem(problem.value(list));
+            }
+        }
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    let loads = match context.text(WHOLE, LB_GLOBAL, "advertise") {
+        Some("on") => true,
+        Some("ways") => false,
+        Some("off") => return None,
+        _ => schemes.iter().any(listens),
+    };
+    if ports.is_empty() && !loads {
+        return None;
+    }
+    if ports.is_empty() {
+        let why = "neighbours are told nothing: advertise_ports names no port towards another switch";
+        context.warn_entry(WHOLE, LB_GLOBAL, why);
+        return None;
+    }
+    let interval = context
+        .number(WHOLE, LB_GLOBAL, "advertise_interval")
+        .unwrap_or(ADVERTISE_US);
+    Some(AdvertiseConfig {
+        interval: Picos::from_micros(interval),
+        ports,
+        loads,
+    })
+}
+
+/// Whether a scheme weighs what other switches tell.
+fn listens(scheme: &SchemeConfig) -> bool {
+    let pick = match scheme.kind {
+        SchemeKind::Flowlet { pick, .. } | SchemeKind::PerPacket { pick } | SchemeKind::Fixed { pick } => {
+            pick
+        }
+        _ => return false,
+    };
+    matches!(pick, Pick::Global { .. } | Pick::PathLoad)
+}

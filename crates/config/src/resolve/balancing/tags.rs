@@ -1,0 +1,97 @@
+//! What is said of routes by prefix: `XOFF_LB_GROUP` and `XOFF_LB_SITE`. The longest prefix that contains a route's decides.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use xoff_dataplane::route::RouteTag;
+
+use super::super::context::Context;
+use super::schemes::Schemes;
+use crate::problem::Problem;
+use crate::schema;
+
+const GROUP: &str = "XOFF_LB_GROUP";
+const SITE: &str = "XOFF_LB_SITE";
+
+/// What prefixes say of the routes within them.
+pub(super) struct Tags {
+    schemes: BTreeMap<IpNet, u16>,
+    /// Of routes that no prefix says anything of, by address family: IPv4, IPv6.
+    families: [Option<u16>; 2],
+    sites: BTreeMap<IpNet, u16>,
+}
+
+impl Tags {
+    pub(super) fn read(context: &mut Context<'_>, schemes: &mut Schemes) -> Tags {
+        let scheme = |context: &Context<'_>, key: &str| schemes.index(context.text(GROUP, key, "scheme")?);
+        let by_scheme = by_prefix(context, GROUP, scheme);
+        let site = |context: &Context<'_>, key: &str| Some(context.number(SITE, key, "site")? as u16);
+        Tags {
+            schemes: by_scheme,
+            families: [None; 2],
+            sites: by_prefix(context, SITE, site),
+        }
+    }
+
+    /// Routes of these address families are hashed: IPv4, IPv6.
+    pub(super) fn hash_families(&mut self, hashed: [bool; 2], schemes: &mut Schemes) {
+        self.families = hashed.map(|hashed| hashed.then(|| schemes.index(super::PLAIN)).flatten());
+    }
+
+    pub(super) fn forget_sites(&mut self) {
+        self.sites.clear();
+    }
+
+    /// What is said of routes to a prefix.
+    pub(super) fn of(&self, prefix: IpNet) -> RouteTag {
+        RouteTag {
+            site: longest(&self.sites, prefix).unwrap_or(0),
+            scheme: longest(&self.schemes, prefix).or(self.families[usize::from(prefix.addr().is_ipv6())]),
+        }
+    }
+}
+
+/// The entries of a table whose keys are prefixes.
+fn by_prefix<T>(
+    context: &mut Context<'_>,
+    table: &'static str,
+    mut value: impl FnMut(&Context<'_>, &str) -> Option<T>,
+) -> BTreeMap<IpNet, T> {
+    let mut all = BTreeMap::new();
+    for key in context.db.keys(table) {
+        let Some(prefix) = schema::parse_prefix(key) else {
+            continue;
+        };
+        if prefix != prefix.trunc() {
+            let why = format!(
+                "{prefix} has bits set beyond its length of {}",
+                prefix.prefix_len()
+            );
+            let problem = Problem::at(table, key, "", why).fix(format!("write {}", prefix.trunc()));
+            context.own_problem(problem);
+            continue;
+        }
+        let Some(value) = value(context, key) else {
+            continue;
+        };
+        if all.insert(prefix, value).is_some() {
+            let why = format!("there is an entry for {prefix} already");
+            context.problem(Problem::at(table, key, "", why).fix("make it one"));
+        }
+    }
+    all
+}
+
+fn longest(entries: &BTreeMap<IpNet, u16>, prefix: IpNet) -> Option<u16> {
+    if entries.is_empty() {
+        return None;
+    }
+    let mut within = Some(prefix);
+    while let Some(net) = within {
+        if let Some(value) = entries.get(&net) {
+            return Some(*value);
+        }
+        within = net.supernet();
+    }
+    None
+}

@@ -1,0 +1,295 @@
+//! Buffer pools, profiles, and who uses which.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PoolConfig, PoolSide, Threshold};
+use xoff_dataplane::ids::PRIORITIES;
+
+use super::context::Context;
+use super::{FRAMES, profiles, trimming};
+use crate::merge::split_range;
+use crate::problem::Problem;
+use crate::schema::BYTES_MAX;
+
+/// Shared bytes of a pool that does not say its size, and of the built-in pools.
+const POOL_BYTES: u64 = 16 << 20;
+
+/// Most entries of a table. Indices are 16 bits, and an entry of a pool charged on both sides takes two.
+const PROFILES_MAX: usize = 4_096;
+
+/// An object of each side: that of ingress groups and that of egress queues.
+///
+/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has one of each. A frame takes its memory once and is charged to a
+/// group and to a queue, so each side counts what the pool holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BySide {
+    pub(super) ingress: Option<u16>,
+    pub(super) egress: Option<u16>,
+}
+
+impl BySide {
+    pub(super) fn of(self, side: PoolSide) -> Option<u16> {
+        match side {
+            PoolSide::Ingress => self.ingress,
+            PoolSide::Egress => self.egress,
+        }
+    }
+
+    pub(super) fn set(&mut self, side: PoolSide, index: u16) {
+        match side {
+            PoolSide::Ingress => self.ingress = Some(index),
+            PoolSide::Egress => self.egress = Some(index),
+        }
+    }
+}
+
+pub(super) const SIDES: [PoolSide; 2] = [PoolSide::Ingress, PoolSide::Egress];
+
+pub(super) struct Buffers {
+    pub(super) pools: Vec<PoolConfig>,
+    pub(super) profiles: Vec<BufferProfile>,
+    cell_bytes: u64,
+    groups: Vec<[Option<u16>; PRIORITIES]>,
+    queues: Vec<[Option<u16>; PRIORITIES]>,
+    /// The built-in lossy profile of each side, once something needed it.
+    built_in: [Option<u16>; 2],
+    /// The profile without a limit of each side, once something needed it.
+    unlimited: [Option<u16>; 2],
+}
+
+impl Buffers {
+    pub(super) fn resolve(context: &mut Context<'_>) -> Buffers {
+        let (pools, pool_index) = pools(context);
+        let (profiles, profile_index) = profiles::resolve(context, &pools, &pool_index);
+        let mut buffers = Buffers {
+            pools,
+            profiles,
+            cell_bytes: context
+                .number(super::SWITCH, super::LOCALHOST, "cell_size")
+                .unwrap_or_else(|| super::chip::cell_bytes(context)),
+            groups: Vec::new(),
+            queues: Vec::new(),
+            built_in: [None; 2],
+            unlimited: [None; 2],
+        };
+        buffers.groups = buffers.users(context, "BUFFER_PG", PoolSide::Ingress, &profile_index);
+        buffers.queues = buffers.users(context, "BUFFER_QUEUE", PoolSide::Egress, &profile_index);
+        buffers
+    }
+
+    /// Which profile each number of each port uses by `table`.
+    fn users(
+        &mut self,
+        context: &mut Context<'_>,
+        table: &str,
+        side: PoolSide,
+        profile_index: &BTreeMap<&str, BySide>,
+    ) -> Vec<[Option<u16>; PRIORITIES]> {
+        let mut users = vec![[None; PRIORITIES]; context.ports.len()];
+        let mut of_other_side = OtherSide::default();
+        let mut without_buffer = BTreeSet::new();
+        let db = context.db;
+        for (key, _) in db.entries(table) {
+            let Some((port, first, last)) = split_range(key) else {
+                continue;
+            };
+            let (Some(port), Some(name)) = (context.port(port), context.text(table, key, "profile")) else {
+                continue;
+            };
+            if name == "NULL" {
+                for number in first..=last {
+                    users[port][usize::from(number)] = Some(NO_PROFILE);
+                }
+                continue;
+            }
+            let Some(profiles) = profile_index.get(name) else {
+                continue;
+            };
+            let profile = profiles.of(side).unwrap_or_else(|| {
+                of_other_side.add(key, name);
+                self.unlimited(side)
+            });
+            if self.pools[usize::from(self.profiles[usize::from(profile)].pool)].size_bytes == 0 {
+                without_buffer.insert(name);
+            }
+            if side == PoolSide::Ingress && trimming::wanted(context, name) {
+                let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
+                let problem = Problem::at(table, key, "profile", why).value(name);
+                context.problem(problem.fix("name a profile that drops"));
+            }
+            for number in first..=last {
+                users[port][usize::from(number)] = Some(profile);
+            }
+        }
+        of_other_side.note(context, table, side);
+        for name in without_buffer {
+            let text = format!("its pool has no bytes: what {table} binds to it has its reserve alone");
+            context.warn_entry("BUFFER_PROFILE", name, text);
+        }
+        users
+    }
+
+    /// The profile of each priority group of a port.
+    pub(super) fn groups_of(&mut self, port: usize) -> [u16; PRIORITIES] {
+        self.groups[port].map(|profile| profile.unwrap_or_else(|| self.built_in(PoolSide::Ingress)))
+    }
+
+    /// The profile of each queue of a port.
+    pub(super) fn queues_of(&mut self, port: usize) -> [u16; PRIORITIES] {
+        self.queues[port].map(|profile| profile.unwrap_or_else(|| self.built_in(PoolSide::Egress)))
+    }
+
+    /// The built-in lossy profile of a side. Lossy frames are to be dropped at the egress queue that is
+    /// congested, so the ingress side has no limit but the pool, and a queue gets half of a pool at most.
+    fn built_in(&mut self, side: PoolSide) -> u16 {
+        let (slot, name, threshold) = match side {
+            PoolSide::Ingress => (0, "default_ingress", Threshold::Static(POOL_BYTES)),
+            PoolSide::Egress => (1, "default_egress", Threshold::Dynamic(0)),
+        };
+        if let Some(profile) = self.built_in[slot] {
+            return profile;
+        }
+        self.pools.push(PoolConfig {
+            name: format!("{name}_pool"),
+            side,
+            size_bytes: POOL_BYTES,
+            xoff_bytes: 0,
+        });
+        self.profiles.push(BufferProfile {
+            name: format!("{name}_lossy_profile"),
+            pool: (self.pools.len() - 1) as u16,
+            size_bytes: 0,
+            threshold,
+            xoff_bytes: 0,
+            xon_bytes: 0,
+            xon_offset_bytes: 0,
+            trim: false,
+        });
+        let profile = (self.profiles.len() - 1) as u16;
+        self.built_in[slot] = Some(profile);
+        profile
+    }
+
+    /// The profile of groups or queues that are bound to a profile of the other side: nothing limits them.
+    fn unlimited(&mut self, side: PoolSide) -> u16 {
+        let (slot, name) = match side {
+            PoolSide::Ingress => (0, "unlimited_ingress"),
+            PoolSide::Egress => (1, "unlimited_egress"),
+        };
+        if let Some(profile) = self.unlimited[slot] {
+            return profile;
+        }
+        self.pools.push(PoolConfig {
+            name: format!("{name}_pool"),
+            side,
+            size_bytes: BYTES_MAX,
+            xoff_bytes: 0,
+        });
+        self.profiles.push(BufferProfile {
+            name: format!("{name}_profile"),
+            pool: (self.pools.len() - 1) as u16,
+            size_bytes: 0,
+            threshold: Threshold::Static(0),
+            xoff_bytes: 0,
+            xon_bytes: 0,
+            xon_offset_bytes: 0,
+            trim: false,
+        });
+        let profile = (self.profiles.len() - 1) as u16;
+        self.unlimited[slot] = Some(profile);
+        profile
+    }
+
+    /// Cells that queues can hold, reserves aside, within [`FRAMES`]: each frame takes one at least.
+    pub(super) fn egress_cells(&self) -> u64 {
+        let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
+        let cells = egress.fold(0_u64, |cells, pool| {
+            cells.saturating_add(pool.size_bytes / self.cell_bytes)
+        });
+        cells.clamp(*FRAMES.start(), *FRAMES.end())
+    }
+}
+
+/// Entries that are bound to a profile of the other side.
+#[derive(Default)]
+struct OtherSide<'a> {
+    count: usize,
+    first: Option<&'a str>,
+    profiles: BTreeSet<&'a str>,
+}
+
+impl<'a> OtherSide<'a> {
+    fn add(&mut self, key: &'a str, profile: &'a str) {
+        self.count += 1;
+        self.first.get_or_insert(key);
+        self.profiles.insert(profile);
+    }
+
+    /// One note of all of them, since shipped files have thousands.
+    fn note(&self, context: &mut Context<'_>, table: &str, side: PoolSide) {
+        let Some(first) = self.first else { return };
+        let (users, other, here) = match side {
+            PoolSide::Ingress => ("priority groups", "egress", "ingress"),
+            PoolSide::Egress => ("queues", "ingress", "egress"),
+        };
+        let more = match self.count {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let profiles: Vec<&str> = self.profiles.iter().copied().collect();
+        let text = format!(
+            "bound to a profile of an {other} pool ({}): these {users} are not limited at {here}",
+            profiles.join(", ")
+        );
+        context.warn_entry(table, &format!("{first}{more}"), text);
+    }
+}
+
+/// The pools, and the index of each name on each side.
+fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, BySide>) {
+    let (mut pools, mut index) = (Vec::new(), BTreeMap::new());
+    let db = context.db;
+    for (name, _) in db.entries("BUFFER_POOL") {
+        let sides = match context.text("BUFFER_POOL", name, "type") {
+            Some("egress") => &SIDES[1..],
+            Some("both") => &SIDES[..],
+            _ => &SIDES[..1],
+        };
+        let xoff_bytes = context.bytes("BUFFER_POOL", name, "xoff").unwrap_or(0);
+        if xoff_bytes > 0 && sides == [PoolSide::Egress] {
+            context.warn_entry(
+                "BUFFER_POOL",
+                name,
+                "xoff has no effect: only ingress pools have headroom",
+            );
+        }
+        let size_bytes = context.bytes("BUFFER_POOL", name, "size").unwrap_or_else(|| {
+            let why = format!("no size is given and none is computed: {POOL_BYTES} bytes are assumed");
+            context.warn_entry("BUFFER_POOL", name, why);
+            POOL_BYTES
+        });
+        for &side in sides {
+            let number = pools.len() as u16;
+            index
+                .entry(name)
+                .or_insert_with(BySide::default)
+                .set(side, number);
+            let xoff_bytes = if side == PoolSide::Ingress { xoff_bytes } else { 0 };
+            pools.push(PoolConfig {
+                name: name.to_owned(),
+                side,
+                size_bytes,
+                xoff_bytes,
+            });
+        }
+    }
+    limit(context, "BUFFER_POOL", index.len());
+    (pools, index)
+}
+
+pub(super) fn limit(context: &mut Context<'_>, table: &str, entries: usize) {
+    if entries > PROFILES_MAX {
+        let why = format!("{entries} entries, at most {PROFILES_MAX} are possible");
+        context.problem(Problem::at(table, "", "", why));
+    }
+}

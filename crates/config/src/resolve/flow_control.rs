@@ -1,0 +1,166 @@
+//! PFC of each port: what is enabled, how long a pause lasts, when it is repeated.
+
+use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig};
+use xoff_dataplane::pfc::response_quanta_max;
+use xoff_dataplane::{LinkTiming, Picos};
+
+use super::classes::map;
+use super::context::Context;
+use super::{LOCALHOST, SWITCH};
+use crate::schema;
+
+const BINDINGS: &str = "PORT_QOS_MAP";
+/// A PFC frame of minimum size on the link, with preamble and gap.
+const PFC_FRAME_WIRE_BYTES: u32 = 84;
+
+pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
+    for field in [
+        "dot1p_to_tc_map",
+        "tc_to_queue_map",
+        "tc_to_pg_map",
+        "pfc_to_queue_map",
+        "pfc_to_pg_map",
+        "tc_to_dscp_map",
+        "scheduler",
+        "pfc_enable",
+        "pfcwd_sw_enable",
+    ] {
+        if context.text(BINDINGS, "global", field).is_some() {
+            let why = format!("{field} has no effect: only dscp_to_tc_map is bound to the whole switch");
+            context.warn_entry(BINDINGS, "global", why);
+        }
+    }
+    for port in ports {
+        port.pfc = pfc(context, port);
+    }
+}
+
+fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
+    let name = &port.name;
+    let enabled = context
+        .text(BINDINGS, name, "pfc_enable")
+        .and_then(schema::parse_priorities)
+        .unwrap_or(0);
+    let own = |field: &str| {
+        context
+            .number("XOFF_PORT", name, field)
+            .or_else(|| context.number(SWITCH, LOCALHOST, field))
+    };
+    let pause_quanta = own("pause_quanta").unwrap_or(u64::from(u16::MAX)) as u16;
+    let written = own("pause_refresh").map(Picos::from_nanos);
+    let identity = |n: usize| n as u8;
+    let pfc = PfcConfig {
+        enabled,
+        asymmetric: context.text("PORT", name, "pfc_asym") == Some("on"),
+        pause_quanta,
+        refresh: Picos::NEVER,
+        priority_to_queue: map(
+            context,
+            "MAP_PFC_PRIORITY_TO_QUEUE",
+            context.text(BINDINGS, name, "pfc_to_queue_map"),
+            identity,
+        ),
+        priority_to_pg: map(
+            context,
+            "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+            context.text(BINDINGS, name, "pfc_to_pg_map"),
+            identity,
+        ),
+        pauses: PauseModel::Timed,
+        response_quanta: response_quanta(context, name, port.link.speed_mbps),
+        global: global_pause(context, name, enabled),
+    };
+    let refresh = refresh(context, name, &port.link, pause_quanta, written, enabled != 0);
+    PfcConfig { refresh, ..pfc }
+}
+
+/// `PORT.pause_response_quanta`: 0 unless it is written.
+fn response_quanta(context: &Context<'_>, name: &str, speed_mbps: u32) -> u16 {
+    let written = context.text("PORT", name, "pause_response_quanta");
+    match (written, context.number("PORT", name, "pause_response_quanta")) {
+        (Some("standard"), _) => response_quanta_max(speed_mbps),
+        (_, Some(quanta)) => u16::try_from(quanta).unwrap_or(u16::MAX),
+        _ => 0,
+    }
+}
+
+/// 802.3x pauses, which PFC on any priority switches off.
+fn global_pause(context: &mut Context<'_>, name: &str, pfc_enabled: u8) -> GlobalPause {
+    let written = context.text("XOFF_PORT", name, "flow_control");
+    if let Some(mode) = written.filter(|mode| *mode != "off" && pfc_enabled != 0) {
+        let text =
+            format!("flow_control {mode:?} has no effect: pfc_enable has a priority, and 802.3x is off then");
+        context.warn_entry("XOFF_PORT", name, text);
+    }
+    let mode = written.unwrap_or("rx");
+    GlobalPause {
+        honoured: matches!(mode, "rx" | "both"),
+        generated: matches!(mode, "tx" | "both"),
+    }
+}
+
+/// Half the pause, or earlier where the sender would otherwise resume while this host stalls.
+fn refresh(
+    context: &mut Context<'_>,
+    name: &str,
+    link: &LinkTiming,
+    quanta: u16,
+    written: Option<Picos>,
+    enabled: bool,
+) -> Picos {
+    let pause = link.pause(quanta);
+    let budget = if context.is_attached(name) {
+        context.how.reaction_budget
+    } else {
+        Picos::ZERO
+    };
+    let latest = pause.since(budget);
+    let half = Picos(pause.0 / 2);
+    let chosen = match written {
+        Some(written) => written,
+        None if latest == Picos::ZERO => half,
+        None => half.min(latest),
+    };
+    if enabled && latest == Picos::ZERO {
+        let dilate = budget.0 / pause.0.max(1) + 1;
+        context.warn_port(
+            name,
+            format!(
+                "a pause of {quanta} quanta at {} Mb/s lasts {}, and the reaction budget is {}: a stall within the \
+                 budget lets senders resume before XOFF is repeated; run with `--dilate {dilate}` (times the \
+                 dilation now), or lower PORT speed",
+                link.speed_mbps,
+                micros(pause),
+                micros(budget)
+            ),
+        );
+    } else if enabled && chosen > latest {
+        let text = format!(
+            "pause_refresh {} is longer than the pause of {} less the reaction budget of {}, {}: senders may resume \
+             before XOFF is repeated",
+            micros(chosen),
+            micros(pause),
+            micros(budget),
+            micros(latest)
+        );
+        context.warn_port(name, text);
+    }
+    // Repeating faster than this, XOFF frames alone would take the whole link.
+    let floor = Picos(link.duration(2 * PFC_FRAME_WIRE_BYTES).0.max(1));
+    if enabled && chosen < floor {
+        let text = format!(
+            "XOFF would be repeated every {}, faster than the link carries PFC frames; every {} instead",
+            micros(chosen),
+            micros(floor)
+        );
+        context.warn_port(name, text);
+    }
+    chosen.max(floor)
+}
+
+/// In microseconds, with as many decimals as matter.
+pub(super) fn micros(span: Picos) -> String {
+    let micros = span.0 as f64 / 1e6;
+    let text = format!("{micros:.3}");
+    format!("{} us", text.trim_end_matches('0').trim_end_matches('.'))
+}

@@ -1,0 +1,405 @@
+//! Router interfaces: which there are, their addresses, what contradicts what.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use xoff_dataplane::config::{Attachment, Bridging, InterfaceConfig, LagConfig, PortConfig};
+use xoff_dataplane::ids::InterfaceId;
+
+use super::addresses::{family, link_local, not_a_host, not_of_network};
+use super::context::Context;
+use super::lags;
+use crate::db::ConfigDb;
+use crate::natural::Name;
+use crate::problem::Problem;
+use crate::schema;
+
+/// Interfaces without a link.
+const LOOPBACKS: &str = "LOOPBACK_INTERFACE";
+
+/// The tables of interfaces, by what these stand on.
+pub(super) const TABLES: [&str; 4] = ["INTERFACE", "PORTCHANNEL_INTERFACE", "VLAN_INTERFACE", LOOPBACKS];
+
+/// MTU of what stands on nothing, and of a VLAN without members.
+const MTU_MAX: u32 = 9_216;
+/// Smallest MTU of a link that carries IPv6 (RFC 8200, section 5).
+const IPV6_MTU_MIN: u32 = 1_280;
+/// The least MTU of a device of Linux.
+pub(super) const MTU_MIN: u64 = 68;
+
+/// An interface on its way, with the table that has it.
+struct Draft<'a> {
+    table: &'static str,
+    config: InterfaceConfig,
+    /// The key of each of its addresses.
+    keys: Vec<&'a str>,
+}
+
+/// All router interfaces: the index is the interface's number.
+pub(super) struct Interfaces {
+    pub(super) list: Vec<InterfaceConfig>,
+    by_name: BTreeMap<Name, InterfaceId>,
+}
+
+impl Interfaces {
+    pub(super) fn find(&self, name: &str) -> Option<(InterfaceId, &InterfaceConfig)> {
+        let id = *self.by_name.get(&Name::from(name))?;
+        Some((id, &self.list[id.index()]))
+    }
+
+    /// The interface that has a network with this address in it: the longest such network.
+    pub(super) fn towards(&self, address: IpAddr) -> Option<(InterfaceId, IpNet)> {
+        let networks = self.list.iter().enumerate().flat_map(|(index, interface)| {
+            interface
+                .addresses
+                .iter()
+                .map(move |net| (InterfaceId(index as u16), *net))
+        });
+        networks
+            .filter(|(_, network)| network.contains(&address))
+            .max_by_key(|(_, network)| network.prefix_len())
+    }
+
+    /// The interface whose own address this is.
+    pub(super) fn owner(&self, address: IpAddr) -> Option<&InterfaceConfig> {
+        let has = |interface: &&InterfaceConfig| interface.addresses.iter().any(|net| net.addr() == address);
+        self.list.iter().find(has)
+    }
+}
+
+/// What interfaces stand on.
+pub(super) struct Ground<'a> {
+    pub(super) mac: [u8; 6],
+    pub(super) ports: &'a [PortConfig],
+    pub(super) lags: &'a [LagConfig],
+    pub(super) bridging: &'a Bridging,
+}
+
+/// Whether a table makes an interface of a port or LAG. Old files have the keys of its addresses alone.
+pub(super) fn is_interface(db: &ConfigDb, table: &str, name: &str) -> bool {
+    let mut keys = db.keys(table);
+    keys.any(|key| key == name || key.split_once('|').is_some_and(|(owner, _)| owner == name))
+}
+
+pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfaces {
+    let db = context.db;
+    let mut drafts: BTreeMap<Name, Draft<'_>> = BTreeMap::new();
+    for table in TABLES {
+        for (key, _) in db.entries(table) {
+            let owner = key.split_once('|').map_or(key, |(owner, _)| owner);
+            // SONiC's interface manager creates a loopback interface with its first address.
+            if owner != key && table != LOOPBACKS && db.entry(table, owner).is_none() {
+                let why = format!("{table}|{owner} is missing; SONiC adds it when it migrates an old file");
+                context.warn_entry(table, key, why);
+            }
+            if !drafts.contains_key(&Name::from(owner))
+                && let Some(config) = interface(context, ground, table, owner)
+            {
+                drafts.insert(
+                    owner.into(),
+                    Draft {
+                        table,
+                        config,
+                        keys: Vec::new(),
+                    },
+                );
+            }
+        }
+    }
+    let mut drafts: Vec<Draft<'_>> = drafts.into_values().collect();
+    for draft in &mut drafts {
+        addresses(context, draft);
+    }
+    disjoint(context, &drafts);
+    for draft in &mut drafts {
+        link_local_too(context, draft);
+    }
+    let list = numbered(
+        drafts.into_iter().map(|draft| draft.config),
+        &context.how.interfaces,
+    );
+    let by_name = list
+        .iter()
+        .enumerate()
+        .map(|(index, interface)| (Name::from(interface.name.as_str()), InterfaceId(index as u16)))
+        .collect();
+    Interfaces { list, by_name }
+}
+
+/// Gives interfaces their numbers: by name, but those that a running switch has keep theirs, or neighbours would be
+/// forgotten and flows change their ways for nothing. Where numbers became free the last ones take them.
+fn numbered(sorted: impl Iterator<Item = InterfaceConfig>, running: &[String]) -> Vec<InterfaceConfig> {
+    let (mut kept, new): (Vec<_>, Vec<_>) = sorted
+        .map(|config| (running.iter().position(|name| *name == config.name), config))
+        .partition(|(number, _)| number.is_some());
+    kept.sort_by_key(|(number, _)| *number);
+    let count = kept.len() + new.len();
+    let stays = kept.partition_point(|(number, _)| number.is_some_and(|number| number < count));
+    let mut moved = new
+        .into_iter()
+        .chain(kept.split_off(stays))
+        .map(|(_, config)| config);
+    let mut kept = kept.into_iter().peekable();
+    (0..count)
+        .filter_map(|number| match kept.next_if(|(at, _)| *at == Some(number)) {
+            Some((_, config)) => Some(config),
+            None => moved.next(),
+        })
+        .collect()
+}
+
+/// `None` if there is nothing to stand on, which is said elsewhere.
+fn interface(
+    context: &mut Context<'_>,
+    ground: &Ground<'_>,
+    table: &'static str,
+    name: &str,
+) -> Option<InterfaceConfig> {
+    let (attachment, mtu) = match table {
+        "INTERFACE" => {
+            let port = context.port(name)?;
+            (Attachment::Port(port as u16), ground.ports[port].mtu)
+        }
+        "PORTCHANNEL_INTERFACE" => {
+            let lag = context.lag(name)?;
+            (Attachment::Lag(lag as u16), lag_mtu(ground, lag))
+        }
+        "VLAN_INTERFACE" => {
+            context.db.entry("VLAN", name)?;
+            let id = schema::parse_vlan(name)?;
+            (Attachment::Vlan(id), vlan_mtu(context, ground, name, id))
+        }
+        _ => (Attachment::Loopback, MTU_MAX),
+    };
+    if let Some(vrf) = context
+        .text(table, name, "vrf_name")
+        .filter(|vrf| *vrf != "default")
+    {
+        let why = format!(
+            "vrf_name {vrf} has no effect: VRFs are not implemented, the interface is in the default one"
+        );
+        context.warn_entry(table, name, why);
+    }
+    let mac = context.text(table, name, "mac_addr").and_then(schema::parse_mac);
+    Some(InterfaceConfig {
+        name: name.to_owned(),
+        attachment,
+        mac: mac.unwrap_or(ground.mac),
+        mtu,
+        addresses: Vec::new(),
+    })
+}
+
+/// A LAG carries what its smallest member does.
+fn lag_mtu(ground: &Ground<'_>, lag: usize) -> u32 {
+    let members = ground.lags[lag].members.iter();
+    let mtus = members.map(|port| ground.ports[usize::from(*port)].mtu);
+    mtus.min().unwrap_or(MTU_MAX)
+}
+
+/// `VLAN.mtu`, or what the smallest member carries.
+fn vlan_mtu(context: &mut Context<'_>, ground: &Ground<'_>, name: &str, id: u16) -> u32 {
+    let Bridging::Vlans(vlans) = ground.bridging else {
+        return MTU_MAX;
+    };
+    let members = vlans
+        .iter()
+        .filter(|vlan| vlan.id == id)
+        .flat_map(|vlan| &vlan.members);
+    let smallest = members
+        .map(|member| {
+            let port = usize::from(member.port);
+            match port.checked_sub(ground.ports.len()) {
+                None => (ground.ports[port].mtu, ground.ports[port].name.as_str()),
+                Some(lag) => (lag_mtu(ground, lag), ground.lags[lag].name.as_str()),
+            }
+        })
+        .min_by_key(|(mtu, _)| *mtu);
+    let written = context.number("VLAN", name, "mtu");
+    if let Some(mtu) = written.filter(|mtu| *mtu < MTU_MIN) {
+        let why = format!("mtu {mtu} has no effect: Linux, and so SONiC, has none below {MTU_MIN} bytes");
+        context.warn_entry("VLAN", name, why);
+    }
+    let Some(mtu) = written.filter(|mtu| *mtu >= MTU_MIN) else {
+        return smallest.map_or(MTU_MAX, |(mtu, _)| mtu);
+    };
+    if let Some((carried, member)) = smallest
+        && u64::from(carried) < mtu
+    {
+        let why =
+            format!("mtu {mtu} is more than the {carried} of {member}: larger packets are dropped there");
+        context.warn_entry("VLAN", name, why);
+    }
+    mtu as u32
+}
+
+/// Takes the addresses from the keys, each looked at by itself.
+fn addresses<'a>(context: &mut Context<'a>, draft: &mut Draft<'a>) {
+    let (db, table) = (context.db, draft.table);
+    for (key, _) in db.entries(table) {
+        let Some((owner, prefix)) = key.split_once('|') else {
+            continue;
+        };
+        if owner != draft.config.name {
+            continue;
+        }
+        let Some(prefix) = schema::parse_prefix(prefix) else {
+            continue;
+        };
+        let address = prefix.addr();
+        let mut problem = |field: &str, why: String| {
+            context.own_problem(Problem::at(table, key, field, why).fix("write an address of a single host"));
+        };
+        if let Some(why) = not_a_host(address) {
+            problem("", format!("{address} cannot be an interface's: {why}"));
+        } else if prefix.prefix_len() == 0 {
+            problem(
+                "",
+                "a network of all addresses leaves none to route to".to_owned(),
+            );
+        } else if let Some(why) = not_of_network(address, prefix) {
+            problem("", format!("{address} cannot be an interface's: {why}"));
+        } else if draft.config.addresses.iter().any(|known| known.addr() == address) {
+            let why = format!("{} has {address} already", draft.config.name);
+            context.problem(Problem::at(table, key, "", why).fix("remove one of the two"));
+        } else {
+            draft.config.addresses.push(prefix);
+            draft.keys.push(key);
+        }
+        if let Some(said) = context
+            .text(table, key, "family")
+            .filter(|said| *said != family(address))
+        {
+            let why = format!("the address is of family {}", family(address));
+            context.own_problem(Problem::at(table, key, "family", why).value(said));
+        }
+    }
+}
+
+/// A destination must have one way: no two interfaces have networks with common addresses.
+fn disjoint(context: &mut Context<'_>, drafts: &[Draft<'_>]) {
+    let mut all: Vec<(IpNet, &str, &Draft<'_>)> = Vec::new();
+    for draft in drafts {
+        let networks = draft.config.addresses.iter().zip(&draft.keys);
+        all.extend(networks.map(|(network, key)| (*network, *key, draft)));
+    }
+    // Two networks are disjoint, or one contains the other; sorted like this, a network follows all that contain it.
+    all.retain(|(network, ..)| !super::addresses::is_link_local(network.addr()));
+    all.sort_by_key(|(network, _, draft)| (network.trunc(), draft.config.attachment == Attachment::Loopback));
+    let mut around: Vec<(IpNet, &Draft<'_>)> = Vec::new();
+    for (network, key, draft) in all {
+        while around
+            .last()
+            .is_some_and(|(outer, _)| !outer.contains(&network.trunc()))
+        {
+            around.pop();
+        }
+        let other = around
+            .iter()
+            .rev()
+            .find(|(_, other)| other.config.name != draft.config.name);
+        if let Some((outer, other)) = other {
+            let name = &other.config.name;
+            let problem = if outer.addr() == network.addr() {
+                let why = format!("{name} has the address {} already", network.addr());
+                Problem::at(draft.table, key, "", why).fix("give each interface an address of its own")
+            } else {
+                let why = format!(
+                    "the network {} overlaps {} of {name}",
+                    network.trunc(),
+                    outer.trunc()
+                );
+                Problem::at(draft.table, key, "", why).fix("give each interface a network of its own")
+            };
+            context.problem(problem);
+        }
+        around.push((network, draft));
+    }
+}
+
+/// An interface with IPv6 has a link-local address (RFC 4291, section 2.1), and its link must carry IPv6.
+fn link_local_too(context: &mut Context<'_>, draft: &mut Draft<'_>) {
+    let (table, config) = (draft.table, &mut draft.config);
+    if config.attachment == Attachment::Loopback {
+        return;
+    }
+    let asked = context.text(table, &config.name, "ipv6_use_link_local_only") == Some("enable");
+    if !asked && !config.addresses.iter().any(|network| network.addr().is_ipv6()) {
+        return;
+    }
+    if config.mtu < IPV6_MTU_MIN {
+        let place = match config.attachment {
+            Attachment::Vlan(_) => "VLAN",
+            Attachment::Lag(_) => lags::TABLE,
+            _ => "PORT",
+        };
+        let why = format!(
+            "IPv6 needs an MTU of {IPV6_MTU_MIN} bytes, {} has {}",
+            config.name, config.mtu
+        );
+        let fix = format!("raise mtu in {place}, or remove the IPv6 addresses");
+        context.problem(Problem::at(table, &config.name, "", why).fix(fix));
+    }
+    let own = link_local(config.mac);
+    if !config
+        .addresses
+        .iter()
+        .any(|network| network.addr() == own.addr())
+    {
+        config.addresses.push(own);
+    }
+}
+
+/// Advice: an interface that no packet can be for.
+pub(super) fn advise(context: &mut Context<'_>, interfaces: &Interfaces) {
+    for table in TABLES {
+        for (key, _) in context.db.entries(table) {
+            if let Some((_, interface)) = interfaces.find(key)
+                && interface.addresses.is_empty()
+            {
+                context.warn_entry(table, key, "no address: nobody can send to it or through it");
+            }
+        }
+    }
+    for name in context.db.keys("VLAN").collect::<Vec<_>>() {
+        let written = context.text("VLAN", name, "mtu").is_some();
+        if written && interfaces.find(name).is_none() {
+            let why = "mtu has no effect: the MTU of the ports decides what is bridged";
+            context.warn_entry("VLAN", name, why);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names in the order of their numbers.
+    fn order(sorted: &[&str], running: &[&str]) -> Vec<String> {
+        let config = |name: &&str| InterfaceConfig {
+            name: (*name).to_owned(),
+            attachment: Attachment::Loopback,
+            mac: [0; 6],
+            mtu: MTU_MAX,
+            addresses: Vec::new(),
+        };
+        let running: Vec<String> = running.iter().map(|name| (*name).to_owned()).collect();
+        let all = numbered(sorted.iter().map(config), &running);
+        all.into_iter().map(|interface| interface.name).collect()
+    }
+
+    #[test]
+    fn interfaces_that_remain_keep_their_numbers() {
+        assert_eq!(order(&["a", "b", "c"], &[]), ["a", "b", "c"]);
+        assert_eq!(order(&["a", "b", "c"], &["b", "c"]), ["b", "c", "a"]);
+        assert_eq!(order(&["a", "c", "d"], &["a", "b", "c"]), ["a", "d", "c"]);
+        assert_eq!(
+            order(&["a", "c"], &["a", "b", "c"]),
+            ["a", "c"],
+            "the last one moves"
+        );
+        assert_eq!(order(&["c"], &["a", "b", "c"]), ["c"]);
+        assert_eq!(order(&[], &["a"]), [""; 0]);
+    }
+}

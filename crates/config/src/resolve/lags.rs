@@ -1,0 +1,110 @@
+//! Link aggregation groups and their members.
+
+use xoff_dataplane::config::{LagConfig, PortConfig};
+
+use super::context::Context;
+use super::interfaces::{MTU_MIN, is_interface};
+use crate::problem::Problem;
+
+pub(super) const TABLE: &str = "PORTCHANNEL";
+const MEMBER: &str = "PORTCHANNEL_MEMBER";
+
+/// Every LAG, by its index in [`Context::lags`]. A member without an MTU of its own has the LAG's from here on.
+pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Vec<LagConfig> {
+    let names = context.lags.clone();
+    let mut member_of: Vec<Option<&str>> = vec![None; ports.len()];
+    let mut lags = Vec::with_capacity(names.len());
+    for name in names {
+        let members = members(context, name, ports, &mut member_of);
+        same_mtu(context, name, &members, ports);
+        let min_links = context.number(TABLE, name, "min_links").unwrap_or(1);
+        say_what_lacp_would_do(context, name, members.len(), min_links);
+        lags.push(LagConfig {
+            name: name.to_owned(),
+            admin_up: context.text(TABLE, name, "admin_status") == Some("up"),
+            min_links: min_links as u16,
+            members,
+        });
+    }
+    lags
+}
+
+fn members<'a>(
+    context: &mut Context<'a>,
+    lag: &'a str,
+    ports: &[PortConfig],
+    member_of: &mut [Option<&'a str>],
+) -> Vec<u16> {
+    let db = context.db;
+    let mut members: Vec<u16> = Vec::new();
+    for (key, _) in db.entries(MEMBER) {
+        let Some((_, name)) = key.split_once('|').filter(|(of, _)| *of == lag) else {
+            continue;
+        };
+        let Some(port) = context.port(name) else {
+            continue;
+        };
+        if let Some(other) = member_of[port].replace(lag) {
+            let why = format!("{name} is a member of {other} already");
+            context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
+            continue;
+        }
+        if is_interface(db, "INTERFACE", name) {
+            let why = format!("{name} is a routed port, INTERFACE has it");
+            let fix = format!("remove it there; PORTCHANNEL_INTERFACE|{lag} makes the LAG an interface");
+            context.problem(Problem::at(MEMBER, key, "", why).fix(fix));
+        }
+        if let Some(first) = members.first().map(|first| &ports[usize::from(*first)]) {
+            let (ours, theirs) = (ports[port].link.speed_mbps, first.link.speed_mbps);
+            if ours != theirs {
+                let why = format!(
+                    "{name} has {ours} Mb/s and {} of the same LAG {theirs}",
+                    first.name
+                );
+                context.problem(Problem::at(MEMBER, key, "", why).fix("give all members one speed"));
+            }
+        }
+        members.push(port as u16);
+    }
+    members
+}
+
+/// As SONiC's model demands: a member has no MTU of its own, or the LAG's.
+fn same_mtu(context: &mut Context<'_>, lag: &str, members: &[u16], ports: &mut [PortConfig]) {
+    let Some(mtu) = context.number(TABLE, lag, "mtu") else {
+        return;
+    };
+    if mtu < MTU_MIN {
+        let why = format!("mtu {mtu} has no effect: Linux, and so SONiC, has none below {MTU_MIN} bytes");
+        context.warn_entry(TABLE, lag, why);
+        return;
+    }
+    for member in members {
+        let port = &mut ports[usize::from(*member)];
+        match context.number("PORT", &port.name, "mtu") {
+            Some(own) if own != mtu => {
+                let why = format!("{lag}, of which it is a member, has mtu {mtu}");
+                let problem = Problem::at("PORT", &port.name, "mtu", why).value(own.to_string());
+                context.problem(problem.fix("make them equal, or remove the port's"));
+            }
+            _ => {
+                let link = context.how.link_mtus.get(&port.name).copied();
+                port.mtu = (mtu as u32).min(link.unwrap_or(u32::MAX));
+            }
+        }
+    }
+}
+
+fn say_what_lacp_would_do(context: &mut Context<'_>, lag: &str, members: usize, min_links: u64) {
+    if context.text(TABLE, lag, "static") != Some("true") {
+        let why = "LACP is not implemented: a member takes part while its link is up, whatever its peer says; \
+                   static \"true\" says that this is meant";
+        context.warn_entry(TABLE, lag, why);
+    }
+    if members == 0 {
+        context.warn_entry(TABLE, lag, "no member: it is never up");
+    } else if (members as u64) < min_links {
+        let why = format!("min_links {min_links} and {members} members: it is never up");
+        context.warn_entry(TABLE, lag, why);
+    }
+}

@@ -1,0 +1,87 @@
+//! Neighbours that are told instead of found.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use xoff_dataplane::config::{Attachment, StaticNeighbour};
+
+use super::addresses::{family, not_a_host, not_of_network};
+use super::context::Context;
+use super::interfaces::Interfaces;
+use crate::problem::Problem;
+use crate::schema;
+
+const TABLE: &str = "NEIGH";
+
+pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec<StaticNeighbour> {
+    let db = context.db;
+    let (mut neighbours, mut known) = (Vec::new(), BTreeSet::new());
+    for (key, _) in db.entries(TABLE) {
+        let Some((name, address)) = key.split_once('|') else {
+            continue;
+        };
+        let Ok(address) = address.parse::<IpAddr>() else {
+            continue;
+        };
+        if let Some(said) = context
+            .text(TABLE, key, "family")
+            .filter(|said| !said.eq_ignore_ascii_case(family(address)))
+        {
+            let why = format!("the address is of family {}", family(address));
+            context.own_problem(Problem::at(TABLE, key, "family", why).value(said));
+        }
+        let Some((interface, config)) = interfaces.find(name) else {
+            let names = interfaces.list.iter().map(|interface| interface.name.as_str());
+            let fix = match schema::nearest(name, names) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("add {name} to the table of its kind, such as INTERFACE"),
+            };
+            context.problem(Problem::at(TABLE, key, "", format!("there is no interface {name}")).fix(fix));
+            continue;
+        };
+        if let Some(why) = not_behind(address, config, interfaces) {
+            let why = format!("{address} cannot be a neighbour of {name}: {why}");
+            context
+                .problem(Problem::at(TABLE, key, "", why).fix("name a host in a network of the interface"));
+            continue;
+        }
+        if !known.insert((interface, address)) {
+            let why = format!("{name} has the neighbour {address} already");
+            context.problem(Problem::at(TABLE, key, "", why).fix("make it one"));
+            continue;
+        }
+        match context.text(TABLE, key, "neigh").and_then(schema::parse_mac) {
+            Some(mac) => neighbours.push(StaticNeighbour {
+                interface,
+                address,
+                mac,
+            }),
+            None => {
+                let why = "no effect without neigh: a neighbour is asked for when a packet needs it";
+                context.warn_entry(TABLE, key, why);
+            }
+        }
+    }
+    neighbours
+}
+
+/// Why an address cannot be a host behind an interface.
+fn not_behind(
+    address: IpAddr,
+    config: &xoff_dataplane::config::InterfaceConfig,
+    interfaces: &Interfaces,
+) -> Option<String> {
+    if let Some(why) = not_a_host(address) {
+        return Some(why.to_owned());
+    }
+    if config.attachment == Attachment::Loopback {
+        return Some("there is nobody behind a loopback interface".to_owned());
+    }
+    if let Some(owner) = interfaces.owner(address) {
+        return Some(format!("{} has this address itself", owner.name));
+    }
+    let Some(network) = config.addresses.iter().find(|network| network.contains(&address)) else {
+        return Some("it is in no network of it".to_owned());
+    };
+    not_of_network(address, *network)
+}

@@ -1,0 +1,68 @@
+//! `BUFFER_PORT_INGRESS_PROFILE_LIST` and `BUFFER_PORT_EGRESS_PROFILE_LIST`: what ports as a whole may use of pools.
+
+use std::collections::BTreeMap;
+
+use xoff_dataplane::config::{BufferProfile, PoolSide, PortProfile};
+
+use super::buffers::Buffers;
+use super::context::Context;
+use crate::schema;
+
+pub(super) fn resolve(context: &mut Context<'_>, buffers: &Buffers) -> Vec<PortProfile> {
+    let mut listed = Vec::new();
+    for (table, side) in [
+        ("BUFFER_PORT_INGRESS_PROFILE_LIST", PoolSide::Ingress),
+        ("BUFFER_PORT_EGRESS_PROFILE_LIST", PoolSide::Egress),
+    ] {
+        let db = context.db;
+        for port in db.keys(table) {
+            let (Some(index), Some(list)) = (context.port(port), db.get(table, port, "profile_list")) else {
+                continue;
+            };
+            let profiles = of_port(context, buffers, (table, side), port, &list);
+            listed.extend(profiles.into_iter().map(|profile| PortProfile {
+                port: index as u16,
+                profile,
+            }));
+        }
+    }
+    listed
+}
+
+/// The profiles of one list, the first of each pool.
+fn of_port(
+    context: &mut Context<'_>,
+    buffers: &Buffers,
+    (table, side): (&str, PoolSide),
+    port: &str,
+    list: &str,
+) -> Vec<u16> {
+    let mut by_pool: BTreeMap<u16, (u16, &str)> = BTreeMap::new();
+    for name in schema::items(list) {
+        let is_of_side = |profile: &BufferProfile| {
+            buffers.pools[usize::from(profile.pool)].side == side && profile.name == name
+        };
+        let own_side = buffers.profiles.iter().position(is_of_side);
+        let Some(profile) =
+            own_side.or_else(|| buffers.profiles.iter().position(|profile| profile.name == name))
+        else {
+            continue;
+        };
+        let pool = buffers.profiles[profile].pool;
+        let pool_name = &buffers.pools[usize::from(pool)].name;
+        if buffers.pools[usize::from(pool)].side != side {
+            let (want, is) = match side {
+                PoolSide::Ingress => ("ingress", "egress"),
+                PoolSide::Egress => ("egress", "ingress"),
+            };
+            let text = format!("{name} limits no port at {want}: its pool {pool_name} is an {is} pool");
+            context.warn_entry(table, port, text);
+        } else if let Some((_, other)) = by_pool.get(&pool) {
+            let why = format!("{name} has no effect: {other} of the same list is of pool {pool_name} too");
+            context.warn_entry(table, port, why);
+        } else {
+            by_pool.insert(pool, (profile as u16, name));
+        }
+    }
+    by_pool.into_values().map(|(profile, _)| profile).collect()
+}

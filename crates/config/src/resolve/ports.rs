@@ -1,0 +1,184 @@
+//! The ports: which there are, their links, and everything bound to them.
+
+use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig, QueueConfig, Schedule};
+use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
+use xoff_dataplane::{LinkTiming, Picos};
+
+use super::buffers::Buffers;
+use super::context::Context;
+use super::{LOCALHOST, classes};
+use crate::natural;
+use crate::problem::Problem;
+use crate::schema;
+
+/// Most ports of a switch: identifiers of groups and queues are 16 bits for eight of each, and no chip has more.
+pub const PORTS_MAX: usize = 1_024;
+
+const SPEED_MBPS: u64 = 1_000;
+const MTU: u64 = 1_500;
+const TPID: u16 = 0x8100;
+
+/// The ports of the file and of the command line, in natural order.
+pub(super) fn names(context: &mut Context<'_>) -> Vec<String> {
+    let mut names: Vec<String> = context.db.keys("PORT").map(str::to_owned).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    for name in &context.how.ports {
+        if !schema::is_object_name(name) {
+            let why = "a port's name is 1 to 128 letters, digits and . _ - / :";
+            context.own_problem(Problem::at("PORT", name, "", why).fix("rename it on the command line"));
+        } else if !seen.insert(name) {
+            let why = "the port is named twice on the command line";
+            context.own_problem(Problem::at("PORT", name, "", why).fix("give each port one device"));
+        } else {
+            names.push(name.clone());
+        }
+    }
+    for name in names.iter().filter(|name| schema::is_reserved_for_others(name)) {
+        let why = "a port cannot be called like a VLAN, a LAG or a loopback interface";
+        context.own_problem(Problem::at("PORT", name, "", why).fix("rename it, EthernetN is usual"));
+    }
+    names.sort_by(|a, b| natural::compare(a, b));
+    names.dedup();
+    if names.len() > PORTS_MAX {
+        let why = format!("{} ports, at most {PORTS_MAX} are possible", names.len());
+        context.problem(Problem::at("PORT", "", "", why));
+        names.truncate(PORTS_MAX);
+    }
+    names
+}
+
+/// `DEVICE_METADATA|localhost mac`, or a locally administered address that follows from the host name.
+pub(super) fn base_mac(context: &Context<'_>) -> [u8; 6] {
+    let written = context
+        .text("DEVICE_METADATA", LOCALHOST, "mac")
+        .and_then(schema::parse_mac);
+    written.unwrap_or_else(|| {
+        let [_, _, _, _, a, b, c, d] = fnv1a(context.hostname().as_bytes()).to_be_bytes();
+        [0x02, a, b, c, d, 0]
+    })
+}
+
+/// FNV-1a, 64 bits: the address must be the same wherever and whenever it is derived.
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The address of port `index`: the base plus one for each port, within the half that a vendor assigns.
+fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
+    let [a, b, c, d, e, f] = base;
+    let low = u32::from_be_bytes([0, d, e, f]).wrapping_add(1 + index as u32);
+    let [_, d, e, f] = low.to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+/// Every port, with default queues and flow control off: later steps fill those in.
+pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<PortConfig> {
+    let base = base_mac(context);
+    let names = context.ports.clone();
+    let mut ports = Vec::with_capacity(names.len());
+    for (index, name) in names.into_iter().enumerate() {
+        let admin_up = !is_admin_down(context, &name);
+        if !admin_up
+            && context.is_attached(&name)
+            && let Some(attachment) = context.how.attachment.describe()
+        {
+            context.warn_port(&name, format!("{attachment}, but PORT says admin_status down"));
+        }
+        let tpid = context.text("PORT", &name, "tpid").and_then(schema::parse_tpid);
+        let mut queues = [QueueConfig {
+            profile: 0,
+            schedule: Schedule::Dwrr { weight: 1 },
+            shaper: None,
+            wred: None,
+        }; PRIORITIES];
+        for (queue, profile) in queues.iter_mut().zip(buffers.queues_of(index)) {
+            queue.profile = profile;
+        }
+        ports.push(PortConfig {
+            mac: port_mac(base, index),
+            admin_up,
+            mtu: carried_mtu_bytes(context, &name),
+            link: link(context, &name),
+            tpid: tpid.unwrap_or(TPID),
+            classify: classes::resolve(context, &name),
+            pfc: pfc_off(),
+            watchdog: None,
+            tc_to_dscp: tc_to_dscp(context, &name),
+            pgs: buffers.groups_of(index),
+            queues,
+            shaper: None,
+            name,
+        });
+    }
+    ports
+}
+
+/// Whether a port is administratively down.
+pub(super) fn is_admin_down(context: &Context<'_>, port: &str) -> bool {
+    match context.text("PORT", port, "admin_status") {
+        Some(status) => status != "up",
+        None => !context.is_attached(port),
+    }
+}
+
+/// The speed of a port in Mb/s.
+pub(super) fn speed_mbps(context: &Context<'_>, port: &str) -> u32 {
+    context.number("PORT", port, "speed").unwrap_or(SPEED_MBPS) as u32
+}
+
+/// The MTU of a port in bytes.
+pub(super) fn mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
+    context.number("PORT", port, "mtu").unwrap_or(MTU) as u32
+}
+
+/// The MTU of a port in bytes, as far as its link carries it.
+fn carried_mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
+    let link = context.how.link_mtus.get(port).copied().unwrap_or(u32::MAX);
+    mtu_bytes(context, port).min(link)
+}
+
+fn link(context: &Context<'_>, port: &str) -> LinkTiming {
+    let ethernet = LinkTiming::ethernet(speed_mbps(context, port));
+    let ours = |field: &str, default: u32| {
+        context
+            .number("XOFF_PORT", port, field)
+            .map_or(default, |number| number as u32)
+    };
+    LinkTiming {
+        overhead_bytes: ours("overhead_bytes", ethernet.overhead_bytes),
+        gap_bytes: ethernet
+            .gap_bytes
+            .min(ours("overhead_bytes", ethernet.overhead_bytes)),
+        fcs_bytes: ours("fcs_bytes", ethernet.fcs_bytes),
+        min_frame_bytes: ours("min_frame_bytes", ethernet.min_frame_bytes),
+        rounding_ps: ours("rounding_ps", ethernet.rounding_ps),
+        as_ns3: false,
+        ..ethernet
+    }
+}
+
+/// The port's `TC_TO_DSCP_MAP`.
+fn tc_to_dscp(context: &Context<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES] {
+    let map = context.text("PORT_QOS_MAP", port, "tc_to_dscp_map");
+    std::array::from_fn(|tc| {
+        let dscp = context.number("TC_TO_DSCP_MAP", map?, &tc.to_string())?;
+        Some(dscp as u8)
+    })
+}
+
+fn pfc_off() -> PfcConfig {
+    let identity = std::array::from_fn(|n| n as u8);
+    PfcConfig {
+        enabled: 0,
+        asymmetric: false,
+        pause_quanta: u16::MAX,
+        refresh: Picos::NEVER,
+        priority_to_queue: identity,
+        priority_to_pg: identity,
+        pauses: PauseModel::Timed,
+        response_quanta: 0,
+        global: GlobalPause::default(),
+    }
+}

@@ -1,0 +1,174 @@
+//! Buffer profiles: what they say, and whether that can be meant.
+
+use std::collections::BTreeMap;
+
+use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
+
+use super::buffers::{BySide, SIDES, limit};
+use super::context::Context;
+use super::dynamic;
+use super::trimming;
+use crate::problem::Problem;
+
+const TABLE: &str = "BUFFER_PROFILE";
+
+pub(super) fn resolve<'a>(
+    context: &mut Context<'a>,
+    pools: &[PoolConfig],
+    pool_index: &BTreeMap<&str, BySide>,
+) -> (Vec<BufferProfile>, BTreeMap<&'a str, BySide>) {
+    let (mut profiles, mut index) = (Vec::new(), BTreeMap::new());
+    let db = context.db;
+    for (name, _) in db.entries(TABLE) {
+        if context.text(TABLE, name, "size").is_none() {
+            if dynamic::is_on(db) && context.text(TABLE, name, "headroom_type") == Some("dynamic") {
+                // A pattern for generated profiles; nobody uses it itself.
+                continue;
+            }
+            context.own_problem(Problem::at(TABLE, name, "size", "the field is missing"));
+        }
+        let threshold = threshold(context, name);
+        let Some(&pool_sides) = context
+            .text(TABLE, name, "pool")
+            .and_then(|pool| pool_index.get(pool))
+        else {
+            continue;
+        };
+        let bytes = |field: &str| context.bytes(TABLE, name, field).unwrap_or(0);
+        let (xoff, xon, xon_offset) = (bytes("xoff"), bytes("xon"), bytes("xon_offset"));
+        let size_bytes = bytes("size");
+        if pool_sides.ingress.is_none() {
+            if xoff > 0 {
+                context.warn_entry(
+                    TABLE,
+                    name,
+                    "xoff has no effect: only ingress profiles have headroom",
+                );
+            }
+        } else if xoff > 0 && xon == 0 && xon_offset == 0 {
+            let why = "neither xon nor xon_offset is given: a paused group resumes only when it is empty";
+            context.warn_entry(TABLE, name, why);
+        }
+        for side in SIDES {
+            let Some(pool) = pool_sides.of(side) else { continue };
+            let number = profiles.len() as u16;
+            index
+                .entry(name)
+                .or_insert_with(BySide::default)
+                .set(side, number);
+            let is_egress = side == PoolSide::Egress;
+            let profile = BufferProfile {
+                name: name.to_owned(),
+                pool,
+                size_bytes,
+                threshold,
+                xoff_bytes: if is_egress { 0 } else { xoff },
+                xon_bytes: xon,
+                xon_offset_bytes: xon_offset,
+                trim: is_egress && trimming::wanted(context, name),
+            };
+            check(context, &pools[usize::from(pool)], &profile);
+            advise_on_reserve(context, &pools[usize::from(pool)], &profile);
+            profiles.push(profile);
+        }
+    }
+    limit(context, TABLE, index.len());
+    (profiles, index)
+}
+
+/// One of `dynamic_th` and `static_th`. SONiC's model lets both be absent.
+fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
+    let dynamic = context
+        .text(TABLE, profile, "dynamic_th")
+        .and_then(|text| text.parse().ok());
+    let fixed = context.bytes(TABLE, profile, "static_th");
+    match (dynamic, fixed) {
+        (Some(exponent), None) => Threshold::Dynamic(exponent),
+        (None, Some(bytes)) => Threshold::Static(bytes),
+        (Some(_), Some(_)) => {
+            let why = "dynamic_th and static_th exclude each other";
+            context.own_problem(Problem::at(TABLE, profile, "", why).fix("remove one of them"));
+            Threshold::Dynamic(0)
+        }
+        (None, None) => {
+            let why = "neither dynamic_th nor static_th limits shared use: dynamic_th 0 is assumed";
+            context.warn_entry(TABLE, profile, why);
+            Threshold::Dynamic(0)
+        }
+    }
+}
+
+/// The reserve of a group: in the private form the size holds the headroom as well.
+fn reserve(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
+    match pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes {
+        true => profile.size_bytes - profile.xoff_bytes,
+        false => profile.size_bytes,
+    }
+}
+
+/// The XOFF point of a single congested group, `reserve + a / (1 + a) x pool`, the closed form of SONiC's tests: the
+/// highest there is, since others only lower it.
+pub(super) fn xoff_point(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
+    let size = pool.size_bytes;
+    let shared = match profile.threshold {
+        Threshold::Static(0) => size,
+        Threshold::Static(bytes) => bytes.min(size),
+        Threshold::Dynamic(n) if n >= 0 => ((size as u128) << n).div_euclid(1 + (1u128 << n)) as u64,
+        Threshold::Dynamic(n) => size / (1 + (1 << n.unsigned_abs())),
+        Threshold::Hpcc { shift } => size / (1 + (1 << shift)),
+    };
+    reserve(pool, profile).saturating_add(shared)
+}
+
+/// A reserve larger than its pool is held all the same, as reserves are not taken from the pool's shared part; but that was
+/// hardly meant.
+fn advise_on_reserve(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) {
+    let reserve = reserve(pool, profile);
+    if reserve > pool.size_bytes {
+        let why = format!(
+            "size {}: each group or queue reserves {reserve} bytes, more than all of pool {} has ({})",
+            profile.size_bytes, pool.name, pool.size_bytes
+        );
+        context.warn_entry(TABLE, &profile.name, why);
+    }
+}
+
+/// Headroom that its pool cannot hold, and resume thresholds that contradict the XOFF point or each other.
+fn check(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) {
+    let BufferProfile {
+        xoff_bytes: xoff,
+        xon_bytes: xon,
+        xon_offset_bytes: offset,
+        ..
+    } = *profile;
+    if pool.side == PoolSide::Egress || xoff == 0 {
+        return;
+    }
+    let mut refuse = |field: &str, value: u64, why: String, fix: &str| {
+        let problem = Problem::at(TABLE, &profile.name, field, why).value(value.to_string());
+        context.problem(problem.fix(fix));
+    };
+    let (room, of) = match pool.xoff_bytes {
+        0 => (pool.size_bytes, "size"),
+        shared => (shared, "xoff"),
+    };
+    if xoff > room {
+        let why = format!(
+            "headroom larger than the pool: {of} of {} is {room}, expected at most that",
+            pool.name
+        );
+        refuse("xoff", xoff, why, "lower xoff, or make the pool larger");
+    }
+    let point = xoff_point(pool, profile);
+    if xon > 0 && xon >= point {
+        let why = format!(
+            "a group of this profile pauses at {point} bytes at the latest, and would resume at {xon} already"
+        );
+        refuse("xon", xon, why, "lower xon below the XOFF point");
+    } else if offset > 0 && offset > point {
+        let why = format!(
+            "a group of this profile pauses at {point} bytes at the latest, which is less than the offset"
+        );
+        refuse("xon_offset", offset, why, "lower xon_offset below the XOFF point");
+    }
+}

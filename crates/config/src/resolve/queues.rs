@@ -1,0 +1,169 @@
+//! Scheduling, shaping and early marking of queues, and the shaper of a port.
+
+use xoff_dataplane::config::{PortConfig, Schedule, Shaper, Wred};
+
+use super::context::Context;
+use crate::merge::split_range;
+use crate::problem::Problem;
+
+const SCHEDULER: &str = "SCHEDULER";
+const WRED: &str = "WRED_PROFILE";
+
+/// Smallest burst of a shaper that does not say one: a frame of the largest MTU with headers, tags and FCS.
+const BURST_BYTES_MIN: u64 = 9_216 + 26;
+
+pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
+    let db = context.db;
+    for (name, _) in db.entries(SCHEDULER) {
+        check_scheduler(context, name);
+    }
+    for (name, _) in db.entries(WRED) {
+        check_wred(context, name);
+    }
+    for (key, _) in db.entries("QUEUE") {
+        let Some((port, first, last)) = split_range(key) else {
+            continue;
+        };
+        let Some(port) = context.port(port) else { continue };
+        let scheduler = context
+            .text("QUEUE", key, "scheduler")
+            .filter(|name| db.entry(SCHEDULER, name).is_some());
+        let wred = context
+            .text("QUEUE", key, "wred_profile")
+            .and_then(|name| wred(context, name));
+        for queue in &mut ports[port].queues[usize::from(first)..=usize::from(last)] {
+            if let Some(name) = scheduler {
+                queue.schedule = schedule(context, name);
+                queue.shaper = shaper(context, name);
+            }
+            queue.wred = wred;
+        }
+    }
+    for port in ports {
+        if let Some(name) = context.text("PORT_QOS_MAP", &port.name, "scheduler") {
+            port.shaper = shaper(context, name);
+        }
+    }
+}
+
+fn schedule(context: &Context<'_>, name: &str) -> Schedule {
+    match context.text(SCHEDULER, name, "type") {
+        Some("STRICT") => Schedule::Strict,
+        _ => Schedule::Dwrr {
+            weight: context
+                .number(SCHEDULER, name, "weight")
+                .unwrap_or(1)
+                .clamp(1, 100) as u8,
+        },
+    }
+}
+
+fn shaper(context: &Context<'_>, name: &str) -> Option<Shaper> {
+    let rate = context.number(SCHEDULER, name, "pir").filter(|rate| *rate > 0)?;
+    if context.text(SCHEDULER, name, "meter_type") == Some("packets") {
+        return None;
+    }
+    // A millisecond of the rate, as switch chips' default buckets hold about that.
+    let default = (rate / 1_000).max(BURST_BYTES_MIN).min(u64::from(u32::MAX));
+    let burst = context
+        .number(SCHEDULER, name, "pbs")
+        .filter(|burst| *burst > 0)
+        .unwrap_or(default);
+    Some(Shaper {
+        bytes_per_second: rate,
+        burst_bytes: burst as u32,
+    })
+}
+
+fn check_scheduler(context: &mut Context<'_>, name: &str) {
+    let (pir, cir) = (
+        context.number(SCHEDULER, name, "pir"),
+        context.number(SCHEDULER, name, "cir"),
+    );
+    let positive = |rate: Option<u64>| rate.is_some_and(|rate| rate > 0);
+    match context.text(SCHEDULER, name, "type") {
+        Some("DWRR" | "STRICT") => {}
+        _ => context.warn_entry(
+            SCHEDULER,
+            name,
+            "WRR works as DWRR: weights count bytes, not frames",
+        ),
+    }
+    if context.number(SCHEDULER, name, "weight") == Some(0) {
+        context.warn_entry(SCHEDULER, name, "weight 0 works as 1");
+    }
+    if positive(cir) {
+        context.warn_entry(
+            SCHEDULER,
+            name,
+            "cir has no effect: no rate is guaranteed, only pir shapes",
+        );
+        if let (Some(pir), Some(cir)) = (pir, cir)
+            && pir > 0
+            && pir < cir
+        {
+            let why = format!("the peak rate is below the committed rate, expected at least cir {cir}");
+            context.own_problem(Problem::at(SCHEDULER, name, "pir", why).value(pir.to_string()));
+        }
+    }
+    if positive(pir) && context.text(SCHEDULER, name, "meter_type") == Some("packets") {
+        context.warn_entry(
+            SCHEDULER,
+            name,
+            "pir has no effect: rates in packets per second are not implemented",
+        );
+    }
+}
+
+/// Whether green frames are marked, and whether they are dropped early.
+fn wred_modes(context: &Context<'_>, name: &str) -> (bool, bool) {
+    let ecn = context
+        .text(WRED, name, "ecn")
+        .is_some_and(|mode| mode == "ecn_all" || mode.contains("green"));
+    (ecn, context.text(WRED, name, "wred_green_enable") == Some("true"))
+}
+
+fn wred(context: &Context<'_>, name: &str) -> Option<Wred> {
+    let (ecn, drop) = wred_modes(context, name);
+    if !ecn && !drop {
+        return None;
+    }
+    let min_bytes = context.bytes(WRED, name, "green_min_threshold")?;
+    let max_bytes = context.bytes(WRED, name, "green_max_threshold")?;
+    let percent = context
+        .number(WRED, name, "green_drop_probability")
+        .unwrap_or(100)
+        .min(100);
+    Some(Wred {
+        min_bytes,
+        max_bytes,
+        max_probability: (percent << 32) / 100,
+        ecn,
+        drop,
+    })
+}
+
+fn check_wred(context: &mut Context<'_>, name: &str) {
+    let (min, max) = (
+        context.bytes(WRED, name, "green_min_threshold"),
+        context.bytes(WRED, name, "green_max_threshold"),
+    );
+    if let (Some(min), Some(max)) = (min, max)
+        && max < min
+    {
+        let why = format!("the maximum is below the minimum, expected at least green_min_threshold {min}");
+        context.own_problem(Problem::at(WRED, name, "green_max_threshold", why).value(max.to_string()));
+    }
+    let (ecn, drop) = wred_modes(context, name);
+    if ecn || drop {
+        for (field, value) in [("green_min_threshold", min), ("green_max_threshold", max)] {
+            if value.is_none() {
+                let why = "the field is missing, and marking or dropping of green frames is on";
+                context.own_problem(Problem::at(WRED, name, field, why));
+            }
+        }
+    } else if max.is_some() {
+        let why = "no effect: neither ecn nor wred_green_enable is on";
+        context.warn_entry(WRED, name, why);
+    }
+}

@@ -1,0 +1,322 @@
+//! The traditional buffer model: lossless profiles from `pg_profile_lookup.ini`.
+//!
+//! A SKU's buffer template has no lossless priority groups. SONiC's `buffermgrd` creates them while it runs
+//! (`BufferMgr::doSpeedUpdateTask` of sonic-swss): for each port with `pfc_enable` in `PORT_QOS_MAP` and a length in
+//! `CABLE_LENGTH` it looks up the sizes by the port's speed and that length, creates
+//! `BUFFER_PROFILE|pg_lossless_SPEED_CABLE_profile` in `ingress_lossless_pool`, and binds it in `BUFFER_PG` to the
+//! priorities of `pfc_enable`. With a lookup file this module does the same before anything else reads the
+//! configuration. Without one a note names the profiles that SONiC would create.
+//!
+//! - An existing profile of that name is used as written.
+//! - An existing `BUFFER_PG` entry of the very key that is generated gets the generated profile, with a note. Any other
+//!   existing entry is kept.
+//! - A cable of `0m` gets no profile. On Mellanox and Barefoot platforms a port that is down gets none, either.
+
+use std::collections::BTreeMap;
+
+use super::context::Context;
+use super::{chip, ports};
+use crate::db::ConfigDb;
+use crate::merge::split_range;
+use crate::pg_profiles::{PgProfile, PgProfiles};
+use crate::schema;
+
+const CABLES: &str = "CABLE_LENGTH";
+const GROUPS: &str = "BUFFER_PG";
+const PROFILES: &str = "BUFFER_PROFILE";
+const POOLS: &str = "BUFFER_POOL";
+const LOSSLESS_POOL: &str = "ingress_lossless_pool";
+const REMEDY: &str = "name the SKU's pg_profile_lookup.ini (--pg-profiles FILE; pg_profiles in a lab), or set \
+                      DEVICE_METADATA|localhost buffer_model to dynamic";
+
+/// The lossless groups that a port lacks, and the profile that `buffermgrd` creates for them.
+struct MissingGroups {
+    port: String,
+    /// The groups as bits.
+    groups: u8,
+    speed_mbps: u32,
+    cable: String,
+    /// Existing entries of the generated keys, and their profiles.
+    replaced: Vec<(String, String)>,
+}
+
+impl MissingGroups {
+    fn profile(&self) -> String {
+        format!("pg_lossless_{}_{}_profile", self.speed_mbps, self.cable)
+    }
+
+    fn numbers(&self) -> Vec<String> {
+        group_ranges(self.groups)
+    }
+}
+
+/// Groups as in keys of `BUFFER_PG`: `3-4` for each run of numbers, `6` for a single one.
+fn group_ranges(groups: u8) -> Vec<String> {
+    let mut runs: Vec<(u8, u8)> = Vec::new();
+    for number in (0..8).filter(|number| groups & (1 << number) != 0) {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let text = |(first, last): (u8, u8)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.into_iter().map(text).collect()
+}
+
+/// Completes `context.db` with the profiles and groups that `buffermgrd` creates from the lookup file. Returns the
+/// completed configuration and what was added to it; `None` if nothing was.
+pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)> {
+    let missing = missing_groups(context);
+    note_without_effect(context, missing.is_empty());
+    let Some(lookup) = context.how.pg_profiles.clone() else {
+        for groups in missing {
+            note_missing(context, &groups);
+        }
+        return None;
+    };
+    let Some(mode) = context.text(POOLS, LOSSLESS_POOL, "mode") else {
+        if !missing.is_empty() {
+            let why = format!(
+                "the pool is missing, so SONiC creates no profile of {}: PFC without headroom; add the pool",
+                lookup.source()
+            );
+            context.warn_entry(POOLS, LOSSLESS_POOL, why);
+        }
+        return None;
+    };
+    let threshold_field = format!("{mode}_th");
+    let mut added = ConfigDb {
+        source: context.db.source.clone(),
+        ..ConfigDb::default()
+    };
+    let mut replaced = Vec::new();
+    for groups in missing {
+        let Some(row) = lookup.row(groups.speed_mbps, &groups.cable) else {
+            note_no_row(context, &lookup, &groups);
+            continue;
+        };
+        let profile = groups.profile();
+        for (key, former) in &groups.replaced {
+            note_replaced(context, &lookup, &groups, former);
+            replaced.push(key.clone());
+        }
+        if context.db.entry(PROFILES, &profile).is_none() {
+            add_profile(context, &mut added, &profile, row, &threshold_field);
+        }
+        for numbers in groups.numbers() {
+            added.insert(GROUPS, &format!("{}|{numbers}", groups.port), "profile", &profile);
+        }
+    }
+    if added.tables.is_empty() {
+        return None;
+    }
+    let mut db = context.db.clone();
+    if let Some(table) = db.tables.get_mut(&GROUPS.into()) {
+        for key in &replaced {
+            table.remove(&key.as_str().into());
+        }
+    }
+    db.complete_by(&added);
+    Some((db, added))
+}
+
+/// Names the tables and fields of the dynamic model, and cable lengths that no port uses.
+fn note_without_effect(context: &mut Context<'_>, cables_are_unused: bool) {
+    const WHY: &str = "no effect: buffer_model of DEVICE_METADATA is not dynamic, sizes are taken as written";
+    let db = context.db;
+    let tables = ["DEFAULT_LOSSLESS_BUFFER_PARAMETER", "LOSSLESS_TRAFFIC_PATTERN"];
+    let cables = cables_are_unused.then_some(CABLES);
+    for table in tables.into_iter().chain(cables) {
+        for (key, _) in db.entries(table) {
+            context.warn_entry(table, key, WHY);
+        }
+    }
+    for (name, _) in db.entries(POOLS) {
+        if context.text(POOLS, name, "percentage").is_some() {
+            context.warn_entry(POOLS, name, format!("percentage has {WHY}"));
+        }
+    }
+    for (name, _) in db.entries(PROFILES) {
+        if context.text(PROFILES, name, "headroom_type") == Some("dynamic") {
+            context.warn_entry(PROFILES, name, format!("headroom_type \"dynamic\" has {WHY}"));
+        }
+    }
+}
+
+/// Every port with PFC, a cable and no `BUFFER_PG` entry for one of its lossless groups, in natural order.
+fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
+    let bound = bound_groups(context);
+    let mut missing = Vec::new();
+    for port in context.ports.clone() {
+        let Some(lossless) = context
+            .text("PORT_QOS_MAP", &port, "pfc_enable")
+            .and_then(schema::parse_priorities)
+            .filter(|lossless| *lossless != 0)
+        else {
+            continue;
+        };
+        let Some(cable) = cable(context, &port) else {
+            continue;
+        };
+        if schema::parse_cable(cable) == Some(0) || reclaims_when_down(context, &port) {
+            continue;
+        }
+        let speed_mbps = ports::speed_mbps(context, &port);
+        let bound = bound.get(port.as_str());
+        let is_free = |number: &u8| bound.is_none_or(|bound| !bound.contains_key(number));
+        let wanted = (0..8).filter(|number| lossless & (1 << number) != 0);
+        let mut groups = MissingGroups {
+            cable: cable.to_owned(),
+            groups: wanted
+                .filter(is_free)
+                .fold(0, |groups, number| groups | 1 << number),
+            speed_mbps,
+            port,
+            replaced: Vec::new(),
+        };
+        replace_generated_keys(context, &mut groups, lossless);
+        if let Some(bound) = bound {
+            note_kept(context, &groups, lossless, bound);
+        }
+        if groups.groups != 0 {
+            missing.push(groups);
+        }
+    }
+    missing
+}
+
+/// Adds the groups whose `BUFFER_PG` entry `buffermgrd` replaces: it sets the profile of the keys that it generates, whatever
+/// they have (`BufferMgr::doSpeedUpdateTask`).
+fn replace_generated_keys(context: &Context<'_>, groups: &mut MissingGroups, lossless: u8) {
+    let lookup = context.how.pg_profiles.as_ref();
+    if lookup.is_none_or(|lookup| lookup.row(groups.speed_mbps, &groups.cable).is_none()) {
+        return;
+    }
+    for range in group_ranges(lossless) {
+        let key = format!("{}|{range}", groups.port);
+        let Some(former) = context.text(GROUPS, &key, "profile") else {
+            continue;
+        };
+        if former != groups.profile()
+            && let Some((_, first, last)) = split_range(&key)
+        {
+            groups.groups |= (first..=last).fold(0, |bits, number| bits | 1 << number);
+            groups.replaced.push((key, former.to_owned()));
+        }
+    }
+}
+
+/// The profiles that `BUFFER_PG` binds, by port and priority group.
+pub(super) fn bound_groups<'a>(context: &Context<'a>) -> BTreeMap<&'a str, BTreeMap<u8, &'a str>> {
+    let mut bound: BTreeMap<&str, BTreeMap<u8, &str>> = BTreeMap::new();
+    let db = context.db;
+    for (key, _) in db.entries(GROUPS) {
+        let (Some((port, first, last)), Some(profile)) =
+            (split_range(key), context.text(GROUPS, key, "profile"))
+        else {
+            continue;
+        };
+        let groups = (first..=last).map(|number| (number, profile));
+        bound.entry(port).or_default().extend(groups);
+    }
+    bound
+}
+
+/// The length of a port's cable, as written.
+pub(super) fn cable<'a>(context: &Context<'a>, port: &str) -> Option<&'a str> {
+    let db = context.db;
+    db.keys(CABLES).find_map(|key| context.text(CABLES, key, port))
+}
+
+/// Whether `buffermgrd` takes the buffer of lossless groups away because the port is down.
+fn reclaims_when_down(context: &Context<'_>, port: &str) -> bool {
+    ports::is_admin_down(context, port)
+        && chip::known(context).is_some_and(|chip| chip.reclaims_buffer_of_down_ports())
+}
+
+fn add_profile(
+    context: &mut Context<'_>,
+    added: &mut ConfigDb,
+    name: &str,
+    row: &PgProfile,
+    threshold_field: &str,
+) {
+    let xon_offset = row.xon_offset.as_deref();
+    let fields = [
+        ("pool", Some(LOSSLESS_POOL)),
+        ("xon", Some(row.xon.as_str())),
+        ("xon_offset", xon_offset),
+        ("xoff", Some(row.xoff.as_str())),
+        ("size", Some(row.size.as_str())),
+        (threshold_field, Some(row.threshold.as_str())),
+    ];
+    for (field, value) in fields {
+        let Some(value) = value else { continue };
+        if let Err(problems) = added.set(PROFILES, name, field, value) {
+            for problem in problems.into_vec() {
+                context
+                    .value_problem(problem.fix("correct the row of this speed and cable in the lookup file"));
+            }
+        }
+    }
+}
+
+fn note_missing(context: &mut Context<'_>, groups: &MissingGroups) {
+    context.noted_groups.insert(groups.port.clone(), groups.groups);
+    let text = format!(
+        "PFC without headroom: BUFFER_PG|PORT|{} is missing. SONiC's buffermgrd would create {} from the SKU's \
+         pg_profile_lookup.ini and bind it; {REMEDY}",
+        groups.numbers().join(", BUFFER_PG|PORT|"),
+        groups.profile(),
+    );
+    context.warn_port(&groups.port, text);
+}
+
+fn note_no_row(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingGroups) {
+    context.noted_groups.insert(groups.port.clone(), groups.groups);
+    let text = format!(
+        "PFC without headroom: {} has no row for {} Mb/s and a cable of {}, so SONiC creates no profile for priority \
+         groups {} either; add a row, or correct CABLE_LENGTH or the speed",
+        lookup.source(),
+        groups.speed_mbps,
+        groups.cable,
+        groups.numbers().join(", "),
+    );
+    context.warn_port(&groups.port, text);
+}
+
+fn note_replaced(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingGroups, former: &str) {
+    let text = format!(
+        "its lossless groups get profile {} of {} instead of {former}, as SONiC's buffermgrd replaces it",
+        groups.profile(),
+        lookup.source()
+    );
+    context.warn_port(&groups.port, text);
+}
+
+/// Names profiles of lossless groups that are kept although a row exists: their entries have other keys than the generated ones.
+fn note_kept(context: &mut Context<'_>, groups: &MissingGroups, lossless: u8, bound: &BTreeMap<u8, &str>) {
+    let Some(lookup) = &context.how.pg_profiles else {
+        return;
+    };
+    let generated = groups.profile();
+    if lookup.row(groups.speed_mbps, &groups.cable).is_none() {
+        return;
+    }
+    let mut kept: Vec<&str> = (0..8)
+        .filter(|number| lossless & !groups.groups & (1 << number) != 0)
+        .filter_map(|number| bound.get(&number).copied())
+        .filter(|profile| *profile != generated)
+        .collect();
+    kept.dedup();
+    for profile in kept {
+        let text = format!(
+            "its lossless groups keep profile {profile} as written; SONiC's buffermgrd would bind {generated} of {}",
+            lookup.source()
+        );
+        context.warn_port(&groups.port, text);
+    }
+}

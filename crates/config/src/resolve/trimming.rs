@@ -1,0 +1,134 @@
+//! `SWITCH_TRIMMING`: what is left of packets that find their queue full, and where it goes.
+
+use xoff_dataplane::config::{BufferProfile, PortConfig, TrimDscp, TrimQueue, TrimmingConfig};
+
+use super::acl::{self, Exemption};
+use super::context::Context;
+use crate::problem::Problem;
+use crate::schema;
+
+const TABLE: &str = "SWITCH_TRIMMING";
+const GLOBAL: &str = "GLOBAL";
+const PROFILE: &str = "BUFFER_PROFILE";
+const ACTION: &str = "packet_discard_action";
+/// Ethernet header and one tag: what a frame is longer than its packet by.
+const HEADERS_BYTES: u32 = 18;
+
+/// Whether a profile asks for trimming.
+pub(super) fn wanted(context: &Context<'_>, profile: &str) -> bool {
+    context.text(PROFILE, profile, ACTION) == Some("trim")
+}
+
+pub(super) fn resolve(
+    context: &mut Context<'_>,
+    ports: &[PortConfig],
+    profiles: &[BufferProfile],
+) -> Option<TrimmingConfig> {
+    check_port_lists(context);
+    let exempt = acl::exempt(context, Exemption::Trim);
+    let trims = |port: &PortConfig| {
+        let mut queues = port.queues.iter();
+        queues.any(|queue| profiles[usize::from(queue.profile)].trim)
+    };
+    let trimming = global(context, exempt);
+    let Some(trimming) = trimming else {
+        for profile in profiles.iter().filter(|profile| profile.trim) {
+            let why = "packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL does not say to what size, \
+                       with which DSCP and into which queue; frames are dropped";
+            context.warn_entry(PROFILE, &profile.name, why);
+        }
+        return None;
+    };
+    if !ports.iter().any(trims) {
+        let why = "no effect: no queue has a BUFFER_PROFILE with packet_discard_action trim";
+        context.warn_entry(TABLE, GLOBAL, why);
+    }
+    let longest = ports.iter().map(|port| port.mtu + HEADERS_BYTES).max();
+    if longest.is_some_and(|longest| trimming.size_bytes >= longest) {
+        let why = format!(
+            "size {}: no frame is longer, none is trimmed",
+            trimming.size_bytes
+        );
+        context.warn_entry(TABLE, GLOBAL, why);
+    }
+    if let TrimDscp::FromTc(tc) = trimming.dscp {
+        for port in ports.iter().filter(|port| trims(port)) {
+            if port.tc_to_dscp[usize::from(tc)].is_none() {
+                let why = format!(
+                    "its queues trim nothing: its tc_to_dscp_map has no DSCP for tc_value {tc} of SWITCH_TRIMMING"
+                );
+                context.warn_port(&port.name, why);
+            }
+        }
+    }
+    Some(trimming)
+}
+
+/// The entry, once it is complete: SONiC's command line writes it field by field.
+fn global(
+    context: &mut Context<'_>,
+    exempt: Vec<xoff_dataplane::config::AclTable>,
+) -> Option<TrimmingConfig> {
+    context.db.entry(TABLE, GLOBAL)?;
+    let text = |field: &str| context.text(TABLE, GLOBAL, field);
+    let (size, dscp, queue) = (
+        context.number(TABLE, GLOBAL, "size"),
+        text("dscp_value"),
+        text("queue_index"),
+    );
+    let tc = context.number(TABLE, GLOBAL, "tc_value");
+    let dscp = match (dscp, tc) {
+        (Some("from-tc"), None) => {
+            let why =
+                "tc_value is missing: with from-tc it says which class of the ports' tc_to_dscp_map counts";
+            let problem = Problem::at(TABLE, GLOBAL, "dscp_value", why).value("from-tc");
+            context.own_problem(problem.fix("add tc_value, 0 to 15"));
+            return None;
+        }
+        (Some("from-tc"), Some(tc)) => Some(TrimDscp::FromTc(tc as u8)),
+        (Some(fixed), tc) => {
+            if tc.is_some() {
+                let why = "tc_value has no effect: dscp_value is not from-tc";
+                context.warn_entry(TABLE, GLOBAL, why);
+            }
+            fixed.parse().ok().map(TrimDscp::Fixed)
+        }
+        (None, _) => None,
+    };
+    let queue = queue.and_then(|queue| match queue {
+        "dynamic" => Some(TrimQueue::Dynamic),
+        fixed => fixed.parse().ok().map(TrimQueue::Fixed),
+    });
+    let (Some(size), Some(dscp), Some(queue)) = (size, dscp, queue) else {
+        let why = "no effect: nothing is trimmed before size, dscp_value and queue_index are all given";
+        context.warn_entry(TABLE, GLOBAL, why);
+        return None;
+    };
+    Some(TrimmingConfig {
+        size_bytes: size as u32,
+        dscp,
+        queue,
+        exempt,
+    })
+}
+
+/// As SONiC refuses it: trimming is decided at a queue, and these profiles are of whole ports.
+fn check_port_lists(context: &mut Context<'_>) {
+    for table in [
+        "BUFFER_PORT_INGRESS_PROFILE_LIST",
+        "BUFFER_PORT_EGRESS_PROFILE_LIST",
+    ] {
+        let db = context.db;
+        for (key, _) in db.entries(table) {
+            let list = db.get(table, key, "profile_list").unwrap_or_default();
+            for profile in schema::items(&list) {
+                if !wanted(context, profile) {
+                    continue;
+                }
+                let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
+                let problem = Problem::at(table, key, "profile_list", why).value(profile);
+                context.problem(problem.fix("name a profile that drops"));
+            }
+        }
+    }
+}

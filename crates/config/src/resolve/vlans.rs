@@ -1,0 +1,127 @@
+//! What connects the ports.
+
+use xoff_dataplane::config::{Bridging, LagConfig, PortConfig, Tagging, VlanConfig, VlanMember};
+
+use super::context::Context;
+use super::interfaces::is_interface;
+use crate::problem::Problem;
+use crate::schema;
+
+const MEMBER: &str = "VLAN_MEMBER";
+
+pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig]) -> Bridging {
+    let db = context.db;
+    let has = |table: &str| db.entries(table).next().is_some();
+    if !has("VLAN") && !has("INTERFACE") && !has("PORTCHANNEL_INTERFACE") {
+        return Bridging::Transparent;
+    }
+    let mut vlans = Vec::new();
+    for (key, _) in db.entries("VLAN") {
+        let Some(id) = schema::parse_vlan(key) else {
+            continue;
+        };
+        if let Some(vlanid) = context.number("VLAN", key, "vlanid")
+            && vlanid != u64::from(id)
+        {
+            let problem = Problem::at("VLAN", key, "vlanid", format!("the key says {id}, expected {id}"));
+            context.own_problem(problem.value(vlanid.to_string()));
+        }
+        vlans.push(VlanConfig {
+            id,
+            members: members(context, key, lags),
+        });
+    }
+    let names: Vec<&str> = ports
+        .iter()
+        .map(|port| port.name.as_str())
+        .chain(lags.iter().map(|lag| lag.name.as_str()))
+        .collect();
+    at_most_one_untagged(context, &names, &vlans);
+    unused(context, ports, lags, &vlans);
+    Bridging::Vlans(vlans)
+}
+
+/// What is up and has nothing to forward to is probably not what was meant.
+fn unused(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig], vlans: &[VlanConfig]) {
+    let mut used = vec![false; ports.len() + lags.len()];
+    for member in vlans.iter().flat_map(|vlan| &vlan.members) {
+        used[usize::from(member.port)] = true;
+    }
+    for member in lags.iter().flat_map(|lag| &lag.members) {
+        used[usize::from(*member)] = true;
+    }
+    for (port, used) in ports.iter().zip(&used) {
+        if port.admin_up && !used && !is_interface(context.db, "INTERFACE", &port.name) {
+            context.warn_port(&port.name, "in no VLAN, LAG or INTERFACE: it forwards nothing");
+        }
+    }
+    for (lag, used) in lags.iter().zip(&used[ports.len()..]) {
+        if lag.admin_up && !used && !is_interface(context.db, "PORTCHANNEL_INTERFACE", &lag.name) {
+            let text = "in no VLAN or PORTCHANNEL_INTERFACE: it forwards nothing";
+            context.warn_entry("PORTCHANNEL", &lag.name, text);
+        }
+    }
+}
+
+fn members(context: &mut Context<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<VlanMember> {
+    let db = context.db;
+    let mut members = Vec::new();
+    for (key, _) in db.entries(MEMBER) {
+        let Some((_, name)) = key.split_once('|').filter(|(of, _)| *of == vlan) else {
+            continue;
+        };
+        let port = context.port(name);
+        let lag = context.lag(name).map(|lag| context.ports.len() + lag);
+        let Some(index) = port.or(lag) else {
+            continue;
+        };
+        if is_interface(db, "INTERFACE", name) {
+            let why = format!("{name} is a routed port, INTERFACE has it");
+            context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
+        }
+        if is_interface(db, "PORTCHANNEL_INTERFACE", name) {
+            let why = format!("{name} is a routed LAG, PORTCHANNEL_INTERFACE has it");
+            context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
+        }
+        if let Some(lag) = lags.iter().find(|lag| lag.members.contains(&(index as u16))) {
+            let why = format!("{name} is a member of {}", lag.name);
+            context.problem(Problem::at(MEMBER, key, "", why).fix("let the LAG be the member"));
+        }
+        let tagging = match context.text(MEMBER, key, "tagging_mode") {
+            Some("untagged") => Tagging::Untagged,
+            Some("priority_tagged") => Tagging::PriorityTagged,
+            _ => Tagging::Tagged,
+        };
+        members.push(VlanMember {
+            port: index as u16,
+            tagging,
+        });
+    }
+    members
+}
+
+/// An untagged frame belongs to one VLAN: more than one claim to it is a contradiction.
+fn at_most_one_untagged(context: &mut Context<'_>, names: &[&str], vlans: &[VlanConfig]) {
+    let mut first: Vec<Option<u16>> = vec![None; names.len()];
+    for vlan in vlans {
+        for member in vlan
+            .members
+            .iter()
+            .filter(|member| member.tagging != Tagging::Tagged)
+        {
+            let (port, claimed) = (
+                names[usize::from(member.port)],
+                &mut first[usize::from(member.port)],
+            );
+            match *claimed {
+                None => *claimed = Some(vlan.id),
+                Some(other) => {
+                    let key = format!("Vlan{}|{port}", vlan.id);
+                    let why = format!("untagged frames of {port} belong to Vlan{other} already");
+                    let problem = Problem::at(MEMBER, &key, "tagging_mode", why);
+                    context.problem(problem.fix("make all but one tagged"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The PFC watchdog: which queues it watches, how soon it acts and what it does.
+
+use xoff_dataplane::config::{
+    PfcConfig, PortConfig, PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule,
+};
+use xoff_dataplane::ids::PRIORITIES;
+use xoff_units::Picos;
+
+use super::LOCALHOST;
+use super::context::Context;
+use crate::problem::Problem;
+use crate::schema::{self, GLOBAL};
+
+const TABLE: &str = "PFC_WD";
+const BINDINGS: &str = "PORT_QOS_MAP";
+const POLL_MS: u64 = 100;
+
+/// What SONiC starts with `default_pfcwd_status`: all three times are this, for every 32 ports again.
+const DEFAULT_MS: u64 = 200;
+const PORTS_PER_STEP: usize = 32;
+const POLL_MAX_MS: u64 = 1_000;
+const DETECTION_MAX_MS: u64 = 5_000;
+
+/// Fills in the watchdogs of the ports, whose flow control is known.
+pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> WatchdogConfig {
+    let by_default = match context.text("DEVICE_METADATA", LOCALHOST, "default_pfcwd_status") {
+        Some("enable") => Some(default_ms(ports.len())),
+        _ => None,
+    };
+    let written = context.number(TABLE, GLOBAL, "POLL_INTERVAL");
+    let poll_ms = written.unwrap_or_else(|| by_default.map_or(POLL_MS, |ms| ms.min(POLL_MAX_MS)));
+    for port in ports {
+        let is_written = context.db.entry(TABLE, &port.name).is_some();
+        let times = match by_default {
+            _ if is_written => written_times(context, &port.name, poll_ms),
+            // As SONiC, whose default passes over ports without PFC.
+            Some(ms) if port.pfc.enabled != 0 => {
+                let detection = ms.min(DETECTION_MAX_MS).max(poll_ms);
+                Some((detection, Some(ms.max(poll_ms))))
+            }
+            _ => None,
+        };
+        port.watchdog = times.map(|times| watchdog(context, port, times));
+    }
+    WatchdogConfig {
+        poll: Picos::from_millis(poll_ms),
+        big_red_switch: context.text(TABLE, GLOBAL, "BIG_RED_SWITCH") == Some("enable"),
+        rule: match context.text("XOFF_PFC_WD", GLOBAL, "rule") {
+            Some("nvidia") => WatchdogRule::Nvidia,
+            Some("vs") => WatchdogRule::Vs,
+            _ => WatchdogRule::Broadcom,
+        },
+    }
+}
+
+fn default_ms(ports: usize) -> u64 {
+    DEFAULT_MS * (ports.saturating_sub(1) / PORTS_PER_STEP + 1) as u64
+}
+
+/// Detection and restoration time of an entry, in ms; `None`: the first is missing, which is said elsewhere.
+fn written_times(context: &mut Context<'_>, port: &str, poll_ms: u64) -> Option<(u64, Option<u64>)> {
+    let mut time = |field: &str| {
+        let ms = context.number(TABLE, port, field)?;
+        if ms < poll_ms {
+            let why = format!("queues are looked at every {poll_ms} ms only (PFC_WD|GLOBAL POLL_INTERVAL)");
+            let fix = format!("write at least {poll_ms}, or a shorter POLL_INTERVAL");
+            let problem = Problem::at(TABLE, port, field, why);
+            context.problem(problem.value(ms.to_string()).fix(fix));
+        }
+        Some(ms)
+    };
+    let restoration = time("restoration_time");
+    Some((time("detection_time")?, restoration))
+}
+
+fn watchdog(
+    context: &mut Context<'_>,
+    port: &PortConfig,
+    (detection_ms, restoration_ms): (u64, Option<u64>),
+) -> PortWatchdog {
+    PortWatchdog {
+        queues: watched_queues(context, &port.name, &port.pfc),
+        action: match context.text(TABLE, &port.name, "action") {
+            Some("forward") => WatchdogAction::Forward,
+            Some("alert") => WatchdogAction::Alert,
+            _ => WatchdogAction::Drop,
+        },
+        detection: Picos::from_millis(detection_ms),
+        restoration: restoration_ms.map(Picos::from_millis),
+        history: context.text(TABLE, &port.name, "pfc_stat_history") == Some("enable"),
+    }
+}
+
+/// The queues that pauses of `pfcwd_sw_enable` stop.
+fn watched_queues(context: &mut Context<'_>, name: &str, pfc: &PfcConfig) -> u8 {
+    let watched = context
+        .text(BINDINGS, name, "pfcwd_sw_enable")
+        .and_then(schema::parse_priorities)
+        .unwrap_or(0);
+    if watched == 0 {
+        let why = "the watchdog watches no queue: PORT_QOS_MAP pfcwd_sw_enable names no priority; write there what \
+                   pfc_enable has";
+        context.warn_port(name, why);
+    }
+    // With asymmetric PFC a port obeys pauses of every priority.
+    let obeyed = if pfc.asymmetric { u8::MAX } else { pfc.enabled };
+    let mut queues = 0;
+    for priority in (0..PRIORITIES).filter(|n| watched & (1 << n) != 0) {
+        if obeyed & (1 << priority) == 0 {
+            let why = format!(
+                "pfcwd_sw_enable has priority {priority} and pfc_enable has not: its pauses are not obeyed, so the \
+                 watchdog finds no storm of it"
+            );
+            context.warn_port(name, why);
+        }
+        queues |= 1 << pfc.priority_to_queue[priority];
+    }
+    queues
+}

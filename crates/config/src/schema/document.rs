@@ -1,0 +1,87 @@
+//! Compares `docs/configuration-fields.md` with the descriptions of tables and fields.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::{Effect, Fields, Table, tables};
+use xoff_testing::{assert_tests_exist, document};
+
+const DOCUMENT: &str = "docs/configuration-fields.md";
+
+/// What a field does, in words.
+fn effect(effect: Effect) -> String {
+    match effect {
+        Effect::Full => "takes effect".to_owned(),
+        Effect::Label => "describes only".to_owned(),
+        Effect::None(why) => format!("none: {why}"),
+        Effect::OnlyAs(value, why) => format!("none but as `{value}`: {why}"),
+    }
+}
+
+/// The rows of a table: its key, its field, the values and the effect.
+fn rows(table: &Table) -> Vec<String> {
+    let entry = format!("`{}|{}`", table.name, table.key_form()).replace('|', "\\|");
+    let row = |field: &str, values: &str, effect: &str| {
+        format!(
+            "| {entry} | {field} | {} | {effect} |",
+            values.replace('|', "\\|")
+        )
+    };
+    match &table.fields {
+        Fields::Named([]) => vec![row("", "an entry without fields", "takes effect")],
+        Fields::Named(fields) => fields
+            .iter()
+            .map(|field| {
+                let required = if field.required { ", required" } else { "" };
+                row(
+                    &format!("`{}`{required}", field.name),
+                    &field.kind.expected(),
+                    &effect(field.effect),
+                )
+            })
+            .collect(),
+        Fields::Map { from, to, used_max } => vec![row(
+            &format!("{} 0 to {}", from.0, from.1),
+            &format!("{} 0 to {}", to.0, to.1),
+            &format!("takes effect up to {used_max}"),
+        )],
+        Fields::ByPort(kind) => vec![row("a port", &kind.expected(), "takes effect")],
+    }
+}
+
+/// The first four cells of a row.
+fn described(row: &str) -> String {
+    let cells: Vec<&str> = row.split(" | ").collect();
+    format!("{} |", cells[..cells.len() - 1].join(" | "))
+}
+
+#[test]
+fn the_document_has_every_field_that_is_read_and_what_it_does() {
+    let text = document(DOCUMENT);
+    let documented: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> = tables().flat_map(rows).collect();
+    let found: Vec<String> = documented.iter().map(|row| described(row)).collect();
+    let distinct: BTreeSet<&String> = found.iter().collect();
+    let mut differences = String::new();
+    for row in expected.iter().filter(|row| !distinct.contains(row)) {
+        let _ = writeln!(differences, "missing: {row}");
+    }
+    for row in found.iter().filter(|row| !expected.contains(row)) {
+        let _ = writeln!(differences, "not in the code: {row}");
+    }
+    assert!(differences.is_empty(), "{DOCUMENT}:\n{differences}");
+    assert_eq!(found.len(), expected.len(), "a row is there twice");
+}
+
+#[test]
+fn tests_that_the_document_names_exist() {
+    let text = document(DOCUMENT);
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    let named = rows.filter_map(|row| {
+        let test = row.rsplit(" | ").next()?.strip_suffix(" |")?;
+        Some((row, test.strip_prefix('`')?.strip_suffix('`')?))
+    });
+    let named: Vec<(&str, &str)> = named.collect();
+    assert!(!named.is_empty(), "no row names a test");
+    assert_tests_exist(named);
+}

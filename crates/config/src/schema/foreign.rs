@@ -1,0 +1,105 @@
+//! Why tables of SONiC have no effect here.
+
+const PROTOCOLS: &str = "no routing protocol runs here; STATIC_ROUTE does what it says";
+const NAT: &str = "address translation is not implemented";
+const VRFS: &str = "VRFs are not implemented, every interface is in the default one";
+const SUB: &str = "sub-interfaces are not implemented";
+const MCLAG: &str = "a LAG has the ports of one switch";
+const FINE_GRAINED: &str =
+    "fine-grained groups are not implemented; XOFF_SWITCH resilient_buckets holds for all groups";
+const POLICY: &str = "policy-based hashing is not implemented";
+const SRV6: &str = "segment routing is not implemented";
+const GATEWAYS: &str = "gateways that several switches share are not implemented";
+const STATIC_MACS: &str = "addresses of stations are learned, none are fixed";
+const COUNTERS: &str = "every counter is always on and exact";
+const REMARKING: &str = "frames are not re-marked";
+const MPLS: &str = "MPLS and class-based forwarding are not implemented";
+const MIRRORING: &str = "mirroring and drop monitors are not implemented";
+const ACL: &str = "access lists are not implemented, but for tables with a rule whose action is DISABLE_TRIM or DISABLE_ARS_FORWARDING";
+const POLICERS: &str = "policers are not implemented";
+const OVERLAY: &str = "tunnels and overlays are not implemented";
+const L2: &str = "beyond plain VLANs, bridging protocols are not implemented";
+const ELSEWHERE: &str = "outside the data path of a switch";
+
+/// The begin of a table's name, and why tables of such names have no effect. The first that fits holds.
+const REASONS: &[(&str, &str)] = &[
+    ("ACL_", ACL),
+    ("AS_PATH_SET", PROTOCOLS),
+    ("BFD_", PROTOCOLS),
+    ("BGP_", PROTOCOLS),
+    ("COMMUNITY_SET", PROTOCOLS),
+    ("COPP_", POLICERS),
+    ("DEBUG_COUNTER", COUNTERS),
+    ("DEBUG_DROP_MONITOR", MIRRORING),
+    ("DSCP_TO_FC_MAP", MPLS),
+    ("DTEL", MIRRORING),
+    ("EVPN_", OVERLAY),
+    ("EXP_TO_FC_MAP", MPLS),
+    ("EXTENDED_COMMUNITY_SET", PROTOCOLS),
+    ("FC_TO_NHG_INDEX_MAP", MPLS),
+    ("FDB", STATIC_MACS),
+    ("FG_NHG", FINE_GRAINED),
+    ("FLEX_COUNTER_TABLE", COUNTERS),
+    ("HIGH_FREQUENCY_TELEMETRY", COUNTERS),
+    ("IGMP_", PROTOCOLS),
+    ("MACSEC_PROFILE", L2),
+    ("MAC_MOVE_GUARD", L2),
+    ("MCLAG_", MCLAG),
+    ("MIRROR_SESSION", MIRRORING),
+    ("MPLS_TC_TO_TC_MAP", MPLS),
+    ("NAT_", NAT),
+    ("NEIGHBOR_SET", PROTOCOLS),
+    ("NEXTHOP_SET", PROTOCOLS),
+    ("NVGRE_", OVERLAY),
+    ("OSPF", PROTOCOLS),
+    ("PASS_THROUGH_ROUTE_TABLE", PROTOCOLS),
+    ("PBH_", POLICY),
+    ("PIM_", PROTOCOLS),
+    ("POLICER", POLICERS),
+    ("PORT_STORM_CONTROL", POLICERS),
+    ("PREFIX", PROTOCOLS),
+    ("ROUTE_", PROTOCOLS),
+    ("SAG", GATEWAYS),
+    ("SFLOW", MIRRORING),
+    ("SRV6_", SRV6),
+    ("STATIC_NA", NAT),
+    ("STP", L2),
+    ("SUBNET_DECAP", OVERLAY),
+    ("SUPPRESS_VLAN_NEIGH", OVERLAY),
+    ("TAG_SET", PROTOCOLS),
+    ("TAM_", MIRRORING),
+    ("TC_TO_DOT1P_MAP", REMARKING),
+    ("TUNNEL", OVERLAY),
+    ("VLAN_STACKING", L2),
+    ("VLAN_SUB_INTERFACE", SUB),
+    ("VLAN_TRANSLATION", L2),
+    ("VNET", OVERLAY),
+    ("VRF", VRFS),
+    ("VRRP", GATEWAYS),
+    ("VXLAN_", OVERLAY),
+];
+
+/// Why a table that the switch does not act on has no effect.
+pub(crate) fn why_no_effect(table: &str) -> &'static str {
+    let reason = REASONS.iter().find(|(prefix, _)| table.starts_with(prefix));
+    reason.map_or(ELSEWHERE, |(_, why)| why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{sonic, table};
+
+    #[test]
+    fn every_reason_is_that_of_a_table_without_effect() {
+        for (prefix, _) in REASONS {
+            let of_reason: Vec<_> = sonic::table_names()
+                .filter(|name| name.starts_with(prefix))
+                .collect();
+            assert!(!of_reason.is_empty(), "{prefix}");
+            for name in of_reason {
+                assert!(table(name).is_none(), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Maps, `PORT_QOS_MAP`, PFC, and the advice about headroom and refresh.
+
+use xoff_dataplane::config::Trust;
+use xoff_units::Picos;
+
+use super::{good, how, refused, warnings};
+use crate::{Resolve, load};
+
+const MAPS: &str = r#""DSCP_TO_TC_MAP": {"M": {"26": "3", "63": "15"}}, "DOT1P_TO_TC_MAP": {"M": {"5": "5"}},
+    "TC_TO_QUEUE_MAP": {"M": {"3": "4", "15": "7"}}, "TC_TO_PRIORITY_GROUP_MAP": {"M": {"3": "2"}},
+    "MAP_PFC_PRIORITY_TO_QUEUE": {"M": {"3": "4"}}, "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP": {"M": {"3": "2"}}"#;
+
+fn with_maps(bindings: &str) -> String {
+    format!(r#"{{{MAPS}, "PORT_QOS_MAP": {bindings}}}"#)
+}
+
+#[test]
+fn maps_are_bound_and_filled_up() {
+    let config = good(
+        &with_maps(
+            r#"{"Ethernet0": {"dscp_to_tc_map": "M", "tc_to_queue_map": "M", "tc_to_pg_map": "M",
+                 "pfc_to_queue_map": "M", "pfc_to_pg_map": "M", "pfc_enable": "3,4"},
+                "Ethernet4": {"dot1p_to_tc_map": "M"}, "global": {"dscp_to_tc_map": "M"}}"#,
+        ),
+        &["Ethernet0", "Ethernet4", "Ethernet8"],
+    );
+    let [dscp, dot1p, global] = [0, 1, 2].map(|n| config.ports[n].classify);
+    assert_eq!(
+        (
+            dscp.trust,
+            dscp.dscp_to_tc[26],
+            dscp.dscp_to_tc[63],
+            dscp.dscp_to_tc[0]
+        ),
+        (Trust::Dscp, 3, 15, 0)
+    );
+    assert_eq!(
+        (
+            dscp.tc_to_queue[3],
+            dscp.tc_to_queue[15],
+            dscp.tc_to_queue[1],
+            dscp.tc_to_pg[3]
+        ),
+        (4, 7, 0, 2)
+    );
+    assert_eq!(
+        (dot1p.trust, dot1p.dot1p_to_tc[5], dot1p.dscp_to_tc[26]),
+        (Trust::Pcp, 5, 0)
+    );
+    assert_eq!((global.trust, global.dscp_to_tc[26]), (Trust::Dscp, 3));
+    let pfc = config.ports[0].pfc;
+    assert_eq!(
+        (pfc.enabled, pfc.priority_to_queue[3], pfc.priority_to_pg[3]),
+        (0b1_1000, 4, 2)
+    );
+    assert_eq!(
+        (pfc.priority_to_queue[5], pfc.priority_to_pg[5]),
+        (5, 5),
+        "identity where nothing is said"
+    );
+}
+
+#[test]
+fn bad_maps_and_bindings() {
+    refused(&[
+        (
+            r#"{"DSCP_TO_TC_MAP": {"M": {"64": "3"}}}"#,
+            r#"DSCP_TO_TC_MAP|M 64 "3": expected a DSCP from 0 to 63 as the field's name"#,
+        ),
+        (
+            r#"{"DSCP_TO_TC_MAP": {"M": {"26": "16"}}}"#,
+            r#"DSCP_TO_TC_MAP|M 26 "16": expected a traffic class from 0 to 15"#,
+        ),
+        (
+            r#"{"DOT1P_TO_TC_MAP": {"M": {"8": "0"}}}"#,
+            r#"DOT1P_TO_TC_MAP|M 8 "0": expected a 802.1p priority from 0 to 7 as the field's name"#,
+        ),
+        (
+            r#"{"TC_TO_QUEUE_MAP": {"M": {"0": "10"}}}"#,
+            r#"TC_TO_QUEUE_MAP|M 0 "10": expected a queue from 0 to 9"#,
+        ),
+        (
+            r#"{"TC_TO_PRIORITY_GROUP_MAP": {"M": {"0": "x"}}}"#,
+            r#"TC_TO_PRIORITY_GROUP_MAP|M 0 "x": expected a priority group from 0 to 7"#,
+        ),
+        (
+            r#"{"MAP_PFC_PRIORITY_TO_QUEUE": {"M": {"03": "3"}}}"#,
+            r#"MAP_PFC_PRIORITY_TO_QUEUE|M 03 "3": expected a PFC priority from 0 to 7 as the field's name"#,
+        ),
+        (
+            r#"{"PFC_PRIORITY_TO_PRIORITY_GROUP_MAP": {"M": {"3": "-1"}}}"#,
+            r#"PFC_PRIORITY_TO_PRIORITY_GROUP_MAP|M 3 "-1": expected a priority group from 0 to 7"#,
+        ),
+        (
+            r#"{"PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3;4"}}}"#,
+            "PORT_QOS_MAP|Ethernet0 pfc_enable \"3;4\": expected priorities from 0 to 7 separated by commas, or \"\" \
+             for none",
+        ),
+        (
+            r#"{"PORT_QOS_MAP": {"Ethernet0": {"dscp_to_tc_map": "AZURE"}}}"#,
+            "PORT_QOS_MAP|Ethernet0 dscp_to_tc_map \"AZURE\": DSCP_TO_TC_MAP has no entry AZURE; add AZURE to \
+             DSCP_TO_TC_MAP",
+        ),
+    ]);
+}
+
+#[test]
+fn bindings_that_will_surprise_are_said() {
+    assert_eq!(
+        warnings(
+            &with_maps(
+                r#"{"Ethernet0": {"dscp_to_tc_map": "M", "pfc_enable": "3", "pfcwd_sw_enable": "3", "tc_to_dot1p_map": "T"},
+                    "global": {"pfc_enable": "3"}}"#
+            ),
+            &["Ethernet0"]
+        ),
+        [
+            "no effect: PORT_QOS_MAP tc_to_dot1p_map (frames are not re-marked)",
+            "Ethernet0: PORT_QOS_MAP has no tc_to_pg_map: every class goes to priority group 0",
+            "Ethernet0: PORT_QOS_MAP has no tc_to_queue_map: every class goes to queue 0",
+            "Ethernet0: pfc_enable has priority 3, but BUFFER_PG|PORT|3 is missing, so its priority group has no \
+             headroom (xoff): frames in flight when it pauses are dropped",
+            "PORT_QOS_MAP|global: pfc_enable has no effect: only dscp_to_tc_map is bound to the whole switch",
+        ]
+    );
+}
+
+/// One lossless port with this speed, headroom and shared headroom.
+fn lossless(speed: &str, xoff: &str, pool_xoff: &str) -> String {
+    format!(
+        r#"{{"PORT": {{"Ethernet0": {{"speed": "{speed}"}}}},
+        "BUFFER_POOL": {{"in": {{"type": "ingress", "mode": "dynamic", "size": "4194304", "xoff": "{pool_xoff}"}}}},
+        "BUFFER_PROFILE": {{"p": {{"pool": "in", "size": "0", "dynamic_th": "0", "xoff": "{xoff}", "xon_offset": "1"}}}},
+        "BUFFER_PG": {{"Ethernet0|3": {{"profile": "p"}}}},
+        "PORT_QOS_MAP": {{"Ethernet0": {{"pfc_enable": "3"}}}}}}"#
+    )
+}
+
+#[test]
+fn refresh_is_half_the_pause_or_the_pause_less_the_budget() {
+    let text = lossless("1000", "2500000", "2500000");
+    let refresh = |budget| {
+        let how = Resolve {
+            reaction_budget: budget,
+            ..how(&["Ethernet0"])
+        };
+        load(&[("test.json", &text)], &how).unwrap().resolved.config.ports[0]
+            .pfc
+            .refresh
+    };
+    let pause = 65_535 * 512 * 1_000;
+    assert_eq!(refresh(Picos::ZERO), Picos(pause / 2));
+    assert_eq!(refresh(Picos::from_millis(10)), Picos(pause / 2));
+    assert_eq!(refresh(Picos::from_millis(20)), Picos(pause - 20_000_000_000));
+    let set = text.replace(
+        "{\"PORT\"",
+        r#"{"XOFF_SWITCH": {"localhost": {"pause_refresh": "1000000"}}, "PORT""#,
+    );
+    assert_eq!(
+        good(&set, &["Ethernet0"]).ports[0].pfc.refresh,
+        Picos::from_millis(1)
+    );
+    assert_eq!(warnings(&text, &["Ethernet0"]), Vec::<String>::new());
+}
+
+#[test]
+fn a_pause_shorter_than_the_budget_proposes_a_dilation() {
+    let text = lossless("10000", "25000000", "25000000");
+    let expected = "Ethernet0: a pause of 65535 quanta at 10000 Mb/s lasts 3355.392 us, and the reaction budget is \
+                    20000 us: a stall within the budget lets senders resume before XOFF is repeated; run with \
+                    `--dilate 6` (times the dilation now), or lower PORT speed";
+    assert_eq!(warnings(&text, &["Ethernet0"]), [expected]);
+    assert_eq!(
+        good(&text, &["Ethernet0"]).ports[0].pfc.refresh,
+        Picos(3_355_392_000 / 2)
+    );
+    // Six times slower, the same wall time is a sixth of the model time.
+    let dilated = Resolve {
+        reaction_budget: Picos(20_000_000_000 / 6),
+        ..how(&["Ethernet0"])
+    };
+    let resolved = load(&[("test.json", &text)], &dilated).unwrap().resolved;
+    assert_eq!(resolved.warnings, Vec::<String>::new());
+    assert_eq!(
+        warnings(&text, &[]),
+        Vec::<String>::new(),
+        "without a device nothing runs in real time"
+    );
+}
+
+#[test]
+fn refresh_never_takes_the_whole_link() {
+    let text = lossless("1000", "2500000", "2500000").replace(
+        "{\"PORT\"",
+        r#"{"XOFF_PORT": {"Ethernet0": {"pause_quanta": "1"}}, "PORT""#,
+    );
+    assert_eq!(
+        good(&text, &["Ethernet0"]).ports[0].pfc.refresh,
+        Picos(2 * 84 * 8_000)
+    );
+    let warnings = warnings(&text, &["Ethernet0"]);
+    let expected = "Ethernet0: XOFF would be repeated every 0.256 us, faster than the link carries PFC frames; every \
+                    1.344 us instead";
+    assert_eq!(warnings[0], expected);
+}
+
+#[test]
+fn headroom_is_compared_with_the_budget() {
+    let text = lossless("1000", "100000", "200000");
+    assert_eq!(
+        warnings(&text, &["Ethernet0"]),
+        [
+            "Ethernet0: headroom of priority group 3 (profile p, xoff 100000) is too small for 1000 Mb/s during the \
+             reaction budget of 20000 us: 2500000 bytes are needed, or frames may be lost when this host stalls",
+            "BUFFER_POOL|in: the shared headroom xoff 200000 is too small for all its lossless groups during the \
+             reaction budget of 20000 us: 2500000 bytes are needed, or frames may be lost when this host stalls",
+        ]
+    );
+}

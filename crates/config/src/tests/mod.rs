@@ -1,0 +1,89 @@
+//! Tests of the configuration.
+
+mod ars;
+mod asics;
+mod balancing;
+mod bridging;
+mod buffers;
+mod dynamic;
+mod effects;
+mod flow_control;
+mod follow_up;
+mod fuzz;
+mod interfaces;
+mod lags;
+mod layers;
+mod merge_patch;
+mod nasty;
+mod presets;
+mod ranges;
+mod reading;
+mod routes;
+mod scheduling;
+mod sonic;
+mod switch;
+mod testbeds;
+mod traditional;
+mod trimming;
+mod watchdog;
+
+use xoff_dataplane::config::SwitchConfig;
+use xoff_units::Picos;
+
+use super::{Loaded, Problems, Resolve, load};
+
+/// Resolving with these ports on the command line and the default reaction budget of 20 ms.
+fn how(ports: &[&str]) -> Resolve {
+    Resolve {
+        ports: ports.iter().map(|port| (*port).to_owned()).collect(),
+        seed: 7,
+        reaction_budget: Picos::from_millis(20),
+        ..Resolve::default()
+    }
+}
+
+fn load_text(text: &str, ports: &[&str]) -> Result<Loaded, Problems> {
+    load(&[("test.json", text)], &how(ports))
+}
+
+#[track_caller]
+fn good(text: &str, ports: &[&str]) -> SwitchConfig {
+    load_text(text, ports)
+        .unwrap_or_else(|problems| panic!("refused:\n{problems}"))
+        .resolved
+        .config
+}
+
+#[track_caller]
+fn warnings(text: &str, ports: &[&str]) -> Vec<String> {
+    load_text(text, ports)
+        .unwrap_or_else(|problems| panic!("refused:\n{problems}"))
+        .resolved
+        .warnings
+}
+
+/// The lines of the error without the file's name, as a user sees them.
+#[track_caller]
+fn bad(text: &str, ports: &[&str]) -> Vec<String> {
+    match load_text(text, ports) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(problems) => {
+            let lines = problems.as_slice().iter().map(ToString::to_string);
+            lines
+                .map(|line| {
+                    line.strip_prefix("test.json: ")
+                        .expect("the file's name")
+                        .to_owned()
+                })
+                .collect()
+        }
+    }
+}
+
+/// Each of these texts alone is refused with exactly this line.
+#[track_caller]
+fn refused(cases: &[(&str, &str)]) {
+    for (text, line) in cases {
+        assert_eq!(bad(text, &["Ethernet0"]), [*line], "{text}");
+    }
+}

@@ -1,0 +1,50 @@
+//! Everything wrong at once: all of it is said, in order, one line each.
+
+use super::bad;
+use crate::Problems;
+
+const NASTY: &str = r#"{
+"PORT": {"Ethernet0": {"speed": "fast", "mtu": "67", "admin_status": "maybe", "sped": "1"},
+         "Ethernet4": {"pfc_asym": true}, "Ether\nnet": {}, "Ethernet8": []},
+"BUFER_POOL": {"in": {"type": "ingress", "mode": "dynamic", "size": "-1"}},
+"BUFFER_PROFILE": {"p": {"pool": "in", "size": "0", "dynamic_th": "9"},
+                   "q": {"pool": "inn", "size": "0", "dynamic_th": "1", "static_th": "1"}},
+"BUFFER_PG": {"Ethernet0|3-9": {"profile": "p"}, "Ethernet00|3": {"profile": "r"}},
+"PORT_QOS_MAP": {"Ethernet4": {"pfc_enable": "8", "tc_to_pg_map": "nope"}},
+"WRED_PROFILE": {"w": {"ecn": "on"}},
+"VLAN": {"Vlan5000": {}},
+"VLAN_MEMBER": {"Vlan6|Ethernet4": {"tagging_mode": "tagged"}},
+"INTERFACE": {"Ethernet4": {}, "Ethernet4|10.0.0.0/24": {}, "Ethernet12": {}},
+"STATIC_ROUTE": {"10.9.0.1/24": {"nexthop": "10.0.0.1"}, "10.8.0.0/24": {"nexthop": "10.0.0.1", "ifname": "Ethernet4,Ethernet4"}},
+"XOFF_SWITCH": {"localhost": {"cellsize": "256"}}
+}"#;
+
+#[test]
+fn every_problem_of_a_nasty_file() {
+    let expected = [
+        r#"BUFER_POOL: no such table; did you mean BUFFER_POOL?"#,
+        r#"BUFFER_PG|Ethernet00|3: there is no port Ethernet00; did you mean Ethernet0? Otherwise add it to PORT"#,
+        r#"BUFFER_PG|Ethernet00|3 profile "r": BUFFER_PROFILE has no entry r; did you mean p?"#,
+        r#"BUFFER_PG|Ethernet0|3-9: "3-9" in the key: expected a number from 0 to 7, or a range such as 3-4"#,
+        r#"BUFFER_PROFILE|p dynamic_th "9": expected a whole number from -8 to 7"#,
+        r#"BUFFER_PROFILE|q: dynamic_th and static_th exclude each other; remove one of them"#,
+        r#"INTERFACE|Ethernet4|10.0.0.0/24: 10.0.0.0 cannot be an interface's: it is the network 10.0.0.0/24 itself; write an address of a single host"#,
+        r#"INTERFACE|Ethernet12: there is no port Ethernet12; did you mean Ethernet0? Otherwise add it to PORT"#,
+        r#"PORT|Ether\nnet: "Ether\nnet" in the key: expected a name of letters, digits and . _ - / : @ # + ~ % & = *"#,
+        r#"PORT|Ethernet0 admin_status "maybe": expected up or down"#,
+        r#"PORT|Ethernet0 mtu "67": expected a whole number of bytes from 68 to 9216"#,
+        r#"PORT|Ethernet0 sped "1": no such field; did you mean speed?"#,
+        r#"PORT|Ethernet0 speed "fast": expected a whole number of Mb/s from 1 to 1600000"#,
+        r#"PORT|Ethernet4 pfc_asym "true": expected on or off"#,
+        r#"PORT|Ethernet8: expected an object of fields, found a list"#,
+        r#"PORT_QOS_MAP|Ethernet4 pfc_enable "8": expected priorities from 0 to 7 separated by commas, or "" for none"#,
+        r#"PORT_QOS_MAP|Ethernet4 tc_to_pg_map "nope": TC_TO_PRIORITY_GROUP_MAP has no entry nope; add nope to TC_TO_PRIORITY_GROUP_MAP"#,
+        r#"STATIC_ROUTE|10.8.0.0/24 ifname: the lists must be in step, and nexthop has 1 items, ifname 2; one item for each next hop; an empty one is the default"#,
+        r#"VLAN|Vlan5000: "Vlan5000" in the key: expected a VLAN from Vlan2 to Vlan4094"#,
+        r#"VLAN_MEMBER|Vlan6|Ethernet4: there is no VLAN Vlan6; add Vlan6 to VLAN"#,
+        r#"WRED_PROFILE|w ecn "on": expected ecn_none, ecn_green, ecn_yellow, ecn_red, ecn_green_yellow, ecn_green_red, ecn_yellow_red or ecn_all"#,
+        r#"XOFF_SWITCH|localhost cellsize "256": no such field; did you mean cell_size?"#,
+    ];
+    assert_eq!(bad(NASTY, &[]), expected);
+    assert_eq!(Problems::EXIT_CODE, 4);
+}

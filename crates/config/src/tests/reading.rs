@@ -1,0 +1,209 @@
+//! From text to tables: forms of JSON, old forms of SONiC, what is merely unusual.
+
+use super::{bad, good, refused, warnings};
+use crate::parse;
+
+#[test]
+fn old_forms_are_read_and_new_forms_are_written() {
+    let old = r#"{"BUFFER_POOL": {"x": {"type": "ingress", "mode": "static", "size": "9"}},
+        "BUFFER_PROFILE": {"p": {"pool": "[BUFFER_POOL|x]", "size": "0", "static_th": "0"}},
+        "BUFFER_PG": {"Ethernet0,Ethernet4|3-4": {"profile": "[BUFFER_PROFILE|p]"}},
+        "INTERFACE": {"Ethernet0": {"NULL": "NULL"}},
+        "PORT_QOS_MAP": {"Ethernet0,Ethernet4": {"pfc_enable": ["3", "4"]}}}"#;
+    let text = parse(old, "old").unwrap().to_json();
+    let expected = r#"{
+    "BUFFER_PG": {
+        "Ethernet0|3-4": {
+            "profile": "p"
+        },
+        "Ethernet4|3-4": {
+            "profile": "p"
+        }
+    },
+    "BUFFER_POOL": {
+        "x": {
+            "mode": "static",
+            "size": "9",
+            "type": "ingress"
+        }
+    },
+    "BUFFER_PROFILE": {
+        "p": {
+            "pool": "x",
+            "size": "0",
+            "static_th": "0"
+        }
+    },
+    "INTERFACE": {
+        "Ethernet0": {}
+    },
+    "PORT_QOS_MAP": {
+        "Ethernet0": {
+            "pfc_enable": "3,4"
+        },
+        "Ethernet4": {
+            "pfc_enable": "3,4"
+        }
+    }
+}
+"#;
+    assert_eq!(text, expected);
+    assert_eq!(parse(&text, "again").unwrap().to_json(), text);
+}
+
+#[test]
+fn values_without_quotes_are_read_and_mentioned() {
+    let text = r#"{"PORT": {"Ethernet0": {"speed": 10000, "mtu": 9100}}}"#;
+    assert_eq!(good(text, &["Ethernet0"]).ports[0].link.speed_mbps, 10_000);
+    assert_eq!(
+        warnings(text, &["Ethernet0"]),
+        [
+            "test.json: PORT|Ethernet0 speed and 1 more: written without quotes; SONiC writes every value as a string, \
+          and it was read as one"
+        ]
+    );
+}
+
+#[test]
+fn a_byte_order_mark_is_not_content() {
+    assert!(parse("\u{feff}{}", "windows").is_ok());
+}
+
+#[test]
+fn what_is_not_the_shape_of_a_configuration() {
+    refused(&[
+        ("", "not JSON: EOF while parsing a value at line 1 column 0"),
+        (
+            r#"{"PORT": {"#,
+            "not JSON: EOF while parsing an object at line 1 column 10",
+        ),
+        (
+            "[]",
+            "expected an object of tables, {\"PORT\": {...}}, found a list",
+        ),
+        (
+            r#"{"PORT": "x"}"#,
+            "PORT: expected an object of entries, found a string",
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": 7}}"#,
+            "PORT|Ethernet0: expected an object of fields, found a number",
+        ),
+        (
+            r#"{"BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": [null]}}}"#,
+            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list: expected a string, found null",
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {"speed": {}}}}"#,
+            "PORT|Ethernet0 speed: expected a string, found an object",
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {"speed": ["1"]}}}"#,
+            "PORT|Ethernet0 speed: expected a string, found a list",
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {"speed": 1.5}}}"#,
+            r#"PORT|Ethernet0 speed "1.5": expected a whole number of Mb/s from 1 to 1600000"#,
+        ),
+        (
+            r#"{"BUFFER_PROFILE": {"p": {"pool": "[BUFFER_PG|x]", "size": "0", "static_th": "0"}}}"#,
+            r#"BUFFER_PROFILE|p pool "[BUFFER_PG|x]": expected a reference to BUFFER_POOL"#,
+        ),
+    ]);
+    let deep = "[".repeat(100_000);
+    assert!(bad(&deep, &[])[0].starts_with("not JSON: recursion limit exceeded"));
+}
+
+#[test]
+fn nothing_written_twice_is_lost() {
+    refused(&[
+        (
+            r#"{"PORT": {}, "PORT": {}}"#,
+            "PORT: the table is there twice; make it one",
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {}, "Ethernet0": {}}}"#,
+            "PORT|Ethernet0: the key is there twice; make it one",
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {"mtu": "1500", "mtu": "9100"}}}"#,
+            "PORT|Ethernet0 mtu: the field is there twice; make it one",
+        ),
+    ]);
+}
+
+#[test]
+fn what_sonic_has_and_the_switch_does_not_act_on_is_named_once() {
+    let text = r#"{
+        "DEVICE_METADATA": {"localhost": {"dpu_auto_recovery": "enable", "zebra_nexthop": "enabled"}},
+        "PORT": {"Ethernet0": {"dom_polling": "enabled"}, "Ethernet4": {"dom_polling": "enabled", "fec": "rs"}},
+        "DPUS": {"dpu0": {"midplane_interface": "dpu0"}},
+        "DHCP_SERVER_IPV4_PORT": {"bridge-midplane|dpu0": {"ips@": "169.254.200.1"}},
+        "DNS_OPTIONS": {"ndots": {}},
+        "VRRP": {"Vlan10|1": {"track_interface": {"Ethernet0": {"weight": 10, "x": [true, "\"", null]}}}},
+        "FIPS": {"global": {"enable": "false"}, "global": {"enable": "false", "enforce": "false"}}}"#;
+    assert_eq!(
+        warnings(text, &[]),
+        [
+            "no effect: DEVICE_METADATA dpu_auto_recovery, DEVICE_METADATA zebra_nexthop, PORT dom_polling (not part of \
+             this switch's model); DHCP_SERVER_IPV4_PORT, DNS_OPTIONS, DPUS, FIPS (outside the data path of a switch); \
+             PORT fec (these ports have no transceiver); VRRP (gateways that several switches share are not implemented)"
+        ]
+    );
+    let db = parse(text, "text").expect("names of SONiC");
+    assert_eq!(parse(&db.to_json(), "again").expect("canonical"), db);
+    assert_eq!(
+        db.get("VRRP", "Vlan10|1", "track_interface").as_deref(),
+        Some(r#"{"Ethernet0":{"weight":10,"x":[true,"\"",null]}}"#)
+    );
+}
+
+#[test]
+fn a_name_is_not_taken_for_a_similar_one() {
+    // Neither what the table holds nor what refers to it adds an error.
+    let text = r#"{"BUFFER_POOLS": {"p": {"size": "?"}}, "BUFFER_PROFILE": {"q": {"pool": "p", "size": "0", "static_th": "0"}},
+        "VLANS": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "untagged"}}}"#;
+    assert_eq!(
+        bad(text, &["Ethernet0"]),
+        [
+            "BUFFER_POOLS: no such table; did you mean BUFFER_POOL?",
+            "VLANS: no such table; did you mean VLAN?",
+        ]
+    );
+}
+
+#[test]
+fn names_that_nobody_knows() {
+    refused(&[
+        (
+            r#"{"BUFFER_POOLS": {}}"#,
+            "BUFFER_POOLS: no such table; did you mean BUFFER_POOL?",
+        ),
+        (r#"{"pfc_wd": {}}"#, "pfc_wd: no such table; did you mean PFC_WD?"),
+        (
+            r#"{"XOFF_SWITCHES": {}}"#,
+            "XOFF_SWITCHES: no such table; did you mean XOFF_SWITCH?",
+        ),
+        (r#"{"QWERTYUIOP": {}}"#, "QWERTYUIOP: no such table"),
+        (
+            r#"{"PORT": {"Ethernet0": {"qwertyuiop": "1"}}}"#,
+            r#"PORT|Ethernet0 qwertyuiop "1": no such field"#,
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {"Fec": "rs"}}}"#,
+            r#"PORT|Ethernet0 Fec "rs": no such field; did you mean fec?"#,
+        ),
+        (
+            r#"{"PORT": {"Ethernet0": {"dom_poling": "1"}}}"#,
+            r#"PORT|Ethernet0 dom_poling "1": no such field; did you mean dom_polling?"#,
+        ),
+        (
+            r#"{"FEATURE": {"bgp": {"stat": "enabled"}}}"#,
+            r#"FEATURE|bgp stat "enabled": no such field; did you mean state?"#,
+        ),
+        (
+            r#"{"feature": {"bgp": {"state": "enabled"}}}"#,
+            "feature: no such table; did you mean FEATURE?",
+        ),
+    ]);
+}

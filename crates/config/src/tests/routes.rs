@@ -1,0 +1,419 @@
+//! `STATIC_ROUTE`, `XOFF_ROUTE`, `NEIGH`, `SWITCH_HASH`, and the fields of `XOFF_SWITCH` that concern routing.
+
+use xoff_dataplane::route::Target;
+
+use super::{bad, good, load_text, warnings};
+
+const PORTS: [&str; 3] = ["Ethernet0", "Ethernet4", "Ethernet8"];
+
+const INTERFACES: &str = r#"
+    "INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.0/31": {}, "Ethernet0|2001:db8:0::1/64": {},
+                  "Ethernet4": {}, "Ethernet4|10.0.0.2/31": {}, "Ethernet4|10.0.4.1/24": {},
+                  "Ethernet8": {}},
+    "LOOPBACK_INTERFACE": {"Loopback0": {}, "Loopback0|10.8.0.1/24": {}}"#;
+
+fn text(more: &str) -> String {
+    format!("{{{INTERFACES}, {more}}}")
+}
+
+/// Static routes in one line each; interfaces by their numbers.
+#[track_caller]
+fn routes(more: &str) -> Vec<String> {
+    let loaded = load_text(&text(more), &PORTS).unwrap_or_else(|problems| panic!("refused:\n{problems}"));
+    let line = |route: &crate::StaticRoute| {
+        let target = match &route.target {
+            Target::Local => "local".to_owned(),
+            Target::Blackhole => "blackhole".to_owned(),
+            Target::Connected(interface) => format!("interface {}", interface.0),
+            Target::Via(paths) => {
+                let path = |path: &xoff_dataplane::route::Path| {
+                    format!(
+                        "{} at {} x{}",
+                        path.next_hop.address, path.next_hop.interface.0, path.weight
+                    )
+                };
+                paths.iter().map(path).collect::<Vec<_>>().join(", ")
+            }
+        };
+        format!("{} [{}] {target}", route.prefix, route.distance)
+    };
+    loaded.resolved.static_routes.iter().map(line).collect()
+}
+
+#[test]
+fn one_next_hop_and_several() {
+    let more = r#""STATIC_ROUTE": {
+        "default|192.0.2.0/24": {"nexthop": "10.0.0.1,10.0.0.3", "ifname": "Ethernet0,Ethernet4", "distance": "0,0"},
+        "0.0.0.0/0": {"nexthop": "10.0.0.1", "advertise": "false", "bfd": "false"},
+        "198.51.100.0/24": {"nexthop": "10.0.0.1,10.0.4.7", "nexthop-vrf": "default,", "distance": "20,20"},
+        "198.51.100.128/25": {"nexthop": ["10.0.0.1", "10.0.0.3"]},
+        "203.0.113.0/24": {"blackhole": "true"},
+        "203.0.114.0/24": {"nexthop": "0.0.0.0", "ifname": "Ethernet8"},
+        "2001:db8:8::/48": {"nexthop": "2001:db8::2"},
+        "2001:db8:9::/48": {"nexthop": "fe80::2", "ifname": "Ethernet0"}},
+        "XOFF_ROUTE": {"198.51.100.0/24": {"weight": "3,"}}"#;
+    assert_eq!(
+        routes(more),
+        [
+            "0.0.0.0/0 [1] 10.0.0.1 at 0 x1",
+            "192.0.2.0/24 [1] 10.0.0.1 at 0 x1, 10.0.0.3 at 1 x1",
+            "198.51.100.0/24 [20] 10.0.0.1 at 0 x3, 10.0.4.7 at 1 x1",
+            "198.51.100.128/25 [1] 10.0.0.1 at 0 x1, 10.0.0.3 at 1 x1",
+            "203.0.113.0/24 [1] blackhole",
+            "203.0.114.0/24 [1] interface 2",
+            "2001:db8:8::/48 [1] 2001:db8::2 at 0 x1",
+            "2001:db8:9::/48 [1] fe80::2 at 0 x1",
+        ]
+    );
+}
+
+#[test]
+fn the_lowest_distance_is_used_and_the_rest_named() {
+    let more = r#""STATIC_ROUTE": {"192.0.2.0/24": {"nexthop": "10.0.0.1,10.0.0.3,", "distance": "10,1,250", "blackhole": "false,false,true"}}"#;
+    assert_eq!(
+        routes(more),
+        [
+            "192.0.2.0/24 [1] 10.0.0.3 at 1 x1",
+            "192.0.2.0/24 [10] 10.0.0.1 at 0 x1",
+            "192.0.2.0/24 [250] blackhole",
+        ]
+    );
+    let fib = good(&text(more), &PORTS).routing.fib;
+    assert_eq!(fib.next_hops().len(), 1, "only the nearest are looked up");
+    let text = text(more);
+    let said: Vec<String> = warnings(&text, &PORTS);
+    assert!(
+        said.contains(
+            &"STATIC_ROUTE|192.0.2.0/24: 2 of 3 next hops have no effect: only those of the lowest distance (1) are used"
+                .to_owned()
+        ),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn what_a_routing_protocol_would_do_is_named() {
+    let more = r#""STATIC_ROUTE": {"10.0.4.0/24": {"nexthop": "10.0.0.1", "advertise": "true"},
+        "192.0.2.0/24": {"nexthop": "10.0.0.1,10.0.0.3", "bfd": "false,true"}}"#;
+    let said: Vec<String> = warnings(&text(more), &PORTS)
+        .into_iter()
+        .filter(|line| line.contains("STATIC_ROUTE"))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "no effect: STATIC_ROUTE advertise \"true\" (no routing protocol runs here); STATIC_ROUTE bfd \"false,true\" \
+             (BFD is not implemented)",
+            "STATIC_ROUTE|10.0.4.0/24: no effect: Ethernet4 is connected to this network",
+        ]
+    );
+}
+
+/// The tables beside the interfaces, and the line they are refused with.
+#[track_caller]
+fn all_refused(cases: &[(&str, &str)]) {
+    for (more, line) in cases {
+        assert_eq!(bad(&text(more), &PORTS), [*line], "{more}");
+    }
+}
+
+#[test]
+fn destinations_are_found_by_the_longest_prefix() {
+    use xoff_dataplane::ids::InterfaceId;
+    use xoff_dataplane::route::Entry;
+    let more = r#""STATIC_ROUTE": {"0.0.0.0/0": {"nexthop": "10.0.0.1,10.0.0.3"}, "10.9.0.0/16": {"nexthop": "10.0.4.7"},
+        "10.9.9.0/24": {"blackhole": "true"}}"#;
+    let fib = good(&text(more), &PORTS).routing.fib;
+    let find = |address: &str| fib.lookup(address.parse().expect("an address"));
+    assert!(matches!(find("192.0.2.1"), Some(Entry::Group(_))));
+    assert!(matches!(find("10.9.0.1"), Some(Entry::NextHop(_))));
+    assert_eq!(find("10.9.9.1"), Some(Entry::Blackhole));
+    assert_eq!(find("10.0.4.9"), Some(Entry::Connected(InterfaceId(1))));
+    assert_eq!(find("10.0.0.2"), Some(Entry::Local));
+    assert_eq!(
+        find("10.8.0.9"),
+        Some(Entry::Blackhole),
+        "nobody is behind a loopback"
+    );
+    assert_eq!(find("2001:db8:9::1"), None);
+}
+
+#[test]
+fn more_next_hops_than_a_route_can_have() {
+    let hops: Vec<String> = (2..=253)
+        .flat_map(|b| (0..3).map(move |a| format!("10.77.{a}.{b}")))
+        .collect();
+    let text = format!(
+        r#"{{"INTERFACE": {{"Ethernet0": {{}}, "Ethernet0|10.77.4.1/16": {{}}}},
+            "STATIC_ROUTE": {{"10.9.0.0/16": {{"nexthop": "{}"}}}}}}"#,
+        hops.join(",")
+    );
+    assert_eq!(
+        bad(&text, &["Ethernet0"]),
+        ["STATIC_ROUTE: 10.9.0.0/16: a route via more than 512 next hops"]
+    );
+}
+
+#[test]
+fn bad_prefixes_and_lists() {
+    all_refused(&[
+        (
+            r#""STATIC_ROUTE": {"224.0.0.0/4": {"nexthop": "10.0.0.1"}}"#,
+            "STATIC_ROUTE|224.0.0.0/4: multicast is not routed",
+        ),
+        (
+            r#""STATIC_ROUTE": {"fe80::/10": {"nexthop": "2001:db8::2"}}"#,
+            "STATIC_ROUTE|fe80::/10: link-local addresses never leave their link",
+        ),
+        (
+            r#""STATIC_ROUTE": {"Vrf1|10.9.0.0/24": {"nexthop": "10.0.0.1"}}"#,
+            "STATIC_ROUTE|Vrf1|10.9.0.0/24: VRFs are not implemented, expected default|10.9.0.0/24 or 10.9.0.0/24",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1"}, "default|10.9.0.0/24": {"nexthop": "10.0.0.3"}}"#,
+            "STATIC_ROUTE|default|10.9.0.0/24: there is a route to 10.9.0.0/24 already; make it one, several next hops \
+             are lists",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,10.0.0.3", "ifname": "Ethernet0"}}"#,
+            "STATIC_ROUTE|10.9.0.0/24 ifname: the lists must be in step, and nexthop has 2 items, ifname 1; one item for \
+             each next hop; an empty one is the default",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {}}"#,
+            "STATIC_ROUTE|10.9.0.0/24: the route leads nowhere: there is neither nexthop, ifname nor blackhole; name a \
+             next hop, or say blackhole \"true\"",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,"}}"#,
+            "STATIC_ROUTE|10.9.0.0/24: item 2 has neither nexthop, ifname nor blackhole; name a next hop",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,10.0.0.1"}}"#,
+            "STATIC_ROUTE|10.9.0.0/24: item 2 is there twice; XOFF_ROUTE weight gives a next hop a larger share",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1", "distance": "256"}}"#,
+            "STATIC_ROUTE|10.9.0.0/24 distance \"256\": expected a whole number from 0 to 255; several separated by \
+             commas",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,", "blackhole": "false,true"}}"#,
+            "STATIC_ROUTE|10.9.0.0/24: a blackhole, or an interface without a next hop, cannot share a route with other \
+             ways; give it a distance of its own, or remove it",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1", "blackhole": "true"}}"#,
+            "STATIC_ROUTE|10.9.0.0/24 blackhole \"true\": item 1 has the next hop 10.0.0.1 too",
+        ),
+        (
+            r#""XOFF_ROUTE": {"10.9.0.0/24": {"weight": "1"}}"#,
+            "XOFF_ROUTE|10.9.0.0/24: there is no route to 10.9.0.0/24; add 10.9.0.0/24 to STATIC_ROUTE",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,10.0.0.3"}}, "XOFF_ROUTE": {"10.9.0.0/24": {"weight": "1"}}"#,
+            "XOFF_ROUTE|10.9.0.0/24 weight: 1 weights for 2 next hops; one for each, in the order of STATIC_ROUTE",
+        ),
+    ]);
+}
+
+#[test]
+fn bad_next_hops() {
+    let via = |nexthop: &str, ifname: &str, why: &str| {
+        let more =
+            format!(r#""STATIC_ROUTE": {{"10.9.0.0/24": {{"nexthop": "{nexthop}", "ifname": "{ifname}"}}}}"#);
+        let line = format!("STATIC_ROUTE|10.9.0.0/24 {why}");
+        assert_eq!(bad(&text(&more), &PORTS), [line], "{more}");
+    };
+    let off_link = "name a router in the network of an interface";
+    via(
+        "10.5.0.1",
+        "",
+        &format!("nexthop \"10.5.0.1\": off-link: it is in no network of any interface; {off_link}"),
+    );
+    via(
+        "10.0.0.3",
+        "Ethernet0",
+        &format!("nexthop \"10.0.0.3\": off-link: it is in no network of Ethernet0; {off_link}"),
+    );
+    via(
+        "10.0.0.0",
+        "",
+        "nexthop \"10.0.0.0\": no next hop: Ethernet0 has this address itself",
+    );
+    via(
+        "10.0.4.0",
+        "",
+        "nexthop \"10.0.4.0\": no next hop: it is the network 10.0.4.0/24 itself",
+    );
+    via(
+        "10.0.4.255",
+        "Ethernet4",
+        "nexthop \"10.0.4.255\": no next hop: it is the broadcast address of 10.0.4.0/24",
+    );
+    via(
+        "224.0.0.1",
+        "",
+        "nexthop \"224.0.0.1\": no next hop: it is a multicast address",
+    );
+    via(
+        "127.0.0.1",
+        "",
+        "nexthop \"127.0.0.1\": no next hop: it is a loopback address, which never leaves a host",
+    );
+    via(
+        "250.0.0.1",
+        "",
+        "nexthop \"250.0.0.1\": no next hop: it is reserved (class E)",
+    );
+    via(
+        "2001:db8::2",
+        "",
+        "nexthop \"2001:db8::2\": an IPv6 next hop of an IPv4 route is not implemented",
+    );
+    via(
+        "10.8.0.2",
+        "",
+        "nexthop \"10.8.0.2\": there is nobody behind Loopback0, a loopback interface",
+    );
+    via(
+        "10.0.0.1",
+        "Loopback0",
+        "ifname \"Loopback0\": there is nobody behind a loopback interface",
+    );
+    via(
+        "10.0.0.1",
+        "Ethernet1",
+        "ifname \"Ethernet1\": there is no such interface; did you mean Ethernet0?",
+    );
+    via(
+        "10.0.0.1",
+        "Vlan10",
+        "ifname \"Vlan10\": there is no such interface; add Vlan10 to the table of its kind, such as INTERFACE",
+    );
+}
+
+#[test]
+fn next_hops_that_say_too_little_or_too_much() {
+    all_refused(&[
+        (
+            r#""STATIC_ROUTE": {"2001:db8:9::/48": {"nexthop": "fe80::2"}}"#,
+            "STATIC_ROUTE|2001:db8:9::/48 nexthop \"fe80::2\": a link-local address says nothing without its interface; \
+             name it in ifname",
+        ),
+        (
+            r#""STATIC_ROUTE": {"2001:db8:9::/48": {"nexthop": "::ffff:10.0.0.1"}}"#,
+            "STATIC_ROUTE|2001:db8:9::/48 nexthop \"::ffff:10.0.0.1\": no next hop: it is an IPv4 address in IPv6 form, \
+             which no link carries",
+        ),
+        (
+            r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1", "nexthop-vrf": "Vrf2"}}"#,
+            "STATIC_ROUTE|10.9.0.0/24 nexthop-vrf \"Vrf2\": VRFs are not implemented, expected default",
+        ),
+    ]);
+}
+
+#[test]
+fn neighbours_that_are_told() {
+    let more = r#""NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "02:00:00:00:00:01", "family": "IPv4"},
+        "Ethernet0|fe80::1": {"neigh": "02:00:00:00:00:02", "family": "IPV6"}, "Ethernet4|10.0.4.9": {}}"#;
+    let text = text(more);
+    let neighbours = good(&text, &PORTS).routing.neighbours;
+    let told: Vec<_> = neighbours
+        .iter()
+        .map(|n| (n.interface.0, n.address.to_string(), n.mac[5]))
+        .collect();
+    assert_eq!(
+        told,
+        [(0, "10.0.0.1".to_owned(), 1), (0, "fe80::1".to_owned(), 2)]
+    );
+    assert!(warnings(&text, &PORTS).contains(
+        &"NEIGH|Ethernet4|10.0.4.9: no effect without neigh: a neighbour is asked for when a packet needs it".to_owned()
+    ));
+}
+
+#[test]
+fn bad_neighbours() {
+    all_refused(&[
+        (
+            r#""NEIGH": {"Vlan10|10.0.0.1": {"neigh": "02:00:00:00:00:01"}}"#,
+            "NEIGH|Vlan10|10.0.0.1: there is no interface Vlan10; add Vlan10 to the table of its kind, such as INTERFACE",
+        ),
+        (
+            r#""NEIGH": {"Ethernet0|10.0.0.3": {"neigh": "02:00:00:00:00:01"}}"#,
+            "NEIGH|Ethernet0|10.0.0.3: 10.0.0.3 cannot be a neighbour of Ethernet0: it is in no network of it; name a \
+             host in a network of the interface",
+        ),
+        (
+            r#""NEIGH": {"Ethernet0|10.0.0.0": {"neigh": "02:00:00:00:00:01"}}"#,
+            "NEIGH|Ethernet0|10.0.0.0: 10.0.0.0 cannot be a neighbour of Ethernet0: Ethernet0 has this address itself; \
+             name a host in a network of the interface",
+        ),
+        (
+            r#""NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "01:00:00:00:00:01"}}"#,
+            "NEIGH|Ethernet0|10.0.0.1 neigh \"01:00:00:00:00:01\": expected a unicast MAC address such as \
+             02:00:00:00:10:01",
+        ),
+        (
+            r#""NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "02:00:00:00:00:01", "family": "IPv6"}}"#,
+            "NEIGH|Ethernet0|10.0.0.1 family \"IPv6\": the address is of family IPv4",
+        ),
+        (
+            r#""NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "02:00:00:00:00:01"}, "Ethernet4|10.0.0.3": {"neigh": "02:00:00:00:00:01"}},
+               "XOFF_SWITCH": {"localhost": {"neighbours": "1"}}"#,
+            "XOFF_SWITCH|localhost neighbours: NEIGH has 2, and no more than 1 fit; raise neighbours",
+        ),
+    ]);
+}
+
+#[test]
+fn the_five_tuple_is_hashed_and_other_lists_are_named() {
+    let hash = |list: &str| format!(r#"{{"SWITCH_HASH": {{"GLOBAL": {{{list}}}}}}}"#);
+    let five = r#"["SRC_IP", "DST_IP", "IP_PROTOCOL", "L4_SRC_PORT", "L4_DST_PORT"]"#;
+    let silent = hash(&format!(
+        r#""ecmp_hash": {five}, "lag_hash": "DST_IP,SRC_IP,L4_DST_PORT,L4_SRC_PORT,IP_PROTOCOL""#
+    ));
+    assert_eq!(warnings(&silent, &["Ethernet0"]), Vec::<String>::new());
+    let other = hash(r#""lag_hash": ["SRC_IP", "DST_IP"], "ecmp_hash_algorithm": "CRC""#);
+    assert_eq!(
+        warnings(&other, &["Ethernet0"]),
+        [
+            "no effect: SWITCH_HASH ecmp_hash_algorithm (there is one hash function, with the seed XOFF_SWITCH hash_seed)",
+            "SWITCH_HASH|GLOBAL: lag_hash \"SRC_IP,DST_IP\" has no effect: flows are told apart by DST_IP, IP_PROTOCOL, \
+             L4_DST_PORT, L4_SRC_PORT, SRC_IP, and of RoCEv2 by RDMA_BTH_DEST_QP where that is added",
+        ]
+    );
+    let wrong = bad(&hash(r#""ecmp_hash": ["SRC_IPS"]"#), &["Ethernet0"]);
+    assert!(
+        wrong[0].starts_with("SWITCH_HASH|GLOBAL ecmp_hash \"SRC_IPS\": expected a list of IN_PORT, DST_MAC")
+    );
+}
+
+#[test]
+fn how_flows_are_spread_and_limits() {
+    let text = r#"{"XOFF_SWITCH": {"localhost": {"hash_seed": "7", "resilient_buckets": "128", "neighbours": "16",
+        "neighbour_hold": "0", "icmp_rate": "0"}}}"#;
+    let routing = good(text, &["Ethernet0"]).routing;
+    assert_eq!((routing.hash_seed, routing.resilient_buckets), (7, Some(128)));
+    assert_eq!(
+        (
+            routing.neighbours_max,
+            routing.hold_frames,
+            routing.icmp_errors_per_second
+        ),
+        (16, 0, 0)
+    );
+    let seed_of = |text: &str| good(text, &["Ethernet0"]).routing.hash_seed;
+    let leaf = |n: u8| format!(r#"{{"DEVICE_METADATA": {{"localhost": {{"hostname": "leaf{n}"}}}}}}"#);
+    assert_eq!(seed_of(&leaf(1)), seed_of(&leaf(1)));
+    assert_ne!(
+        seed_of(&leaf(1)),
+        seed_of(&leaf(2)),
+        "switches of one lab choose differently"
+    );
+    let off = good(
+        r#"{"XOFF_SWITCH": {"localhost": {"resilient_buckets": "0"}}}"#,
+        &[],
+    );
+    assert_eq!(off.routing.resilient_buckets, None);
+}

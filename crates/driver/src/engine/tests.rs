@@ -1,0 +1,264 @@
+//! The engine without a clock: late workers, fast senders.
+
+mod cpu;
+
+use xoff_dataplane::config::{
+    BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig,
+    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
+    WatchdogConfig,
+};
+use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
+use xoff_dataplane::store::VecStore;
+use xoff_wire::parse::parse;
+
+use super::*;
+
+const GIGABIT: LinkTiming = LinkTiming::ethernet(1_000);
+const FRAME_LEN: usize = 1_082;
+
+/// Two gigabit ports in one bridge, buffers without end.
+fn config() -> SwitchConfig {
+    let pool = |name: &str, side| PoolConfig {
+        name: name.into(),
+        side,
+        size_bytes: 1 << 30,
+        xoff_bytes: 0,
+    };
+    let profile = |name: &str, pool| BufferProfile {
+        name: name.into(),
+        pool,
+        size_bytes: 0,
+        threshold: Threshold::Static(0),
+        xoff_bytes: 0,
+        xon_bytes: 0,
+        xon_offset_bytes: 0,
+        trim: false,
+    };
+    let queue = QueueConfig {
+        profile: 1,
+        schedule: Schedule::Dwrr { weight: 1 },
+        shaper: None,
+        wred: None,
+    };
+    let port = |n: u8| PortConfig {
+        name: format!("Ethernet{n}"),
+        mac: [2, 0, 0, 0, 1, n],
+        admin_up: true,
+        mtu: 9_100,
+        link: GIGABIT,
+        tpid: 0x8100,
+        classify: ClassMaps {
+            trust: Trust::Dscp,
+            dscp_to_tc: [0; 64],
+            dot1p_to_tc: [0; PRIORITIES],
+            tc_to_queue: [0; 16],
+            tc_to_pg: [0; 16],
+        },
+        pfc: PfcConfig {
+            enabled: 0,
+            asymmetric: false,
+            pause_quanta: 0xffff,
+            refresh: Picos::from_millis(10),
+            priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
+            priority_to_pg: [0, 1, 2, 3, 4, 5, 6, 7],
+            pauses: PauseModel::Timed,
+            response_quanta: 0,
+            global: GlobalPause::default(),
+        },
+        watchdog: None,
+        tc_to_dscp: [None; TRAFFIC_CLASSES],
+        pgs: [0; PRIORITIES],
+        queues: [queue; PRIORITIES],
+        shaper: None,
+    };
+    SwitchConfig {
+        name: "engine".into(),
+        mac: [2; 6],
+        seed: 1,
+        cell_bytes: 256,
+        pipeline_latency: Picos::ZERO,
+        mark_point: MarkPoint::Dequeue,
+        fdb_ageing: Picos::from_millis(600_000),
+        fdb_entries_max: 16,
+        frames_max: 4_096,
+        ports: vec![port(0), port(1)],
+        pools: vec![pool("in", PoolSide::Ingress), pool("out", PoolSide::Egress)],
+        profiles: vec![profile("in", 0), profile("out", 1)],
+        port_profiles: Vec::new(),
+        lags: Vec::new(),
+        bridging: Bridging::Transparent,
+        routing: RoutingConfig::default(),
+        balancing: BalancingConfig::default(),
+        watchdog: WatchdogConfig::default(),
+        trimming: None,
+    }
+}
+
+struct Bench {
+    engine: Engine,
+    store: VecStore,
+    sent: Vec<Transmit>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench::with_links([GIGABIT, GIGABIT])
+    }
+
+    fn with_links(links: [LinkTiming; 2]) -> Bench {
+        let mut config = config();
+        config
+            .ports
+            .iter_mut()
+            .zip(links)
+            .for_each(|(port, link)| port.link = link);
+        Bench::of(&config, links)
+    }
+
+    fn of(config: &SwitchConfig, links: [LinkTiming; 2]) -> Bench {
+        let mut bench = Bench {
+            engine: Engine::new(Switch::new(config), &links),
+            store: VecStore::new(8_192),
+            sent: Vec::new(),
+        };
+        for port in [PortId(0), PortId(1)] {
+            bench.engine.with_switch(
+                Picos::ZERO,
+                &mut bench.store,
+                &mut |_| (),
+                |switch, at, store, out| switch.set_link(at, port, true, store, out),
+            );
+        }
+        bench
+    }
+
+    fn offer(&mut self, received_at: Picos) {
+        let arrival = self.arrival(received_at, FRAME_LEN);
+        self.engine.offer(PortId(0), arrival);
+    }
+
+    fn arrival(&mut self, received_at: Picos, frame_len: usize) -> Arrival {
+        let mut bytes = vec![0; frame_len];
+        bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x12, 0x34]);
+        let frame = self.store.insert(&bytes).unwrap();
+        Arrival {
+            frame,
+            frame_len: frame_len as u32,
+            parsed: parse(&bytes),
+            received_at,
+        }
+    }
+
+    fn turn(&mut self, now: Picos) {
+        let sent = &mut self.sent;
+        self.engine
+            .turn(now, &mut self.store, &mut |transmit| sent.push(transmit));
+    }
+
+    fn starts(&self) -> Vec<Picos> {
+        self.sent.iter().map(|t| t.start).collect()
+    }
+}
+
+fn wire_time() -> Picos {
+    GIGABIT.duration(GIGABIT.wire_len(GIGABIT.mac_len(FRAME_LEN as u32)))
+}
+
+#[test]
+fn frames_that_come_faster_than_the_link_arrive_at_its_speed() {
+    let mut bench = Bench::new();
+    for _ in 0..10 {
+        bench.offer(Picos::ZERO);
+    }
+    bench.turn(Picos::ZERO);
+    assert_eq!(bench.starts(), [Picos::ZERO], "the others are still on the wire");
+    bench.turn(Picos::from_millis(1));
+    let expected: Vec<_> = (0..10).map(|n| Picos(wire_time().0 * n)).collect();
+    assert_eq!(bench.starts(), expected);
+    assert_eq!(bench.engine.wire_waits(PortId(0)), 9);
+}
+
+#[test]
+fn what_a_link_has_carried_arrives_when_it_says_and_overtakes_nothing() {
+    let mut bench = Bench::with_links([GIGABIT, LinkTiming::ethernet(100_000)]);
+    let us = Picos::from_micros;
+    // A short frame right behind a long one: the link has carried both, so their distance is that of the short one. The
+    // third is said to arrive before it, which a link that became shorter could bring about.
+    for (at, len) in [(us(20), FRAME_LEN), (us(21), 60), (us(5), 60)] {
+        let arrival = bench.arrival(at, len);
+        bench.engine.deliver(PortId(0), arrival);
+    }
+    assert_eq!(bench.engine.next_event(), Some(us(20)), "it is still under way");
+    bench.turn(us(19));
+    assert_eq!(bench.starts(), []);
+    bench.turn(us(30));
+    let starts = bench.starts();
+    assert_eq!(starts[..2], [us(20), us(21)]);
+    assert_eq!(starts.len(), 3, "and the third behind the second: {starts:?}");
+    assert_eq!(bench.engine.wire_waits(PortId(0)), 0);
+}
+
+#[test]
+fn a_late_worker_makes_up_for_a_bounded_burst_and_records_the_rest() {
+    let mut bench = Bench::new();
+    // Both frames of a pair at once: the second waits in the queue, so every departure hangs on a deadline.
+    for n in 0..100 {
+        bench.offer(Picos(wire_time().0 * n));
+    }
+    // The egress link is held for the time of the stall, as if the worker had slept.
+    bench.engine.with_switch(
+        Picos::ZERO,
+        &mut bench.store,
+        &mut |_| (),
+        |switch, at, store, out| switch.set_tx_enabled(at, PortId(1), false, store, out),
+    );
+    let filled = Picos(wire_time().0 * 100);
+    bench.turn(filled);
+    let sent = &mut bench.sent;
+    bench.engine.with_switch(
+        filled,
+        &mut bench.store,
+        &mut |t| sent.push(t),
+        |switch, at, store, out| switch.set_tx_enabled(at, PortId(1), true, store, out),
+    );
+    let stalled_until = filled + Picos(wire_time().0 * 60);
+    bench.turn(stalled_until);
+    // One at once, CATCH_UP_FRAMES_MAX in the past, and one that starts now instead of 33 frames after the first.
+    assert_eq!(bench.sent.len(), 1 + CATCH_UP_FRAMES_MAX as usize + 1);
+    assert_eq!(bench.sent.last().unwrap().start, stalled_until);
+    let missed = 60 - u64::from(CATCH_UP_FRAMES_MAX) - 1;
+    assert_eq!(
+        bench.engine.switch().tx_deficit(PortId(1)),
+        Picos(wire_time().0 * missed)
+    );
+    assert_eq!(bench.engine.take_lateness(), Picos(wire_time().0 * 59));
+}
+
+#[test]
+fn arrivals_of_the_past_do_not_stretch_the_burst() {
+    // The egress link is half as fast, so frames wait there while more arrive, all of it during a stall.
+    let half = LinkTiming::ethernet(500);
+    let mut bench = Bench::with_links([GIGABIT, half]);
+    for n in 0..100 {
+        bench.offer(Picos(wire_time().0 * n));
+    }
+    let now = Picos(wire_time().0 * 100);
+    bench.turn(now);
+    let past = bench.starts().iter().filter(|&&start| start < now).count();
+    assert_eq!(past, CATCH_UP_FRAMES_MAX as usize);
+    assert_eq!(bench.starts().last(), Some(&now), "the next one starts now");
+    let missed = now.0 - u64::from(CATCH_UP_FRAMES_MAX) * 2 * wire_time().0;
+    assert_eq!(bench.engine.switch().tx_deficit(PortId(1)), Picos(missed));
+}
+
+#[test]
+fn a_full_wire_says_so() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.engine.wire_room(PortId(0)), WIRE_FRAMES_MAX);
+    for _ in 0..WIRE_FRAMES_MAX {
+        bench.offer(Picos::ZERO);
+    }
+    assert_eq!(bench.engine.wire_room(PortId(0)), 0);
+    bench.turn(wire_time());
+    assert_eq!(bench.engine.wire_room(PortId(0)), 2);
+}

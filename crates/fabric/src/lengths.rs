@@ -1,0 +1,58 @@
+//! Lengths of a transport's packets.
+
+use std::net::Ipv4Addr;
+
+use xoff_wire::{Addresses, BthFields, Opcode, Path, RocePacket};
+
+use xoff_rdma::TelemetryFormat;
+
+/// Lengths of the packets of one transport, over IPv4 without a VLAN tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PacketLengths {
+    /// Bytes of telemetry in a data packet and in an acknowledgement.
+    telemetry_bytes: u32,
+}
+
+impl PacketLengths {
+    /// Lengths of packets that collect telemetry of this format; `None`: they collect nothing.
+    pub fn new(telemetry: Option<TelemetryFormat>) -> PacketLengths {
+        PacketLengths {
+            telemetry_bytes: telemetry.map_or(0, |format| u32::from(format.bytes)),
+        }
+    }
+
+    /// Length of a packet as a frame, as a socket sees it (no FCS): Ethernet, IPv4, UDP, BTH and the extension headers of
+    /// `opcode`, payload and pad, ICRC, and the telemetry that data and acknowledgements carry. On a link it takes
+    /// [`wire_len`](xoff_units::LinkTiming::wire_len) of its [`mac_len`](xoff_units::LinkTiming::mac_len).
+    pub fn frame_len(self, opcode: Opcode, payload_len: u32) -> u32 {
+        let addresses = Addresses::V4 {
+            src: Ipv4Addr::UNSPECIFIED,
+            dst: Ipv4Addr::UNSPECIFIED,
+        };
+        let packet = RocePacket {
+            path: &Path::new([0; 6], [0; 6], addresses),
+            bth: BthFields::new(opcode, 0, 0),
+            extensions: &[],
+        };
+        let has_telemetry = payload_len > 0 || opcode == Opcode::RcAcknowledge;
+        let telemetry_bytes = if has_telemetry { self.telemetry_bytes } else { 0 };
+        packet.frame_len(payload_len as usize) as u32 + telemetry_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_pad_and_telemetry_count() {
+        let plain = PacketLengths::default();
+        assert_eq!(plain.frame_len(Opcode::RcWriteMiddle, 1_000), 1_058);
+        assert_eq!(plain.frame_len(Opcode::RcWriteOnly, 1_001), 1_058 + 16 + 4);
+        assert_eq!(plain.frame_len(Opcode::RcAcknowledge, 0), 62);
+        let hpcc = PacketLengths::new(Some(TelemetryFormat::default()));
+        assert_eq!(hpcc.frame_len(Opcode::RcWriteMiddle, 1_000), 1_100);
+        assert_eq!(hpcc.frame_len(Opcode::RcAcknowledge, 0), 104);
+        assert_eq!(hpcc.frame_len(Opcode::RcReadRequest, 0), 74);
+    }
+}

@@ -1,0 +1,151 @@
+//! A recording of a link: pcapng, with both directions and the nanosecond of each departure.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use xoff_units::Picos;
+
+use super::observer::{FrameView, Observer};
+use super::plan::{End, FabricPlan};
+use xoff_capture::Direction;
+use xoff_capture::write::{InterfaceBlock, Packet, interface, packet, section};
+
+/// Octets that are written at once.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// Why a link was not recorded.
+#[derive(Debug, Error)]
+pub enum RecordingError {
+    /// The file cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// Records what passes one link. Interface 0 is the link's first end, 1 its second; a frame is recorded at the end it leaves.
+/// Of frames whose payload is only a length, the headers are recorded.
+#[derive(Debug)]
+pub struct LinkRecording {
+    path: PathBuf,
+    ends: [End; 2],
+    file: BufWriter<File>,
+    chunk: Vec<u8>,
+    error: Option<std::io::Error>,
+}
+
+impl LinkRecording {
+    /// Begins to record a link of the plan, by its index.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn new(plan: &FabricPlan, link: usize, path: &Path) -> Result<LinkRecording, RecordingError> {
+        let file = File::create(path).map_err(|error| RecordingError::Write {
+            path: path.to_owned(),
+            error,
+        })?;
+        let link = &plan.links[link];
+        let mut chunk = Vec::with_capacity(2 * CHUNK_BYTES);
+        section(
+            &mut chunk,
+            &format!("link {} in virtual time, from 1970-01-01", link.name),
+        );
+        for end in link.ends {
+            let (name, speed_mbps, mac) = match end {
+                End::Host(host) => {
+                    let host = &plan.hosts[host as usize];
+                    (host.name.clone(), host.nic.link.speed_mbps, host.mac)
+                }
+                End::Switch { switch, port } => {
+                    let switch = &plan.switches[switch as usize];
+                    let port = &switch.ports[usize::from(port)];
+                    (
+                        format!("{}:{}", switch.name, port.name),
+                        port.link.speed_mbps,
+                        port.mac,
+                    )
+                }
+            };
+            interface(
+                &mut chunk,
+                &InterfaceBlock {
+                    name: &name,
+                    speed_mbps,
+                    mac: Some(mac),
+                    snaplen: 0,
+                },
+            );
+        }
+        Ok(LinkRecording {
+            path: path.to_owned(),
+            ends: link.ends,
+            file: BufWriter::new(file),
+            chunk,
+            error: None,
+        })
+    }
+
+    fn flush(&mut self) {
+        if self.error.is_none() {
+            self.error = self.file.write_all(&self.chunk).err();
+        }
+        self.chunk.clear();
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// The first failure to write.
+    pub fn finish(mut self) -> Result<(), RecordingError> {
+        self.flush();
+        let error = self.error.take().or_else(|| self.file.flush().err());
+        error.map_or(Ok(()), |error| {
+            Err(RecordingError::Write {
+                path: self.path,
+                error,
+            })
+        })
+    }
+}
+
+impl Observer for LinkRecording {
+    fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
+        let Some(index) = self.ends.iter().position(|end| *end == from) else {
+            return;
+        };
+        packet(
+            &mut self.chunk,
+            &Packet {
+                interface: index as u32,
+                at_ns: at.as_nanos(),
+                len: frame.frame_len,
+                data: [frame.prefix, &[]],
+                direction: Direction::Outbound,
+                queue: None,
+                id: None,
+                comment: "",
+            },
+        );
+        if self.chunk.len() >= CHUNK_BYTES {
+            self.flush();
+        }
+    }
+}
+
+/// Several at once.
+impl Observer for Vec<LinkRecording> {
+    fn needs_order(&self) -> bool {
+        !self.is_empty()
+    }
+
+    fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
+        for recording in self {
+            recording.departed(at, until, from, frame);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A receive side slower than its link: frames wait in a buffer, and PFC tells the peer.
+
+use std::collections::VecDeque;
+
+use xoff_dataplane::ids::PRIORITIES;
+use xoff_dataplane::{LinkTiming, Picos};
+use xoff_wire::Pfc;
+use xoff_wire::parse::Parsed;
+
+use super::config::ReceiveBuffer;
+
+/// What waits in the receive buffer, in the order in which it drains.
+#[derive(Clone, Debug)]
+pub(super) struct Intake {
+    config: ReceiveBuffer,
+    refresh: Picos,
+    /// When each frame has drained, its class and length.
+    waiting: VecDeque<(Picos, usize, u32)>,
+    drained_at: Picos,
+    total_bytes: u64,
+    class_bytes: [u64; PRIORITIES],
+    /// Bit *n*: the peer was told to stop priority *n*.
+    stopped: u8,
+    refresh_at: Picos,
+}
+
+impl Intake {
+    pub(super) fn new(config: ReceiveBuffer, link: &LinkTiming) -> Intake {
+        Intake {
+            config,
+            refresh: Picos(link.pause(config.pause_quanta).0 / 2),
+            waiting: VecDeque::new(),
+            drained_at: Picos::ZERO,
+            total_bytes: 0,
+            class_bytes: [0; PRIORITIES],
+            stopped: 0,
+            refresh_at: Picos::NEVER,
+        }
+    }
+
+    /// The class of an arriving frame.
+    pub(super) fn class(&self, parsed: &Parsed) -> usize {
+        let class = match (parsed.dscp(), parsed.tag) {
+            (Some(dscp), _) => self.config.dscp_to_class[usize::from(dscp & 63)],
+            (None, Some(tag)) => tag.pcp(),
+            (None, None) => 0,
+        };
+        usize::from(class & 7)
+    }
+
+    /// Takes a frame of `mac_len` bytes; false if it finds the buffer full.
+    pub(super) fn accept(&mut self, now: Picos, class: usize, mac_len: u32) -> bool {
+        self.drain(now);
+        if self.total_bytes + u64::from(mac_len) > u64::from(self.config.buffer_bytes) {
+            return false;
+        }
+        let time = u64::from(mac_len) * 8_000_000_000_000 / self.config.drain_bps;
+        self.drained_at = self.drained_at.max(now).saturating_add(Picos(time));
+        self.waiting.push_back((self.drained_at, class, mac_len));
+        self.total_bytes += u64::from(mac_len);
+        self.class_bytes[class] += u64::from(mac_len);
+        true
+    }
+
+    /// The PFC frame that is due at `now`: classes to stop, to keep stopped, to resume.
+    pub(super) fn signal(&mut self, now: Picos) -> Option<Pfc> {
+        self.drain(now);
+        let enabled = |class: &usize| self.config.pfc_enabled & (1 << class) != 0;
+        let (mut stop, mut resume) = (0_u8, 0_u8);
+        for class in (0..PRIORITIES).filter(enabled) {
+            let (bit, bytes) = (1 << class, self.class_bytes[class]);
+            if self.stopped & bit == 0 && bytes >= u64::from(self.config.xoff_bytes) {
+                stop |= bit;
+            } else if self.stopped & bit != 0 && bytes <= u64::from(self.config.xon_bytes) {
+                resume |= bit;
+            }
+        }
+        self.stopped = (self.stopped | stop) & !resume;
+        let refresh = self.stopped != 0 && now >= self.refresh_at;
+        if stop | resume == 0 && !refresh {
+            return None;
+        }
+        self.refresh_at = if self.stopped == 0 {
+            Picos::NEVER
+        } else {
+            now.saturating_add(self.refresh)
+        };
+        // Every stopped class is repeated, so one clock serves all.
+        let quanta = std::array::from_fn(|n| {
+            if self.stopped & (1 << n) != 0 {
+                self.config.pause_quanta
+            } else {
+                0
+            }
+        });
+        Some(Pfc {
+            enable: self.stopped | resume,
+            quanta,
+        })
+    }
+
+    /// When [`Intake::signal`] has something to say at the earliest, if nothing arrives.
+    pub(super) fn next_deadline(&self) -> Picos {
+        if self.stopped == 0 {
+            return Picos::NEVER;
+        }
+        let drained = self.waiting.front().map_or(Picos::NEVER, |(at, ..)| *at);
+        drained.min(self.refresh_at)
+    }
+
+    fn drain(&mut self, now: Picos) {
+        while let Some(&(at, class, mac_len)) = self.waiting.front() {
+            if at > now {
+                return;
+            }
+            self.waiting.pop_front();
+            self.total_bytes -= u64::from(mac_len);
+            self.class_bytes[class] -= u64::from(mac_len);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The sending end of a reliable connection: RDMA messages, cut into frames.
+
+use std::net::IpAddr;
+
+use xoff_units::Picos;
+use xoff_wire::bth::MASK_24;
+use xoff_wire::{Addresses, BthFields, Extension, Opcode, Path, Reth, RocePacket};
+
+use super::config::{FlowConfig, HostConfig, Operation, PATH_MTU_MAX};
+use super::pacer::Pacer;
+use super::stamp::Stamp;
+
+/// What payloads hold behind the stamp: nothing in particular, but not zeros, so that a shifted payload shows.
+pub(super) static PATTERN: [u8; PATH_MTU_MAX as usize] = pattern();
+
+const fn pattern() -> [u8; PATH_MTU_MAX as usize] {
+    let mut bytes = [0; PATH_MTU_MAX as usize];
+    let mut n = 0;
+    while n < bytes.len() {
+        bytes[n] = (n ^ n >> 8) as u8;
+        n += 1;
+    }
+    bytes
+}
+
+/// A frame that comes next: which part of the message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    opcode: Opcode,
+    payload_len: u32,
+    last: bool,
+}
+
+/// One flow of a host.
+#[derive(Clone, Debug)]
+pub(super) struct Requester {
+    config: FlowConfig,
+    token: u64,
+    path: Path,
+    /// Whose link address it needs.
+    next_hop: IpAddr,
+    resolved: bool,
+    /// When it was started; `None` while it is not to send.
+    pub(super) started_at: Option<Picos>,
+    pub(super) pacer: Pacer,
+    psn: u32,
+    /// Bytes of the current message already sent.
+    offset: u32,
+    sent_frames: u64,
+    sent_payload_bytes: u64,
+}
+
+impl Requester {
+    /// The flow of a configuration that [`HostConfig::check`] accepted.
+    pub(super) fn new(config: &FlowConfig, host: &HostConfig) -> Requester {
+        let label = Path::flow_label_of_queue_pairs(config.src_qp, config.dst_qp);
+        let addresses = addresses(config, host);
+        let path = Path {
+            tag: config.vlan,
+            dscp: config.dscp,
+            ecn: config.ecn,
+            hop_limit: config.ttl,
+            flow_label: label,
+            udp_src_port: config
+                .udp_source_port
+                .unwrap_or(Path::source_port_of_flow_label(label)),
+            ..Path::new(host.mac, config.dst_mac.unwrap_or_default(), addresses)
+        };
+        Requester {
+            config: config.clone(),
+            token: host.token,
+            path,
+            next_hop: host.next_hop(config.dst_ip),
+            resolved: config.dst_mac.is_some(),
+            started_at: None,
+            pacer: Pacer::new(config.rate.bits_per_second(&host.nic.link)),
+            psn: config.first_psn,
+            offset: 0,
+            sent_frames: 0,
+            sent_payload_bytes: 0,
+        }
+    }
+
+    pub(super) fn config(&self) -> &FlowConfig {
+        &self.config
+    }
+
+    /// Whose link address it needs: a router's, or the receiver's own.
+    pub(super) fn next_hop(&self) -> IpAddr {
+        self.next_hop
+    }
+
+    pub(super) fn sent_frames(&self) -> u64 {
+        self.sent_frames
+    }
+
+    pub(super) fn sent_payload_bytes(&self) -> u64 {
+        self.sent_payload_bytes
+    }
+
+    /// Whether the destination's MAC address is known.
+    pub(super) fn is_resolved(&self) -> bool {
+        self.resolved
+    }
+
+    pub(super) fn resolve(&mut self, mac: [u8; 6]) {
+        self.path.dst_mac = mac;
+        self.resolved = true;
+    }
+
+    /// Whether the flow has sent all that it was to send.
+    pub(super) fn is_finished(&self) -> bool {
+        self.config.frames_max.is_some_and(|max| self.sent_frames >= max)
+    }
+
+    /// Length of the next frame as a socket sees it.
+    pub(super) fn next_frame_len(&self) -> usize {
+        let segment = self.segment();
+        let packet = RocePacket {
+            path: &self.path,
+            bth: self.bth(&segment),
+            extensions: &[],
+        };
+        packet.frame_len(segment.payload_len as usize)
+    }
+
+    /// Length of the longest frame.
+    pub(super) fn frame_len_max(&self) -> usize {
+        let bth = BthFields::new(Opcode::RcWriteOnly, 0, 0);
+        RocePacket {
+            path: &self.path,
+            bth,
+            extensions: &[],
+        }
+        .frame_len(usize::from(self.config.path_mtu))
+    }
+
+    /// Builds the next frame at the front of `buf` and counts it as sent; `None`, with nothing counted, if `buf` is
+    /// too short.
+    pub(super) fn build(&mut self, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
+        let segment = self.segment();
+        let stamp = Stamp {
+            token: self.token,
+            sequence: self.sent_frames,
+            wall_ns,
+            flow: self.config.id,
+            class: self.config.class,
+        };
+        let reth = [Extension::Reth(Reth {
+            // Every message is written to the same place, as bandwidth tests do.
+            virtual_address: u64::from(self.config.id) << 32,
+            rkey: self.config.id,
+            dma_len: self.config.message_bytes,
+        })];
+        let extensions: &[Extension] = if segment.opcode.extensions().is_empty() {
+            &[]
+        } else {
+            &reth
+        };
+        let packet = RocePacket {
+            path: &self.path,
+            bth: self.bth(&segment),
+            extensions,
+        };
+        let fill = |payload: &mut [u8]| {
+            let len = payload.len();
+            payload.copy_from_slice(&PATTERN[..len]);
+            stamp.write(payload);
+        };
+        let frame_len = packet.emit(buf, segment.payload_len as usize, fill).ok()?;
+        self.psn = self.psn.wrapping_add(1) & MASK_24;
+        self.offset = if segment.last {
+            0
+        } else {
+            self.offset + segment.payload_len
+        };
+        self.sent_frames += 1;
+        self.sent_payload_bytes += u64::from(segment.payload_len);
+        Some(frame_len)
+    }
+
+    fn segment(&self) -> Segment {
+        let left = self.config.message_bytes - self.offset;
+        let payload_len = left.min(u32::from(self.config.path_mtu));
+        let last = payload_len == left;
+        let [only, first, middle, final_] = match self.config.operation {
+            Operation::Write => [
+                Opcode::RcWriteOnly,
+                Opcode::RcWriteFirst,
+                Opcode::RcWriteMiddle,
+                Opcode::RcWriteLast,
+            ],
+            Operation::Send => [
+                Opcode::RcSendOnly,
+                Opcode::RcSendFirst,
+                Opcode::RcSendMiddle,
+                Opcode::RcSendLast,
+            ],
+        };
+        let opcode = match (self.offset == 0, last) {
+            (true, true) => only,
+            (true, false) => first,
+            (false, false) => middle,
+            (false, true) => final_,
+        };
+        Segment {
+            opcode,
+            payload_len,
+            last,
+        }
+    }
+
+    fn bth(&self, segment: &Segment) -> BthFields {
+        // A requester asks for an acknowledgement at the end of a message; this one does not wait for it.
+        BthFields {
+            ack_req: segment.last,
+            ..BthFields::new(segment.opcode, self.config.dst_qp, self.psn)
+        }
+    }
+}
+
+/// Source and destination; `check` made sure that the host has an address of the destination's family.
+fn addresses(config: &FlowConfig, host: &HostConfig) -> Addresses {
+    match config.dst_ip {
+        std::net::IpAddr::V4(dst) => Addresses::V4 {
+            src: host.ipv4.unwrap_or(dst),
+            dst,
+        },
+        std::net::IpAddr::V6(dst) => Addresses::V6 {
+            src: host.ipv6.unwrap_or(dst),
+            dst,
+        },
+    }
+}

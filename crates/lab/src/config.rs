@@ -1,0 +1,304 @@
+//! The configuration of a lab's switch: the layers of the lab file, over what the lab itself knows.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use xoff_units::Picos;
+
+use super::plan::{ConfigLayer, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT};
+use xoff_config::{Loaded, PgProfiles, Resolve};
+use xoff_runtime::session::reaction_budget;
+use xoff_runtime::workers::Options;
+use xoff_telemetry::failure::Failure;
+
+/// A switch's configuration, ready to run.
+#[derive(Clone, Debug)]
+pub struct SwitchSetup {
+    /// The configuration, as said and as resolved.
+    pub loaded: Loaded,
+    /// How it was resolved; later generations are resolved in the same way.
+    pub resolve: Resolve,
+    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]; zero for those that are
+    /// not in a port of this switch.
+    pub speeds_mbps: Vec<u32>,
+}
+
+/// The configuration of every switch of a lab in real time, as `driver` drives it.
+///
+/// # Errors
+/// As [`switch_setup`].
+pub(super) fn switch_setups(
+    plan: &LabPlan,
+    seed: u64,
+    driver: &Options,
+) -> Result<Vec<SwitchSetup>, Failure> {
+    // What a pause has to outlast: the host's stalls, and both ways of the longest link.
+    let longest = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);
+    let budget = reaction_budget(driver).saturating_add(Picos::from_nanos(longest.saturating_mul(2)));
+    (0..plan.switches.len())
+        .map(|switch| switch_setup(plan, switch, seed_of(seed, switch), budget))
+        .collect()
+}
+
+/// The seed of a switch of a lab: each has its own, so that they hash and mark differently.
+pub fn seed_of(seed: u64, switch: usize) -> u64 {
+    seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// Resolves the configuration of the switch with index `switch` in the plan. Its ports are those that have a
+/// link; the speed of a link is that of the lab file, else that of the configuration, else 1 Gb/s.
+/// `reaction_budget` is in model time.
+///
+/// # Errors
+/// Everything that is wrong with it, and ports for which lab file and configuration disagree on the speed.
+pub fn switch_setup(
+    plan: &LabPlan,
+    switch: usize,
+    seed: u64,
+    reaction_budget: Picos,
+) -> Result<SwitchSetup, Failure> {
+    let own: Vec<(&str, &LinkPlan)> = plan
+        .links
+        .iter()
+        .filter_map(|link| Some((link.port_at(switch)?, link)))
+        .collect();
+    let name = &plan.switches[switch].name;
+    let mut layers = vec![("the lab".to_owned(), base_layer(&own).to_string())];
+    let ports: Vec<(String, u32)> = own
+        .iter()
+        .map(|(port, link)| ((*port).to_owned(), link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)))
+        .collect();
+    for layer in &plan.switches[switch].config {
+        layers.push(match layer {
+            ConfigLayer::Text { source, text } => (source.clone(), text.clone()),
+            ConfigLayer::Preset { name, source } => {
+                let preset = xoff_config::preset(name, &ports, reaction_budget)
+                    .map_err(|unknown| Failure::configuration(unknown.to_string()).at(source))?;
+                (format!("preset {name}"), preset.to_json())
+            }
+        });
+    }
+    let link_mtus = own.iter().map(|(port, link)| ((*port).to_owned(), link.mtu));
+    let layers: Vec<(&str, &str)> = layers
+        .iter()
+        .map(|(source, text)| (source.as_str(), text.as_str()))
+        .collect();
+    let pg_profiles = plan.switches[switch].pg_profiles.as_ref().map(|lookup| {
+        PgProfiles::parse(&lookup.text, &lookup.source).map_err(|problems| {
+            Failure::configuration("the lookup file is invalid")
+                .at(format!("switch {name}"))
+                .because(problems)
+        })
+    });
+    let resolve = Resolve {
+        ports: ports.into_iter().map(|(port, _)| port).collect(),
+        hostname: Some(name.clone()),
+        seed,
+        reaction_budget,
+        link_mtus: link_mtus.collect(),
+        asic: plan.switches[switch].asic.clone(),
+        pg_profiles: pg_profiles.transpose()?.map(Arc::new),
+        attachment: xoff_config::Attachment::Lab,
+        ..Resolve::default()
+    };
+    let loaded = xoff_config::load(&layers, &resolve).map_err(|problems| {
+        Failure::configuration("the configuration is invalid")
+            .at(format!("switch {name}"))
+            .because_of(&problems, problems.as_slice())
+    })?;
+    let mut speeds_mbps = vec![0; plan.links.len()];
+    for (speed, link) in speeds_mbps.iter_mut().zip(&plan.links) {
+        if let Some(port) = link.port_at(switch) {
+            *speed = speed_of(&loaded, port, link)?;
+        }
+    }
+    Ok(SwitchSetup {
+        loaded,
+        resolve,
+        speeds_mbps,
+    })
+}
+
+/// The layer below the switch's own: the speeds of its links.
+fn base_layer(links: &[(&str, &LinkPlan)]) -> Value {
+    let with_speed = links.iter().filter_map(|(port, link)| {
+        Some((
+            (*port).to_owned(),
+            json!({ "speed": link.speed_mbps?.to_string() }),
+        ))
+    });
+    let ports: Map<String, Value> = with_speed.collect();
+    match ports.is_empty() {
+        true => json!({}),
+        false => json!({ "PORT": ports }),
+    }
+}
+
+fn speed_of(loaded: &Loaded, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
+    let mut ports = loaded.resolved.config.ports.iter();
+    let configured = ports
+        .find(|port| port.name == name)
+        .map_or(SPEED_MBPS_DEFAULT, |port| port.link.speed_mbps);
+    match link.speed_mbps {
+        Some(speed) if speed != configured => {
+            let what = format!("the link of {name} has {speed} Mb/s, its port {configured} Mb/s");
+            Err(Failure::configuration(what)
+                .at(&link.source)
+                .because("the switch's configuration says so in PORT")
+                .fix("make them equal, or leave the speed out of the lab file"))
+        }
+        _ => Ok(configured),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::parse;
+    use super::super::plan::TimeMode;
+    use super::*;
+
+    const BUDGET: Picos = Picos::from_millis(20);
+
+    fn setup(config: &str, speed: &str) -> Result<SwitchSetup, Failure> {
+        let text = format!(
+            "name: x\ntopology:\n  nodes:\n    sw9: {{kind: switch, config: {config}}}\n    h1: {{kind: model}}\n  links:\n    - {{endpoints: [\"h1:eth0\", \"sw9:Ethernet4\"]{speed}}}\n"
+        );
+        let plan =
+            parse(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime).expect("the lab file is good");
+        switch_setup(&plan, 0, 7, BUDGET)
+    }
+
+    /// A switch in the traditional buffer model takes its lossless profile from the lookup file beside the lab.
+    #[test]
+    fn lossless_profiles_are_read_from_the_lookup_file() {
+        let lab = |key: &str| {
+            let text = format!(
+                r#"
+name: x
+topology:
+  nodes:
+    sw9:
+      kind: switch
+      config:
+        CABLE_LENGTH: {{AZURE: {{Ethernet4: 5m}}}}
+        PORT_QOS_MAP: {{Ethernet4: {{pfc_enable: "3"}}}}
+        BUFFER_POOL: {{ingress_lossless_pool: {{type: ingress, mode: dynamic, size: "1048576"}}}}
+{key}
+    h1: {{kind: model}}
+  links:
+    - {{endpoints: ["h1:eth0", "sw9:Ethernet4"], speed: 10g}}
+"#
+            );
+            let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pg_profiles"));
+            let plan = parse(&text, "x.xoff.yml", folder, TimeMode::RealTime)?;
+            let setup = switch_setup(&plan, 0, 7, BUDGET).expect("the configuration is good");
+            let config = setup.loaded.resolved.config;
+            let profile = usize::from(config.ports[0].pgs[3]);
+            Ok::<u64, super::super::Problems>(config.profiles[profile].xoff_bytes)
+        };
+        let xoff_bytes = |key: &str| lab(key).expect("the lab file is good");
+        assert_eq!(xoff_bytes("      pg_profiles: pg_profile_lookup.ini"), 33_280);
+        assert_eq!(xoff_bytes(""), 0, "without the file there is no headroom");
+        let missing = lab("      pg_profiles: none.ini").expect_err("there is no such file");
+        assert!(
+            missing.to_string().contains("cannot read the lookup file"),
+            "{missing}"
+        );
+    }
+
+    #[test]
+    fn the_lab_gives_ports_speeds_and_a_name() {
+        let setup = setup("{preset: roce-lossless}", ", speed: 10g").expect("good");
+        let config = &setup.loaded.resolved.config;
+        assert_eq!((config.name.as_str(), config.seed), ("sw9", 7));
+        assert_eq!(
+            config
+                .ports
+                .iter()
+                .map(|port| port.name.as_str())
+                .collect::<Vec<_>>(),
+            ["Ethernet4"]
+        );
+        assert_eq!(
+            (setup.speeds_mbps.as_slice(), config.ports[0].link.speed_mbps),
+            ([10_000].as_slice(), 10_000)
+        );
+        assert!(config.ports[0].admin_up);
+    }
+
+    #[test]
+    fn the_configuration_gives_the_speed_where_the_lab_does_not() {
+        let setup = setup("{PORT: {Ethernet4: {speed: 25000}}}", "").expect("good");
+        assert_eq!(setup.speeds_mbps, [25_000]);
+    }
+
+    /// `null`, `~` and nothing in YAML are null: they remove what a lower layer has.
+    #[test]
+    fn null_removes_what_a_lower_layer_has() {
+        let base = "{PORT: {Ethernet4: {speed: 25000, mtu: 9100}}, VLAN: {Vlan10: {}}}";
+        for (layer, mtu, vlan) in [
+            ("{}", 9_100, true),
+            ("{PORT: {Ethernet4: {mtu: null}}}", 1_500, true),
+            ("{PORT: {Ethernet4: {mtu: ~}}, VLAN: {Vlan10: }}", 1_500, false),
+            ("{PORT: , VLAN: null}", 1_500, false),
+            (
+                r#"{PORT: {Ethernet4: null}, VLAN: {Vlan11: null}, QUEUE: null}"#,
+                1_500,
+                true,
+            ),
+        ] {
+            let setup = setup(&format!("[{base}, {layer}]"), "")
+                .unwrap_or_else(|failure| panic!("{layer}: {failure}"));
+            let config = &setup.loaded.resolved.config;
+            assert_eq!(config.ports[0].mtu, mtu, "{layer}");
+            assert_eq!(setup.loaded.db.keys("VLAN").next().is_some(), vlan, "{layer}");
+        }
+        let failure = setup("[{}, {VLANS: null}]", "").expect_err("no such table");
+        assert!(failure.to_string().contains("did you mean VLAN?"), "{failure}");
+    }
+
+    #[test]
+    fn contradictions_and_mistakes_are_named() {
+        for (config, speed, parts) in [
+            (
+                "{PORT: {Ethernet4: {speed: 25000}}}",
+                ", speed: 10g",
+                ["25000", "x.xoff.yml:7"],
+            ),
+            ("{preset: roce-lossles}", "", ["roce-lossles", "x.xoff.yml:4"]),
+            (
+                "{PORT_QOS_MAP: {Ethernet4: {pfc_enable: 9}}}",
+                "",
+                ["pfc_enable", "9"],
+            ),
+        ] {
+            let failure = setup(config, speed).expect_err(config);
+            let text = failure.to_string();
+            assert!(
+                parts.iter().all(|part| text.contains(part)),
+                "{parts:?} in {text}"
+            );
+            assert_eq!(
+                failure.exit,
+                xoff_telemetry::failure::Exit::Configuration,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_labs_of_the_repository_are_good() {
+        for (file, enabled) in [("incast", 1 << 3), ("incast-nopfc", 0)] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testbeds/{file}.xoff.yml"));
+            let plan =
+                super::super::load(&path, TimeMode::RealTime).unwrap_or_else(|problems| panic!("{problems}"));
+            let setup = switch_setup(&plan, 0, 1, BUDGET).unwrap_or_else(|failure| panic!("{failure}"));
+            assert_eq!(setup.speeds_mbps, [1000; 5], "{file}");
+            let ports = &setup.loaded.resolved.config.ports;
+            assert!(ports.iter().all(|port| port.pfc.enabled == enabled), "{file}");
+            assert_eq!(plan.workload.flows.len(), 8, "{file}");
+        }
+    }
+}

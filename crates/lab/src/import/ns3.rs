@@ -1,0 +1,188 @@
+//! A lab from a scenario of the HPCC model of ns-3: topology, flows and configuration.
+//!
+//! The lab is an ordinary one: switches with SONiC tables, model hosts, transports and jobs of kind `flows`. What the model has and a
+//! lab cannot say is named in a note (docs/import.md).
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use super::jobs::{FlowGroup, write_jobs};
+use super::switches::write_nodes;
+use super::transports::write_transports;
+use crate::ns3::{CongestionMode, Scenario, Topology};
+use xoff_telemetry::failure::Failure;
+
+/// Longest name of a lab.
+const NAME_LEN_MAX: usize = 48;
+
+/// A lab file, and what it does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImportedLab {
+    /// The lab, in YAML.
+    pub text: String,
+    /// Differences from the files that it was made of. The head of `text` has them too.
+    pub notes: Vec<String>,
+}
+
+/// Reads the scenario at `path` (a folder, or a configuration that names its files) and writes a lab.
+///
+/// # Errors
+/// A file is missing or wrong, or nothing connects the hosts of a flow.
+pub fn import_ns3(path: &Path) -> Result<ImportedLab, Failure> {
+    let scenario = Scenario::read(path)?;
+    import(&scenario)
+}
+
+pub(super) fn import(scenario: &Scenario) -> Result<ImportedLab, Failure> {
+    scenario.paths()?;
+    let mut notes = scenario_notes(scenario);
+    let groups = FlowGroup::of(scenario);
+    let mut body = String::new();
+    body.push_str("topology:\n  routes: auto\n  nodes:\n");
+    write_nodes(&mut body, scenario, &mut notes);
+    body.push_str("  links:\n");
+    write_links(&mut body, &scenario.topology);
+    body.push_str("transports:\n");
+    write_transports(&mut body, scenario, &groups, &mut notes);
+    body.push_str("workload:\n  jobs:\n");
+    write_jobs(&mut body, scenario, &groups, &mut notes);
+    let mut text = head(scenario, &notes);
+    let _ = writeln!(text, "name: {}", lab_name(&scenario.name));
+    text.push_str(&body);
+    Ok(ImportedLab { text, notes })
+}
+
+/// The comment that the file begins with.
+fn head(scenario: &Scenario, notes: &[String]) -> String {
+    let mut text = format!("# Written by `xoff lab import --ns3` from {}.\n", scenario.name);
+    text.push_str("# h3 and s8 are the nodes 3 and 8 of the topology.");
+    match first_start_ns(scenario) {
+        0 => text.push('\n'),
+        start_ns => {
+            let start_s = start_ns as f64 / 1e9;
+            let _ = writeln!(text, " The first flow starts at {start_s} s there and at 0 here.");
+        }
+    }
+    for note in notes {
+        let _ = writeln!(text, "# - {note}");
+    }
+    text
+}
+
+/// The start of the first flow; flows are in the order of their starts.
+pub(super) fn first_start_ns(scenario: &Scenario) -> u64 {
+    scenario.flows.first().map_or(0, |flow| flow.start_ns)
+}
+
+/// The scenario's name in the characters of a lab's.
+fn lab_name(name: &str) -> String {
+    let stem = name.strip_suffix(".txt").unwrap_or(name);
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let allowed: String = stem
+        .chars()
+        .map(|c| if is_allowed(c) { c } else { '-' })
+        .take(NAME_LEN_MAX)
+        .collect();
+    match allowed.chars().any(|c| c.is_ascii_alphanumeric()) {
+        true => allowed,
+        false => "ns3".to_owned(),
+    }
+}
+
+/// A node's name: its number behind `s` or `h`, so that lists of flows in ns-3's format find it.
+pub(super) fn node_name(topology: &Topology, node: u32) -> String {
+    match topology.nodes[node as usize].is_switch {
+        true => format!("s{node}"),
+        false => format!("h{node}"),
+    }
+}
+
+/// Interface *n* of the model, from 1, as SONiC names ports of four lanes.
+pub(super) fn port_name(interface: u32) -> String {
+    format!("Ethernet{}", 4 * interface.saturating_sub(1))
+}
+
+fn write_links(text: &mut String, topology: &Topology) {
+    for (index, link) in topology.links.iter().enumerate() {
+        let end = |node: u32| {
+            let interface = match topology.nodes[node as usize].is_switch {
+                true => port_name(topology.interface(node, index).unwrap_or(1)),
+                false => "eth0".to_owned(),
+            };
+            format!("\"{}:{interface}\"", node_name(topology, node))
+        };
+        let _ = writeln!(
+            text,
+            "    - {{endpoints: [{}, {}], speed: {}, delay: {}}}",
+            end(link.ends[0]),
+            end(link.ends[1]),
+            speed_text(link.speed_mbps),
+            duration_text(link.delay_ns),
+        );
+    }
+}
+
+pub(super) fn speed_text(speed_mbps: u32) -> String {
+    match speed_mbps.is_multiple_of(1_000) {
+        true => format!("{}g", speed_mbps / 1_000),
+        false => format!("{speed_mbps}m"),
+    }
+}
+
+pub(super) fn duration_text(ns: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let unit = UNITS
+        .iter()
+        .find(|(unit_ns, _)| ns > 0 && ns.is_multiple_of(*unit_ns));
+    match unit {
+        Some((unit_ns, unit)) => format!("{}{unit}", ns / unit_ns),
+        None => format!("{ns}ns"),
+    }
+}
+
+/// Notes on settings that concern neither switches nor transports.
+fn scenario_notes(scenario: &Scenario) -> Vec<String> {
+    let (topology, parameters) = (&scenario.topology, &scenario.parameters);
+    let mut notes = Vec::new();
+    if !parameters.unknown.is_empty() {
+        let names = parameters.unknown.join(", ");
+        notes.push(format!(
+            "settings that the HPCC model does not know are left out: {names}"
+        ));
+    }
+    let pairs: BTreeSet<[u32; 2]> = topology.links.iter().map(|link| sorted(link.ends)).collect();
+    if pairs.len() < topology.links.len() {
+        notes.push(
+            "some nodes have several links between them: the lab uses all of them, the model the last one"
+                .to_owned(),
+        );
+    }
+    let unlinked = topology.nodes.iter().filter(|node| node.links.is_empty()).count();
+    if unlinked > 0 {
+        notes.push(format!("{unlinked} nodes without a link are left out"));
+    }
+    if has_equal_paths(scenario) {
+        notes.push(
+            "flows with several shortest paths take other ones than in the model, whose hash is another one; dst_port has no effect"
+                .to_owned(),
+        );
+    }
+    if parameters.mode == CongestionMode::HpccPint {
+        notes.push("CC_MODE 10 (HPCC-PINT) becomes hpcc, whose telemetry has every link".to_owned());
+    }
+    notes
+}
+
+fn sorted([a, b]: [u32; 2]) -> [u32; 2] {
+    [a.min(b), a.max(b)]
+}
+
+/// Whether a switch on a shortest path has a choice.
+fn has_equal_paths(scenario: &Scenario) -> bool {
+    let receivers: BTreeSet<u32> = scenario.flows.iter().map(|flow| flow.dst).collect();
+    receivers
+        .into_iter()
+        .any(|receiver| crate::ns3::has_equal_paths(&scenario.topology, receiver))
+}

@@ -1,0 +1,175 @@
+//! The model hosts of a lab: from the plan to their configuration, and from their counts to flow reports.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use xoff_dataplane::{LinkTiming, Picos};
+use xoff_wire::bth::MASK_24;
+use xoff_wire::{Ecn, Tag};
+
+use super::options::LabOptions;
+use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, RatePlan, SendPlan, TargetPlan};
+use xoff_host::{FlowConfig, Gateway, HostConfig, HostResults, Operation, Rate, ReceiveBuffer, flow_report};
+use xoff_telemetry::FlowReport;
+
+/// Queue pairs of sends count from here: far from those of jobs.
+const SEND_QP: u32 = 0x80_0000;
+
+/// The configuration of the host with index `index` in the plan, on a link of `speed_mbps` to a switch port that has PFC
+/// (`port_has_pfc`) or not.
+pub(super) fn host_config(
+    lab: &LabPlan,
+    options: &LabOptions,
+    index: usize,
+    speed_mbps: u32,
+    port_has_pfc: bool,
+) -> HostConfig {
+    let plan = &lab.hosts[index];
+    let link = LinkTiming::ethernet(speed_mbps);
+    let mut config = HostConfig::new(plan.name.clone(), plan.mac, link);
+    config.ipv4 = Some(plan.ipv4);
+    config.ipv6 = Some(plan.ipv6);
+    config.gateways = plan
+        .gateways
+        .iter()
+        .filter_map(|&address| gateway(plan, address))
+        .collect();
+    config.token = options.seed;
+    config.dilate = options.dilate;
+    if let Some(response_ns) = plan.nic.response_ns {
+        config.nic.response_ns = response_ns;
+    }
+    if let Some(honoured) = plan.nic.pfc_honoured {
+        config.nic.pfc_honoured = honoured;
+    }
+    // A link has either PFC or 802.3x. A NIC whose PFC the lab file leaves open follows the switch port.
+    config.nic.pause_honoured = match plan.nic.pfc_honoured {
+        Some(honoured) => honoured == 0,
+        None => !port_has_pfc,
+    };
+    config.nic.receive_buffer = plan
+        .nic
+        .buffer_bytes
+        .map(|buffer_bytes| receive_buffer(plan, buffer_bytes, &link));
+    let own = lab
+        .workload
+        .flows
+        .iter()
+        .enumerate()
+        .filter(|(_, flow)| flow.from == index);
+    config.flows = own
+        .map(|(id, flow)| FlowConfig {
+            waits: lab.script.starts(TargetPlan::Flow(id)),
+            ..flow_config(lab, id, flow)
+        })
+        .collect();
+    let sends = (lab.workload.flows.len()..).zip(lab.script.sends());
+    let own = sends.filter(|(_, send)| send.flow.from == index);
+    config
+        .flows
+        .extend(own.map(|(id, send)| send_config(lab, id, send)));
+    config
+}
+
+/// The flow of a step that sends: SENDs of a frame each, so that all frames are of the same length.
+fn send_config(plan: &LabPlan, id: usize, send: &SendPlan) -> FlowConfig {
+    let ipv6 = send.flow.ip == IpVersion::V6;
+    let base = flow_config(plan, id, &send.flow);
+    let path_mtu =
+        FlowConfig::path_mtu_for(send.flow.frame_len, ipv6, send.tag.is_some()).unwrap_or(base.path_mtu);
+    let own_qp = (SEND_QP + 2 * id as u32) & MASK_24;
+    FlowConfig {
+        operation: Operation::Send,
+        ecn: Ecn::from_tos(send.ecn),
+        vlan: send.tag.map(|(pcp, vid)| Tag::dot1q(pcp, vid)),
+        src_qp: own_qp,
+        dst_qp: send.dst_qp.unwrap_or(own_qp + 1),
+        first_psn: send.first_psn.unwrap_or(0),
+        message_bytes: u32::from(path_mtu),
+        path_mtu,
+        frames_max: Some(send.frames),
+        waits: true,
+        ..base
+    }
+}
+
+fn gateway(plan: &HostPlan, address: IpAddr) -> Option<Gateway> {
+    let network = match address {
+        IpAddr::V4(_) => IpNet::new(plan.ipv4.into(), plan.ipv4_prefix),
+        IpAddr::V6(_) => IpNet::new(plan.ipv6.into(), plan.ipv6_prefix),
+    };
+    let network = network.ok()?.trunc();
+    Some(Gateway { network, address })
+}
+
+/// Half of the buffer is the room for what arrives after XOFF.
+fn receive_buffer(plan: &HostPlan, buffer_bytes: u32, link: &LinkTiming) -> ReceiveBuffer {
+    let mut dscp_to_class = [0; 64];
+    dscp_to_class
+        .iter_mut()
+        .enumerate()
+        .for_each(|(dscp, class)| *class = (dscp / 8) as u8);
+    ReceiveBuffer {
+        buffer_bytes,
+        drain_bps: plan
+            .nic
+            .drain_bps
+            .unwrap_or(u64::from(link.speed_mbps) * 1_000_000),
+        xoff_bytes: buffer_bytes / 2,
+        xon_bytes: buffer_bytes / 4,
+        pfc_enabled: 0xff,
+        pause_quanta: u16::MAX,
+        dscp_to_class,
+    }
+}
+
+fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
+    let to = plan.hosts[flow.to].address(flow.ip);
+    let ipv6 = flow.ip == IpVersion::V6;
+    let base = FlowConfig::lossless(id as u32, to, next_hop_mac(plan, flow.from, flow.to, flow.ip));
+    FlowConfig {
+        class: flow.class,
+        dscp: flow.dscp,
+        ecn: if flow.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct },
+        message_bytes: flow.message_bytes,
+        ttl: flow.ttl,
+        // The plan was checked: every frame length in it has a path MTU.
+        path_mtu: FlowConfig::path_mtu_for(flow.frame_len, ipv6, false).unwrap_or(base.path_mtu),
+        rate: match flow.rate {
+            RatePlan::LinkShare(millionths) => Rate::LinkShare(millionths),
+            RatePlan::WireBitsPerSecond(bits) => Rate::WireBitsPerSecond(bits),
+        },
+        start: Picos::from_nanos(flow.start_ns),
+        ..base
+    }
+}
+
+/// The link address of the way from one host to another, where the lab gave it: that of the gateway, between networks.
+pub(super) fn next_hop_mac(plan: &LabPlan, from: usize, to: usize, ip: IpVersion) -> Option<[u8; 6]> {
+    let (host, peer) = (&plan.hosts[from], &plan.hosts[to]);
+    let near = IpNet::new(host.ipv4.into(), host.ipv4_prefix)
+        .is_ok_and(|net| net.contains(&IpAddr::from(peer.ipv4)));
+    host.gateway_mac.filter(|_| ip == IpVersion::V4 && !near)
+}
+
+/// A report per flow of the plan, in its order.
+pub(super) fn flow_reports(plan: &LabPlan, results: &[&HostResults]) -> Vec<FlowReport> {
+    let of = |host: usize| {
+        results
+            .iter()
+            .find(|results| results.name == plan.hosts[host].name)
+    };
+    let report = |(id, flow): (usize, &FlowPlan)| {
+        let id = id as u32;
+        let sent = of(flow.from)?.sent.iter().find(|sent| sent.flow == id)?;
+        let received = of(flow.to).and_then(|host| host.received.iter().find(|r| r.flow == id));
+        let (src, dst) = (&plan.hosts[flow.from].name, &plan.hosts[flow.to].name);
+        Some(flow_report(src, dst, flow.lossless, sent, received))
+    };
+    plan.workload
+        .flows
+        .iter()
+        .enumerate()
+        .filter_map(report)
+        .collect()
+}

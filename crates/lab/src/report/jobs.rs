@@ -1,0 +1,390 @@
+//! Jobs of a run, and what its hosts counted, as tables on a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::{HostReport, VirtualReport};
+use xoff_telemetry::{gbytes, grouped, nanos, numbers, simple_table};
+use xoff_workload::{JobResults, Results, SizeBin, Summary};
+
+/// With more hosts that counted something than this, sums are printed, not lines.
+const HOSTS_SHOWN: usize = 16;
+/// Counters of what is as it should be.
+const ORDINARY: [&str; 7] = [
+    "tx_packets",
+    "tx_bytes",
+    "rx_packets",
+    "rx_bytes",
+    "rx_data_packets",
+    "rx_write_requests",
+    "rx_read_requests",
+];
+
+/// All jobs: times against their rooflines, collectives by size, flows by size.
+pub(super) fn jobs(results: &Results) -> String {
+    let header = [
+        "Job",
+        "Kind",
+        "JCT",
+        "Roofline",
+        "Ratio",
+        "Iterations",
+        "Min",
+        "Avg",
+        "p99",
+        "Max",
+    ];
+    let row = |job: &JobResults| {
+        let mut cells = vec![
+            job.name.clone(),
+            job.kind.clone(),
+            match job.jct_ns {
+                Some(jct_ns) => nanos(jct_ns),
+                None => "not done".to_owned(),
+            },
+            nanos(job.roofline_ns),
+            ratio(job.jct_ratio),
+        ];
+        match &job.iteration_ns {
+            Some(times) => {
+                cells.push(grouped(times.count));
+                cells.extend([times.min, times.avg, times.p99, times.max].map(span));
+            }
+            None => cells.extend(["-"; 5].map(str::to_owned)),
+        }
+        cells
+    };
+    let mut text = simple_table(&header, 2, results.jobs.iter().map(row).collect());
+    for table in [collectives(&results.jobs), flows(&results.jobs)]
+        .into_iter()
+        .flatten()
+    {
+        text.push('\n');
+        text.push_str(&table);
+    }
+    text
+}
+
+/// Collectives by size, in nccl-tests' units.
+fn collectives(jobs: &[JobResults]) -> Option<String> {
+    let header = [
+        "Collective",
+        "Algorithm",
+        "Ranks",
+        "Bytes",
+        "Avg",
+        "Min",
+        "p99",
+        "Max",
+        "Over roofline",
+        "Algbw GB/s",
+        "Busbw GB/s",
+    ];
+    let mut rows = Vec::new();
+    for job in jobs {
+        let Some(collective) = &job.collective else {
+            continue;
+        };
+        for size in &collective.sizes {
+            let times = &size.time_ns;
+            let mut cells = vec![
+                job.name.clone(),
+                collective.algorithm.clone(),
+                collective.ranks.to_string(),
+                grouped(size.bytes),
+            ];
+            cells.extend([times.avg, times.min, times.p99, times.max].map(span));
+            cells.push(ratio(size.roofline_ratio));
+            cells.push(gbytes(size.algorithm_bandwidth_gbytes_per_s));
+            cells.push(gbytes(size.bus_bandwidth_gbytes_per_s));
+            rows.push(cells);
+        }
+    }
+    (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
+}
+
+/// Flows of jobs made of flows: all of a job, then by size where there are several sizes.
+fn flows(jobs: &[JobResults]) -> Option<String> {
+    let header = [
+        "Flows of",
+        "Bytes",
+        "Done",
+        "FCT p50",
+        "p99",
+        "p99.9",
+        "Max",
+        "Slowdown p50",
+        "p99",
+        "p99.9",
+        "Max",
+        "Jain",
+        "Max/mean",
+    ];
+    let mut rows = Vec::new();
+    for job in jobs {
+        let Some(flows) = &job.flows else { continue };
+        let mut cells = vec![
+            job.name.clone(),
+            "all".to_owned(),
+            format!("{} of {}", grouped(flows.completed), grouped(flows.count)),
+        ];
+        cells.extend(quantiles(flows.completion_ns.as_ref(), span));
+        cells.extend(quantiles(flows.slowdown.as_ref(), |slowdown| {
+            format!("{slowdown:.2}")
+        }));
+        cells.push(ratio(flows.jain_index));
+        cells.push(ratio(flows.max_mean_throughput_ratio));
+        rows.push(cells);
+        for bin in flows.bins.iter().filter(|_| flows.bins.len() > 1) {
+            let mut cells = vec![String::new(), sizes(bin), grouped(bin.completion_ns.count)];
+            cells.extend(quantiles(Some(&bin.completion_ns), span));
+            cells.extend(quantiles(bin.slowdown.as_ref(), |slowdown| {
+                format!("{slowdown:.2}")
+            }));
+            cells.extend([String::new(), String::new()]);
+            rows.push(cells);
+        }
+    }
+    (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
+}
+
+fn quantiles(summary: Option<&Summary>, show: fn(f64) -> String) -> [String; 4] {
+    match summary {
+        Some(of) => [of.p50, of.p99, of.p999, of.max].map(show),
+        None => ["-"; 4].map(str::to_owned),
+    }
+}
+
+/// The sizes of a bin: `above 10 kB to 100 kB`.
+fn sizes(bin: &SizeBin) -> String {
+    match (bin.above_bytes, bin.up_to_bytes) {
+        (None, Some(to)) => format!("to {}", bytes(to)),
+        (Some(above), Some(to)) => format!("{} to {}", bytes(above), bytes(to)),
+        (Some(above), None) => format!("above {}", bytes(above)),
+        (None, None) => "all".to_owned(),
+    }
+}
+
+/// Bounds of bins are powers of ten.
+fn bytes(count: u64) -> String {
+    match count {
+        1_000_000.. if count.is_multiple_of(1_000_000) => format!("{} MB", count / 1_000_000),
+        1_000.. if count.is_multiple_of(1_000) => format!("{} kB", count / 1_000),
+        _ => format!("{count} B"),
+    }
+}
+
+fn span(ns: f64) -> String {
+    nanos(ns.round() as u64)
+}
+
+fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
+}
+
+/// What hosts counted and is not zero: a line for each, or the sum of many. Empty if nothing is.
+pub(super) fn host_counters(hosts: &[HostReport]) -> String {
+    let special = |name: &str| !ORDINARY.contains(&name);
+    let mut text = String::new();
+    let mut lines = Vec::new();
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for host in hosts {
+        let mut words: Vec<String> = Vec::new();
+        for (name, count) in host.counters.iter().filter(|(name, _)| special(name.as_str())) {
+            words.push(format!("{name} {}", grouped(*count)));
+            *sums.entry(name).or_default() += count;
+        }
+        if host.pfc_rx.iter().any(|count| *count > 0) {
+            words.push(format!("pfc_rx {}", numbers(&host.pfc_rx, grouped)));
+            *sums.entry("pfc_rx").or_default() += host.pfc_rx.iter().sum::<u64>();
+        }
+        if host.paused_ns.iter().any(|ns| *ns > 0) {
+            words.push(format!("paused {}", numbers(&host.paused_ns, nanos)));
+        }
+        if !words.is_empty() {
+            lines.push(format!("host {}: {}", host.name, words.join(", ")));
+        }
+    }
+    if lines.len() > HOSTS_SHOWN {
+        let words: Vec<String> = sums
+            .iter()
+            .map(|(name, sum)| format!("{name} {}", grouped(*sum)))
+            .collect();
+        lines = vec![format!("{} hosts together: {}", lines.len(), words.join(", "))];
+    }
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// How evenly links between switches were used, in a line; nothing where there was no choice.
+pub(super) fn balance_line(of: &VirtualReport) -> String {
+    of.balance.map_or_else(String::new, |balance| {
+        format!(
+            "links between switches: busiest {:.2} times the mean, Jain's index {:.3}, over {} directions that could be used\n",
+            balance.max_mean_ratio,
+            balance.jain_index,
+            grouped(u64::from(balance.links))
+        )
+    })
+}
+
+/// How large the run was, in a line.
+pub(super) fn size_line(of: &VirtualReport) -> String {
+    let lost = match of.link_lost_frames {
+        0 => String::new(),
+        frames => format!("; links lost {} frames", grouped(frames)),
+    };
+    format!(
+        "{} of model time: {} events, {} frame-hops, at most {} frames under way{lost}\n",
+        nanos(of.model_time_ns),
+        grouped(of.events),
+        grouped(of.frame_hops),
+        grouped(of.frames_under_way_max)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xoff_workload::{CollectiveResults, FlowSummary, SizeResults};
+
+    fn collective() -> JobResults {
+        JobResults {
+            name: "reduce".to_owned(),
+            kind: "all_reduce".to_owned(),
+            finished: true,
+            jct_ns: Some(3_000_000),
+            roofline_ns: 2_000_000,
+            jct_ratio: Some(1.5),
+            iteration_ns: Summary::of(vec![900_000.0, 1_100_000.0]),
+            collective: Some(CollectiveResults {
+                algorithm: "RingAllReduce".to_owned(),
+                operation: "all_reduce".to_owned(),
+                ranks: 8,
+                sizes: vec![SizeResults {
+                    bytes: 1 << 20,
+                    time_ns: Summary::of(vec![900_000.0, 1_100_000.0]).unwrap_or_default(),
+                    roofline_ratio: Some(1.25),
+                    algorithm_bandwidth_gbytes_per_s: 1.0,
+                    bus_bandwidth_gbytes_per_s: 1.75,
+                    ..SizeResults::default()
+                }],
+                ..CollectiveResults::default()
+            }),
+            ..JobResults::default()
+        }
+    }
+
+    fn incast() -> JobResults {
+        let summary = Summary::of(vec![10_000.0, 20_000.0]).unwrap_or_default();
+        let bin = |above_bytes, up_to_bytes| SizeBin {
+            above_bytes,
+            up_to_bytes,
+            completion_ns: summary,
+            slowdown: None,
+        };
+        JobResults {
+            name: "incast".to_owned(),
+            kind: "incast".to_owned(),
+            flows: Some(FlowSummary {
+                count: 4,
+                completed: 3,
+                completion_ns: Some(summary),
+                slowdown: Summary::of(vec![1.0, 4.0]),
+                bins: vec![bin(Some(1_000), Some(10_000)), bin(Some(10_000_000), None)],
+                jain_index: Some(0.5),
+                max_mean_throughput_ratio: None,
+            }),
+            ..JobResults::default()
+        }
+    }
+
+    fn columns(line: &str) -> Vec<&str> {
+        line.split("  ")
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty())
+            .collect()
+    }
+
+    #[test]
+    fn jobs_collectives_and_flows_have_a_table_each() {
+        let text = jobs(&Results {
+            jobs: vec![collective(), incast()],
+            flows: Vec::new(),
+        });
+        let line = |begin: &str, nth: usize| {
+            let found = text.lines().filter(|line| line.starts_with(begin)).nth(nth);
+            columns(found.unwrap_or_else(|| panic!("no {begin} in\n{text}")))
+        };
+        assert_eq!(
+            line("reduce", 0),
+            [
+                "reduce",
+                "all_reduce",
+                "3.00 ms",
+                "2.00 ms",
+                "1.500",
+                "2",
+                "900 us",
+                "1.00 ms",
+                "1.10 ms",
+                "1.10 ms"
+            ]
+        );
+        assert_eq!(line("reduce", 1)[1..4], ["RingAllReduce", "8", "1,048,576"]);
+        assert_eq!(line("reduce", 1)[8..], ["1.250", "1.00", "1.75"]);
+        assert_eq!(line("incast", 0)[2], "not done");
+        assert_eq!(
+            line("incast", 1),
+            [
+                "incast", "all", "3 of 4", "10.0 us", "20.0 us", "20.0 us", "20.0 us", "1.00", "4.00",
+                "4.00", "4.00", "0.500", "-"
+            ]
+        );
+        assert!(
+            text.contains("1 kB to 10 kB") && text.contains("above 10 MB"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn counters_are_lines_of_hosts_or_a_sum_of_many() {
+        let host = |name: String, count: u64| HostReport {
+            name,
+            counters: [("packet_seq_err".to_owned(), count)]
+                .into_iter()
+                .filter(|(_, n)| *n > 0)
+                .collect(),
+            pfc_rx: [0, 0, 0, 2 * count, 0, 0, 0, 0],
+            paused_ns: [0; 8],
+        };
+        let report = |hosts: Vec<HostReport>| VirtualReport {
+            links: Vec::new(),
+            balance: None,
+            reordered: Vec::new(),
+            model_time_ns: 1_000,
+            events: 1_234,
+            frame_hops: 7,
+            frames_under_way_max: 3,
+            link_lost_frames: 1,
+            deadlocks: Vec::new(),
+            hosts,
+        };
+        let few = report(vec![host("h1".to_owned(), 3), host("h2".to_owned(), 0)]);
+        assert_eq!(
+            host_counters(&few.hosts),
+            "host h1: packet_seq_err 3, pfc_rx 3: 6\n"
+        );
+        let many = report((0..20).map(|n| host(format!("h{n}"), 2)).collect());
+        assert_eq!(
+            host_counters(&many.hosts),
+            "20 hosts together: packet_seq_err 40, pfc_rx 80\n"
+        );
+        assert_eq!(
+            size_line(&few),
+            "1.00 us of model time: 1,234 events, 7 frame-hops, at most 3 frames under way; links lost 1 frames\n"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! What model hosts received beside the frames of flows, and what that means for a lossless run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use xoff_telemetry::{grouped, simple_table};
+
+use super::Report;
+use xoff_host::HostResults;
+
+/// Counters that any run has: they alone are not worth a line of the table.
+const ORDINARY: [&str; 3] = ["roce_frames", "flooded_frames", "other_frames"];
+
+/// What a model host counted as a receiver. Counters that are 0 are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiverReport {
+    /// Name of the host.
+    pub host: String,
+    /// Frames by what they were; `docs/report.md` has the names.
+    pub counters: BTreeMap<String, u64>,
+    /// RoCE traffic that is not of a model host's flow, by source address and destination queue pair.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign: Vec<ForeignFlowReport>,
+}
+
+/// RoCE packets without the stamp of a model host's flow, from an address to a queue pair.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignFlowReport {
+    /// Source IP address.
+    pub src: String,
+    /// Destination queue pair.
+    pub dst_qp: u32,
+    /// Packets with a valid ICRC.
+    pub frames: u64,
+    /// Of those, SEND and WRITE requests of RC and UC.
+    pub requests: u64,
+    /// PSNs that were skipped.
+    pub missing_psns: u64,
+    /// Requests with a PSN behind the newest.
+    pub out_of_order: u64,
+    /// Packets with a wrong ICRC.
+    pub icrc_errors: u64,
+}
+
+impl ReceiverReport {
+    /// What a host counted; `None`: nothing.
+    pub fn new(results: &HostResults) -> Option<ReceiverReport> {
+        let foreign: Vec<ForeignFlowReport> = results.foreign.iter().map(foreign_flow).collect();
+        let of_flows = |count: fn(&xoff_host::ReceivedFlow) -> u64| results.received.iter().map(count).sum();
+        let of_foreign = |count: fn(&ForeignFlowReport) -> u64| foreign.iter().map(count).sum();
+        let (totals, nic) = (&results.totals, &results.nic);
+        let counters: [(&str, u64); 19] = [
+            ("roce_frames", totals.roce_frames),
+            ("stale_frames", totals.stale_frames),
+            ("untracked_frames", totals.untracked_frames),
+            ("flooded_frames", totals.flooded_frames),
+            ("trimmed_frames", totals.trimmed_frames),
+            ("malformed_control_frames", totals.malformed_control_frames),
+            ("other_frames", totals.other_frames),
+            ("icrc_errors", of_flows(|flow| flow.icrc_errors)),
+            ("unattributed_icrc_errors", totals.unattributed_icrc_errors),
+            ("psn_errors", of_flows(|flow| flow.psn_errors)),
+            ("duplicate_frames", of_flows(|flow| flow.duplicate_frames)),
+            ("clock_errors", of_flows(|flow| flow.clock_errors)),
+            ("foreign_frames", of_foreign(|flow| flow.frames)),
+            ("foreign_icrc_errors", of_foreign(|flow| flow.icrc_errors)),
+            ("foreign_missing_psns", of_foreign(|flow| flow.missing_psns)),
+            ("pause_rx_frames", nic.pause_rx_frames),
+            ("global_paused_ns", nic.global_paused_ns),
+            ("nic_dropped_frames", nic.rx_dropped_frames.iter().sum()),
+            ("nic_tx_dropped_frames", nic.tx_dropped_frames),
+        ];
+        let counters: BTreeMap<String, u64> = counters
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect();
+        (!counters.is_empty()).then(|| ReceiverReport {
+            host: results.name.clone(),
+            counters,
+            foreign,
+        })
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// Why a receiver that expects nothing but whole lossless flows fails; `None`: it does not. Damaged frames of a known flow
+    /// fail that flow.
+    fn failure(&self) -> Option<String> {
+        let damaged = self.count("unattributed_icrc_errors") + self.count("foreign_icrc_errors");
+        let broken: Vec<String> = [
+            (self.count("foreign_frames"), "of no flow of a model host"),
+            (damaged, "damaged (ICRC)"),
+            (self.count("psn_errors"), "numbered wrongly (PSN)"),
+            (
+                self.count("untracked_frames"),
+                "of more flows than can be told apart",
+            ),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", grouped(count)))
+        .collect();
+        (!broken.is_empty()).then(|| format!("{} received RoCE frames: {}", self.host, broken.join(", ")))
+    }
+
+    fn is_special(&self) -> bool {
+        self.counters
+            .keys()
+            .any(|name| !ORDINARY.contains(&name.as_str()))
+    }
+}
+
+fn foreign_flow(flow: &xoff_host::ForeignFlow) -> ForeignFlowReport {
+    ForeignFlowReport {
+        src: flow.src_ip.to_string(),
+        dst_qp: flow.dst_qp,
+        frames: flow.frames,
+        requests: flow.requests,
+        missing_psns: flow.missing_psns,
+        out_of_order: flow.out_of_order,
+        icrc_errors: flow.icrc_errors,
+    }
+}
+
+impl Report {
+    /// Adds what a host counted as a receiver. `expects_lossless`: it expects flows that arrive whole, so foreign and damaged RoCE
+    /// frames are a failure.
+    pub fn add_receiver(&mut self, results: &HostResults, expects_lossless: bool) {
+        let Some(receiver) = ReceiverReport::new(results) else {
+            return;
+        };
+        if expects_lossless {
+            self.failures.extend(receiver.failure());
+        }
+        self.receivers.push(receiver);
+    }
+}
+
+/// The receivers that counted more than the frames of flows and of address resolution; empty if there are none.
+pub(super) fn receivers_table(receivers: &[ReceiverReport]) -> String {
+    let special = receivers.iter().filter(|receiver| receiver.is_special());
+    let rows: Vec<Vec<String>> = special
+        .flat_map(|receiver| {
+            let counters = receiver.counters.iter();
+            counters.map(|(name, count)| vec![receiver.host.clone(), name.clone(), grouped(*count)])
+        })
+        .collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => simple_table(&["Receiver", "Counter", "Count"], 2, rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_and_damaged_frames_fail_a_receiver_of_lossless_flows() {
+        let receiver = |name: &str| ReceiverReport {
+            host: "h2".to_owned(),
+            counters: BTreeMap::from([(name.to_owned(), 2)]),
+            foreign: Vec::new(),
+        };
+        for name in [
+            "foreign_frames",
+            "foreign_icrc_errors",
+            "unattributed_icrc_errors",
+            "psn_errors",
+            "untracked_frames",
+        ] {
+            let failure = receiver(name).failure();
+            assert!(
+                failure.is_some_and(|text| text.contains("h2 received RoCE frames: 2 ")),
+                "{name}"
+            );
+            assert!(receivers_table(&[receiver(name)]).contains(name));
+        }
+        for name in ORDINARY {
+            assert_eq!(receiver(name).failure(), None);
+            assert_eq!(receivers_table(&[receiver(name)]), "");
+        }
+    }
+}

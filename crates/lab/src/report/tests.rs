@@ -1,0 +1,171 @@
+use xoff_telemetry::samples::snapshot;
+use xoff_telemetry::*;
+
+use super::*;
+
+fn flow(class: u8, lossless: bool, lost: u64) -> FlowReport {
+    FlowReport {
+        src: "h1".to_owned(),
+        dst: "h5".to_owned(),
+        class,
+        lossless,
+        sent_frames: 1_000,
+        received_frames: 1_000 - lost,
+        lost_frames: lost,
+        goodput_bps: 800_000_000,
+        latency_ns: LatencyReport {
+            p50: 12_000,
+            p99: 900_000,
+            p999: 1_100_000,
+            max: 1_200_000,
+        },
+        ..FlowReport::default()
+    }
+}
+
+fn taint() -> Taint {
+    Taint {
+        since_ns: 5_000_000,
+        cause: "the switch worker stood still for 31.0 ms".to_owned(),
+    }
+}
+
+fn report(flows: Vec<FlowReport>, taints: Vec<Taint>) -> Report {
+    build(Environment::default(), 7, &[snapshot()], flows, taints)
+}
+
+#[test]
+fn a_lossless_loss_fails_a_clean_run_and_names_where_and_why() {
+    let report = report(vec![flow(0, true, 200), flow(1, false, 900)], vec![]);
+    assert_eq!(report.exit(), Exit::CheckFailed);
+    assert_eq!(
+        report.failures,
+        [
+            "h1 to h5, class 0: 200 lost of 1,000 frames; the class was dropped at tor0 \
+             Ethernet0 (200) by QUEUE_DROPPED_PACKETS: The egress queue is at its limit"
+        ]
+    );
+}
+
+#[test]
+fn a_loss_that_no_switch_knows_of_is_said_to_be_elsewhere() {
+    let report = report(vec![flow(3, true, 1)], vec![]);
+    assert!(
+        report.failures[0].contains("no switch dropped a frame of the class"),
+        "{}",
+        report.failures[0]
+    );
+}
+
+#[test]
+fn a_taint_outweighs_every_finding() {
+    let tainted = report(vec![flow(0, true, 200)], vec![taint()]);
+    assert_eq!(
+        (tainted.exit(), tainted.verdict),
+        (Exit::Inconclusive, Verdict::Tainted)
+    );
+    assert_eq!(report(vec![], vec![taint()]).exit(), Exit::Inconclusive);
+}
+
+#[test]
+fn lossy_losses_and_kept_promises_are_fine() {
+    let clean = report(vec![flow(3, true, 0), flow(0, false, 500)], vec![]);
+    assert_eq!((clean.exit(), clean.verdict), (Exit::Ok, Verdict::Clean));
+    assert!(clean.failures.is_empty());
+}
+
+#[test]
+fn reordering_and_damage_fail_too() {
+    for (reordered, icrc) in [(1, 0), (0, 1)] {
+        let flow = FlowReport {
+            reordered_frames: reordered,
+            icrc_errors: icrc,
+            ..flow(3, true, 0)
+        };
+        assert_eq!(report(vec![flow], vec![]).exit(), Exit::CheckFailed);
+    }
+}
+
+#[test]
+fn totals_are_sums_over_flows_and_ports() {
+    let totals = report(vec![flow(3, true, 0), flow(0, false, 200)], vec![]).totals;
+    let expected = Totals {
+        sent_frames: 2_000,
+        received_frames: 1_800,
+        lost_frames: 200,
+        pfc_tx_frames: 7,
+        dropped_frames: 200,
+        data_packets: 1_800,
+        ..Totals::default()
+    };
+    assert_eq!(totals, expected);
+}
+
+#[test]
+fn utilisation_runs_from_first_to_last_departure_and_is_null_without_one() {
+    let report = report(vec![], vec![]);
+    let [port, unused] = report.switches[0].ports.as_slice() else {
+        panic!("two ports")
+    };
+    assert_eq!((port.tx_utilisation, port.tx_span_ns), (Some(0.995), 1_000_000));
+    assert_eq!(port.tx_utilisation_with_deficit(), Some(0.999));
+    assert_eq!((unused.tx_utilisation, unused.tx_span_ns), (None, 0));
+}
+
+#[test]
+fn cells_become_bytes_and_silent_reasons_are_left_out() {
+    let report = report(vec![], vec![]);
+    let switch = &report.switches[0];
+    assert_eq!(switch.ports[0].queues[3].shared_watermark_bytes, 2_560);
+    assert_eq!(switch.pools[0].watermark_bytes, 2_816);
+    assert_eq!(switch.ports[0].drops.len(), 1);
+    assert_eq!(switch.ports[0].paused_ns[3], 2_000);
+    assert!(switch.ports[0].paused_now[3] && !switch.ports[0].paused_now[2]);
+}
+
+#[test]
+fn json_round_trip_keeps_everything_and_has_the_promised_keys() {
+    let report = report(vec![flow(3, true, 0)], vec![taint()]);
+    let text = report.to_json();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["schema"], "xoff.report/1");
+    assert_eq!(json["verdict"], "tainted");
+    assert_eq!(json["flows"][0]["latency_ns"]["p999"], 1_100_000);
+    let port = &json["switches"][0]["ports"][0];
+    assert_eq!(port["pfc_tx"].as_array().unwrap().len(), 8);
+    assert_eq!(port["drops"]["QUEUE_DROPPED_PACKETS"], 200);
+    assert_eq!(port["queues"][3]["SAI_QUEUE_STAT_PACKETS"], 1_000);
+}
+
+#[test]
+fn taints_are_told_in_the_order_they_happened() {
+    let earlier = Taint {
+        since_ns: 1,
+        cause: "first".to_owned(),
+    };
+    let report = report(vec![], vec![taint(), earlier.clone()]);
+    assert_eq!(report.taints[0], earlier);
+}
+
+#[test]
+fn the_tables_of_a_clean_run() {
+    let text = render(&report(vec![flow(3, true, 0), flow(0, false, 200)], vec![]));
+    let expected = include_str!("tables.txt");
+    assert!(
+        text == expected,
+        "the tables changed; if that is wanted, this is src/report/tables.txt:\n{text}"
+    );
+}
+
+#[test]
+fn the_verdict_line_tells_the_three_ends_apart() {
+    let last = |flows, taints| render(&report(flows, taints));
+    assert!(
+        last(vec![flow(0, true, 200)], vec![])
+            .contains("verdict: clean, and lossless was NOT kept\n  h1 to h5")
+    );
+    assert!(last(vec![flow(0, true, 200)], vec![taint()]).contains("verdict: tainted"));
+    assert!(last(vec![], vec![]).ends_with("verdict: clean\n"));
+}

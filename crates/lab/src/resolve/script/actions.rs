@@ -1,0 +1,389 @@
+//! What single verbs say.
+
+use serde_saphyr::Spanned;
+use xoff_wire::bth::MASK_24;
+
+use super::super::super::file::{Block, Configure, Fault, Inject, OneOrMore, Pause, Send};
+use super::super::super::plan::{
+    ActionPlan, BlockPlan, DirectionPlan, FarEnd, FaultPlan, FlowPlan, InjectPlan, IpVersion, LabPlan,
+    LinkPlan, PausePlan, RatePlan, SelectorPlan, SendPlan, TargetPlan,
+};
+use super::super::super::units;
+use super::super::kinds::known;
+use super::super::{NodeIndex, Resolver, listed};
+
+/// Most frames of one `send`.
+const FRAMES_MAX: u64 = 1 << 40;
+/// Shortest and longest frame of an `inject`, without FCS: what Ethernet sends, and what a link takes at the most.
+const INJECTED_LEN: std::ops::RangeInclusive<u32> = 60..=9234;
+const QUANTA_MAX: u32 = 65_535;
+/// A whole probability, in units of 2^-32.
+const CERTAIN: f64 = 4_294_967_296.0;
+
+impl Resolver<'_> {
+    pub(super) fn send(&mut self, send: &Spanned<Send>, plan: &LabPlan) -> Option<SendPlan> {
+        let (at, send) = (send.referenced, &send.value);
+        let from = self.flow_end(&send.from.value, send.from.referenced);
+        let to = self.flow_end(&send.to.value, send.to.referenced);
+        let ip = match self.number(send.ip.as_ref(), 4, 4..=6) {
+            6 => IpVersion::V6,
+            _ => IpVersion::V4,
+        };
+        let dscp = self.number(send.dscp.as_ref(), 0, 0..=63);
+        let codepoints = [("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
+        let ecn = self.choice(send.ecn.as_ref(), 0, &codepoints);
+        let frame_len = self.frame_len(send.size.as_ref(), ip);
+        let is_tagged = send.pcp.is_some() || send.vlan.is_some();
+        let tag = (
+            self.number(send.pcp.as_ref(), 0, 0..=7),
+            self.number(send.vlan.as_ref(), 0, 0..=4094),
+        );
+        let name = self.send_name(send, plan);
+        let whole_link = RatePlan::LinkShare(1_000_000);
+        let flow = FlowPlan {
+            name,
+            from: from.unwrap_or(0),
+            to: to.unwrap_or(0),
+            rate: self.quantity(send.rate.as_ref(), whole_link, units::rate, units::RATE),
+            dscp,
+            ecn_capable: ecn != 0,
+            class: self.number(send.class.as_ref(), dscp >> 3, 0..=7),
+            lossless: false,
+            frame_len,
+            // A message for each frame, so that the last one is not shorter.
+            message_bytes: frame_len - super::super::workload::headers(ip),
+            ip,
+            ttl: self.number(send.ttl.as_ref(), 64, 1..=255),
+            start_ns: 0,
+        };
+        let frames = self.number(send.frames.as_ref(), 1, 1..=FRAMES_MAX);
+        let qp = |this: &mut Self, number: &Option<Spanned<u32>>| {
+            number
+                .as_ref()
+                .map(|number| this.number(Some(number), 0, 0..=MASK_24))
+        };
+        let (first_psn, dst_qp) = (qp(self, &send.psn), qp(self, &send.qp));
+        let (from, to) = (from?, to?);
+        if from == to {
+            self.wrong(
+                at,
+                format!("{} sends to itself", self.hosts[from]),
+                "choose another receiver",
+            );
+        }
+        self.reachable(from, Some(to), at);
+        self.fits(frame_len, from, &plan.links, at);
+        self.fits(frame_len, to, &plan.links, at);
+        Some(SendPlan {
+            flow,
+            frames,
+            ecn,
+            tag: is_tagged.then_some(tag),
+            first_psn,
+            dst_qp,
+        })
+    }
+
+    pub(super) fn inject(&mut self, inject: &Spanned<Inject>, plan: &LabPlan) -> Option<InjectPlan> {
+        let inject = &inject.value;
+        let host = self.flow_end(&inject.from.value, inject.from.referenced)?;
+        let mut frame = Vec::new();
+        for part in &inject.frame.value.0 {
+            let Some(bytes) = units::hex(&part.value) else {
+                let at = known(part.referenced, inject.frame.referenced);
+                let fix =
+                    "write pairs of hexadecimal digits, in quotes: \"01:80:c2:00:00:01\" or \"8808 0101\"";
+                self.wrong(at, format!("\"{}\" are no bytes", part.value), fix);
+                return None;
+            };
+            frame.extend(bytes);
+        }
+        let given = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        let len = self.number(
+            inject.size.as_ref(),
+            given.max(*INJECTED_LEN.start()),
+            INJECTED_LEN,
+        );
+        if given > len {
+            let what = format!("{given} bytes are more than the frame has, {len}");
+            self.wrong(inject.frame.referenced, what, "write fewer, or a larger `size`");
+            return None;
+        }
+        frame.resize(len as usize, 0);
+        self.fits(len, host, &plan.links, inject.frame.referenced);
+        let every = inject.every.as_ref();
+        let every_ns = every.map(|text| self.quantity(Some(text), 1, units::duration_ns, units::DURATION));
+        Some(InjectPlan {
+            host,
+            frame,
+            frames: self.number(inject.frames.as_ref(), 1, 1..=FRAMES_MAX),
+            every_ns,
+        })
+    }
+
+    fn send_name(&mut self, send: &Send, plan: &LabPlan) -> String {
+        let Some(name) = &send.name else {
+            let sends = plan
+                .script
+                .steps
+                .iter()
+                .filter(|step| matches!(step.action, ActionPlan::Send(_)));
+            return format!("send{}", sends.count() + 1);
+        };
+        self.name(name, "send");
+        if plan.workload.flows.iter().any(|flow| flow.name == name.value) {
+            let what = format!("\"{}\" is the name of a flow of the workload", name.value);
+            self.wrong(name.referenced, what, "use another name");
+        }
+        name.value.clone()
+    }
+
+    pub(super) fn targets(&mut self, names: &Spanned<OneOrMore>, plan: &LabPlan) -> Vec<TargetPlan> {
+        let mut targets = Vec::new();
+        for name in &names.value.0 {
+            let jobs = &plan.workload.jobs.jobs;
+            if let Some(job) = jobs.iter().position(|job| job.name == name.value) {
+                targets.push(TargetPlan::Job(job));
+                continue;
+            }
+            let flows = plan.workload.flows.iter().enumerate();
+            let before = targets.len();
+            targets.extend(
+                flows
+                    .filter(|(_, flow)| flow.name == name.value)
+                    .map(|(at, _)| TargetPlan::Flow(at)),
+            );
+            if targets.len() == before {
+                let mut known_names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
+                known_names.extend(plan.workload.flows.iter().map(|flow| flow.name.clone()));
+                known_names.dedup();
+                let what = format!("no job or flow is called \"{}\"", name.value);
+                let fix = match known_names.is_empty() {
+                    true => "add it to `workload`".to_owned(),
+                    false => format!("there are {}", listed(&known_names)),
+                };
+                self.wrong(known(name.referenced, names.referenced), what, fix);
+            }
+        }
+        targets
+    }
+
+    pub(super) fn block(&mut self, block: &Block, plan: &LabPlan) -> Option<BlockPlan> {
+        let queue = block
+            .queue
+            .as_ref()
+            .map(|queue| self.number(Some(queue), 0, 0..=7));
+        let port = &block.port;
+        let Some((node, name)) = port.value.split_once(':') else {
+            let what = format!("\"{}\" is no port", port.value);
+            self.wrong(port.referenced, what, "write SWITCH:PORT, such as sw1:Ethernet0");
+            return None;
+        };
+        let Some(&NodeIndex::Switch(switch)) = self.nodes.get(node) else {
+            let what = format!("no switch is called \"{node}\"");
+            self.wrong(
+                port.referenced,
+                what,
+                format!("the switches are {}", listed(&self.switches)),
+            );
+            return None;
+        };
+        let ports: Vec<String> = plan
+            .links
+            .iter()
+            .filter_map(|link| link.port_at(switch))
+            .map(str::to_owned)
+            .collect();
+        if !ports.iter().any(|port| port == name) {
+            let what = format!("{node} has no port \"{name}\" with a link");
+            self.wrong(
+                port.referenced,
+                what,
+                format!("those with one are {}", listed(&ports)),
+            );
+            return None;
+        }
+        Some(BlockPlan {
+            switch,
+            port: name.to_owned(),
+            queue,
+        })
+    }
+
+    pub(super) fn pause(&mut self, pause: &Spanned<Pause>) -> Option<PausePlan> {
+        let (at, pause) = (pause.referenced, &pause.value);
+        let host = self.flow_end(&pause.from.value, pause.from.referenced)?;
+        let classes = match (&pause.class, pause.global.unwrap_or(false)) {
+            (Some(classes), false) => Some(self.class_bits(classes)),
+            (None, true) => None,
+            _ => {
+                let fix = "write class: 3 or class: [3, 4] for PFC, or global: true for 802.3x";
+                self.wrong(at, "a pause is either for classes or global", fix);
+                return None;
+            }
+        };
+        let time = |this: &mut Self, text: &Option<Spanned<String>>| {
+            text.as_ref()
+                .map(|text| this.quantity(Some(text), 1, units::duration_ns, units::DURATION))
+        };
+        let (every_ns, for_ns) = (time(self, &pause.every), time(self, &pause.lasting));
+        if every_ns == Some(0) {
+            self.wrong(
+                at,
+                "pauses every 0 ns would never end",
+                "write a time, such as every: 10us",
+            );
+        }
+        if every_ns.is_none() && for_ns.is_some() {
+            self.wrong(
+                at,
+                "`for` without `every`: there is one pause",
+                "add `every`, such as every: 10us",
+            );
+        }
+        Some(PausePlan {
+            host,
+            classes,
+            quanta: self.number(pause.quanta.as_ref(), QUANTA_MAX, 0..=QUANTA_MAX) as u16,
+            every_ns,
+            for_ns,
+        })
+    }
+
+    fn class_bits(&mut self, classes: &Spanned<OneOrMore>) -> u8 {
+        let mut bits = 0;
+        for class in &classes.value.0 {
+            match class.value.parse::<u8>().ok().filter(|class| *class <= 7) {
+                Some(class) => bits |= 1 << class,
+                None => {
+                    let at = known(class.referenced, classes.referenced);
+                    self.wrong(
+                        at,
+                        format!("\"{}\" is no class", class.value),
+                        "write a number from 0 to 7",
+                    );
+                }
+            }
+        }
+        bits
+    }
+
+    /// A link by its name, both ways, or by one of its ends: what that end sends.
+    pub(super) fn direction(&mut self, on: &Spanned<String>, plan: &LabPlan) -> Option<DirectionPlan> {
+        let both = |link| DirectionPlan {
+            link,
+            from_switch: true,
+            from_far: true,
+        };
+        for (index, link) in plan.links.iter().enumerate() {
+            if link.name == on.value {
+                return Some(both(index));
+            }
+            let [near, far] = ends(link, plan);
+            if near == on.value {
+                return Some(DirectionPlan {
+                    from_far: false,
+                    ..both(index)
+                });
+            }
+            if far == on.value {
+                return Some(DirectionPlan {
+                    from_switch: false,
+                    ..both(index)
+                });
+            }
+        }
+        let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
+        let what = format!("there is no link \"{}\", and none with such an end", on.value);
+        self.wrong(
+            on.referenced,
+            what,
+            format!("write one of its ends, or its name: {}", listed(&names)),
+        );
+        None
+    }
+
+    pub(super) fn fault(&mut self, fault: &Spanned<Fault>, plan: &LabPlan) -> Option<FaultPlan> {
+        let (at, fault) = (fault.referenced, &fault.value);
+        let corrupts = self.choice(Some(&fault.action), false, &[("drop", false), ("corrupt", true)]);
+        let selector = match (&fault.every, &fault.probability, &fault.psn) {
+            (None, None, None) => SelectorPlan::All,
+            (Some(every), None, None) => SelectorPlan::EveryNth(self.number(Some(every), 1, 1..=u64::MAX)),
+            (None, Some(share), None) => {
+                let share = self.quantity(
+                    Some(share),
+                    1.0,
+                    units::percent,
+                    "a probability above 0, such as 1% or 0.001%",
+                );
+                SelectorPlan::Probability((share.min(1.0) * CERTAIN).round() as u64)
+            }
+            (None, None, Some(psn)) => {
+                let qp = fault.qp.as_ref().map(|qp| self.number(Some(qp), 0, 0..=MASK_24));
+                SelectorPlan::Psn(self.number(Some(psn), 0, 0..=MASK_24), qp)
+            }
+            _ => {
+                let fix = "write one of `every`, `probability` and `psn`, or another fault";
+                self.wrong(at, "a fault chooses frames in one way", fix);
+                return None;
+            }
+        };
+        if let Some(qp) = fault.qp.as_ref().filter(|_| fault.psn.is_none()) {
+            self.wrong(
+                qp.referenced,
+                "`qp` goes with `psn`",
+                "add `psn`, or leave it out",
+            );
+        }
+        Some(FaultPlan {
+            direction: self.direction(&fault.on, plan)?,
+            corrupts,
+            selector,
+            frames_max: self.number(fault.count.as_ref(), u64::MAX, 1..=u64::MAX),
+            spares_up_to_len: fault.spare_up_to.as_ref().map_or(0, |len| len.value),
+        })
+    }
+
+    pub(super) fn configure(&mut self, configure: &Configure) -> Option<ActionPlan> {
+        let layers = self.config(Some(&configure.config));
+        match self.nodes.get(&configure.switch.value) {
+            Some(&NodeIndex::Switch(switch)) => Some(ActionPlan::Configure { switch, layers }),
+            _ => {
+                let what = format!("no switch is called \"{}\"", configure.switch.value);
+                let fix = format!("the switches are {}", listed(&self.switches));
+                self.wrong(configure.switch.referenced, what, fix);
+                None
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self, what: &Spanned<OneOrMore>) -> Vec<ActionPlan> {
+        let mut actions = Vec::new();
+        for word in &what.value.0 {
+            match word.value.as_str() {
+                "watermarks" => actions.push(ActionPlan::ClearWatermarks),
+                "counters" => actions.push(ActionPlan::ClearCounters),
+                other => {
+                    let at = known(word.referenced, what.referenced);
+                    self.wrong(
+                        at,
+                        format!("\"{other}\" cannot be cleared"),
+                        "write watermarks, counters, or a list of both",
+                    );
+                }
+            }
+        }
+        actions
+    }
+}
+
+/// The ends of a link as a file has them.
+fn ends(link: &LinkPlan, plan: &LabPlan) -> [String; 2] {
+    let near = format!("{}:{}", plan.switches[link.switch].name, link.port);
+    let far = match &link.far {
+        FarEnd::Host(host) => format!("{}:{}", plan.hosts[*host].name, plan.hosts[*host].interface),
+        FarEnd::Switch { switch, port } => format!("{}:{port}", plan.switches[*switch].name),
+        FarEnd::External(device) => format!("external:{device}"),
+    };
+    [near, far]
+}

@@ -1,0 +1,410 @@
+//! Scripts: what steps may say, and that everything they name is there.
+
+use super::*;
+use crate::plan::{ActionPlan, BlockPlan, DirectionPlan, PausePlan, SelectorPlan, StepPlan, TargetPlan};
+use xoff_fabric::{Fault, FaultAction, Selector};
+
+const LAB: &str = r#"
+name: script
+topology:
+  fabric: {leaf-spine: {leaves: 2, spines: 1, hosts: 2, speed: 100g}}
+workload:
+  duration: 1ms
+  flows: [{name: bg, from: [h1, h2], to: h3, rate: 10%}]
+  jobs: [{name: train, kind: permutation, hosts: all, bytes: 1M}]
+script:
+  - block: {port: "leaf1:Ethernet8", queue: 3}
+  - send: {from: h1, to: h3, frames: 100, size: 1082, dscp: 26, ecn: ect0, rate: 40%, psn: 7, qp: 17, pcp: 5}
+  - {name: early, at: 10us, send: {name: probe, from: h2, to: h4}}
+  - start: [train, bg]
+  - stop: bg
+  - pause: {from: h3, class: [3, 4], every: 10us, for: 1ms}
+  - pause: {from: h3, global: true, quanta: 0}
+  - link: {on: "h2:eth0", up: false}
+  - fault: {on: "leaf1:Ethernet8--spine1:Ethernet0", action: drop, probability: 25%, count: 9, spare_up_to: 127}
+  - fault: {on: "spine1:Ethernet0", action: corrupt, psn: 5, qp: 3}
+  - fault: {on: "leaf1:Ethernet8", action: drop, every: 256}
+  - heal: "h1:eth0"
+  - configure: {switch: leaf1, config: {XOFF_SWITCH: {localhost: {cell_size: 80}}}}
+  - clear: [watermarks, counters]
+  - {at: 1ms, wait: 5us}
+  - wait: {until: job.train.done == 1, at_most: 10ms}
+  - expect: [flow.send1.lost_frames == 0, "sum(h*.out_of_sequence) == 0 and first(leaf1.ce) < first(xoff)"]
+  - {name: last, expect: flow.probe.h2.received_frames == 1}
+"#;
+
+fn checked(text: &str) -> Result<LabPlan, Problems> {
+    parse(text, "s.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
+}
+
+#[test]
+fn a_script_becomes_a_plan() {
+    let plan = checked(LAB).unwrap_or_else(|problems| panic!("{problems}"));
+    let steps = &plan.script.steps;
+    let actions: Vec<&ActionPlan> = steps.iter().map(|step| &step.action).collect();
+    assert_eq!(actions.len(), 19, "clear is two");
+    let port = |queue| BlockPlan {
+        switch: 0,
+        port: "Ethernet8".into(),
+        queue,
+    };
+    assert_eq!(*actions[0], ActionPlan::Block(port(Some(3))));
+    let ActionPlan::Send(send) = actions[1] else {
+        panic!("{:?}", actions[1])
+    };
+    assert_eq!(
+        (send.flow.name.as_str(), send.flow.from, send.flow.to, send.frames),
+        ("send1", 0, 2, 100)
+    );
+    assert_eq!(
+        (send.flow.dscp, send.flow.class, send.ecn, send.tag),
+        (26, 3, 2, Some((5, 0)))
+    );
+    assert_eq!(
+        (send.first_psn, send.dst_qp, send.flow.rate),
+        (Some(7), Some(17), RatePlan::LinkShare(400_000))
+    );
+    assert_eq!((send.flow.frame_len, send.flow.message_bytes), (1082, 1024));
+    let named = |step: &StepPlan| (step.name.clone(), step.at_ns, step.source.clone());
+    assert_eq!(
+        named(&steps[2]),
+        (Some("early".into()), Some(10_000), "s.xoff.yml:12".into())
+    );
+    let targets = vec![TargetPlan::Job(0), TargetPlan::Flow(0), TargetPlan::Flow(1)];
+    assert_eq!(*actions[3], ActionPlan::Start(targets));
+    let storm = PausePlan {
+        host: 2,
+        classes: Some(0b1_1000),
+        quanta: 65_535,
+        every_ns: Some(10_000),
+        for_ns: Some(1_000_000),
+    };
+    assert_eq!(*actions[5], ActionPlan::Pause(storm));
+    let once = PausePlan {
+        host: 2,
+        classes: None,
+        quanta: 0,
+        every_ns: None,
+        for_ns: None,
+    };
+    assert_eq!(*actions[6], ActionPlan::Pause(once));
+    let link_of = |host: usize| {
+        plan.links
+            .iter()
+            .position(|link| link.far == FarEnd::Host(host))
+            .expect("a link")
+    };
+    assert_eq!(
+        *actions[7],
+        ActionPlan::Link {
+            link: link_of(1),
+            up: false
+        }
+    );
+    let heal = DirectionPlan {
+        link: link_of(0),
+        from_switch: false,
+        from_far: true,
+    };
+    assert_eq!(*actions[11], ActionPlan::Heal(heal));
+    assert_eq!(
+        (actions[13], actions[14]),
+        (&ActionPlan::ClearWatermarks, &ActionPlan::ClearCounters)
+    );
+    assert_eq!(
+        (actions[15], steps[15].at_ns),
+        (&ActionPlan::Wait { ns: 5000 }, Some(1_000_000))
+    );
+    let ActionPlan::WaitUntil {
+        condition,
+        at_most_ns: 10_000_000,
+    } = actions[16]
+    else {
+        panic!("{:?}", actions[16])
+    };
+    assert_eq!(condition.to_string(), "job.train.done == 1");
+    let ActionPlan::Expect(expected) = actions[17] else {
+        panic!("{:?}", actions[17])
+    };
+    assert_eq!(expected.len(), 2);
+}
+
+#[test]
+fn faults_are_those_of_the_fabric() {
+    let plan = checked(LAB).unwrap_or_else(|problems| panic!("{problems}"));
+    let fault = |step: &StepPlan| match step.action {
+        ActionPlan::Fault(fault) => Some(fault),
+        _ => None,
+    };
+    let faults: Vec<_> = plan.script.steps.iter().filter_map(fault).collect();
+    let ways: Vec<_> = faults
+        .iter()
+        .map(|fault| (fault.direction.from_switch, fault.direction.from_far))
+        .collect();
+    assert_eq!(
+        ways,
+        [(true, true), (false, true), (true, false)],
+        "both, what the spine sends, what the leaf sends"
+    );
+    let first = Fault {
+        action: FaultAction::Drop,
+        selector: Selector::Probability(1 << 30),
+        frames_max: 9,
+        spares_up_to_len: 127,
+    };
+    assert_eq!(faults[0].fault(), first);
+    assert_eq!(
+        faults[1].fault().selector,
+        Selector::Psn {
+            psn: 5,
+            dst_qp: Some(3)
+        }
+    );
+    assert_eq!(
+        (faults[1].fault().action, faults[2].selector),
+        (FaultAction::Corrupt, SelectorPlan::EveryNth(256))
+    );
+}
+
+#[test]
+fn a_plan_with_a_script_can_be_written_and_read() {
+    let plan = checked(LAB).unwrap_or_else(|problems| panic!("{problems}"));
+    let text = serde_json::to_string(&plan.script).expect("JSON");
+    let read: crate::plan::ScriptPlan = serde_json::from_str(&text).expect("the same");
+    assert_eq!(read, plan.script);
+}
+
+#[test]
+fn what_is_wrong_with_a_script_is_named() {
+    let cases: [(&str, &str, &[&str]); 29] = [
+        ("stop: bg", "halt: bg", &["s.xoff.yml:14", "halt"]),
+        (
+            "- stop: bg",
+            "- {stop: bg, wait: 1ms}",
+            &["s.xoff.yml:14", "one thing, this one 2", "write one of send"],
+        ),
+        ("- stop: bg", "- {name: x}", &["one thing, this one 0"]),
+        (
+            "stop: bg",
+            "stop: fg",
+            &["s.xoff.yml:14", "no job or flow is called \"fg\"", "train, bg"],
+        ),
+        (
+            "\"leaf1:Ethernet8\", queue: 3",
+            "\"leaf1:Ethernet99\"",
+            &[
+                "leaf1 has no port \"Ethernet99\"",
+                "Ethernet0, Ethernet4, Ethernet8",
+            ],
+        ),
+        (
+            "\"leaf1:Ethernet8\", queue: 3",
+            "\"leaf9:Ethernet8\"",
+            &["no switch is called \"leaf9\""],
+        ),
+        (
+            "\"leaf1:Ethernet8\", queue: 3",
+            "leaf1",
+            &["\"leaf1\" is no port", "SWITCH:PORT"],
+        ),
+        ("queue: 3", "queue: 8", &["8 is out of range", "0 to 7"]),
+        (
+            "from: h1, to: h3, frames",
+            "from: h1, to: h9, frames",
+            &["no host is called \"h9\""],
+        ),
+        (
+            "from: h1, to: h3, frames",
+            "from: h3, to: h3, frames",
+            &["h3 sends to itself"],
+        ),
+        ("ecn: ect0", "ecn: yes", &["not-ect, ect1, ect0, ce"]),
+        ("size: 1082", "size: 1083", &["1083", "multiple of 4"]),
+        ("name: probe", "name: bg", &["\"bg\" is the name of a flow"]),
+        ("name: probe", "name: send1", &["two sends called \"send1\""]),
+        ("class: [3, 4]", "class: [3, 8]", &["\"8\" is no class"]),
+        ("class: [3, 4], ", "", &["either for classes or global"]),
+        ("every: 10us, for", "for", &["`for` without `every`"]),
+        ("quanta: 0", "quanta: 65536", &["65536 is out of range"]),
+        (
+            "\"h2:eth0\"",
+            "\"h2:eth9\"",
+            &["no link \"h2:eth9\"", "h1:eth0--leaf1:Ethernet0"],
+        ),
+        (
+            "action: corrupt",
+            "action: delay",
+            &["\"delay\"", "drop, corrupt"],
+        ),
+        (
+            "probability: 25%",
+            "probability: 25%, every: 3",
+            &["chooses frames in one way"],
+        ),
+        ("every: 256", "every: 256, qp: 3", &["`qp` goes with `psn`"]),
+        ("switch: leaf1", "switch: h1", &["no switch is called \"h1\""]),
+        (
+            "[watermarks, counters]",
+            "everything",
+            &["\"everything\" cannot be cleared"],
+        ),
+        (
+            "at: 1ms, wait",
+            "at: 1us, wait",
+            &["s.xoff.yml:24", "at 1us, before one that stands above it"],
+        ),
+        ("at_most: 10ms", "at_most: 10", &["s.xoff.yml:25", "\"10\""]),
+        (
+            "job.train.done == 1",
+            "job.train.done ==",
+            &["\"job.train.done ==\": something is missing at the end"],
+        ),
+        (
+            "job.train.done == 1",
+            "job.train.dun == 1",
+            &[
+                "s.xoff.yml:25",
+                "nothing is called \"job.train.dun\"",
+                "did you mean done?",
+            ],
+        ),
+        (
+            "flow.probe.h2",
+            "flow.probe.h3",
+            &["s.xoff.yml:27", "flow.probe has no \"h3\""],
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let text = LAB.replacen(from, to, 1);
+        assert_ne!(text, LAB, "{from} is in the file");
+        let problems =
+            checked(&text).map_or_else(|problems| problems.to_string(), |_| panic!("{to} is taken"));
+        for part in expected {
+            assert!(problems.contains(part), "{to}: {part:?} is not in:\n{problems}");
+        }
+    }
+}
+
+/// The lab with other steps.
+fn with_script(steps: &str) -> String {
+    let head = LAB.split("script:").next().expect("a script");
+    format!("{head}script:\n{steps}")
+}
+
+#[test]
+fn repeats_are_unrolled_with_their_names() {
+    let text = with_script(
+        r#"
+  - let: {base: 10, port: "leaf1:Ethernet8"}
+  - repeat:
+      for: {host: [1, 2], row: [{size: 98, n: 1}, {size: 162, n: 2}]}
+      steps:
+        - let: {frames: $(base*host + row.n - 1)}
+        - send: {name: "s$(host)-$(row.size)", from: "h$(host)", to: h3, size: $(row.size), frames: $(frames)}
+        - repeat:
+            for: {queue: "3..4"}
+            steps: [block: {port: $(port), queue: $(queue)}]
+  - name: after
+    when: $(base) == 10
+    expect: flow.s2-162.sent_frames == $(base // 3)
+"#,
+    );
+    let plan = checked(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let sends: Vec<_> = plan
+        .script
+        .sends()
+        .map(|send| (send.flow.name.as_str(), send.flow.frame_len, send.frames))
+        .collect();
+    assert_eq!(
+        sends,
+        [
+            ("s1-98", 98, 10),
+            ("s1-162", 162, 11),
+            ("s2-98", 98, 20),
+            ("s2-162", 162, 21)
+        ]
+    );
+    assert_eq!(plan.script.steps.len(), 4 * 3 + 1);
+    let last = plan.script.steps.last().expect("a step");
+    assert_eq!(
+        last.when.as_ref().map(ToString::to_string).as_deref(),
+        Some("10 == 10")
+    );
+    let ActionPlan::Expect(conditions) = &last.action else {
+        panic!("{last:?}")
+    };
+    assert_eq!(conditions[0].to_string(), "flow.s2-162.sent_frames == 3");
+    // The place of a step is its own, in the repeat.
+    assert_eq!(plan.script.steps[0].source, plan.script.steps[3].source);
+}
+
+#[test]
+fn injected_frames_are_bytes() {
+    let text = with_script(
+        "  - inject: {from: h3, frame: [\"01:80:c2:00:00:01\", \"0011 2233 4455\", 8808], frames: 5, every: 2us}\n  - expect: leaf1.rx_packets == 0\n",
+    );
+    let plan = checked(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let ActionPlan::Inject(inject) = &plan.script.steps[0].action else {
+        panic!("{:?}", plan.script.steps[0])
+    };
+    assert_eq!((inject.host, inject.frames, inject.every_ns), (2, 5, Some(2_000)));
+    assert_eq!(
+        (inject.frame.len(), &inject.frame[5..8], inject.frame[13]),
+        (60, &[1, 0, 0x11][..], 8)
+    );
+}
+
+#[test]
+fn what_is_wrong_with_repetition_is_named() {
+    let cases: [(&str, &[&str]); 12] = [
+        (
+            "  - expect: a$(x) == 0\n",
+            &["s.xoff.yml:10", "nothing is called \"x\"", "no step above has"],
+        ),
+        (
+            "  - let: {a b: 1}\n",
+            &["s.xoff.yml:10", "\"a b\" cannot be such a name"],
+        ),
+        ("  - let: {a: [1]}\n", &["this is no value for a name"]),
+        (
+            "  - {let: {a: 1}, wait: 1ms}\n",
+            &["`let` stands alone", "`wait`"],
+        ),
+        ("  - repeat: {for: {a: [1]}}\n", &["a repeat has steps"]),
+        ("  - repeat: {steps: []}\n", &["says for what"]),
+        (
+            "  - repeat: {for: {a: 1..x}, steps: []}\n",
+            &["\"1..x\" is no range"],
+        ),
+        (
+            "  - repeat: {for: {a: \"1..9999\", b: \"1..9999\"}, steps: [wait: 1ms]}\n",
+            &["more than 100000 steps"],
+        ),
+        (
+            "  - repeat:\n      for: {a: [1]}\n      steps:\n        - wait: 1ms\n        - wiat: 1ms\n",
+            &["s.xoff.yml:14", "wiat"],
+        ),
+        (
+            "  - {when: 1 ==, wait: 1ms}\n",
+            &["something is missing at the end"],
+        ),
+        (
+            "  - inject: {from: h1, frame: \"01 8\"}\n",
+            &["are no bytes", "hexadecimal"],
+        ),
+        (
+            "  - inject: {from: h1, frame: \"0180\", size: 59}\n",
+            &["59 is out of range", "60 to 9234"],
+        ),
+    ];
+    for (steps, expected) in cases {
+        let problems = checked(&with_script(steps))
+            .map_or_else(|problems| problems.to_string(), |_| panic!("{steps} is taken"));
+        for part in expected {
+            assert!(
+                problems.contains(part),
+                "{steps}: {part:?} is not in:\n{problems}"
+            );
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Results as TAP 14, JUnit's XML, JSON, a table.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::verdict::{Check, Checked};
+
+/// Name and version of the JSON form.
+const SCHEMA: &str = "xoff.lab-check/1";
+
+/// The Test Anything Protocol, version 14 (testanything.org): a line for each condition, and what is known of those that did
+/// not hold.
+pub(super) fn tap(labs: &[Checked]) -> String {
+    let mut text = "TAP version 14\n".to_owned();
+    let mut number = 0;
+    for lab in labs {
+        let _ = writeln!(text, "# {}: lab {}, seed {}", lab.file, lab.lab, lab.seed);
+        for check in &lab.checks {
+            number += 1;
+            tap_line(&mut text, number, check);
+        }
+        if let Some(reason) = &lab.aborted {
+            number += 1;
+            let _ = writeln!(
+                text,
+                "not ok {number} - {}: the script comes to its end",
+                escaped(&lab.lab)
+            );
+            let _ = writeln!(text, "  ---\n  reason: {}\n  ...", quoted(reason));
+        }
+    }
+    let _ = writeln!(text, "1..{number}");
+    text
+}
+
+fn tap_line(text: &mut String, number: usize, check: &Check) {
+    let verdict = if check.passed { "ok" } else { "not ok" };
+    let _ = writeln!(text, "{verdict} {number} - {}", escaped(&check.title()));
+    if check.passed {
+        return;
+    }
+    let _ = writeln!(text, "  ---");
+    let _ = writeln!(text, "  source: {}", quoted(&check.source));
+    let _ = writeln!(text, "  model_time_ns: {}", check.model_time_ns);
+    if let Some(reason) = &check.reason {
+        let _ = writeln!(text, "  reason: {}", quoted(reason));
+    }
+    if !check.values.is_empty() {
+        let _ = writeln!(text, "  values:");
+        for (name, value) in &check.values {
+            let _ = writeln!(text, "    {}: {}", quoted(name), shown(name, *value));
+        }
+    }
+    let _ = writeln!(text, "  ...");
+}
+
+/// In a description `#` begins a directive.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('#', "\\#").replace('\n', " ")
+}
+
+/// As YAML and JSON have strings.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A value in the unit of its name; of an event its time.
+fn shown(name: &str, value: Option<f64>) -> String {
+    let is_event = name.starts_with("first(") || name.starts_with("last(");
+    match value {
+        None if is_event => "never".to_owned(),
+        None => "null".to_owned(),
+        Some(picos) if is_event => format!("{} ns", number(picos / 1e3)),
+        Some(value) => number(value),
+    }
+}
+
+fn number(value: f64) -> String {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => format!("{value:.0}"),
+        false => format!("{value}"),
+    }
+}
+
+/// JUnit's XML as build servers read it. Times are model time.
+pub(super) fn junit(labs: &[Checked]) -> String {
+    let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
+    for lab in labs {
+        let aborted = usize::from(lab.aborted.is_some());
+        let _ = writeln!(
+            text,
+            "  <testsuite name=\"{}\" file=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{aborted}\" time=\"{}\">",
+            xml(&lab.lab),
+            xml(&lab.file),
+            lab.checks.len() + aborted,
+            lab.failed(),
+            seconds(lab.model_time_ns)
+        );
+        for check in &lab.checks {
+            let _ = write!(
+                text,
+                "    <testcase classname=\"{}\" name=\"{}\" time=\"{}\"",
+                xml(&lab.lab),
+                xml(&check.title()),
+                seconds(check.model_time_ns)
+            );
+            match check.passed {
+                true => text.push_str("/>\n"),
+                false => {
+                    let _ = writeln!(
+                        text,
+                        ">\n      <failure message=\"{}\">{}</failure>\n    </testcase>",
+                        xml(&check.condition),
+                        xml(&why(check))
+                    );
+                }
+            }
+        }
+        if let Some(reason) = &lab.aborted {
+            let _ = writeln!(
+                text,
+                "    <testcase classname=\"{}\" name=\"the script comes to its end\">\n      <error message=\"{}\"/>\n    </testcase>",
+                xml(&lab.lab),
+                xml(reason)
+            );
+        }
+        text.push_str("  </testsuite>\n");
+    }
+    text.push_str("</testsuites>\n");
+    text
+}
+
+fn why(check: &Check) -> String {
+    let mut text = format!(
+        "{} at {}",
+        check.source,
+        xoff_telemetry::nanos(check.model_time_ns)
+    );
+    if let Some(reason) = &check.reason {
+        let _ = write!(text, "\n{reason}");
+    }
+    for (name, value) in &check.values {
+        let _ = write!(text, "\n{name} is {}", shown(name, *value));
+    }
+    text
+}
+
+fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// A row for each lab, and below the table what did not hold.
+pub(super) fn table(labs: &[Checked]) -> String {
+    let mut rows = Vec::with_capacity(labs.len());
+    let mut failures = String::new();
+    let (mut checks, mut held) = (0, 0);
+    for lab in labs {
+        let passed = lab.checks.len() - lab.failed();
+        checks += lab.checks.len();
+        held += passed;
+        rows.push(vec![
+            test_name(&lab.file),
+            if lab.passed() { "pass" } else { "FAIL" }.to_owned(),
+            format!("{passed}/{}", lab.checks.len()),
+            xoff_telemetry::nanos(lab.model_time_ns),
+        ]);
+        for check in lab.checks.iter().filter(|check| !check.passed) {
+            let _ = writeln!(
+                failures,
+                "\n{}\n  {}",
+                check.title(),
+                why(check).replace('\n', "\n  ")
+            );
+        }
+        if let Some(reason) = &lab.aborted {
+            let _ = writeln!(
+                failures,
+                "\n{}: the script does not come to its end\n  {reason}",
+                lab.file
+            );
+        }
+    }
+    let mut text = xoff_telemetry::simple_table(&["Test", "Result", "Checks", "Model time"], 2, rows);
+    let failed = labs.iter().filter(|lab| !lab.passed()).count();
+    let _ = writeln!(
+        text,
+        "\n{} tests: {} passed, {failed} failed; {held} of {checks} checks held",
+        labs.len(),
+        labs.len() - failed
+    );
+    text.push_str(&failures);
+    text
+}
+
+/// The name of a lab file without its folder and ending.
+fn test_name(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.strip_suffix(".xoff.yml").unwrap_or(name).to_owned()
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    passed: bool,
+    labs: &'a [Checked],
+}
+
+/// All results as one JSON object.
+pub(super) fn json(labs: &[Checked]) -> String {
+    let document = Document {
+        schema: SCHEMA,
+        passed: labs.iter().all(Checked::passed),
+        labs,
+    };
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked() -> Checked {
+        let check = |condition: &str, passed: bool| Check {
+            name: None,
+            condition: condition.to_owned(),
+            source: "x.xoff.yml:7".to_owned(),
+            model_time_ns: 1_500,
+            passed,
+            reason: None,
+            values: match passed {
+                true => Vec::new(),
+                false => vec![
+                    ("sw1.rx_packets".to_owned(), Some(3.0)),
+                    ("first(ce)".to_owned(), None),
+                    ("last(xoff)".to_owned(), Some(2_500.0)),
+                ],
+            },
+        };
+        Checked {
+            file: "x.xoff.yml".to_owned(),
+            lab: "x".to_owned(),
+            seed: 3,
+            model_time_ns: 2_000,
+            notes: Vec::new(),
+            warnings: Vec::new(),
+            checks: vec![check("a < 1 # no", true), check("sw1.rx_packets > 3", false)],
+            aborted: None,
+        }
+    }
+
+    #[test]
+    fn tap_says_what_failed_and_why() {
+        let expected = r#"TAP version 14
+# x.xoff.yml: lab x, seed 3
+ok 1 - a < 1 \# no
+not ok 2 - sw1.rx_packets > 3
+  ---
+  source: "x.xoff.yml:7"
+  model_time_ns: 1500
+  values:
+    "sw1.rx_packets": 3
+    "first(ce)": never
+    "last(xoff)": 2.5 ns
+  ...
+1..2
+"#;
+        assert_eq!(tap(&[checked()]), expected);
+        let aborted = Checked {
+            aborted: Some("stuck".to_owned()),
+            ..checked()
+        };
+        let text = tap(&[checked(), aborted]);
+        assert!(
+            text.contains("not ok 5 - x: the script comes to its end"),
+            "{text}"
+        );
+        assert!(text.ends_with("1..5\n"), "{text}");
+    }
+
+    #[test]
+    fn junit_is_xml_with_a_failure() {
+        let text = junit(&[checked()]);
+        for part in [
+            r#"tests="2" failures="1" errors="0" time="0.000002000""#,
+            r#"name="a &lt; 1 # no" time="0.000001500"/>"#,
+            r#"<failure message="sw1.rx_packets &gt; 3">x.xoff.yml:7 at"#,
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_table_has_a_row_for_each_lab_and_says_what_failed() {
+        let good = Checked {
+            file: "tests/sonic/testGood.xoff.yml".to_owned(),
+            checks: checked().checks[..1].to_vec(),
+            ..checked()
+        };
+        let text = table(&[good, checked()]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("Test") && lines[0].trim_end().ends_with("Model time"),
+            "{text}"
+        );
+        assert_eq!(
+            lines[2].split_whitespace().collect::<Vec<_>>()[..3],
+            ["testGood", "pass", "1/1"]
+        );
+        assert_eq!(
+            lines[3].split_whitespace().collect::<Vec<_>>()[..3],
+            ["x", "FAIL", "1/2"]
+        );
+        for part in [
+            "2 tests: 1 passed, 1 failed; 2 of 3 checks held",
+            "sw1.rx_packets > 3\n  x.xoff.yml:7 at",
+            "first(ce) is never",
+        ] {
+            assert!(text.contains(part), "{part:?}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn json_says_whether_all_held() {
+        let value: serde_json::Value = serde_json::from_str(&json(&[checked()])).unwrap();
+        assert_eq!(
+            (value["schema"].as_str(), value["passed"].as_bool()),
+            (Some(SCHEMA), Some(false))
+        );
+        assert_eq!(value["labs"][0]["checks"][1]["model_time_ns"], 1_500);
+    }
+}

@@ -1,0 +1,343 @@
+//! A sweep as a table: a row for each combination of values and each job, seeds put together.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use super::column::{Column, quoted, spread, spread_text};
+use super::report::{JobFigures, RunFigures, SweepReport};
+use xoff_telemetry::{grouped, nanos, rate, simple_table};
+
+/// Most failures that are printed.
+const FAILURES_SHOWN: usize = 8;
+
+const COLUMNS: [Column; 11] = [
+    Column {
+        title: "JCT",
+        name: "jct_ns",
+        value: |_, job| job?.jct_ns.map(|ns| ns as f64),
+        show: |ns| nanos(ns as u64),
+    },
+    Column {
+        title: "Over roofline",
+        name: "jct_ratio",
+        value: |_, job| job?.jct_ratio,
+        show: |ratio| format!("{ratio:.3}"),
+    },
+    Column {
+        title: "Busbw GB/s",
+        name: "bus_bandwidth_gbytes_per_s",
+        value: |_, job| job?.bus_bandwidth_gbytes_per_s,
+        show: |bandwidth| format!("{bandwidth:.2}"),
+    },
+    Column {
+        title: "p99 slowdown",
+        name: "slowdown_p99",
+        value: |_, job| job?.slowdown_p99,
+        show: |slowdown| format!("{slowdown:.2}"),
+    },
+    Column {
+        title: "Jain",
+        name: "jain_index",
+        value: |_, job| job?.jain_index,
+        show: |index| format!("{index:.3}"),
+    },
+    Column {
+        title: "Goodput",
+        name: "goodput_bps",
+        value: |run, _| (run.totals.sent_frames > 0).then_some(run.goodput_bps as f64),
+        show: |bps| rate(bps as u64),
+    },
+    Column {
+        title: "Lost",
+        name: "lost_frames",
+        value: |run, _| (run.totals.sent_frames > 0).then_some(run.totals.lost_frames as f64),
+        show: |frames| grouped(frames as u64),
+    },
+    Column {
+        title: "Model time",
+        name: "model_time_ns",
+        value: |run, _| Some(run.model_time_ns as f64),
+        show: |ns| nanos(ns as u64),
+    },
+    Column {
+        title: "Drops",
+        name: "dropped_frames",
+        value: |run, _| Some(run.totals.dropped_frames as f64),
+        show: |frames| grouped(frames as u64),
+    },
+    Column {
+        title: "PFC frames",
+        name: "pfc_tx_frames",
+        value: |run, _| Some(run.totals.pfc_tx_frames as f64),
+        show: |frames| grouped(frames as u64),
+    },
+    Column {
+        title: "Marked",
+        name: "ecn_marked_frames",
+        value: |run, _| Some(run.totals.ecn_marked_frames as f64),
+        show: |frames| grouped(frames as u64),
+    },
+];
+
+/// Runs of one combination, and one of their jobs.
+struct Row<'a> {
+    runs: &'a [RunFigures],
+    job: Option<usize>,
+}
+
+impl Row<'_> {
+    fn job_of<'b>(&self, run: &'b RunFigures) -> Option<&'b JobFigures> {
+        run.jobs.get(self.job?)
+    }
+
+    fn job_name(&self) -> &str {
+        self.runs
+            .iter()
+            .find_map(|run| self.job_of(run))
+            .map_or("-", |job| job.name.as_str())
+    }
+
+    fn failed(&self) -> usize {
+        self.runs.iter().filter(|run| !run.failures.is_empty()).count()
+    }
+
+    /// Smallest, median and largest over the seeds.
+    fn spread(&self, column: &Column) -> Option<[f64; 3]> {
+        let runs = self.runs.iter();
+        spread(runs.filter_map(|run| (column.value)(run, self.job_of(run))))
+    }
+}
+
+/// Rows in the order of runs and of jobs. Runs of a combination are beside each other: seeds change fastest.
+fn rows(sweep: &SweepReport) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for runs in sweep.runs.chunk_by(|one, next| one.values == next.values) {
+        match runs.iter().map(|run| run.jobs.len()).max().unwrap_or(0) {
+            0 => rows.push(Row { runs, job: None }),
+            jobs => rows.extend((0..jobs).map(|job| Row { runs, job: Some(job) })),
+        }
+    }
+    rows
+}
+
+/// The table for people: median, and [smallest, largest] where seeds differ. Columns without a value are left out.
+pub(super) fn render(sweep: &SweepReport) -> String {
+    let rows = rows(sweep);
+    let with_jobs = rows.iter().any(|row| row.job.is_some());
+    let shown: Vec<&Column> = COLUMNS
+        .iter()
+        .filter(|column| rows.iter().any(|row| row.spread(column).is_some()))
+        .collect();
+    let mut header: Vec<&str> = sweep
+        .parameters
+        .iter()
+        .map(|parameter| parameter.path.as_str())
+        .collect();
+    header.extend(with_jobs.then_some("Job"));
+    let text_columns = header.len();
+    header.extend(["Runs", "Failed"]);
+    header.extend(shown.iter().map(|column| column.title));
+    let cells = |row: &Row<'_>| {
+        let mut cells: Vec<String> = row.runs.first().map_or(Vec::new(), |run| run.values.clone());
+        cells.extend(with_jobs.then(|| row.job_name().to_owned()));
+        cells.push(row.runs.len().to_string());
+        cells.push(row.failed().to_string());
+        cells.extend(
+            shown
+                .iter()
+                .map(|column| spread_text(row.spread(column), column.show)),
+        );
+        cells
+    };
+    let mut text = format!("lab {}: {} runs", sweep.lab, grouped(sweep.runs.len() as u64));
+    if let Some(shard) = sweep.shard {
+        let _ = write!(
+            text,
+            ", part {} of {} ({} in all)",
+            shard.part,
+            shard.of,
+            grouped(sweep.runs_in_all())
+        );
+    }
+    text.push_str("\n\n");
+    text.push_str(&simple_table(
+        &header,
+        text_columns,
+        rows.iter().map(cells).collect(),
+    ));
+    text.push_str(&failures(sweep));
+    text.push_str(&warnings(sweep));
+    text
+}
+
+/// Each note and each warning once, with the first combination of values that it is about.
+fn warnings(sweep: &SweepReport) -> String {
+    let mut text = String::new();
+    let mut shown = HashSet::new();
+    for run in &sweep.runs {
+        let notes = run.notes.iter().map(|note| ("note", note));
+        let warnings = run.warnings.iter().map(|warning| ("warning", warning));
+        for (kind, line) in notes.chain(warnings).filter(|line| shown.insert(*line)) {
+            let _ = writeln!(text, "\n{kind}: {}{line}", settings(sweep, run));
+        }
+    }
+    text
+}
+
+/// The values of a run, as options.
+fn settings(sweep: &SweepReport, run: &RunFigures) -> String {
+    let values = sweep.parameters.iter().zip(&run.values);
+    values.fold(String::new(), |mut text, (parameter, value)| {
+        let _ = write!(text, "--set {}={value} ", parameter.path);
+        text
+    })
+}
+
+fn failures(sweep: &SweepReport) -> String {
+    let failed: Vec<&RunFigures> = sweep.runs.iter().filter(|run| !run.failures.is_empty()).collect();
+    let mut text = String::new();
+    if failed.is_empty() {
+        return text;
+    }
+    let _ = writeln!(text, "\n{} runs failed:", grouped(failed.len() as u64));
+    for run in failed.iter().take(FAILURES_SHOWN) {
+        let options = settings(sweep, run);
+        let first = run.failures[0].replace('\n', "\n    ");
+        let _ = writeln!(text, "  {options}--seed {}: {first}", run.seed);
+    }
+    if let Some(more) = failed.len().checked_sub(FAILURES_SHOWN).filter(|more| *more > 0) {
+        let _ = writeln!(text, "  and {more} more: see failures in --report FILE");
+    }
+    text
+}
+
+/// The same rows for programs: of each figure median, smallest and largest.
+pub(super) fn csv(sweep: &SweepReport) -> String {
+    let mut header: Vec<String> = sweep
+        .parameters
+        .iter()
+        .map(|parameter| quoted(&parameter.path))
+        .collect();
+    header.extend(["job", "runs", "failed"].map(str::to_owned));
+    for column in &COLUMNS {
+        header.extend(["median", "min", "max"].map(|of| format!("{}_{of}", column.name)));
+    }
+    let mut text = header.join(",");
+    text.push('\n');
+    for row in rows(sweep) {
+        let values = row.runs.first().map_or(&[][..], |run| &run.values);
+        let mut cells: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+        cells.push(row.job.map_or(String::new(), |_| quoted(row.job_name())));
+        cells.push(row.runs.len().to_string());
+        cells.push(row.failed().to_string());
+        for column in &COLUMNS {
+            match row.spread(column) {
+                Some([min, median, max]) => cells.extend([median, min, max].map(|value| value.to_string())),
+                None => cells.extend([const { String::new() }; 3]),
+            }
+        }
+        text.push_str(&cells.join(","));
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{Parameter, SWEEP_SCHEMA};
+    use super::*;
+
+    fn sweep() -> SweepReport {
+        let run = |run: u64, value: &str, seed: u64, jct_ns: Option<u64>| RunFigures {
+            run,
+            values: vec![value.to_owned()],
+            seed,
+            failures: match jct_ns {
+                None => vec!["deadlock".to_owned()],
+                Some(_) => Vec::new(),
+            },
+            model_time_ns: 5_000,
+            jobs: vec![JobFigures {
+                name: "reduce".to_owned(),
+                jct_ns,
+                bus_bandwidth_gbytes_per_s: Some(12.5),
+                ..JobFigures::default()
+            }],
+            ..RunFigures::default()
+        };
+        SweepReport {
+            schema: SWEEP_SCHEMA.to_owned(),
+            xoff_version: "0".to_owned(),
+            lab: "a".to_owned(),
+            lab_crc32: "0".to_owned(),
+            until_ns: None,
+            events_max: 1,
+            parameters: vec![Parameter {
+                path: "t.congestion".to_owned(),
+                values: vec!["none".to_owned(), "dcqcn".to_owned()],
+            }],
+            seeds: vec![1, 2, 3],
+            shard: None,
+            runs: vec![
+                run(0, "none", 1, Some(3_000)),
+                run(1, "none", 2, Some(1_000)),
+                run(2, "none", 3, Some(2_000)),
+                run(3, "dcqcn", 1, None),
+                run(4, "dcqcn", 2, Some(1_500)),
+                run(5, "dcqcn", 3, Some(1_500)),
+            ],
+        }
+    }
+
+    #[test]
+    fn seeds_become_median_and_extremes() {
+        let text = render(&sweep());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "lab a: 6 runs");
+        assert!(lines[2].starts_with("t.congestion"), "{text}");
+        assert!(!text.contains("Jain") && !text.contains("Goodput"), "{text}");
+        assert!(
+            lines[4].contains("none") && lines[4].contains("2.00 us [1.00 us, 3.00 us]"),
+            "{text}"
+        );
+        assert!(
+            lines[5].contains("dcqcn") && lines[5].contains("1.50 us") && !lines[5].contains('['),
+            "{text}"
+        );
+        assert!(
+            text.contains("1 runs failed:\n  --set t.congestion=dcqcn --seed 1: deadlock"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_warning_of_several_runs_is_shown_once() {
+        let mut sweep = sweep();
+        for run in &mut sweep.runs[3..] {
+            run.warnings = vec!["dcqcn has no effect".to_owned()];
+        }
+        for run in &mut sweep.runs {
+            run.notes = vec!["sw1: SYSLOG_SERVER has no effect".to_owned()];
+        }
+        let text = render(&sweep);
+        let warning = "warning: --set t.congestion=dcqcn dcqcn has no effect\n";
+        assert!(text.ends_with(warning), "{text}");
+        assert_eq!(text.matches("warning: ").count(), 1, "{text}");
+        assert_eq!(text.matches("note: ").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn the_csv_has_every_column_in_every_row() {
+        let text = csv(&sweep());
+        let fields: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(fields, [4 + 3 * COLUMNS.len(); 3]);
+        assert!(
+            text.lines()
+                .nth(1)
+                .unwrap()
+                .starts_with("none,reduce,3,0,2000,1000,3000,,,,12.5,12.5,12.5,"),
+            "{text}"
+        );
+        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}

@@ -1,0 +1,155 @@
+//! The KPIs of a run: those of comparisons, and what the AI-fabric draft has beside them.
+
+use crate::result::Better::{self, Bigger, Smaller};
+use xoff_lab::plot::Watched;
+use xoff_lab::report::Report;
+use xoff_lab::{NamedFigure, figures_of};
+
+/// A KPI of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kpi {
+    /// The job, or `None` where it is of the run as a whole.
+    pub job: Option<String>,
+    /// Name, the last part of the figure's.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which way it improves.
+    pub better: Better,
+    /// Its value.
+    pub value: f64,
+}
+
+/// Units and senses of the figures of comparisons (docs/compare.md), by their names there.
+const COMPARED: &[(&str, &str, &str, Better)] = &[
+    ("bus_bandwidth_gbytes_per_s", "bus_bandwidth", "GB/s", Bigger),
+    ("goodput_bps", "goodput", "bit/s", Bigger),
+    ("jct_ns", "jct", "ns", Smaller),
+    ("jct_ratio", "jct_ratio", "ratio", Smaller),
+    ("slowdown_p999", "slowdown_p999", "ratio", Smaller),
+    ("message_latency_p999_ns", "message_p999", "ns", Smaller),
+    ("frame_latency_p999_ns", "frame_p999", "ns", Smaller),
+    ("link_max_mean_ratio", "mmr", "ratio", Smaller),
+    ("link_jain_index", "jain", "index", Bigger),
+    ("pausing_ns", "pfc_paused", "ns", Smaller),
+    ("ecn_marked_ratio", "ecn_marked", "ratio", Smaller),
+    ("out_of_order_ratio", "out_of_order", "ratio", Smaller),
+    ("dropped_frames", "dropped", "frames", Smaller),
+];
+
+/// All KPIs of a run.
+pub fn kpis(report: &Report, watched: Option<&Watched>) -> Vec<Kpi> {
+    let mut all: Vec<Kpi> = figures_of(report).into_iter().filter_map(of_comparison).collect();
+    all.extend(of_jobs(report));
+    all.extend(of_switches(report));
+    all.extend(watched.and_then(queue_p95));
+    all
+}
+
+fn of_comparison(figure: NamedFigure) -> Option<Kpi> {
+    let (_, name, unit, better) = COMPARED.iter().find(|(name, ..)| *name == figure.name)?;
+    Some(Kpi {
+        job: figure.job,
+        name,
+        unit,
+        better: *better,
+        value: figure.value,
+    })
+}
+
+fn of_jobs(report: &Report) -> Vec<Kpi> {
+    let mut all = Vec::new();
+    let jobs = report.jobs.as_ref().map_or(&[][..], |results| &results.jobs);
+    for job in jobs {
+        let mut put = |name, unit, better, value: f64| {
+            all.push(Kpi {
+                job: Some(job.name.clone()),
+                name,
+                unit,
+                better,
+                value,
+            });
+        };
+        if let Some(latency) = &job.message_latency_ns {
+            put("message_p99", "ns", Smaller, latency.p99 as f64);
+        }
+        if let Some(flows) = &job.flows {
+            if let Some(completion) = &flows.completion_ns {
+                put("completion_p99", "ns", Smaller, completion.p99);
+                put("completion_p999", "ns", Smaller, completion.p999);
+            }
+            if let Some(jain) = flows.jain_index {
+                put("flow_jain", "index", Bigger, jain);
+            }
+        }
+        if let Some(jct_ns) = job.jct_ns.filter(|jct_ns| *jct_ns > 0) {
+            put(
+                "throughput",
+                "Gb/s",
+                Bigger,
+                job.received_bytes as f64 * 8.0 / jct_ns as f64,
+            );
+        }
+    }
+    all
+}
+
+fn of_switches(report: &Report) -> Vec<Kpi> {
+    let ports = || report.switches.iter().flat_map(|switch| &switch.ports);
+    let xoffs: u64 = ports()
+        .map(|port| port.xoff_transitions.iter().sum::<u64>())
+        .sum();
+    let longest = ports()
+        .flat_map(|port| &port.queues)
+        .map(|queue| queue.watermark_bytes);
+    let hosts = report.virtual_time.as_ref().map_or(&[][..], |of| &of.hosts);
+    let again: u64 = hosts
+        .iter()
+        .filter_map(|host| host.counters.get("retransmitted_packets"))
+        .sum();
+    let of_run = |name, unit, value: u64| Kpi {
+        job: None,
+        name,
+        unit,
+        better: Smaller,
+        value: value as f64,
+    };
+    let mut all = vec![
+        of_run("pfc_xoffs", "events", xoffs),
+        of_run("pfc_frames", "frames", report.totals.pfc_tx_frames),
+        of_run("retransmitted", "packets", again),
+        of_run("queue_max", "bytes", longest.max().unwrap_or(0)),
+    ];
+    let received: u64 = ports().map(|port| port.rx_packets).sum();
+    if received > 0 {
+        all.push(Kpi {
+            value: report.totals.dropped_frames as f64 * 1e6 / received as f64,
+            ..of_run("dropped_ppm", "ppm", 0)
+        });
+    }
+    all
+}
+
+/// What the fullest port of all switches holds in its queues, for 95 % of the time.
+fn queue_p95(watched: &Watched) -> Option<Kpi> {
+    let ports = watched.timeline.ports();
+    let bins = ports.iter().map(|port| port.queued_bytes.len()).max()?;
+    let fullest = |bin: usize| {
+        ports
+            .iter()
+            .filter_map(|port| port.queued_bytes.get(bin))
+            .max()
+            .copied()
+    };
+    let mut depths: Vec<u64> = (0..bins).filter_map(fullest).collect();
+    depths.sort_unstable();
+    // Nearest rank.
+    let rank = (depths.len() * 95).div_ceil(100);
+    Some(Kpi {
+        job: None,
+        name: "queue_p95",
+        unit: "bytes",
+        better: Smaller,
+        value: *depths.get(rank.checked_sub(1)?)? as f64,
+    })
+}

@@ -1,0 +1,402 @@
+//! The two sides: programs, configurations and labs, which are run, and saved results, which are read.
+
+use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use crate::child::{self, Printed};
+use crate::result::{BenchResult, RESULT_SCHEMA};
+use xoff_telemetry::failure::{Exit, Failure};
+
+/// This very program, also if a build puts another one in its place meanwhile.
+const OWN: &str = "/proc/self/exe";
+
+/// What a program has to be.
+const WANTED: &str =
+    "a program that prints a result of schema \"xoff-bench/1\" for `PROGRAM bench core --json`, as xoff does";
+
+/// One side.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// A program and what it is asked for; it prints a result as JSON.
+    Run {
+        /// As the user has named it.
+        name: String,
+        /// Program and arguments.
+        command: Vec<String>,
+    },
+    /// A result that was saved.
+    Saved {
+        /// As the user has named it.
+        name: String,
+        /// What it says.
+        result: Box<BenchResult>,
+    },
+}
+
+/// What programs are asked for: the words behind `xoff bench`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// Of a program.
+    pub of_programs: Vec<String>,
+    /// Of this program, for a configuration or a lab, whose path is put in where the bench takes it.
+    pub of_files: Vec<String>,
+}
+
+impl Subject {
+    /// What stands on the command line as `side` (`A`, `B`).
+    ///
+    /// # Errors
+    /// There is no such file, or it is none of the four.
+    pub fn of(side: &str, path: &Path, asked: &Asked) -> Result<Subject, Failure> {
+        let name = path.display().to_string();
+        let place = format!("{side}: {name}");
+        let file = std::fs::metadata(path).map_err(|error| {
+            Failure::usage("a side of the comparison cannot be read")
+                .at(&place)
+                .because(error)
+                .fix("give a xoff program, a config_db.json, a lab file (.yml) or a saved result")
+        })?;
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("");
+        match ending {
+            "yml" | "yaml" => of_file(name, path, &place, FileKind::Lab, asked),
+            "json" => of_json(name, path, &place, asked),
+            _ if file.is_file() && file.permissions().mode() & 0o111 != 0 => {
+                let mut command = vec![absolute(path), "bench".to_owned()];
+                command.extend(asked.of_programs.iter().cloned());
+                command.push("--json".to_owned());
+                Ok(Subject::Run { name, command })
+            }
+            _ => Err(Failure::usage("nothing that can be compared")
+                .at(place)
+                .because("it is no program that can be run, and its name ends in neither .json nor .yml")
+                .fix("give a xoff program, a config_db.json, a lab file (.yml) or a saved result")),
+        }
+    }
+
+    /// As the user has named it.
+    pub fn name(&self) -> &str {
+        match self {
+            Subject::Run { name, .. } | Subject::Saved { name, .. } => name,
+        }
+    }
+}
+
+fn of_json(name: String, path: &Path, place: &str, asked: &Asked) -> Result<Subject, Failure> {
+    let wrong = |why: String| {
+        Failure::configuration("a side of the comparison is neither a result nor a configuration")
+            .at(place)
+            .because(why)
+            .fix("give what `xoff bench ... --save FILE` has written, or a config_db.json")
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    match value.get("schema") {
+        None => of_file(name, path, place, FileKind::Configuration, asked),
+        Some(Value::String(schema)) if schema == RESULT_SCHEMA => {
+            let result: BenchResult =
+                serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+            match damage(&result) {
+                Some(damage) => Err(wrong(damage)),
+                None => Ok(Subject::Saved {
+                    name,
+                    result: Box::new(result),
+                }),
+            }
+        }
+        Some(other) => Err(wrong(format!("its schema is {other}, not \"{RESULT_SCHEMA}\""))),
+    }
+}
+
+/// What makes a result none, of what its types allow.
+fn damage(result: &BenchResult) -> Option<String> {
+    let mut names = HashSet::new();
+    result.figures.iter().find_map(|figure| {
+        if figure.samples.is_empty() {
+            return Some(format!("its figure {} has no sample", figure.name));
+        }
+        // Which of the two is meant is not to be known.
+        let twice = !names.insert(&figure.name);
+        twice.then(|| format!("its figure {} is there twice", figure.name))
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    Configuration,
+    Lab,
+}
+
+/// Benches that take a configuration or a lab as their first argument, and print a result that can be compared.
+const OF_FILES: [&str; 6] = ["ndr", "latency", "rfc2544", "rfc2889", "rfc8239", "tune-buffers"];
+
+/// This very program measures a file.
+fn of_file(
+    name: String,
+    path: &Path,
+    place: &str,
+    kind: FileKind,
+    asked: &Asked,
+) -> Result<Subject, Failure> {
+    let mut words = asked.of_files.clone();
+    let bench = words.first().cloned().unwrap_or_default();
+    match (bench.as_str(), kind) {
+        ("core", FileKind::Configuration) => words.extend(["--config".to_owned(), absolute(path)]),
+        ("core", FileKind::Lab) => words.extend(["--lab".to_owned(), absolute(path)]),
+        ("ai", FileKind::Lab) => words.insert(1, absolute(path)),
+        ("ai", FileKind::Configuration) => {
+            return Err(
+                Failure::usage("`xoff bench ai` measures labs, not configurations")
+                    .at(place)
+                    .fix("give a lab file (.yml), or another bench behind `--`"),
+            );
+        }
+        (bench, _) if OF_FILES.contains(&bench) => words.insert(1, absolute(path)),
+        _ => {
+            return Err(
+                Failure::usage(format!("`xoff bench {bench}` measures no configuration or lab"))
+                    .at(place)
+                    .because("it takes none, or prints no result that can be compared")
+                    .fix(format!(
+                        "give two programs, or one of these benches behind `--`: core, ai (labs), {}",
+                        OF_FILES.join(", ")
+                    )),
+            );
+        }
+    }
+    let mut command = vec![OWN.to_owned(), "bench".to_owned()];
+    command.extend(words);
+    command.push("--json".to_owned());
+    Ok(Subject::Run { name, command })
+}
+
+/// So that a name without a slash is a file, not a word to be looked up.
+fn absolute(path: &Path) -> String {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    whole.display().to_string()
+}
+
+/// Runs a side once, and reads the result it prints.
+///
+/// # Errors
+/// It cannot be run, fails, or prints no result of this schema; an interruption.
+pub(super) fn result_of(name: &str, command: &[String], stop: &AtomicBool) -> Result<BenchResult, Failure> {
+    let program = if command[0] == OWN { "xoff" } else { &command[0] };
+    let place = format!("{name}: {program} {}", command[1..].join(" "));
+    let printed = match child::run(Command::new(&command[0]).args(&command[1..]), stop) {
+        Ok(printed) => printed,
+        Err(failure) if failure.exit == Exit::Interrupted => return Err(failure),
+        Err(failure) => return Err(failure.at(place).fix(format!("give {WANTED}"))),
+    };
+    // 5 comes with a result: whether the machine was quiet is judged over the whole comparison.
+    if !matches!(printed.status.code(), Some(0 | 5)) {
+        return Err(failed(&printed, stop).at(place));
+    }
+    let no_result = |why: String| {
+        Failure::environment("a side of the comparison prints no result that can be compared")
+            .at(&place)
+            .because(why)
+            .fix(format!("give {WANTED}"))
+    };
+    if printed.stdout.trim().is_empty() {
+        return Err(no_result(said(&printed)));
+    }
+    let value: Value = serde_json::from_str(&printed.stdout).map_err(|error| no_result(error.to_string()))?;
+    match value.get("schema").and_then(Value::as_str) {
+        Some(RESULT_SCHEMA) => {}
+        Some(other) => {
+            return Err(no_result(format!(
+                "its schema is \"{other}\", not \"{RESULT_SCHEMA}\""
+            )));
+        }
+        None => {
+            return Err(no_result(format!(
+                "it names no schema, such as \"{RESULT_SCHEMA}\""
+            )));
+        }
+    }
+    let result: BenchResult = serde_json::from_value(value).map_err(|error| no_result(error.to_string()))?;
+    match damage(&result) {
+        Some(damage) => Err(no_result(damage)),
+        None => Ok(result),
+    }
+}
+
+/// Wrong words and wrong files are the user's to mend, and keep their exit codes. Nothing else is: a side that failed a check of its own
+/// (1) has not been found worse.
+fn failed(printed: &Printed, stop: &AtomicBool) -> Failure {
+    let exit = match printed.status.code() {
+        // The same Ctrl-C has met both.
+        _ if stop.load(Ordering::Relaxed) => Exit::Interrupted,
+        Some(2) => Exit::Usage,
+        Some(4) => Exit::Configuration,
+        _ => Exit::Environment,
+    };
+    let failure = Failure::new(
+        exit,
+        format!("a side of the comparison failed ({})", printed.status),
+    )
+    .because(said(printed));
+    match exit {
+        Exit::Environment => failure.fix(format!("run it by itself to see why, or give {WANTED}")),
+        _ => failure,
+    }
+}
+
+/// What a program had to say of its failure.
+fn said(printed: &Printed) -> String {
+    match (printed.stderr.trim(), printed.stdout.trim()) {
+        ("", "") => "it printed nothing".to_owned(),
+        ("", output) => {
+            let last = output.lines().last().unwrap_or_default();
+            format!("it printed no error; the last line of its output is: {last}")
+        }
+        (error, _) => error.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Better, Figure};
+
+    fn asked() -> Asked {
+        Asked {
+            of_programs: vec!["core".to_owned()],
+            of_files: vec!["core".to_owned()],
+        }
+    }
+
+    fn of(name: &str, text: &str) -> Result<Subject, Failure> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Subject::of("A", &path, &asked())
+    }
+
+    #[test]
+    fn files_are_told_apart() {
+        assert!(
+            matches!(of("lab.yml", ""), Ok(Subject::Run { command, .. }) if command.contains(&"--lab".to_owned()))
+        );
+        assert!(
+            matches!(of("c.json", "{}"), Ok(Subject::Run { command, .. }) if command.contains(&"--config".to_owned()))
+        );
+        let saved = serde_json::to_string(&BenchResult::new("core", "x", 1)).unwrap();
+        assert!(matches!(of("r.json", &saved), Ok(Subject::Saved { .. })));
+    }
+
+    #[test]
+    fn a_file_is_put_where_the_bench_takes_it() {
+        let words = |path: &str, words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            let asked = Asked {
+                of_programs: Vec::new(),
+                of_files: words,
+            };
+            let kind = match path.ends_with(".yml") {
+                true => FileKind::Lab,
+                false => FileKind::Configuration,
+            };
+            match of_file(path.to_owned(), Path::new(path), path, kind, &asked) {
+                Ok(Subject::Run { command, .. }) => command[1..].join(" "),
+                other => panic!("{other:?}"),
+            }
+        };
+        for (path, asked, command) in [
+            (
+                "/c.json",
+                "core --rounds 3",
+                "bench core --rounds 3 --config /c.json --json",
+            ),
+            (
+                "/l.yml",
+                "core --rounds 3",
+                "bench core --rounds 3 --lab /l.yml --json",
+            ),
+            ("/c.json", "ndr --sizes 64", "bench ndr /c.json --sizes 64 --json"),
+            ("/l.yml", "rfc2544 b2b", "bench rfc2544 /l.yml b2b --json"),
+            ("/c.json", "tune-buffers", "bench tune-buffers /c.json --json"),
+            ("/l.yml", "ai --lb ecmp", "bench ai /l.yml --lb ecmp --json"),
+        ] {
+            assert_eq!(words(path, asked), command);
+        }
+    }
+
+    #[test]
+    fn a_bench_that_measures_no_file_is_refused() {
+        for bench in ["placement", "probe", "ai", "nope"] {
+            let asked = Asked {
+                of_programs: Vec::new(),
+                of_files: vec![bench.to_owned()],
+            };
+            let path = Path::new("c.json");
+            let refused = of_file(
+                "c.json".to_owned(),
+                path,
+                "A: c.json",
+                FileKind::Configuration,
+                &asked,
+            );
+            let failure = refused.unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.to_string().contains(bench), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_side_that_fails_is_no_side_that_is_worse() {
+        let run = |script: &str| {
+            let command = ["sh", "-c", script].map(str::to_owned);
+            result_of("a", &command, &AtomicBool::new(false)).unwrap_err()
+        };
+        for (script, exit, words) in [
+            ("exit 1", Exit::Environment, "it printed nothing"),
+            ("exit 0", Exit::Environment, "it printed nothing"),
+            ("echo tried; exit 3", Exit::Environment, "tried"),
+            ("echo no option --x >&2; exit 2", Exit::Usage, "no option --x"),
+            (
+                "echo a speed of -5 >&2; exit 4",
+                Exit::Configuration,
+                "a speed of -5",
+            ),
+            ("echo '[]'", Exit::Environment, "names no schema"),
+        ] {
+            let failure = run(script);
+            assert_eq!(failure.exit, exit, "{script}");
+            assert!(failure.to_string().contains(words), "{failure}");
+            assert_eq!(failure.fix.is_some(), exit == Exit::Environment, "{failure}");
+        }
+        let missing = ["/does/not/exist".to_owned()];
+        let failure = result_of("a", &missing, &AtomicBool::new(false)).unwrap_err();
+        assert!(failure.fix.is_some(), "{failure}");
+    }
+
+    #[test]
+    fn a_figure_that_is_there_twice_is_refused_by_name() {
+        let mut result = BenchResult::new("core", "x", 1);
+        let figure = Figure::new("ecmp/time", "ns", Better::Smaller, vec![1.0]);
+        result.figures = vec![figure.clone(), figure];
+        let failure = of("r.json", &serde_json::to_string(&result).unwrap()).unwrap_err();
+        assert_eq!(failure.exit, Exit::Configuration);
+        assert!(
+            failure.to_string().contains("ecmp/time is there twice"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn what_is_none_of_them_is_refused_by_name() {
+        let other = of("r.json", r#"{"schema": "xoff-bench/9"}"#).unwrap_err();
+        assert_eq!(other.exit, Exit::Configuration);
+        assert!(other.to_string().contains("xoff-bench/9"), "{other}");
+        assert_eq!(of("r.json", "{").unwrap_err().exit, Exit::Configuration);
+        assert_eq!(of("notes.txt", "").unwrap_err().exit, Exit::Usage);
+        let missing = Subject::of("A", Path::new("/does/not/exist"), &asked()).unwrap_err();
+        assert_eq!(missing.exit, Exit::Usage);
+    }
+}

@@ -1,0 +1,302 @@
+//! Path choice by scheme: four ports send to a prefix behind eight equal-cost next hops, each at a port of its own; 1 000 queue pairs.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use ipnet::Ipv4Net;
+use xoff_dataplane::config::{
+    BalancingConfig, Bridging, Pick, Rebalance, RoutingConfig, SchemeConfig, SchemeKind, StaticNeighbour,
+    SwitchConfig,
+};
+use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
+use xoff_dataplane::store::VecStore;
+use xoff_dataplane::{Arrival, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict};
+use xoff_wire::parse::parse;
+
+use super::many_to_one::REWRITTEN;
+use super::routes::{MAC, interface};
+use super::setting::{BURST, config, roce_frame};
+use super::{Load, in_bursts};
+
+/// A scheme that is measured: what it is called, what it is, entries of its flow table, queue pairs that send.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it is called.
+    pub name: &'static str,
+    /// `None` is the router's hash.
+    pub scheme: Option<SchemeConfig>,
+    /// Queue pairs that send.
+    pub queue_pairs: u32,
+}
+
+/// Queue pairs of most cases.
+const QUEUE_PAIRS: u32 = 1_000;
+
+/// The router's hash, and all schemes.
+pub fn cases() -> Vec<Case> {
+    let flowlet = |pick| SchemeKind::Flowlet {
+        idle: Picos::from_micros(64),
+        pick,
+        rebalance: None,
+    };
+    let every = SchemeKind::Flowlet {
+        idle: Picos::ZERO,
+        pick: Pick::Quality,
+        rebalance: None,
+    };
+    let rebalanced = SchemeKind::Flowlet {
+        idle: Picos::from_micros(64),
+        pick: Pick::Quality,
+        rebalance: Some(Rebalance {
+            quality_delta: 2,
+            probability: 1 << 22,
+        }),
+    };
+    let per_packet = |pick| SchemeKind::PerPacket { pick };
+    let fixed = SchemeKind::Fixed { pick: Pick::Quality };
+    let cluster = SchemeKind::Cluster {
+        flows_max: 131_072,
+        idle: Picos::from_millis(100),
+    };
+    let drill = SchemeKind::Drill {
+        samples: 2,
+        memory: 1,
+    };
+    let case = |name, kind, flowset_entries, queue_pairs| Case {
+        name,
+        scheme: Some(SchemeConfig {
+            flowset_entries,
+            ..SchemeConfig::new(name, kind)
+        }),
+        queue_pairs,
+    };
+    let hash = |name, queue_pairs| Case {
+        name,
+        scheme: None,
+        queue_pairs,
+    };
+    vec![
+        hash("hash", QUEUE_PAIRS),
+        case("round robin", SchemeKind::RoundRobin, 256, QUEUE_PAIRS),
+        case("random", per_packet(Pick::Random), 256, QUEUE_PAIRS),
+        case("per packet", per_packet(Pick::Quality), 256, QUEUE_PAIRS),
+        case(
+            "per packet, path load",
+            per_packet(Pick::PathLoad),
+            256,
+            QUEUE_PAIRS,
+        ),
+        case("flowlet", flowlet(Pick::Quality), 4_096, QUEUE_PAIRS),
+        case("flowlet, path load", flowlet(Pick::PathLoad), 4_096, QUEUE_PAIRS),
+        case("flowlet, rebalancing", rebalanced, 4_096, QUEUE_PAIRS),
+        case("flowlet, every packet", every, 4_096, QUEUE_PAIRS),
+        case("letflow", flowlet(Pick::Random), 4_096, QUEUE_PAIRS),
+        case("fixed", fixed.clone(), 4_096, QUEUE_PAIRS),
+        case("drill", drill, 256, QUEUE_PAIRS),
+        case("cluster", cluster.clone(), 256, QUEUE_PAIRS),
+        hash("hash, 100000 queue pairs", 100_000),
+        case(
+            "flowlet, 32768 entries, 100000 queue pairs",
+            flowlet(Pick::Quality),
+            32_768,
+            100_000,
+        ),
+        case("fixed, 32768 entries, 100000 queue pairs", fixed, 32_768, 100_000),
+        case("cluster, 100000 queue pairs", cluster, 256, 100_000),
+    ]
+}
+
+const SENDERS: u16 = 4;
+/// Members of the group.
+const MEMBERS: u16 = 8;
+const PORTS: u16 = SENDERS + MEMBERS;
+/// Frames that wait when a burst arrives, over all members.
+const STANDING: usize = 256;
+/// Time of a burst: 32 frames of 1 082 octets at four times 100 Gb/s, half of what the members could send.
+const PERIOD: Picos = Picos::from_nanos(708);
+
+/// A switch under steady load. Frames go round: which one arrives is independent of what left when.
+#[derive(Debug)]
+pub struct Balanced {
+    switch: Switch,
+    store: VecStore,
+    outputs: Outputs,
+    now: Picos,
+    /// What each member's port asked for, at its index.
+    due: Vec<Option<(Picos, TimerId)>>,
+    /// Slots, to be written with the next queue pair's headers.
+    idle: VecDeque<Handle>,
+    /// The headers of each queue pair's frames.
+    frames: Vec<Vec<u8>>,
+    next: usize,
+}
+
+impl Balanced {
+    /// With so many queue pairs; `scheme`: `None` is the router's hash.
+    pub fn new(scheme: Option<SchemeConfig>, queue_pairs: u32) -> Balanced {
+        let mut new = Balanced {
+            switch: Switch::new(&switch_config(scheme)),
+            store: VecStore::new(STANDING + 4 * BURST),
+            outputs: Outputs::with_capacity(8 * BURST),
+            now: Picos::ZERO,
+            due: vec![None; usize::from(PORTS)],
+            idle: VecDeque::with_capacity(STANDING + 4 * BURST),
+            frames: (0..queue_pairs).map(frame).collect(),
+            next: 0,
+        };
+        for port in 0..PORTS {
+            new.switch
+                .set_link(new.now, PortId(port), true, &mut new.store, &mut new.outputs);
+        }
+        new.run_until(Picos::from_micros(100)); // the questions about next hops
+        let slots: Vec<_> = (0..STANDING + BURST)
+            .map(|n| {
+                new.store
+                    .insert(&new.frames[n % new.frames.len()])
+                    .expect("a slot")
+            })
+            .collect();
+        new.idle.extend(slots);
+        (0..2_000).for_each(|_| new.burst());
+        new
+    }
+
+    /// A burst arrives, and what is due leaves.
+    pub fn burst(&mut self) {
+        for _ in 0..BURST {
+            let Some(handle) = self.idle.pop_front() else {
+                break;
+            };
+            // Neighbouring packets are of different queue pairs, and all of them come equally often.
+            self.next = (self.next + 389) % self.frames.len();
+            let frame = &self.frames[self.next];
+            self.store.prefix_mut(handle)[..HEADERS].copy_from_slice(&frame[..HEADERS]);
+            let bytes = self.store.prefix(handle);
+            let arrival = Arrival {
+                frame: handle,
+                frame_len: bytes.len() as u32,
+                parsed: parse(bytes),
+                received_at: self.now,
+            };
+            let port = PortId(self.next as u16 % SENDERS);
+            let verdict = self
+                .switch
+                .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+            debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+            self.drain();
+        }
+        let until = self.now.saturating_add(PERIOD);
+        self.run_until(until);
+    }
+
+    fn run_until(&mut self, until: Picos) {
+        while let Some(port) = self.earliest(until) {
+            let Some((at, timer)) = self.due[port].take() else {
+                break;
+            };
+            self.now = self.now.max(at);
+            self.switch
+                .expire(self.now, timer, &mut self.store, &mut self.outputs);
+            self.drain();
+        }
+        self.now = until;
+    }
+
+    fn earliest(&self, until: Picos) -> Option<usize> {
+        let due = self.due.iter().enumerate();
+        due.filter_map(|(port, due)| due.map(|(at, _)| (at, port)))
+            .min()
+            .filter(|(at, _)| *at <= until)
+            .map(|(_, port)| port)
+    }
+
+    fn drain(&mut self) {
+        while let Some(transmit) = self.outputs.transmits.pop() {
+            self.idle.push_back(transmit.frame);
+        }
+        while let Some(due) = self.outputs.deadlines.pop() {
+            let same = |other: &Option<(Picos, TimerId)>| other.is_some_and(|(_, timer)| timer == due.timer);
+            let place = self.due.iter().position(same);
+            let port = place.or_else(|| self.due.iter().position(Option::is_none));
+            if let Some(port) = port {
+                self.due[port] = Some((due.at, due.timer));
+            }
+        }
+    }
+}
+
+impl Load for Balanced {
+    fn run(&mut self, frames: u64) -> u64 {
+        in_bursts(frames, || self.burst())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.switch.check();
+        let counters = |port| self.switch.port_counters(self.now, PortId(port));
+        if let Some(port) = (0..PORTS).find(|&port| counters(port).dropped() > 0) {
+            return Err(format!("port {port} dropped frames"));
+        }
+        let sent = |port: u16| -> u64 { counters(port).queues.iter().map(|queue| queue.packets).sum() };
+        match (SENDERS..PORTS).find(|&port| sent(port) == 0) {
+            Some(port) => Err(format!("port {port} sent nothing")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Octets that differ from frame to frame or are changed by forwarding.
+const HEADERS: usize = REWRITTEN + 64;
+
+fn frame(queue_pair: u32) -> Vec<u8> {
+    let sender = queue_pair as u16 % SENDERS;
+    let host = (queue_pair / 4 % 200) as u8;
+    roce_frame(
+        [2, 0, 0, 0, sender as u8, host],
+        MAC,
+        Ipv4Addr::new(10, 1, sender as u8, host),
+        Ipv4Addr::new(11, 0, sender as u8, host),
+        queue_pair,
+    )
+}
+
+fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
+    let hop = |n: u16| NextHop {
+        interface: InterfaceId(n),
+        address: IpAddr::V4(Ipv4Addr::new(10, 1, n as u8, 9)),
+    };
+    let members = SENDERS..PORTS;
+    let paths = members.clone().map(|n| Path {
+        next_hop: hop(n),
+        weight: 1,
+    });
+    let route = Route {
+        prefix: Ipv4Net::new(Ipv4Addr::new(11, 0, 0, 0), 8)
+            .expect("a prefix length")
+            .into(),
+        target: Target::Via(paths.collect()),
+        tag: RouteTag::default(),
+    };
+    SwitchConfig {
+        bridging: Bridging::Vlans(Vec::new()),
+        routing: RoutingConfig {
+            interfaces: (0..PORTS).map(interface).collect(),
+            fib: Arc::new(Fib::build([route]).expect("routes")),
+            hash_seed: 1,
+            neighbours: members
+                .map(|n| StaticNeighbour {
+                    interface: InterfaceId(n),
+                    address: hop(n).address,
+                    mac: [2, 0, 0, 0, n as u8, 9],
+                })
+                .collect(),
+            ..RoutingConfig::default()
+        },
+        balancing: BalancingConfig {
+            default_scheme: scheme.is_some().then_some(0),
+            schemes: scheme.into_iter().collect(),
+            ..BalancingConfig::default()
+        },
+        ..config(PORTS)
+    }
+}

@@ -1,0 +1,234 @@
+//! The core's path in steady state: four ports send 1082-octet RoCEv2 frames to a fifth, in bursts of 32; 64 flows, bridged
+//! or routed.
+
+use std::net::Ipv4Addr;
+
+use xoff_dataplane::config::Bridging;
+use xoff_dataplane::store::VecStore;
+use xoff_dataplane::{Arrival, Deadline, Handle, Outputs, Picos, PortId, Store, Switch, Verdict};
+use xoff_wire::parse::parse;
+
+use super::ring::Ring;
+use super::setting::{self, BURST};
+use super::{Load, in_bursts, routes};
+
+const SENDERS: u16 = 4;
+const RECEIVER: u16 = 4;
+/// Addresses behind each of four senders, each a flow: 64. The receiver has as many as one sender.
+const STATIONS: u8 = 16;
+/// Octets that forwarding may change: addresses, hops, checksum.
+pub(super) const REWRITTEN: usize = 26;
+/// Frames that wait when a burst arrives, over both queues: deep enough for WRED to draw for each one.
+const STANDING: usize = 256;
+/// Frames there are, at most.
+const FRAMES_MAX: usize = 512;
+const _: () = assert!(STANDING + 2 * BURST <= FRAMES_MAX);
+
+/// A switch under steady load, and the frames that go round through it.
+#[derive(Debug)]
+pub struct ManyToOne {
+    switch: Switch,
+    store: VecStore,
+    outputs: Outputs,
+    now: Picos,
+    bursts: u64,
+    /// When the receiver's link wants to be served.
+    due: Option<Deadline>,
+    /// Frames out of the switch, to arrive again: used in the order of their departure, as slots of a ring are.
+    idle: Ring<Handle, FRAMES_MAX>,
+    /// The port that a frame, by its handle, comes in by, and how it begins.
+    ingress: Vec<(PortId, [u8; REWRITTEN])>,
+    path: Way,
+}
+
+/// How frames get from the senders to the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By their MAC addresses.
+    Bridged,
+    /// By as many routes, half of them over four equal-cost next hops.
+    Routed {
+        /// Number of routes beside those of the interfaces.
+        routes: u32,
+    },
+}
+
+impl ManyToOne {
+    /// Learns all addresses and fills the receiver's queues.
+    pub fn new(path: Way) -> ManyToOne {
+        let mut config = setting::config(RECEIVER + 1);
+        if let Way::Routed { routes } = path {
+            config.bridging = Bridging::Vlans(Vec::new());
+            config.routing = routes::config(routes);
+        }
+        let mut new = ManyToOne {
+            switch: Switch::new(&config),
+            store: VecStore::new(STANDING + 2 * BURST),
+            outputs: Outputs::with_capacity(4 * BURST),
+            now: Picos::ZERO,
+            bursts: 0,
+            due: None,
+            idle: Ring::new(Handle(0)),
+            ingress: Vec::new(),
+            path,
+        };
+        for port in 0..=RECEIVER {
+            new.switch
+                .set_link(new.now, PortId(port), true, &mut new.store, &mut new.outputs);
+        }
+        match path {
+            Way::Bridged => new.learn(),
+            Way::Routed { .. } => new.flush(), // the questions about next hops
+        }
+        for n in 0..(STANDING + BURST) as u32 {
+            let port = n as u16 % SENDERS;
+            let frame = frame(port, n, path);
+            let handle = new.store.insert(&frame).expect("a slot for each frame");
+            let begin = *frame.first_chunk().expect("long enough");
+            new.ingress.resize(handle.0 as usize + 1, (PortId(0), begin));
+            new.ingress[handle.0 as usize] = (PortId(port), begin);
+            new.idle.push(handle);
+        }
+        new.arrive(STANDING);
+        assert_eq!(new.switch.frames_queued() + 1, STANDING, "one is on the link");
+        new
+    }
+
+    /// A burst arrives, and as many frames leave.
+    pub fn burst(&mut self) {
+        self.bursts += 1;
+        self.arrive(BURST);
+        self.depart(BURST);
+    }
+
+    fn arrive(&mut self, frames: usize) {
+        for _ in 0..frames {
+            let Some(frame) = self.idle.pop() else {
+                return;
+            };
+            let bytes = self.store.prefix(frame);
+            let arrival = Arrival {
+                frame,
+                frame_len: bytes.len() as u32,
+                parsed: parse(bytes),
+                received_at: self.now,
+            };
+            let (port, _) = self.ingress[frame.0 as usize];
+            let verdict = self
+                .switch
+                .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+            debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+        }
+        self.drain();
+    }
+
+    fn depart(&mut self, frames: usize) {
+        for _ in 0..frames {
+            let Some(due) = self.due.take() else { return };
+            self.now = due.at;
+            self.switch
+                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
+            self.drain();
+        }
+    }
+
+    fn drain(&mut self) {
+        // At most one frame leaves per call, so the order of the list does not matter.
+        while let Some(transmit) = self.outputs.transmits.pop() {
+            // It goes round as it was: one hop less each time would end it. Not just before it arrives again, when what was
+            // written would still lie in the store buffer.
+            let (_, begin) = self.ingress[transmit.frame.0 as usize];
+            self.store.prefix_mut(transmit.frame)[..REWRITTEN].copy_from_slice(&begin);
+            self.idle.push(transmit.frame);
+        }
+        if let Some(due) = self.outputs.deadlines.pop() {
+            self.due = Some(due);
+            self.outputs.deadlines.clear();
+        }
+    }
+
+    /// Every station is heard once, so that nothing floods.
+    fn learn(&mut self) {
+        for port in 0..=RECEIVER {
+            for station in 0..STATIONS {
+                let mut frame = [0; 60];
+                frame[..6].fill(0xff);
+                frame[6..12].copy_from_slice(&mac(port, station));
+                let handle = self.store.insert(&frame).expect("a slot");
+                let arrival = Arrival {
+                    frame: handle,
+                    frame_len: 60,
+                    parsed: parse(&frame),
+                    received_at: self.now,
+                };
+                self.switch.receive(
+                    self.now,
+                    PortId(port),
+                    &arrival,
+                    &mut self.store,
+                    &mut self.outputs,
+                );
+                self.flush();
+            }
+        }
+    }
+
+    /// Lets everything leave and gives the slots back.
+    fn flush(&mut self) {
+        let mut deadlines: Vec<Deadline> = self.outputs.deadlines.drain(..).collect();
+        while let Some(due) = deadlines.pop() {
+            self.now = self.now.max(due.at);
+            self.switch
+                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
+            deadlines.append(&mut self.outputs.deadlines);
+        }
+        for transmit in self.outputs.transmits.drain(..) {
+            self.now = self.now.max(transmit.end);
+            self.store.release(transmit.frame);
+        }
+    }
+}
+
+impl Load for ManyToOne {
+    fn run(&mut self, frames: u64) -> u64 {
+        in_bursts(frames, || self.burst())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.switch.check();
+        let counters = |port| self.switch.port_counters(self.now, PortId(port));
+        if let Some(port) = (0..=RECEIVER).find(|&port| counters(port).dropped() > 0) {
+            return Err(format!("port {port} dropped frames"));
+        }
+        if self.bursts > 1_000 && counters(RECEIVER).ecn_marked == 0 {
+            return Err("nothing was marked".to_owned());
+        }
+        let learnt = match self.path {
+            Way::Bridged => 5 * usize::from(STATIONS),
+            Way::Routed { .. } => 0,
+        };
+        match self.switch.fdb_entries(self.now).len() {
+            found if found == learnt => Ok(()),
+            found => Err(format!("{found} addresses were learnt, not {learnt}")),
+        }
+    }
+}
+
+fn mac(port: u16, station: u8) -> [u8; 6] {
+    [2, 0, 0, 0, port as u8, station]
+}
+
+/// Frame `n` from `port`: stations take turns, and so do the two classes.
+pub(super) fn frame(port: u16, n: u32, way: Way) -> Vec<u8> {
+    let station = (n / u32::from(SENDERS)) as u8 % STATIONS;
+    let (to, dst) = match way {
+        Way::Bridged => (
+            mac(RECEIVER, station),
+            Ipv4Addr::new(10, 0, RECEIVER as u8, station),
+        ),
+        Way::Routed { routes } => (routes::MAC, routes::destination(routes, port, station)),
+    };
+    let src = Ipv4Addr::new(10, 0, port as u8, station);
+    let dscp = 3 + (n / u32::from(SENDERS)) as u8 % 2;
+    setting::roce(mac(port, station), to, src, dst, dscp, 17, n)
+}

@@ -1,0 +1,270 @@
+//! Trials through a switch in virtual time equal arithmetic.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Shaper, SwitchConfig, Threshold};
+use xoff_units::Picos;
+
+use super::*;
+use xoff_config::{Resolve, load};
+use xoff_telemetry::failure::Exit;
+
+pub(crate) const CELL: u64 = 208;
+const MS: Picos = Picos::from_millis(1);
+
+/// Ports of this speed; class 3 is lossless with private headroom, class 0 is not. Pools of `cells`.
+pub(crate) fn switch(ports: usize, speed_mbps: u32, cells: u64) -> SwitchConfig {
+    let names: Vec<String> = (0..ports).map(|port| format!("Ethernet{}", port * 4)).collect();
+    let each = |body: &str| {
+        let all: Vec<String> = names.iter().map(|name| format!(r#""{name}": {body}"#)).collect();
+        all.join(", ")
+    };
+    let text = format!(
+        r#"{{"PORT": {{{}}}, "DSCP_TO_TC_MAP": {{"M": {{"0": "0", "26": "3"}}}},
+        "TC_TO_PRIORITY_GROUP_MAP": {{"M": {{"0": "0", "3": "3"}}}}, "TC_TO_QUEUE_MAP": {{"M": {{"0": "0", "3": "3"}}}},
+        "PORT_QOS_MAP": {{{}}}}}"#,
+        each(&format!(r#"{{"speed": "{speed_mbps}", "mtu": "9216"}}"#)),
+        each(r#"{"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"}"#)
+    );
+    let mut config = load(&[("test", &text)], &Resolve::default())
+        .expect("a good configuration")
+        .resolved
+        .config;
+    let pool = |name: &str, side| PoolConfig {
+        name: name.into(),
+        side,
+        size_bytes: cells * CELL,
+        xoff_bytes: 0,
+    };
+    let profile = |pool, headroom| BufferProfile {
+        name: "p".into(),
+        pool,
+        size_bytes: headroom * CELL,
+        threshold: Threshold::Static(cells * CELL / 4),
+        xoff_bytes: headroom * CELL,
+        xon_bytes: 0,
+        xon_offset_bytes: 4 * CELL,
+        trim: false,
+    };
+    config.cell_bytes = CELL as u32;
+    config.pools = vec![pool("in", PoolSide::Ingress), pool("out", PoolSide::Egress)];
+    config.profiles = vec![profile(0, 0), profile(0, 400), profile(1, 0)];
+    for port in &mut config.ports {
+        port.pgs = std::array::from_fn(|n| u16::from(n == 3));
+        for queue in &mut port.queues {
+            (queue.profile, queue.wred) = (2, None);
+        }
+    }
+    config
+}
+
+pub(crate) fn options(ports: usize, class: u8) -> VirtualOptions {
+    VirtualOptions {
+        ports: (0..ports).collect(),
+        class,
+        is_obeying: true,
+        delay: Picos::ZERO,
+        seed: 0,
+        stop: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+pub(crate) fn dut(ports: usize, class: u8) -> VirtualSwitch {
+    VirtualSwitch::new(&switch(ports, 100_000, 4_000), options(ports, class))
+        .expect("a class that leads there")
+}
+
+fn trial(streams: Vec<Stream>, duration: Picos) -> Trial {
+    Trial {
+        streams,
+        duration,
+        phases: None,
+    }
+}
+
+#[test]
+fn an_empty_switch_takes_two_serialisations_a_preamble_its_pipeline_and_two_cables() {
+    for (speed_mbps, bytes) in [(10_000, 64), (100_000, 1_082), (400_000, 4_200), (800_000, 9_000)] {
+        let mut config = switch(2, speed_mbps, 4_000);
+        config.pipeline_latency = Picos::from_nanos(600);
+        let mut options = options(2, 0);
+        options.delay = Picos::from_nanos(25);
+        let mut dut = VirtualSwitch::new(&config, options).unwrap();
+        let one = Stream::burst(0, 1, FrameSize::Fixed(bytes), 1);
+        let slow = Stream::steady(0, 1, FrameSize::Fixed(bytes), 0.3, MS);
+        let expected = (2 * u64::from(bytes) + 8) * 8_000_000 / u64::from(speed_mbps) + 600_000 + 2 * 25_000;
+        for streams in [vec![one], vec![slow]] {
+            let outcome = dut.run(&trial(streams, MS)).unwrap();
+            let latencies = &outcome.latencies[0];
+            assert!(latencies.count() > 0);
+            for ns in [
+                latencies.min_ns(),
+                latencies.mean_ns(),
+                latencies.quantile_ns(0.5),
+                latencies.max_ns(),
+            ] {
+                assert!(
+                    (ns - expected as f64 / 1e3).abs() < 1e-6,
+                    "{bytes} at {speed_mbps}: {ns} ns"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_link_carries_what_a_link_can_and_loses_nothing() {
+    let mut dut = dut(2, 0);
+    let size = FrameSize::Fixed(1_082);
+    let streams = Pattern::Pairs.streams(2, size, 1.0, MS);
+    let outcome = dut.run(&trial(streams, MS)).unwrap();
+    // 1102 octets of 80 ps: 88.16 ns.
+    let sent = 1_000_000_000_u64.div_ceil(88_160);
+    assert_eq!(outcome.total(|s| s.sent), 2 * sent);
+    assert_eq!(outcome.total(StreamOutcome::lost), 0);
+    assert_eq!(outcome.total(|s| s.reordered + s.stray), 0);
+    assert_eq!(outcome.shortfall(false), 0.0);
+}
+
+#[test]
+fn two_to_one_loses_half_of_what_does_not_fit_the_queue() {
+    let mut dut = dut(3, 0);
+    let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MS);
+    let outcome = dut.run(&trial(streams, MS)).unwrap();
+    // The link carries one of two frames while they come, then the queue's 1000 cells, a frame in each, run dry.
+    let carried = outcome.total(|s| s.sent) / 2;
+    let received = outcome.total(|s| s.received);
+    assert!(received.abs_diff(carried + 1_000) <= 2, "{received}, {carried}");
+    let first = outcome
+        .streams
+        .iter()
+        .filter_map(|s| s.first_lost)
+        .map(|loss| loss.number)
+        .min();
+    assert!(first.unwrap().abs_diff(1_000) <= 3, "{first:?}");
+    assert_eq!(outcome.total(|s| s.reordered), 0);
+}
+
+#[test]
+fn a_lossless_class_is_paused_in_place_of_losing() {
+    let mut dut = dut(3, 3);
+    assert!(dut.is_lossless());
+    let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), 1.0, MS);
+    let outcome = dut.run(&trial(streams, MS)).unwrap();
+    assert_eq!(outcome.total(StreamOutcome::lost), 0);
+    assert!(outcome.ports[0].xoff_frames > 0 && outcome.ports[0].first_xoff.is_some());
+    // Both together send what one link carries, and what fills their groups. A pause also covers the frame that it does not cut off.
+    let withheld = outcome.withheld_ratio();
+    assert!((0.45..0.5).contains(&withheld), "{withheld}");
+    let paused = (outcome.ports[0].paused.0 + outcome.ports[1].paused.0) as f64 / MS.0 as f64;
+    assert!(paused >= 2.0 * withheld, "{paused}");
+    // The receiver's link is never idle, so the rest is withheld.
+    let line = FrameSize::Fixed(1_082).line_rate_fps(&dut.ports()[2].link);
+    assert!((outcome.forwarded_fps() / line - 1.0).abs() < 0.001);
+    // The next trial begins with nobody paused and an empty switch.
+    let light = Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), 0.4, MS);
+    let after = dut.run(&trial(light, MS)).unwrap();
+    assert_eq!(after.shortfall(true), 0.0);
+    assert_eq!(after.withheld_ratio(), 0.0);
+}
+
+#[test]
+fn senders_that_ignore_pauses_lose_what_headroom_does_not_hold() {
+    let mut options = options(3, 3);
+    options.is_obeying = false;
+    let mut dut = VirtualSwitch::new(&switch(3, 100_000, 4_000), options).unwrap();
+    assert!(!dut.is_lossless());
+    let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MS);
+    let outcome = dut.run(&trial(streams, MS)).unwrap();
+    assert!(outcome.total(StreamOutcome::lost) > 0);
+    assert!(outcome.ports[0].xoff_frames > 0);
+    assert_eq!(outcome.withheld_ratio(), 0.0);
+}
+
+#[test]
+fn a_backlog_that_grows_tells_an_overload_that_buffers_hide() {
+    let mut dut = VirtualSwitch::new(&switch(3, 100_000, 4_000_000), options(3, 0)).unwrap();
+    let at = |share| Trial {
+        phases: Some(1),
+        ..trial(
+            Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), share, MS),
+            MS,
+        )
+    };
+    let over = dut.run(&at(0.51)).unwrap();
+    assert_eq!(over.total(StreamOutcome::lost), 0);
+    assert!(
+        (over.shortfall(false) - 0.02).abs() < 0.005,
+        "{}",
+        over.shortfall(false)
+    );
+    assert_eq!(dut.run(&at(0.5)).unwrap().shortfall(false), 0.0);
+}
+
+#[test]
+fn a_broadcast_comes_out_everywhere_else() {
+    let mut dut = dut(4, 0);
+    let stream = Stream {
+        to: Destination::Broadcast,
+        ..Stream::steady(1, 0, FrameSize::Imix, 0.5, MS)
+    };
+    let outcome = dut.run(&trial(vec![stream], MS)).unwrap();
+    let of = &outcome.streams[0];
+    assert_eq!((of.expected, of.lost()), (3 * of.sent, 0));
+}
+
+#[test]
+fn the_same_trial_has_the_same_outcome_and_other_phases_another() {
+    let run = |phases| {
+        let mut dut = dut(4, 0);
+        let streams = Pattern::Mesh.streams(4, FrameSize::Imix, 0.9, MS);
+        let outcome = dut
+            .run(&Trial {
+                phases,
+                ..trial(streams, MS)
+            })
+            .unwrap();
+        (outcome.streams.clone(), outcome.all_latencies().mean_ns())
+    };
+    assert_eq!(run(Some(1)), run(Some(1)));
+    assert_ne!(run(Some(1)).1, run(Some(2)).1);
+}
+
+#[test]
+fn what_no_port_can_carry_and_what_does_not_end_is_refused() {
+    let mut dut = dut(3, 0);
+    let refused = |dut: &mut VirtualSwitch, streams| dut.run(&trial(streams, MS)).unwrap_err();
+    let size = FrameSize::Fixed(64);
+    let too_fast = vec![
+        Stream::steady(0, 1, size, 0.6, MS),
+        Stream::steady(0, 2, size, 0.5, MS),
+    ];
+    assert_eq!(refused(&mut dut, too_fast).exit, Exit::Usage);
+    let to_itself = vec![Stream::steady(0, 0, size, 0.6, MS)];
+    assert_eq!(refused(&mut dut, to_itself).exit, Exit::Usage);
+
+    let mut config = switch(2, 100_000, 4_000);
+    config.ports[1].mtu = 1_500;
+    let mut short = VirtualSwitch::new(&config, options(2, 0)).unwrap();
+    let too_long = vec![Stream::steady(0, 1, FrameSize::Fixed(1_519), 0.6, MS)];
+    assert_eq!(refused(&mut short, too_long).exit, Exit::Usage);
+    config.ports[1].queues[0].shaper = Some(Shaper {
+        bytes_per_second: 1,
+        burst_bytes: 64,
+    });
+    let mut stuck = VirtualSwitch::new(&config, options(2, 0)).unwrap();
+    let streams = vec![Stream::steady(0, 1, size, 0.5, Picos::from_micros(10))];
+    assert_eq!(refused(&mut stuck, streams).exit, Exit::Inconclusive);
+}
+
+#[test]
+fn imix_has_its_shares_and_spreads_them() {
+    let lengths = FrameSize::Imix.lengths();
+    let count = |bytes| lengths.iter().filter(|length| **length == bytes).count();
+    assert_eq!(
+        (count(64), count(570), count(1_518), lengths.len()),
+        (28, 16, 4, 48)
+    );
+    assert!(lengths.windows(4).all(|four| four.contains(&64)));
+}

@@ -1,0 +1,21 @@
+//! What is held against others: runs whose result somebody else has published, thresholds against a configuration, paths
+//! against arithmetic; and what a frame costs.
+
+pub mod ai;
+mod child;
+pub mod compare;
+pub mod core;
+pub mod dut;
+pub mod latency;
+pub mod ndr;
+pub mod oracle;
+pub mod placement;
+pub mod probe;
+pub mod replay;
+pub mod result;
+pub mod rfc2544;
+pub mod rfc2889;
+pub mod rfc8239;
+pub mod suite;
+pub mod traffic;
+pub mod tune;

@@ -1,0 +1,129 @@
+//! The switch under test.
+
+use xoff_dataplane::store::VecStore;
+use xoff_dataplane::{Arrival, Outputs, Picos, PortId, Store, Switch, Verdict};
+use xoff_wire::parse::parse;
+
+use super::lab::PlacementLab;
+use xoff_telemetry::failure::Failure;
+
+/// Between two frames, so that each finds an idle switch.
+const INTERVAL: Picos = Picos::from_micros(100);
+
+/// A leaf with its links up, which says by which uplink a frame leaves.
+#[derive(Debug)]
+pub struct Leaf {
+    switch: Switch,
+    store: VecStore,
+    outputs: Outputs,
+    now: Picos,
+    hosts: Vec<PortId>,
+    /// By port.
+    uplinks: Vec<Option<u16>>,
+}
+
+impl Leaf {
+    /// The leaf of a lab in a run with this seed.
+    ///
+    /// # Errors
+    /// A configuration that cannot be.
+    pub fn new(lab: &PlacementLab, seed: u64) -> Result<Leaf, Failure> {
+        let config = lab.leaf_config(seed)?;
+        let place = |name: &&str| config.ports.iter().position(|port| port.name == **name);
+        let (hosts, uplinks) = lab.leaf_ports();
+        let mut leaf = Leaf {
+            switch: Switch::new(&config),
+            store: VecStore::new(64),
+            outputs: Outputs::default(),
+            now: Picos::ZERO,
+            hosts: hosts
+                .iter()
+                .filter_map(place)
+                .map(|port| PortId(port as u16))
+                .collect(),
+            uplinks: vec![None; config.ports.len()],
+        };
+        for (number, port) in (0..).zip(uplinks.iter().filter_map(place)) {
+            leaf.uplinks[port] = Some(number);
+        }
+        for port in 0..config.ports.len() as u16 {
+            let Leaf {
+                switch,
+                store,
+                outputs,
+                ..
+            } = &mut leaf;
+            switch.set_link(Picos::ZERO, PortId(port), true, store, outputs);
+            leaf.take_out();
+        }
+        Ok(leaf)
+    }
+
+    /// The uplink by which a frame of a host leaves.
+    ///
+    /// # Errors
+    /// It does not leave by one.
+    pub fn uplink(&mut self, host: usize, bytes: &[u8]) -> Result<u16, Failure> {
+        self.now += INTERVAL;
+        let astray = |what: String| {
+            Failure::configuration(what)
+                .at("leaf1")
+                .fix("look at the layer of --config")
+        };
+        let Some(frame) = self.store.insert(bytes) else {
+            return Err(astray(format!(
+                "{} frames stay in the switch",
+                self.store.in_use()
+            )));
+        };
+        let arrival = Arrival {
+            frame,
+            frame_len: bytes.len() as u32,
+            parsed: parse(bytes),
+            received_at: self.now,
+        };
+        let Leaf {
+            switch,
+            store,
+            outputs,
+            ..
+        } = self;
+        let verdict = switch.receive(self.now, self.hosts[host], &arrival, store, outputs);
+        let port = outputs
+            .transmits
+            .iter()
+            .find(|transmit| transmit.frame == frame)
+            .map(|transmit| transmit.port);
+        self.take_out();
+        match (verdict, port.and_then(|port| self.uplinks[port.index()])) {
+            (Verdict::Forwarded { .. }, Some(uplink)) => Ok(uplink),
+            (verdict, _) => Err(astray(format!(
+                "a packet of host {} leaves by no uplink: {verdict:?}",
+                host + 1
+            ))),
+        }
+    }
+
+    /// All queue pairs in the placement of a seed, host by host.
+    ///
+    /// # Errors
+    /// One leaves by no uplink.
+    pub fn place(&mut self, lab: &PlacementLab, seed: u64) -> Result<Vec<u16>, Failure> {
+        let queue_pairs = usize::from(lab.setting.queue_pairs);
+        let all = usize::from(lab.setting.shape.hosts) * queue_pairs;
+        (0..all)
+            .map(|pair| self.uplink(pair / queue_pairs, &lab.first_packet(pair, seed)))
+            .collect()
+    }
+
+    fn take_out(&mut self) {
+        for transmit in self.outputs.transmits.drain(..) {
+            self.store.release(transmit.frame);
+        }
+        for punt in self.outputs.punts.drain(..) {
+            self.store.release(punt.frame);
+        }
+        self.outputs.deadlines.clear();
+        self.outputs.events.clear();
+    }
+}

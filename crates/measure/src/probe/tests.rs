@@ -1,0 +1,318 @@
+//! What the probe finds equals what chips are known to do, and what configurations say, to the cell.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde_json::Value;
+use xoff_dataplane::config::{
+    BufferProfile, PoolConfig, PoolSide, PortProfile, SwitchConfig, Threshold, TrimDscp, TrimQueue,
+    TrimmingConfig,
+};
+
+use super::*;
+use xoff_config::{Resolve, load};
+use xoff_telemetry::failure::{Exit, Failure};
+
+const CELL: u64 = 208;
+/// Beyond every threshold of the random configurations, and of the chips.
+const FRAMES_MAX: u32 = 1 << 13;
+const FRAMES_MAX_CHIPS: u32 = 1 << 17;
+
+/// Three ports; class 3 is lossless, profile 0 its group's, profile 1 its queue's; class 0 is lossy, 2 and 3.
+fn switch() -> SwitchConfig {
+    let text = r#"{"PORT": {"Ethernet0": {"speed": "100000"}, "Ethernet4": {"speed": "100000"}, "Ethernet8": {"speed": "100000"}},
+        "DSCP_TO_TC_MAP": {"M": {"0": "0", "26": "3"}}, "TC_TO_PRIORITY_GROUP_MAP": {"M": {"0": "0", "3": "3"}},
+        "TC_TO_QUEUE_MAP": {"M": {"0": "0", "3": "3"}},
+        "PORT_QOS_MAP": {"Ethernet0": {"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"},
+            "Ethernet4": {"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"},
+            "Ethernet8": {"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"}}}"#;
+    let mut config = load(&[("test", text)], &Resolve::default())
+        .expect("a good configuration")
+        .resolved
+        .config;
+    let pool = |name: &str, side, size_bytes| PoolConfig {
+        name: name.into(),
+        side,
+        size_bytes,
+        xoff_bytes: 0,
+    };
+    let profile = |pool, threshold| BufferProfile {
+        name: "p".into(),
+        pool,
+        size_bytes: 0,
+        threshold,
+        xoff_bytes: 0,
+        xon_bytes: 0,
+        xon_offset_bytes: 0,
+        trim: false,
+    };
+    config.cell_bytes = CELL as u32;
+    config.pools = vec![
+        pool("in", PoolSide::Ingress, 4_000 * CELL),
+        pool("out", PoolSide::Egress, 3_000 * CELL),
+    ];
+    config.profiles = vec![
+        profile(0, Threshold::Dynamic(0)),
+        profile(1, Threshold::Static(0)),
+        profile(0, Threshold::Static(0)),
+        profile(1, Threshold::Dynamic(0)),
+    ];
+    for port in &mut config.ports {
+        port.pgs = std::array::from_fn(|n| if n == 3 { 0 } else { 2 });
+        for (n, queue) in port.queues.iter_mut().enumerate() {
+            queue.profile = if n == 3 { 1 } else { 3 };
+        }
+    }
+    config
+}
+
+fn found(config: &SwitchConfig, class: u8, frame_bytes: u32, frames_max: u32) -> Result<Measured, Failure> {
+    let mut device = VirtualDevice::new(config, 0, &[1, 2], class, frame_bytes)?;
+    let options = Options {
+        first: 1_000,
+        frames_max,
+        verifications: 1,
+    };
+    measure(&mut device, &options)
+}
+
+fn said(config: &SwitchConfig, class: u8, frame_bytes: u32, frames_max: u32) -> Expected {
+    expected(config, 0, 1, class, frame_bytes, frames_max).expect("a rule of chips")
+}
+
+/// The rows of the data plane's table of chips that fill one group.
+#[test]
+fn chips_are_found_to_be_what_was_published() {
+    let table = include_str!("../../../../dataplane/tests/data/chip-mmu.json");
+    let table: Value = serde_json::from_str(table).expect("JSON");
+    let number = |row: &Value, at: &str| row.pointer(at).and_then(Value::as_u64);
+    let mut rows = 0;
+    for row in table["rows"].as_array().expect("rows") {
+        let published = (number(row, "/xoff_at_frame/0"), number(row, "/drop_at_frame/0"));
+        let (Some(xoff), Some(drop), Some(1)) = (published.0, published.1, number(row, "/groups")) else {
+            continue;
+        };
+        let bytes = |at: &str| number(row, at).unwrap_or(0);
+        let mut config = switch();
+        config.cell_bytes = bytes("/cell_bytes") as u32;
+        let pipes = bytes("/pipes").max(1);
+        config.pools[0].size_bytes = bytes("/pool_bytes") / pipes;
+        config.pools[0].xoff_bytes = bytes("/pool_xoff_bytes") / pipes;
+        let alpha = row.pointer("/profile/dynamic_th").and_then(Value::as_i64);
+        config.profiles[0] = BufferProfile {
+            size_bytes: bytes("/profile/size_bytes"),
+            threshold: match alpha {
+                Some(n) => Threshold::Dynamic(n as i8),
+                None => Threshold::Static(bytes("/profile/static_th")),
+            },
+            xoff_bytes: bytes("/profile/xoff_bytes"),
+            xon_bytes: bytes("/profile/xon_bytes"),
+            xon_offset_bytes: bytes("/profile/xon_offset_bytes"),
+            ..config.profiles[0].clone()
+        };
+        let frame_bytes = bytes("/frame_bytes") as u32;
+        let measured = found(&config, 3, frame_bytes, FRAMES_MAX_CHIPS)
+            .unwrap_or_else(|failure| panic!("{row}: {failure}"));
+        assert_eq!(
+            (measured.xoff.map(u64::from), measured.drop.map(u64::from)),
+            (Some(xoff), Some(drop)),
+            "{row}"
+        );
+        assert_eq!(
+            Expected::from(measured),
+            said(&config, 3, frame_bytes, FRAMES_MAX_CHIPS),
+            "{row}"
+        );
+        assert_eq!((measured.hold, measured.leaked), (Some(Hold::Pause), 0));
+        rows += 1;
+    }
+    assert!(rows >= 4, "{rows} rows: Tomahawk 2, and Tomahawk at three speeds");
+}
+
+#[test]
+fn random_configurations_are_found_to_the_frame() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+    let mut below = |n: u64| random.next_u64() % n;
+    let (mut resumed, mut dropped) = (0, 0);
+    for round in 0..40 {
+        let mut config = switch();
+        let cell = 64 + below(300);
+        config.cell_bytes = cell as u32;
+        config.pools[0].size_bytes = (50 + below(1_500)) * cell + below(cell);
+        config.pools[1].size_bytes = (50 + below(1_500)) * cell;
+        config.pools[0].xoff_bytes = [0, below(200) * cell][below(2) as usize];
+        for profile in &mut config.profiles {
+            profile.threshold = match below(3) {
+                0 => Threshold::Static(below(1_200) * cell),
+                _ => Threshold::Dynamic(below(12) as i8 - 8),
+            };
+            profile.size_bytes = below(40) * cell + below(cell);
+        }
+        for (pool, port) in [(0, 0), (1, 1)] {
+            if below(3) == 0 {
+                let mut listed = config.profiles[1 + 2 * pool].clone();
+                (listed.pool, listed.threshold) = (pool as u16, config.profiles[3 - 2 * pool].threshold);
+                config.port_profiles.push(PortProfile {
+                    port,
+                    profile: config.profiles.len() as u16,
+                });
+                config.profiles.push(listed);
+            }
+        }
+        let group = &mut config.profiles[0];
+        group.xoff_bytes = (1 + below(120)) * cell;
+        group.xon_bytes = [0, below(60) * cell][below(2) as usize];
+        group.xon_offset_bytes = [0, below(60) * cell][below(2) as usize];
+        let frame_bytes = [64, 64, 64, 1_000][below(4) as usize];
+        for class in [0, 3] {
+            let wanted = said(&config, class, frame_bytes, FRAMES_MAX);
+            let measured = found(&config, class, frame_bytes, FRAMES_MAX);
+            if wanted.drop == Some(1) {
+                let failure = measured.expect_err("nothing passes");
+                assert_eq!(failure.exit, Exit::Inconclusive, "round {round}, class {class}");
+                continue;
+            }
+            let measured =
+                measured.unwrap_or_else(|failure| panic!("round {round}, class {class}: {failure}"));
+            assert_eq!(
+                Expected::from(measured),
+                wanted,
+                "round {round}, class {class}, frames of {frame_bytes}: {:#?} {:?}",
+                config.profiles,
+                config.pools
+            );
+            let hold = if class == 3 { Hold::Pause } else { Hold::Block };
+            assert_eq!(measured.hold, Some(hold));
+            resumed += u32::from(measured.xon.is_some());
+            dropped += u32::from(measured.drop.is_some());
+        }
+    }
+    assert!(
+        resumed > 15 && dropped > 50,
+        "{resumed} resumed, {dropped} dropped"
+    );
+}
+
+#[test]
+fn a_trimmed_frame_counts_as_dropped() {
+    let mut config = switch();
+    config.profiles[3].trim = true;
+    config.trimming = Some(TrimmingConfig {
+        size_bytes: 128,
+        dscp: TrimDscp::Fixed(48),
+        queue: TrimQueue::Fixed(6),
+        exempt: Vec::new(),
+    });
+    let measured = found(&config, 0, 400, FRAMES_MAX).expect("thresholds");
+    assert_eq!(Expected::from(measured), said(&config, 0, 400, FRAMES_MAX));
+}
+
+#[test]
+fn what_cannot_be_probed_is_said() {
+    let mut config = switch();
+    let unmapped = found(&config, 5, 64, FRAMES_MAX).expect_err("no header leads to class 5");
+    assert_eq!(unmapped.exit, Exit::Usage);
+    config.ports[1].mtu = 1_500;
+    let long = found(&config, 3, 1_600, FRAMES_MAX).expect_err("too long");
+    assert_eq!(long.exit, Exit::Usage);
+    config.profiles[3].threshold = Threshold::Static(1);
+    let lost = found(&config, 0, 64, FRAMES_MAX).expect_err("nothing passes");
+    assert_eq!(lost.exit, Exit::Inconclusive);
+}
+
+/// A switch of numbers: it leaks the first frames, and may change its mind.
+struct Numbers {
+    xoff: u32,
+    drop: u32,
+    leak: u32,
+    moody: bool,
+    held: Vec<u32>,
+    next: u32,
+    fillings: u32,
+    holding: bool,
+    seen: Seen,
+}
+
+impl Device for Numbers {
+    fn egresses(&self) -> usize {
+        1
+    }
+
+    fn frame_bytes(&self) -> u32 {
+        64
+    }
+
+    fn send(&mut self, _: usize, frames: u32) -> Result<(), Failure> {
+        for _ in 0..frames {
+            let number = self.next;
+            self.next += 1;
+            // The block takes effect late, but for the single frame that looks whether it does.
+            if !self.holding || (self.fillings > 1 && number < self.leak) {
+                self.seen.arrived.push(number);
+            } else if (self.held.len() as u32) + 1 < self.drop {
+                self.held.push(number);
+            }
+        }
+        let moody = self.moody && self.fillings.is_multiple_of(2);
+        if self.held.len() as u32 >= self.xoff + u32::from(moody) {
+            self.seen.xoff |= 8;
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, _: usize, _: Hold, on: bool) -> Result<(), Failure> {
+        self.holding = on;
+        if !on {
+            self.seen.arrived.append(&mut self.held);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn look(&mut self) -> Seen {
+        std::mem::take(&mut self.seen)
+    }
+
+    fn restart(&mut self) {
+        self.next = 0;
+        self.fillings += 1;
+    }
+}
+
+fn numbers(leak: u32, moody: bool) -> Result<Measured, Failure> {
+    let mut device = Numbers {
+        xoff: 700,
+        drop: 1_000,
+        leak,
+        moody,
+        held: Vec::new(),
+        next: 0,
+        fillings: 0,
+        holding: false,
+        seen: Seen::default(),
+    };
+    let options = Options {
+        first: 37,
+        frames_max: 5_000,
+        verifications: 2,
+    };
+    measure(&mut device, &options)
+}
+
+#[test]
+fn frames_that_leak_are_not_part_of_the_threshold() {
+    for leak in [0, 1, 9] {
+        let measured = numbers(leak, false).expect("thresholds");
+        assert_eq!((measured.xoff, measured.drop), (Some(700), Some(1_000)), "{leak}");
+        assert_eq!(measured.leaked, leak);
+        assert_eq!(measured.headroom(), Some(299));
+    }
+}
+
+#[test]
+fn a_switch_that_changes_its_mind_gives_no_answer() {
+    let failure = numbers(0, true).expect_err("unstable");
+    assert_eq!(failure.exit, Exit::Inconclusive);
+}

@@ -1,0 +1,219 @@
+//! What the headers of a captured frame say, where only a part of them may be stored.
+
+use xoff_wire::parse::{Parsed, Payload, TAGS_MAX, parse_prefix};
+use xoff_wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, vlan};
+
+use super::survey::Mac;
+use xoff_capture::Record;
+
+/// Offset of the first tag or the ethertype.
+const ADDRESSES_LEN: usize = 12;
+
+/// The headers of a captured frame.
+#[derive(Clone, Debug)]
+pub struct ParsedHeader {
+    /// The fields of the headers.
+    pub parsed: Parsed,
+    /// Destination and source; `None` where they are not stored.
+    pub addresses: Option<(Mac, Mac)>,
+    /// Bytes to put behind the stored ones so that the switch can read the headers: the rest of the tags and an ethertype that means
+    /// nothing, or the rest of an IP header of which the traffic class is stored. They stand for what was not captured: lengths are
+    /// right, everything else is 0.
+    pub completion: Vec<u8>,
+    /// The bytes that decide on the traffic class are not stored.
+    pub lacks_class: bool,
+}
+
+impl ParsedHeader {
+    /// Parses the headers of a frame.
+    pub fn of(record: &Record) -> ParsedHeader {
+        let address = |at: usize| record.data.get(at..)?.first_chunk::<6>().copied();
+        let len = record.len as usize;
+        let mut header = ParsedHeader {
+            parsed: parse_prefix(&record.data, len),
+            addresses: address(0).zip(address(6)),
+            completion: Vec::new(),
+            lacks_class: false,
+        };
+        if record.data.len() < len && matches!(header.parsed.payload, Payload::Other | Payload::Truncated) {
+            match link_header_completion(&record.data) {
+                rest if rest.is_empty() => header.complete_ip(&record.data, len),
+                rest => header.complete_link_header(&record.data, rest, len),
+            }
+        }
+        header
+    }
+
+    /// Whether the frame ends at the next bridge: flow control, spanning tree, LLDP and their like. Switches send those
+    /// too, so they do not make their sender a station.
+    pub fn is_link_local(&self) -> bool {
+        let reserved = |mac: Mac| mac[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac[5] & 0xf0 == 0;
+        self.parsed.payload == Payload::MacControl || self.addresses.is_some_and(|(to, _)| reserved(to))
+    }
+
+    /// Completes tags and ethertype, unless the frame itself ends before them.
+    fn complete_link_header(&mut self, stored: &[u8], rest: Vec<u8>, len: usize) {
+        if stored.len() + rest.len() > len {
+            return;
+        }
+        self.lacks_class = true;
+        if self.addresses.is_some() {
+            self.parsed = parse_prefix(&[stored, &rest].concat(), len);
+            self.completion = rest;
+        }
+    }
+
+    /// Completes an IP header that is stored in part.
+    fn complete_ip(&mut self, stored: &[u8], len: usize) {
+        let at = usize::from(self.parsed.l3_offset);
+        let ethertype = stored.get(at.wrapping_sub(2)..).and_then(<[u8]>::first_chunk);
+        let (version, header_len) = match ethertype.map(|bytes| u16::from_be_bytes(*bytes)) {
+            Some(ETHERTYPE_IPV4) => (4, IPV4_LEN),
+            Some(ETHERTYPE_IPV6) => (6, IPV6_LEN),
+            _ => return,
+        };
+        let packet = &stored[at..];
+        let packet_len = len.saturating_sub(at);
+        if packet.len() >= header_len || packet_len < header_len {
+            return;
+        }
+        match packet {
+            [first, _, ..] if first >> 4 == version => {}
+            [first, ..] if first >> 4 != version => return,
+            _ => {
+                self.lacks_class = true;
+                return;
+            }
+        }
+        let mut whole = stored.to_vec();
+        whole.resize(at + header_len, 0);
+        if version == 4 {
+            let [high, low] = u16::try_from(packet_len).unwrap_or(u16::MAX).to_be_bytes();
+            if packet.len() < 3 {
+                whole[at + 2] = high;
+            }
+            if packet.len() < 4 {
+                whole[at + 3] = low;
+            }
+        }
+        let parsed = parse_prefix(&whole, len);
+        if matches!(parsed.payload, Payload::Ipv4 | Payload::Ipv6) {
+            self.parsed = parsed;
+            self.completion = whole.split_off(stored.len());
+        }
+    }
+}
+
+/// The bytes that are missing behind the stored ones up to the end of the ethertype. A tag of which the identifier is missing is taken
+/// for a priority tag. The ethertype is none that the switch knows, whether its first byte is stored or not.
+fn link_header_completion(stored: &[u8]) -> Vec<u8> {
+    let mut at = ADDRESSES_LEN;
+    for _ in 0..=TAGS_MAX {
+        let Some(ethertype) = stored.get(at..).and_then(<[u8]>::first_chunk) else {
+            let missing = stored.len()..at + 2;
+            return missing.map(|offset| if offset < at { 0 } else { 0xff }).collect();
+        };
+        if !vlan::is_tpid(u16::from_be_bytes(*ethertype)) {
+            break;
+        }
+        at += vlan::TAG_LEN;
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xoff_capture::Direction;
+
+    fn header(frame: &[u8], stored: usize) -> ParsedHeader {
+        ParsedHeader::of(&Record {
+            number: 1,
+            offset: 0,
+            interface: 0,
+            at_ns: None,
+            data: frame[..stored].to_vec(),
+            len: frame.len() as u32,
+            direction: Direction::Unknown,
+        })
+    }
+
+    /// A frame of 200 bytes with these bytes behind the addresses.
+    fn frame(rest: &[u8]) -> Vec<u8> {
+        let mut frame = [&[2; 12], rest].concat();
+        frame.resize(200, 0);
+        frame
+    }
+
+    #[test]
+    fn the_class_is_known_as_soon_as_its_byte_is_stored() {
+        let ipv4 = frame(&[0x08, 0x00, 0x45, 26 << 2, 0, 186]);
+        let tagged = frame(&[0x81, 0x00, 0x60, 5, 0x08, 0x00, 0x45, 26 << 2, 0, 182]);
+        let ipv6 = frame(&[0x86, 0xdd, 0x66, 0x80]);
+        for (frame, l3) in [(ipv4, 14), (tagged, 18), (ipv6, 14)] {
+            for stored in 0..frame.len() {
+                let header = header(&frame, stored);
+                let known = stored >= l3 + 2;
+                assert_eq!(header.parsed.dscp(), known.then_some(26), "{stored} of {frame:?}");
+                assert_eq!(header.lacks_class, !known, "{stored}");
+                let end = stored + header.completion.len();
+                assert!(
+                    !known || header.completion.is_empty() || end >= l3 + 20,
+                    "{stored}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn tags_and_ethertypes_that_are_not_stored_are_unknown() {
+        let untagged = frame(&[0x08, 0x00, 0x45]);
+        let stacked = frame(&[0x88, 0xa8, 0x60, 5, 0x81, 0x00, 0, 6, 0x88, 0x08]);
+        let expected = [
+            (&untagged, 12, None, 2),
+            (&untagged, 13, None, 1),
+            (&stacked, 12, None, 2),
+            (&stacked, 13, None, 1),
+            (&stacked, 14, Some((0, 0)), 4),
+            (&stacked, 15, Some((3, 0)), 3),
+            (&stacked, 16, Some((3, 5)), 2),
+            (&stacked, 17, Some((3, 5)), 1),
+            (&stacked, 18, Some((3, 5)), 4),
+            (&stacked, 21, Some((3, 5)), 1),
+        ];
+        for (frame, stored, tag, missing) in expected {
+            let header = header(frame, stored);
+            assert_eq!(
+                (header.parsed.payload, header.lacks_class),
+                (Payload::Other, true)
+            );
+            assert_eq!(header.completion.len(), missing, "{stored} of {frame:?}");
+            assert_eq!(header.parsed.tag.map(|tag| (tag.pcp(), tag.vid())), tag);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_ends_before_its_ethertype_is_not_completed() {
+        for len in 12..16 {
+            let header = ParsedHeader::of(&Record {
+                number: 1,
+                offset: 0,
+                interface: 0,
+                at_ns: None,
+                data: vec![2; 12],
+                len,
+                direction: Direction::Unknown,
+            });
+            assert_eq!(header.parsed.payload == Payload::Truncated, len < 14);
+        }
+    }
+
+    #[test]
+    fn what_is_no_ip_needs_no_more_than_its_ethertype() {
+        let arp = frame(&[0x08, 0x06, 0, 1]);
+        assert!(header(&arp, 13).lacks_class);
+        assert!((14..60).all(|stored| !header(&arp, stored).lacks_class));
+        let malformed = frame(&[0x08, 0x00, 0x25, 26 << 2]);
+        assert!((16..60).all(|stored| header(&malformed, stored).parsed.dscp().is_none()));
+    }
+}

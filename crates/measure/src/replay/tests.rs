@@ -1,0 +1,266 @@
+//! Mapping and accounting, on captures made here.
+
+use std::io::{self, Cursor};
+
+use proptest::prelude::*;
+
+use super::*;
+use xoff_capture::write::{self, InterfaceBlock};
+use xoff_capture::{Direction, Packet, Reader};
+use xoff_config::{Resolve, load};
+use xoff_telemetry::failure::Failure;
+
+const A: Mac = [2, 0, 0, 0, 0, 1];
+const B: Mac = [2, 0, 0, 0, 0, 2];
+const C: Mac = [2, 0, 0, 0, 0, 3];
+const ALL: Mac = [0xff; 6];
+
+/// A frame of 60 octets.
+fn frame(to: Mac, from: Mac) -> Vec<u8> {
+    let mut frame = [to, from].concat();
+    frame.extend([0x88, 0xb5]);
+    frame.resize(60, 0);
+    frame
+}
+
+/// A capture with these interfaces and frames, a microsecond apart.
+fn capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8> {
+    let mut file = Vec::new();
+    write::section(&mut file, "");
+    for name in interfaces {
+        let interface = InterfaceBlock {
+            name,
+            speed_mbps: 1_000,
+            mac: None,
+            snaplen: 0,
+        };
+        write::interface(&mut file, &interface);
+    }
+    for (n, (interface, direction, data)) in frames.iter().enumerate() {
+        let packet = Packet {
+            interface: *interface,
+            at_ns: 1_000_000 + 1_000 * n as u64,
+            len: data.len() as u32,
+            data: [data, &[]],
+            direction: *direction,
+            queue: None,
+            id: None,
+            comment: "",
+        };
+        write::packet(&mut file, &packet);
+    }
+    file
+}
+
+fn choose(
+    file: &[u8],
+    survey: &Survey,
+    options: &MappingOptions,
+    configured: &ConfiguredPorts,
+) -> Result<Mapping, Failure> {
+    let read = || Ok(Reader::new(Cursor::new(file)).unwrap());
+    Mapping::choose(survey, options, configured, read)
+}
+
+fn survey(file: &[u8]) -> Survey {
+    Survey::of(Cursor::new(file)).unwrap()
+}
+
+/// What came out, as (port, frame number), and what was lost, as (port, reason, frame number).
+#[derive(Default)]
+struct Seen {
+    sent: Vec<(u16, u64)>,
+    lost: Vec<(u16, &'static str, u64)>,
+}
+
+impl Sink for Seen {
+    fn sent(&mut self, sent: &Sent<'_>) -> io::Result<()> {
+        self.sent
+            .push((sent.port.0, sent.origin.map_or(0, |origin| origin.number)));
+        Ok(())
+    }
+    fn lost(&mut self, lost: &Lost<'_>) -> io::Result<()> {
+        self.lost
+            .push((lost.port.0, lost.reason.name(), lost.origin.number));
+        Ok(())
+    }
+}
+
+fn play(file: &[u8], asked: &MappingOptions, config: &str, learn: bool) -> (Seen, ReplayReport) {
+    let survey = survey(file);
+    let mapping = choose(file, &survey, asked, &ConfiguredPorts::default()).unwrap();
+    let how = Resolve {
+        ports: mapping.ports.clone(),
+        ..Resolve::default()
+    };
+    let config = load(&[("test", config)], &how).unwrap().resolved.config;
+    let mut seen = Seen::default();
+    let mut player = Player::new(config, &mapping, &survey, Pace::Captured(1, 1), &mut seen);
+    if learn {
+        player.learn(&survey);
+    }
+    let played = player.play(&mut Reader::new(Cursor::new(file)).unwrap()).unwrap();
+    let report = ReplayReport::new("test", 0, &survey, &mapping, &played);
+    assert!(report.frames.add_up(), "{report:?}");
+    (seen, report)
+}
+
+fn three_stations() -> Vec<u8> {
+    let frames = [frame(B, A), frame(A, B), frame(ALL, C), frame(B, A)];
+    capture(&["eth0"], &frames.map(|frame| (0, Direction::Unknown, frame)))
+}
+
+#[test]
+fn each_sender_has_a_port_and_each_frame_leaves_once() {
+    let (seen, report) = play(&three_stations(), &MappingOptions::default(), "{}", true);
+    assert_eq!(seen.sent, [(1, 1), (0, 2), (0, 3), (1, 3), (1, 4)]);
+    assert_eq!((report.frames.learnt, report.frames.flood_copies), (3, 1));
+    assert_eq!(report.capture.stations_by_port, [1, 1, 1]);
+}
+
+#[test]
+fn a_switch_that_was_told_nothing_floods_first() {
+    let (seen, report) = play(&three_stations(), &MappingOptions::default(), "{}", false);
+    assert_eq!(seen.sent, [(1, 1), (2, 1), (0, 2), (0, 3), (1, 3), (1, 4)]);
+    assert_eq!(report.frames.flood_copies, 2);
+}
+
+#[test]
+fn a_station_that_only_listens_has_a_port_too() {
+    let file = capture(&["eth0"], &[(0, Direction::Unknown, frame(B, A))]);
+    let (seen, report) = play(&file, &MappingOptions::default(), "{}", true);
+    assert_eq!(seen.sent, [(1, 1)]);
+    assert_eq!(report.capture.stations, 1);
+    let ingress = MappingOptions {
+        ingress: Some("Ethernet8".to_owned()),
+        ..MappingOptions::default()
+    };
+    let (seen, report) = play(&file, &ingress, "{}", true);
+    assert_eq!(seen.sent, [(0, 1)]);
+    assert_eq!(report.switch.ports[1].rx_packets, 1);
+}
+
+#[test]
+fn interfaces_are_ports_and_what_left_by_them_is_left_out() {
+    let frames = [
+        (0, Direction::Inbound, frame(B, A)),
+        (1, Direction::Outbound, frame(B, A)),
+        (1, Direction::Inbound, frame(A, B)),
+        (0, Direction::Outbound, frame(A, B)),
+    ];
+    let file = capture(&["leaf1:Ethernet12", "leaf1:Ethernet4"], &frames);
+    let (seen, report) = play(&file, &MappingOptions::default(), "{}", true);
+    // Ports are named as the interfaces; Ethernet4 comes before Ethernet12.
+    assert_eq!(seen.sent, [(0, 1), (1, 3)]);
+    assert_eq!(report.switch.ports[1].name, "Ethernet12");
+    assert_eq!(report.frames.skipped["outbound"], 2);
+    let by_sender = MappingOptions {
+        mode: MappingMode::Sender,
+        ..MappingOptions::default()
+    };
+    assert_eq!(play(&file, &by_sender, "{}", true).1.frames.offered, 4);
+}
+
+#[test]
+fn what_a_switch_sent_is_left_out_and_makes_no_station() {
+    let mut pause = frame([0x01, 0x80, 0xc2, 0, 0, 1], C);
+    pause[12..18].copy_from_slice(&[0x88, 0x08, 0x01, 0x01, 0, 0]);
+    let mut of_a = pause.clone();
+    of_a[6..12].copy_from_slice(&A);
+    let frames = [frame(B, A), pause, of_a].map(|frame| (0, Direction::Unknown, frame));
+    let (seen, report) = play(
+        &capture(&["eth0"], &frames),
+        &MappingOptions::default(),
+        "{}",
+        true,
+    );
+    assert_eq!(seen.sent, [(1, 1)]);
+    assert_eq!(
+        (report.frames.skipped["of_a_switch"], report.frames.control),
+        (1, 1)
+    );
+}
+
+#[test]
+fn copies_of_a_flooded_frame_are_lost_one_by_one() {
+    // Port 4 takes short frames only.
+    let config = r#"{"PORT": {"Ethernet4": {"mtu": "68"}, "Ethernet0": {}, "Ethernet8": {}}}"#;
+    let mut long = frame(ALL, A);
+    long.resize(200, 0);
+    let frames = [frame(ALL, B), frame(ALL, C), long].map(|frame| (0, Direction::Unknown, frame));
+    let asked = MappingOptions {
+        ports: [("Ethernet0", A), ("Ethernet4", B), ("Ethernet8", C)]
+            .map(|(port, mac)| (port.to_owned(), Behind::Station(mac)))
+            .to_vec(),
+        ..MappingOptions::default()
+    };
+    let (seen, report) = play(&capture(&["eth0"], &frames), &asked, config, true);
+    assert_eq!(seen.lost, [(1, "EXCEEDS_L2_MTU", 3)]);
+    assert_eq!(seen.sent.iter().filter(|(_, number)| *number == 3).count(), 1);
+    assert_eq!((report.frames.dropped, report.frames.flood_copies), (1, 3));
+}
+
+#[test]
+fn what_cannot_be_mapped_says_how_it_could() {
+    let file = three_stations();
+    let survey = survey(&file);
+    let plan = |options: &MappingOptions, ports: &[&str]| {
+        let names = ports.iter().map(|port| (*port).to_owned()).collect();
+        let configured = ConfiguredPorts {
+            names,
+            ..ConfiguredPorts::default()
+        };
+        choose(&file, &survey, options, &configured)
+    };
+    let few = plan(&MappingOptions::default(), &["Ethernet0", "Ethernet4"]).unwrap_err();
+    assert!(
+        few.to_string().contains("3 stations, the switch 2 ports"),
+        "{few}"
+    );
+    let behind = |behind| MappingOptions {
+        ports: vec![("Ethernet0".to_owned(), behind)],
+        ..MappingOptions::default()
+    };
+    let unknown = plan(&behind(Behind::Interface("eth9".to_owned())), &[]).unwrap_err();
+    assert!(
+        unknown.to_string().contains("its interfaces are 0 (eth0)"),
+        "{unknown}"
+    );
+    let shared = MappingOptions {
+        ports: vec![
+            ("Ethernet0".to_owned(), Behind::Station(A)),
+            ("Ethernet0".to_owned(), Behind::Station(C)),
+        ],
+        ..MappingOptions::default()
+    };
+    assert_eq!(
+        plan(&shared, &["Ethernet0", "Ethernet4"])
+            .unwrap()
+            .stations_by_port(),
+        [2, 1]
+    );
+}
+
+proptest! {
+    /// Whatever frames a capture holds, each is accounted for and nothing panics.
+    #[test]
+    fn every_frame_is_somewhere(
+        frames in prop::collection::vec((0..3_usize, 0..5_usize, prop::collection::vec(any::<u8>(), 0..80), any::<bool>()), 0..40),
+        learn in any::<bool>(),
+    ) {
+        let frames: Vec<_> = frames
+            .into_iter()
+            .map(|(from, to, rest, whole)| {
+                let mut frame = [[A, B, C, ALL, [0x01, 0x80, 0xc2, 0, 0, 1]][to], [A, B, C][from]].concat();
+                frame.extend(rest);
+                // Some are too short for an address.
+                frame.truncate(if whole { usize::MAX } else { 9 });
+                (0, Direction::Unknown, frame)
+            })
+            .collect();
+        let (_, report) = play(&capture(&["eth0"], &frames), &MappingOptions::default(), "{}", learn);
+        let skipped: u64 = report.frames.skipped.values().sum();
+        prop_assert_eq!(report.frames.offered + skipped, frames.len() as u64);
+        prop_assert!(report.taints.is_empty());
+    }
+}

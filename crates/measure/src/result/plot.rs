@@ -1,0 +1,70 @@
+//! A result as bars: medians with their intervals, a panel for each unit.
+
+use std::path::Path;
+
+use super::BenchResult;
+use xoff_lab::plot::{Bar, BarPanel, write_bars_of};
+use xoff_telemetry::failure::Failure;
+
+impl BenchResult {
+    /// Writes `BENCH.svg`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_plot(&self, folder: &Path) -> Result<(), Failure> {
+        let mut units: Vec<(&str, BarPanel)> = Vec::new();
+        for figure in &self.figures {
+            let spread = figure.spread();
+            let bar = Bar {
+                name: figure.name.clone(),
+                spread: Some([spread.median, spread.low, spread.high]),
+                reference: false,
+            };
+            match units.iter_mut().find(|(unit, _)| *unit == figure.unit) {
+                Some((_, panel)) => panel.bars.push(bar),
+                None => units.push((
+                    &figure.unit,
+                    BarPanel {
+                        title: format!("{}: {}", self.bench, self.subject),
+                        bars: vec![bar],
+                    },
+                )),
+            }
+        }
+        let path = folder.join(format!("{}.svg", self.bench));
+        write_bars_of(&path, &units)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Better, Figure};
+
+    #[test]
+    fn every_unit_has_a_panel_and_every_figure_a_bar() {
+        let mut result = BenchResult::new("core", "x", 1);
+        result.figures = vec![
+            Figure::new("ecmp/time", "ns", Better::Smaller, vec![80.0, 85.0, 90.0]),
+            Figure::new(
+                "ecmp/instructions",
+                "instructions",
+                Better::Smaller,
+                vec![1_300.0],
+            ),
+            Figure::new("loss", "percent", Better::Smaller, vec![0.0]),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        result.write_plot(folder.path()).unwrap();
+        let svg = std::fs::read_to_string(folder.path().join("core.svg")).unwrap();
+        for text in [
+            "ecmp/time",
+            "ecmp/instructions",
+            "85 ns",
+            "1300 instructions",
+            "0 percent",
+        ] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! A preset, as a lab gives it to a switch.
+
+use std::path::Path;
+
+use xoff_dataplane::config::SwitchConfig;
+use xoff_units::Picos;
+
+use xoff_lab::plan::TimeMode;
+use xoff_lab::{parse, switch_configuration};
+use xoff_telemetry::failure::Failure;
+
+/// A switch with so many ports of one speed in Mb/s, each with a cable of this delay, that has a preset by name.
+///
+/// # Errors
+/// There is no such preset.
+pub fn preset_switch(
+    preset: &str,
+    ports: u16,
+    speed_mbps: u32,
+    delay: Picos,
+) -> Result<SwitchConfig, Failure> {
+    let text = format!(
+        "name: tune-buffers\ntopology:\n  fabric:\n    star: {{hosts: {ports}, speed: {speed_mbps}m, delay: {}ns, config: [{{preset: {preset:?}}}]}}\n",
+        delay.0.div_ceil(1_000)
+    );
+    let plan = parse(&text, "--preset", Path::new(""), TimeMode::Virtual)
+        .map_err(|problems| Failure::configuration(problems.to_string()))?;
+    switch_configuration(&plan, 0, 0)
+}

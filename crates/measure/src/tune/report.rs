@@ -1,0 +1,224 @@
+//! The search as a result, in figures and in words.
+
+use super::rig::Phase;
+use super::search::{Found, Plan, Trial, describe};
+use super::subject::Memory;
+use super::sweep::Variant;
+use crate::result::{BenchResult, Better, Figure};
+use xoff_telemetry::{grouped, nanos};
+
+/// The result. `subject`: what was tuned, in words.
+pub fn result(subject: &str, plan: &Plan, found: &Found, variants: &[Variant]) -> BenchResult {
+    let seed = plan.seeds.first().copied().unwrap_or(0);
+    let mut result = BenchResult::new("tune-buffers", subject, seed);
+    let (before, after) = (
+        plan.subject.memory(&found.given.candidate),
+        plan.subject.memory(&found.smallest.candidate),
+    );
+    result.figures = memory(&before, &after);
+    result.figures.extend(proof(plan, found));
+    result.figures.extend(variants.iter().flat_map(of_variant));
+    result.notes = notes(plan, found, &before, &after);
+    result
+}
+
+fn one(name: &str, unit: &str, better: Better, value: f64) -> Figure {
+    Figure::new(name, unit, better, vec![value])
+}
+
+/// By how many percent something has become smaller.
+fn saved_percent(before: u64, after: u64) -> f64 {
+    (before as f64 - after as f64) * 100.0 / before.max(1) as f64
+}
+
+/// By how much, in words.
+fn saved(before: u64, after: u64) -> String {
+    let percent = saved_percent(before, after);
+    format!(
+        "{:.1} % {}",
+        percent.abs(),
+        if percent < 0.0 { "more" } else { "less" }
+    )
+}
+
+fn memory(before: &Memory, after: &Memory) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (name, before, after) in [
+        ("group_headroom", before.group, after.group),
+        ("headroom", before.headroom, after.headroom),
+        ("buffer", before.total, after.total),
+    ] {
+        let smaller = Better::Smaller;
+        figures.push(one(&format!("{name}/given"), "bytes", smaller, before as f64));
+        figures.push(one(&format!("{name}/found"), "bytes", smaller, after as f64));
+        let saved = before as f64 - after as f64;
+        figures.push(one(&format!("{name}/saved"), "bytes", Better::Bigger, saved));
+        figures.push(one(
+            &format!("{name}/saved_percent"),
+            "percent",
+            Better::Bigger,
+            saved_percent(before, after),
+        ));
+    }
+    figures
+}
+
+fn proof(plan: &Plan, found: &Found) -> Vec<Figure> {
+    let cell = f64::from(plan.subject.config.cell_bytes);
+    let of = |trial: &Trial, name: &str| {
+        let dropped = trial.seen.iter().map(|seen| seen.dropped as f64).collect();
+        let headroom = trial
+            .seen
+            .iter()
+            .map(|seen| f64::from(seen.headroom_cells) * cell)
+            .collect();
+        [
+            Figure::new(format!("{name}/dropped"), "frames", Better::Smaller, dropped),
+            Figure::new(
+                format!("{name}/headroom_used"),
+                "bytes",
+                Better::Smaller,
+                headroom,
+            ),
+        ]
+    };
+    let mut figures: Vec<Figure> = Vec::new();
+    figures.extend(of(&found.given, "given"));
+    figures.extend(of(&found.smallest, "found"));
+    if found.below.candidate != found.smallest.candidate {
+        figures.extend(of(&found.below, "cell_less"));
+    }
+    figures.push(one(
+        "closed_form",
+        "bytes",
+        Better::Smaller,
+        f64::from(found.closed_form_cells) * cell,
+    ));
+    figures
+}
+
+fn of_variant(variant: &Variant) -> [Figure; 5] {
+    let name = |figure: &str| format!("{}/{figure}", variant.name);
+    let samples = |value: fn(&super::rig::Seen) -> f64| variant.seen.iter().map(value).collect::<Vec<f64>>();
+    [
+        Figure::new(
+            name("dropped"),
+            "frames",
+            Better::Smaller,
+            samples(|seen| seen.dropped as f64),
+        ),
+        Figure::new(
+            name("utilisation"),
+            "percent",
+            Better::Bigger,
+            samples(|seen| seen.utilisation * 100.0),
+        ),
+        Figure::new(
+            name("latency_p999"),
+            "ns",
+            Better::Smaller,
+            samples(|seen| seen.latency_p999_ns as f64),
+        ),
+        Figure::new(
+            name("pauses"),
+            "frames/ms",
+            Better::Smaller,
+            samples(|seen| seen.pauses_per_ms),
+        ),
+        Figure::new(
+            name("shared_used"),
+            "cells",
+            Better::Smaller,
+            samples(|seen| f64::from(seen.shared_cells)),
+        ),
+    ]
+}
+
+fn notes(plan: &Plan, found: &Found, before: &Memory, after: &Memory) -> Vec<String> {
+    let (subject, traffic) = (&plan.subject, &plan.traffic);
+    let cell = subject.config.cell_bytes;
+    let own = match traffic.own_frame_bytes {
+        0 => "no own frame is in the way of XOFF".to_owned(),
+        bytes => format!("own frames of {bytes} bytes in the way of XOFF"),
+    };
+    let mut notes = vec![
+        format!(
+            "profile {}, traffic class {}, cells of {cell} bytes; frames of {} bytes, {own}, cable {} one way, peers obey after {}",
+            subject.profile().name,
+            subject.class,
+            traffic.frame_bytes,
+            nanos(traffic.delay.as_nanos()),
+            nanos(traffic.response_ns),
+        ),
+        format!(
+            "headroom of a group {} bytes instead of {} ({}); of the pool {} instead of {}; buffer {} instead of {} ({})",
+            grouped(after.group),
+            grouped(before.group),
+            saved(before.group, after.group),
+            grouped(after.headroom),
+            grouped(before.headroom),
+            grouped(after.total),
+            grouped(before.total),
+            saved(before.total, after.total),
+        ),
+        format!(
+            "proof: {} cells of headroom lost 0 frames in {} phases; by arithmetic the worst phase takes {}",
+            found.smallest.candidate.headroom,
+            found.phases.len(),
+            found.closed_form_cells,
+        ),
+    ];
+    notes.push(match found.below.worst() {
+        Some(_) => format!(
+            "proof: {}",
+            loss("one cell less", plan, &found.phases, &found.below)
+        ),
+        None => "one cell is the least that a lossless profile has".to_owned(),
+    });
+    if found.given.candidate.reserved > 0 {
+        notes.push(format!(
+            "nothing is reserved any more ({} cells were): no loss hangs on it, only what a group has for itself when others fill the pool",
+            found.given.candidate.reserved
+        ));
+    }
+    notes.push(
+        "holds for links and peers that do not stall: not for veth and tap ports in real time".to_owned(),
+    );
+    if found.given.dropped() > 0 {
+        notes.push(loss("the given configuration", plan, &found.phases, &found.given));
+    }
+    let lost = |(cells, lost): &(u32, bool)| format!("{cells} {}", if *lost { "loses" } else { "does not" });
+    let neighbours: Vec<String> = found.neighbours.iter().map(lost).collect();
+    notes.push(format!(
+        "more headroom loses no more, verified at: {}",
+        neighbours.join(", ")
+    ));
+    notes
+}
+
+/// Who lost, where, and by which limit.
+fn loss(who: &str, plan: &Plan, phases: &[Phase], trial: &Trial) -> String {
+    let phases_lost = trial.seen.iter().filter(|seen| seen.dropped > 0).count();
+    let Some((number, first)) = trial.worst() else {
+        return format!("{who} loses nothing");
+    };
+    let limit = match first.refusal {
+        Some(refusal) => format!(
+            "the {} ({} of {} cells in use, {} wanted)",
+            refusal.limit.name(),
+            refusal.used_cells,
+            refusal.limit_cells,
+            refusal.wanted_cells
+        ),
+        None => "no limit of a buffer".to_owned(),
+    };
+    format!(
+        "{who} ({} cells) loses {} frames in {phases_lost} of {} phases, the first at {} after {} by {limit}; {}",
+        trial.candidate.headroom,
+        trial.dropped(),
+        trial.seen.len(),
+        plan.subject.config.ports[first.port.index()].name,
+        nanos(first.at.as_nanos()),
+        describe(&phases[number]),
+    )
+}

@@ -1,0 +1,218 @@
+//! Any sequence of events, any parameters in range: rates stay in their bounds, and nothing panics.
+
+use proptest::prelude::*;
+use xoff_units::Picos;
+
+use super::super::{
+    Ack, Algorithm, Choice, CongestionControl, ConstantParameters, Context, DcqcnNicParameters,
+    DcqcnParameters, DctcpParameters, HpccParameters, ParameterError, ParameterSet, SwiftParameters,
+    TimelyParameters,
+};
+use crate::{HopTelemetry, Telemetry};
+
+#[derive(Clone, Debug)]
+enum Event {
+    Sent(u32),
+    Acknowledged(Answer),
+    Notified,
+    Missed,
+    TimedOut,
+    /// The deadline, if it comes before the next event.
+    Expire,
+}
+
+#[derive(Clone, Debug)]
+struct Answer {
+    acked_bytes: u64,
+    inflight_bytes: u64,
+    rtt_ns: Option<u64>,
+    marked: bool,
+    hop: Option<(u64, u64)>,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let answer = (
+        0..100_000_u64,
+        0..1_000_000_u64,
+        prop::option::of(0..2_000_000_u64),
+        any::<bool>(),
+        prop::option::of((0..1_000_000_u64, 0..1_000_000_u64)),
+    );
+    let answer = answer.prop_map(|(acked_bytes, inflight_bytes, rtt_ns, marked, hop)| Answer {
+        acked_bytes,
+        inflight_bytes,
+        rtt_ns,
+        marked,
+        hop,
+    });
+    prop_oneof![
+        3 => (0..10_000_u32).prop_map(Event::Sent),
+        6 => answer.prop_map(Event::Acknowledged),
+        3 => Just(Event::Notified),
+        1 => Just(Event::Missed),
+        1 => Just(Event::TimedOut),
+        4 => Just(Event::Expire),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
+    prop::collection::vec(
+        (prop_oneof![4 => 0..2_000_u64, 1 => 0..400_000_u64], event()),
+        1..200,
+    )
+}
+
+/// Plays events to a controller, and says the lowest and the highest rate it had.
+fn play(control: &mut dyn CongestionControl, events: &[(u64, Event)]) -> (u64, u64) {
+    let mut now = Picos::ZERO;
+    let mut acked_total = 0;
+    let mut tx_bytes = 0;
+    let mut rates = (control.rate_bps(), control.rate_bps());
+    for (gap_ns, event) in events {
+        now += Picos::from_nanos(*gap_ns);
+        match event {
+            Event::Sent(bytes) => control.sent(now, *bytes),
+            Event::Acknowledged(answer) => {
+                acked_total += answer.acked_bytes;
+                let mut telemetry = Telemetry::default();
+                if let Some((sent_bytes, queue_bytes)) = answer.hop {
+                    tx_bytes += sent_bytes;
+                    telemetry.push(HopTelemetry {
+                        at: now,
+                        tx_bytes,
+                        queue_bytes,
+                        speed_mbps: 10_000,
+                    });
+                }
+                let ack = Ack {
+                    acked_bytes: answer.acked_bytes,
+                    inflight_bytes: answer.inflight_bytes,
+                    acked_total,
+                    sent_total: acked_total + answer.inflight_bytes,
+                    rtt: answer.rtt_ns.map(Picos::from_nanos),
+                    marked: answer.marked,
+                    telemetry: answer.hop.map(|_| &telemetry),
+                };
+                control.acknowledged(now, &ack);
+            }
+            Event::Notified => control.notified(now),
+            Event::Missed => control.missed(now),
+            Event::TimedOut => control.timed_out(now),
+            Event::Expire if control.next_deadline() <= now => {
+                control.expire(now);
+                assert!(control.next_deadline() > now, "{control:?}");
+            }
+            Event::Expire => {}
+        }
+        assert!(
+            control.window_bytes().is_none_or(|window| window > 0),
+            "{control:?}"
+        );
+        rates.0 = rates.0.min(control.rate_bps());
+        rates.1 = rates.1.max(control.rate_bps());
+    }
+    rates
+}
+
+/// Every parameter at one end of its range, by the bits of `ends`.
+fn at_ends<P: ParameterSet>(algorithm: Algorithm, ends: u64) -> Choice {
+    let mut choice = Choice::new(algorithm);
+    for (i, field) in P::FIELDS.iter().enumerate() {
+        let upper = ends >> i & 1 == 1;
+        let (min, max) = field.range();
+        let number = Choice::new(algorithm).with(field.name(), if upper { max } else { min });
+        let flag = Choice::new(algorithm).with(field.name(), upper);
+        let is_flag = matches!(number.factory(), Err(ParameterError::WrongKind { .. }));
+        let value = if is_flag { flag } else { number };
+        choice.parameters.extend(value.parameters);
+    }
+    choice
+}
+
+fn choice_at_ends(algorithm: Algorithm, ends: u64) -> Choice {
+    match algorithm {
+        Algorithm::None => at_ends::<ConstantParameters>(algorithm, ends),
+        Algorithm::Dcqcn => at_ends::<DcqcnParameters>(algorithm, ends),
+        Algorithm::DcqcnNic => at_ends::<DcqcnNicParameters>(algorithm, ends),
+        Algorithm::Dctcp => at_ends::<DctcpParameters>(algorithm, ends),
+        Algorithm::Timely => at_ends::<TimelyParameters>(algorithm, ends),
+        Algorithm::Hpcc => at_ends::<HpccParameters>(algorithm, ends),
+        Algorithm::Swift => at_ends::<SwiftParameters>(algorithm, ends),
+    }
+}
+
+fn algorithm() -> impl Strategy<Value = Algorithm> {
+    prop::sample::select(Algorithm::ALL.to_vec())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn rates_stay_between_the_lowest_and_the_line(
+        algorithm in algorithm(),
+        events in events(),
+        line_mbps in 10_u64..1_000_000,
+        base_rtt_ns in 100..100_000_u64,
+    ) {
+        let line_rate_bps = line_mbps * 1_000_000;
+        let context = Context { line_rate_bps, base_rtt: Picos::from_nanos(base_rtt_ns), packet_bytes: 1082, seed: 7 };
+        let mut choice = Choice::new(algorithm);
+        let lowest = if algorithm == Algorithm::None { line_rate_bps } else {
+            choice = choice.with("min_rate_bps", 5e6);
+            5_000_000
+        };
+        let mut control = choice.factory().unwrap().make(&context);
+        let (min, max) = play(control.as_mut(), &events);
+        prop_assert!(min >= lowest && max <= line_rate_bps, "{} {} of {:?}", min, max, control);
+    }
+
+    #[test]
+    fn parameters_at_the_ends_of_their_ranges_and_odd_hosts_do_no_harm(
+        algorithm in algorithm(),
+        events in events(),
+        ends in any::<u64>(),
+        line_rate_bps in prop::sample::select(vec![0, 1, 10_000_000, 400_000_000_000, u64::MAX]),
+        base_rtt in prop::sample::select(vec![0, 1, 10_000_000, u64::MAX]),
+        packet_bytes in prop::sample::select(vec![0, 64, 1082, u32::MAX]),
+    ) {
+        let choice = choice_at_ends(algorithm, ends);
+        // Timely's and Swift's limits can be in the wrong order, which is an error.
+        prop_assume!(choice.factory().is_ok());
+        let context = Context { line_rate_bps, base_rtt: Picos(base_rtt), packet_bytes, seed: 7 };
+        let mut control = choice.factory().unwrap().make(&context);
+        let (min, max) = play(control.as_mut(), &events);
+        prop_assert!(min >= 1 && max <= line_rate_bps.max(1), "{} {} of {:?}", min, max, control);
+    }
+
+    #[test]
+    fn the_same_events_make_the_same_controller(algorithm in algorithm(), events in events()) {
+        let factory = Choice::new(algorithm).factory().unwrap();
+        let context = super::context(10_000_000_000);
+        let mut states = [factory.make(&context), factory.make(&context)].map(|mut control| {
+            play(control.as_mut(), &events);
+            format!("{control:?}")
+        });
+        states.sort();
+        prop_assert_eq!(&states[0], &states[1]);
+    }
+}
+
+#[test]
+fn values_out_of_range_are_taken_at_the_nearest_end() {
+    let wild = DcqcnNicParameters {
+        alpha_interval_ns: 0,
+        decrease_interval_ns: 0,
+        increase_interval_ns: 0,
+        g: f64::NAN,
+        min_rate_bps: 0,
+        ..DcqcnNicParameters::nvidia_firmware()
+    };
+    assert!(wild.check().is_err());
+    let clamped = wild.clamped();
+    assert_eq!(clamped.check(), Ok(()));
+    assert_eq!(
+        (clamped.alpha_interval_ns, clamped.g, clamped.min_rate_bps),
+        (100, 1e-4, 1_000)
+    );
+}

@@ -1,0 +1,257 @@
+//! TIMELY: the rate follows the gradient of the round trip (Mittal et al., SIGCOMM 2015, algorithm 1).
+
+use xoff_units::Picos;
+
+use super::parameters::{Field, ParameterError, ParameterSet, Preset, Slot};
+use super::rate::Bounds;
+use super::{Ack, CongestionControl, Context, Signal};
+
+/// Parameters of [`Timely`]; in brackets the paper's names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimelyParameters {
+    /// Weight of the newest difference of round trips, 0.001 to 1 (alpha).
+    pub ewma_weight: f64,
+    /// How hard the rate is cut, 0.001 to 1 (beta).
+    pub beta: f64,
+    /// Below this round trip the rate only rises, 100 ns to 1 s (T_low).
+    pub t_low_ns: u64,
+    /// Above this round trip the rate only falls, 100 ns to 1 s (T_high); above `t_low_ns`.
+    pub t_high_ns: u64,
+    /// What makes differences of round trips a gradient: the round trip of an empty network, 100 ns to 1 s (minRTT).
+    pub min_rtt_ns: u64,
+    /// What an increase adds, bits per second, 0 to 1 Tb/s (delta).
+    pub rate_ai_bps: u64,
+    /// What it adds after `hyper_after` increases in a row, bits per second, 0 to 1 Tb/s (the paper: N delta).
+    pub rate_hai_bps: u64,
+    /// How many increases in a row are plain ones, 1 to 1000 (N).
+    pub hyper_after: u64,
+    /// Lowest rate, bits per second, 1 kb/s to 1 Tb/s.
+    pub min_rate_bps: u64,
+}
+
+impl TimelyParameters {
+    /// The paper's values, for 10 Gb/s.
+    pub fn sigcomm2015() -> TimelyParameters {
+        TimelyParameters {
+            ewma_weight: 0.875,
+            beta: 0.8,
+            t_low_ns: 50_000,
+            t_high_ns: 500_000,
+            min_rtt_ns: 20_000,
+            rate_ai_bps: 10_000_000,
+            rate_hai_bps: 50_000_000,
+            hyper_after: 5,
+            min_rate_bps: 1_000_000,
+        }
+    }
+
+    /// The HPCC model's `run.py --cc timely`: increases of 1/1000 and 1/200 of the line rate. Its lowest rate of 1 Gb/s
+    /// is kept from 25 Gb/s on; slower links get 1/25 of their rate.
+    pub fn hpcc_ns3(line_rate_bps: u64) -> TimelyParameters {
+        TimelyParameters {
+            rate_ai_bps: line_rate_bps / 1_000,
+            rate_hai_bps: line_rate_bps / 200,
+            min_rate_bps: (line_rate_bps / 25).clamp(1_000, 1_000_000_000),
+            ..TimelyParameters::sigcomm2015()
+        }
+    }
+}
+
+impl ParameterSet for TimelyParameters {
+    const ALGORITHM: &'static str = "timely";
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::new("ewma_weight", 1e-3, 1.0, |p| Slot::Real(&mut p.ewma_weight)),
+        Field::new("beta", 1e-3, 1.0, |p| Slot::Real(&mut p.beta)),
+        Field::new("t_low_ns", 100.0, 1e9, |p| Slot::Whole(&mut p.t_low_ns)),
+        Field::new("t_high_ns", 100.0, 1e9, |p| Slot::Whole(&mut p.t_high_ns)),
+        Field::new("min_rtt_ns", 100.0, 1e9, |p| Slot::Whole(&mut p.min_rtt_ns)),
+        Field::new("rate_ai_bps", 0.0, 1e12, |p| Slot::Whole(&mut p.rate_ai_bps)),
+        Field::new("rate_hai_bps", 0.0, 1e12, |p| Slot::Whole(&mut p.rate_hai_bps)),
+        Field::new("hyper_after", 1.0, 1000.0, |p| Slot::Whole(&mut p.hyper_after)),
+        Field::new("min_rate_bps", 1e3, 1e12, |p| Slot::Whole(&mut p.min_rate_bps)),
+    ];
+    const PRESETS: &'static [Preset<Self>] = &[
+        Preset {
+            name: "hpcc-ns3",
+            make: |context| TimelyParameters::hpcc_ns3(context.line_rate_bps),
+        },
+        Preset {
+            name: "sigcomm2015",
+            make: |_| TimelyParameters::sigcomm2015(),
+        },
+    ];
+
+    fn relations(&self) -> Result<(), ParameterError> {
+        if self.t_low_ns < self.t_high_ns {
+            return Ok(());
+        }
+        Err(ParameterError::NotBelow {
+            field: "t_low_ns",
+            value: self.t_low_ns as f64,
+            other: "t_high_ns",
+            bound: self.t_high_ns as f64,
+        })
+    }
+}
+
+/// A rate that follows the gradient of the round trip, once per round trip, as in the HPCC model for ns-3.
+///
+/// It bounds the queue, but any division of the link among flows can be steady (Zhu et al., CoNEXT 2016).
+#[derive(Clone, Debug)]
+pub struct Timely {
+    parameters: TimelyParameters,
+    bounds: Bounds,
+    rate_bps: u64,
+    /// The round trip before, and its position: the next update comes once that is acknowledged. `None` at the start.
+    last: Option<(Picos, u64)>,
+    /// Averaged difference of round trips, in picoseconds.
+    rtt_diff: f64,
+    /// Increases in a row.
+    increases: u64,
+}
+
+impl Timely {
+    /// Starts at line rate. Values out of range are taken at the nearest end of it.
+    pub fn new(parameters: TimelyParameters, context: &Context) -> Timely {
+        let parameters = parameters.clamped();
+        let bounds = Bounds::new(parameters.min_rate_bps, context);
+        Timely {
+            parameters,
+            bounds,
+            rate_bps: bounds.line_bps,
+            last: None,
+            rtt_diff: 0.0,
+            increases: 0,
+        }
+    }
+
+    fn update(&mut self, rtt: Picos, last_rtt: Picos) {
+        let parameters = &self.parameters;
+        let weight = parameters.ewma_weight;
+        self.rtt_diff = (1.0 - weight) * self.rtt_diff + weight * (rtt.0 as f64 - last_rtt.0 as f64);
+        let gradient = self.rtt_diff / Picos::from_nanos(parameters.min_rtt_ns).0 as f64;
+        let t_high = Picos::from_nanos(parameters.t_high_ns);
+        let factor = if rtt < Picos::from_nanos(parameters.t_low_ns) {
+            None
+        } else if rtt > t_high {
+            Some(1.0 - parameters.beta * (1.0 - t_high.0 as f64 / rtt.0 as f64))
+        } else if gradient <= 0.0 {
+            None
+        } else {
+            Some((1.0 - parameters.beta * gradient).max(0.0))
+        };
+        let rate = self.rate_bps as f64;
+        self.rate_bps = match factor {
+            Some(factor) => {
+                self.increases = 0;
+                self.bounds.clamp(rate * factor)
+            }
+            None => {
+                let plain = self.increases < parameters.hyper_after;
+                self.increases += 1;
+                let step = if plain {
+                    parameters.rate_ai_bps
+                } else {
+                    parameters.rate_hai_bps
+                };
+                self.bounds.clamp(rate + step as f64)
+            }
+        };
+    }
+}
+
+impl CongestionControl for Timely {
+    fn name(&self) -> &'static str {
+        TimelyParameters::ALGORITHM
+    }
+
+    fn signals(&self) -> &'static [Signal] {
+        &[Signal::RoundTrip]
+    }
+
+    fn rate_bps(&self) -> u64 {
+        self.rate_bps
+    }
+
+    fn acknowledged(&mut self, _now: Picos, ack: &Ack<'_>) {
+        let Some(rtt) = ack.rtt else { return };
+        match self.last {
+            Some((_, position)) if ack.acked_total <= position => return,
+            Some((last_rtt, _)) => self.update(rtt, last_rtt),
+            None => {}
+        }
+        self.last = Some((rtt, ack.sent_total));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ack, context};
+    use super::*;
+
+    const LINE: u64 = 10_000_000_000;
+
+    /// Round trips one after the other, in microseconds.
+    fn after(rtts_us: &[u64]) -> Timely {
+        let mut timely = Timely::new(TimelyParameters::sigcomm2015(), &context(LINE));
+        timely.rate_bps = LINE / 2;
+        for (i, rtt_us) in rtts_us.iter().enumerate() {
+            let mut ack = ack(1000, (i as u64 + 1) * 1000, (i as u64 + 1) * 1000);
+            ack.rtt = Some(Picos::from_micros(*rtt_us));
+            timely.acknowledged(Picos(i as u64), &ack);
+        }
+        timely
+    }
+
+    #[test]
+    fn below_t_low_it_adds_and_after_five_adds_more() {
+        assert_eq!(
+            after(&[20]).rate_bps(),
+            LINE / 2,
+            "one round trip has no gradient"
+        );
+        assert_eq!(after(&[20, 49]).rate_bps(), LINE / 2 + 10_000_000);
+        assert_eq!(after(&[20; 6]).rate_bps(), LINE / 2 + 50_000_000);
+        assert_eq!(after(&[20; 8]).rate_bps(), LINE / 2 + 150_000_000);
+    }
+
+    #[test]
+    fn above_t_high_it_falls_by_the_excess_whatever_the_gradient() {
+        let rate = after(&[1000, 1000]).rate_bps();
+        assert_eq!(rate, (LINE as f64 / 2.0 * (1.0 - 0.8 * 0.5)) as u64);
+    }
+
+    #[test]
+    fn in_between_it_follows_the_gradient() {
+        // Difference 10 us, averaged 8.75 us, over 20 us.
+        assert_eq!(
+            after(&[100, 110]).rate_bps(),
+            (LINE as f64 / 2.0 * (1.0 - 0.8 * 0.4375)) as u64
+        );
+        assert_eq!(after(&[110, 100]).rate_bps(), LINE / 2 + 10_000_000);
+        assert_eq!(
+            after(&[100, 400]).rate_bps(),
+            1_000_000,
+            "no lower than the lowest rate"
+        );
+    }
+
+    #[test]
+    fn it_acts_once_per_round_trip() {
+        let mut timely = after(&[20]);
+        let mut early = ack(500, 1000, 9000);
+        early.rtt = Some(Picos::from_micros(20));
+        timely.acknowledged(Picos(9), &early);
+        assert_eq!(timely.rate_bps(), LINE / 2);
+    }
+
+    #[test]
+    fn thresholds_in_the_wrong_order_are_refused() {
+        let parameters = TimelyParameters {
+            t_low_ns: 600_000,
+            ..TimelyParameters::sigcomm2015()
+        };
+        let error = parameters.check().unwrap_err().to_string();
+        assert_eq!(error, "t_low_ns = 600000 must be below t_high_ns = 500000");
+    }
+}

@@ -1,0 +1,69 @@
+//! What a request packet is to the receiving side.
+
+use xoff_wire::Opcode;
+
+use super::config::Transport;
+use super::packet::{Header, Packet};
+use super::work::Verb;
+
+/// A request packet without its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) verb: Verb,
+    /// First and last packet of its message; a READ request is both.
+    pub(super) first: bool,
+    pub(super) last: bool,
+    pub(super) ack_req: bool,
+    pub(super) payload_len: u32,
+    /// Length that its RETH states: of the message, or of what is to be read.
+    pub(super) dma_len: u32,
+}
+
+impl Request {
+    /// Reads a packet; `None` for what is no request, or lacks the header of its operation.
+    #[inline]
+    pub(super) fn of(packet: &Packet) -> Option<(Transport, Request)> {
+        let (transport, verb, first, last) = parts(packet.opcode)?;
+        let dma_len = match packet.header {
+            Header::Reth(reth) => reth.dma_len,
+            _ if verb == Verb::Read || verb == Verb::Write && first => return None,
+            _ => 0,
+        };
+        let request = Request {
+            verb,
+            first,
+            last,
+            ack_req: packet.ack_req,
+            payload_len: packet.payload_len,
+            dma_len,
+        };
+        Some((transport, request))
+    }
+}
+
+#[inline]
+fn parts(opcode: Opcode) -> Option<(Transport, Verb, bool, bool)> {
+    use Transport::{Rc, Uc, Ud};
+    use Verb::{Read, Send, Write};
+    Some(match opcode {
+        Opcode::RcSendFirst => (Rc, Send, true, false),
+        Opcode::RcSendMiddle => (Rc, Send, false, false),
+        Opcode::RcSendLast | Opcode::RcSendLastImm | Opcode::RcSendLastInvalidate => (Rc, Send, false, true),
+        Opcode::RcSendOnly | Opcode::RcSendOnlyImm | Opcode::RcSendOnlyInvalidate => (Rc, Send, true, true),
+        Opcode::RcWriteFirst => (Rc, Write, true, false),
+        Opcode::RcWriteMiddle => (Rc, Write, false, false),
+        Opcode::RcWriteLast | Opcode::RcWriteLastImm => (Rc, Write, false, true),
+        Opcode::RcWriteOnly | Opcode::RcWriteOnlyImm => (Rc, Write, true, true),
+        Opcode::RcReadRequest => (Rc, Read, true, true),
+        Opcode::UcSendFirst => (Uc, Send, true, false),
+        Opcode::UcSendMiddle => (Uc, Send, false, false),
+        Opcode::UcSendLast | Opcode::UcSendLastImm => (Uc, Send, false, true),
+        Opcode::UcSendOnly | Opcode::UcSendOnlyImm => (Uc, Send, true, true),
+        Opcode::UcWriteFirst => (Uc, Write, true, false),
+        Opcode::UcWriteMiddle => (Uc, Write, false, false),
+        Opcode::UcWriteLast | Opcode::UcWriteLastImm => (Uc, Write, false, true),
+        Opcode::UcWriteOnly | Opcode::UcWriteOnlyImm => (Uc, Write, true, true),
+        Opcode::UdSendOnly | Opcode::UdSendOnlyImm => (Ud, Send, true, true),
+        _ => return None,
+    })
+}

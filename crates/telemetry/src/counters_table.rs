@@ -1,0 +1,50 @@
+//! Compares `docs/counters.md` with the SAI counters of reports.
+
+use std::collections::BTreeSet;
+
+use xoff_testing::assert_tests_exist;
+
+const TABLE: &str = include_str!("../../../docs/counters.md");
+const CODE: &str = include_str!("switch.rs");
+
+/// Names of SAI counters in a text.
+fn counters(text: &str) -> BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_part(c));
+    words
+        .filter(|word| word.starts_with("SAI_") && word.contains("_STAT_") && !word.ends_with('_'))
+        .collect()
+}
+
+/// The cells of each row of the table.
+fn rows() -> Vec<Vec<&'static str>> {
+    let rows = TABLE.lines().filter(|line| line.starts_with("| `SAI_"));
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
+        .collect()
+}
+
+#[test]
+fn the_table_has_each_sai_counter_of_a_report_once() {
+    let rows = rows();
+    let listed: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    let distinct: BTreeSet<&str> = listed.iter().copied().collect();
+    assert_eq!(distinct.len(), listed.len(), "a counter is listed twice");
+    assert_eq!(
+        distinct,
+        counters(CODE),
+        "docs/counters.md and src/report/switch.rs differ"
+    );
+}
+
+#[test]
+fn each_row_of_the_table_has_events_and_a_test_that_exists() {
+    let rows = rows();
+    let named = rows.iter().map(|row| {
+        let [counter, events, test] = row[..] else {
+            panic!("{row:?}");
+        };
+        assert!(!events.is_empty(), "{counter}");
+        (counter, test.trim_matches('`'))
+    });
+    assert_tests_exist(named);
+}

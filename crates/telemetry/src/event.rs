@@ -1,0 +1,185 @@
+//! What a switch tells its operator, under SONiC's names and in its words.
+
+use serde::{Deserialize, Serialize};
+use xoff_dataplane::config::WatchdogAction;
+use xoff_dataplane::{PortId, QueueId, SwitchEvent, SwitchEventKind};
+
+/// Object types of SAI, in the upper 16 bits of an object's identifier.
+const SAI_PORT: u64 = 0x01 << 48;
+const SAI_QUEUE: u64 = 0x15 << 48;
+
+/// The identifier of a port, in SAI's form.
+pub fn port_oid(port: PortId) -> u64 {
+    SAI_PORT | (port.index() as u64 + 1)
+}
+
+/// The identifier of a queue, in SAI's form.
+pub fn queue_oid(queue: QueueId) -> u64 {
+    SAI_QUEUE | (queue.index() as u64 + 1)
+}
+
+/// An event. Fields that an event does not have are left out.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct EventReport {
+    /// When, in nanoseconds of model time.
+    pub at_ns: u64,
+    /// `pfc-storm`, `pfc-storm-restored` or `big-red-switch`.
+    pub event: String,
+    /// The port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ifname: Option<String>,
+    /// The queue's number on its port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_index: Option<u8>,
+    /// The queue's identifier, `0x15...`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_id: Option<String>,
+    /// The port's identifier, `0x1...`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port_id: Option<String>,
+    /// Of a storm: what is done about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// Of a storm: how long the queue had been paused, or without progress if that is shorter, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_ns: Option<u64>,
+    /// Of the big red switch: whether it is on now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<bool>,
+}
+
+/// SONiC's word for an action.
+pub fn action_name(action: WatchdogAction) -> &'static str {
+    match action {
+        WatchdogAction::Drop => "drop",
+        WatchdogAction::Forward => "forward",
+        WatchdogAction::Alert => "alert",
+    }
+}
+
+/// SONiC's name of an event, and ours where it has none.
+pub fn event_name(kind: &SwitchEventKind) -> &'static str {
+    match kind {
+        SwitchEventKind::StormDetected { .. } => "pfc-storm",
+        SwitchEventKind::StormRestored { .. } => "pfc-storm-restored",
+        SwitchEventKind::BigRedSwitch { .. } => "big-red-switch",
+    }
+}
+
+impl EventReport {
+    /// An event of a switch with these ports.
+    pub fn new(event: &SwitchEvent, ports: &[String]) -> EventReport {
+        let mut report = EventReport {
+            at_ns: event.at.as_nanos(),
+            event: event_name(&event.kind).to_owned(),
+            ifname: None,
+            queue_index: None,
+            queue_id: None,
+            port_id: None,
+            action: None,
+            paused_ns: None,
+            on: None,
+        };
+        match event.kind {
+            SwitchEventKind::StormDetected {
+                queue,
+                action,
+                paused,
+            } => {
+                report.place(queue, ports);
+                report.action = Some(action_name(action).to_owned());
+                report.paused_ns = Some(paused.as_nanos());
+            }
+            SwitchEventKind::StormRestored { queue } => report.place(queue, ports),
+            SwitchEventKind::BigRedSwitch { on } => report.on = Some(on),
+        }
+        report
+    }
+
+    fn place(&mut self, queue: QueueId, ports: &[String]) {
+        self.ifname = ports.get(queue.port().index()).cloned();
+        self.queue_index = Some(queue.number());
+        self.queue_id = Some(format!("{:#x}", queue_oid(queue)));
+        self.port_id = Some(format!("{:#x}", port_oid(queue.port())));
+    }
+
+    /// The line of a log: model time in seconds, severity, switch, and the message as SONiC's tests look for it.
+    pub fn line(&self, switch: &str) -> String {
+        let (seconds, nanos) = (self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000);
+        format!("[{seconds}.{nanos:09}] NOTICE {switch}: {}", self.message())
+    }
+
+    fn message(&self) -> String {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let place = format!(
+            "on port {}, queue index {}, queue id {} and port id {}",
+            text(&self.ifname),
+            self.queue_index.unwrap_or_default(),
+            text(&self.queue_id),
+            text(&self.port_id)
+        );
+        match self.event.as_str() {
+            "pfc-storm" => format!(
+                "PFC Watchdog detected PFC storm {place}, additional info: action:{}|paused_us:{}.",
+                text(&self.action),
+                self.paused_ns.unwrap_or_default() / 1_000
+            ),
+            "pfc-storm-restored" => format!("PFC Watchdog storm restored {place}."),
+            _ if self.on == Some(true) => {
+                "PFC Watchdog BIG_RED_SWITCH mode enabled: every watched queue drops.".to_owned()
+            }
+            _ => "PFC Watchdog BIG_RED_SWITCH mode disabled.".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xoff_units::Picos;
+
+    fn line(at: u64, kind: SwitchEventKind) -> String {
+        let event = SwitchEvent { at: Picos(at), kind };
+        let ports = ["Ethernet0".to_owned(), "Ethernet4".to_owned()];
+        EventReport::new(&event, &ports).line("tor0")
+    }
+
+    #[test]
+    fn lines_have_the_words_that_tests_look_for() {
+        let queue = QueueId::new(PortId(1), 3);
+        assert_eq!(
+            line(
+                2_600_000_001_999,
+                SwitchEventKind::StormDetected {
+                    queue,
+                    action: WatchdogAction::Drop,
+                    paused: Picos::from_micros(400_123),
+                }
+            ),
+            "[2.600000001] NOTICE tor0: PFC Watchdog detected PFC storm on port Ethernet4, queue index 3, queue id \
+             0x1500000000000c and port id 0x1000000000002, additional info: action:drop|paused_us:400123."
+        );
+        assert_eq!(
+            line(999_000, SwitchEventKind::StormRestored { queue }),
+            "[0.000000999] NOTICE tor0: PFC Watchdog storm restored on port Ethernet4, queue index 3, queue id \
+             0x1500000000000c and port id 0x1000000000002."
+        );
+        assert_eq!(
+            line(0, SwitchEventKind::BigRedSwitch { on: true }),
+            "[0.000000000] NOTICE tor0: PFC Watchdog BIG_RED_SWITCH mode enabled: every watched queue drops."
+        );
+    }
+
+    #[test]
+    fn what_an_event_does_not_have_is_left_out() {
+        let event = SwitchEvent {
+            at: Picos(7_000),
+            kind: SwitchEventKind::BigRedSwitch { on: false },
+        };
+        let json = serde_json::to_value(EventReport::new(&event, &[])).expect("plain fields");
+        assert_eq!(
+            json,
+            serde_json::json!({"at_ns": 7, "event": "big-red-switch", "on": false})
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! How evenly a load is spread.
+
+/// Jain's fairness index `(sum x)^2 / (n * sum x^2)`: 1 if all are equal, 1/n if one has everything. `None` of
+/// nothing or of zeros only. (Jain, Chiu, Hawe: DEC-TR-301, 1984.)
+pub fn jain_index(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().sum();
+    let squares: f64 = values.iter().map(|x| x * x).sum();
+    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+/// The largest over the mean; `None` of nothing or of zeros only.
+pub fn max_mean_ratio(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().sum();
+    let max = values.iter().copied().fold(0.0, f64::max);
+    (sum > 0.0).then(|| max * values.len() as f64 / sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_of_equals_and_of_one() {
+        assert_eq!(jain_index(&[3.0; 8]), Some(1.0));
+        assert_eq!(jain_index(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(jain_index(&[]), None);
+        assert_eq!(max_mean_ratio(&[1.0, 3.0]), Some(1.5));
+        assert_eq!(max_mean_ratio(&[0.0]), None);
+    }
+}

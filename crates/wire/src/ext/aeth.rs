@@ -1,0 +1,207 @@
+//! Acknowledgements: the header and its syndrome.
+
+use core::fmt;
+
+use crate::bth::MASK_24;
+use crate::{Error, be24, require};
+
+pub(super) const LEN: usize = 4;
+
+mod field {
+    use core::ops::Range;
+
+    pub(super) const SYNDROME: usize = 0;
+    pub(super) const MSN: Range<usize> = 1..4;
+}
+
+/// Acknowledge extended transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aeth {
+    /// What is acknowledged, and how.
+    pub syndrome: Syndrome,
+    /// Message sequence number: messages completed, 24 bits.
+    pub msn: u32,
+}
+
+impl Aeth {
+    /// Reads the header from the front of `bytes`; [`Error::Truncated`] if it is not whole.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Aeth, Error> {
+        require("AETH", bytes, LEN)?;
+        Ok(Aeth::read(bytes))
+    }
+
+    #[inline]
+    fn read(bytes: &[u8]) -> Aeth {
+        Aeth {
+            syndrome: Syndrome::from_u8(bytes[field::SYNDROME]),
+            msn: be24(bytes, field::MSN),
+        }
+    }
+    #[inline]
+    pub(super) fn write(self, bytes: &mut [u8]) {
+        let word = u32::from(self.syndrome.code()) << 24 | self.msn & MASK_24;
+        bytes[..LEN].copy_from_slice(&word.to_be_bytes());
+    }
+}
+
+/// AETH syndrome: bits 6 and 5 are the type, the rest its parameter (IBTA 9.7.5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syndrome {
+    /// Acknowledged. Credit code of the end-to-end flow control, 0 to 31.
+    Ack {
+        /// 31 says that credits are not used.
+        credits: u8,
+    },
+    /// Receiver not ready: try again later.
+    RnrNak {
+        /// Timer code, 0 to 31: see [`rnr_timer_us`].
+        timer: u8,
+    },
+    /// Refused.
+    Nak(NakCode),
+    /// Reserved type, or the high bit set: the octet as it is.
+    Reserved(u8),
+}
+
+impl Syndrome {
+    /// Acknowledged, credits not used.
+    pub const ACK: Syndrome = Syndrome::Ack { credits: 31 };
+
+    /// From the octet on the wire.
+    pub const fn from_u8(code: u8) -> Syndrome {
+        let low = code & 0x1f;
+        match code >> 5 {
+            0 => Syndrome::Ack { credits: low },
+            1 => Syndrome::RnrNak { timer: low },
+            3 => Syndrome::Nak(NakCode::from_u8(low)),
+            _ => Syndrome::Reserved(code),
+        }
+    }
+
+    /// The octet on the wire. Parameters beyond 5 bits are cut.
+    pub const fn code(self) -> u8 {
+        match self {
+            Syndrome::Ack { credits } => credits & 0x1f,
+            Syndrome::RnrNak { timer } => 0x20 | timer & 0x1f,
+            Syndrome::Nak(code) => 0x60 | code.code() & 0x1f,
+            Syndrome::Reserved(code) => code,
+        }
+    }
+}
+
+impl fmt::Display for Syndrome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Syndrome::Ack { credits: 31 } => write!(f, "ACK"),
+            Syndrome::Ack { credits } => write!(f, "ACK credits {credits}"),
+            Syndrome::RnrNak { timer } => write!(f, "RNR NAK {} us", rnr_timer_us(*timer)),
+            Syndrome::Nak(NakCode::PsnSequenceError) => write!(f, "NAK PSN sequence error"),
+            Syndrome::Nak(NakCode::InvalidRequest) => write!(f, "NAK invalid request"),
+            Syndrome::Nak(NakCode::RemoteAccessError) => write!(f, "NAK remote access error"),
+            Syndrome::Nak(NakCode::RemoteOperationalError) => write!(f, "NAK remote operational error"),
+            Syndrome::Nak(NakCode::InvalidRdRequest) => write!(f, "NAK invalid RD request"),
+            Syndrome::Nak(NakCode::Unknown(code)) => write!(f, "NAK code {code}"),
+            Syndrome::Reserved(code) => write!(f, "reserved syndrome {code:#04x}"),
+        }
+    }
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NakCode {
+    /// A sequence number is missing: the requester goes back to it.
+    PsnSequenceError,
+    /// The request is malformed or not supported.
+    InvalidRequest,
+    /// The memory key or range is wrong.
+    RemoteAccessError,
+    /// The responder failed.
+    RemoteOperationalError,
+    /// Wrong key on a reliable datagram.
+    InvalidRdRequest,
+    /// Another code, 5 to 31.
+    Unknown(u8),
+}
+
+impl NakCode {
+    /// From the low 5 bits of the syndrome.
+    pub const fn from_u8(code: u8) -> NakCode {
+        match code & 0x1f {
+            0 => NakCode::PsnSequenceError,
+            1 => NakCode::InvalidRequest,
+            2 => NakCode::RemoteAccessError,
+            3 => NakCode::RemoteOperationalError,
+            4 => NakCode::InvalidRdRequest,
+            other => NakCode::Unknown(other),
+        }
+    }
+
+    /// The low 5 bits of the syndrome.
+    pub const fn code(self) -> u8 {
+        match self {
+            NakCode::PsnSequenceError => 0,
+            NakCode::InvalidRequest => 1,
+            NakCode::RemoteAccessError => 2,
+            NakCode::RemoteOperationalError => 3,
+            NakCode::InvalidRdRequest => 4,
+            NakCode::Unknown(code) => code,
+        }
+    }
+}
+
+/// How long an RNR NAK asks to wait, in microseconds (IBTA 9.7.5.2.8, Linux `rxe_comp.c`). The low 5 bits of
+/// `timer` count.
+pub const fn rnr_timer_us(timer: u8) -> u32 {
+    const MICROS: [u32; 32] = [
+        655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840,
+        5_120, 7_680, 10_240, 15_360, 20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840, 245_760,
+        327_680, 491_520,
+    ];
+    MICROS[(timer & 0x1f) as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_syndrome_octet_survives_and_has_its_meaning() {
+        for code in 0..=u8::MAX {
+            let syndrome = Syndrome::from_u8(code);
+            assert_eq!(syndrome.code(), code);
+            let expected = match code {
+                0x00..=0x1f => Syndrome::Ack { credits: code },
+                0x20..=0x3f => Syndrome::RnrNak { timer: code - 0x20 },
+                0x60 => Syndrome::Nak(NakCode::PsnSequenceError),
+                0x61 => Syndrome::Nak(NakCode::InvalidRequest),
+                0x62 => Syndrome::Nak(NakCode::RemoteAccessError),
+                0x63 => Syndrome::Nak(NakCode::RemoteOperationalError),
+                0x64 => Syndrome::Nak(NakCode::InvalidRdRequest),
+                0x65..=0x7f => Syndrome::Nak(NakCode::Unknown(code - 0x60)),
+                _ => Syndrome::Reserved(code),
+            };
+            assert_eq!(syndrome, expected);
+        }
+    }
+
+    #[test]
+    fn display_says_what_a_person_looks_for() {
+        assert_eq!(Syndrome::from_u8(0x1f).to_string(), "ACK");
+        assert_eq!(Syndrome::from_u8(0x05).to_string(), "ACK credits 5");
+        assert_eq!(Syndrome::from_u8(0x2c).to_string(), "RNR NAK 640 us");
+        assert_eq!(Syndrome::from_u8(0x60).to_string(), "NAK PSN sequence error");
+        assert_eq!(Syndrome::from_u8(0x40).to_string(), "reserved syndrome 0x40");
+    }
+
+    #[test]
+    fn rnr_timers_grow_from_code_one_and_zero_is_the_longest() {
+        assert!((1..31).all(|code| rnr_timer_us(code) < rnr_timer_us(code + 1)));
+        assert!((1..32).all(|code| rnr_timer_us(code) < rnr_timer_us(0)));
+        assert_eq!(
+            (rnr_timer_us(1), rnr_timer_us(25), rnr_timer_us(31)),
+            (10, 61_440, 491_520)
+        );
+        assert_eq!(rnr_timer_us(33), rnr_timer_us(1), "only five bits count");
+    }
+}

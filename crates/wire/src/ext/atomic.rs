@@ -1,0 +1,45 @@
+//! Atomic operations.
+
+use crate::{be32, be64};
+
+pub(super) const LEN: usize = 28;
+
+mod field {
+    use core::ops::Range;
+
+    pub(super) const VIRTUAL_ADDRESS: Range<usize> = 0..8;
+    pub(super) const RKEY: Range<usize> = 8..12;
+    pub(super) const SWAP_OR_ADD: Range<usize> = 12..20;
+    pub(super) const COMPARE: Range<usize> = 20..28;
+}
+
+/// Atomic extended transport header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AtomicEth {
+    /// Address in the memory of the responder.
+    pub virtual_address: u64,
+    /// Key of the memory region there.
+    pub rkey: u32,
+    /// The new value, or what to add.
+    pub swap_or_add: u64,
+    /// The value expected there.
+    pub compare: u64,
+}
+
+impl AtomicEth {
+    pub(super) fn read(bytes: &[u8]) -> AtomicEth {
+        AtomicEth {
+            virtual_address: be64(bytes, field::VIRTUAL_ADDRESS),
+            rkey: be32(bytes, field::RKEY),
+            swap_or_add: be64(bytes, field::SWAP_OR_ADD),
+            compare: be64(bytes, field::COMPARE),
+        }
+    }
+
+    pub(super) fn write(self, bytes: &mut [u8]) {
+        bytes[field::VIRTUAL_ADDRESS].copy_from_slice(&self.virtual_address.to_be_bytes());
+        bytes[field::RKEY].copy_from_slice(&self.rkey.to_be_bytes());
+        bytes[field::SWAP_OR_ADD].copy_from_slice(&self.swap_or_add.to_be_bytes());
+        bytes[field::COMPARE].copy_from_slice(&self.compare.to_be_bytes());
+    }
+}

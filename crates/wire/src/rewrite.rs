@@ -1,0 +1,368 @@
+//! Rewriting headers in place. The ICRC does not cover DSCP and ECN; the IPv4 header checksum is updated, not
+//! recomputed (RFC 1624), so that a checksum that was wrong before stays wrong.
+
+use super::be16;
+use crate::parse::Payload;
+
+/// The ECN field of IP (RFC 3168).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport does not understand ECN.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, ECT(1).
+    Ect1 = 1,
+    /// ECN-capable, ECT(0): what RoCE senders use.
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// From the two low bits of the traffic class octet.
+    pub const fn from_tos(tos: u8) -> Ecn {
+        match tos & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+}
+
+mod v4 {
+    use core::ops::Range;
+
+    pub(super) const VERSION_IHL: usize = 0;
+    pub(super) const TOS: usize = 1;
+    pub(super) const TOTAL_LEN: Range<usize> = 2..4;
+    pub(super) const CHECKSUM: Range<usize> = 10..12;
+}
+
+/// Sets CE on an IP packet whose transport is ECN-capable. `l3` starts at the IP header
+/// ([`Parsed::l3_offset`](crate::parse::Parsed::l3_offset)) and is of kind `payload`.
+///
+/// True when the packet carries CE afterwards. False, and nothing changed, when it is Not-ECT, not IP, or
+/// shorter than its fixed header. CE is never cleared.
+pub fn mark_ce(l3: &mut [u8], payload: Payload) -> bool {
+    match tos(l3, payload) {
+        Some(old) if old & 3 != 0 => {
+            replace_tos(l3, payload, old, old | 3);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Sets the DSCP of an IP packet (the low 6 bits of `dscp`) and leaves ECN. Arguments as for [`mark_ce`].
+/// False, and nothing changed, when the packet is not IP or shorter than its fixed header.
+pub fn set_dscp(l3: &mut [u8], payload: Payload, dscp: u8) -> bool {
+    let Some(old) = tos(l3, payload) else { return false };
+    replace_tos(l3, payload, old, dscp << 2 | old & 3);
+    true
+}
+
+/// The traffic class octet of an IP packet with a whole fixed header.
+pub fn tos(l3: &[u8], payload: Payload) -> Option<u8> {
+    match payload {
+        Payload::Ipv4 if l3.len() >= super::IPV4_LEN => Some(l3[v4::TOS]),
+        Payload::Ipv6 if l3.len() >= super::IPV6_LEN => Some(l3[0] << 4 | l3[1] >> 4),
+        _ => None,
+    }
+}
+
+fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
+    if payload == Payload::Ipv6 {
+        l3[0] = l3[0] & 0xf0 | new >> 4;
+        l3[1] = l3[1] & 0x0f | new << 4;
+        return;
+    }
+    let first = u16::from(l3[v4::VERSION_IHL]) << 8;
+    let checksum = updated(
+        be16(l3, v4::CHECKSUM),
+        first | u16::from(old),
+        first | u16::from(new),
+    );
+    l3[v4::TOS] = new;
+    l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Destination and source address as they lie at the front of a frame: two words, since octets that are written one by one and
+/// read together again soon would have to be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkAddresses {
+    first: u64,
+    rest: u32,
+}
+
+impl LinkAddresses {
+    /// Of these addresses.
+    #[inline(always)]
+    pub const fn new(destination: [u8; 6], source: [u8; 6]) -> LinkAddresses {
+        let (destination, source) = (little_endian(destination), little_endian(source));
+        LinkAddresses {
+            first: destination | source << 48,
+            rest: (source >> 16) as u32,
+        }
+    }
+
+    #[inline(always)]
+    fn write(self, octets: &mut [u8; 12]) {
+        octets[..8].copy_from_slice(&self.first.to_le_bytes());
+        octets[8..].copy_from_slice(&self.rest.to_le_bytes());
+    }
+}
+
+#[inline(always)]
+const fn little_endian([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+/// What a router changes of a frame it forwards: the link addresses, and one hop less to live. `l3_offset` and `payload`
+/// are those of [`Parsed`](crate::parse::Parsed); the packet must have a whole fixed header and at least one hop left. The
+/// ICRC covers none of it.
+#[inline(always)]
+pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, addresses: LinkAddresses) {
+    let Some((ethernet, l3)) = frame.split_at_mut_checked(usize::from(l3_offset)) else {
+        return;
+    };
+    if let Some(octets) = ethernet.first_chunk_mut::<12>() {
+        addresses.write(octets);
+    }
+    match payload {
+        Payload::Ipv4 => {
+            if let Some(header) = l3.first_chunk_mut() {
+                one_hop_less(header);
+            }
+        }
+        Payload::Ipv6 if l3.len() >= super::IPV6_LEN => l3[7] = l3[7].wrapping_sub(1),
+        _ => {}
+    }
+}
+
+/// As [`forward`], for an IPv4 packet that begins right behind the link addresses and ethertype; false if it is too short.
+#[inline(always)]
+pub fn forward_untagged_ipv4(frame: &mut [u8], addresses: LinkAddresses) -> bool {
+    let Some((ethernet, l3)) = frame.split_first_chunk_mut::<{ super::ETHERNET_LEN }>() else {
+        return false;
+    };
+    let (Some(octets), Some(header)) = (ethernet.first_chunk_mut(), l3.first_chunk_mut()) else {
+        return false;
+    };
+    addresses.write(octets);
+    one_hop_less(header);
+    true
+}
+
+/// Takes one from the time to live, which is not zero, and corrects the checksum: [`updated`] with `~m + m'` worked out, which is
+/// 0xfeff whatever else the word holds.
+#[inline(always)]
+fn one_hop_less(header: &mut [u8; super::IPV4_LEN]) {
+    const LESS: u32 = u16::from_ne_bytes([0xfe, 0xff]) as u32;
+    header[8] = header[8].wrapping_sub(1);
+    // A sum of the one's complement is the same in either byte order (RFC 1071 2 B).
+    let sum = u32::from(!u16::from_ne_bytes([header[10], header[11]])) + LESS;
+    let checksum = !((sum + (sum >> 16)) as u16);
+    [header[10], header[11]] = checksum.to_ne_bytes();
+}
+
+/// Makes the IP header of a packet that was cut to `len` octets say so: IPv4 total length and checksum, IPv6 payload length.
+/// Arguments as for [`mark_ce`]. A packet that is no longer than `len`, one that was padded, stays as it is.
+pub fn shorten(l3: &mut [u8], payload: Payload, len: usize) {
+    let field = match payload {
+        Payload::Ipv4 if l3.len() >= super::IPV4_LEN => v4::TOTAL_LEN,
+        Payload::Ipv6 if l3.len() >= super::IPV6_LEN => 4..6,
+        _ => return,
+    };
+    let fixed = if payload == Payload::Ipv6 {
+        super::IPV6_LEN
+    } else {
+        0
+    };
+    let old = be16(l3, field.clone());
+    let new = len.saturating_sub(fixed).min(usize::from(old)) as u16;
+    l3[field].copy_from_slice(&new.to_be_bytes());
+    if payload == Payload::Ipv4 {
+        let checksum = updated(be16(l3, v4::CHECKSUM), old, new);
+        l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// The Internet checksum after one 16-bit word has changed: RFC 1624, equation 3, `HC' = ~(~HC + ~m + m')`.
+pub const fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+    let sum = !checksum as u32 + !old as u32 + new as u32;
+    // Two carries at most: three 16-bit terms.
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ipv4Packet, Ipv6Packet};
+
+    const V4: [u8; 20] = [
+        0x45, 0x6a, 0, 0x44, 0, 0, 0x40, 0, 0x40, 0x11, 0x26, 0x3d, 10, 0, 0, 1, 10, 0, 0, 2,
+    ];
+
+    fn v6(tos: u8) -> [u8; 40] {
+        let mut header = [0x11; 40];
+        header[0] = 0x60 | tos >> 4;
+        header[1] = tos << 4 | 0x0a;
+        header
+    }
+
+    #[test]
+    fn a_hop_less_keeps_the_ipv4_checksum_right_and_touches_nothing_else() {
+        for ttl in 1..=u8::MAX {
+            for protocol in [0, 6, 17, 255] {
+                let mut frame = [0xab; 14 + 20 + 4];
+                frame[14..34].copy_from_slice(&V4);
+                (frame[14 + 8], frame[14 + 9]) = (ttl, protocol);
+                Ipv4Packet::new_unchecked(&mut frame[14..]).fill_checksum();
+                let mut expected = frame;
+                expected[..6].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+                expected[6..12].copy_from_slice(&[7, 8, 9, 10, 11, 12]);
+                expected[14 + 8] -= 1;
+                Ipv4Packet::new_unchecked(&mut expected[14..]).fill_checksum();
+                let addresses = LinkAddresses::new([1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]);
+                forward(&mut frame, 14, Payload::Ipv4, addresses);
+                assert_eq!(frame[..24], expected[..24]);
+                assert!(Ipv4Packet::new_unchecked(&frame[14..]).verify_checksum());
+                assert_eq!(frame[26..], expected[26..]);
+            }
+        }
+        let mut wrong = [0; 34];
+        wrong[14..].copy_from_slice(&V4);
+        wrong[24] ^= 1;
+        forward(&mut wrong, 14, Payload::Ipv4, LinkAddresses::new([0; 6], [0; 6]));
+        assert!(
+            !Ipv4Packet::new_unchecked(&wrong[14..]).verify_checksum(),
+            "what was wrong stays wrong"
+        );
+        let mut six = [0; 54];
+        six[14..].copy_from_slice(&v6(0));
+        let mut expected = six;
+        expected[14 + 7] -= 1;
+        expected[..12].fill(9);
+        forward(&mut six, 14, Payload::Ipv6, LinkAddresses::new([9; 6], [9; 6]));
+        assert_eq!(six, expected);
+        for len in 0..34 {
+            forward(
+                &mut [0; 34][..len],
+                14,
+                Payload::Ipv4,
+                LinkAddresses::new([0; 6], [0; 6]),
+            );
+        }
+    }
+
+    #[test]
+    fn one_hop_less_is_the_update_of_its_word() {
+        for checksum in 0..=u16::MAX {
+            for (ttl, protocol) in [(1, 0), (1, 17), (64, 6), (128, 255), (255, 17)] {
+                let mut header = V4;
+                (header[8], header[9]) = (ttl, protocol);
+                header[10..12].copy_from_slice(&checksum.to_be_bytes());
+                one_hop_less(&mut header);
+                let word = u16::from_be_bytes([ttl, protocol]);
+                let expected = updated(checksum, word, word - 0x0100);
+                assert_eq!(
+                    header[8..12],
+                    [[ttl - 1, protocol], expected.to_be_bytes()].concat()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_tos_and_dscp_keeps_the_ipv4_checksum_right() {
+        for tos in 0..=u8::MAX {
+            let mut header = V4;
+            header[1] = tos;
+            Ipv4Packet::new_unchecked(&mut header).fill_checksum();
+            let mut marked = header;
+            assert_eq!(mark_ce(&mut marked, Payload::Ipv4), tos & 3 != 0);
+            assert_eq!(marked[1], if tos & 3 == 0 { tos } else { tos | 3 });
+            assert!(Ipv4Packet::new_unchecked(&marked).verify_checksum());
+            for dscp in 0..64 {
+                let mut rewritten = header;
+                assert!(set_dscp(&mut rewritten, Payload::Ipv4, dscp));
+                let view = Ipv4Packet::new_unchecked(&rewritten);
+                assert_eq!((view.dscp(), view.ecn()), (dscp, tos & 3));
+                assert!(view.verify_checksum());
+                assert_eq!(
+                    (&rewritten[2..10], &rewritten[12..]),
+                    (&header[2..10], &header[12..])
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_stays_wrong() {
+        for wrong in 0..=u16::MAX {
+            let mut header = V4;
+            header[10..12].copy_from_slice(&wrong.to_be_bytes());
+            let right_before = Ipv4Packet::new_unchecked(&header).verify_checksum();
+            assert!(mark_ce(&mut header, Payload::Ipv4));
+            assert_eq!(
+                Ipv4Packet::new_unchecked(&header).verify_checksum(),
+                right_before,
+                "{wrong:#06x}"
+            );
+        }
+    }
+
+    /// A checksum is the complement of a sum modulo 65535, with 0xFFFF for a sum that is a positive multiple of it.
+    #[test]
+    fn updated_checksums_are_those_of_the_sum() {
+        let edges = [0, 1, 2, 0x7fff, 0x8000, 0xfffd, 0xfffe, 0xffff];
+        for (checksum, old, new) in edges
+            .iter()
+            .flat_map(|c| edges.iter().flat_map(move |o| edges.map(move |n| (*c, *o, n))))
+        {
+            let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
+            let expected = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
+            assert_eq!(
+                updated(checksum, old, new),
+                !(expected as u16),
+                "{checksum:#x} {old:#x} {new:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn ipv6_keeps_version_and_flow_label() {
+        for tos in 0..=u8::MAX {
+            let mut header = v6(tos);
+            assert_eq!(mark_ce(&mut header, Payload::Ipv6), tos & 3 != 0);
+            assert_eq!(header, v6(if tos & 3 == 0 { tos } else { tos | 3 }));
+            assert!(set_dscp(&mut header, Payload::Ipv6, 46));
+            let view = Ipv6Packet::new_unchecked(&header);
+            assert_eq!((view.version(), view.flow_label()), (6, 0xa_1111));
+            assert_eq!(view.traffic_class() >> 2, 46);
+        }
+    }
+
+    #[test]
+    fn what_is_short_or_not_ip_is_left_alone() {
+        for (payload, needed) in [(Payload::Ipv4, 20), (Payload::Ipv6, 40), (Payload::Other, 64)] {
+            for len in 0..needed {
+                let mut octets = [0xff; 64];
+                assert!(!mark_ce(&mut octets[..len], payload));
+                assert!(!set_dscp(&mut octets[..len], payload, 1));
+                assert_eq!(octets, [0xff; 64]);
+            }
+        }
+    }
+
+    #[test]
+    fn ecn_codepoints() {
+        for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
+            assert_eq!(Ecn::from_tos(0xfc | ecn as u8), ecn);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Bytes divided into parts that differ by at most one, and how long bytes last.
+
+use xoff_units::Picos;
+
+#[cfg(test)]
+/// Where part `index` of `total` bytes in `parts` begins; `index == parts` is the end. `parts` is at least 1.
+pub(super) fn part_start(total: u64, parts: u64, index: u64) -> u64 {
+    index * (total / parts) + index.min(total % parts)
+}
+
+/// Bytes of part `index` of `total` in `parts`: the first ones take what does not divide.
+pub(super) fn part(total: u64, parts: u64, index: u64) -> u64 {
+    total / parts + u64::from(index < total % parts)
+}
+
+/// How long `bytes` last at `bps` bits per second, rounded up to a picosecond. A rate of 0 lasts for ever.
+pub(super) fn duration(bytes: u64, bps: u64) -> Picos {
+    let bits_ps = u128::from(bytes) * 8 * 1_000_000_000_000;
+    match bits_ps.checked_div(u128::from(bps)) {
+        Some(whole) => {
+            let ps = whole + u128::from(bits_ps % u128::from(bps) != 0);
+            Picos(u64::try_from(ps).unwrap_or(u64::MAX))
+        }
+        None => Picos::NEVER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_the_whole_without_gap() {
+        for total in [0, 1, 2, 7, 100, 101, 1 << 40] {
+            for parts in [1, 2, 3, 7, 64] {
+                for index in 0..parts {
+                    let end = part_start(total, parts, index) + part(total, parts, index);
+                    assert_eq!(
+                        end,
+                        part_start(total, parts, index + 1),
+                        "{total} {parts} {index}"
+                    );
+                }
+                assert_eq!(part_start(total, parts, parts), total);
+            }
+        }
+    }
+
+    #[test]
+    fn durations_round_up() {
+        assert_eq!(duration(1, 400_000_000_000), Picos(20));
+        assert_eq!(duration(1, 3_000_000_000), Picos(2667));
+        assert_eq!(duration(0, 1), Picos(0));
+        assert_eq!(duration(1, 0), Picos::NEVER);
+        assert_eq!(duration(u64::MAX, 1), Picos::NEVER);
+    }
+}
