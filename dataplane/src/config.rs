@@ -1,7 +1,7 @@
-//! What a switch is told to be: resolved values, no names to look up, no text.
+//! Configuration of a switch, with all names resolved to indices.
 //!
-//! This is the core's side of a configuration. The `xoff` program reads SONiC's `config_db.json`, checks it
-//! against ranges and references, and builds this; the core relies on that and panics on none of it.
+//! The `xoff` program reads SONiC's `config_db.json`, checks ranges and references, and builds a
+//! [`SwitchConfig`]. The switch relies on these checks, but no value makes it panic.
 
 mod balancing;
 mod routing;
@@ -20,46 +20,47 @@ use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_units::{LinkTiming, Picos};
 use xoff_wire::parse::Parsed;
 
-/// A whole switch. One value is one generation: it is applied as a whole or not at all.
+/// Configuration of a whole switch. One value is one generation. The switch applies all of it or nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchConfig {
-    /// Host name, for reports.
+    /// Host name, used in reports.
     pub name: String,
     /// Base MAC address (`DEVICE_METADATA.localhost.mac`).
     pub mac: [u8; 6],
-    /// Seed of every random decision (WRED); each port draws from a stream of its own.
+    /// Seed of all random decisions of WRED. Each port has its own random stream.
     pub seed: u64,
-    /// Buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
+    /// Size of a buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
     pub cell_bytes: u32,
-    /// From the last bit of a frame to the earliest start of its departure.
+    /// Time from the arrival of a frame's last bit to the earliest start of its transmission.
     pub pipeline_latency: Picos,
-    /// Where ECN and WRED are decided.
+    /// Where the switch decides about ECN marks and WRED drops.
     pub mark_point: MarkPoint,
-    /// Age after which a learnt MAC address is forgotten.
+    /// Age at which a learnt MAC address is removed.
     pub fdb_ageing: Picos,
-    /// Most MAC addresses learnt; beyond, frames flood and nothing is learnt.
+    /// Largest number of learnt MAC addresses. When the table is full, frames to unknown addresses are
+    /// flooded.
     pub fdb_entries_max: usize,
-    /// Most frames in the switch at once, copies counted.
+    /// Largest number of frames in the switch. Each copy of a flooded frame counts.
     pub frames_max: usize,
-    /// The ports; a [`crate::PortId`] is an index here.
+    /// The ports. A [`crate::PortId`] is an index into this list.
     pub ports: Vec<PortConfig>,
-    /// Buffer pools, ingress and egress.
+    /// Ingress and egress buffer pools.
     pub pools: Vec<PoolConfig>,
-    /// Buffer profiles, each of one pool.
+    /// Buffer profiles. Each profile belongs to one pool.
     pub profiles: Vec<BufferProfile>,
-    /// What ports as a whole may use of pools: one entry for each port and pool at most.
+    /// Limits of whole ports in buffer pools. At most one entry for each port and pool.
     pub port_profiles: Vec<PortProfile>,
     /// Link aggregation groups.
     pub lags: Vec<LagConfig>,
-    /// What connects the ports.
+    /// Bridging between ports: transparent or by VLAN.
     pub bridging: Bridging,
-    /// What connects the networks.
+    /// Router interfaces, routes and neighbours.
     pub routing: RoutingConfig,
-    /// How groups of next hops and LAGs choose among their members.
+    /// Load balancing of next hop groups and LAGs.
     pub balancing: BalancingConfig,
-    /// The PFC watchdog, as far as it is the same for all ports.
+    /// Settings of the PFC watchdog that apply to all ports.
     pub watchdog: WatchdogConfig,
-    /// Packet trimming; `None`: full queues drop.
+    /// Packet trimming. `None`: full queues drop frames.
     pub trimming: Option<TrimmingConfig>,
 }
 
@@ -68,30 +69,31 @@ pub struct SwitchConfig {
 pub struct LagConfig {
     /// Name, such as `PortChannel1`.
     pub name: String,
-    /// `PORTCHANNEL.admin_status`.
+    /// Administrative state (`PORTCHANNEL.admin_status`).
     pub admin_up: bool,
-    /// Fewest members that must be up for the group to be up (`min_links`), at least 1.
+    /// Number of members that must be up for the LAG to be up (`min_links`), at least 1.
     pub min_links: u16,
-    /// Indices of its ports; a port is in one group at most.
+    /// Port indices of the members. A port is a member of one LAG at most.
     pub members: Vec<u16>,
 }
 
-/// Where the queue length that decides on marking is read.
+/// Where the switch reads the queue length that decides about ECN marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MarkPoint {
-    /// When a frame leaves, by what remains behind it (real chips, SONiC's `test_dequeue_ecn`).
+    /// When a frame leaves, from the bytes that remain behind it. Real chips do this (SONiC's
+    /// `test_dequeue_ecn`).
     #[default]
     Dequeue,
-    /// When a frame arrives, by what waits before it.
+    /// When a frame arrives, from the bytes that wait in front of it.
     Enqueue,
 }
 
-/// What connects the ports.
+/// How the switch bridges frames between its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bridging {
-    /// No VLAN is configured: all ports form one bridge that does not look at tags.
+    /// No VLAN is configured. All ports form one bridge that ignores VLAN tags.
     Transparent,
-    /// VLANs by id; a port outside all of them forwards nothing.
+    /// VLANs with their members. A port without a VLAN forwards nothing.
     Vlans(Vec<VlanConfig>),
 }
 
@@ -100,79 +102,80 @@ pub enum Bridging {
 pub struct VlanConfig {
     /// VLAN id, 2 to 4094.
     pub id: u16,
-    /// Members.
+    /// Ports and LAGs of the VLAN.
     pub members: Vec<VlanMember>,
 }
 
-/// A port's place in a VLAN.
+/// Membership of a port or LAG in a VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanMember {
-    /// Index of the port; `ports.len() + n` is group *n* of [`SwitchConfig::lags`].
+    /// Index of the port. The value `ports.len() + n` is LAG *n* of [`SwitchConfig::lags`].
     pub port: u16,
-    /// How its frames are tagged.
+    /// How the member's frames are tagged.
     pub tagging: Tagging,
 }
 
-/// `VLAN_MEMBER.tagging_mode`.
+/// How a VLAN member sends and receives frames (`VLAN_MEMBER.tagging_mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tagging {
-    /// Frames leave with the tag.
+    /// Frames leave with the VLAN tag.
     Tagged,
-    /// Frames leave without it, untagged frames arrive in this VLAN.
+    /// Frames leave without a tag. Untagged frames arrive in this VLAN.
     Untagged,
-    /// Frames leave with VLAN id 0 and their priority, untagged and priority-tagged frames arrive in this VLAN.
+    /// Frames leave with VLAN id 0 and their priority. Untagged and priority-tagged frames arrive in this
+    /// VLAN.
     PriorityTagged,
 }
 
-/// A port.
+/// Configuration of a port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortConfig {
     /// Name, such as `Ethernet0`.
     pub name: String,
-    /// Address its PFC frames come from.
+    /// Source address of the port's PFC frames.
     pub mac: [u8; 6],
-    /// `PORT.admin_status`.
+    /// Administrative state (`PORT.admin_status`).
     pub admin_up: bool,
-    /// Largest frame without Ethernet header, tags and FCS (`PORT.mtu`), 68 to 9216.
+    /// Longest frame in bytes, without Ethernet header, tags and FCS (`PORT.mtu`), 68 to 9216.
     pub mtu: u32,
-    /// Speed and serialisation.
+    /// Speed of the link, and the bytes that a frame occupies on it.
     pub link: LinkTiming,
-    /// Outer tag protocol id (`PORT.tpid`).
+    /// TPID of the outer VLAN tag (`PORT.tpid`).
     pub tpid: u16,
-    /// Classification of arriving frames.
+    /// Maps that classify received frames.
     pub classify: ClassMaps,
-    /// Flow control.
+    /// Priority flow control and 802.3x PAUSE.
     pub pfc: PfcConfig,
-    /// Its PFC watchdog; `None`: the port is not watched.
+    /// PFC watchdog of the port. `None`: the watchdog does not watch the port.
     pub watchdog: Option<PortWatchdog>,
-    /// DSCP that a trimmed packet of a traffic class leaves with (`tc_to_dscp_map`); `None`: the map has no such class.
+    /// DSCP of trimmed packets for each traffic class (`tc_to_dscp_map`). `None`: the map has no such class.
     pub tc_to_dscp: [Option<u8>; TRAFFIC_CLASSES],
     /// Buffer profile of each priority group: an index into [`SwitchConfig::profiles`], or [`NO_PROFILE`].
     pub pgs: [u16; PRIORITIES],
     /// The egress queues.
     pub queues: [QueueConfig; PRIORITIES],
-    /// Shaper of the whole port, beside its model speed.
+    /// Shaper of the whole port, in addition to the model speed.
     pub shaper: Option<Shaper>,
 }
 
-/// Which header field classifies.
+/// The header field that selects the traffic class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// DSCP of IP frames; others use the 802.1p priority of their tag, or class 0 without one.
+    /// DSCP for IP frames. Other frames use the 802.1p priority of their tag, or class 0 without a tag.
     Dscp,
-    /// 802.1p priority; untagged frames are class 0.
+    /// 802.1p priority of the tag. Untagged frames have class 0.
     Pcp,
 }
 
-/// Maps from header to traffic class to queue and priority group (`PORT_QOS_MAP`).
+/// Maps from header fields to traffic class, queue and priority group (`PORT_QOS_MAP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)] // in one cache line, but for high DSCPs
 pub struct ClassMaps {
-    /// Which of the last two maps applies.
+    /// Selects `dscp_to_tc` or `dot1p_to_tc`.
     pub trust: Trust,
-    /// Traffic class to egress queue; the map of the *egress* port decides.
+    /// Traffic class to egress queue. The switch uses the map of the egress port.
     pub tc_to_queue: [u8; TRAFFIC_CLASSES],
-    /// Traffic class to priority group; the map of the *ingress* port decides.
+    /// Traffic class to priority group. The switch uses the map of the ingress port.
     pub tc_to_pg: [u8; TRAFFIC_CLASSES],
     /// 802.1p priority to traffic class.
     pub dot1p_to_tc: [u8; PRIORITIES],
@@ -181,7 +184,7 @@ pub struct ClassMaps {
 }
 
 impl ClassMaps {
-    /// The traffic class of a frame that arrives at a port with these maps, 0 to 15.
+    /// The traffic class, 0 to 15, of a frame that arrives at a port with these maps.
     #[inline(always)]
     pub fn traffic_class(&self, parsed: &Parsed) -> u8 {
         let by_tag = |maps: &ClassMaps| match parsed.tag {
@@ -195,110 +198,111 @@ impl ClassMaps {
         tc % TRAFFIC_CLASSES as u8
     }
 
-    /// The priority group, 0 to 7, that a traffic class (0 to 15) is charged to at a port with these maps where it arrives.
+    /// The priority group, 0 to 7, of a traffic class (0 to 15) at an ingress port with these maps.
     #[inline(always)]
     pub fn priority_group(&self, tc: u8) -> u8 {
         self.tc_to_pg[usize::from(tc)] % PRIORITIES as u8
     }
 
-    /// The queue, 0 to 7, that a traffic class (0 to 15) leaves by at a port with these maps.
+    /// The queue, 0 to 7, of a traffic class (0 to 15) at an egress port with these maps.
     #[inline(always)]
     pub fn queue(&self, tc: u8) -> usize {
         usize::from(self.tc_to_queue[usize::from(tc)]) % PRIORITIES
     }
 }
 
-/// Priority flow control of a port (IEEE 802.1Qbb).
+/// Priority flow control of a port (IEEE 802.1Q clause 36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcConfig {
-    /// Bit *n*: priority *n* sends and honours PFC (`PORT_QOS_MAP.pfc_enable`).
+    /// Bit *n*: the port sends and honours PFC for priority *n* (`PORT_QOS_MAP.pfc_enable`).
     pub enabled: u8,
-    /// `PORT.pfc_asym`: honour pause on all priorities, generate only for the enabled ones.
+    /// Asymmetric PFC (`PORT.pfc_asym`): honour pauses of all priorities, send PFC only for the enabled ones.
     pub asymmetric: bool,
-    /// Quanta in an XOFF frame, 1 to 65535.
+    /// Pause quanta in an XOFF frame, 1 to 65535.
     pub pause_quanta: u16,
-    /// XOFF is repeated this long after the last one while the group stays congested.
+    /// Interval at which the port repeats XOFF while a priority group stays in XOFF.
     pub refresh: Picos,
-    /// Priority to egress queue that a received pause stops (`MAP_PFC_PRIORITY_TO_QUEUE`).
+    /// Priority to the egress queue that a received pause stops (`MAP_PFC_PRIORITY_TO_QUEUE`).
     pub priority_to_queue: [u8; PRIORITIES],
-    /// Priority to priority group whose congestion it signals (`PFC_PRIORITY_TO_PRIORITY_GROUP_MAP`).
+    /// Priority to the priority group whose XOFF the priority signals (`PFC_PRIORITY_TO_PRIORITY_GROUP_MAP`).
     pub priority_to_pg: [u8; PRIORITIES],
-    /// What a pause means.
+    /// How long a pause lasts.
     pub pauses: PauseModel,
-    /// From the arrival of a PFC or 802.3x pause to its effect, in pause quanta (512 bit times at the port's speed), 0 to 65535.
+    /// Response time: from the arrival of a PFC or 802.3x pause to its effect, in pause quanta, 0 to 65535.
     /// IEEE 802.3 31B.3.7 allows at most [`response_quanta_max`](crate::pfc::response_quanta_max).
     pub response_quanta: u16,
-    /// 802.3x pauses of the whole port; they are without effect while any priority has PFC.
+    /// 802.3x PAUSE of the whole port. It has no effect while any priority has PFC.
     pub global: GlobalPause,
 }
 
-/// 802.3x pause of a whole port (SAI `GLOBAL_FLOW_CONTROL_MODE`).
+/// 802.3x PAUSE of a whole port (SAI `GLOBAL_FLOW_CONTROL_MODE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GlobalPause {
-    /// A received pause stops all queues of the port.
+    /// True if a received PAUSE frame stops all queues of the port.
     pub honoured: bool,
-    /// Congestion of a priority group with headroom pauses the peer.
+    /// True if XOFF of a priority group with headroom pauses the peer.
     pub generated: bool,
 }
 
-/// What a pause means, and what tells of it.
+/// How long a pause lasts, and when pause frames are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PauseModel {
-    /// IEEE 802.1Qbb: a pause lasts its quanta and is repeated while it is meant. One frame names all classes concerned; it is
-    /// composed when the link is free, from the state at that moment.
+    /// IEEE 802.1Q: a pause lasts its quanta, and the port repeats it while XOFF continues. One frame carries
+    /// all priorities. The port builds the frame when the link is free, from the state at that moment.
     #[default]
     Timed,
-    /// As the ns-3 RDMA models have it, to be held against them: a pause lasts until its resume and is not repeated. Each
-    /// change of each class is a frame of its own, sent in order, though the next change overtakes it.
+    /// The model of the ns-3 RDMA simulators, for comparisons with them. A pause lasts until the resume and
+    /// is not repeated. Each change of each priority is a frame of its own, sent in order even if a later
+    /// change reverses it.
     UntilResumed {
-        /// Length of these frames in their senders' link time, FCS included; the models have 43 octets.
+        /// Length in bytes that such a frame occupies on the link, with FCS. The simulators use 43 bytes.
         frame_bytes: u32,
     },
 }
 
 impl PfcConfig {
-    /// Priorities whose received pauses are obeyed.
+    /// Bit *n*: the port honours received pauses of priority *n*.
     pub const fn honoured(&self) -> u8 {
         if self.asymmetric { 0xff } else { self.enabled }
     }
 
-    /// Whether received 802.3x pauses are obeyed: where no priority's PFC is.
+    /// True if the port honours received 802.3x PAUSE frames: PAUSE is enabled and no priority honours PFC.
     pub const fn global_honoured(&self) -> bool {
         self.global.honoured && self.honoured() == 0
     }
 
-    /// Whether congestion is signalled by 802.3x pauses: where no priority honours or sends PFC.
+    /// True if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled and no priority has PFC.
     pub const fn global_generated(&self) -> bool {
         self.global.generated && self.honoured() == 0
     }
 
-    /// Whether congestion of priority group `pg` is signalled by some enabled priority.
+    /// True if an enabled priority signals XOFF of priority group `pg`.
     pub fn signals(&self, pg: u8) -> bool {
         (0..PRIORITIES).any(|p| self.enabled & (1 << p) != 0 && self.priority_to_pg[p] == pg)
     }
 }
 
-/// An egress queue.
+/// Configuration of an egress queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueConfig {
-    /// Buffer profile: an index into [`SwitchConfig::profiles`], of an egress pool, or [`NO_PROFILE`].
+    /// Buffer profile of an egress pool: an index into [`SwitchConfig::profiles`], or [`NO_PROFILE`].
     pub profile: u16,
-    /// Its turn on the link.
+    /// How the scheduler serves the queue.
     pub schedule: Schedule,
-    /// Its own shaper.
+    /// Shaper of the queue.
     pub shaper: Option<Shaper>,
     /// ECN marking and early drop.
     pub wred: Option<Wred>,
 }
 
-/// `SCHEDULER.type`.
+/// How the scheduler serves a queue (`SCHEDULER.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Before every DWRR queue; among strict ones the higher number first.
+    /// Strict priority: before every DWRR queue. Among strict queues, the higher number is first.
     Strict,
-    /// Deficit weighted round robin in bytes, weight 1 to 100.
+    /// Deficit weighted round robin in bytes.
     Dwrr {
-        /// Share relative to the port's other DWRR queues.
+        /// Weight, 1 to 100, relative to the other DWRR queues of the port.
         weight: u8,
     },
 }
@@ -306,76 +310,80 @@ pub enum Schedule {
 /// A peak rate (`SCHEDULER.pir`, `pbs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shaper {
-    /// Bytes (of `mac_len`) per second, at least 1.
+    /// Peak rate in bytes (`mac_len`) per second, at least 1.
     pub bytes_per_second: u64,
-    /// Bytes that may pass at once after idleness.
+    /// Bytes that may be sent at once after an idle time.
     pub burst_bytes: u32,
 }
 
-/// `WRED_PROFILE`, green: thresholds on the instantaneous queue length (SONiC programs weight 0).
+/// The green thresholds of a `WRED_PROFILE`. They apply to the instantaneous queue length, as SONiC programs
+/// weight 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wred {
-    /// Probability is zero up to this many queued bytes.
+    /// Queue length in bytes up to which the probability is zero.
     pub min_bytes: u64,
-    /// Probability reaches `max_probability` here and is one beyond.
+    /// Queue length in bytes at which the probability is `max_probability`. Above this length it is one.
     pub max_bytes: u64,
-    /// In units of 2^-32: 5 % is `(0.05 * 2^32)`; 2^32 is certain.
+    /// Probability in units of 2^-32: 5 % is `0.05 * 2^32`, and 2^32 is always.
     pub max_probability: u64,
-    /// Capable frames are marked CE.
+    /// True if ECN-capable frames are marked CE.
     pub ecn: bool,
-    /// Frames that cannot be marked are dropped instead (never in a lossless priority group).
+    /// True if frames that cannot be marked are dropped. Frames of lossless priority groups are never
+    /// dropped.
     pub drop: bool,
 }
 
-/// `BUFFER_POOL`.
+/// A buffer pool (`BUFFER_POOL`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Name, for reports.
+    /// Name, used in reports.
     pub name: String,
-    /// Which side charges it.
+    /// Whether priority groups or queues use the pool.
     pub side: PoolSide,
-    /// Shared bytes; cut down to whole cells.
+    /// Shared space in bytes, rounded down to whole cells.
     pub size_bytes: u64,
-    /// Size of the shared headroom pool; 0: headroom is private to each group.
+    /// Size of the shared headroom pool in bytes. 0: each priority group has private headroom.
     pub xoff_bytes: u64,
 }
 
-/// `BUFFER_POOL.type`.
+/// The users of a buffer pool (`BUFFER_POOL.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolSide {
-    /// Charged by priority groups.
+    /// Priority groups use the pool.
     Ingress,
-    /// Charged by queues.
+    /// Egress queues use the pool.
     Egress,
 }
 
-/// In place of a profile's index: the group or queue has no buffer (profile `NULL`), nothing is admitted to it.
+/// Profile index of a priority group or queue without a buffer (profile `NULL`). It admits no frames.
 pub const NO_PROFILE: u16 = u16::MAX;
 
-/// `BUFFER_PROFILE`. Byte sizes are cut down to whole cells.
+/// A buffer profile (`BUFFER_PROFILE`). Sizes in bytes are rounded down to whole cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferProfile {
-    /// Name, for reports.
+    /// Name, used in reports.
     pub name: String,
     /// Index into [`SwitchConfig::pools`].
     pub pool: u16,
-    /// Reserved bytes. In the private headroom form (pool without shared headroom, `size >= xoff`) it contains
-    /// the headroom, and only `size - xoff` is reserved.
+    /// Reserved bytes. If the pool has no shared headroom and `size >= xoff`, this size contains the private
+    /// headroom, and only `size - xoff` is reserved.
     pub size_bytes: u64,
-    /// Limit of shared use.
+    /// Limit of the shared use.
     pub threshold: Threshold,
-    /// Headroom after XOFF; a profile with headroom is lossless.
+    /// Headroom in bytes. A profile with headroom is lossless.
     pub xoff_bytes: u64,
-    /// Resume when total use falls to this.
+    /// Total use in bytes at which the priority group leaves XOFF.
     pub xon_bytes: u64,
-    /// Resume this far below the XOFF point; 0: not used.
+    /// The group leaves XOFF when its use is this many bytes below the XOFF point. 0: not used.
     pub xon_offset_bytes: u64,
-    /// Frames that find a queue of this profile full are trimmed (`packet_discard_action`), if the switch trims at all.
+    /// True if frames are trimmed when a queue of this profile is full (`packet_discard_action`). The switch
+    /// must have trimming configured as well.
     pub trim: bool,
 }
 
-/// An entry of `BUFFER_PORT_INGRESS_PROFILE_LIST` or `BUFFER_PORT_EGRESS_PROFILE_LIST`: of the profile, pool and threshold
-/// hold for the port's use of that pool as a whole, by its priority groups or its queues.
+/// An entry of `BUFFER_PORT_INGRESS_PROFILE_LIST` or `BUFFER_PORT_EGRESS_PROFILE_LIST`. The pool and
+/// threshold of the profile limit what all priority groups, or all queues, of the port use of that pool
+/// together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortProfile {
     /// Index of the port.
@@ -384,18 +392,20 @@ pub struct PortProfile {
     pub profile: u16,
 }
 
-/// How much of a pool's shared part one user may take.
+/// How much of the shared space of a pool one priority group or queue may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
-    /// `2^n` times the free shared cells at that moment, rounded down; -8 to 7.
+    /// `2^n` times the free shared cells at that moment, rounded down. The exponent is -8 to 7.
     Dynamic(i8),
-    /// A fixed number of bytes; 0 is no limit (SAI).
+    /// A fixed number of bytes. 0 means no limit, as in SAI.
     Static(u64),
-    /// The rule of the HPCC simulator instead of that of chips, for runs that are held against it: see the module `mmu`. The
-    /// profile's `size_bytes` is the reserve, `xoff_bytes` the headroom, `xon_offset_bytes` the resume offset; the pool's
-    /// size is the whole buffer. For priority groups; a queue with it has no limit.
+    /// The rule of the HPCC simulator, for comparisons with it: see the module `mmu`. The profile's
+    /// `size_bytes` is the reserve, `xoff_bytes` the headroom and `xon_offset_bytes` the resume offset. The
+    /// size of the pool is the whole buffer. The rule applies to priority groups. A queue with this rule has
+    /// no limit.
     Hpcc {
-        /// The limit is the free shared bytes shifted right by this, 0 to 31; 3 is one eighth.
+        /// The limit is the free shared bytes shifted right by this number, 0 to 31. The value 3 is one
+        /// eighth.
         shift: u8,
     },
 }

@@ -1,4 +1,4 @@
-//! What a switch counts. Plain numbers with one writer; read as a copy between bursts.
+//! The counters of a switch. One thread writes them, and readers get a copy between bursts.
 
 use crate::drops::DropReason;
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
@@ -6,128 +6,136 @@ use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 /// Counters of one priority group (`SAI_INGRESS_PRIORITY_GROUP_STAT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgCounters {
-    /// Frames accepted.
+    /// Accepted frames.
     pub packets: u64,
-    /// Bytes accepted (`mac_len`).
+    /// Accepted bytes (`mac_len`).
     pub bytes: u64,
     /// Frames dropped for lack of cells or by the PFC watchdog.
     pub dropped_packets: u64,
-    /// The part of `dropped_packets` that the PFC watchdog dropped because of a storm at a queue of the port.
+    /// The frames of `dropped_packets` that the PFC watchdog dropped because of a storm at a queue of the
+    /// port.
     pub watchdog_dropped_packets: u64,
-    /// Times the group went from XON to XOFF.
+    /// How often the group entered XOFF.
     pub xoff_transitions: u64,
 }
 
 /// Counters of one egress queue (`SAI_QUEUE_STAT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
-    /// Frames sent.
+    /// Sent frames.
     pub packets: u64,
-    /// Bytes sent (`mac_len`).
+    /// Sent bytes (`mac_len`).
     pub bytes: u64,
-    /// Frames dropped at this queue: at its limit, early by WRED, or by the PFC watchdog. A trimmed frame counts as dropped at the queue
-    /// that refused it (SAI, `SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`). Frames that waited when the link
-    /// went down are in [`PortCounters::drops`] only.
+    /// Frames dropped at this queue: at its limit, early by WRED, or by the PFC watchdog. A trimmed frame
+    /// counts as dropped at the queue that refused it, as in SAI
+    /// (`SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`). Frames that waited when the link
+    /// went down are counted in [`PortCounters::drops`] only.
     pub dropped_packets: u64,
     /// Bytes of `dropped_packets` (`mac_len`).
     pub dropped_bytes: u64,
-    /// The part of `dropped_packets` that the PFC watchdog dropped: frames that waited when it found a storm, and frames for the queue
-    /// during the storm.
+    /// The frames of `dropped_packets` that the PFC watchdog dropped: the frames that waited when a storm was
+    /// detected, and the frames that arrived during the storm.
     pub watchdog_dropped_packets: u64,
-    /// `TRIM_PACKETS`: frames that found this queue full and were trimmed. They are no drops of the port
-    /// ([`PortCounters::drops`]) unless what was left of them found no room either.
+    /// `TRIM_PACKETS`: frames that were trimmed because this queue was full. The port does not count them as
+    /// drops ([`PortCounters::drops`]) unless the trimmed frame was dropped as well.
     pub trim_packets: u64,
-    /// `TX_TRIM_PACKETS`: frames that this queue refused and that were sent trimmed, by whatever queue.
+    /// `TX_TRIM_PACKETS`: frames that this queue refused and that any queue of the port sent trimmed.
     pub tx_trim_packets: u64,
-    /// `DROPPED_TRIM_PACKETS`: frames that this queue refused and that were dropped after trimming, because the other queue had no room or
-    /// was emptied.
+    /// `DROPPED_TRIM_PACKETS`: frames that this queue refused and that were dropped after trimming, because
+    /// the second queue was full or was flushed.
     pub dropped_trim_packets: u64,
-    /// The part of `dropped_packets` that WRED dropped.
+    /// The frames of `dropped_packets` that WRED dropped.
     pub wred_dropped_packets: u64,
     /// Frames marked CE.
     pub wred_ecn_marked_packets: u64,
-    /// Bytes of frames marked CE.
+    /// Bytes of the frames marked CE (`mac_len`).
     pub wred_ecn_marked_bytes: u64,
 }
 
 impl QueueCounters {
-    /// Counts a frame of so many bytes (`mac_len`) as dropped.
+    /// Counts one dropped frame of `mac_len` bytes.
     pub(crate) fn count_drop(&mut self, mac_len: u32) {
         self.dropped_packets += 1;
         self.dropped_bytes += u64::from(mac_len);
     }
 }
 
-/// What became of trimmed frames. `trimmed` is the sum of the others and of what still waits.
+/// Totals of trimmed frames. `trimmed` is `sent` plus `dropped` plus the trimmed frames that still wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimCounters {
-    /// `TRIM_PACKETS`.
+    /// `TRIM_PACKETS`: trimmed frames.
     pub trimmed: u64,
-    /// `TX_TRIM_PACKETS`.
+    /// `TX_TRIM_PACKETS`: trimmed frames that were sent.
     pub sent: u64,
-    /// `DROPPED_TRIM_PACKETS`.
+    /// `DROPPED_TRIM_PACKETS`: trimmed frames that were dropped.
     pub dropped: u64,
 }
 
-/// Counters of one port (`SAI_PORT_STAT_*`). PFC, PAUSE and link quality messages are in their own counters only.
+/// Counters of one port (`SAI_PORT_STAT_*`). PFC, PAUSE and link quality messages are counted only in their
+/// own counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))] // what every frame counts comes first
 pub struct PortCounters {
-    /// Frames received, whatever became of them.
+    /// Received frames, including frames that were dropped later.
     pub rx_packets: u64,
-    /// Bytes received (`mac_len`).
+    /// Received bytes (`mac_len`).
     pub rx_bytes: u64,
-    /// Frames sent.
+    /// Sent frames.
     pub tx_packets: u64,
-    /// Bytes sent (`mac_len`).
+    /// Sent bytes (`mac_len`).
     pub tx_bytes: u64,
-    /// Time the link spent on frames, PFC included, since the first departure of an ordinary frame, in picoseconds
-    /// (sum of wire times). Utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
+    /// Time that frames occupied the link since the first data frame, in picoseconds. PFC frames are
+    /// included. The utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
     pub tx_busy_ps: u64,
-    /// Start of the first departure of an ordinary frame, in picoseconds of model time; `u64::MAX` before it.
+    /// Model time at which the first data frame started, in picoseconds. `u64::MAX` before the first data
+    /// frame.
     pub tx_first_ps: u64,
-    /// End of the last departure of an ordinary frame, in picoseconds of model time.
+    /// Model time at which the last data frame ended, in picoseconds.
     pub tx_last_ps: u64,
-    /// Frames marked CE on this port.
+    /// Frames marked CE at this port.
     pub ecn_marked: u64,
-    /// Frames received, per traffic class.
+    /// Received frames of each traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// Frames sent, per traffic class.
+    /// Sent frames of each traffic class.
     pub tx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// Per priority group.
+    /// Counters of each priority group.
     pub pgs: [PgCounters; PRIORITIES],
-    /// Per egress queue.
+    /// Counters of each egress queue.
     pub queues: [QueueCounters; PRIORITIES],
-    /// Frames received that went to the switch's own protocols and nowhere else.
+    /// Received frames that the switch itself consumed, such as ARP and packets for the CPU port.
     pub rx_own_packets: u64,
-    /// `PFC_n_RX_PKTS`: PFC frames received whose enable bit *n* is set, XON included.
+    /// `PFC_n_RX_PKTS`: received PFC frames whose enable bit *n* is set, including XON frames.
     pub pfc_rx: [u64; PRIORITIES],
-    /// `PFC_n_TX_PKTS`: PFC frames sent whose enable bit *n* is set, XON included.
+    /// `PFC_n_TX_PKTS`: sent PFC frames whose enable bit *n* is set, including XON frames.
     pub pfc_tx: [u64; PRIORITIES],
-    /// PFC frames sent, whatever their bits.
+    /// Sent PFC frames.
     pub pfc_tx_frames: u64,
-    /// PFC frames received, whatever their bits.
+    /// Received PFC frames.
     pub pfc_rx_frames: u64,
-    /// `PFC_n_ON2OFF_RX_PKTS`: received pauses that stopped a class that was running.
+    /// `PFC_n_ON2OFF_RX_PKTS`: received pauses that stopped a running priority.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// `PFC_n_RX_PAUSE_DURATION`: time this port was held paused by its peer, in picoseconds; the pause in progress included.
+    /// `PFC_n_RX_PAUSE_DURATION`: time for which the peer paused this port, in picoseconds, including the
+    /// current pause.
     pub rx_pause_ps: [u64; PRIORITIES],
-    /// `PFC_n_TX_PAUSE_DURATION`: time this port asked its peer to pause, in picoseconds; the pause in progress included.
+    /// `PFC_n_TX_PAUSE_DURATION`: time for which this port paused its peer, in picoseconds, including the
+    /// current pause.
     pub tx_pause_ps: [u64; PRIORITIES],
-    /// `PAUSE_RX_PKTS`: 802.3x PAUSE frames received, obeyed or not.
+    /// `PAUSE_RX_PKTS`: received 802.3x PAUSE frames, whether the port honours them or not.
     pub pause_rx: u64,
-    /// `PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
+    /// `PAUSE_TX_PKTS`: sent 802.3x PAUSE frames.
     pub pause_tx: u64,
-    /// Time this port was held by 802.3x pauses of its peer, in picoseconds; the pause in progress included.
+    /// Time for which 802.3x PAUSE frames of the peer paused this port, in picoseconds, including the current
+    /// pause.
     pub rx_global_pause_ps: u64,
-    /// Time this port asked its peer to pause altogether, in picoseconds; the pause in progress included.
+    /// Time for which this port paused its peer with 802.3x PAUSE frames, in picoseconds, including the
+    /// current pause.
     pub tx_global_pause_ps: u64,
-    /// Link quality messages sent to the switch at the other end.
+    /// Sent link quality messages.
     pub link_quality_tx: u64,
-    /// Link quality messages received and understood.
+    /// Received and accepted link quality messages.
     pub link_quality_rx: u64,
-    /// Drops, by reason and traffic class, where the frame was when it was dropped (ingress reasons on the
-    /// ingress port, egress reasons on the egress port).
+    /// Dropped frames by reason and traffic class. Ingress reasons are counted at the ingress port, and
+    /// egress reasons at the egress port.
     pub drops: [[u64; TRAFFIC_CLASSES]; DropReason::COUNT],
 }
 
@@ -166,12 +174,12 @@ impl Default for PortCounters {
 }
 
 impl PortCounters {
-    /// Utilisation is measured from the next departure on.
+    /// Restarts the measurement of utilisation with the next data frame.
     pub(crate) fn restart_utilisation(&mut self) {
         (self.tx_busy_ps, self.tx_first_ps, self.tx_last_ps) = (0, u64::MAX, 0);
     }
 
-    /// `TRIM_PACKETS`, `TX_TRIM_PACKETS` and `DROPPED_TRIM_PACKETS` of the port: the sums of its queues.
+    /// The trimming counters of the port, summed over its queues.
     pub fn trims(&self) -> TrimCounters {
         self.queues
             .iter()
@@ -182,48 +190,48 @@ impl PortCounters {
             })
     }
 
-    /// Frames dropped on this port, all reasons and classes.
+    /// Dropped frames of this port, all reasons and traffic classes.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().flatten().sum()
     }
 }
 
-/// Occupancy and its peak since the last clear, in cells.
+/// Cells in use, and the watermark since the last clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauge {
-    /// In use now.
+    /// Cells in use now.
     pub current_cells: u32,
-    /// `WATERMARK`: most in use since the last clear.
+    /// `WATERMARK`: the largest number of cells in use since the last clear.
     pub peak_cells: u32,
 }
 
 /// Buffer use of a priority group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgBuffers {
-    /// All three regions together.
+    /// Reserved, shared and headroom cells together.
     pub total: Gauge,
-    /// `SHARED_*`.
+    /// Shared cells (`SHARED_*`).
     pub shared: Gauge,
-    /// `XOFF_ROOM_*`: headroom.
+    /// Headroom cells (`XOFF_ROOM_*`).
     pub headroom: Gauge,
-    /// The group is in XOFF.
+    /// True if the group is in XOFF.
     pub xoff: bool,
 }
 
 /// Buffer use of an egress queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueBuffers {
-    /// Reserved and shared together.
+    /// Reserved and shared cells together.
     pub total: Gauge,
-    /// `SHARED_*`.
+    /// Shared cells (`SHARED_*`).
     pub shared: Gauge,
 }
 
 /// Buffer use of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolBuffers {
-    /// Shared cells.
+    /// Shared cells of the pool.
     pub shared: Gauge,
-    /// Cells of headroom in use by the pool's groups, private or shared headroom alike.
+    /// Headroom cells of the pool's priority groups, private or from the shared headroom pool.
     pub headroom: Gauge,
 }

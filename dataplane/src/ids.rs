@@ -1,8 +1,8 @@
-//! Small numbers with a meaning.
+//! Indices of ports, queues, priority groups, interfaces, next hops and timers.
 
-/// Priority groups per port, PFC priorities, and egress queues per port: eight of each.
+/// Number of priority groups, PFC priorities and egress queues of a port.
 pub use xoff_wire::PRIORITIES;
-/// Traffic classes: SONiC's `tc` runs from 0 to 15.
+/// Number of traffic classes. SONiC's `tc` is 0 to 15.
 pub const TRAFFIC_CLASSES: usize = 16;
 
 /// A port of a switch: an index into [`crate::config::SwitchConfig::ports`].
@@ -10,28 +10,29 @@ pub const TRAFFIC_CLASSES: usize = 16;
 pub struct PortId(pub u16);
 
 impl PortId {
-    /// As an index.
+    /// The value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A port or a LAG, as bridging and routing see it (SAI: a bridge port): port *n* is *n*, LAG *n* comes after all ports.
+/// A port or a LAG for bridging and routing (SAI: a bridge port). Port *n* has number *n*, and the LAGs
+/// follow the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogicalPort(pub u16);
 
 impl LogicalPort {
-    /// As an index.
+    /// The value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A priority group of a port (ingress buffer accounting).
+/// A priority group of a port. Its number is `port * 8 + group`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgId(pub u16);
 
-/// An egress queue of a port.
+/// An egress queue of a port. Its number is `port * 8 + queue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u16);
 
@@ -50,7 +51,7 @@ macro_rules! per_port_of_eight {
             pub const fn number(self) -> u8 {
                 (self.0 % PRIORITIES as u16) as u8
             }
-            /// As an index over all ports.
+            /// The value as an array index, over all ports.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -65,7 +66,7 @@ per_port_of_eight!(QueueId, "queue");
 pub struct InterfaceId(pub u16);
 
 impl InterfaceId {
-    /// As an index.
+    /// The value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -76,23 +77,23 @@ impl InterfaceId {
 pub struct NextHopId(pub u32);
 
 impl NextHopId {
-    /// As an index.
+    /// The value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A group of equal-cost next hops of a [`crate::route::Fib`]: an index into [`crate::route::Fib::groups`].
+/// A next hop group of a [`crate::route::Fib`]: an index into [`crate::route::Fib::groups`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
 impl GroupId {
-    /// As an index.
+    /// The value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A deadline the core has asked for. It comes back to [`crate::Switch::expire`] as it left.
+/// A timer of the switch. The driver passes the timer of each due deadline to [`crate::Switch::expire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub u32);

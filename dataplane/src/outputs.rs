@@ -1,4 +1,4 @@
-//! What comes out of the switch: frames to transmit, deadlines, frames for the CPU, and what became of a frame.
+//! The results of a call into the switch: frames to transmit, deadlines, frames for the CPU port, and events.
 
 use crate::config::WatchdogAction;
 use crate::drops::DropReason;
@@ -7,27 +7,29 @@ use crate::ids::{InterfaceId, PortId, QueueId, TimerId};
 use crate::mmu::Refusal;
 use xoff_units::Picos;
 
-/// Filled by calls into the switch, which only ever adds to it. The driver drains deadlines, punts and events before the next call;
-/// transmits may gather over several.
+/// Collects the results of calls into the switch. A call only appends. The driver drains deadlines, punts and
+/// events before the next call. Transmits may accumulate over several calls.
 ///
-/// Frames in `transmits` and `punts` belong to the driver: it gives their slots back when the backend is done.
+/// The frames in `transmits` and `punts` belong to the driver. The driver releases their slots when the
+/// backend has sent or read them.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    /// Frames whose transmission starts, in the order of their starts per port.
+    /// Frames whose transmission starts. The frames of one port are in the order of their start times.
     pub transmits: Vec<Transmit>,
-    /// Deadlines to hand back to [`crate::Switch::expire`]. A later one for the same id does not cancel an earlier one.
+    /// Deadlines for [`crate::Switch::expire`]. A later deadline of the same timer does not cancel an earlier
+    /// one.
     pub deadlines: Vec<Deadline>,
-    /// Frames for the switch's own protocols.
+    /// Frames for the CPU port.
     pub punts: Vec<Punt>,
-    /// What has happened that an operator wants to know, in the order of its times.
+    /// Events for the operator, in the order of their times.
     pub events: Vec<SwitchEvent>,
 }
 
-/// Room for what one call usually tells.
+/// Initial capacity of [`Outputs::events`].
 const EVENTS: usize = 16;
 
 impl Outputs {
-    /// With room for a burst, so that nothing is allocated later.
+    /// Allocates room for the results of `burst` frames, so that later calls do not allocate.
     pub fn with_capacity(burst: usize) -> Outputs {
         Outputs {
             transmits: Vec::with_capacity(burst),
@@ -38,35 +40,35 @@ impl Outputs {
     }
 }
 
-/// Something that an operator wants to know.
+/// An event that an operator wants to see, with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchEvent {
-    /// When, in model time.
+    /// Model time of the event.
     pub at: Picos,
-    /// What.
+    /// The event.
     pub kind: SwitchEventKind,
 }
 
-/// What has happened.
+/// An event of the PFC watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchEventKind {
-    /// The watchdog has found a PFC storm.
+    /// The watchdog detected a PFC storm.
     StormDetected {
-        /// The queue that its peer holds.
+        /// The queue that the peer keeps paused.
         queue: QueueId,
-        /// What is done about it.
+        /// The configured action for this storm.
         action: WatchdogAction,
-        /// How long it had been paused, or without progress if that is shorter.
+        /// How long the queue was paused. The time without progress counts if it is shorter.
         paused: Picos,
     },
     /// A storm is over.
     StormRestored {
-        /// The queue.
+        /// The queue that was in the storm.
         queue: QueueId,
     },
-    /// The big red switch was thrown or taken back.
+    /// The big red switch was turned on or off.
     BigRedSwitch {
-        /// Whether it is on.
+        /// True if the big red switch is on.
         on: bool,
     },
 }
@@ -74,94 +76,96 @@ pub enum SwitchEventKind {
 /// A frame whose transmission starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The port it leaves by.
+    /// The egress port.
     pub port: PortId,
-    /// Its bytes.
+    /// The frame to send.
     pub frame: Handle,
-    /// First bit on the link; the buffer cells are free from here on.
+    /// Model time of the first bit on the link. The buffer cells are free from this time on.
     pub start: Picos,
-    /// The link is free again: preamble, frame, FCS and gap have passed.
+    /// Model time at which the link is free again, after preamble, frame, FCS and interframe gap.
     pub end: Picos,
-    /// The switch has decided to mark it, and it carries CE.
+    /// True if the switch marked the frame, which then carries CE.
     pub marked: bool,
 }
 
-/// The core wants to be called at `at` with `timer`.
+/// A request of the switch to be called at time `at` with `timer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
-    /// When, in model time; never in the past of the call that asked for it.
+    /// Model time of the call. It is not earlier than the time of the call that requested it.
     pub at: Picos,
-    /// Which.
+    /// The timer to pass to [`crate::Switch::expire`].
     pub timer: TimerId,
 }
 
-/// A frame for what stands behind the CPU port.
+/// A frame that the switch hands to the CPU port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punt {
-    /// The port it came in on.
+    /// The ingress port.
     pub port: PortId,
-    /// The router interface it came in on, if it did.
+    /// The router interface on which the frame arrived, if the frame was addressed to the router.
     pub interface: Option<InterfaceId>,
-    /// What is wanted of the CPU.
+    /// Why the CPU receives the frame.
     pub reason: PuntReason,
-    /// Its bytes, as they came in.
+    /// The received frame, unchanged.
     pub frame: Handle,
-    /// Where its layer-3 header begins.
+    /// Offset of the layer 3 header in bytes.
     pub l3_offset: u8,
 }
 
-/// Why the CPU gets a frame. The last four are copies of frames that were dropped and counted; their senders are to be
-/// told, by the rules of RFC 1812 and RFC 4443.
+/// Why the CPU receives a frame. For the last four reasons, the frame was dropped and counted, and the CPU
+/// sends an ICMP error to its sender according to RFC 1812 and RFC 4443.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PuntReason {
-    /// To a reserved group address: LLDP, LACP and their like.
+    /// The destination is a reserved group address, such as those of LLDP and LACP.
     Protocol,
-    /// ARP or neighbour discovery that concerns an address of the switch.
+    /// ARP or neighbour discovery for an address of the switch.
     Neighbour,
     /// An IP packet to an address of the switch.
     Local,
-    /// Its time to live or hop limit would have reached zero.
+    /// The TTL or hop limit would reach zero.
     TimeExceeded,
-    /// No route, or one that says so.
+    /// No route matches, or the route is unreachable.
     NetUnreachable,
-    /// The neighbour did not answer.
+    /// The neighbour did not answer ARP or neighbour discovery.
     HostUnreachable,
-    /// Too long for the interface it would have left by.
+    /// The packet is longer than the MTU of its egress interface.
     TooBig {
-        /// That interface's MTU in octets.
+        /// The MTU of the egress interface in bytes.
         mtu: u32,
     },
 }
 
-/// What became of an arrival.
+/// What the switch did with a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Queued on this many ports.
+    /// The frame is queued at one or more ports.
     Forwarded {
-        /// Copies, one for unicast.
+        /// Number of queued copies. It is 1 for a unicast frame.
         copies: u16,
     },
-    /// A MAC control frame or link quality message: obeyed or ignored, counted, gone.
+    /// A MAC control frame or a link quality message. The switch processed, counted and released it.
     Control,
-    /// For the switch itself: handed to the CPU port, or read and done with.
+    /// The frame is for the switch itself. It is in [`Outputs::punts`], or the switch has processed and
+    /// released it.
     Punted,
-    /// Waits until its next hop is found.
+    /// The frame waits until its next hop is resolved.
     Held,
-    /// Dropped, counted, its slot released.
+    /// The frame was dropped, counted and released.
     Dropped(Drop),
 }
 
-/// A drop: where, why, and the limit that decided.
+/// A dropped frame: the reason, the port that counts it, and the buffer limit that refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drop {
-    /// Why.
+    /// The reason of the drop.
     pub reason: DropReason,
-    /// The port that counts it: the ingress port for ingress reasons, the egress port for egress reasons.
+    /// The port that counts the drop: the ingress port for ingress reasons, the egress port for egress
+    /// reasons.
     pub port: PortId,
     /// Traffic class of the frame.
     pub tc: u8,
-    /// Length of the frame there (`mac_len`).
+    /// Length of the frame at `port`, with FCS (`mac_len`).
     pub mac_len: u32,
-    /// The buffer limit, where one decided.
+    /// The buffer limit that refused the frame. `None` for drops with other causes.
     pub refusal: Option<Refusal>,
 }

@@ -1,7 +1,8 @@
-//! Memory that will be read soon.
+//! Prefetching of memory.
 
-/// Fetches the cache line in which `place` begins, and does not wait for it: for what is known now and read some events later. A
-/// plain read would hold up all that follows it. Changes nothing but time; processors other than x86-64 do without.
+/// Fetches the cache line in which `value` begins, without waiting for it. This is useful for a value that is
+/// read some events later. A plain read would block the instructions after it. On processors other than
+/// x86-64 this function does nothing.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,9 @@
-//! Single stages of a frame's way through a switch, for those who measure or test one alone.
+//! Single stages of the packet path, for measuring or testing one stage alone.
 //!
-//! [`Switch`](crate::Switch) is what joins them, and calls exactly these. Others are public where they belong: headers are read by
-//! [`parse`](xoff_wire::parse::parse), classified by [`ClassMaps`](crate::config::ClassMaps), admitted by [`Mmu`](crate::mmu::Mmu), routed by
-//! [`Fib`](crate::route::Fib), marked by [`mark_ce`](xoff_wire::mark_ce).
+//! [`Switch`](crate::Switch) combines these stages. Other stages are public in their own modules:
+//! [`parse`](xoff_wire::parse::parse) reads headers, [`ClassMaps`](crate::config::ClassMaps) classifies,
+//! [`Mmu`](crate::mmu::Mmu) admits, [`Fib`](crate::route::Fib) routes and [`mark_ce`](xoff_wire::mark_ce)
+//! marks.
 
 pub use crate::bridge::{Fdb, Mac};
 pub use crate::egress::{Choice, Marker, Scheduler};

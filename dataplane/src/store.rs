@@ -1,43 +1,46 @@
-//! A store of plain memory, for tests, benches and runs without real ports.
+//! A frame store in ordinary memory, for tests, benches and runs without real ports.
 
 use crate::frame::{HEADROOM_BYTES, Handle, Store};
 
-/// Octets of a slot behind its headroom.
+/// Bytes of a large slot, without the headroom in front of the frame.
 const SLOT_BYTES: usize = 10_240;
-/// The same of a slot that has held no longer frame: two of them in a page, headroom included, for fewer entries of a TLB.
+/// Bytes of a small slot, without the headroom. Two small slots fit in a page with their headroom, which
+/// saves TLB entries.
 const SMALL_SLOT_BYTES: usize = 2_048 - HEADROOM_BYTES - LINE_BYTES;
 const NONE: u32 = u32::MAX;
-/// A frame begins at the start of a cache line, so that its headers lie in one.
+/// Size of a cache line in bytes. A frame begins at the start of a cache line, so that one line holds its
+/// headers.
 const LINE_BYTES: usize = 64;
 
-/// Where a frame lies: all that reading and editing it takes. Places are octets of `bytes`.
+/// The memory of one frame. Positions are byte offsets in `bytes`.
 #[derive(Clone, Debug)]
 #[repr(align(32))] // two in a cache line
 struct Slot {
     bytes: Box<[u8]>,
-    /// Where a new frame begins.
+    /// Position at which a new frame begins.
     first: u32,
     start: u32,
     end: u32,
-    /// Octets at the front that may still be edited; all of them until the frame is shared.
+    /// Number of bytes at the front that may still be edited. All bytes may be edited until the frame is
+    /// shared.
     editable: u32,
 }
 
 const _: () = assert!(size_of::<Slot>() == LINE_BYTES / 2);
 
-/// What a slot shares with others.
+/// The bytes that a slot shares with other slots.
 #[derive(Clone, Copy, Debug)]
 struct Share {
-    /// The slot whose octets from `rest_from` to `rest_to` follow this prefix.
+    /// The slot whose bytes `rest_from..rest_to` follow this prefix.
     rest: u32,
     rest_from: u32,
     rest_to: u32,
-    /// The frame itself and the copies that share its rest.
+    /// Number of users: the frame itself and the copies that share its rest.
     users: u32,
 }
 
 impl Share {
-    /// Of a slot that nobody uses.
+    /// The value of a free slot.
     const NONE: Share = Share {
         rest: NONE,
         rest_from: 0,
@@ -47,7 +50,7 @@ impl Share {
 }
 
 impl Slot {
-    /// For frames of up to `len` octets.
+    /// Creates a slot for frames of up to `len` bytes.
     fn new(len: usize) -> Slot {
         let room = if len <= SMALL_SLOT_BYTES {
             SMALL_SLOT_BYTES
@@ -66,12 +69,12 @@ impl Slot {
         }
     }
 
-    /// How long a frame may be in it.
+    /// The longest frame that fits, in bytes.
     fn room(&self) -> usize {
         self.bytes.len() - LINE_BYTES - HEADROOM_BYTES
     }
 
-    /// The octets of a range of places.
+    /// The bytes at positions `from..to`.
     #[inline(always)]
     fn octets(&self, from: u32, to: u32) -> &[u8] {
         &self.bytes[from as usize..to as usize]
@@ -83,12 +86,12 @@ impl Slot {
     }
 }
 
-/// Frames in vectors. Slots are made on first use, or when a frame longer than before is to lie in one, and kept; freed ones are used
-/// again, the latest first.
+/// Stores frames in vectors. A slot is allocated on first use, and again when a longer frame needs it. The
+/// most recently released slot is used first.
 #[derive(Clone, Debug)]
 pub struct VecStore {
     slots: Vec<Slot>,
-    /// Of each slot.
+    /// One entry for each slot.
     shares: Vec<Share>,
     free: Vec<u32>,
     slots_max: usize,
@@ -96,7 +99,7 @@ pub struct VecStore {
 }
 
 impl VecStore {
-    /// A store for at most `slots_max` frames.
+    /// Creates a store for at most `slots_max` frames.
     pub fn new(slots_max: usize) -> VecStore {
         VecStore {
             slots: Vec::new(),
@@ -107,7 +110,7 @@ impl VecStore {
         }
     }
 
-    /// Stores a frame; `None` if there is no room, or the frame is longer than a slot (10 240 octets).
+    /// Stores a frame. Returns `None` if all slots are in use or the frame is longer than 10 240 bytes.
     pub fn insert(&mut self, frame: &[u8]) -> Option<Handle> {
         if frame.len() > SLOT_BYTES {
             return None;
@@ -119,7 +122,7 @@ impl VecStore {
         Some(handle)
     }
 
-    /// The whole frame, its shared rest included.
+    /// All bytes of the frame, with its shared rest.
     pub fn contents(&self, frame: Handle) -> Vec<u8> {
         let slot = &self.slots[frame.0 as usize];
         let share = &self.shares[frame.0 as usize];
@@ -131,12 +134,12 @@ impl VecStore {
         whole
     }
 
-    /// Slots in use; a shared rest counts until its last user is released.
+    /// Number of slots in use. A shared rest counts until its last user is released.
     pub fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// A slot with room for `len` octets.
+    /// Takes a free slot with room for `len` bytes.
     fn take(&mut self, len: usize) -> Option<Handle> {
         let index = match self.free.pop() {
             Some(index) => {
@@ -216,7 +219,7 @@ impl Store for VecStore {
             unreachable!("a slot in use was taken");
         };
         let shared = self.shares[frame.0 as usize];
-        // A copy of a copy stores its whole prefix: its rest begins where that ends.
+        // A copy of a copy stores the whole prefix, because its shared rest begins where the prefix ends.
         let own = source.end - source.start;
         let stored = match shared.rest {
             NONE => own.min(prefix_len.min(SLOT_BYTES) as u32),

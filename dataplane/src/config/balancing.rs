@@ -1,4 +1,4 @@
-//! Load balancing: how groups of next hops and LAGs choose among their members.
+//! Configuration of load balancing among next hops and LAG members.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,68 +8,76 @@ use super::AclTable;
 use crate::balance::PathChoice;
 use xoff_units::Picos;
 
-/// Load balancing of a switch. The default is static hashing of the five-tuple everywhere, which costs nothing.
+/// Load balancing of a switch. Default: static hashing of the five-tuple everywhere.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BalancingConfig {
-    /// What groups can be told to do; elsewhere a scheme is an index here.
+    /// The configured schemes. Other fields refer to a scheme by its index in this list.
     pub schemes: Vec<SchemeConfig>,
-    /// Scheme of the groups of next hops and LAGs that neither their route, nor [`BalancingConfig::lags`], nor their members name
-    /// one for; `None`: static hashing.
+    /// Scheme of the load balancing groups for which neither the route, [`BalancingConfig::lags`] nor the
+    /// members name a scheme. `None`: static hashing.
     pub default_scheme: Option<u16>,
-    /// Scheme of each LAG ([`crate::config::SwitchConfig::lags`]); missing entries and `None`: that of its members, or the default.
+    /// Scheme of each LAG of [`crate::config::SwitchConfig::lags`]. A LAG without an entry uses the scheme of
+    /// its members, or the default scheme.
     pub lags: Vec<Option<u16>>,
-    /// What ports bring into groups; missing entries are [`PortBalancing::default`].
+    /// Settings of ports as group members. A port without an entry uses [`PortBalancing::default`].
     pub ports: Vec<PortBalancing>,
-    /// What next hops bring into groups (`ARS_NEXTHOPS`); those that are not here are as [`NextHopBalancing`] says for its fields.
+    /// Settings of next hops as group members (`ARS_NEXTHOPS`). A next hop without an entry has no scheme and
+    /// is a primary member.
     pub next_hops: Vec<NextHopBalancing>,
     /// How the load of ports is measured.
     pub load: LoadConfig,
-    /// Packets that are hashed by the five-tuple whatever the scheme of their group: rules with `DISABLE_ARS_FORWARDING`.
+    /// Packets that are hashed by the five-tuple under every scheme: ACL rules with `DISABLE_ARS_FORWARDING`.
     pub exempt: Vec<AclTable>,
-    /// What this switch tells others of its links, if it does.
+    /// Link quality messages to neighbouring switches. `None`: the switch sends none.
     pub advertise: Option<AdvertiseConfig>,
-    /// Queue pairs whose reordering is counted as their packets arrive; 0: none is.
+    /// Largest number of queue pairs for which received reordering is counted. 0: reordering is not counted.
     pub reordering_flows: u32,
-    /// Most moves of flows that are kept, with their reasons, for [`crate::Switch::moves`]; 0: they are only counted.
+    /// Largest number of flow moves that are kept with their reasons for [`crate::Switch::moves`]. 0: flow
+    /// moves are only counted.
     pub moves_kept: u32,
 }
 
-/// Which fields of a packet tell flows apart.
+/// The packet fields that identify a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashFields {
-    /// Addresses, protocol, ports of UDP and TCP.
+    /// Addresses, protocol, and the ports of UDP and TCP.
     #[default]
     FiveTuple,
-    /// These, and the destination queue pair of RoCEv2 (E-ECMP): many queue pairs between two addresses spread even where
-    /// their source ports do not differ.
+    /// The five-tuple and the destination queue pair of RoCEv2 (E-ECMP). Queue pairs between two addresses
+    /// spread over the members even if their UDP source ports are equal.
     FiveTupleQp,
-    /// The five-tuple such that both directions of a conversation have the same hash.
+    /// The five-tuple, with the same hash for both directions of a flow.
     Symmetric,
 }
 
-/// What a group does with its packets.
+/// How a load balancing group distributes its packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchemeConfig {
-    /// Name, for reports.
+    /// Name, used in reports.
     pub name: String,
-    /// Which packets belong together.
+    /// The packet fields that identify a flow.
     pub hash: HashFields,
-    /// How a member is chosen.
+    /// How the scheme selects a member.
     pub kind: SchemeKind,
-    /// Entries of a group's flow table, where the scheme has one: a power of two, 256 to 32 768 (Juniper: flowset size). Flows that
-    /// share an entry share their path.
+    /// Size of the flow table of a group, if the scheme has one: a power of two, 256 to 32 768 (Juniper:
+    /// flowset size). Flows that share an entry share their path.
     pub flowset_entries: u32,
-    /// Schemes that go by quality take alternate members (`NextHopBalancing::alternate`) when the best primary one is too bad: its band,
-    /// counted from the best (0) to the worst (7), has reached this, and the best alternate one is better by more than
-    /// [`SchemeConfig::alternate_cost`] bands (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`). 16, the default: never, as
-    /// long as a primary one lives; 0: whenever it is better. Other schemes take them when no primary one lives.
+    /// Quality at which a scheme may select alternate members ([`NextHopBalancing::alternate`]). Bands count
+    /// from the best (0) to the worst (7). Alternate members are used if the best primary band has reached
+    /// this threshold and the best alternate member is better by more than [`SchemeConfig::alternate_cost`]
+    /// bands (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`).
+    ///
+    /// The default 16 uses alternate members only if no primary member is up. The value 0 uses them whenever
+    /// they are better. Schemes that do not select by quality use alternate members only if no primary member
+    /// is up.
     pub primary_threshold: u8,
-    /// SAI `ARS_ATTR_ALTERNATE_PATH_COST`: bands.
+    /// Number of bands by which an alternate member must be better (SAI `ARS_ATTR_ALTERNATE_PATH_COST`).
     pub alternate_cost: u8,
 }
 
 impl SchemeConfig {
-    /// A scheme with the defaults of its other fields: five-tuple, 256 entries, primary members always.
+    /// Creates a scheme with five-tuple hashing, 256 flow table entries, and alternate members only as a last
+    /// resort.
     pub fn new(name: &str, kind: SchemeKind) -> SchemeConfig {
         SchemeConfig {
             name: name.to_owned(),
@@ -83,7 +91,8 @@ impl SchemeConfig {
 }
 
 impl SchemeConfig {
-    /// Whether members with less load get more: what is told of a way is then its best member, not the mean.
+    /// True if members with less load get more traffic. The switch then advertises the quality of its best
+    /// member instead of the mean.
     pub(crate) fn chooses_by_load(&self) -> bool {
         match &self.kind {
             SchemeKind::Flowlet { pick, .. }
@@ -97,128 +106,135 @@ impl SchemeConfig {
     }
 }
 
-/// How a group chooses a member.
+/// How a load balancing group selects a member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SchemeKind {
-    /// By the hash alone, weighted, resilient where routing says so.
+    /// By the hash alone, weighted. The group is resilient if the routing configuration says so.
     Hash,
-    /// A flow that has been silent for `idle` chooses anew, others stay (flowlet switching).
+    /// Flowlet switching: a flow selects a new member after it was idle for `idle`. Other flows stay.
     Flowlet {
-        /// Inactivity after which packets sent before have arrived whatever path they took; 0: every packet chooses.
+        /// Idle time after which all earlier packets have arrived, whatever path they used. 0: every packet
+        /// selects.
         idle: Picos,
-        /// By what.
+        /// How a flowlet selects its member.
         pick: Pick,
-        /// Flows that may move although they were not silent; `None`: none does.
+        /// When an active flow may move. `None`: active flows stay.
         rebalance: Option<Rebalance>,
     },
-    /// Every packet chooses.
+    /// Every packet selects a member.
     PerPacket {
-        /// By what.
+        /// How a packet selects its member.
         pick: Pick,
     },
-    /// A flow chooses once, by quality, and stays until its member dies (Juniper: assigned flow).
+    /// A flow selects a member once and stays until the member fails (Juniper: assigned flow).
     Fixed {
-        /// By what.
+        /// How a flow selects its member.
         pick: Pick,
     },
-    /// Packets take the members in turn, in proportion to weights.
+    /// Packets use the members in turn, in proportion to the weights.
     RoundRobin,
-    /// Every packet takes the emptiest of some random members and of those that were the emptiest before (DRILL).
+    /// DRILL: every packet uses the shortest queue among some random members and the best members remembered
+    /// from before.
     Drill {
-        /// Members drawn at random, `d`.
+        /// Number of random members, `d`.
         samples: u8,
-        /// Members remembered, `m`.
+        /// Number of remembered members, `m`.
         memory: u8,
     },
-    /// Queue pairs are learnt and spread evenly over the members, per destination site; see `balance/cluster.rs`.
+    /// The switch learns queue pairs and spreads them evenly over the members, per destination site. See
+    /// `balance/cluster.rs`.
     Cluster {
-        /// Most queue pairs learnt; beyond, flows are hashed.
+        /// Largest number of learnt queue pairs. Further flows are hashed.
         flows_max: u32,
-        /// A queue pair that has been silent for this long gives its place up.
+        /// Idle time after which a queue pair is forgotten.
         idle: Picos,
     },
-    /// A scheme from outside; see [`crate::balance::PathChoice`].
+    /// A scheme that the caller implements. See [`crate::balance::PathChoice`].
     Own(OwnScheme),
 }
 
-/// By what a member is chosen among those that live.
+/// How a scheme selects among the members that are up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// At random, in proportion to weights.
+    /// At random, in proportion to the weights.
     Random,
-    /// At random among those of the best quality band of their own link.
+    /// At random among the members whose own link has the best quality band.
     Quality,
-    /// As [`Pick::Quality`], with the links beyond towards the packet's site weighed in as other switches tell (GLB).
+    /// As [`MemberSelection::Quality`], with the path quality that other switches advertise for the packet's
+    /// site (GLB).
     Global {
-        /// Part of the other switches' word, in percent; the rest is the own link's.
+        /// Share of the advertised quality in percent. The rest is the quality of the own link.
         remote_percent: u8,
     },
-    /// The least of the greater of own and remote utilisation (CONGA).
+    /// The member with the lowest path utilisation, the larger of own and advertised utilisation (CONGA).
     PathLoad,
 }
 
-/// When a flow may move in the middle of a flowlet (Juniper: reactive path rebalancing).
+/// When an active flow may move to another member (Juniper: reactive path rebalancing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebalance {
-    /// Least number of quality bands to be gained, 1 to 7.
+    /// Smallest improvement in quality bands, 1 to 7.
     pub quality_delta: u8,
-    /// Chance that a packet that finds such a gain moves its flow, in units of 2^-32.
+    /// Probability that a packet moves its flow when it finds such an improvement, in units of 2^-32.
     pub probability: u32,
 }
 
-/// A port as member of groups (`ARS_INTERFACES`).
+/// A port as a member of load balancing groups (`ARS_INTERFACES`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortBalancing {
-    /// Scheme of groups that lead over it, if their route names none.
+    /// Scheme of the groups that use this port, if their route names none.
     pub scheme: Option<u16>,
-    /// Load is measured against this speed in Mb/s in place of the port's own; 0: its own.
+    /// Speed in Mb/s against which the load is measured. 0: the speed of the port.
     pub scale_mbps: u32,
-    /// Its LAG uses it when primary members are worse (`ARS_PORTCHANNELS`).
+    /// True if the port is an alternate member of its LAG (`ARS_PORTCHANNELS`).
     pub alternate_in_lag: bool,
 }
 
-/// A next hop as member of groups (`ARS_NEXTHOPS`).
+/// A next hop as a member of load balancing groups (`ARS_NEXTHOPS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHopBalancing {
-    /// Its address.
+    /// IP address of the next hop.
     pub address: IpAddr,
-    /// Scheme of its groups, before that of its port.
+    /// Scheme of its groups. It takes precedence over the scheme of the port.
     pub scheme: Option<u16>,
-    /// It is used when primary ones are worse.
+    /// True if the next hop is an alternate member.
     pub alternate: bool,
 }
 
-/// How the load of a port is measured (`ARS_PROFILE`, SAI `saiarsprofile.h`). Each measure is placed between its limits (0 to 1 000), the
-/// weighted mean of the places is the port's load, and its band is 7 (best) to 0.
+/// How the load of a port is measured (`ARS_PROFILE`, SAI `saiarsprofile.h`). Each measure is scaled between
+/// its limits to 0 to 1 000. The weighted mean is the load of the port. The load selects a quality band, 7
+/// (best) to 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadConfig {
     /// Time between samples.
     pub interval: Picos,
-    /// A sample changes the average by 2^-exponent of their difference (EWMA).
+    /// Exponent of the moving average: a sample changes the average by 2^-exponent of the difference.
     pub exponent: u8,
-    /// A sample below the average replaces it (SAI `PORT_LOAD_CURRENT`).
+    /// True if a sample below the average replaces the average (SAI `PORT_LOAD_CURRENT`).
     pub instant_drop: bool,
-    /// What was sent during an interval, average, in permille of what the port could have sent.
+    /// Average of the bytes sent in an interval, in permille of what the port can send.
     pub past: Measure,
-    /// What was queued, average, in permille of what the port sends in an interval.
+    /// Average of the queued bytes, in permille of what the port can send in an interval.
     pub future: Measure,
-    /// What is queued now, in the same unit.
+    /// Bytes queued now, in permille of what the port can send in an interval.
     pub current: Measure,
 }
 
-/// One of the measures of a port's load.
+/// Weight and limits of one measure of a port's load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// Its weight relative to the others; 0: left out. If all are 0, every port is in the best band.
+    /// Weight relative to the other measures. 0 ignores the measure. If all weights are 0, every port is in
+    /// the best band.
     pub weight: u32,
-    /// Up to this it counts as nothing.
+    /// Values up to this limit count as 0.
     pub min_permille: u32,
-    /// From this on it counts in full.
+    /// Values from this limit on count as 1 000.
     pub max_permille: u32,
 }
 
 impl Default for LoadConfig {
-    /// SAI's: samples every 16 us, exponent 2, past and future load with equal weights. Limits as in Juniper's example, 20 and 80 %.
+    /// SAI's defaults: samples every 16 us, exponent 2, equal weights of past and future load. The limits are
+    /// 20 % and 80 % as in Juniper's example.
     fn default() -> LoadConfig {
         let measure = |weight| Measure {
             weight,
@@ -236,23 +252,23 @@ impl Default for LoadConfig {
     }
 }
 
-/// What a switch tells others of its links; see `balance/remote.rs`.
+/// Link quality messages that a switch sends to its neighbours. See `balance/remote.rs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvertiseConfig {
     /// Time between messages while traffic flows.
     pub interval: Picos,
-    /// Ports towards other switches.
+    /// Ports that lead to other switches.
     pub ports: Vec<u16>,
-    /// Loads are measured and told, beside which sites have no way.
+    /// True if loads are measured and advertised. Sites without a path are always advertised.
     pub loads: bool,
 }
 
-/// A scheme from outside. Two are the same if they are clones of one.
+/// A scheme that the caller implements. Two values are equal if one is a clone of the other.
 #[derive(Clone)]
 pub struct OwnScheme(Arc<dyn Fn() -> Box<dyn PathChoice> + Send + Sync>);
 
 impl OwnScheme {
-    /// `make` is called once for each group.
+    /// Creates a scheme. `make` is called once for each load balancing group.
     pub fn new(make: impl Fn() -> Box<dyn PathChoice> + Send + Sync + 'static) -> OwnScheme {
         OwnScheme(Arc::new(make))
     }

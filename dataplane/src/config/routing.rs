@@ -1,4 +1,4 @@
-//! Router interfaces, routes and neighbours.
+//! Configuration of router interfaces, routes and neighbours.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use ipnet::IpNet;
 use crate::ids::InterfaceId;
 use crate::route::Fib;
 
-/// Layer 3 of a switch.
+/// Layer 3 configuration of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingConfig {
-    /// Router interfaces; an [`InterfaceId`] is an index here.
+    /// Router interfaces. An [`InterfaceId`] is an index into this list.
     pub interfaces: Vec<InterfaceConfig>,
-    /// Routes of all kinds, ready to be looked up. Local and connected routes of the interfaces are among them.
+    /// All routes, prepared for lookup. Local and connected routes of the interfaces are included.
     pub fib: Arc<Fib>,
-    /// Seed of the choice among equal-cost next hops and members of a LAG: switches with the same seed choose alike
-    /// (hash polarisation).
+    /// Seed of the hash that selects equal-cost next hops and LAG members. Switches with the same seed select
+    /// alike (hash polarisation).
     pub hash_seed: u64,
-    /// Buckets of a group whose flows stay where they are when other members come and go; `None`: plain hashing, where
-    /// a change moves any flow.
+    /// Number of buckets of a resilient group. A change of members moves only the flows of affected buckets.
+    /// `None`: plain hashing, so that a change may move any flow.
     pub resilient_buckets: Option<u16>,
-    /// Most neighbours known at once, static ones included.
+    /// Largest number of neighbours, including static ones.
     pub neighbours_max: usize,
-    /// Most frames that wait for one neighbour to be resolved.
+    /// Largest number of frames that wait for one neighbour.
     pub hold_frames: usize,
-    /// Neighbours that are told (`NEIGH`).
+    /// Static neighbours (`NEIGH`).
     pub neighbours: Vec<StaticNeighbour>,
-    /// Most ICMP errors per second, of all kinds together; also the burst.
+    /// Largest rate of ICMP errors of all kinds, in errors per second. This is also the largest burst.
     pub icmp_errors_per_second: u32,
 }
 
@@ -51,36 +51,36 @@ impl Default for RoutingConfig {
 pub struct InterfaceConfig {
     /// Name, such as `Ethernet0`, `Vlan100` or `Loopback0`.
     pub name: String,
-    /// What it stands on.
+    /// The port, LAG or VLAN of the interface.
     pub attachment: Attachment,
-    /// Its address on the link.
+    /// MAC address of the interface.
     pub mac: [u8; 6],
-    /// Largest packet it sends and takes, in octets, 68 to 9216.
+    /// Longest IP packet that the interface sends and receives, in bytes, 68 to 9216.
     pub mtu: u32,
-    /// Its addresses with the lengths of their networks. IPv6 link-local addresses are among them.
+    /// Addresses with prefix lengths. IPv6 link-local addresses are included.
     pub addresses: Vec<IpNet>,
 }
 
-/// What a router interface stands on.
+/// The port, LAG or VLAN of a router interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// A port, by its index. It bridges nothing.
+    /// A port, by its index. The port does not bridge.
     Port(u16),
-    /// A LAG, by its index. It bridges nothing.
+    /// A LAG, by its index. The LAG does not bridge.
     Lag(u16),
     /// A VLAN, by its id.
     Vlan(u16),
-    /// Nothing: addresses that are always there.
+    /// A loopback interface, whose addresses are always reachable.
     Loopback,
 }
 
-/// A neighbour that is told instead of found (`NEIGH`).
+/// A static neighbour (`NEIGH`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticNeighbour {
-    /// The interface behind which it is.
+    /// The interface of the neighbour.
     pub interface: InterfaceId,
-    /// Its address.
+    /// IP address of the neighbour.
     pub address: IpAddr,
-    /// Its address on the link.
+    /// MAC address of the neighbour.
     pub mac: [u8; 6],
 }

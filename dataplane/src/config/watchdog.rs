@@ -1,16 +1,16 @@
-//! What the PFC watchdog is told to do (`PFC_WD`, `PORT_QOS_MAP.pfcwd_sw_enable`).
+//! Configuration of the PFC watchdog (`PFC_WD`, `PORT_QOS_MAP.pfcwd_sw_enable`).
 
 use xoff_units::Picos;
 
-/// The watchdog of a switch (`PFC_WD|GLOBAL`). Ports have their own part: [`PortWatchdog`].
+/// Watchdog settings of a switch (`PFC_WD|GLOBAL`). [`PortWatchdog`] has the settings of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogConfig {
-    /// Queues are looked at this often (`POLL_INTERVAL`), 100 ms to 1 s in SONiC's tables; at least 1 us here.
+    /// Poll interval (`POLL_INTERVAL`), 100 ms to 1 s in SONiC's tables. The minimum is 1 us.
     pub poll: Picos,
-    /// Every queue that is watched drops all its frames until this is off again; storms are neither detected nor restored
-    /// meanwhile (`BIG_RED_SWITCH`).
+    /// True if every watched queue drops all its frames. No storm is detected or restored in this state
+    /// (`BIG_RED_SWITCH`).
     pub big_red_switch: bool,
-    /// What counts as a storm of a queue in which nothing waits.
+    /// Rule for storms of empty queues.
     pub rule: WatchdogRule,
 }
 
@@ -24,44 +24,46 @@ impl Default for WatchdogConfig {
     }
 }
 
-/// Whose rule holds for a queue that is paused while nothing waits in it. One in which something waits is judged by all of
-/// them alike: paused for the detection time, and nothing sent.
+/// The rule for a paused queue that is empty. A queue with waiting frames is in a storm under every rule
+/// after it was paused for the detection time and sent nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchdogRule {
-    /// Paused at both ends of every poll interval is enough, whether something waits or not, as long as XOFF frames keep
-    /// coming (Broadcom).
+    /// The queue was paused at both ends of every poll interval and XOFF frames kept arriving (Broadcom).
+    /// Waiting frames are not required.
     #[default]
     Broadcom,
-    /// An empty queue is never stormed (Nvidia).
+    /// An empty queue is never in a storm (Nvidia).
     Nvidia,
-    /// An empty queue is stormed if it was paused for more than four fifths of each poll interval (SONiC's virtual switch,
-    /// Barefoot, Marvell).
+    /// An empty queue is in a storm if it was paused for more than four fifths of each poll interval (SONiC's
+    /// virtual switch, Barefoot, Marvell).
     Vs,
 }
 
-/// The watchdog of one port (`PFC_WD|<port>`).
+/// Watchdog settings of a port (`PFC_WD|<port>`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortWatchdog {
-    /// Bit *n*: queue *n* is watched, that is the queue which a pause of a priority in `pfcwd_sw_enable` stops.
+    /// Bit *n*: queue *n* is watched. These are the queues that a pause of a priority in `pfcwd_sw_enable`
+    /// stops.
     pub queues: u8,
-    /// What is done about a storm.
+    /// Action during a storm.
     pub action: WatchdogAction,
-    /// How long a queue must have been paused without progress, 100 ms to 5 s in SONiC's tables.
+    /// How long a queue must be paused without progress, 100 ms to 5 s in SONiC's tables.
     pub detection: Picos,
-    /// How long no XOFF must have come for a storm to be over; `None`: it is never over.
+    /// How long no XOFF may arrive before a storm ends. `None`: the storm does not end.
     pub restoration: Option<Picos>,
-    /// Whether each pause is kept: how long the latest one lasted, and when it began (`pfc_stat_history`).
+    /// True if the start and length of the latest pause are recorded (`pfc_stat_history`).
     pub history: bool,
 }
 
-/// What is done about a storm (`PFC_WD.action`).
+/// Action during a storm (`PFC_WD.action`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchdogAction {
-    /// What waits in the queue, what comes for it, and what is received in its priority group of the port is dropped.
+    /// Drop the frames that wait in the queue, arrive for it, or are received in its priority groups at the
+    /// port.
     #[default]
     Drop,
-    /// The queue does not obey pauses.
+    /// Forward: the queue ignores pauses.
     Forward,
-    /// It is told and counted, nothing else.
+    /// Report and count the storm only.
     Alert,
 }

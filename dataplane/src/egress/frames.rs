@@ -1,4 +1,4 @@
-//! Frames inside the switch: a table of fixed size, queues as lists threaded through it.
+//! Frames in the switch: a table of fixed capacity, with queues as linked lists in the table.
 
 use crate::frame::Handle;
 use crate::ids::{PgId, PortId};
@@ -6,53 +6,54 @@ use crate::prefetch::prefetch;
 use xoff_units::Picos;
 use xoff_wire::parse::Payload;
 
-/// No frame: the end of a list.
+/// End of a list.
 const NO_FRAME: u32 = u32::MAX;
 
-/// Who pays for a frame's ingress cells.
+/// The ingress cells of a queued frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Charge {
-    /// This frame alone: its group and cells.
+    /// The cells of one frame, charged to its priority group.
     Own { pg: PgId, cells: u32 },
-    /// A flooded frame: an entry of the table of shared charges, released with the last copy.
+    /// The cells of a flooded frame: an entry of [`SharedCharges`], released with the last copy.
     Shared(u32),
-    /// Nobody: injected by the switch itself.
+    /// No cells: a frame that the switch itself sends.
     None,
 }
 
-/// A frame (or one copy of a flooded one) that waits in an egress queue: half a cache line, since a fabric's tables are larger
-/// than a cache. No frame has 2^16 octets or cells: the longest has 9 KiB, and a cell is an octet at least.
+/// A frame, or one copy of a flooded frame, that waits in an egress queue. The entry fills half a cache line,
+/// because the tables of a large fabric exceed the caches. A frame has fewer than 2^16 bytes and cells: the
+/// longest frame has 9 KiB, and a cell has at least one byte.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct QueuedFrame {
-    /// Earliest start of its departure.
+    /// Earliest time at which its transmission may start.
     pub(crate) ready_at: Picos,
     pub(crate) frame: Handle,
     mac_len: u16,
-    /// `mac_len` of the one that follows it in its queue: the table's. Whose turn it is hangs on that, and that frame may have left
-    /// the caches.
+    /// `mac_len` of the next frame in the queue. The scheduler needs this length, and the next frame may no
+    /// longer be in the caches.
     next_len: u16,
-    /// Group, or entry of the shared charges.
+    /// The priority group, or the index of the shared charge.
     payer: u32,
     cells: u16,
     charged_cells: u16,
-    /// What follows it, in its queue or in the list of free places: the table's.
+    /// The next frame in the queue, or the next entry in the free list.
     next: u32,
-    /// Who pays, and the marks below.
+    /// The kind of charge, and the flags below.
     marks: u8,
     pub(crate) tc: u8,
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
 }
 
-/// Marks: [`PayerKind`] in the lowest two bits, whether it is ECN-capable, whether it has been trimmed, and the queue that it was
-/// trimmed for.
+/// Bits of `flags`: the [`ChargeKind`] in the lowest two bits, ECN-capable, trimmed, and the queue that
+/// refused the frame before trimming.
 const PAYER: u8 = 3;
 const ECN_CAPABLE: u8 = 4;
 const TRIMMED: u8 = 8;
 const TRIMMED_FOR_SHIFT: u32 = 4;
 
-/// The kinds of [`Charge`].
+/// Values of the kind of an [`IngressCharge`] in `flags`.
 struct PayerKind;
 
 impl PayerKind {
@@ -62,7 +63,8 @@ impl PayerKind {
 }
 
 impl QueuedFrame {
-    /// A frame that occupies `cells` of its queue, and may leave at once; nothing is known of what is in it.
+    /// Creates a frame that occupies `cells` cells of its queue and may leave at once. The caller sets the
+    /// class and the layer 3 header.
     #[inline(always)]
     pub(crate) fn new(frame: Handle, mac_len: u32, cells: u32, charge: Charge) -> QueuedFrame {
         let (payer_kind, payer, charged_cells) = match charge {
@@ -87,43 +89,43 @@ impl QueuedFrame {
         }
     }
 
-    /// Notes whether it may be marked as CE.
+    /// Sets whether the frame may be marked CE.
     #[inline(always)]
     pub(crate) fn set_ecn_capable(&mut self, ecn_capable: bool) {
         let ecn_capable = if ecn_capable { ECN_CAPABLE } else { 0 };
         self.marks = self.marks & PAYER | ecn_capable;
     }
 
-    /// Notes that it has been trimmed because this queue refused it.
+    /// Records that the frame was trimmed because `queue` refused it.
     pub(crate) fn set_trimmed_for(&mut self, queue: u8) {
         self.marks |= TRIMMED | (queue & 7) << TRIMMED_FOR_SHIFT;
     }
 
-    /// Whether it may be marked as CE.
+    /// True if the frame may be marked CE.
     #[inline(always)]
     pub(crate) fn is_ecn_capable(&self) -> bool {
         self.marks & ECN_CAPABLE != 0
     }
 
-    /// The queue that refused it, if it has been trimmed.
+    /// The queue that refused the frame before trimming. `None` for frames that were not trimmed.
     #[inline(always)]
     pub(crate) fn trimmed_for(&self) -> Option<usize> {
         (self.marks & TRIMMED != 0).then_some(usize::from(self.marks >> TRIMMED_FOR_SHIFT & 7))
     }
 
-    /// What it counts as, in octets.
+    /// Length in bytes, with FCS.
     #[inline(always)]
     pub(crate) fn mac_len(&self) -> u32 {
         u32::from(self.mac_len)
     }
 
-    /// Cells that it occupies of its queue.
+    /// Cells that the frame occupies in its egress queue.
     #[inline(always)]
     pub(crate) fn cells(&self) -> u32 {
         u32::from(self.cells)
     }
 
-    /// Who pays for its ingress cells.
+    /// The ingress cells of the frame.
     #[inline(always)]
     pub(crate) fn charge(&self) -> Charge {
         match self.marks & PAYER {
@@ -139,13 +141,13 @@ impl QueuedFrame {
 
 const _: () = assert!(core::mem::size_of::<QueuedFrame>() == 32);
 
-/// Frames that wait for one queue of a port: first come, first served.
+/// The frames of one egress queue, first in, first out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fifo {
     head: u32,
     tail: u32,
     bytes: u64,
-    /// `mac_len` of the frame at its head.
+    /// `mac_len` of the first frame.
     head_len: u16,
 }
 
@@ -157,38 +159,38 @@ impl Fifo {
         head_len: 0,
     };
 
-    /// `mac_len` of the frame at its head; 0 if it is empty.
+    /// `mac_len` of the first frame. 0 if the queue is empty.
     #[inline(always)]
     pub(crate) fn head_len(&self) -> u32 {
         u32::from(self.head_len)
     }
 
-    /// Bytes (`mac_len`) that wait in it.
+    /// Bytes (`mac_len`) of all frames in the queue.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// A frame that has been taken from the head of its queue.
+/// A frame that was removed from the head of its queue.
 pub(crate) struct Taken<'a> {
     pub(crate) frame: &'a QueuedFrame,
-    /// Those that it may share.
+    /// The shared charges, to release the frame's cells.
     pub(crate) charges: &'a mut SharedCharges,
-    /// Bytes (`mac_len`) that still wait in all queues of the port.
+    /// Bytes (`mac_len`) that remain in all queues of the port.
     pub(crate) behind_at_port: u64,
 }
 
-/// All frames in the switch, and the lists that its queues are. Nothing is allocated after [`FrameTable::new`].
+/// All frames in the switch, in the lists of their queues. Nothing is allocated after [`FrameTable::new`].
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<QueuedFrame>,
-    /// The most frames there can be. Room for all is reserved at the start, and touched when so many are there at once.
+    /// Largest number of frames. The address space for all of them is reserved at the start.
     frames_max: usize,
     free: u32,
     in_use: usize,
     shared: SharedCharges,
-    /// Bytes in all queues of each port: side by side, for those that compare ports.
+    /// Bytes in all queues of each port, in one array, so that load balancing can compare ports.
     port_bytes: Vec<u64>,
 }
 
@@ -205,18 +207,18 @@ impl FrameTable {
         }
     }
 
-    /// Frames in the switch, copies counted.
+    /// Number of frames in the switch. Each copy of a flooded frame counts.
     pub(crate) fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// How many frames still fit.
+    /// Number of frames that still fit.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.frames_max - self.in_use
     }
 
-    /// Appends to a queue of a port. The caller has checked [`FrameTable::room`].
+    /// Appends a frame to a queue of a port. The caller has checked [`FrameTable::free_entries`].
     #[inline(always)]
     pub(crate) fn push(&mut self, port: PortId, fifo: &mut Fifo, frame: QueuedFrame) {
         debug_assert!(self.room() > 0, "room() was not checked");
@@ -242,18 +244,18 @@ impl FrameTable {
         }
     }
 
-    /// The frame at the head of a queue.
+    /// The first frame of a queue.
     #[inline(always)]
     pub(crate) fn head(&self, fifo: &Fifo) -> Option<&QueuedFrame> {
         self.frames.get(fifo.head as usize)
     }
 
-    /// Removes the head of a queue of a port.
+    /// Removes the first frame of a queue and returns a copy of its entry.
     pub(crate) fn pop(&mut self, port: PortId, fifo: &mut Fifo) -> Option<QueuedFrame> {
         self.take(port, fifo).map(|taken| *taken.frame)
     }
 
-    /// As [`FrameTable::pop`], the frame where it lies, until the next one is pushed.
+    /// Removes the first frame of a queue. The entry stays valid until the next push.
     #[inline(always)]
     pub(crate) fn take(&mut self, port: PortId, fifo: &mut Fifo) -> Option<Taken<'_>> {
         let index = fifo.head;
@@ -265,7 +267,7 @@ impl FrameTable {
         let port_bytes = &mut self.port_bytes[port.index()];
         *port_bytes -= mac_len;
         let behind_at_port = *port_bytes;
-        // What stands behind it leaves next, and has been in no cache since it came.
+        // The next frame leaves next, and has probably left the caches while it waited.
         match self.frames.get(fifo.head as usize) {
             Some(behind) => prefetch(behind),
             None => fifo.tail = NO_FRAME,
@@ -279,25 +281,25 @@ impl FrameTable {
         })
     }
 
-    /// The charges that copies of frames share.
+    /// The charges that copies of flooded frames share.
     #[inline(always)]
     pub(crate) fn charges_mut(&mut self) -> &mut SharedCharges {
         &mut self.shared
     }
 
-    /// Bytes (`mac_len`) that wait in all queues of a port.
+    /// Bytes (`mac_len`) in all queues of a port.
     #[inline]
     pub(crate) fn port_queued_bytes(&self, port: usize) -> u64 {
         self.port_bytes[port]
     }
 
-    /// As [`FrameTable::port_queued_bytes`], of all ports in their order.
+    /// As [`FrameTable::port_queued_bytes`], for all ports in their order.
     #[inline]
     pub(crate) fn queued_bytes_of_ports(&self) -> &[u64] {
         &self.port_bytes
     }
 
-    /// The groups that pay for the frames of a queue, from its head; those that nobody pays for are left out.
+    /// The priority groups of the frames in a queue, from its head. Frames without a charge are skipped.
     pub(crate) fn groups_in(&self, fifo: &Fifo) -> impl Iterator<Item = PgId> + '_ {
         let first = Some(fifo.head).filter(|index| *index != NO_FRAME);
         let places = core::iter::successors(first, |index| {
@@ -310,25 +312,25 @@ impl FrameTable {
         })
     }
 
-    /// Opens a charge for `copies` copies of a flooded frame.
+    /// Adds a shared charge for `copies` copies of a flooded frame.
     pub(crate) fn share_charge(&mut self, pg: PgId, cells: u32, copies: u32) -> Charge {
         self.shared.open(pg, cells, copies)
     }
 
-    /// As [`SharedCharges::settle`].
+    /// As [`SharedCharges::release_charge`].
     pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
         self.shared.settle(charge)
     }
 }
 
-/// What flooded frames are charged, each once for all of its copies.
+/// The ingress cells of flooded frames. All copies of a frame share one entry.
 #[derive(Debug)]
 pub(crate) struct SharedCharges {
     charges: Vec<SharedCharge>,
     free: u32,
 }
 
-/// A charge that several copies share.
+/// The ingress cells of one flooded frame, and the number of its remaining copies.
 #[derive(Clone, Copy, Debug)]
 struct SharedCharge {
     pg: PgId,
@@ -366,7 +368,7 @@ impl SharedCharges {
         Charge::Shared(index)
     }
 
-    /// Takes one copy off a charge; the cells to release once nothing refers to them any more.
+    /// Removes one copy from a charge. Returns the cells to release after the last copy.
     #[inline(always)]
     pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
         match charge {

@@ -1,20 +1,20 @@
-//! A link as departures see it: lengths and times without a division.
+//! Frame lengths and transmission times of a link, computed without a division.
 
 use xoff_units::{LinkTiming, Picos};
 
-/// A [`LinkTiming`], and how long one octet lasts where that is a whole number of picoseconds: at every speed of
-/// Ethernet, so that a departure multiplies instead of dividing.
+/// A [`LinkTiming`] with the time of one byte. At all Ethernet speeds, this time is a whole number of
+/// picoseconds, and a departure multiplies instead of dividing.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     timing: LinkTiming,
-    /// 0: to be computed each time.
+    /// 0: the transmission time is computed by division.
     ps_per_byte: u64,
 }
 
 impl Line {
-    /// The link of this timing.
+    /// Creates the rate of a link with this timing.
     pub fn new(timing: LinkTiming) -> Line {
-        // No speed and no rounding are mistakes of a configuration, and no reason to divide by zero.
+        // A speed or rounding of 0 is a configuration error. Use 1 instead, to avoid a division by zero.
         let timing = LinkTiming {
             speed_mbps: timing.speed_mbps.max(1),
             rounding_ps: timing.rounding_ps.max(1),
@@ -30,12 +30,12 @@ impl Line {
         }
     }
 
-    /// Its timing, with speed and rounding of at least 1.
+    /// The timing of the link, with speed and rounding of at least 1.
     pub fn timing(&self) -> &LinkTiming {
         &self.timing
     }
 
-    /// Whether every frame is as long on the other link ([`Line::mac_len`]). False where only some are.
+    /// True if every frame has the same [`LinkRate::mac_len`] on both links.
     #[inline]
     pub(crate) fn has_lengths_of(&self, other: &Line) -> bool {
         let (one, other) = (&self.timing, &other.timing);
@@ -48,7 +48,7 @@ impl Line {
         self.timing.mac_len(frame_len)
     }
 
-    /// How long a frame of `mac_len` occupies the link.
+    /// Time for which a frame of `mac_len` bytes occupies the link.
     #[inline]
     pub fn occupied(&self, mac_len: u32) -> Picos {
         let wire_len = self.timing.wire_len(mac_len);

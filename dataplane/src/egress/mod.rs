@@ -1,4 +1,4 @@
-//! The egress side of a port: queues, their turns on the link, shapers, early drop and marking.
+//! The egress side of a port: queues, scheduler, shapers, early drop and ECN marking.
 
 mod frames;
 mod line;

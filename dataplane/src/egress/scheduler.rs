@@ -1,4 +1,4 @@
-//! Whose turn on the link it is: strict priority first, then deficit weighted round robin in bytes.
+//! Egress scheduler: strict priority first, then deficit weighted round robin in bytes.
 
 use core::hint::select_unpredictable;
 
@@ -8,20 +8,20 @@ use crate::ids::PRIORITIES;
 use crate::pfc::bits;
 use xoff_units::Picos;
 
-/// The DWRR queue with the smallest weight gets this many bytes a turn; the others in proportion. About one
-/// frame, so that shares are even over short spans too.
+/// Bytes for each turn of the DWRR queue with the smallest weight. Other queues get more in proportion to
+/// their weights. The quantum is about one frame, so that shares are even over short times too.
 const QUANTUM_BYTES: u32 = 1_536;
 
-/// What the scheduler says.
+/// The decision of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// This queue may send its head now.
+    /// This queue may send its first frame now.
     Queue(usize),
-    /// Nothing may be sent before this time ([`Picos::NEVER`]: not before something changes).
+    /// No queue may send before this time. [`Picos::NEVER`]: not before a queue changes.
     Wait(Picos),
 }
 
-/// Turns of one port's eight queues.
+/// Schedules the eight egress queues of a port.
 #[derive(Clone, Debug)]
 #[repr(C)] // what each departure reads comes first
 pub struct Scheduler {
@@ -34,7 +34,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Queues that have sent nothing yet.
+    /// Creates a scheduler with empty deficits.
     pub fn new(queues: &[QueueConfig; PRIORITIES]) -> Scheduler {
         let mut scheduler = Scheduler {
             strict: 0,
@@ -48,7 +48,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Takes new weights and shapers; deficits and what shapers have let pass are kept.
+    /// Applies new weights and shapers. Deficits and the state of the shapers are kept.
     pub(crate) fn reconfigure(&mut self, queues: &[QueueConfig; PRIORITIES]) {
         let weight = |q: &QueueConfig| match q.schedule {
             Schedule::Strict => None,
@@ -73,8 +73,9 @@ impl Scheduler {
         }
     }
 
-    /// Picks among the queues of `candidates` (bit *n*: queue *n* has a frame that may leave). `head_len` gives the
-    /// length of a candidate's first frame. A DWRR queue that is picked has its deficit charged at once.
+    /// Selects one of the queues in `candidates` (bit *n*: queue *n* has a frame that may leave). `head_len`
+    /// returns the length of the first frame of a queue. If a DWRR queue is selected, its deficit is reduced
+    /// at once.
     #[inline(always)]
     pub fn choose(&mut self, now: Picos, candidates: u8, head_len: impl Fn(usize) -> u32) -> Choice {
         let held = match candidates & self.shaped {
@@ -89,13 +90,13 @@ impl Scheduler {
         if strict != 0 {
             return Choice::Queue(7 - strict.leading_zeros() as usize);
         }
-        // Stay or go on: nothing foretells it, so no jump depends on it. A turn nearly always suffices for a frame.
+        // No branch here, because the outcome is unpredictable. One quantum usually suffices for a frame.
         let current = usize::from(self.current) % PRIORITIES;
         let may_stay = open & 1 << current != 0;
         let stays = may_stay & (self.deficit[current] >= head_len(current));
         let mut n = select_unpredictable(stays, current, next_bit(open, current));
         self.deficit[n] += select_unpredictable(stays, 0, self.quantum[n]);
-        // Ends: every candidate's deficit grows by at least QUANTUM_BYTES a round.
+        // The loop ends because the deficit of every candidate grows by at least QUANTUM_BYTES a round.
         loop {
             if let Some(left) = self.deficit[n].checked_sub(head_len(n)) {
                 self.deficit[n] = left;
@@ -107,7 +108,7 @@ impl Scheduler {
         }
     }
 
-    /// A frame of `bytes` of queue `n` has started; `emptied`: it was the last one.
+    /// Records that a frame of `bytes` bytes of queue `n` has started. `emptied`: the queue is empty now.
     #[inline(always)]
     pub fn sent(&mut self, now: Picos, n: usize, bytes: u32, emptied: bool) {
         if self.shaped & 1 << n != 0 {
@@ -118,7 +119,7 @@ impl Scheduler {
         }
     }
 
-    /// As if queue `n`, alone and not shaped, had been chosen and emptied.
+    /// Records a frame that passed through an otherwise empty port: queue `n` was selected and emptied.
     #[inline(always)]
     pub(crate) fn passed_through(&mut self, n: usize) {
         if self.strict & 1 << n == 0 {
@@ -127,7 +128,7 @@ impl Scheduler {
         self.deficit[n] = 0;
     }
 
-    /// Whether queue `n` has a shaper.
+    /// True if queue `n` has a shaper.
     #[inline(always)]
     pub(crate) fn shapes(&self, n: usize) -> bool {
         self.shaped & 1 << n != 0
@@ -140,12 +141,12 @@ impl Scheduler {
         }
     }
 
-    /// A queue has been emptied at once.
+    /// Clears the deficit of a queue that was flushed.
     pub(crate) fn forget_deficit(&mut self, n: usize) {
         self.deficit[n] = 0;
     }
 
-    /// All queues have been emptied at once.
+    /// Clears the deficits of all queues after a flush.
     pub(crate) fn forget_deficits(&mut self) {
         self.deficit = [0; PRIORITIES];
     }
@@ -166,7 +167,7 @@ impl Scheduler {
     }
 }
 
-/// The lowest set bit above `n`, cyclically; `n` itself if it is the only one.
+/// The lowest set bit above `n`, cyclically. Returns `n` if no other bit is set.
 fn next_bit(mask: u8, n: usize) -> usize {
     let above = mask.rotate_right(n as u32 + 1);
     (n + 1 + above.trailing_zeros() as usize) % PRIORITIES

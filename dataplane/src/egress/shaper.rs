@@ -1,16 +1,16 @@
-//! A peak rate as a token bucket, kept as one point in time (the generic cell rate algorithm).
+//! Peak rate limit: a token bucket, stored as one time value (generic cell rate algorithm).
 
 use crate::config::Shaper;
 use xoff_units::Picos;
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 
-/// Lets `bytes_per_second` pass, and `burst_bytes` at once after idleness.
+/// Limits frames to `bytes_per_second`, with bursts of `burst_bytes` after idle time.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     rate: u64,
     burst: Picos,
-    /// When the bucket would be full again: the theoretical arrival time.
+    /// Time at which the bucket is full again: the theoretical arrival time.
     full_at: Picos,
 }
 
@@ -29,12 +29,12 @@ impl TokenBucket {
         Picos(self.full_at.0.saturating_sub(self.burst.0))
     }
 
-    /// A frame of `bytes` has started at `now`.
+    /// Records that a frame of `bytes` bytes started at `now`.
     pub(crate) fn spend(&mut self, now: Picos, bytes: u32) {
         self.full_at = self.full_at.max(now).saturating_add(duration(self.rate, bytes));
     }
 
-    /// Changes the rate and keeps what has been spent.
+    /// Changes the rate and the burst. The used tokens are kept.
     pub(crate) fn reconfigure(&mut self, shaper: Shaper) {
         let fresh = TokenBucket::new(shaper);
         self.rate = fresh.rate;
@@ -79,7 +79,7 @@ mod tests {
             bucket.spend(now, 1_000);
             at_once += 1;
         }
-        // The burst, and the frame that any bucket lets start when it is not in debt.
+        // The burst, and the one frame that may start while the bucket is not in debt.
         assert_eq!(at_once, 4);
         assert_eq!(bucket.ready_at(), now + Picos::from_millis(1_000));
     }

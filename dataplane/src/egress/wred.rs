@@ -1,28 +1,29 @@
-//! WRED and ECN on the instantaneous queue length.
+//! WRED drops and ECN marks, by the instantaneous queue length.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::config::Wred;
 
-/// The random part of marking: one stream per port (xoshiro256++), so that ports do not disturb each other.
+/// Random decisions of WRED. Each port has its own random stream (xoshiro256++), independent of other ports.
 #[derive(Clone, Debug)]
 pub struct Marker {
     random: Xoshiro256PlusPlus,
 }
 
 impl Marker {
-    /// The stream of port `port` in a switch of this seed.
+    /// Creates the random stream of `port` in a switch with this seed.
     pub fn new(seed: u64, port: u16) -> Marker {
-        // The golden ratio spreads neighbouring ports over the seed space; seed_from_u64 mixes further.
+        // The golden ratio spreads neighbouring ports over the seed space. seed_from_u64 mixes further.
         let stream = seed ^ (u64::from(port) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Marker {
             random: Xoshiro256PlusPlus::seed_from_u64(stream),
         }
     }
 
-    /// Whether a frame that sees `queued_bytes` is to be marked or dropped: never up to the minimum, with a
-    /// probability that rises in a line to its maximum, always beyond. Draws only between the thresholds.
+    /// Decides whether to mark or drop a frame when `queued_bytes` bytes wait. The probability is zero up to
+    /// the minimum, rises linearly to its maximum, and is one above. A random number is only drawn between
+    /// the thresholds.
     #[inline(always)]
     pub fn hit(&mut self, wred: &Wred, queued_bytes: u64) -> bool {
         if queued_bytes <= wred.min_bytes {
@@ -32,8 +33,8 @@ impl Marker {
     }
 }
 
-/// Whether `draw` lies below `max_probability * depth / span`, cut down to a whole number of 2^-32: the comparison is
-/// multiplied out, since a division of that width costs more than the rest of a departure.
+/// True if `draw` is below `max_probability * depth / span`, in units of 2^-32. The comparison is multiplied
+/// out, because a 128-bit division costs more than the rest of a departure.
 #[inline]
 fn below(wred: &Wred, queued_bytes: u64, draw: u32) -> bool {
     let depth = u128::from(queued_bytes - wred.min_bytes);
@@ -79,7 +80,7 @@ mod tests {
     fn draws_follow_the_probability() {
         let mut marker = Marker::new(7, 0);
         let hits = (0..100_000).filter(|_| marker.hit(&WRED, 1_500)).count();
-        // 25 %; three standard deviations are 411.
+        // 25 %. Three standard deviations are 411.
         assert!((24_589..=25_411).contains(&hits), "{hits}");
     }
 }

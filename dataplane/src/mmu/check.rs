@@ -1,15 +1,18 @@
-//! What always holds in the accounting, for tests and debug builds.
+//! Consistency checks of the buffer accounting, for tests and debug builds.
 
 use super::Mmu;
 use super::resolve::Limits;
 use super::user::{BEHIND_PORT, Group};
 
 impl Mmu {
-    /// Conservation: pool sums are what groups and queues hold; the waiters of a pool are its groups in XOFF, with
-    /// what each needs; and the bound of a pool is above none of them.
+    /// Checks that the sums of each pool equal the use of its groups and queues. Also checks that every group
+    /// in XOFF is in the list of its pool with the free cells it needs, and that no group needs less than the
+    /// lower bound.
+    ///
+    /// This method visits every group and queue. It is meant for tests and debug builds.
     ///
     /// # Panics
-    /// With what differs. It walks everything: for tests and debug builds.
+    /// Panics with the values that differ.
     pub fn check(&self) {
         for (index, pool) in self.pools.iter().enumerate() {
             let of_pool = |limits: &Limits| usize::from(limits.pool) == index;

@@ -1,33 +1,35 @@
-//! The buffer rules of the HPCC simulator (alibaba-edu/High-Precision-Congestion-Control, `switch-mmu` of its ns-3 tree), for
-//! runs that are held against it.
+//! The buffer rules of the HPCC simulator, for runs that are compared with it
+//! (alibaba-edu/High-Precision-Congestion-Control, `switch-mmu` of its ns-3 tree).
 //!
-//! They differ from a chip's where a chip divides frames and looks at others:
+//! The rules differ from those of chips as follows:
 //!
-//! - A frame goes whole to headroom or whole to reserve and shared; headroom and reserve of each *port* are taken off
-//!   the buffer beforehand, as if one group of it were in use.
-//! - It is refused only if neither headroom nor the limit has room for it. That test adds the whole frame to the shared use,
-//!   the one that chooses the region only what exceeds the reserve.
-//! - XOFF: headroom is in use, or shared use has reached the limit, whatever the reserve holds.
-//! - XON: looked for only when a frame of the group itself leaves; headroom is empty, and shared use is zero or at least the
-//!   resume offset below the limit. What others release resumes nobody.
+//! - A frame is charged either to headroom, or to reserved and shared space. It is never divided between
+//!   them. The headroom and reserve of each port are subtracted from the buffer size in advance, as if one
+//!   group of the port used them.
+//! - A frame is refused only if it fits neither into the headroom nor under the limit. This test adds the
+//!   whole frame to the shared use. The test that selects the region adds only the part beyond the reserve.
+//! - A group enters XOFF if headroom is in use or the shared use has reached the limit. The reserve does not
+//!   matter.
+//! - A group may leave XOFF only when one of its own frames leaves. Its headroom must be empty, and its
+//!   shared use must be zero or at least the resume offset below the limit.
 //!
-//! All of it is in unsigned numbers of 32 bits, as there: with a buffer smaller than what is set aside, or lower than what
-//! is in use, the limit wraps around, becomes huge, and no group ever pauses. That is reproduced, since it is what such a
-//! run of the simulator does.
+//! All arithmetic uses unsigned 32-bit numbers, as in the simulator. If the buffer is smaller than the space
+//! in use, the limit wraps around to a huge number and no group enters XOFF. This module reproduces that
+//! behaviour.
 
 use super::plan::{IngressPlan, Limit, Refusal};
 use super::resolve::CellSize;
 use super::user::Group;
 use crate::config::{SwitchConfig, Threshold};
 
-/// The limit of a group's shared use while `free` cells of the buffer are neither set aside nor in shared use.
+/// The limit of a group's shared use while `free` cells of the buffer are free.
 #[inline]
 pub(super) fn limit(free: i64, shift: u8) -> u32 {
-    // Modulo 2^32: the simulator subtracts without looking.
+    // Modulo 2^32, because the simulator subtracts without a check.
     (free as u32) >> shift
 }
 
-/// Where a frame would be charged.
+/// Plans the charge of an arriving frame of `cells` cells.
 pub(super) fn plan(group: &Group, free: i64, shift: u8, cells: u32) -> Result<IngressPlan, Refusal> {
     let limit = limit(free, shift);
     let reserve = group.limits.reserved;
@@ -57,13 +59,13 @@ pub(super) fn plan(group: &Group, free: i64, shift: u8, cells: u32) -> Result<In
     })
 }
 
-/// Whether a group in XOFF resumes, asked when a frame of its own has left.
+/// True if a group in XOFF may resume after one of its own frames has left.
 pub(super) fn may_resume(group: &Group, free: i64, shift: u8) -> bool {
     let below = u64::from(group.shared) + u64::from(group.limits.xon_offset) <= u64::from(limit(free, shift));
     group.headroom == 0 && (group.shared == 0 || below)
 }
 
-/// Cells of a pool that are headroom and reserve of its ports: those of one group of each port that follows these rules.
+/// Cells of a pool that are set aside for headroom and reserve: those of one group with this rule per port.
 pub(super) fn set_aside(config: &SwitchConfig, pool: usize, cell: CellSize) -> i64 {
     let of_port = |pgs: &[u16]| {
         let mut profiles = pgs

@@ -1,39 +1,42 @@
-//! Memory management unit: who may occupy which cells.
+//! Memory management unit: decides which frames may occupy buffer cells.
 //!
-//! A frame occupies `ceil(mac_len / cell)` cells, charged twice: to the priority group it came in by, and to
-//! the queue it leaves by (each copy of a flooded frame to its own). An arriving frame is first *planned*,
-//! which changes nothing, then *committed*, so that a refusal on one side leaves no trace on the other.
+//! A frame occupies `ceil(mac_len / cell)` cells. These cells are charged twice: to the priority group at the
+//! ingress port, and to the queue at the egress port. Each copy of a flooded frame is charged to its own
+//! queue. An arriving frame is first planned and then committed. Planning changes nothing, so that a refusal
+//! on one side leaves the other side unchanged.
 //!
-//! # The rules
+//! # Rules
 //!
-//! Whole cells, integers; configured sizes are cut down to whole cells. Sections are those of the project's SONiC
-//! reference; SAI names are of `saibuffer.h`.
+//! All numbers are whole cells. Configured sizes are rounded down to whole cells. SAI names are from
+//! `saibuffer.h`.
 //!
-//! - **Regions of a group** (2.2), cell by cell in this order: *reserved*; *shared* while the group's shared use
-//!   is under its limit and the pool has a free cell, and one cell more where others have brought the limit down
-//!   to its use since: headroom is for what comes after XOFF, and that cell is what declares it; *headroom* while the group's `xoff` and, where the pool has
-//!   one, the shared headroom pool have room. If one cell finds no place the whole frame is refused and nothing
-//!   is charged. Reserves are not carved out of the pool's size, headroom is not charged to it.
-//! - **Reserved** is `size`, or `size - xoff` in the private headroom form: no shared headroom pool, and `size`
-//!   at least `xoff` (2.2).
-//! - **Limit** (2.1, `SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the module `threshold`.
-//! - **Second level** (2.1): a port's own threshold for its use of a pool, where it has one: see the module `port`. Being at
-//!   the limit means either of the two.
-//! - **XOFF** (2.9) is decided on arrival, after charging: reserved is full and shared use has reached the limit
-//!   of that moment, or headroom is in use. A group keeps that state if it has headroom or if its port signals
-//!   its congestion.
-//! - **Release** (2.2): headroom, shared, reserved. Real chips let the region filled last go first, so that
-//!   headroom is whole again before XON.
-//! - **XON** (2.3, `SAI_BUFFER_PROFILE_ATTR_XON_TH`, `_XON_OFFSET_TH`): headroom is empty, and total use is at most
-//!   `max(xon, reserved + X - xon_offset)`. *X* is the XOFF point: the smallest shared use at which XOFF would be
-//!   declared, given what others hold now. An `xon_offset` of 0 (or under a cell) takes the second term out. So a
-//!   group alone resumes after exactly `xon_offset` cells have drained, as measured on chips, and *X* rises while
-//!   others drain. Every waiting group of the pool is looked at again whenever cells of the pool are released.
-//! - **Queues**: reserved, then shared under the queue's limit. A lossless frame is never refused by a queue and
-//!   is charged beyond the limit (2.2: drops of a lossless class happen at ingress only).
+//! - **Regions of a group**: cells are charged to *reserved*, then to *shared*, then to *headroom*. Shared
+//!   space is available while the shared use of the group is below its limit and the pool has a free cell.
+//!   One more shared cell is available if other users have lowered the limit to the group's use, because this
+//!   cell puts the group into XOFF. Headroom is available while the group's `xoff` and the shared headroom
+//!   pool have room. If one cell does not fit, the whole frame is refused and nothing is charged. Reserved
+//!   space and headroom are not part of the pool's size.
+//! - **Reserved** is `size`. It is `size - xoff` if the pool has no shared headroom and `size` is at least
+//!   `xoff`.
+//! - **Limit** (`SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the module `threshold`.
+//! - **Port limit**: a port may have its own threshold for its use of a pool. See the module `port`. A user
+//!   is at its limit if its own limit or the port limit is reached.
+//! - **XOFF** is decided on arrival, after charging. A group enters XOFF if headroom is in use, or if
+//!   reserved is full and the shared use has reached the current limit. Only groups that have headroom or
+//!   signal congestion enter XOFF.
+//! - **Release** frees headroom first, then shared, then reserved. Real chips use the same order, so that
+//!   headroom is empty before XON.
+//! - **XON** (`SAI_BUFFER_PROFILE_ATTR_XON_TH`, `_XON_OFFSET_TH`): a group leaves XOFF when its headroom is
+//!   empty and its total use is at most `max(xon, reserved + X - xon_offset)`. *X* is the XOFF point: the
+//!   smallest shared use that would put the group into XOFF at this moment. The second term is not used if
+//!   `xon_offset` is smaller than one cell. A group that is alone in its pool resumes after exactly
+//!   `xon_offset` cells have drained, as measured on chips. *X* rises while other users drain. After each
+//!   release, all waiting groups of the pool are checked.
+//! - **Queues** use reserved space, then shared space up to their limit. A queue never refuses a lossless
+//!   frame and charges it beyond the limit. Lossless frames are dropped at ingress only.
 //!
-//! Groups whose threshold is [`Threshold::Hpcc`](crate::config::Threshold::Hpcc) follow the rules of that simulator
-//! instead: see the module `hpcc`.
+//! Groups with [`BufferThreshold::Hpcc`](crate::config::BufferThreshold::Hpcc) follow the rules of that
+//! simulator instead. See the module `hpcc`.
 
 mod check;
 mod hpcc;
@@ -55,21 +58,21 @@ use resolve::{CellSize, Levels, Limits, PoolLimits};
 use threshold::Rule;
 use user::{ALONE, BEHIND_PORT, Group, NOT_WAITING, Queue, shared_refusal};
 
-/// The buffer accounting of a switch. See the [module](self) for the rules.
+/// The buffer accounting of a switch. The [module](self) describes the rules.
 #[derive(Clone, Debug)]
 pub struct Mmu {
     cell: CellSize,
     groups: Vec<Group>,
     queues: Vec<Queue>,
-    /// The configured pools, then one of no size for users without a profile.
+    /// The configured pools, and an empty pool for users without a profile.
     pools: Vec<Pool>,
-    /// What ports as a whole may use of pools, where that is limited.
+    /// Use and limits of whole ports in pools, for ports that have such limits.
     levels: Vec<PortLevel>,
     pool_names: Vec<String>,
 }
 
 impl Mmu {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     pub fn new(config: &SwitchConfig) -> Mmu {
         let mut mmu = Mmu {
             cell: CellSize::new(config.cell_bytes),
@@ -83,11 +86,13 @@ impl Mmu {
         mmu
     }
 
-    /// New thresholds, pools and profiles under traffic. What groups and queues hold stays held, in cells as
-    /// they were charged and by region, and pool sums are computed anew from it; peaks stay (a pool's by its
-    /// name). Groups in XOFF that may resume now, or no longer keep that state, are appended to `resumed` in
-    /// ascending order; none enters XOFF, since that is decided on arrival. Ports beyond the new configuration
-    /// keep what they hold and accept nothing.
+    /// Applies new thresholds, pools and profiles while frames are in the buffer. Groups and queues keep the
+    /// cells they hold, and the sums of the pools are computed again. Watermarks are kept, those of a pool by
+    /// its name.
+    ///
+    /// Groups that leave XOFF are appended to `resumed` in ascending order. No group enters XOFF here,
+    /// because XOFF is decided on arrival. Ports that are missing in the new configuration keep their cells
+    /// and admit nothing.
     pub fn reconfigure(&mut self, config: &SwitchConfig, resumed: &mut Vec<PgId>) {
         self.cell = CellSize::new(config.cell_bytes);
         self.resolve_limits(config);
@@ -169,17 +174,18 @@ impl Mmu {
         }
     }
 
-    /// Cells that a frame of `mac_len` bytes occupies.
+    /// The number of cells that a frame of `mac_len` bytes occupies.
     #[inline(always)]
     pub fn cells(&self, mac_len: u32) -> u32 {
         self.cell.cells(mac_len)
     }
 
-    /// Plans and commits a frame on both sides at once, where that is plain: its group is not in XOFF and does not go there, no second
-    /// level and no rule of a simulator has a say, and all cells find a place outside headroom. A queue never refuses a frame of a
-    /// lossless group.
+    /// Plans and commits a frame on both sides at once, if only the common rules apply. The group must be
+    /// outside XOFF and must stay outside. No port limit and no simulator rule may apply, and no cell may go
+    /// to headroom.
     ///
-    /// False: it is not plain, nothing was charged, and plans will tell.
+    /// Returns false if the frame needs the full rules. Nothing was charged in that case. Call
+    /// [`plan_ingress`](Self::plan_ingress) and [`plan_egress`](Self::plan_egress) instead.
     #[inline(always)]
     pub fn admit(&mut self, pg: PgId, queue: QueueId, cells: u32) -> bool {
         let group = &mut self.groups[pg.index()];
@@ -205,8 +211,9 @@ impl Mmu {
         let reserved = cells.min(group.limits.reserved.saturating_sub(group.reserved));
         let shared = cells - reserved;
         let used = group.shared + shared;
-        // Use rises and the limit falls with each cell: what is under the limit with all of them charged has been so all along. The
-        // queue's may be of the same pool or not; a frame that this makes a difference to is not plain.
+        // Use rises and the limit falls with each cell. If the use is below the limit after all cells, it was
+        // below the limit after each cell. The queue may use the same pool, so its cells are subtracted as
+        // well.
         let free = pool.free - i64::from(shared) - i64::from(cells);
         if free < 0 || u64::from(used) >= group.limits.rule.limit(free) {
             return false;
@@ -222,10 +229,10 @@ impl Mmu {
         true
     }
 
-    /// Where `cells` cells of an arriving frame would be charged. Changes nothing.
+    /// Plans where the cells of an arriving frame are charged, without charging them.
     ///
     /// # Errors
-    /// The limit that decided, if they do not all find a place: the frame is to be dropped.
+    /// Returns the limit that refused the frame. The frame must be dropped.
     #[inline]
     pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, Refusal> {
         let group = &self.groups[pg.index()];
@@ -249,7 +256,7 @@ impl Mmu {
         })
     }
 
-    /// How many of `wanted` cells a user that holds `used` may take of the shared part.
+    /// How many of `wanted_cells` cells a user with `used_cells` may charge to shared space.
     #[inline]
     fn room(&self, limits: &Limits, used: u32, pool: &Pool, wanted: u32) -> u32 {
         match level_of(&self.levels, limits) {
@@ -258,7 +265,7 @@ impl Mmu {
         }
     }
 
-    /// Whether `headroom` cells fit there, beside `shared` cells that fit under the threshold.
+    /// Checks that `headroom` cells fit into the headroom, in addition to `shared` cells of shared space.
     #[inline(never)]
     fn check_headroom(&self, group: &Group, pool: &Pool, shared: u32, headroom: u32) -> Result<(), Refusal> {
         if group.limits.headroom == 0 {
@@ -286,9 +293,9 @@ impl Mmu {
         Ok(())
     }
 
-    /// Charges a plan. True: the group has gone to XOFF by it.
+    /// Charges a planned frame. Returns true if the group entered XOFF.
     ///
-    /// Nothing may have been charged to or released from the group's pool since the plan was made.
+    /// Nothing may be charged to or released from the group's pool between planning and committing.
     #[inline]
     pub fn commit_ingress(&mut self, pg: PgId, plan: IngressPlan) -> bool {
         let group = &mut self.groups[pg.index()];
@@ -324,11 +331,11 @@ impl Mmu {
         true
     }
 
-    /// Where `cells` cells of a frame would be charged on the egress side. Changes nothing.
+    /// Plans where the cells of a frame are charged at its egress queue, without charging them. A lossless
+    /// frame is never refused and may exceed the limit.
     ///
     /// # Errors
-    /// The limit that decided, if they do not all find a place and the frame is not `lossless`: it is to be
-    /// dropped. A lossless frame is charged beyond the limit instead.
+    /// Returns the limit that refused the frame. The frame must be dropped.
     #[inline]
     pub fn plan_egress(&self, queue: QueueId, cells: u32, lossless: bool) -> Result<EgressPlan, Refusal> {
         let queue = &self.queues[queue.index()];
@@ -344,7 +351,7 @@ impl Mmu {
         Ok(EgressPlan { reserved, shared })
     }
 
-    /// Charges a plan. Plans for several queues (copies of a flooded frame) are to be made and committed in turn.
+    /// Charges a planned frame. For copies of a flooded frame, plan and commit each queue in turn.
     #[inline]
     pub fn commit_egress(&mut self, queue: QueueId, plan: EgressPlan) {
         let queue = &mut self.queues[queue.index()];
@@ -354,10 +361,11 @@ impl Mmu {
         charge_level(&mut self.levels, &queue.limits, plan.shared);
     }
 
-    /// Gives `cells` cells of a group back. Groups of the pool that go from XOFF to XON by this, the group itself
-    /// or others, are appended to `resumed` in ascending order.
+    /// Releases `cells` cells of a group. Groups that leave XOFF are appended to `resumed` in ascending
+    /// order.
     ///
-    /// To release more than was charged is a bug of the caller: debug builds panic, others release what there is.
+    /// Releasing more cells than were charged is an error of the caller. Debug builds panic. Release builds
+    /// free the cells that exist.
     #[inline(always)]
     pub fn release_ingress(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let group = &mut self.groups[pg.index()];
@@ -374,7 +382,8 @@ impl Mmu {
         }
     }
 
-    /// As [`Mmu::release_ingress`], of a group that is in XOFF, or under more than one limit, or holds no shared cell for each.
+    /// The general form of [`Mmu::release_ingress`]: also for groups in XOFF, with a port limit, or with
+    /// fewer shared cells than are released.
     #[inline(never)]
     fn release_any(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let first = resumed.len();
@@ -401,7 +410,7 @@ impl Mmu {
         }
     }
 
-    /// A release may let groups of a pool go on.
+    /// Resumes the groups of a pool that may leave XOFF after a release.
     #[cold]
     fn look_at_waiters(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         if self.pools[pool].bound_reached() {
@@ -412,8 +421,8 @@ impl Mmu {
         }
     }
 
-    /// As [`resume`](Self::resume), for the groups whose ports have a second level: their need depends on what their port
-    /// holds as well, so each is asked.
+    /// As [`resume_waiters`](Self::resume_waiters), for groups with a port limit. Their condition also
+    /// depends on the use of their port, so each group is checked.
     fn resume_behind_ports(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let (groups, levels, pool) = (&mut self.groups, &self.levels, &mut self.pools[pool]);
         let free = pool.free;
@@ -429,7 +438,7 @@ impl Mmu {
         resumed[first..].sort_unstable();
     }
 
-    /// Lets all waiters of a pool go that may, and sorts what was resumed since `first`.
+    /// Resumes all waiters of a pool that may leave XOFF, and sorts the entries of `resumed` from `first` on.
     fn resume(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let pool = &mut self.pools[pool];
         let mut from = 0;
@@ -446,8 +455,8 @@ impl Mmu {
         resumed[first..].sort_unstable();
     }
 
-    /// Gives `cells` cells of a queue back: shared ones first. More than was charged: as
-    /// [`release_ingress`](Self::release_ingress).
+    /// Releases `cells` cells of a queue, shared cells first. Releasing more than was charged has the same
+    /// effect as in [`release_ingress`](Self::release_ingress).
     #[inline(always)]
     pub fn release_egress(&mut self, queue: QueueId, cells: u32) {
         let queue = &mut self.queues[queue.index()];
@@ -462,20 +471,20 @@ impl Mmu {
         release_level(&mut self.levels, &queue.limits, shared);
     }
 
-    /// Whether the group has headroom: its frames are never dropped at egress.
+    /// True if the group has headroom. Its frames are never dropped at egress.
     #[inline(always)]
     pub fn lossless(&self, pg: PgId) -> bool {
         self.groups[pg.index()].limits.lossless
     }
 
-    /// Whether the group is in XOFF.
+    /// True if the group is in XOFF.
     #[inline]
     pub fn xoff(&self, pg: PgId) -> bool {
         self.groups[pg.index()].place != NOT_WAITING
     }
 }
 
-/// The second level of a user, where its port has one.
+/// The port limit of a user, if its port has one.
 #[inline]
 fn level_of(levels: &[PortLevel], limits: &Limits) -> Option<PortLevel> {
     if limits.level == NO_LEVEL {
@@ -498,7 +507,7 @@ fn release_level(levels: &mut [PortLevel], limits: &Limits, cells: u32) {
     }
 }
 
-/// Puts a group that is in XOFF where it waits for what lets it resume.
+/// Registers a group that is in XOFF for the event that lets it resume.
 #[cold]
 fn wait(group: &mut Group, pool: &mut Pool, pg: PgId) {
     group.place = match group.limits.rule {

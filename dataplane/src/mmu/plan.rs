@@ -1,41 +1,42 @@
-//! What admission answers: where cells go, or which limit refused them.
+//! Results of admission: where cells are charged, or the limit that refused a frame.
 
 use std::fmt;
 
-/// Where an arriving frame's cells are charged: the answer of [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
+/// Where the cells of an arriving frame are charged. Returned by
+/// [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_ingress"]
 pub struct IngressPlan {
-    /// Cells of the group's reserve.
+    /// Cells charged to the reserve of the group.
     pub reserved: u32,
-    /// Shared cells of the pool.
+    /// Cells charged to the shared space of the pool.
     pub shared: u32,
-    /// Cells of headroom.
+    /// Cells charged to headroom.
     pub headroom: u32,
 }
 
-/// Where a queued frame's cells are charged: the answer of [`Mmu::plan_egress`](super::Mmu::plan_egress).
+/// Where the cells of a queued frame are charged. Returned by [`Mmu::plan_egress`](super::Mmu::plan_egress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_egress"]
 pub struct EgressPlan {
-    /// Cells of the queue's reserve.
+    /// Cells charged to the reserve of the queue.
     pub reserved: u32,
-    /// Shared cells of the pool.
+    /// Cells charged to the shared space of the pool.
     pub shared: u32,
 }
 
-/// A limit that a frame did not fit under.
+/// A buffer limit that can refuse a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Shared cells of one priority group or queue: its threshold.
+    /// The shared limit of one priority group or queue.
     Shared,
-    /// Shared cells of the port in the pool: the port's own threshold.
+    /// The limit of the port's shared use of the pool.
     Port,
-    /// Shared cells of the pool: its size.
+    /// The size of the pool.
     Pool,
-    /// Headroom of the priority group.
+    /// The headroom of the priority group.
     Headroom,
-    /// The shared headroom pool.
+    /// The size of the shared headroom pool.
     HeadroomPool,
 }
 
@@ -52,16 +53,16 @@ impl Limit {
     }
 }
 
-/// Why a frame was refused: the limit that decided. `used_cells + wanted_cells > limit_cells` always.
+/// The limit that refused a frame. Always `used_cells + wanted_cells > limit_cells`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which limit.
+    /// The limit.
     pub limit: Limit,
-    /// Its value as the frame's last cell met it (a dynamic threshold falls with each cell).
+    /// Value of the limit for the last cell of the frame. A dynamic limit falls with each cell.
     pub limit_cells: u32,
-    /// What was in use under it before the frame.
+    /// Cells in use under the limit before the frame.
     pub used_cells: u32,
-    /// Cells of the frame that had no other place than under it.
+    /// Cells of the frame that had to fit under the limit.
     pub wanted_cells: u32,
 }
 

@@ -1,36 +1,38 @@
-//! A pool's sums, and the groups that wait in it for XON.
+//! The sums of a pool, and its groups that wait for XON.
 
 use super::resolve::PoolLimits;
 use crate::counters::{Gauge, PoolBuffers};
 
-/// A group in XOFF, and how many free shared cells of the pool would let it resume as it stands.
+/// A priority group in XOFF that waits for free cells of its pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
-    /// [`i64::MIN`]: any number. [`i64::MAX`]: none, it has to drain itself first.
+    /// Free shared cells of the pool with which the group may resume. [`i64::MIN`]: any number. [`i64::MAX`]:
+    /// the group must drain first.
     pub(super) needed: i64,
-    /// The group's index.
+    /// Index of the group.
     pub(super) group: u16,
 }
 
-/// What the users of a pool hold together.
+/// The use of a pool by all its groups and queues, and the groups that wait for XON.
 ///
-/// Everything a release has to know of the groups that wait is `bound`: no waiter needs fewer free cells. A
-/// release compares once and looks at the waiters only when the bound is reached; it is then computed anew.
-/// The bound may be too low, never too high: a waiter that needs less lowers it at once, one that needs more
-/// leaves it where it is, which costs at most one look in vain.
+/// A release only compares the free cells with `lower_bound`. No waiter needs fewer free cells than this
+/// bound. When the bound is reached, the waiters are checked and the bound is computed again. The bound may
+/// be too low but never too high. A waiter that needs less lowers the bound at once. A waiter that needs more
+/// leaves the bound unchanged, which costs at most one unnecessary check.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     pub(super) limits: PoolLimits,
-    /// Shared cells not in use; negative when lossless queues took more than there are, or the pool shrank.
+    /// Free shared cells. Negative if lossless queues exceeded the pool or the pool was made smaller.
     pub(super) free: i64,
-    /// Headroom cells in use, private ones as well.
+    /// Headroom cells in use, including private headroom.
     pub(super) headroom: i64,
-    /// Fewest free cells since the last clear: the peak of the shared part, as a departure from its size.
+    /// Fewest free cells since the last clear. The watermark of the shared space is the size minus this
+    /// number.
     least_free: i64,
     headroom_peak: i64,
     bound: i64,
     waiters: Vec<Waiter>,
-    /// Groups in XOFF whose port has a second level: they are looked at one by one at each release.
+    /// Groups in XOFF whose port has a port limit. Each of them is checked at each release.
     pub(super) behind_ports: Vec<u16>,
 }
 
@@ -48,7 +50,7 @@ impl Pool {
         }
     }
 
-    /// Makes room for this many waiters, so that a group that goes to XOFF allocates nothing.
+    /// Reserves memory for `groups` waiters, so that entering XOFF does not allocate.
     pub(super) fn expect_waiters(&mut self, groups: usize) {
         self.waiters.reserve(groups);
         self.behind_ports.reserve(groups);
@@ -75,7 +77,7 @@ impl Pool {
         self.headroom_peak = self.headroom_peak.max(self.headroom);
     }
 
-    /// Peaks of the generation before, so that a reconfiguration is not a clear.
+    /// Keeps the watermarks of the previous generation, because a reconfiguration does not clear them.
     pub(super) fn keep_peaks(&mut self, before: &Pool) {
         self.least_free = self.least_free.min(self.limits.size - before.shared_peak());
         self.headroom_peak = self.headroom_peak.max(before.headroom_peak);
@@ -97,39 +99,39 @@ impl Pool {
         }
     }
 
-    /// Adds a waiter; returns its place.
+    /// Adds a waiter. Returns its position in the list.
     pub(super) fn wait(&mut self, waiter: Waiter) -> u32 {
         self.bound = self.bound.min(waiter.needed);
         self.waiters.push(waiter);
         (self.waiters.len() - 1) as u32
     }
 
-    /// The waiter at `place` needs another number now.
+    /// Sets the free cells that the waiter at `position` needs.
     #[inline]
     pub(super) fn update(&mut self, place: u32, needed: i64) {
         self.bound = self.bound.min(needed);
         self.waiters[place as usize].needed = needed;
     }
 
-    /// Takes the waiter at `place` out; returns the one that now has that place, if any.
+    /// Removes the waiter at `position`. Returns the waiter that moved to this position, if any.
     pub(super) fn leave(&mut self, place: u32) -> Option<Waiter> {
         self.waiters.swap_remove(place as usize);
         self.waiters.get(place as usize).copied()
     }
 
-    /// Whether a release may have let some group go.
+    /// True if a release may have let a group resume.
     #[inline(always)]
     pub(super) fn someone_may_go(&self) -> bool {
         self.bound_reached() || !self.behind_ports.is_empty()
     }
 
-    /// Whether some waiter may have become free to go.
+    /// True if a waiter in the list may resume.
     #[inline]
     pub(super) fn bound_reached(&self) -> bool {
         self.free >= self.bound
     }
 
-    /// The place of some waiter that may go, at or after `from`.
+    /// The position of a waiter that may resume, at or after `from`.
     pub(super) fn ready(&self, from: u32) -> Option<u32> {
         let rest = &self.waiters[from as usize..];
         rest.iter()
@@ -137,7 +139,7 @@ impl Pool {
             .map(|i| from + i as u32)
     }
 
-    /// The bound exactly, after all who may go have gone.
+    /// Sets the bound to the smallest need of the remaining waiters.
     pub(super) fn tighten_bound(&mut self) {
         self.bound = self
             .waiters
@@ -151,7 +153,7 @@ impl Pool {
         &self.waiters
     }
 
-    /// For [`super::Mmu::check`]: the bound is below every waiter's need.
+    /// True if the bound does not exceed any waiter's need. Used by [`super::Mmu::assert_consistent`].
     pub(super) fn bound_holds(&self) -> bool {
         self.waiters.iter().all(|waiter| self.bound <= waiter.needed)
     }

@@ -1,23 +1,23 @@
-//! The second level: what a port as a whole may use of a pool (sonic.md 2.1; `BUFFER_PORT_INGRESS_PROFILE_LIST`,
+//! Port limits: the shared use of a pool by a whole port (`BUFFER_PORT_INGRESS_PROFILE_LIST`,
 //! `BUFFER_PORT_EGRESS_PROFILE_LIST`, SAI `PORT_ATTR_QOS_INGRESS_BUFFER_PROFILE_LIST`).
 //!
-//! A port's limit follows from its own threshold and the free cells of the pool, as a user's does. A user is at its limit
-//! when the port is at its own, whatever it holds itself. Where both thresholds are dynamic, a user gets its part of what
-//! the *port* still has: `2^n x (port's limit - port's use)`. So one group alone settles at
-//! `p x g / (p x g + g + 1)` of the pool, as the chips do that have this level.
+//! The limit of a port follows from its threshold and the free cells of the pool, as the limit of a group or
+//! queue does. A group or queue is also at its limit when its port is at the port limit. If both thresholds
+//! are dynamic, a group or queue may use `2^n` times the space that the port has left. One group alone
+//! settles at `p * g / (p * g + g + 1)` of the pool, as on chips with two levels.
 //!
-//! Ports without such a threshold, and those whose threshold is as good as none, have no second level, and cost nothing.
+//! Ports without a threshold, or with a threshold that never limits, have no port limit and cost nothing.
 
 use super::threshold::Rule;
 
-/// In place of the index of a second level: the user's port has none in its pool.
+/// Index of a user whose port has no limit in its pool.
 pub(super) const NO_LEVEL: u16 = u16::MAX;
 
-/// A port's threshold for a pool, and its use of it.
+/// The threshold of a port in a pool, and its use of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortLevel {
     pub(super) rule: Rule,
-    /// Shared cells that the port's groups, or its queues, hold together.
+    /// Shared cells that all groups, or all queues, of the port hold.
     pub(super) used: i64,
 }
 
@@ -27,7 +27,7 @@ impl PortLevel {
         i64::try_from(self.rule.limit(free)).unwrap_or(i64::MAX)
     }
 
-    /// The limit of a user of `rule`, for its own cells.
+    /// The limit of a group or queue with threshold `rule` at this port.
     pub(super) fn limit_of(self, rule: Rule, free: i64) -> u64 {
         match (rule, self.rule) {
             (Rule::Dynamic { .. }, Rule::Dynamic { .. }) => rule.limit(self.limit(free) - self.used),
@@ -35,12 +35,12 @@ impl PortLevel {
         }
     }
 
-    /// Whether a user of `rule` that holds `used` shared cells is at a limit, its own or the port's.
+    /// True if a user with `used` shared cells is at its own limit or at the port limit.
     pub(super) fn at_limit(self, rule: Rule, used: i64, free: i64) -> bool {
         self.used >= self.limit(free) || used >= i64::try_from(self.limit_of(rule, free)).unwrap_or(i64::MAX)
     }
 
-    /// As it would be with `cells` more.
+    /// The state after charging `cells` more cells.
     pub(super) fn with(self, cells: i64) -> PortLevel {
         PortLevel {
             used: self.used + cells,
@@ -48,8 +48,8 @@ impl PortLevel {
         }
     }
 
-    /// How many of `wanted` cells a user of `rule` that holds `used` may take, one after the other, each while neither
-    /// limit is reached and the pool has a free cell.
+    /// How many of `wanted` cells a user that holds `used` cells may charge. Cells are charged one by one,
+    /// while both limits are not reached and the pool has a free cell.
     pub(super) fn room(self, rule: Rule, used: u32, free: i64, wanted: u32) -> u32 {
         let admits = |cell: u32| {
             let cell = i64::from(cell);
@@ -58,7 +58,7 @@ impl PortLevel {
                     .with(cell)
                     .at_limit(rule, i64::from(used) + cell, free - cell)
         };
-        // Use rises and limits fall with each cell: all that are admitted come before the first that is not.
+        // Use rises and limits fall with each cell, so a binary search finds the first refused cell.
         let (mut admitted, mut refused) = (0, wanted);
         while admitted < refused {
             let middle = admitted + (refused - admitted) / 2;
@@ -70,7 +70,7 @@ impl PortLevel {
         admitted
     }
 
-    /// What the port may hold as the last of `wanted` cells meets it, if that is what stops it.
+    /// The port limit for the last of `wanted` cells, if this limit refuses the cell.
     pub(super) fn refusing(self, free: i64, wanted: u32) -> Option<i64> {
         let before = i64::from(wanted) - 1;
         let limit = self.limit(free - before);
@@ -87,7 +87,7 @@ mod tests {
         Rule::new(Threshold::Dynamic(n), |bytes| bytes as u32)
     }
 
-    /// Cells of one group alone until it is at a limit.
+    /// Charges cells to one group alone until it reaches a limit.
     fn settles(port: Rule, group: Rule, pool: i64) -> i64 {
         let mut used = 0;
         let level = PortLevel { rule: port, used: 0 };

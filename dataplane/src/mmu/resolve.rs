@@ -1,4 +1,4 @@
-//! From configuration to cells: what a group, a queue and a pool may hold.
+//! Converts the configuration to cells: the limits of groups, queues and pools.
 
 use super::port::{NO_LEVEL, PortLevel};
 use super::threshold::Rule;
@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 
 use crate::config::{BufferProfile, PoolConfig, PortConfig, SwitchConfig, Threshold};
 
-/// Sizes are cut down to this many cells, far beyond any chip's: so sums of a few of them, shifted by the
-/// largest factor, stay inside 64 bits whatever the configuration says.
+/// Sizes are capped at this number of cells, far beyond any chip. Sums of sizes, shifted by the largest
+/// factor, then fit into 64 bits for every configuration.
 const CELLS_MAX: u64 = 1 << 30;
 
 /// Fraction bits of [`CellSize::reciprocal`].
 const RECIPROCAL_BITS: u32 = 63;
 
-/// The buffer cell, and its reciprocal: lengths become cells without a division.
+/// The size of a buffer cell and its reciprocal, to convert lengths to cells without a division.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellSize {
     bytes: u32,
-    /// `ceil(2^63 / bytes)`. For dividends below 2^33 and divisors below 2^30 the quotient is exact: the error
-    /// of the reciprocal, under one, times the dividend stays under `2^63 / bytes`.
+    /// `ceil(2^63 / bytes)`. The quotient is exact for dividends below 2^33 and divisors below 2^30: the
+    /// error of the reciprocal is below one, and its product with the dividend stays below `2^63 / bytes`.
     reciprocal: u64,
 }
 
@@ -31,30 +31,30 @@ impl CellSize {
         }
     }
 
-    /// `ceil(len / cell)`.
+    /// Cells of a frame: `ceil(len / cell)`.
     #[inline]
     pub(super) fn cells(self, len: u32) -> u32 {
         let dividend = u64::from(len) + u64::from(self.bytes - 1);
         ((u128::from(dividend) * u128::from(self.reciprocal)) >> RECIPROCAL_BITS) as u32
     }
 
-    /// Whole cells in `bytes` of a configured size, at most [`CELLS_MAX`].
+    /// Whole cells in a configured size of `bytes`, at most [`CELLS_MAX`].
     pub(super) fn whole(self, bytes: u64) -> u32 {
         (bytes / u64::from(self.bytes)).min(CELLS_MAX) as u32
     }
 }
 
-/// Sizes of a pool.
+/// The sizes of a pool in cells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolLimits {
     /// Shared cells.
     pub(super) size: i64,
-    /// Cells of the shared headroom pool; `i64::MAX` where headroom is private and its sum not limited.
+    /// Cells of the shared headroom pool. `i64::MAX` if headroom is private.
     pub(super) headroom: i64,
 }
 
 impl PoolLimits {
-    /// Stands for a pool or profile that the configuration names but does not have: nothing fits.
+    /// A pool that is missing in the configuration. Nothing fits into it.
     pub(super) const NONE: PoolLimits = PoolLimits { size: 0, headroom: 0 };
 
     pub(super) fn new(pool: &PoolConfig, cell: CellSize) -> PoolLimits {
@@ -69,33 +69,33 @@ impl PoolLimits {
     }
 }
 
-/// Limits of a priority group or (without the last four) of a queue.
+/// The limits of a priority group or a queue. A queue does not use the fields of headroom and XON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Limit of shared use.
+    /// Threshold of the shared use.
     pub(super) rule: Rule,
     /// Reserved cells.
     pub(super) reserved: u32,
     /// Headroom cells.
     pub(super) headroom: u32,
-    /// Resume when total use has fallen to this.
+    /// Total use at which the group leaves XOFF.
     pub(super) xon: u32,
-    /// Resume this far below the XOFF point; 0: not used.
+    /// The group leaves XOFF this many cells below the XOFF point. 0: not used.
     pub(super) xon_offset: u32,
     /// Index of the pool.
     pub(super) pool: u16,
-    /// Index of the second level of the port in that pool, or `NO_LEVEL`.
+    /// Index of the port limit in that pool, or `NO_PORT_LIMIT`.
     pub(super) level: u16,
-    /// The profile has headroom.
+    /// True if the profile has headroom.
     pub(super) lossless: bool,
-    /// Congestion is to be signalled or, for a group with headroom, at least reported.
+    /// True if XOFF is signalled, or the group has headroom and XOFF is reported.
     pub(super) tracks_xoff: bool,
-    /// One limit and the pool alone decide: no second level, no rule of a simulator.
+    /// True if only the own limit and the pool decide: no port limit and no simulator rule.
     pub(super) plain: bool,
 }
 
 impl Limits {
-    /// Of a group or queue without profile: nothing fits. `pool` is the stand-in of no size.
+    /// The limits of a group or queue without a profile. Nothing fits. `pool` is the index of the empty pool.
     pub(super) const fn none(pool: u16) -> Limits {
         Limits {
             rule: Rule::Static { cells: 0 },
@@ -111,7 +111,7 @@ impl Limits {
         }
     }
 
-    /// The same where the port's use of the pool has this second level, or `NO_LEVEL`.
+    /// The same limits with a port limit of index `level`, or `NO_PORT_LIMIT`.
     pub(super) fn behind(self, level: u16) -> Limits {
         Limits {
             level,
@@ -125,7 +125,7 @@ impl Limits {
             return Limits::none(config.pools.len() as u16);
         };
         let rule = Rule::new(profile.threshold, |bytes| cell.whole(bytes));
-        // Private headroom form (sonic.md 2.2): `size = xon part + xoff` contains the headroom.
+        // Private headroom form: `size` contains the headroom.
         let contains_headroom =
             !rule.is_hpcc() && pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes;
         let reserved_bytes = if contains_headroom {
@@ -141,21 +141,21 @@ impl Limits {
             xon_offset: cell.whole(profile.xon_offset_bytes),
             pool: profile.pool,
             level: NO_LEVEL,
-            // The simulator's groups never lose a frame at egress, headroom or not.
+            // A group of the simulator never loses a frame at egress, with or without headroom.
             lossless: profile.xoff_bytes > 0 || rule.is_hpcc(),
             tracks_xoff: profile.xoff_bytes > 0 || rule.is_hpcc(),
             plain: !rule.is_hpcc(),
         }
     }
 
-    /// Of priority group `number` of `port`.
+    /// The limits of priority group `number` of `port`.
     pub(super) fn of_group(port: &PortConfig, number: u8, config: &SwitchConfig, cell: CellSize) -> Limits {
         let mut limits = Limits::of_profile(port.pgs[usize::from(number)], config, cell);
         limits.tracks_xoff |= port.pfc.signals(number);
         limits
     }
 
-    /// Of queue `number` of `port`.
+    /// The limits of queue `number` of `port`.
     pub(super) fn of_queue(port: &PortConfig, number: u8, config: &SwitchConfig, cell: CellSize) -> Limits {
         let mut limits = Limits::of_profile(port.queues[usize::from(number)].profile, config, cell);
         if limits.rule.is_hpcc() {
@@ -172,14 +172,14 @@ impl Limits {
     }
 }
 
-/// Smallest `dynamic_th` of a port that is no limit: alpha 64 (sonic.md 2.1).
+/// Smallest `dynamic_th` of a port that never limits: alpha 64.
 const PORT_UNLIMITED: i8 = 6;
 
-/// The second levels, and which of them holds for a port's use of a pool.
+/// The port limits, and an index of them by port and pool.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     pub(super) levels: Vec<PortLevel>,
-    /// By port and pool.
+    /// Index into `levels` by port and pool.
     index: BTreeMap<(u16, u16), u16>,
 }
 
@@ -206,7 +206,7 @@ impl Levels {
         levels
     }
 
-    /// Which holds for a user of a port's.
+    /// The index of the port limit for a user of this port.
     pub(super) fn of(&self, port: usize, limits: &Limits) -> u16 {
         let key = (port as u16, limits.pool);
         match self.index.get(&key) {

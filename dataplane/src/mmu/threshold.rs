@@ -1,31 +1,31 @@
-//! How much of a pool's shared part one user may take: the replaceable piece of the MMU.
+//! The shared limit of one group or queue: static, dynamic, or that of the HPCC simulator.
 //!
-//! Everything else (regions, order of release, waiting for XON) asks a [`Rule`] three questions and knows
-//! nothing of its arithmetic. The rule of the HPCC simulator asks for other regions as well: see the module `hpcc`.
+//! The rest of the MMU asks a [`LimitRule`] for the limit, for the room under the limit, and for the free
+//! cells that XON needs. The rule of the HPCC simulator also uses other regions. See the module `hpcc`.
 //!
-//! The arithmetic is exact in whole cells: `2^n` is a shift, rounded down as chips do (the measurements of
-//! Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` fix this to the cell).
+//! The arithmetic is exact in whole cells. `2^n` is a shift and rounds down, as on chips. The measurements of
+//! Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` confirm this to the cell.
 
 use super::hpcc;
 use crate::config::Threshold;
 
-/// Fraction bits that make the smallest factor, `2^-8`, a left shift as well: one shift for all of -8 to 7.
+/// Fraction bits that make the smallest factor, `2^-8`, a left shift. One shift then covers -8 to 7.
 const FRACTION_BITS: u32 = 8;
 
-/// The limit of one user's shared cells.
+/// The rule for the shared limit of one group or queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// `2^n` times the free shared cells of the pool at that moment (SAI `SHARED_DYNAMIC_TH`).
     Dynamic {
-        /// `n + 8`, so 0 to 15.
+        /// `n + 8`, 0 to 15.
         shift: u8,
     },
-    /// A fixed number of cells (SAI `SHARED_STATIC_TH`); `u32::MAX` where SAI's 0 says no limit.
+    /// A fixed number of cells (SAI `SHARED_STATIC_TH`). SAI's 0, no limit, is `u32::MAX` here.
     Static {
-        /// The limit.
+        /// The limit in cells.
         cells: u32,
     },
-    /// The HPCC simulator's: free shared cells, shifted right.
+    /// The HPCC simulator's rule: free shared cells, shifted right.
     Hpcc {
         /// 0 to 31.
         shift: u8,
@@ -33,7 +33,7 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    /// The rule of a configured threshold; `whole_cells` cuts bytes down to cells.
+    /// Converts a configured threshold. `bytes_to_cells` rounds bytes down to cells.
     pub(super) fn new(threshold: Threshold, whole_cells: impl Fn(u64) -> u32) -> Rule {
         match threshold {
             Threshold::Dynamic(n) => Rule::Dynamic {
@@ -47,14 +47,14 @@ impl Rule {
         }
     }
 
-    /// Whether it is the HPCC simulator's, which takes another way through the MMU.
+    /// True for the rule of the HPCC simulator, which has its own code in the MMU.
     #[inline(always)]
     pub(super) fn is_hpcc(self) -> bool {
         matches!(self, Rule::Hpcc { .. })
     }
 
-    /// The limit while `free` shared cells of the pool are free. Negative `free` (lossless queues charged
-    /// beyond the pool, or a pool made smaller) counts as none.
+    /// The limit while `free` shared cells of the pool are free. A negative number counts as 0. It occurs
+    /// when lossless queues exceeded the pool or the pool was made smaller.
     #[inline(always)]
     pub(super) fn limit(self, free: i64) -> u64 {
         match self {
@@ -64,18 +64,18 @@ impl Rule {
         }
     }
 
-    /// Whether all of `wanted` cells may be charged to shared (see [`Rule::room`]).
+    /// True if all of `wanted` cells may be charged to shared space. See [`LimitRule::room`].
     #[inline(always)]
     pub(super) fn fits(self, used: u32, free: i64, wanted: u32) -> bool {
         let Some(last) = wanted.checked_sub(1) else {
             return true;
         };
-        // Use rises and the limit falls with each cell, so if the last one may enter, all may.
+        // Use rises and the limit falls with each cell, so the last cell decides.
         i64::from(last) < free && u64::from(used) + u64::from(last) < self.limit(free - i64::from(last))
     }
 
-    /// How many of `wanted` cells may be charged to shared, one after the other, each while the use before
-    /// it is under the limit of that moment and the pool has a free cell.
+    /// How many of `wanted` cells may be charged to shared space. Cells are charged one by one, while the use
+    /// is below the limit of that moment and the pool has a free cell.
     #[inline(always)]
     pub(super) fn room(self, used: u32, free: i64, wanted: u32) -> u32 {
         if self.fits(used, free, wanted) {
@@ -87,8 +87,8 @@ impl Rule {
         self.crossing(i64::from(used), free).min(i64::from(wanted)) as u32
     }
 
-    /// The smallest `j` such that after `j` more cells no further one may enter. Some may: `free > 0` and
-    /// `used < limit(free)`.
+    /// The smallest number of cells after which no further cell may be charged. Requires `free > 0` and `used
+    /// < limit(free)`.
     #[cold]
     fn crossing(self, used: i64, free: i64) -> i64 {
         match self {
@@ -103,32 +103,32 @@ impl Rule {
                 div_ceil(free + 1 - ((used + 1) << k), 1 + (1 << k))
             }
             Rule::Static { cells } => (i64::from(cells) - used).min(free),
-            // Frames are not divided under this rule, and nobody asks.
+            // This rule never divides a frame, so the result is not used.
             Rule::Hpcc { .. } => 0,
         }
     }
 
-    /// The fewest free cells of the pool with which a user of `used` shared cells would stay under its limit
-    /// even if it held `then` of them: `then < limit(free - (then - used))`. [`i64::MIN`] if any number will
-    /// do, [`i64::MAX`] if none will.
+    /// The fewest free cells of the pool with which a user of `used` shared cells stays below its limit even
+    /// if it held `target` cells: `target < limit(free - (target - used))`. Returns [`i64::MIN`] if any
+    /// number of free cells suffices, and [`i64::MAX`] if none does.
     #[inline]
     pub(super) fn free_needed(self, used: u32, then: i64) -> i64 {
         let free_then = match self {
-            // then < free_then * 2^n
+            // target < free_then * 2^n
             Rule::Dynamic { shift } if u32::from(shift) >= FRACTION_BITS => {
                 (then >> (u32::from(shift) - FRACTION_BITS)) + 1
             }
-            // then < floor(free_then / 2^k)
+            // target < floor(free_then / 2^k)
             Rule::Dynamic { shift } => (then + 1) << (FRACTION_BITS - u32::from(shift)),
             Rule::Static { cells } if then < i64::from(cells) => return i64::MIN,
-            // Under HPCC's rule a group resumes by its own releases alone.
+            // Under HPCC's rule, only its own releases let a group resume.
             Rule::Static { .. } | Rule::Hpcc { .. } => return i64::MAX,
         };
         free_then + then - i64::from(used)
     }
 }
 
-/// Rounded up, for a positive divisor.
+/// Division that rounds up, for a positive divisor.
 fn div_ceil(dividend: i64, divisor: i64) -> i64 {
     dividend.div_euclid(divisor) + i64::from(dividend.rem_euclid(divisor) != 0)
 }

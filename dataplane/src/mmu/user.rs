@@ -1,19 +1,20 @@
-//! Who is charged: priority groups and queues, and the rules that look at one of them.
+//! Priority groups and queues, and the rules for one of them.
 
 use super::plan::{Limit, Refusal};
 use super::pool::Pool;
 use super::port::PortLevel;
 use super::resolve::Limits;
 
-/// Place of a group that is not in XOFF.
+/// `waiter_index` of a group that is not in XOFF.
 pub(super) const NOT_WAITING: u32 = u32::MAX;
-/// Place of a group that is in XOFF and waits for its own releases alone (HPCC's rule), not among the pool's waiters.
+/// `waiter_index` of a group in XOFF that resumes after its own releases only (HPCC's rule).
 pub(super) const ALONE: u32 = u32::MAX - 1;
 
-/// Place of a group that is in XOFF behind a second level: it is among its pool's `behind_ports`.
+/// `waiter_index` of a group in XOFF with a port limit. The group is in `behind_ports` of its pool.
 pub(super) const BEHIND_PORT: u32 = u32::MAX - 2;
 
-/// A priority group: limits, use and peaks in one cache line, so that admission touches this and its pool.
+/// A priority group. Limits, use and watermarks fill one cache line, so that admission reads this line and
+/// the pool.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Group {
@@ -24,7 +25,8 @@ pub(super) struct Group {
     pub(super) total_peak: u32,
     pub(super) shared_peak: u32,
     pub(super) headroom_peak: u32,
-    /// Place among the pool's waiters. A group is in XOFF exactly while it has one.
+    /// Position in the waiter list of the pool, or one of the special values above. [`NOT_WAITING`] outside
+    /// XOFF.
     pub(super) place: u32,
 }
 
@@ -47,7 +49,7 @@ impl Group {
         self.reserved + self.shared + self.headroom
     }
 
-    /// The XOFF rule.
+    /// True if the XOFF rule holds.
     #[inline(always)]
     pub(super) fn congested(&self, free: i64, level: Option<PortLevel>) -> bool {
         if let Some(level) = level {
@@ -60,13 +62,13 @@ impl Group {
         at_limit || self.headroom > 0
     }
 
-    /// Whether it is in the list of its pool's waiters.
+    /// True if the group is in the waiter list of its pool.
     pub(super) fn waits_in_pool(&self) -> bool {
         !matches!(self.place, NOT_WAITING | ALONE | BEHIND_PORT)
     }
 
-    /// Whether a cell that finds the limit reached declares XOFF, and so is the last one charged to the pool: the
-    /// group has headroom for what follows and is not in XOFF yet.
+    /// True if a cell that meets the limit puts the group into XOFF. This cell is the last one charged to
+    /// shared space. It requires headroom for the following cells.
     #[inline]
     pub(super) fn declares_xoff(&self, pool: &Pool) -> bool {
         self.limits.headroom > 0 && self.place == NOT_WAITING && pool.free > 0
@@ -93,14 +95,14 @@ impl Group {
         }
     }
 
-    /// total <= reserved + X - offset, where X is the first shared use that is XOFF: this one before it, at least
-    /// total - reserved + offset - 1, must not be.
+    /// The XON condition is total <= reserved + X - offset, where X is the first shared use in XOFF. The
+    /// shared use total - reserved + offset - 1 must therefore be outside XOFF.
     fn below_xoff(&self) -> i64 {
         let total = self.reserved + self.shared;
         i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1
     }
 
-    /// The XON rule behind a second level.
+    /// The XON rule of a group with a port limit.
     pub(super) fn may_resume(&self, free: i64, level: PortLevel) -> bool {
         if self.headroom > 0 {
             return false;
@@ -114,7 +116,8 @@ impl Group {
             && (then < 0 || !level.with(more).at_limit(self.limits.rule, then, free - more))
     }
 
-    /// Gives cells back, those filled last first; how many of headroom and of the shared part.
+    /// Releases cells in the order headroom, shared, reserved. Returns the released headroom and shared
+    /// cells.
     #[inline(never)]
     pub(super) fn release(&mut self, cells: u32) -> (u32, u32) {
         let headroom = cells.min(self.headroom);
@@ -136,7 +139,7 @@ impl Group {
         self.headroom_peak = self.headroom_peak.max(self.headroom);
     }
 
-    /// As [`Group::record_peaks`], where headroom has not grown.
+    /// As [`PriorityGroup::record_peaks`], if headroom has not grown.
     #[inline(always)]
     pub(super) fn record_use(&mut self) {
         self.total_peak = self.total_peak.max(self.total());
@@ -144,7 +147,7 @@ impl Group {
     }
 }
 
-/// An egress queue.
+/// An egress queue: limits, use and watermarks.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Queue {
@@ -166,7 +169,7 @@ impl Queue {
         }
     }
 
-    /// Gives cells back, shared ones first; how many those were.
+    /// Releases cells, shared cells first. Returns the released shared cells.
     #[inline(never)]
     pub(super) fn release(&mut self, cells: u32) -> u32 {
         let shared = cells.min(self.shared);
@@ -192,7 +195,7 @@ impl Queue {
     }
 }
 
-/// `wanted` cells did not fit under the threshold, or not into the pool.
+/// Describes why `wanted` cells did not fit: the pool, the port limit or the own limit.
 #[cold]
 pub(super) fn shared_refusal(
     limits: &Limits,

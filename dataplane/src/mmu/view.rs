@@ -1,4 +1,4 @@
-//! What can be read of buffer use.
+//! Buffer use and watermarks, for reports.
 
 use super::Mmu;
 use super::pool::Pool;
@@ -42,12 +42,13 @@ impl Mmu {
         }
     }
 
-    /// Use and watermarks of a pool, an index into [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
+    /// Use and watermarks of a pool. `pool` is an index into
+    /// [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
     pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         self.pools[pool].buffers()
     }
 
-    /// Starts all watermarks again from what is in use now.
+    /// Resets all watermarks to the current use.
     pub fn clear_watermarks(&mut self) {
         for group in &mut self.groups {
             (group.total_peak, group.shared_peak, group.headroom_peak) = (0, 0, 0);

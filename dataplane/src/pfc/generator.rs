@@ -1,5 +1,5 @@
-//! The sending side of pauses: when a port asks its peer to stop, again, and to go on. What is stopped is a set of
-//! priorities (PFC) or, where no priority has PFC, the [`WHOLE_PORT`] (802.3x).
+//! The sender of pauses: decides when a port sends XOFF, repeats it, and sends XON. A pause is for a set of
+//! priorities (PFC) or, if no priority has PFC, for the [`WHOLE_PORT`] (802.3x).
 
 use std::collections::VecDeque;
 
@@ -9,27 +9,28 @@ use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{MacControl, Pfc};
 
-/// Stands beside the eight priorities: everything the peer sends, stopped by 802.3x PAUSE.
+/// The bit for an 802.3x PAUSE of the whole port, next to the eight priorities.
 pub(crate) const WHOLE_PORT: u16 = 1 << PRIORITIES;
-/// What can be stopped.
+/// Number of pausable subjects: eight priorities and the whole port.
 const SUBJECTS: usize = PRIORITIES + 1;
 
-/// Decides which PFC frames one port owes its peer. Frames are composed when the link is free, from the state
-/// at that moment, so that a change that is overtaken by the next one costs no frame.
+/// Decides which pause frames a port sends to its peer. A frame is built when the link is free, from the
+/// state at that moment. A change that is reversed before that time causes no frame.
 #[derive(Clone, Debug)]
 #[repr(C)] // what each departure reads comes first
 pub(crate) struct PauseGenerator {
-    /// Priorities whose group is congested; [`WHOLE_PORT`] if that is said by PAUSE.
+    /// Priorities in XOFF, and [`WHOLE_PORT`] if the port uses PAUSE.
     xoff: u16,
-    /// Those for which an XOFF is owed: newly congested, or due for a refresh.
+    /// Priorities for which an XOFF frame must be sent: new XOFF states, or a refresh.
     owed_xoff: u16,
-    /// Those for which an XON is owed.
+    /// Priorities for which an XON frame must be sent.
     owed_xon: u16,
-    /// Those whose last word to the peer was XOFF.
+    /// Priorities whose last frame to the peer was XOFF.
     told: u16,
-    /// Each change is a frame of its own; `owed_xoff` then only says that some are owed.
+    /// True if each change is a frame of its own. `pending_xoff` is then nonzero while `changes` has entries.
     in_order: bool,
-    /// Those changes: priority, and whether it is to stop. Alternating per priority, so few while the link is ever free.
+    /// The changes to send: priority, and true for XOFF. XOFF and XON alternate for each priority, so the
+    /// list stays short.
     changes: VecDeque<(u8, bool)>,
     refresh: Picos,
     refresh_at: Picos,
@@ -62,7 +63,7 @@ impl PauseGenerator {
         self.refresh = config.refresh;
         let in_order = config.pauses != PauseModel::Timed;
         if in_order != self.in_order {
-            // What was owed is said in the new way.
+            // Pending frames are converted to the new pause model.
             self.in_order = in_order;
             self.changes.clear();
             let (off, on) = (self.xoff & !self.told, self.told & !self.xoff);
@@ -76,7 +77,7 @@ impl PauseGenerator {
         }
     }
 
-    /// These priorities are to be told to stop, or to go on.
+    /// Schedules XOFF (`stop`) or XON frames for these priorities.
     fn owe(&mut self, priorities: u16, stop: bool) {
         if self.in_order {
             self.changes
@@ -91,12 +92,12 @@ impl PauseGenerator {
         }
     }
 
-    /// Priorities asked to stop now.
+    /// Priorities in XOFF.
     pub(crate) fn xoff_mask(&self) -> u16 {
         self.xoff
     }
 
-    /// The groups behind these priorities have become congested.
+    /// Puts these priorities into XOFF.
     pub(crate) fn xoff(&mut self, now: Picos, priorities: u16) {
         let entering = priorities & !self.xoff;
         for n in subjects(entering) {
@@ -106,7 +107,7 @@ impl PauseGenerator {
         self.xoff |= priorities;
     }
 
-    /// The groups behind these priorities have room again.
+    /// Puts these priorities into XON.
     pub(crate) fn xon(&mut self, now: Picos, priorities: u16) {
         let leaving = priorities & self.xoff;
         for n in subjects(leaving) {
@@ -119,19 +120,20 @@ impl PauseGenerator {
         }
     }
 
-    /// The peer is gone: nothing is owed. What is congested will be said again by [`PauseGenerator::announce`].
+    /// Discards pending frames after the link went down. [`PauseGenerator::announce`] sends the XOFF state
+    /// again.
     pub(crate) fn forget_peer(&mut self) {
         (self.owed_xoff, self.owed_xon, self.told) = (0, 0, 0);
         self.changes.clear();
         self.refresh_at = Picos::NEVER;
     }
 
-    /// A peer has appeared: it is told what is congested.
+    /// Schedules XOFF frames for the current XOFF state after the link came up.
     pub(crate) fn announce(&mut self) {
         self.owe(self.xoff, true);
     }
 
-    /// The refresh deadline has come.
+    /// Schedules the refresh, if its time has come.
     pub(crate) fn refresh_due(&mut self, now: Picos) {
         if self.refresh_at <= now {
             self.owed_xoff |= self.xoff;
@@ -139,7 +141,7 @@ impl PauseGenerator {
         }
     }
 
-    /// When the next XOFF must be repeated.
+    /// Time at which XOFF must be repeated.
     pub(crate) fn refresh_at(&self) -> Picos {
         self.refresh_at
     }
@@ -148,8 +150,9 @@ impl PauseGenerator {
         self.owed_xoff | self.owed_xon != 0
     }
 
-    /// The frame to send now. An XOFF names every congested class, and so refreshes them all; an XON names only
-    /// the classes that resume. PFC goes before PAUSE: both are owed only when a port has just changed from one to the other.
+    /// Returns the frame to send now. An XOFF frame carries all priorities in XOFF and refreshes all of them.
+    /// An XON frame carries the priorities that resume. PFC precedes PAUSE. Both are pending only after a
+    /// change of the configuration.
     pub(crate) fn take(&mut self, now: Picos) -> Option<MacControl> {
         if self.in_order {
             return self.take_in_order();
@@ -172,7 +175,7 @@ impl PauseGenerator {
         (resumed != 0).then(|| frame(resumed, 0))
     }
 
-    /// The oldest change.
+    /// Returns a frame for the oldest change.
     fn take_in_order(&mut self) -> Option<MacControl> {
         let change = self.changes.pop_front();
         if self.changes.is_empty() {
@@ -187,12 +190,12 @@ impl PauseGenerator {
         Some(frame(bit, if stop { self.quanta } else { 0 }))
     }
 
-    /// Time each priority was asked to pause until `now` by PFC, in picoseconds.
+    /// Time for which PFC paused each priority of the peer until `now`, in picoseconds.
     pub(crate) fn asked_ps(&self, now: Picos) -> [u64; PRIORITIES] {
         core::array::from_fn(|n| self.asked_one_ps(now, n))
     }
 
-    /// Time the peer was asked to pause altogether until `now`, in picoseconds.
+    /// Time for which PAUSE paused the peer until `now`, in picoseconds.
     pub(crate) fn asked_whole_port_ps(&self, now: Picos) -> u64 {
         self.asked_one_ps(now, PRIORITIES)
     }
@@ -206,7 +209,7 @@ impl PauseGenerator {
     }
 }
 
-/// The frame that gives everything in `named` the same timer.
+/// Builds a frame with the same pause time for all `subjects`.
 fn frame(named: u16, quanta: u16) -> MacControl {
     if named == WHOLE_PORT {
         return MacControl::Pause { quanta };
@@ -248,7 +251,7 @@ mod tests {
         PauseGenerator::new(&config(PauseModel::Timed))
     }
 
-    /// Which classes the next frame names, and their timers.
+    /// The enable vector and the pause times of the next frame.
     fn take(pfc: &mut PauseGenerator, now: Picos) -> Option<(u8, [u16; PRIORITIES])> {
         match pfc.take(now)? {
             MacControl::Pfc(Pfc { enable, quanta }) => Some((enable, quanta)),

@@ -1,4 +1,4 @@
-//! Pauses, per priority (IEEE 802.1Qbb) and of a whole port (802.3x): the receiver, and the generator of XOFF and XON.
+//! Priority flow control (IEEE 802.1Q clause 36) and 802.3x PAUSE: the receiver and the sender of pauses.
 
 mod generator;
 mod receiver;

@@ -1,14 +1,15 @@
-//! The receiving side of PFC and 802.3x: which priorities the peer has stopped, and until when.
+//! The receiver of PFC and 802.3x pauses: which priorities the peer has paused, and until when.
 
 use std::collections::VecDeque;
 
 use crate::ids::PRIORITIES;
 use xoff_units::{LinkTiming, Picos};
 
-/// Pause frames that wait for the response time at most. A peer that sends more within it makes the port respond early.
+/// Largest number of pause frames that wait for the response time. If more arrive, the oldest takes effect
+/// early.
 const PENDING_PAUSES_MAX: usize = 256;
 
-/// The longest time that a station may take to respond to a pause at a speed in Mb/s (IEEE 802.3 31B.3.7), in pause quanta.
+/// The longest response time to a pause at a speed in Mb/s, in pause quanta (IEEE 802.3 31B.3.7).
 pub const fn response_quanta_max(speed_mbps: u32) -> u16 {
     match speed_mbps {
         0..=9_999 => 2,
@@ -22,67 +23,71 @@ pub const fn response_quanta_max(speed_mbps: u32) -> u16 {
     }
 }
 
-/// A pause frame that has arrived and is not in effect yet.
+/// A received pause frame that has not taken effect yet.
 #[derive(Clone, Copy, Debug)]
 struct PendingPause {
     effective: Picos,
     quanta: [u16; PRIORITIES],
-    /// The speed that its quanta are of.
+    /// Link speed that defines the length of a pause quantum.
     speed_mbps: u32,
-    /// Bit *n*: priority *n* is concerned.
+    /// Bit *n*: the frame pauses or resumes priority *n*.
     enable: u8,
     until_resumed: bool,
 }
 
-/// Keeps the pause timers of one port. Used by switch ports and by hosts alike.
+/// Pause timers of one port. Switch ports and hosts use it.
 ///
-/// IEEE 802.1Qbb: a new value replaces the running timer, zero resumes at once, expiry resumes, a value
-/// whose enable bit is clear is ignored. A frame in transmission completes; that is the transmitter's part.
+/// IEEE 802.1Q: a new pause time replaces the running timer, and zero resumes the priority at once. When the
+/// timer expires, the priority resumes. A priority whose enable bit is clear is not changed. A frame in
+/// transmission is completed by the transmitter.
 ///
-/// With a response time ([`PauseReceiver::set_response`]) a pause frame takes effect that long after its arrival. A resume is
-/// delayed as well, so a pause keeps its length.
+/// With a response time ([`PauseReceiver::set_response`]), a pause frame takes effect that long after its
+/// arrival. A resume is delayed by the same time, so the pause keeps its length.
 #[derive(Clone, Debug, Default)]
 pub struct PauseReceiver {
     until: [Picos; PRIORITIES],
     paused: u8,
     since: [Picos; PRIORITIES],
-    /// When the latest pause that is over ended.
+    /// End of the latest completed pause.
     ended: [Picos; PRIORITIES],
-    /// When a pause was last asked for.
+    /// Arrival of the latest XOFF.
     last_xoff: [Picos; PRIORITIES],
     paused_ps: [u64; PRIORITIES],
     on_to_off: [u64; PRIORITIES],
     until_resumed: bool,
     response: Picos,
-    /// In the order of their effect; empty without a response time.
+    /// In the order of their effect. Empty without a response time.
     pending: VecDeque<PendingPause>,
 }
 
-/// The pauses of one priority (`pfc_stat_history`). Always kept; the option decides whether they are shown.
+/// Pause statistics of one priority (`pfc_stat_history`). They are always kept. The option only controls
+/// output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseHistory {
-    /// Times the priority was stopped while it ran.
+    /// How often the running priority was paused.
     pub transitions: u64,
-    /// Time it was stopped, the pause in progress included, in picoseconds.
+    /// Total time paused, in picoseconds, including the current pause.
     pub total_pause_ps: u64,
-    /// When the latest pause began, in model time; `None`: there was none.
+    /// Model time at which the latest pause began. `None`: no pause yet.
     pub recent_pause_at: Option<Picos>,
-    /// How long the latest pause lasted, or has lasted so far, in picoseconds.
+    /// Length of the latest pause in picoseconds, up to now for the current pause.
     pub recent_pause_ps: u64,
 }
 
 impl PauseReceiver {
-    /// Nothing paused.
+    /// Creates a receiver without pauses.
     pub fn new() -> PauseReceiver {
         PauseReceiver::default()
     }
 
-    /// Whether a pause lasts until it is resumed, whatever its quanta: simulators have it so. From the next pause on.
+    /// Selects the pause model of simulators: the next pauses last until they are resumed, whatever their
+    /// quanta.
     pub fn set_until_resumed(&mut self, until_resumed: bool) {
         self.until_resumed = until_resumed;
     }
 
-    /// Sets the time from the arrival of a pause frame to its effect, for the frames that arrive from now on. Zero: at once.
+    /// Sets the response time, from the arrival of a pause frame to its effect, for frames that arrive later.
+    /// Zero: no delay.
     pub fn set_response(&mut self, response: Picos) {
         self.response = response;
         if response != Picos::ZERO {
@@ -90,7 +95,8 @@ impl PauseReceiver {
         }
     }
 
-    /// Takes a PFC frame: bit *n* of `enable` makes `quanta[n]` valid. Priorities outside `honoured` are left alone.
+    /// Processes a PFC frame. Bit *n* of `enable` makes `quanta[n]` valid. Priorities outside `honoured` are
+    /// not changed.
     pub fn receive(
         &mut self,
         now: Picos,
@@ -117,7 +123,7 @@ impl PauseReceiver {
             }
             return;
         };
-        // A response time that became shorter lets no pause overtake an earlier one.
+        // After the response time was shortened, no pause may overtake an earlier one.
         pause.effective = pause.effective.max(last);
         if self.pending.len() >= PENDING_PAUSES_MAX
             && let Some(first) = self.pending.pop_front()
@@ -127,7 +133,7 @@ impl PauseReceiver {
         self.pending.push_back(pause);
     }
 
-    /// Does what a pause frame says, at `now`.
+    /// Applies a pause frame at `now`.
     fn apply(&mut self, now: Picos, pause: &PendingPause) {
         let link = LinkTiming::ethernet(pause.speed_mbps);
         for priority in bits(pause.enable) {
@@ -139,12 +145,12 @@ impl PauseReceiver {
         }
     }
 
-    /// Bit *n*: priority *n* is stopped, as of the last `receive` or `expire`.
+    /// Bit *n*: priority *n* is paused, as of the last call of `receive` or `expire`.
     pub fn paused(&self) -> u8 {
         self.paused
     }
 
-    /// Does what is due by `now`: pauses whose response time is over take effect, pauses that have lasted their quanta end.
+    /// Applies the pauses whose response time has passed, and ends the pauses whose time is over.
     pub fn expire(&mut self, now: Picos) {
         while let Some(pause) = self
             .pending
@@ -159,7 +165,7 @@ impl PauseReceiver {
         self.end_pauses(now);
     }
 
-    /// Ends the pauses whose time has come.
+    /// Ends the pauses whose time is over.
     fn end_pauses(&mut self, now: Picos) {
         for priority in bits(self.paused) {
             if self.until[priority] <= now {
@@ -168,7 +174,7 @@ impl PauseReceiver {
         }
     }
 
-    /// When a pause takes effect or ends by itself next; [`Picos::NEVER`] if neither will happen.
+    /// Time of the next change: a pause takes effect or ends. [`Picos::NEVER`] if no change is due.
     #[inline]
     pub fn next_change(&self) -> Picos {
         match self.pending.front() {
@@ -188,8 +194,8 @@ impl PauseReceiver {
             .unwrap_or(Picos::NEVER)
     }
 
-    /// Resumes every priority outside `honoured`, and forgets its pauses that are not in effect yet: PFC was switched off for it, or
-    /// the link went down.
+    /// Resumes every priority outside `honoured` and discards its pending pauses. Called when PFC is disabled
+    /// or the link goes down.
     pub fn release(&mut self, now: Picos, honoured: u8) {
         self.pending.iter_mut().for_each(|pause| pause.enable &= honoured);
         for priority in bits(self.paused & !honoured) {
@@ -197,7 +203,7 @@ impl PauseReceiver {
         }
     }
 
-    /// Time each priority was paused until `now`, the pause in progress included, in picoseconds.
+    /// Time for which each priority was paused until `now`, in picoseconds, including the current pause.
     pub fn paused_ps(&self, now: Picos) -> [u64; PRIORITIES] {
         let mut total = self.paused_ps;
         for priority in bits(self.paused) {
@@ -206,18 +212,18 @@ impl PauseReceiver {
         total
     }
 
-    /// Times a running priority was stopped.
+    /// How often each running priority was paused.
     pub fn on_to_off(&self) -> &[u64; PRIORITIES] {
         &self.on_to_off
     }
 
-    /// When the latest pause of a priority began; zero if there was none.
+    /// Start of the latest pause of a priority. Zero if there was none.
     pub fn since(&self, priority: usize) -> Picos {
         self.since[priority]
     }
 
-    /// Since when no XOFF has come for a priority: the arrival of the latest one. [`Picos::NEVER`] while a pause stands that
-    /// lasts until it is resumed: its one XOFF speaks for all that are not repeated.
+    /// Arrival time of the latest XOFF of a priority. Returns [`Picos::NEVER`] during a pause that lasts
+    /// until its resume, because such a pause is not repeated.
     pub fn quiet_since(&self, priority: usize) -> Picos {
         let stands = self.paused & (1 << priority) != 0 && self.until[priority] == Picos::NEVER;
         match stands {
@@ -226,7 +232,7 @@ impl PauseReceiver {
         }
     }
 
-    /// Each priority's pauses until `now`.
+    /// Pause statistics of each priority until `now`.
     pub fn history(&self, now: Picos) -> [PauseHistory; PRIORITIES] {
         let total = self.paused_ps(now);
         core::array::from_fn(|n| {
@@ -348,7 +354,7 @@ mod tests {
         // The resume is delayed as well.
         rx.receive(at(10_000), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
         assert_eq!((rx.paused(), rx.next_change()), (1 << 3, at(11_024)));
-        // A call that comes late finds the times of a punctual one.
+        // A late call gives the same times as a punctual call.
         rx.expire(at(20_000));
         assert_eq!((rx.paused(), rx.next_change()), (0, Picos::NEVER));
         assert_eq!(rx.paused_ps(at(20_000))[3], at(10_000).0);

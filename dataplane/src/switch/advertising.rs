@@ -1,4 +1,4 @@
-//! Link quality messages: sent ahead of data, heard, never forwarded. What is told and when is in [`crate::balance`].
+//! Sends and receives link quality messages. [`crate::balance`] decides about their content and time.
 
 use super::Switch;
 use super::port::CONTROL_FRAMES_MAX;
@@ -11,28 +11,30 @@ use xoff_units::Picos;
 use xoff_wire::link_quality::{self, LinkQuality};
 
 impl Switch {
-    /// The deadline of loads has come.
+    /// Handles the link quality deadline.
     #[cold]
     pub(super) fn advertise<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         let news = self.balance.look_at_ways(now, &self.frames);
         self.tell_if_due(now, news, store, outputs);
     }
 
-    /// Links, routes or what neighbours have told have changed: a way that has ended, or is there again, is told at once.
+    /// Advertises paths that were lost or restored, after links, routes or received advertisements have
+    /// changed.
     pub(super) fn ways_changed<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         if self.balance.look_at_ways(now, &self.frames) {
             self.tell_if_due(now, true, store, outputs);
         }
     }
 
-    /// A port has come up: the switch at its other end knows nothing of this one's ways.
+    /// Advertises all paths after a port came up, because the peer has no information yet.
     pub(super) fn greet<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
         if self.balance.remote().listens(port) && self.balance.advertiser_mut().greet() {
             self.tell_if_due(now, true, store, outputs);
         }
     }
 
-    /// A packet had no way, so somebody does not know that: it is told again, as often as loads would be.
+    /// Repeats the advertisement of a missing path after a packet arrived that has no path. The rate is
+    /// limited to that of load advertisements.
     #[cold]
     pub(super) fn tell_who_sent_here(&mut self, now: Picos, outputs: &mut Outputs) {
         let at = self.balance.advertiser_mut().had_no_way(now);
@@ -58,7 +60,7 @@ impl Switch {
         }
     }
 
-    /// Puts what is to be told on a port in front of its queues: as many messages as its MTU asks for.
+    /// Queues link quality messages at a port, ahead of data. The MTU limits the entries of a message.
     fn tell<S: Store>(&mut self, port: PortId, store: &mut S) {
         let most = link_quality::entries_in(self.ports[port.index()].mtu as usize);
         let entries = self.balance.advertiser().entries(port).count();
@@ -78,7 +80,7 @@ impl Switch {
         }
     }
 
-    /// A message with `count` of the entries for a port, from `first` on; `None`: there is no slot.
+    /// Builds a message with `count` entries from `first` on. `None`: no frame slot is free.
     fn message<S: Store>(
         &mut self,
         port: PortId,
@@ -99,7 +101,7 @@ impl Switch {
         Some(frame)
     }
 
-    /// A link quality message has arrived.
+    /// Receives a link quality message.
     #[cold]
     pub(super) fn receive_link_quality<S: Store>(
         &mut self,
@@ -129,7 +131,7 @@ impl Switch {
         }
     }
 
-    /// What the switch behind a port has told of its ways, in the order of sites.
+    /// The path qualities that the switch at `port` advertised, in the order of sites.
     pub fn remote_words(&self, now: Picos, port: PortId) -> impl Iterator<Item = RemoteWord> {
         self.balance.remote().words(now, port)
     }

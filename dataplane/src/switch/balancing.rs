@@ -1,4 +1,4 @@
-//! Load balancing at work: what groups are told of the switch, and which way they send a packet.
+//! Load balancing of packets: passes the state of ports and links to groups, and asks them for members.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::route::{Entry, Fib, NextHop};
 use xoff_units::Picos;
 use xoff_wire::parse::{Parsed, Payload};
 
-/// What choosers are told of a frame.
+/// What a scheme needs to know of a packet.
 #[inline(always)]
 fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
     Asked {
@@ -29,12 +29,13 @@ fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
 }
 
 impl Switch {
-    /// The next hop of a packet whose route leads via several; `None`: none can be reached now.
+    /// Selects the next hop of a packet in a load balancing group. `None`: no next hop is reachable.
     pub(super) fn next_hop_in(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Option<NextHopId> {
         self.group_member(transit.from, group, transit.parsed, l3, || asked(transit, l3))
     }
 
-    /// As [`Switch::next_hop_in`]; `asked` says what choosers are told, of a packet that came in on this port.
+    /// As [`Switch::next_hop_in`], for a packet that arrived at port `from`. The context is only built if a
+    /// scheme needs it.
     #[inline(always)]
     pub(super) fn group_member<'a>(
         &mut self,
@@ -69,7 +70,7 @@ impl Switch {
         self.by_hash_or_detour(group, hash)
     }
 
-    /// The port by which a packet leaves a port or LAG; `None`: the LAG is down.
+    /// Selects the port for a packet that leaves by the port or LAG `to`. `None`: the LAG is down.
     #[inline(always)]
     pub(super) fn lag_member<S: Store>(
         &mut self,
@@ -106,14 +107,14 @@ impl Switch {
         }
     }
 
-    /// Whether a rule keeps a packet out of load balancing: it is hashed.
+    /// True if an ACL rule excludes the packet from load balancing. Such a packet is hashed.
     #[inline]
     fn is_exempt(&self, from: PortId, payload: Payload, l3: &[u8]) -> bool {
         let tables = &self.balance.config().exempt;
         !tables.is_empty() && filter::exempts(tables, from.0, l3, payload)
     }
 
-    /// Makes `fib` the current generation for routing and load balancing; returns the one before.
+    /// Makes `fib` the current generation for routing and load balancing. Returns the previous generation.
     pub(super) fn take_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let old = self.router.set_fib(fib);
         let leads: Vec<_> = self
@@ -132,14 +133,14 @@ impl Switch {
         old
     }
 
-    /// Links have changed: groups of next hops look again who lives.
+    /// Updates which next hops are up, after links have changed.
     pub(super) fn refresh_balance(&mut self) {
         let router = &self.router;
         self.balance
             .refresh(&router.fib, &self.frames, |hop| router.lives(hop));
     }
 
-    /// LAGs or their links have changed.
+    /// Updates the members of all LAGs, after LAGs or their links have changed.
     pub(super) fn balance_lags(&mut self) {
         let alternate = |port: PortId| {
             let told = self.balance.config().ports.get(port.index());
@@ -162,7 +163,7 @@ impl Switch {
         self.balance.set_lags(lags, &self.frames);
     }
 
-    /// What a next hop leads over.
+    /// The member state of a next hop: its ports, speed, scheme, and whether it is up.
     fn lead(&self, hop: NextHop) -> Lead {
         let interface = self.router.interfaces().get(hop.interface.index());
         let ports = match interface.map(|interface| interface.attachment) {
@@ -204,18 +205,18 @@ impl Switch {
         }
     }
 
-    /// Groups of next hops and LAGs that have a scheme of their own, next hops first; quality is that of `now`.
+    /// Next hop groups, then LAGs, that have their own scheme. The quality is that at `now`.
     pub fn balanced_groups(&self, now: Picos) -> Vec<GroupView<'_>> {
         self.balance.views(now, &self.frames)
     }
 
-    /// What has arrived out of order, per queue pair and in all; `None`: the configuration has none counted
+    /// Received reordering per queue pair and in total. `None`: the configuration does not count reordering
     /// ([`crate::config::BalancingConfig::reordering_flows`]).
     pub fn reordering(&self) -> Option<ReorderingView> {
         self.reordering.as_ref().map(|reordering| reordering.view())
     }
 
-    /// A frame has arrived: where the order of queue pairs is counted, it is.
+    /// Counts reordering of a received frame, if reordering is counted.
     #[inline(always)]
     pub(super) fn note_order<S: Store>(&mut self, transit: &Transit, store: &S) {
         if let Some(reordering) = &mut self.reordering {
@@ -225,7 +226,7 @@ impl Switch {
         }
     }
 
-    /// Counts go on if as many queue pairs are counted as before.
+    /// Takes a new configuration. Counts are kept if the number of counted queue pairs is the same.
     pub(super) fn configure_reordering(&mut self, config: &SwitchConfig) {
         let streams_max = self.reordering.as_ref().map_or(0, |known| known.streams_max());
         if streams_max != config.balancing.reordering_flows {
@@ -233,37 +234,39 @@ impl Switch {
         }
     }
 
-    /// The latest flows that were placed or moved, oldest first; see [`crate::config::BalancingConfig::moves_kept`].
+    /// The latest flow placements and flow moves, oldest first. See
+    /// [`crate::config::BalancingConfig::moves_kept`].
     pub fn moves(&self) -> impl Iterator<Item = &Move> {
         self.balance.moves()
     }
 }
 
-/// The counts of a configuration that wants some.
+/// Creates the reordering counters, if the configuration counts reordering.
 pub(super) fn reordering(config: &SwitchConfig) -> Option<Box<Reordering>> {
     let flows = config.balancing.reordering_flows;
     (flows > 0).then(|| Box::new(Reordering::new(flows)))
 }
 
-/// A queue pair's flow that is about to begin: what is sent to this queue pair.
+/// Announces a flow to a queue pair before its first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowAnnouncement {
-    /// Who sends.
+    /// IP address of the sender.
     pub source: IpAddr,
-    /// Who has the queue pair.
+    /// IP address of the host with the destination queue pair.
     pub destination: IpAddr,
-    /// Its number, 24 bits.
+    /// Number of the destination queue pair, 24 bits.
     pub destination_qp: u32,
-    /// It will carry data, not acknowledgements and small requests alone.
+    /// True if the flow will carry data. False for acknowledgements and small requests.
     pub data: bool,
-    /// The port that it is to leave by; `None`, and where no member leads over that port: the switch chooses.
+    /// The egress port to use. `None`, or a port that is not in the group: the switch selects.
     pub via: Option<PortId>,
 }
 
 impl Switch {
-    /// Gives a flow its place before its first packet, where its destination is behind a group with cluster load balancing
-    /// ([`crate::config::SchemeKind::Cluster`]). It is kept until it is withdrawn, however long it is silent, and stays on `via` while that
-    /// lives. A flow that is sending already keeps its place.
+    /// Places a flow before its first packet, if its destination uses cluster load balancing
+    /// ([`crate::config::SchemeKind::Cluster`]). The placement remains until it is withdrawn, however long
+    /// the flow is idle. The flow stays on `via` while that port is up. A flow that already sends keeps its
+    /// placement.
     pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> Announced {
         let key = pair_key(flow.source, flow.destination, flow.destination_qp);
         match (key, self.router.fib.lookup(flow.destination)) {
@@ -279,7 +282,7 @@ impl Switch {
         }
     }
 
-    /// Forgets the place of a flow to a queue pair: it has ended. Whether the switch knew it.
+    /// Removes the placement of a flow that has ended. Returns false if the switch did not know the flow.
     pub fn withdraw_flow(&mut self, source: IpAddr, destination: IpAddr, destination_qp: u32) -> bool {
         pair_key(source, destination, destination_qp).is_some_and(|key| self.balance.withdraw(key))
     }

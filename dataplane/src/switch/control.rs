@@ -1,4 +1,5 @@
-//! MAC control frames that arrive: PFC is obeyed, PAUSE where no priority has PFC, the rest dropped.
+//! Received MAC control frames. A port honours PFC, or PAUSE if no priority has PFC. Other frames are
+//! dropped.
 
 use super::Switch;
 use super::timers::TimerKind;
@@ -63,7 +64,8 @@ impl Switch {
         }
     }
 
-    /// Flow control that was not obeyed, or a message that was not heard, is a received frame like any other, of class 0: received = sent + dropped.
+    /// Drops a control frame or link quality message and counts it as a received frame of class 0, so that
+    /// received frames equal sent plus dropped frames.
     pub(super) fn drop_control(&mut self, port: PortId, frame_len: u32, reason: DropReason) -> Drop {
         let ingress = &mut self.ports[port.index()];
         let mac_len = ingress.link.mac_len(frame_len);

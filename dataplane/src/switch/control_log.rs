@@ -1,29 +1,29 @@
-//! A record of received MAC control frames, for those who test flow control.
+//! A record of received MAC control frames, for tests of flow control.
 
 use std::collections::VecDeque;
 
 use crate::ids::PortId;
 use xoff_units::Picos;
 
-/// Most records kept; the oldest go first.
+/// Largest number of records. A new record replaces the oldest one.
 pub const CONTROL_RECORDS_MAX: usize = 256;
-/// Octets of a frame kept: all of a PFC frame.
+/// Number of recorded bytes of a frame. A PFC frame fits completely.
 pub const CONTROL_RECORD_BYTES: usize = 60;
 
-/// A MAC control frame as it arrived.
+/// A received MAC control frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlRecord {
-    /// When, in model time.
+    /// Model time of the arrival.
     pub at: Picos,
-    /// Where.
+    /// Ingress port.
     pub port: PortId,
-    /// Its length without FCS; longer than `bytes` where cut off.
+    /// Length in bytes without FCS. Longer than `bytes` if the frame was truncated.
     pub frame_len: usize,
-    /// Its first octets.
+    /// The first bytes of the frame.
     pub bytes: [u8; CONTROL_RECORD_BYTES],
 }
 
-/// The latest MAC control frames of ports whose recording is on.
+/// The latest MAC control frames of the ports whose recording is on.
 #[derive(Debug)]
 pub(super) struct ControlLog {
     recorded: Vec<bool>,

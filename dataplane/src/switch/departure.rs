@@ -1,4 +1,4 @@
-//! The way of a frame from its queue onto the link.
+//! Transmission: moves frames from the queues to the link.
 
 use super::Switch;
 use super::port::Port;
@@ -16,12 +16,12 @@ use xoff_wire::mac_control;
 use xoff_wire::parse::Payload;
 use xoff_wire::rewrite;
 
-/// How soon a PFC or PAUSE frame that found no slot is tried again.
+/// Delay before a pause frame is tried again for which no frame slot was free.
 const NO_SLOT_RETRY: Picos = Picos::from_micros(10);
 
 impl Switch {
-    /// A deadline has come back. `now` may be later than it asked for; the difference counts as the port's
-    /// deficit if a frame could have left meanwhile.
+    /// Handles an expired deadline. `now` may be later than the requested time. The delay counts as transmit
+    /// deficit if a frame could have left in that time.
     #[inline(never)] // one body for every driver, with the whole of a departure in it
     pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
         let port = timers::transmitter(timer);
@@ -37,7 +37,7 @@ impl Switch {
         if state.free_at == Picos::NEVER {
             let until = state.occupied_until;
             if until > now {
-                // Something else, such as a shaper, had asked for an earlier call.
+                // An earlier deadline was requested for another reason, such as a shaper.
                 return state.arm_transmit(port, until, outputs);
             }
             state.free_at = until;
@@ -54,7 +54,7 @@ impl Switch {
         }
     }
 
-    /// A deadline that is not about a departure has come back.
+    /// Handles an expired deadline that does not belong to transmissions.
     #[inline(never)]
     fn expire_other<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
         let (port, kind) = match self.timers.fire(now, timer) {
@@ -85,7 +85,8 @@ impl Switch {
         }
     }
 
-    /// Starts the next transmission of a port if its link is free; asks to be called when it is where it is not.
+    /// Starts the next transmission of a port if its link is free. Otherwise requests a deadline for the end
+    /// of the current transmission.
     #[inline(always)]
     pub(super) fn kick<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
         let state = &mut self.ports[port.index()];
@@ -94,8 +95,8 @@ impl Switch {
         }
     }
 
-    /// Starts the next transmission of a port whose link is free, and whose next departure was due at `due`: the time since
-    /// then, as far as the link was free, is the driver's lateness. Out of the way of callers that seldom have to.
+    /// Starts the next transmission of a port with a free link. The transmission was due at `due`. The time
+    /// since then, as far as the link was free, counts as transmit deficit.
     #[inline(never)]
     fn serve<S: Store>(
         &mut self,
@@ -116,7 +117,7 @@ impl Switch {
         }
     }
 
-    /// As [`Switch::serve`], of a port whose link has been free.
+    /// As [`Switch::transmit_next`], with the due time of the port.
     #[inline(always)]
     pub(super) fn serve_at_once<S: Store>(
         &mut self,
@@ -129,8 +130,8 @@ impl Switch {
         self.serve(now, port, due, store, outputs);
     }
 
-    /// Sends on a frame that has just been charged and finds its port [at rest](Port::is_at_rest): as if it had entered its queue and
-    /// left it, which nobody could see.
+    /// Sends a frame that was just charged and finds its port [idle](Port::is_idle). The result is the same
+    /// as queueing and dequeueing it.
     #[inline(never)]
     pub(super) fn pass_through<S: Store>(
         &mut self,
@@ -170,7 +171,7 @@ impl Switch {
         }
     }
 
-    /// What takes part in a departure of a port; `None`: there is no such port.
+    /// Borrows the state that a transmission of a port needs. `None`: the port does not exist.
     #[inline(always)]
     fn sender(&mut self, port: usize) -> Option<Sender<'_>> {
         Some(Sender {
@@ -185,8 +186,8 @@ impl Switch {
         })
     }
 
-    /// As [`Switch::kick`], for MAC control frames alone: called where a data frame could not be waiting for
-    /// anything but the link, so that departures do not nest.
+    /// As [`Switch::try_transmit`], for MAC control frames only. Called where only the link can hold up data
+    /// frames, so that transmissions do not nest.
     pub(super) fn kick_control<S: Store>(
         &mut self,
         now: Picos,
@@ -204,7 +205,7 @@ impl Switch {
         self.send_control(now, port, store, outputs);
     }
 
-    /// Gives a discarded frame's cells back; groups that may resume are noted in `self.resumed`.
+    /// Releases the cells of a discarded frame. Groups that may resume are added to `self.resumed`.
     pub(super) fn release(&mut self, frame: &QueuedFrame, queue: QueueId) {
         self.mmu.release_egress(queue, frame.cells());
         if let Some((pg, cells)) = self.frames.settle(frame.charge()) {
@@ -212,13 +213,13 @@ impl Switch {
         }
     }
 
-    /// Takes the frame at the head of a queue out of it, not to be sent.
+    /// Removes the first frame of a queue, to drop it.
     pub(super) fn unqueue(&mut self, queue: QueueId) -> Option<QueuedFrame> {
         let fifo = &mut self.ports[queue.port().index()].fifos[usize::from(queue.number())];
         self.frames.pop(queue.port(), fifo)
     }
 
-    /// Tells the peers of groups that have room again to go on.
+    /// Sends XON for the groups in `self.resumed`.
     #[cold]
     pub(super) fn resume_groups<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.resumed.len() {
@@ -232,7 +233,7 @@ impl Switch {
         self.resumed.clear();
     }
 
-    /// Sends what goes ahead of queued frames: PFC, then raw MAC control frames.
+    /// Sends a pause frame, or otherwise a MAC control frame.
     #[cold]
     fn send_control<S: Store>(
         &mut self,
@@ -285,7 +286,7 @@ impl Switch {
     }
 }
 
-/// What takes part in a departure, looked up once: it is half of a frame's way.
+/// The state that a transmission needs, borrowed once.
 struct Sender<'a> {
     state: &'a mut Port,
     frames: &'a mut FrameTable,
@@ -298,8 +299,8 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Puts the frame whose turn it is, if there is one, on the link of a port, which is free. Groups that may resume by that are
-    /// noted in `resumed`.
+    /// Sends the next frame of a port with a free link, if a queue may send. Groups that may resume are added
+    /// to `resumed`.
     #[inline(always)]
     fn send_queued<S: Store>(
         &mut self,
@@ -351,20 +352,20 @@ impl Sender<'_> {
     }
 }
 
-/// A frame that begins to leave, and what it leaves behind.
+/// A frame that starts to leave, and the bytes that remain behind it.
 struct Departure<'a> {
     now: Picos,
     id: QueueId,
     frame: &'a QueuedFrame,
-    /// Bytes that wait behind it in its queue.
+    /// Bytes that wait behind the frame in its queue.
     behind: u64,
-    /// Bytes that wait in all queues of its port.
+    /// Bytes that wait in all queues of the port.
     behind_at_port: u64,
-    /// Something could leave after it.
+    /// True if another frame could leave after this one.
     more: bool,
 }
 
-/// What takes part in the last steps of a departure.
+/// The state for the last steps of a transmission.
 struct Exit<'a> {
     state: &'a mut Port,
     balance: &'a mut Balance,
@@ -373,7 +374,7 @@ struct Exit<'a> {
 }
 
 impl Exit<'_> {
-    /// Marks a frame if that is its lot, counts it, and puts it on the link.
+    /// Decides about the ECN mark, counts the frame, and puts it on the link.
     #[inline(always)]
     fn leave<S: Store>(&mut self, departure: Departure<'_>, store: &mut S, outputs: &mut Outputs) {
         let state = &mut *self.state;
@@ -408,7 +409,7 @@ impl Exit<'_> {
     }
 }
 
-/// A frame that a link is to carry now.
+/// A frame that is put on the link.
 struct Leaving {
     frame: Handle,
     duration: Picos,
@@ -425,7 +426,7 @@ impl Leaving {
     }
 }
 
-/// Which queue may send of those that are neither empty nor paused: not shaped, its head through the pipeline.
+/// Selects a queue among `candidates`: its first frame has passed the pipeline, and its shaper permits it.
 #[inline(always)]
 fn choose(state: &mut Port, frames: &FrameTable, mut candidates: u8, now: Picos, pipeline: Picos) -> Choice {
     if candidates == 0 {
@@ -454,7 +455,7 @@ fn choose(state: &mut Port, frames: &FrameTable, mut candidates: u8, now: Picos,
     }
 }
 
-/// The link of a port carries a frame from `now` on; `more`: something could leave behind it.
+/// Occupies the link with a frame from `now` on. `more`: another frame could leave after it.
 #[inline(always)]
 fn occupy(state: &mut Port, now: Picos, port: PortId, leaving: Leaving, more: bool, outputs: &mut Outputs) {
     let end = now.saturating_add(leaving.duration);
@@ -474,7 +475,7 @@ fn occupy(state: &mut Port, now: Picos, port: PortId, leaving: Leaving, more: bo
     }
 }
 
-/// Gives a frame's cells back on both sides.
+/// Releases the cells of a frame at ingress and egress.
 #[inline(always)]
 fn release(
     mmu: &mut Mmu,
@@ -489,7 +490,8 @@ fn release(
     }
 }
 
-/// Sets CE on a frame and counts it; false if it has no room for it. `header`: where its layer-3 header lies, and what it is.
+/// Marks a frame CE and counts it. Returns false if the frame has no ECN field. `header` is the offset and
+/// kind of the layer 3 header.
 #[inline(never)]
 pub(super) fn mark<S: Store>(
     state: &mut Port,

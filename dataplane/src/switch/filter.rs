@@ -1,4 +1,4 @@
-//! Whether a packet meets the conditions of an ACL rule, and which it exempts.
+//! ACL rules: matches packets and finds exempt packets.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,18 +6,18 @@ use crate::config::{AclRule, AclTable};
 use xoff_wire::parse::Payload;
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
-/// What rules look at.
+/// The header fields that ACL rules match.
 struct Fields {
     source: IpAddr,
     destination: IpAddr,
     protocol: u8,
     dscp: u8,
-    /// Source and destination port, of unfragmented TCP and UDP.
+    /// Source and destination port of UDP and TCP packets. `None` for fragments.
     ports: Option<(u16, u16)>,
 }
 
-/// Whether a rule of these tables exempts a packet that came in on `port`: in each table the first that matches decides. `l3`: its
-/// stored octets from the IP header on.
+/// True if a rule of these tables exempts a packet that arrived on `port`. In each table, the first matching
+/// rule decides. `l3` is the stored part of the packet from the IP header on.
 pub(super) fn exempts(tables: &[AclTable], port: u16, l3: &[u8], payload: Payload) -> bool {
     let decides = |table: &AclTable| {
         let hit = |rule: &&AclRule| matches(rule, l3, payload);
@@ -26,7 +26,7 @@ pub(super) fn exempts(tables: &[AclTable], port: u16, l3: &[u8], payload: Payloa
     tables.iter().any(decides)
 }
 
-/// Whether `rule` matches an IP packet; `l3` are its octets from the IP header on. What is not IP matches no rule.
+/// True if `rule` matches an IP packet. `l3` starts at the IP header. Other packets match no rule.
 fn matches(rule: &AclRule, l3: &[u8], payload: Payload) -> bool {
     let Some(packet) = fields(l3, payload) else {
         return false;

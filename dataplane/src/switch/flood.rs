@@ -1,4 +1,4 @@
-//! The way of a frame to every port of its VLAN.
+//! Flooding of a frame to all ports of its VLAN.
 
 use super::Switch;
 use super::ingress::{FLOOD_PREFIX_BYTES, Transit};
@@ -62,8 +62,8 @@ impl Switch {
         Verdict::Forwarded { copies }
     }
 
-    /// Finds the ports a flooded frame can leave by, charges their queues and makes the copies; the last leg
-    /// takes the frame itself. Refusals are counted, but for the last one, which is returned.
+    /// Plans and charges the egress targets of a flooded frame and makes its copies. The last target uses the
+    /// frame itself. Drops are counted, except the last one, which is returned.
     fn flood_legs<S: Store>(
         &mut self,
         transit: &Transit,
@@ -74,7 +74,7 @@ impl Switch {
         let vlan = transit.vlan.unwrap_or_default();
         for index in 0..self.vlans.members(vlan).len() {
             let member = self.vlans.members(vlan)[index];
-            // A packet that was routed into the VLAN may have come from any of its ports.
+            // A packet that was routed into the VLAN may have arrived at any of its ports.
             if member == transit.logical && transit.rewrite.is_none() {
                 continue;
             }
@@ -105,7 +105,7 @@ impl Switch {
         refused
     }
 
-    /// Gives every leg but the last a copy of its own. A leg for which the store has none is dropped, and counted.
+    /// Makes a copy for every target but the last. A target without a free slot is dropped and counted.
     fn copy_to_legs<S: Store>(&mut self, transit: &Transit, legs: &mut Vec<Leg>, store: &mut S) {
         let mut index = 0;
         for _ in 1..legs.len() {

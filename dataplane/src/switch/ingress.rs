@@ -1,4 +1,4 @@
-//! The way of a frame from its arrival to the decision where it goes.
+//! The full packet path from the arrival of a frame to its forwarding decision.
 
 use super::Switch;
 use super::port::Port;
@@ -14,30 +14,30 @@ use xoff_wire::LinkQuality;
 use xoff_wire::parse::{Parsed, Payload};
 use xoff_wire::rewrite::LinkAddresses;
 
-/// Octets that a flooded copy stores for itself: all headers the switch may edit, tags included.
+/// Bytes that a flooded copy stores for itself. They hold all headers that the switch may edit, with tags.
 pub const FLOOD_PREFIX_BYTES: usize = 128;
 
-/// What is known of an arrival on its way through.
+/// A received frame and what the switch has decided about it.
 #[derive(Clone, Copy)]
 pub(super) struct Transit<'a> {
     pub(super) now: Picos,
     pub(super) from: PortId,
-    /// The port or LAG it came in on.
+    /// The ingress port, or its LAG.
     pub(super) logical: LogicalPort,
     pub(super) pg: PgId,
-    /// The VLAN it is forwarded in; `None`: it is routed out of a port of its own.
+    /// The VLAN in which the frame is forwarded. `None`: the frame is routed to a port without VLAN.
     pub(super) vlan: Option<u16>,
-    /// The router interface it came in on, if it was for the router.
+    /// The ingress router interface, if the frame was addressed to the router.
     pub(super) interface: Option<InterfaceId>,
-    /// Its new link addresses, if it is routed.
+    /// The new MAC addresses of a routed frame.
     pub(super) rewrite: Option<LinkAddresses>,
-    /// The port or LAG it leaves by, once that is known: [`Way::Unicast`].
+    /// The egress port or LAG of [`ForwardingDecision::Unicast`].
     pub(super) to: LogicalPort,
-    /// What its sender is to be told if it is dropped.
+    /// The ICMP error for the sender if the frame is dropped.
     pub(super) tell: Option<PuntReason>,
     pub(super) tc: u8,
     pub(super) lossless: bool,
-    /// The watchdog has what its group receives dropped.
+    /// True if the watchdog drops the frames of the priority group.
     pub(super) stormed: bool,
     pub(super) parsed: &'a Parsed,
     pub(super) frame: Handle,
@@ -47,7 +47,7 @@ pub(super) struct Transit<'a> {
 }
 
 impl Transit<'_> {
-    /// The frame is dropped where it came in.
+    /// Describes the drop of this frame at its ingress port.
     #[cold]
     pub(super) fn drop(&self, reason: DropReason) -> Drop {
         Drop {
@@ -59,7 +59,7 @@ impl Transit<'_> {
         }
     }
 
-    /// The frame as the CPU port hands it on.
+    /// The frame as an entry of [`Outputs::punts`].
     pub(super) fn punt(&self, reason: PuntReason) -> Punt {
         Punt {
             port: self.from,
@@ -70,7 +70,7 @@ impl Transit<'_> {
         }
     }
 
-    /// The frame as it waits for a neighbour.
+    /// The frame as an entry of the frames that wait for a neighbour.
     pub(super) fn held(&self) -> Held {
         Held {
             from: Some(self.from),
@@ -81,7 +81,7 @@ impl Transit<'_> {
         }
     }
 
-    /// Nothing is taken from a priority group whose queue the watchdog makes drop.
+    /// Drops the frame if the watchdog drops the frames of its priority group.
     #[inline(always)]
     pub(super) fn refuse_stormed(&self) -> Result<(), Drop> {
         match self.stormed {
@@ -90,14 +90,14 @@ impl Transit<'_> {
         }
     }
 
-    /// The frame goes out of one port or LAG.
+    /// Sets the egress port or LAG of a unicast frame.
     #[inline(always)]
     pub(super) fn leaves_by(&mut self, to: LogicalPort) -> Way {
         self.to = to;
         Way::Unicast
     }
 
-    /// The frame is dropped on its way out.
+    /// Describes the drop of this frame at an egress port.
     #[cold]
     pub(super) fn drop_at(&self, port: PortId, reason: DropReason) -> Drop {
         Drop {
@@ -107,31 +107,31 @@ impl Transit<'_> {
     }
 }
 
-/// Where a frame goes.
+/// Where a frame is forwarded.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// Out of one port or LAG: [`Transit::to`]. Not in here, where it would be moved about in memory octet by octet.
+    /// To one port or LAG, [`FrameContext::to`]. The port is not stored here, so that this enum stays small.
     Unicast,
-    /// Out of every other port of its VLAN.
+    /// To every other port of its VLAN.
     Flood,
-    /// To what stands behind the CPU port.
+    /// To the CPU port.
     Cpu(PuntReason),
-    /// Nowhere: the switch itself has read it.
+    /// To no port: the switch itself has processed the frame.
     Consumed,
-    /// It waits for a neighbour.
+    /// The frame waits for a neighbour.
     Hold(NeighbourId),
 }
 
-/// What the bridge makes of a frame.
+/// The result of bridging a frame.
 enum Bridged {
-    /// It is for the router on the VLAN's interface.
+    /// The frame is addressed to the router on the VLAN's interface.
     ToRouter(InterfaceId),
-    /// It goes this way.
+    /// The frame is forwarded within its VLAN.
     Onward(Way),
 }
 
 impl Switch {
-    /// As [`Switch::receive`], of any frame.
+    /// As [`Switch::receive`], for frames of all kinds.
     #[inline(never)]
     pub(super) fn receive_any<S: Store>(
         &mut self,
@@ -162,7 +162,7 @@ impl Switch {
         verdict
     }
 
-    /// Counts a frame that has arrived.
+    /// Counts a received frame and creates its context.
     pub(super) fn arrives<'a>(&mut self, now: Picos, port: PortId, arrival: &'a Arrival) -> Transit<'a> {
         let ingress = &mut self.ports[port.index()];
         let (frame, frame_len) = (arrival.frame, arrival.frame_len);
@@ -174,7 +174,7 @@ impl Switch {
         transit
     }
 
-    /// As [`transit`], of a frame that came in earlier.
+    /// Creates the context of a frame that waited for a neighbour.
     pub(super) fn transit_again<'a>(&self, now: Picos, from: PortId, held: &'a Held) -> Transit<'a> {
         let ingress = &self.ports[from.index()];
         transit(
@@ -188,7 +188,7 @@ impl Switch {
         )
     }
 
-    /// Carries out what was decided on a frame.
+    /// Executes the forwarding decision or the drop.
     pub(super) fn send_on_its_way<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -224,7 +224,8 @@ impl Switch {
         Verdict::Dropped(drop)
     }
 
-    /// Drops a frame where it came in. If its sender is to be told, the CPU gets it: as often as the limit lets it.
+    /// Drops a frame at its ingress port. If an ICMP error is due, the CPU gets the frame, within the rate
+    /// limit.
     #[cold]
     pub(super) fn refuse<S: Store>(
         &mut self,
@@ -248,7 +249,7 @@ impl Switch {
         self.discard(drop, transit.frame, store)
     }
 
-    /// Where the frame goes, by its addresses and its VLAN; the sender is learnt on the way.
+    /// Decides where the frame goes, from its addresses and its VLAN, and learns the source address.
     fn find_way<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -284,7 +285,7 @@ impl Switch {
         self.route(transit, interface, store)
     }
 
-    /// A frame on a port or LAG of the bridge.
+    /// Bridges a frame of a bridged port or LAG.
     fn bridge<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -318,7 +319,7 @@ impl Switch {
     }
 }
 
-/// What is known of a frame before anything is decided.
+/// Creates the context of a frame before any decision.
 fn transit<'a>(
     ingress: &Port,
     mmu: &Mmu,

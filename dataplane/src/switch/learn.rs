@@ -1,4 +1,4 @@
-//! Learning by being told.
+//! Address learning from an external source.
 
 use super::Switch;
 use crate::bridge::Mac;
@@ -7,8 +7,8 @@ use xoff_units::Picos;
 use xoff_wire::parse::Tag;
 
 impl Switch {
-    /// Learns that `station` is behind `port`, as if a frame of it had come in there, in the VLAN that a frame with this
-    /// tag has on port `seen_on`. Whether there is such a VLAN.
+    /// Learns that `station` is at `port`, as if a frame from it had arrived there. The VLAN is the one of a
+    /// frame with tag `tag` at port `seen_on`. Returns false if no such VLAN exists.
     pub fn learn(
         &mut self,
         now: Picos,

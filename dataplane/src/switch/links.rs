@@ -1,4 +1,4 @@
-//! Links that come up and go down, and what stands on them: LAGs, router interfaces, next hops.
+//! Link changes, and their effects on LAGs, router interfaces and next hops.
 
 use super::Switch;
 use crate::config::Attachment;
@@ -9,7 +9,7 @@ use crate::outputs::{Drop, Outputs};
 use xoff_units::Picos;
 
 impl Switch {
-    /// The link of a port came up or went down. Frames that wait on a port that goes down are dropped.
+    /// Sets the link state of a port. Frames that wait on a port that goes down are dropped.
     pub fn set_link<S: Store>(
         &mut self,
         now: Picos,
@@ -73,7 +73,7 @@ impl Switch {
         self.resume_groups(now, store, outputs);
     }
 
-    /// Some link, LAG or interface may have changed: what stands on them follows.
+    /// Updates LAGs, interfaces, routes and load balancing after a link, LAG or interface may have changed.
     pub(super) fn links_changed<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         self.lags.refresh(|port| self.ports[port.index()].up);
         for index in 0..self.ports.len() {
@@ -109,7 +109,7 @@ impl Switch {
         self.look_for_hops(now, store, outputs);
     }
 
-    /// Has the next hops of routes looked for before the first packet wants them.
+    /// Resolves the next hops of routes before the first packet needs them.
     pub(super) fn look_for_hops<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.router.interfaces().len() {
             if self.router.interfaces()[index].up {

@@ -1,4 +1,4 @@
-//! The switch: ports, memory management unit and bridge, driven by arrivals and deadlines.
+//! The switch: ports, buffer, bridge and router, driven by received frames and expired deadlines.
 
 mod advertising;
 mod balancing;
@@ -50,8 +50,8 @@ use trimming::Trimming;
 use watchdog::Watchdog;
 use xoff_units::Picos;
 
-/// A switch. The contract: call one method with the current model time (never earlier than before), drain the
-/// [`Outputs`], call the next.
+/// A switch. The caller calls one method with the current model time, drains the [`Outputs`], and then calls
+/// the next method. The time must not be earlier than that of the previous call.
 #[derive(Debug)]
 pub struct Switch {
     name: String,
@@ -67,34 +67,34 @@ pub struct Switch {
     trimming: Trimming,
     pipeline_latency: Picos,
     lags: Lags,
-    /// Which ports and LAGs were up when links were last looked at.
+    /// Which ports and LAGs were up at the last link update.
     were_up: Vec<bool>,
     router: Router,
     balance: Balance,
-    /// The order of what arrives, where it is counted.
+    /// Counters of received reordering, if enabled.
     reordering: Option<Box<Reordering>>,
-    /// Something answers behind the CPU port.
+    /// True if a CPU handles frames of the CPU port.
     cpu_attached: bool,
-    /// Frames to reserved group addresses go to the CPU instead of being dropped.
+    /// True if the CPU receives frames to reserved group addresses. Otherwise these frames are dropped.
     protocols_attached: bool,
     control_log: ControlLog,
     watchdog: Watchdog,
-    /// Where the latest arrival was marked.
+    /// The ports at which the latest received frame was marked.
     marked_on_arrival: Vec<PortId>,
-    /// Scratch: groups to resume after a release.
+    /// Reused buffer: groups to resume after a release.
     resumed: Vec<PgId>,
-    /// Scratch: ways out of a flooded frame.
+    /// Reused buffer: egress targets of a flooded frame.
     legs: Vec<Leg>,
-    /// Scratch: neighbours that have just been heard.
+    /// Reused buffer: neighbours that were just resolved.
     found: Vec<NeighbourId>,
 }
 
-/// How busy a port is.
+/// Traffic counters of a port for load measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortLoad {
-    /// Bytes (`mac_len`) whose transmission has started, since the start of the switch.
+    /// Bytes (`mac_len`) of all transmissions started since the start of the switch.
     pub tx_bytes: u64,
-    /// Bytes that wait in its queues.
+    /// Bytes that wait in the queues of the port.
     pub queued_bytes: u64,
 }
 
@@ -103,7 +103,7 @@ pub struct PortLoad {
 pub enum ApplyError {
     /// Ports cannot be added, removed or renamed while the switch runs.
     PortsDiffer,
-    /// The cell size is a property of the chip.
+    /// The cell size cannot change while the switch runs.
     CellSizeDiffers,
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for ApplyError {
 impl std::error::Error for ApplyError {}
 
 impl Switch {
-    /// A switch with all links down.
+    /// Creates a switch whose links are all down.
     pub fn new(config: &SwitchConfig) -> Switch {
         let ports = config.ports.len();
         let mut switch = Switch {
@@ -158,8 +158,12 @@ impl Switch {
         switch
     }
 
-    /// Makes `config` the current generation. Frames in queues stay, buffer use is kept and weighed by the new limits,
-    /// learnt addresses stay unless the VLANs change. Sizes of tables and the seed are those of the start.
+    /// Makes `config` the current generation. Queued frames stay in their queues, and their buffer use counts
+    /// against the new limits. Learnt addresses are kept unless the VLANs change. Table sizes and the seed do
+    /// not change.
+    ///
+    /// # Errors
+    /// Returns an error, and changes nothing, if the ports or the cell size differ.
     pub fn apply<S: Store>(
         &mut self,
         now: Picos,
@@ -219,7 +223,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Notes with each port what stands on it: to be called when LAGs or router interfaces are other ones.
+    /// Updates the ingress binding of each port after LAGs or router interfaces have changed.
     fn open_entrances(&mut self) {
         for (index, port) in self.ports.iter_mut().enumerate() {
             let logical = self.lags.logical(PortId(index as u16));
@@ -232,7 +236,7 @@ impl Switch {
         }
     }
 
-    /// Holds a port's queues back, or lets them go on. MAC control frames still leave.
+    /// Blocks or unblocks the queues of a port. A blocked port still sends MAC control frames.
     pub fn set_tx_enabled<S: Store>(
         &mut self,
         now: Picos,
@@ -245,8 +249,8 @@ impl Switch {
         self.kick(now, port, store, outputs);
     }
 
-    /// Holds one queue of a port back, or lets it go on; the others share the link as if it were empty. Beside
-    /// [`Switch::set_tx_enabled`]: frames leave where neither holds them.
+    /// Blocks or unblocks one queue of a port. The other queues share the link as if the blocked queue were
+    /// empty. A queue sends only if neither this method nor [`Switch::set_tx_enabled`] blocks it.
     pub fn set_queue_enabled<S: Store>(
         &mut self,
         now: Picos,
@@ -263,7 +267,10 @@ impl Switch {
         self.kick(now, queue.port(), store, outputs);
     }
 
-    /// Sends a raw MAC control frame ahead of all queues, as it is. Gives it back if the port is down or too many wait.
+    /// Sends a MAC control frame unchanged, ahead of all queues.
+    ///
+    /// # Errors
+    /// Returns the frame if the port is down or too many control frames wait.
     pub fn send_mac_control<S: Store>(
         &mut self,
         now: Picos,
@@ -281,8 +288,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Starts the measurement of utilisation and deficit anew, on all ports: what came before, such as hosts finding
-    /// each other, is not part of it. Other counters go on.
+    /// Restarts the measurement of utilisation and transmit deficit on all ports. Use it after an initial
+    /// phase, such as neighbour resolution. Other counters are not changed.
     pub fn restart_utilisation(&mut self) {
         for port in &mut self.ports {
             port.counters.restart_utilisation();
@@ -290,8 +297,8 @@ impl Switch {
         }
     }
 
-    /// Keeps a port's link idle from `from` to `until`: its driver was late, and has made up for as much at once as it
-    /// may. The time counts as the port's deficit if something waited.
+    /// Keeps the link of a port idle from `from` to `until`, after the driver was too late to catch up. The
+    /// time counts as transmit deficit if frames waited.
     pub fn hold_link(&mut self, port: PortId, from: Picos, until: Picos) {
         let state = &mut self.ports[port.index()];
         if state.has_work() {
@@ -300,9 +307,9 @@ impl Switch {
         state.free_at = state.free_at.max(until);
     }
 
-    /// Whether a link becomes free when the deadline of its departure comes back, instead of when that time has come. The two
-    /// differ where a frame arrives at that very time: a driver that knows which of the two events is first, such as one that
-    /// reproduces a simulator's order, says so by this.
+    /// Selects when a link becomes free: when its transmit deadline is passed to [`Switch::expire`], or when
+    /// the time of that deadline has come. The two differ for a frame that arrives at exactly this time. A
+    /// driver that reproduces the event order of a simulator selects the deadline.
     pub fn set_links_free_by_deadline(&mut self, by_deadline: bool) {
         for port in &mut self.ports {
             port.frees_by_deadline = by_deadline;
@@ -312,29 +319,30 @@ impl Switch {
         }
     }
 
-    /// Records received MAC control frames of a port, or stops doing so.
+    /// Starts or stops the recording of received MAC control frames at a port.
     pub fn record_mac_control(&mut self, port: PortId, on: bool) {
         self.control_log.set(port, on);
     }
 
-    /// Recorded MAC control frames, oldest first; at most [`CONTROL_RECORDS_MAX`].
+    /// The recorded MAC control frames, oldest first, at most [`CONTROL_RECORDS_MAX`].
     pub fn mac_control_records(&self) -> impl Iterator<Item = &ControlRecord> {
         self.control_log.records()
     }
 
-    /// Whether something behind the CPU port answers for the switch's own addresses, and tells senders what became of
-    /// their packets; without, such frames are dropped.
+    /// Sets whether a CPU handles frames to the switch's own addresses and sends ICMP errors. Without a CPU,
+    /// these frames are dropped.
     pub fn attach_cpu(&mut self, attached: bool) {
         self.cpu_attached = attached;
     }
 
-    /// Whether something behind the CPU port listens to reserved group addresses (LLDP, LACP); without, frames to them are
+    /// Sets whether a CPU handles frames to reserved group addresses (LLDP, LACP). Otherwise these frames are
     /// dropped.
     pub fn attach_protocols(&mut self, attached: bool) {
         self.protocols_attached = attached;
     }
 
-    /// Makes `fib` the current generation of routes; returns the one before, so that its memory is freed elsewhere.
+    /// Makes `fib` the current generation of routes. Returns the previous generation, so that the caller
+    /// frees its memory.
     pub fn set_fib<S: Store>(
         &mut self,
         now: Picos,
@@ -349,24 +357,24 @@ impl Switch {
     }
 }
 
-/// What can be read of a switch between two calls.
+/// State of the switch, for use between two calls.
 impl Switch {
-    /// Its name.
+    /// The host name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many ports it has.
+    /// The number of ports.
     pub fn port_count(&self) -> usize {
         self.ports.len()
     }
 
-    /// A port's link and administrative state together.
+    /// True if the link of a port is up and the port is administratively up.
     pub fn is_up(&self, port: PortId) -> bool {
         self.ports[port.index()].up
     }
 
-    /// A port's counters, running pauses included up to `now`.
+    /// The counters of a port. Current pauses are included up to `now`.
     pub fn port_counters(&self, now: Picos, port: PortId) -> PortCounters {
         let state = &self.ports[port.index()];
         let mut counters = state.counters.clone();
@@ -378,7 +386,7 @@ impl Switch {
         counters
     }
 
-    /// How busy a port is.
+    /// The traffic counters of a port for load measurements.
     pub fn load(&self, port: PortId) -> PortLoad {
         PortLoad {
             tx_bytes: self.ports[port.index()].counters.tx_bytes,
@@ -386,7 +394,8 @@ impl Switch {
         }
     }
 
-    /// The priority groups whose frames wait in a queue, each once, in the order of their first frames. It walks the queue.
+    /// The priority groups whose frames wait in a queue, in the order of their first frames. This method
+    /// visits every frame of the queue.
     pub fn groups_in(&self, queue: QueueId) -> Vec<PgId> {
         let mut groups = Vec::new();
         let fifo = &self.ports[queue.port().index()].fifos[usize::from(queue.number())];
@@ -398,17 +407,17 @@ impl Switch {
         groups
     }
 
-    /// Time by which departures of a port started later than the model asked, because the driver was late.
+    /// Time by which transmissions of a port started late because the driver was late.
     pub fn tx_deficit(&self, port: PortId) -> Picos {
         Picos(self.ports[port.index()].late_ps)
     }
 
-    /// The buffer limit behind a port's latest drop for `reason`.
+    /// The buffer limit that caused the latest drop of a port for `reason`.
     pub fn last_refusal(&self, port: PortId, reason: DropReason) -> Option<Refusal> {
         self.ports[port.index()].refusals[reason as usize]
     }
 
-    /// Frames dropped for one reason, on all ports and in all classes.
+    /// Frames dropped for one reason, on all ports and in all traffic classes.
     pub fn dropped_for(&self, reason: DropReason) -> u64 {
         self.ports
             .iter()
@@ -416,7 +425,7 @@ impl Switch {
             .sum()
     }
 
-    /// What became of trimmed frames, on all ports.
+    /// Counters of trimmed frames, summed over all ports.
     pub fn trims(&self) -> TrimCounters {
         let ports = self.ports.iter().map(|port| port.counters.trims());
         ports.fold(TrimCounters::default(), |sum, port| TrimCounters {
@@ -426,7 +435,7 @@ impl Switch {
         })
     }
 
-    /// Adds drops that a port's backend decided before the switch saw the frames.
+    /// Adds frames that a port backend dropped before they reached the switch.
     pub fn add_backend_drops(&mut self, port: PortId, reason: DropReason, frames: u64) {
         self.ports[port.index()].counters.drops[reason as usize][0] += frames;
     }
@@ -453,12 +462,12 @@ impl Switch {
         self.mmu.pool_buffers(pool)
     }
 
-    /// Sets every watermark back to what is in use now.
+    /// Resets all watermarks to the current use.
     pub fn clear_watermarks(&mut self) {
         self.mmu.clear_watermarks();
     }
 
-    /// Learnt addresses as (VLAN, address, port or LAG, age), sorted; VLAN 0 is the transparent bridge.
+    /// Learnt addresses as (VLAN, address, port or LAG, age), sorted. VLAN 0 is the transparent bridge.
     pub fn fdb_entries(&self, now: Picos) -> Vec<(u16, [u8; 6], LogicalPort, Picos)> {
         self.fdb.entries(now)
     }
@@ -473,40 +482,43 @@ impl Switch {
         &self.router.fib
     }
 
-    /// Whether something that a router interface stands on is up.
+    /// True if a router interface is up: its port or LAG, or a member of its VLAN, is up.
     pub fn interface_up(&self, interface: InterfaceId) -> bool {
         self.router.interface(interface).up
     }
 
-    /// Whether enough members of a LAG are up, by its index in the configuration.
+    /// True if enough members of a LAG are up. `lag` is an index in the configuration.
     pub fn lag_up(&self, lag: usize) -> bool {
         self.lags.group_up(lag)
     }
 
-    /// Frames that wait for a neighbour.
+    /// Number of frames that wait for a neighbour.
     pub fn frames_held(&self) -> usize {
         self.router.neighbours.held()
     }
 
-    /// The port whose departures a deadline drives; `None` for other deadlines. A driver that is late uses it to limit
-    /// how much a port makes up for at once.
+    /// The port whose transmissions a timer drives. `None` for other timers. A late driver uses it to limit
+    /// how much a port catches up at once.
     pub fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
         let port = timers::transmitter(timer).filter(|port| *port < self.ports.len());
         port.map(|port| PortId(port as u16))
     }
 
-    /// The ports at whose queues frames were marked since the latest arrival began, which happens where
-    /// [`MarkPoint::Enqueue`] decides; frames marked as they leave are told by [`Transmit`](crate::Transmit).
+    /// The ports at whose queues the latest received frame was marked. This happens with
+    /// [`MarkPoint::Enqueue`] only. For frames marked at departure, see [`Transmit`](crate::Transmit).
     pub fn marked_on_arrival(&self) -> &[PortId] {
         &self.marked_on_arrival
     }
 
-    /// Frames in queues, copies counted.
+    /// Number of frames in queues. Each copy of a flooded frame counts.
     pub fn frames_queued(&self) -> usize {
         self.frames.in_use()
     }
 
-    /// Panics if buffer accounting does not add up; for tests.
+    /// Checks the buffer accounting, for tests.
+    ///
+    /// # Panics
+    /// Panics if the sums of the accounting differ.
     pub fn check(&self) {
         self.mmu.check();
     }

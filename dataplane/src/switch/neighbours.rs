@@ -1,4 +1,4 @@
-//! Frames that wait for a neighbour, and the questions that find it.
+//! Frames that wait for a neighbour, and neighbour solicitations.
 
 use super::Switch;
 use super::ingress::Transit;
@@ -10,7 +10,7 @@ use crate::route::{Due, Held, NeighbourId};
 use xoff_units::Picos;
 
 impl Switch {
-    /// Keeps a frame until its neighbour is found, and has it looked for.
+    /// Holds a frame until its neighbour is resolved, and starts the resolution.
     #[cold]
     pub(super) fn hold<S: Store>(
         &mut self,
@@ -27,7 +27,7 @@ impl Switch {
         verdict
     }
 
-    /// Has a neighbour looked for from now on.
+    /// Starts the resolution of a neighbour.
     pub(super) fn look_for<S: Store>(
         &mut self,
         now: Picos,
@@ -39,7 +39,7 @@ impl Switch {
         self.ask_neighbours(now, store, outputs);
     }
 
-    /// Does what is due about neighbours, and asks to be called when more is.
+    /// Handles due neighbour timers and requests the next deadline.
     pub(super) fn ask_neighbours<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         while let Some(due) = self.router.neighbours.take_due(now) {
             match due {
@@ -54,7 +54,8 @@ impl Switch {
         self.timers.arm_neighbours(next, outputs);
     }
 
-    /// Asks for a neighbour once. Where there is no way or no slot for the question, the next one may have more luck.
+    /// Sends one solicitation for a neighbour. If no port or frame slot is available, the next timer tries
+    /// again.
     fn solicit<S: Store>(&mut self, now: Picos, id: NeighbourId, store: &mut S, outputs: &mut Outputs) {
         let (interface, target) = (
             self.router.neighbours.interface(id),
@@ -75,7 +76,7 @@ impl Switch {
         }
     }
 
-    /// Forwards the frames of neighbours that have just been heard.
+    /// Forwards the frames of neighbours that were just resolved.
     #[cold]
     pub(super) fn let_go<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         while let Some(id) = self.found.pop() {
@@ -90,7 +91,7 @@ impl Switch {
         self.timers.arm_neighbours(next, outputs);
     }
 
-    /// Takes a held frame up again where it was left: routes may have changed meanwhile.
+    /// Routes a held frame again, because routes may have changed.
     #[cold]
     fn resume<S: Store>(&mut self, now: Picos, held: &Held, store: &mut S, outputs: &mut Outputs) {
         match (held.from, held.interface) {
@@ -128,7 +129,8 @@ impl Switch {
         }
     }
 
-    /// Forgets the neighbours behind an interface that is gone or down, with the frames that wait for them.
+    /// Removes the neighbours of an interface that was removed or is down, and drops the frames that wait for
+    /// them.
     pub(super) fn lose_neighbours<S: Store>(
         &mut self,
         now: Picos,

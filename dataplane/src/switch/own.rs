@@ -1,4 +1,4 @@
-//! Frames of the switch's own: what stands behind the CPU port sends, and what the router asks.
+//! Frames that the switch itself sends: from the CPU port, and solicitations of the router.
 
 use super::Switch;
 use super::ingress::FLOOD_PREFIX_BYTES;
@@ -15,12 +15,14 @@ use xoff_units::Picos;
 use xoff_wire::ETHERNET_LEN;
 use xoff_wire::parse::{self, Payload};
 
-/// The queue of the switch's own frames: SONiC's network control.
+/// Queue of the switch's own frames: SONiC's network control.
 const OWN_QUEUE: u8 = 7;
 
 impl Switch {
-    /// Sends a frame of the switch's own by `queue` of `port`; it is charged to no priority group. Gives the frame
-    /// back if the port is down, the frame table full, or the queue dropping because of a PFC storm.
+    /// Sends a frame by `queue` of `port` without charging a priority group.
+    ///
+    /// # Errors
+    /// Returns the frame if the port is down, the frame table is full, or the watchdog drops the queue.
     pub fn inject<S: Store>(
         &mut self,
         now: Picos,
@@ -53,8 +55,11 @@ impl Switch {
         Ok(())
     }
 
-    /// Sends an untagged Ethernet frame of the switch's own by a router interface: out of its port, a member of its LAG, or
-    /// the ports of its VLAN behind which the destination may be. Gives the frame back if there is no such port.
+    /// Sends an untagged Ethernet frame by a router interface: by its port, by a member of its LAG, or by the
+    /// ports of its VLAN that lead to the destination.
+    ///
+    /// # Errors
+    /// Returns the frame if no such port is up.
     pub fn send_on<S: Store>(
         &mut self,
         now: Picos,
@@ -90,7 +95,7 @@ impl Switch {
         }
         for index in 0..self.vlans.members(vlan).len() {
             let to = self.vlans.members(vlan)[index];
-            // A copy that finds no slot or no port is one station less that hears it, as with any flooded frame.
+            // Ignore copies without a slot or a port, as for any flooded frame.
             if let Some(copy) = store.copy(frame, FLOOD_PREFIX_BYTES)
                 && let Err(copy) = self.send_own(now, to, Some(vlan), copy, store, outputs)
             {
@@ -123,9 +128,11 @@ impl Switch {
         self.inject(now, port, OWN_QUEUE, frame, store, outputs)
     }
 
-    /// Routes a packet of the switch's own. `frame` begins with an untagged Ethernet header whose ethertype is set; its
-    /// addresses are filled in here. A link-local destination is behind `interface`. Gives the frame back if there is no
-    /// way, the packet is too long, or it is for the switch itself.
+    /// Routes a packet of the switch. `frame` begins with an untagged Ethernet header with its ethertype.
+    /// This method sets the MAC addresses. A link-local destination is reached by `interface`.
+    ///
+    /// # Errors
+    /// Returns the frame if no route exists, the packet is too long, or it is addressed to the switch itself.
     pub fn originate<S: Store>(
         &mut self,
         now: Picos,

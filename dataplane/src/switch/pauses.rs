@@ -1,4 +1,4 @@
-//! Pauses of ports in both directions, brought in line with what is congested, what is obeyed, and the configuration.
+//! Updates pauses in both directions after changes of XOFF states, received pauses, or the configuration.
 
 use super::Switch;
 use super::port::Port;
@@ -8,7 +8,7 @@ use crate::pfc::{PauseHistory, bits};
 use xoff_units::Picos;
 
 impl Port {
-    /// Follows the pauses of the queues; the queues whose pause has begun or is over.
+    /// Updates the watchdog's view of paused queues. Returns the queues whose pause began or ended.
     fn update_held(&mut self, now: Picos) -> u8 {
         let (receiver, map, counters) = (&self.receiver, &self.pfc.priority_to_queue, &self.counters);
         let paused = receiver.paused();
@@ -24,7 +24,8 @@ impl Port {
 }
 
 impl Switch {
-    /// The pauses of a port may have changed: its queues stop or go on. Whether one has just been let go.
+    /// Stops or resumes the queues of a port after its pauses may have changed. Returns true if a queue
+    /// resumed.
     pub(super) fn pauses_changed(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
         let state = &mut self.ports[port.index()];
         let changed = state.update_held(now);
@@ -39,7 +40,7 @@ impl Switch {
         resumed
     }
 
-    /// Brings pauses in both directions in line with a port's new configuration.
+    /// Updates pauses in both directions for a new configuration of a port.
     pub(super) fn restate_pauses(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) {
         let congested = self.congested(port);
         let state = &mut self.ports[port.index()];
@@ -50,7 +51,8 @@ impl Switch {
         self.pauses_changed(now, port, outputs);
     }
 
-    /// What a port's peer is to stop for, as its groups are now. A group whose frames the watchdog drops asks for nothing.
+    /// Priorities that the peer must pause, from the XOFF states of the port's groups. A group whose frames
+    /// the watchdog drops does not pause the peer.
     pub(super) fn congested(&self, port: PortId) -> u16 {
         let state = &self.ports[port.index()];
         bits(!state.dropping_groups)
@@ -60,9 +62,9 @@ impl Switch {
     }
 }
 
-/// What can be read of pauses between two calls.
+/// Pause states, for use between two calls.
 impl Switch {
-    /// Bit *n*: the peer holds priority *n* of this port, by PFC or by an 802.3x pause of all.
+    /// Bit *n*: the peer pauses priority *n* of this port, with PFC or with 802.3x PAUSE.
     pub fn paused(&self, port: PortId) -> u8 {
         let state = &self.ports[port.index()];
         match state.whole_port.paused() {
@@ -71,8 +73,8 @@ impl Switch {
         }
     }
 
-    /// The priority that a port's peer would be told of for the congestion of priority group `pg`, and those that stop queue
-    /// `queue`, as bits: how pauses travel. A pause of the whole port is one of all priorities.
+    /// Returns the priorities that signal XOFF of priority group `pg`, and the priorities that pause queue
+    /// `queue`, as bit masks. A PAUSE of the whole port counts as all priorities.
     pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
         let state = &self.ports[port.index()];
         let stops = match state.pfc.global_honoured() {
@@ -86,7 +88,7 @@ impl Switch {
         (signals, stops)
     }
 
-    /// The pauses that a port's peer has asked for, per priority, up to `now` (`show pfc counters --history`).
+    /// The received pauses of each priority up to `now` (`show pfc counters --history`).
     pub fn pause_history(&self, now: Picos, port: PortId) -> [PauseHistory; PRIORITIES] {
         self.ports[port.index()].receiver.history(now)
     }

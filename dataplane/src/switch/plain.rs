@@ -1,11 +1,11 @@
-//! The way of a plain frame, from its arrival into its queue, in one go.
+//! The fast path: receives, charges and queues common frames in one function.
 //!
-//! Nearly all frames are plain: untagged, IP, known addresses, one port to leave by, room under every limit. What could become of
-//! other frames is not carried along here, which is most of what a frame costs: whatever is not plain is left to
-//! [`Switch::receive_any`], which knows every case. Nothing is done before it is certain that a frame is plain, but for two things:
-//! an address is learnt (learning it again changes nothing), and a next hop is chosen, which is not done twice: such a frame goes
-//! on from there ([`Decided`]). What is decided is decided by the same rules, called from both; `tests/plain_frames.rs` holds
-//! one against the other.
+//! Nearly all frames are untagged IP frames with known addresses, one egress port and space under every
+//! limit. The fast path handles only such frames. All other frames go to [`Switch::receive_full_path`].
+//! Before the fast path has decided, it changes nothing, with two exceptions. It learns the source address,
+//! which may be repeated. It also selects a next hop, which must not be repeated. The full path therefore
+//! continues with this next hop, see [`PartialDecision`]. Both paths call the same rules, and
+//! `tests/fast_path.rs` compares their results.
 
 use super::Switch;
 use super::port::Entrance;
@@ -22,14 +22,14 @@ use xoff_wire::ETHERNET_LEN;
 use xoff_wire::parse::Payload;
 use xoff_wire::rewrite::{self, LinkAddresses};
 
-/// What a plain frame counts as where it comes in.
+/// Traffic class and length of a frame at its ingress port.
 #[derive(Clone, Copy)]
 struct Class {
     tc: u8,
     mac_len: u32,
 }
 
-/// The way of a plain frame that is routed.
+/// Egress port and new MAC addresses of a routed frame.
 #[derive(Clone, Copy)]
 struct RoutedWay {
     to: PortId,
@@ -37,35 +37,35 @@ struct RoutedWay {
     addresses: LinkAddresses,
 }
 
-/// The way of a plain frame that is bridged.
+/// Egress port and VLAN of a bridged frame.
 #[derive(Clone, Copy)]
 struct BridgedWay {
     to: PortId,
     vlan: u16,
 }
 
-/// How much has been decided on a frame that has turned out not to be plain.
+/// What the fast path had decided when it gave a frame to the full path.
 pub(super) enum Decided {
     /// Nothing.
     Nothing,
-    /// Its next hop; `None`: none can be reached now.
+    /// The next hop. `None`: no next hop is reachable.
     NextHop(Option<NextHopId>),
 }
 
-/// What has become of a frame whose way is plain.
+/// The result of admission on the fast path.
 enum Entered {
-    /// It stands in its queue, and will be called for.
+    /// The frame is queued, and a deadline is requested.
     Waits,
-    /// It stands in its queue, and the link is free.
+    /// The frame is queued, and the link is free.
     FindsLinkFree,
-    /// It stands in no queue: it may leave at once.
+    /// The frame is not queued, because the port is idle and can send it at once.
     FindsPortAtRest(QueueId, QueuedFrame),
-    /// Nothing: it is not plain what becomes of it there.
+    /// The frame was not admitted and needs the full path.
     Not,
 }
 
 impl Switch {
-    /// Takes a frame that has arrived on `port` (its last bit at `now`), and says what became of it.
+    /// Receives a frame whose last bit arrived on `port` at `now`. Returns what the switch did with it.
     #[inline(always)]
     pub fn receive<S: Store>(
         &mut self,
@@ -78,15 +78,15 @@ impl Switch {
         self.receive_ahead(now, port, arrival, RouteAhead::NONE, store, outputs)
     }
 
-    /// What the routes say of an IPv4 destination, for a packet that will be handed to [`Switch::receive_ahead`]. Good until
-    /// [`Switch::set_fib`]: one of an earlier generation is the caller's mistake. A look-up is a chain of loads that wait for each
-    /// other, and most of a packet's way waits for it: those of several packets in a row overlap.
+    /// Looks up the route of an IPv4 destination for a later call of [`Switch::receive_with_route_hint`]. The
+    /// result is valid until [`Switch::set_fib`]. Looking up several packets in advance overlaps the memory
+    /// accesses of the lookups.
     #[inline(always)]
     pub fn look_ahead(&self, destination: u32) -> RouteAhead {
         RouteAhead::new(self.router.fib.find_v4(destination))
     }
 
-    /// As [`Switch::receive`], of a frame of which is known what the routes say of its destination.
+    /// As [`Switch::receive`], for a frame whose route has been looked up.
     #[inline(always)]
     pub fn receive_ahead<S: Store>(
         &mut self,
@@ -97,13 +97,13 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        // What becomes of nearly all frames. A result would need a register all the way for where to write it.
+        // The result of nearly all frames. Writing it here keeps a register free in the code below.
         let mut verdict = Verdict::Forwarded { copies: 1 };
         self.receive_into(now, port, (arrival, ahead), store, outputs, &mut verdict);
         verdict
     }
 
-    /// As [`Switch::receive`], whose result is there already unless it is another.
+    /// As [`Switch::receive_with_route_hint`]. Writes `result` only if it differs from the common result.
     #[inline(never)] // one body for every driver
     fn receive_into<S: Store>(
         &mut self,
@@ -120,7 +120,8 @@ impl Switch {
             *verdict = self.receive_any(now, port, arrival, store, outputs);
             return;
         };
-        // What follows is there twice, once for each kind of port: so neither carries along what the other needs.
+        // This code exists twice, for bridged and for routed ports, so that neither carries the variables of
+        // the other.
         if entrance.interface.is_none() {
             let Some(way) = self.plain_bridge(now, entrance, destination, source) else {
                 *verdict = self.receive_any(now, port, arrival, store, outputs);
@@ -158,7 +159,8 @@ impl Switch {
         }
     }
 
-    /// What a frame is by its port and addresses; `None`: it is not plain.
+    /// Checks the port and the addresses of a frame, and classifies it. `None`: the frame needs the full
+    /// path.
     #[inline(always)]
     fn plain_start(
         &self,
@@ -186,7 +188,7 @@ impl Switch {
         Some((ingress.entrance, class, destination, source))
     }
 
-    /// The way of a frame between two ports of one VLAN that have no tags there.
+    /// Bridges a frame between two untagged ports of one VLAN.
     #[inline(always)]
     fn plain_bridge(
         &mut self,
@@ -213,7 +215,7 @@ impl Switch {
         })
     }
 
-    /// The way of an IPv4 packet from one port to another, by a next hop that is known.
+    /// Routes an IPv4 packet from one port to another, by a resolved next hop.
     #[inline(always)]
     fn plain_route(
         &mut self,
@@ -281,7 +283,8 @@ impl Switch {
         })
     }
 
-    /// Charges, counts and queues a frame whose way is known, if it is plain what becomes of it there; if not, nothing is done.
+    /// Charges, counts and queues a frame whose egress port is known. Changes nothing if the full path is
+    /// needed.
     #[inline(always)]
     fn enter_plainly(
         &mut self,
@@ -345,7 +348,7 @@ impl Switch {
         }
     }
 
-    /// As [`Switch::receive_any`], of a frame whose way through the bridge is known.
+    /// As [`Switch::receive_full_path`], for a frame that the fast path has bridged.
     #[inline(never)]
     fn receive_bridged<S: Store>(
         &mut self,
@@ -362,7 +365,7 @@ impl Switch {
         self.send_on_its_way(&mut transit, Ok(leaves), store, outputs)
     }
 
-    /// As [`Switch::receive_any`], of a frame that has been routed.
+    /// As [`Switch::receive_full_path`], for a frame that the fast path has routed.
     #[inline(never)]
     fn receive_routed<S: Store>(
         &mut self,
@@ -380,7 +383,7 @@ impl Switch {
         self.send_on_its_way(&mut transit, Ok(leaves), store, outputs)
     }
 
-    /// As [`Switch::receive_any`], where the next hop of the frame has been chosen.
+    /// As [`Switch::receive_full_path`], for a frame whose next hop the fast path has selected.
     #[inline(never)]
     fn receive_towards<S: Store>(
         &mut self,

@@ -1,4 +1,4 @@
-//! A port: everything that belongs to one of them, ingress and egress.
+//! The state of a port, ingress and egress.
 
 use std::collections::VecDeque;
 
@@ -18,62 +18,64 @@ use xoff_units::Picos;
 use xoff_wire::mac_control::{self, MacControl};
 use xoff_wire::parse::Parsed;
 
-/// Raw MAC control frames that may wait for a port's link.
+/// Largest number of MAC control frames that wait for a port's link.
 pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
 
-/// What a frame is to the bridge and the router by the port it comes in by alone.
+/// How the bridge and the router treat frames of an ingress port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entrance {
-    /// The port, or the LAG it is a member of.
+    /// The port, or the LAG of which it is a member.
     pub(crate) logical: LogicalPort,
-    /// The router interface that this is; `None`: a port or LAG of the bridge.
+    /// The router interface of the port or LAG. `None`: the port or LAG is bridged.
     pub(crate) interface: Option<InterfaceId>,
-    /// The address of that interface.
+    /// MAC address of that interface.
     pub(crate) mac: Mac,
 }
 
-/// What nearly every frame reads or writes comes first, and together: a switch of many ports has all of them in the caches then.
+/// State of a port. The fields that nearly every frame uses come first, so that the caches hold them for many
+/// ports.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {
-    /// When the call about the next departure that has been asked for is due; [`Picos::NEVER`]: none is out.
+    /// Time of the earliest requested transmit deadline. [`Picos::NEVER`]: none is requested.
     pub(crate) transmit_due: Picos,
-    /// When the frame in transmission has passed. With `frees_by_deadline`: [`Picos::NEVER`] until that is told.
+    /// Time at which the link is free. With `frees_by_deadline`, it is [`Picos::NEVER`] until the deadline
+    /// expires.
     pub(crate) free_at: Picos,
-    /// With `frees_by_deadline`: when the frame in transmission has passed.
+    /// With `frees_by_deadline`: end of the current transmission.
     pub(crate) occupied_until: Picos,
-    /// Sum of the delays with which the driver let departures start.
+    /// Sum of the delays of transmissions that the driver caused, in picoseconds.
     pub(crate) late_ps: u64,
-    /// Time spent on MAC control frames since the last ordinary one, in picoseconds.
+    /// Time spent on MAC control frames since the last data frame, in picoseconds.
     pub(crate) control_busy_ps: u64,
     pub(crate) mtu: u32,
-    /// Both of them.
+    /// Link and administrative state are both up.
     pub(crate) up: bool,
-    /// The LAG it belongs to is down, though the port may be up.
+    /// True if the port's LAG is down, although the port may be up.
     pub(crate) lag_down: bool,
-    /// Cleared to hold data back while control frames still leave (SAI tests block egress this way).
+    /// False blocks data frames but not control frames. SAI tests block egress this way.
     pub(crate) tx_enabled: bool,
-    /// Bit *n*: queue *n* is not held back by itself.
+    /// Bit *n*: queue *n* is not blocked.
     pub(crate) open_queues: u8,
-    /// Queues that the peer has stopped, and that obey.
+    /// Queues that the peer pauses and that honour the pause.
     pub(crate) paused_queues: u8,
-    /// Queues that hold frames.
+    /// Queues with waiting frames.
     pub(crate) backlog: u8,
     /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
     pub(crate) frees_by_deadline: bool,
-    /// Priority groups of which all that is received is dropped, because their queues do so.
+    /// Priority groups whose received frames are dropped, because the watchdog drops their queues.
     pub(crate) dropping_groups: u8,
-    /// Queues that the watchdog has told to drop all that comes for them.
+    /// Queues whose frames the watchdog drops.
     pub(crate) dropping_queues: u8,
-    /// Queues for which something has a say on arrival: the watchdog drops, or WRED drops or marks there.
+    /// Queues with rules on arrival: the watchdog drops, or WRED drops or marks.
     pub(crate) early_queues: u8,
-    /// The same, for frames of lossless groups: those whose WRED marks on arrival, or that the watchdog lets drop.
+    /// The same for frames of lossless groups: WRED marks on arrival, or the watchdog drops.
     pub(crate) early_lossless: u8,
     pub(crate) link: Line,
-    /// Follows LAGs and router interfaces: see [`Switch::open_entrances`](super::Switch::open_entrances).
+    /// Updated with LAGs and router interfaces. See [`Switch::bind_ports`](super::Switch::bind_ports).
     pub(crate) entrance: Entrance,
     pub(crate) mac: [u8; 6],
-    /// Frames that wait, by queue.
+    /// The waiting frames of each queue.
     pub(crate) fifos: [Fifo; PRIORITIES],
     pub(crate) wred: [Option<Wred>; PRIORITIES],
     pub(crate) scheduler: Scheduler,
@@ -81,24 +83,24 @@ pub(crate) struct Port {
     pub(crate) counters: PortCounters,
     pub(crate) marker: Marker,
     pub(crate) shaper: Option<TokenBucket>,
-    /// Raw MAC control frames to send ahead of everything.
+    /// MAC control frames that are sent ahead of all queues.
     pub(crate) control: VecDeque<Handle>,
     pub(crate) generator: PauseGenerator,
     pub(crate) admin_up: bool,
     pub(crate) link_up: bool,
-    /// Priorities that send and honour PFC.
+    /// Configuration of PFC and PAUSE.
     pub(crate) pfc: crate::config::PfcConfig,
     pub(crate) receiver: PauseReceiver,
-    /// 802.3x pauses: priority 0 stands for the whole port.
+    /// Timer of 802.3x PAUSE. Priority 0 stands for the whole port.
     pub(crate) whole_port: PauseReceiver,
     pub(crate) watch: Box<PortWatch>,
-    /// Queues that the watchdog has told not to obey pauses.
+    /// Queues that ignore pauses because of the watchdog.
     unheeding_queues: u8,
-    /// Queues whose WRED has a say on arrival already.
+    /// Queues whose WRED profile has rules on arrival.
     early_wred: u8,
-    /// Queues whose WRED marks on arrival.
+    /// Queues whose WRED profile marks on arrival.
     early_marks: u8,
-    /// The limit behind the latest drop of each reason.
+    /// The limit that caused the latest drop of each reason.
     pub(crate) refusals: [Option<Refusal>; DropReason::COUNT],
 }
 
@@ -154,7 +156,7 @@ impl Port {
         new
     }
 
-    /// Takes a new configuration; queues, timers, counters and random streams are kept.
+    /// Applies a new configuration. Queues, timers, counters and random streams are kept.
     pub(crate) fn configure(&mut self, port: &PortConfig, mark_point: MarkPoint) {
         self.mac = port.mac;
         self.mtu = port.mtu;
@@ -192,7 +194,7 @@ impl Port {
         self.refresh_watchdog();
     }
 
-    /// Works out what follows from storms and the big red switch for queues and groups.
+    /// Derives the states of queues and groups from storms and the big red switch.
     pub(crate) fn refresh_watchdog(&mut self) {
         self.dropping_queues = self.watch.dropping();
         self.dropping_groups = self.groups_of(self.dropping_queues);
@@ -201,7 +203,8 @@ impl Port {
         self.early_lossless = self.early_marks | self.dropping_queues;
     }
 
-    /// Why a frame that arrives here goes no further, whatever is in it. `l3_offset`: octets that do not count against the MTU.
+    /// Why a frame is dropped on arrival, whatever its content. The first `l3_offset` bytes do not count
+    /// against the MTU.
     #[inline(always)]
     pub(crate) fn refuses(&self, frame_len: u32, l3_offset: u8) -> Option<DropReason> {
         if !self.up || self.lag_down {
@@ -210,32 +213,32 @@ impl Port {
         (frame_len > self.mtu + u32::from(l3_offset)).then_some(DropReason::ExceedsL2Mtu)
     }
 
-    /// The traffic class of a frame that arrives here.
+    /// The traffic class of a frame that arrives at this port.
     #[inline(always)]
     pub(crate) fn traffic_class(&self, parsed: &Parsed) -> u8 {
         self.classify.traffic_class(parsed)
     }
 
-    /// The priority group a traffic class is charged to here.
+    /// The priority group of a traffic class at this port.
     #[inline(always)]
     pub(crate) fn priority_group(&self, tc: u8) -> u8 {
         self.classify.priority_group(tc)
     }
 
-    /// The queue a traffic class leaves by here.
+    /// The egress queue of a traffic class at this port.
     #[inline(always)]
     pub(crate) fn queue(&self, tc: u8) -> usize {
         self.classify.queue(tc)
     }
 
-    /// The enabled priorities that signal the congestion of a priority group.
+    /// The enabled priorities that signal XOFF of a priority group.
     pub(crate) fn signalling(&self, pg: u8) -> u8 {
         bits(self.pfc.enabled)
             .filter(|&p| self.pfc.priority_to_pg[p] == pg)
             .fold(0, |mask, p| mask | 1 << p)
     }
 
-    /// What the peer is asked to stop for the congestion of a priority group: priorities, or the whole port.
+    /// The priorities to pause when a priority group is in XOFF, or [`WHOLE_PORT`].
     pub(crate) fn asks_for(&self, pg: u8) -> u16 {
         match self.pfc.global_generated() {
             true => WHOLE_PORT,
@@ -243,7 +246,7 @@ impl Port {
         }
     }
 
-    /// Works out which queues are stopped; whether one of them has just been let go.
+    /// Updates which queues are paused. Returns true if a queue resumed.
     pub(crate) fn refresh_paused_queues(&mut self) -> bool {
         let before = self.paused_queues;
         self.paused_queues = match self.whole_port.paused() {
@@ -253,12 +256,12 @@ impl Port {
         before & !self.paused_queues != 0
     }
 
-    /// When a pause of the peer takes effect or ends by itself next.
+    /// Time at which a received pause takes effect or ends.
     pub(crate) fn next_pause_change(&self) -> Picos {
         self.receiver.next_change().min(self.whole_port.next_change())
     }
 
-    /// Ends every pause of the peer that is not obeyed any more: all of them if it is gone.
+    /// Ends received pauses that the port no longer honours. If the peer is gone, all pauses end.
     pub(crate) fn release_pauses(&mut self, now: Picos, gone: bool) {
         let (honoured, global) = match gone {
             true => (0, 0),
@@ -268,7 +271,7 @@ impl Port {
         self.whole_port.release(now, global);
     }
 
-    /// Puts a frame into a queue; the caller has made sure of room in the table.
+    /// Appends a frame to a queue. The caller has checked that the frame table has room.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, frames: &mut FrameTable, id: PortId, queue: usize, frame: QueuedFrame) {
         let queue = queue % PRIORITIES;
@@ -276,7 +279,7 @@ impl Port {
         self.backlog |= 1 << queue;
     }
 
-    /// Queues whose head may leave as far as pauses and blocks go.
+    /// Queues that have frames and are neither paused nor blocked.
     #[inline(always)]
     pub(crate) fn sendable(&self) -> u8 {
         if self.tx_enabled {
@@ -286,7 +289,8 @@ impl Port {
         }
     }
 
-    /// Whether a frame that comes for a queue now would leave at once: the link is free, nothing waits, and nothing holds it up.
+    /// True if a new frame for `queue` would leave at once: the link is free, nothing waits, and nothing
+    /// blocks it.
     #[inline(always)]
     pub(crate) fn is_at_rest(&self, now: Picos, queue: usize) -> bool {
         self.free_at <= now
@@ -298,19 +302,19 @@ impl Port {
             && !self.owes_control()
     }
 
-    /// Whether anything could leave now if the link were free.
+    /// True if a frame could leave now if the link were free.
     #[inline(always)]
     pub(crate) fn has_work(&self) -> bool {
         self.sendable() != 0 || self.owes_control()
     }
 
-    /// Whether something is to go ahead of queued frames.
+    /// True if a pause frame or a MAC control frame waits.
     #[inline(always)]
     pub(crate) fn owes_control(&self) -> bool {
         self.generator.owes() || !self.control.is_empty()
     }
 
-    /// Asks for a call about the next departure at `at`, unless one at or before `at` is already out.
+    /// Requests a transmit deadline at `at`, unless an earlier or equal deadline is already requested.
     #[inline(always)]
     pub(crate) fn arm_transmit(&mut self, id: PortId, at: Picos, outputs: &mut Outputs) {
         if at < self.transmit_due {
@@ -320,13 +324,14 @@ impl Port {
         }
     }
 
-    /// Whether it can send nothing now: its link is down, or busy, and then a call is asked for when it is not.
+    /// True if the port cannot start a transmission: the port is down or the link is busy. For a busy link
+    /// with waiting frames, a deadline is requested.
     #[inline(always)]
     pub(crate) fn awaits_link(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
         !self.up || self.is_busy(now, id, outputs)
     }
 
-    /// As [`Port::awaits_link`], of a port whose link is up.
+    /// As [`Port::cannot_transmit`], for a port that is up.
     #[inline(always)]
     pub(crate) fn is_busy(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
         if self.free_at <= now {
@@ -338,7 +343,7 @@ impl Port {
         true
     }
 
-    /// Whether a capable frame leaves as CE, with `behind` octets waiting behind it.
+    /// Decides whether an ECN-capable frame is marked CE, with `queued_bytes` bytes waiting behind it.
     #[inline(always)]
     pub(crate) fn decide_mark(&mut self, queue: usize, behind: u64) -> bool {
         match &self.wred[queue] {
@@ -365,8 +370,8 @@ impl Port {
         counters.tx_busy_ps += duration.0 + core::mem::take(&mut self.control_busy_ps);
     }
 
-    /// How long a MAC control frame occupies the link. That time counts as busy once an ordinary frame follows:
-    /// utilisation is over the time between the first and the last of those.
+    /// Time for which a MAC control frame occupies the link. This time counts as busy only when a data frame
+    /// follows, because the utilisation is measured between the first and the last data frame.
     pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
         self.control_busy(self.link.mac_len(frame_len))
     }
@@ -398,7 +403,7 @@ impl Port {
         duration
     }
 
-    /// Counts a frame that was trimmed, if it was, and is dropped from its queue.
+    /// Counts a trimmed frame that is dropped from its queue. Other frames are not counted.
     pub(crate) fn count_trimmed_drop(&mut self, frame: &QueuedFrame) {
         if let Some(refused_by) = frame.trimmed_for() {
             self.counters.queues[refused_by].dropped_trim_packets += 1;

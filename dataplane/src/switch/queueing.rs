@@ -1,4 +1,4 @@
-//! The way of a frame into the egress queues, once it is known by which ports it leaves.
+//! Charges and queues a frame at its egress ports.
 
 use super::Switch;
 use super::departure::mark;
@@ -16,7 +16,7 @@ use xoff_wire::parse::Tag;
 use xoff_wire::rewrite;
 use xoff_wire::vlan::{self, TAG_LEN};
 
-/// One way out for a frame.
+/// An egress port and queue of a frame, and how the frame leaves there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leg {
     pub(super) to: PortId,
@@ -25,7 +25,7 @@ pub(super) struct Leg {
     pub(super) mac_len: u32,
     pub(super) cells: u32,
     pub(super) mark: bool,
-    /// What is left of the frame, if its queue was full.
+    /// How the frame is trimmed, if its queue was full.
     pub(super) trim: Option<Trim>,
     pub(super) frame: Handle,
 }
@@ -58,8 +58,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Charges a frame on both sides. Whether its group has gone to XOFF, and the cells that it is charged for there: fewer if it
-    /// was cut.
+    /// Charges a frame at ingress and egress. Returns whether the priority group entered XOFF, and the
+    /// charged ingress cells. A trimmed frame is charged for fewer cells.
     fn admit<S: Store>(&mut self, transit: &Transit, leg: &mut Leg, store: &S) -> Result<(bool, u32), Drop> {
         let mut plan = self.plan_ingress(transit, transit.cells, 1)?;
         let egress = self.plan_egress(transit, leg, store)?;
@@ -73,7 +73,7 @@ impl Switch {
         Ok((self.mmu.commit_ingress(transit.pg, plan), cells))
     }
 
-    /// Where the cells of a leg would be charged on its egress port; the leg is cut short where only that finds room.
+    /// Plans the egress cells of a frame. The frame is trimmed if only the trimmed frame fits.
     pub(super) fn plan_egress<S: Store>(
         &mut self,
         transit: &Transit,
@@ -87,7 +87,7 @@ impl Switch {
         }
     }
 
-    /// Where the frame's cells would be charged on its ingress port.
+    /// Plans the ingress cells of a frame.
     pub(super) fn plan_ingress(
         &self,
         transit: &Transit,
@@ -104,7 +104,7 @@ impl Switch {
         })
     }
 
-    /// Counts an accepted frame, and asks the sender to stop if it was the one that filled its group.
+    /// Counts an accepted frame, and pauses the sender if the frame put its priority group into XOFF.
     pub(super) fn accept<S: Store>(
         &mut self,
         transit: &Transit,
@@ -131,7 +131,7 @@ impl Switch {
         self.kick_control(transit.now, transit.from, store, outputs);
     }
 
-    /// What leaving by `to` means for this frame, or why it cannot.
+    /// Checks whether the frame may leave by port `to`, and how.
     pub(super) fn leg(&mut self, transit: &Transit, to: PortId) -> Result<Leg, DropReason> {
         let egress = &self.ports[to.index()];
         if !egress.up {
@@ -146,7 +146,7 @@ impl Switch {
             }
             None => self.vlans.untagged_egress(transit.logical, transit.parsed.tag),
         };
-        // Tags do not count against the MTU, so that their edit does not matter.
+        // Tags do not count against the MTU, so the tag edit does not matter.
         if transit.frame_len > egress.mtu + u32::from(transit.parsed.l3_offset) {
             return Err(DropReason::ExceedsL2Mtu);
         }
@@ -172,7 +172,7 @@ impl Switch {
         })
     }
 
-    /// What the watchdog and WRED say on arrival: to mark the frame (true), to leave it, or to drop it.
+    /// Applies the watchdog and WRED on arrival. Returns whether to mark the frame, or a drop.
     #[inline(never)]
     fn early(&mut self, transit: &Transit, to: PortId, queue: usize) -> Result<bool, DropReason> {
         let egress = &mut self.ports[to.index()];
@@ -196,14 +196,14 @@ impl Switch {
         Ok(hit)
     }
 
-    /// Puts a frame into the queue of a leg; its port is to be kicked.
+    /// Appends a frame to its egress queue. The caller starts the transmission.
     pub(super) fn enqueue<S: Store>(&mut self, transit: &Transit, leg: &Leg, charge: Charge, store: &mut S) {
         let queued = self.prepare(transit, leg, charge, store);
         let egress = &mut self.ports[leg.to.index()];
         egress.enqueue(&mut self.frames, leg.to, leg.queue, queued);
     }
 
-    /// Makes a frame what it is to leave as, but for what is decided when it leaves.
+    /// Edits a frame for its egress port. ECN marks at departure are set later.
     fn prepare<S: Store>(
         &mut self,
         transit: &Transit,
@@ -252,7 +252,7 @@ pub(super) fn queue_drop(transit: &Transit, leg: &Leg, refusal: Refusal) -> Drop
     }
 }
 
-/// Edits the outer tag of a frame; returns where its layer-3 header lies then.
+/// Edits the outer VLAN tag of a frame. Returns the new offset of the layer 3 header.
 #[inline(never)]
 pub(super) fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
     match edit {

@@ -1,4 +1,4 @@
-//! The way of a packet through the router: from its ingress interface to its next hop, or into the CPU port.
+//! Routing of a packet from its ingress interface to its next hop or to the CPU port.
 
 use super::Switch;
 use super::ingress::{FLOOD_PREFIX_BYTES, Transit, Way};
@@ -15,7 +15,7 @@ use xoff_wire::rewrite::LinkAddresses;
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
 
 impl Switch {
-    /// A frame on a port or LAG that is a router interface: whether it is addressed to the router alone, at its `own` address.
+    /// True if a frame on a routed port or LAG is addressed to the router's MAC address `own`.
     pub(super) fn arrives_at_router(
         &self,
         transit: &Transit,
@@ -28,7 +28,7 @@ impl Switch {
         Ok(destination == own)
     }
 
-    /// A frame on a routed port that is not addressed to the router alone.
+    /// Handles a frame on a routed port that is not addressed to the router's MAC address.
     #[cold]
     pub(super) fn not_addressed<S: Store>(
         &mut self,
@@ -57,7 +57,7 @@ impl Switch {
         })
     }
 
-    /// The way of a frame addressed to the router.
+    /// Routes a frame that is addressed to the router.
     pub(super) fn route<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -67,7 +67,7 @@ impl Switch {
         transit.interface = Some(interface);
         let l3 = layer3(transit, store);
         let l3_offset = transit.parsed.l3_offset;
-        // A tag behind the outer one, or one of another TPID, would travel on as if it belonged to the packet.
+        // The router would forward a second tag, or a tag with another TPID, as part of the packet.
         let tagged = self.vlans.recognises(transit.logical, transit.parsed.tag);
         if usize::from(l3_offset) != ETHERNET_LEN + if tagged { TAG_LEN } else { 0 } {
             return Err(DropReason::NoL3Header);
@@ -93,7 +93,7 @@ impl Switch {
         self.forward_to(transit, packet, hop)
     }
 
-    /// The way of a packet whose next hop has been chosen; `None`: none can be reached now.
+    /// Forwards a packet whose next hop has been selected. `None`: no next hop is reachable.
     pub(super) fn forward_by<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -114,7 +114,8 @@ impl Switch {
         self.forward(transit, packet, egress, neighbour)
     }
 
-    /// The way of a packet that needs no other router: its destination is behind an interface, or is the switch, or nowhere.
+    /// Handles a packet without a next hop: its destination is on a connected network, is the switch, or has
+    /// no route.
     fn route_at_hand<S: Store>(
         &mut self,
         transit: &mut Transit,
@@ -174,7 +175,7 @@ impl Switch {
         }
     }
 
-    /// The port, LAG or VLAN by which a neighbour is reached.
+    /// Selects the port, LAG or VLAN for a neighbour.
     fn towards(
         &self,
         transit: &mut Transit,
@@ -199,7 +200,7 @@ impl Switch {
         }
     }
 
-    /// What the router gets beside IP: ARP, and frames that only look like IP.
+    /// Handles frames to the router that are not IP: ARP, and frames with a malformed IP header.
     #[cold]
     fn no_ip<S: Store>(
         &mut self,
@@ -216,7 +217,7 @@ impl Switch {
         })
     }
 
-    /// A packet with a link-local address: for the router itself, or it ends here.
+    /// Handles a packet with a link-local address. Such a packet is for the router or is dropped.
     #[cold]
     fn link_scope<S: Store>(
         &mut self,
@@ -240,7 +241,7 @@ impl Switch {
             .any(|interface| interface.has(address))
     }
 
-    /// A packet to an address of the switch.
+    /// Handles a packet to an address of the switch.
     #[cold]
     fn deliver<S: Store>(
         &mut self,
@@ -255,7 +256,8 @@ impl Switch {
         }
     }
 
-    /// ARP or neighbour discovery on a routed port, or to the router alone: learnt from, then answered or done with.
+    /// Handles ARP and neighbour discovery for the router: learns from the message and passes questions to
+    /// the CPU.
     fn converse(
         &mut self,
         transit: &mut Transit,
@@ -275,8 +277,8 @@ impl Switch {
         }
     }
 
-    /// A group frame in a VLAN that has a router interface: it is flooded like any other, and the router listens. What asks
-    /// for an address of the router goes to the CPU as a copy.
+    /// Reads a group frame in a VLAN with a router interface. The frame is flooded as well. If it asks for an
+    /// address of the router, the CPU gets a copy.
     #[cold]
     pub(super) fn overhear<S: Store>(
         &mut self,
@@ -303,7 +305,8 @@ impl Switch {
         }
     }
 
-    /// Learns from ARP and neighbour discovery; whether the router is asked for an address of its own.
+    /// Learns from ARP and neighbour discovery. Returns true if the message asks for an address of the
+    /// router.
     fn listen(&mut self, transit: &Transit, interface: InterfaceId, talk: Talk) -> bool {
         let heard_on = self.router.interface(interface);
         let asked = talk.question && heard_on.has(talk.target);
@@ -316,8 +319,8 @@ impl Switch {
                 address,
                 mac,
                 transit.logical,
-                // Who asks for us will be answered, who announces itself will be sent to, and who answers was asked. The
-                // first frame of a lossless class is then not the one that finds out that nobody knows its receiver.
+                // A station that asks for the router, or announces itself, will receive packets. Resolve it
+                // now, so that the first frame of a lossless class does not wait.
                 !(asked || talk.announcement),
             );
             self.found.extend(found);
@@ -326,7 +329,7 @@ impl Switch {
     }
 }
 
-/// The packet of a frame that is one.
+/// Parses the IP header of a frame.
 fn read(transit: &Transit, l3: &[u8]) -> Result<Packet, DropReason> {
     match transit.parsed.payload {
         Payload::Ipv4 => packet::ipv4(l3),
@@ -334,7 +337,7 @@ fn read(transit: &Transit, l3: &[u8]) -> Result<Packet, DropReason> {
     }
 }
 
-/// From the layer-3 header on.
+/// The stored bytes from the layer 3 header on.
 #[inline(always)]
 fn layer3<'a, S: Store>(transit: &Transit, store: &'a S) -> &'a [u8] {
     let prefix = store.prefix(transit.frame);
@@ -347,7 +350,7 @@ fn ethertype<S: Store>(transit: &Transit, store: &S) -> Option<u16> {
     Some(u16::from_be_bytes(*octets))
 }
 
-/// What a frame says about who is where, if it does.
+/// Parses ARP or neighbour discovery. `None` for other frames.
 fn talk<S: Store>(transit: &Transit, store: &S) -> Option<Talk> {
     let l3 = layer3(transit, store);
     match (transit.parsed.payload, ethertype(transit, store)) {

@@ -1,42 +1,43 @@
-//! Deadlines: which are out, so that each is asked for once.
+//! Timers of the switch. Each deadline is requested once.
 
 use crate::ids::{PortId, TimerId};
 use crate::outputs::{Deadline, Outputs};
 use xoff_units::Picos;
 
-/// What a deadline of a port is about, beside those about its departures ([`transmit`]).
+/// The timers of a port, except its transmit timer ([`transmit_timer`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimerKind {
-    /// A received pause ends by itself.
+    /// A received pause takes effect or ends.
     PauseExpiry = 1,
     /// XOFF must be repeated.
     PauseRefresh = 2,
 }
 
-/// Whose a deadline is.
+/// The owner of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A port's.
+    /// A port.
     Port(PortId, TimerKind),
-    /// The switch's one deadline about neighbours.
+    /// The neighbour table.
     Neighbours,
-    /// The watchdog's next poll.
+    /// The next poll of the watchdog.
     Watchdog,
-    /// Neighbours are to be told of loads.
+    /// The next link quality message.
     LinkQuality,
 }
 
-/// Ids per port: a power of two, so that an id is taken apart without a division. The first is about departures.
+/// Timer ids of a port. A power of two avoids a division. The first id is the transmit timer.
 const IDS_PER_PORT: u32 = 4;
 
-/// The deadline of a port about its departures: the link becomes free, or a shaper opens, while something waits. When it is due lies
-/// with the port ([`Port::transmit_due`](super::port::Port::transmit_due)), beside all else that a departure looks at.
+/// The transmit timer of a port: the link becomes free, or a shaper permits a frame. Its time is
+/// [`Port::transmit_due`](super::port::Port::transmit_due), in the cache lines that a transmission reads
+/// anyway.
 #[inline(always)]
 pub(crate) fn transmit(port: PortId) -> TimerId {
     TimerId(u32::from(port.0) * IDS_PER_PORT)
 }
 
-/// The index of the port whose departures a deadline is about, if there is such a port; `None` for what ports have beside.
+/// The port index of a transmit timer. `None` for other timers.
 #[inline(always)]
 pub(crate) fn transmitter(timer: TimerId) -> Option<usize> {
     timer
@@ -45,14 +46,14 @@ pub(crate) fn transmitter(timer: TimerId) -> Option<usize> {
         .then_some((timer.0 / IDS_PER_PORT) as usize)
 }
 
-/// Deadlines of the switch itself, behind those of its ports.
+/// Number of timers of the switch itself. Their ids follow those of the ports.
 const OF_SWITCH: usize = 3;
 
-/// The earliest deadline that is out per timer. A deadline cannot be taken back: one that has been overtaken by
-/// events fires, finds nothing due and asks again.
+/// The earliest requested deadline of each timer. A deadline cannot be cancelled. If it is no longer needed,
+/// its expiry does nothing or requests a later deadline.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// Those of the ports, then the one about neighbours, the watchdog's, and that of link quality messages.
+    /// Requested times: those of the ports, then neighbours, watchdog and link quality.
     out_at: Vec<Picos>,
 }
 
@@ -63,18 +64,18 @@ impl Timers {
         }
     }
 
-    /// Asks for a call at `at`, unless one at or before `at` is already out.
+    /// Requests a deadline at `at`, unless an earlier or equal deadline is already requested.
     #[inline(always)]
     pub(crate) fn arm(&mut self, port: PortId, kind: TimerKind, at: Picos, outputs: &mut Outputs) {
         self.arm_id(u32::from(port.0) * IDS_PER_PORT + kind as u32, at, outputs);
     }
 
-    /// As [`Timers::arm`], for the deadline about neighbours.
+    /// As [`Timers::arm`], for the neighbour table.
     pub(crate) fn arm_neighbours(&mut self, at: Picos, outputs: &mut Outputs) {
         self.arm_id(self.neighbours(), at, outputs);
     }
 
-    /// As [`Timers::arm`], for the watchdog's next poll.
+    /// As [`Timers::arm`], for the next poll of the watchdog.
     pub(crate) fn arm_watchdog(&mut self, at: Picos, outputs: &mut Outputs) {
         self.arm_id(self.neighbours() + 1, at, outputs);
     }
@@ -100,7 +101,7 @@ impl Timers {
         }
     }
 
-    /// A deadline has come back: whose it is; `None` if it was overtaken.
+    /// Handles an expired deadline and returns its owner. `None`: the deadline was replaced by a later one.
     pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<Owner> {
         let out_at = self.out_at.get_mut(timer.0 as usize)?;
         if *out_at > now {

@@ -1,12 +1,15 @@
-//! Packet trimming: a packet that finds its queue full leaves as its first octets, by another queue.
+//! Packet trimming: a packet for a full queue is truncated and sent by another queue.
 //!
-//! SAI's rules, `SAI_SWITCH_ATTR_PACKET_TRIM_*` and `SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`:
-//! - only a lack of buffer at a queue whose profile trims; not early drops, nor what the priority group refuses;
-//! - only IP packets longer than `size`: others have no DSCP that would tell their receivers;
-//! - what is left is charged on both sides by its own length, keeps its traffic class in counters, and is subject to the limits
-//!   of its new queue. If that is full too, the packet is dropped for `DROPPED_TRIM`;
-//! - IPv4 total length and checksum or IPv6 payload length follow. Lengths and checksums of upper layers do not, so that a
-//!   receiver sees how long the packet was. The ICRC of RoCE is cut off.
+//! The rules follow SAI (`SAI_SWITCH_ATTR_PACKET_TRIM_*` and
+//! `SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`):
+//! - A packet is trimmed only if its queue has no room and the profile of the queue trims. Early drops and
+//!   drops of the priority group do not trim.
+//! - Only IP packets longer than `size` are trimmed. Other packets have no DSCP that tells the receiver.
+//! - The trimmed packet is charged by its own length at ingress and egress. It keeps its traffic class in the
+//!   counters and is subject to the limits of its new queue. If that queue is full, the packet is dropped for
+//!   `DROPPED_TRIM`.
+//! - IPv4 total length and checksum, or IPv6 payload length, are updated. Lengths and checksums of upper
+//!   layers are not, so that the receiver can see the original length. The ICRC of RoCE is removed.
 
 use super::Switch;
 use super::filter;
@@ -24,7 +27,7 @@ use xoff_wire::parse::Payload;
 use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{IPV6_LEN, rewrite};
 
-/// What a switch trims, per port.
+/// The trimming rules of a switch.
 #[derive(Debug, Default)]
 pub(super) struct Trimming {
     size: u32,
@@ -38,19 +41,19 @@ struct PortTrimming {
     queues: u8,
     /// DSCP of trimmed packets.
     dscp: u8,
-    /// Their queue.
+    /// Queue of trimmed packets.
     queue: u8,
 }
 
-/// How a leg is cut.
+/// How a packet is trimmed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trim {
-    /// Octets that are left, FCS not counted.
+    /// Bytes that remain, without FCS.
     len: u32,
     dscp: u8,
-    /// The queue that had no room.
+    /// The queue that was full.
     pub(super) refused_by: u8,
-    /// The packet's length there (`mac_len`).
+    /// Original length of the packet at the egress port (`mac_len`).
     whole_len: u32,
 }
 
@@ -89,7 +92,7 @@ impl Trimming {
         }
     }
 
-    /// What a queue of a port trims to, if it does.
+    /// The trimming rule of an egress queue. `None`: the queue does not trim.
     fn of(&self, leg: &Leg) -> Option<PortTrimming> {
         let port = self.ports.get(leg.to.index())?;
         (port.queues & 1 << leg.queue != 0).then_some(*port)
@@ -97,10 +100,11 @@ impl Trimming {
 }
 
 impl Switch {
-    /// The queue of `leg` has no room: cuts the packet, if it may be cut and what is left finds room.
+    /// Trims a packet whose queue is full, if it may be trimmed and the trimmed packet fits into its new
+    /// queue.
     ///
     /// # Errors
-    /// The drop, if not.
+    /// Returns the drop otherwise.
     #[cold]
     pub(super) fn trim<S: Store>(
         &mut self,
@@ -129,7 +133,7 @@ impl Switch {
         let mac_len = egress.link.mac_len(trim.len);
         let cells = self.mmu.cells(mac_len);
         let queue = QueueId::new(leg.to, rule.queue);
-        // A queue that a PFC storm holds has no room either.
+        // A queue that the watchdog drops has no room either.
         let storms = egress.dropping_queues & 1 << rule.queue != 0;
         let plan = match storms {
             true => Err(None),
@@ -153,7 +157,7 @@ impl Switch {
         }
     }
 
-    /// Whether a packet is longer than what would be left of it, and its IP header is not.
+    /// True if the packet is longer than the trimmed size and its IP header fits into the trimmed packet.
     fn can_cut(&self, transit: &Transit, leg: &Leg, l3: &[u8]) -> bool {
         let tag = TAG_LEN as u32;
         let edited = |len: u32| match leg.edit {
@@ -170,7 +174,7 @@ impl Switch {
         header_end <= self.trimming.size && self.trimming.size < edited(transit.frame_len)
     }
 
-    /// Cuts a frame that has been edited otherwise, and counts it.
+    /// Truncates a frame after all other edits, and counts it.
     #[cold]
     pub(super) fn cut<S: Store>(&mut self, leg: &Leg, trim: Trim, l3: (u8, Payload), store: &mut S) {
         cut(leg.frame, trim, l3, store);
@@ -187,7 +191,7 @@ fn cut<S: Store>(frame: Handle, trim: Trim, (l3_offset, payload): (u8, Payload),
     }
 }
 
-/// SAI counts the packet as dropped by the queue that refused it, beside as trimmed.
+/// SAI counts the packet both as trimmed and as dropped at the queue that refused it.
 fn count_trimmed(egress: &mut Port, trim: Trim) {
     let counters = &mut egress.counters.queues[usize::from(trim.refused_by)];
     counters.trim_packets += 1;

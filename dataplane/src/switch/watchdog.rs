@@ -1,4 +1,4 @@
-//! What the PFC watchdog does to a switch. Its rules are in [`crate::watchdog`].
+//! Applies the PFC watchdog to the switch. [`crate::watchdog`] has its rules.
 
 use super::Switch;
 use super::port::Port;
@@ -11,7 +11,7 @@ use crate::pfc::bits;
 use crate::watchdog::{Mode, PollGrid, Sight, StormCounters, WatchdogStats, WatchdogStatus};
 use xoff_units::Picos;
 
-/// What is the same for all ports.
+/// Watchdog state that is common to all ports.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     pub(super) config: WatchdogConfig,
@@ -44,7 +44,7 @@ impl Port {
             })
     }
 
-    /// What has ever happened at a queue and its groups.
+    /// Total counts of frames of a queue and its priority groups.
     fn storm_counters(&self, queue: usize) -> StormCounters {
         let out = &self.counters.queues[queue];
         let mut counters = StormCounters {
@@ -60,7 +60,7 @@ impl Port {
         counters
     }
 
-    /// Since when no XOFF has come for a queue.
+    /// Arrival time of the latest XOFF for a queue.
     fn quiet_since(&self, queue: usize) -> Picos {
         bits(self.priorities_of(queue))
             .map(|p| self.receiver.quiet_since(p))
@@ -70,7 +70,7 @@ impl Port {
 }
 
 impl Switch {
-    /// Looks at every watched queue.
+    /// Polls every watched queue.
     #[cold]
     pub(super) fn poll_watchdog<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         if self.watchdog.config.big_red_switch {
@@ -92,7 +92,7 @@ impl Switch {
         }
     }
 
-    /// Looks at a queue; whether the next poll may find something else.
+    /// Polls a queue. Returns true if the next poll is needed.
     fn poll_queue<S: Store>(
         &mut self,
         now: Picos,
@@ -131,7 +131,7 @@ impl Switch {
                 }
             }
         }
-        // A pause that stands until it is resumed changes nothing by itself, and its end asks for a poll.
+        // A pause that lasts until its resume changes nothing by itself. Its end requests a poll.
         let ends = config.action == WatchdogAction::Alert || config.restoration.is_some();
         ends && seen.quiet_since != Picos::NEVER
     }
@@ -163,7 +163,7 @@ impl Switch {
         self.enforce_watchdog(now, queue.port(), store, outputs);
     }
 
-    /// The link of a port is down: what held its queues is gone.
+    /// Ends the storms of a port whose link went down.
     pub(super) fn end_storms<S: Store>(
         &mut self,
         now: Picos,
@@ -176,7 +176,7 @@ impl Switch {
         }
     }
 
-    /// Puts a queue into another mode, with its accounts.
+    /// Sets the watchdog state of a queue and updates its statistics.
     fn change_mode(&mut self, now: Picos, queue: QueueId, mode: Mode) {
         let n = usize::from(queue.number());
         let state = &mut self.ports[queue.port().index()];
@@ -198,7 +198,7 @@ impl Switch {
         watch.set_mode(n, mode);
     }
 
-    /// Makes a port do what its watchdog has decided: what is to drop drops, what is not to obey pauses goes on.
+    /// Applies the watchdog states of a port: drops queues, ignores pauses, and starts transmissions.
     fn enforce_watchdog<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
         self.ports[port.index()].refresh_watchdog();
         let state = &self.ports[port.index()];
@@ -210,7 +210,7 @@ impl Switch {
         self.kick(now, port, store, outputs);
     }
 
-    /// Drops what waits in a queue.
+    /// Drops the frames that wait in a queue.
     fn discard_queue<S: Store>(&mut self, queue: QueueId, store: &mut S) {
         let n = usize::from(queue.number());
         while let Some(frame) = self.unqueue(queue) {
@@ -228,7 +228,7 @@ impl Switch {
         state.scheduler.forget_deficit(n);
     }
 
-    /// Before ports take a new configuration: what was counted by the groups of the old one is theirs.
+    /// Updates storm statistics before the ports get a new configuration with other priority groups.
     pub(super) fn settle_watchdog(&mut self) {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {
@@ -238,8 +238,8 @@ impl Switch {
         }
     }
 
-    /// Takes a new configuration, which the ports already have. A storm of a queue that is still watched goes on under the
-    /// new action and times; any other is over.
+    /// Applies a new configuration after the ports have applied it. A storm of a queue that is still watched
+    /// continues with the new action and times. Other storms end.
     pub(super) fn configure_watchdog<S: Store>(
         &mut self,
         now: Picos,
@@ -284,7 +284,8 @@ impl Switch {
                 Mode::Stormed => Mode::Stormed,
                 _ => Mode::Watching,
             };
-            // Other groups may be the queue's now; what the old ones counted has been settled.
+            // The queue may have other priority groups now. The counts of the old groups are already
+            // included.
             let state = &mut self.ports[port.index()];
             let counters = state.storm_counters(n);
             state.watch.accounts[n].restart_from(counters);
@@ -296,7 +297,7 @@ impl Switch {
         self.ports[port.index()].watch.configure(config);
     }
 
-    /// As the configuration of the start has it.
+    /// Applies the first configuration.
     pub(super) fn start_watchdog(&mut self, config: &SwitchConfig) {
         let mut none = Outputs::default();
         for (index, port) in config.ports.iter().enumerate() {
@@ -305,8 +306,8 @@ impl Switch {
         }
     }
 
-    /// What the watchdog has seen and done at a queue; `None` if it is not watched and nothing was ever counted there. What was
-    /// counted stays when a queue is no longer watched.
+    /// Watchdog statistics of a queue. `None` if the queue is not watched and has no counts. Counts remain
+    /// when a queue is no longer watched.
     pub fn watchdog_stats(&self, queue: QueueId) -> Option<WatchdogStats> {
         let n = usize::from(queue.number());
         let state = &self.ports[queue.port().index()];
@@ -320,13 +321,13 @@ impl Switch {
         self.ports[port.index()].watch.watched()
     }
 
-    /// Bit *n*: a storm is on in queue *n* of this port.
+    /// Bit *n*: queue *n* of this port is in a storm.
     pub fn stormed_queues(&self, port: PortId) -> u8 {
         self.ports[port.index()].watch.stormed()
     }
 
-    /// Sets the watchdog's statistics of all queues back to zero. Storms go on; one that is on counts as detected still, so
-    /// that the difference of detected and restored stays the number of storms that are on.
+    /// Clears the watchdog statistics of all queues. A current storm continues and still counts as detected,
+    /// so that detected minus restored remains the number of current storms.
     pub fn clear_watchdog_stats(&mut self) {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {

@@ -1,31 +1,32 @@
-//! What a watched queue's storms have cost.
+//! Storm statistics of a watched queue.
 
 use core::ops::{AddAssign, Sub};
 
 use xoff_units::Picos;
 
-/// Where a watched queue stands (`PFC_WD_STATUS`).
+/// State of a watched queue (`PFC_WD_STATUS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchdogStatus {
     /// No storm.
     #[default]
     Operational,
-    /// A storm was detected and not restored yet.
+    /// A storm was detected and is not restored yet.
     Stormed,
-    /// It drops because of the big red switch. SONiC shows this as stormed.
+    /// The big red switch makes the queue drop all frames. SONiC shows this state as stormed.
     BigRedSwitch,
 }
 
-/// Frames during storms, those of the big red switch included.
+/// Frames during storms, and while the big red switch is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormCounters {
-    /// Sent from the queue (`TX_PACKETS`).
+    /// Frames sent from the queue (`TX_PACKETS`).
     pub tx_packets: u64,
-    /// For the queue and dropped, what waited at the detection included (`TX_DROPPED_PACKETS`).
+    /// Frames for the queue that were dropped, including those that waited at detection
+    /// (`TX_DROPPED_PACKETS`).
     pub tx_dropped_packets: u64,
-    /// Received in the queue's priority groups on its port, and accepted (`RX_PACKETS`).
+    /// Frames received and accepted in the priority groups of the queue (`RX_PACKETS`).
     pub rx_packets: u64,
-    /// Received there and dropped (`RX_DROPPED_PACKETS`).
+    /// Frames received and dropped in the priority groups of the queue (`RX_DROPPED_PACKETS`).
     pub rx_dropped_packets: u64,
 }
 
@@ -50,35 +51,37 @@ impl Sub for StormCounters {
     }
 }
 
-/// What the watchdog has seen and done at one queue (`PFC_WD_QUEUE_STATS_*`).
+/// Watchdog statistics of one queue (`PFC_WD_QUEUE_STATS_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchdogStats {
-    /// Where the queue stands.
+    /// State of the queue.
     pub status: WatchdogStatus,
-    /// Storms detected (`DEADLOCK_DETECTED`).
+    /// Detected storms (`DEADLOCK_DETECTED`).
     pub storms_detected: u64,
-    /// Storms that are over (`DEADLOCK_RESTORED`); one less than detected exactly while the queue is stormed.
+    /// Storms that are over (`DEADLOCK_RESTORED`). During a storm, this number is one less than the detected
+    /// storms.
     pub storms_restored: u64,
-    /// Frames of all storms.
+    /// Frames during all storms.
     pub total: StormCounters,
-    /// Frames of the latest storm, which may still be on (`*_LAST`).
+    /// Frames during the latest storm, including a current one (`*_LAST`).
     pub last: StormCounters,
-    /// When the latest storm was detected, in model time.
+    /// Model time at which the latest storm was detected.
     pub detected_at: Option<Picos>,
-    /// When a storm was last restored, in model time.
+    /// Model time at which a storm was last restored.
     pub restored_at: Option<Picos>,
 }
 
-/// The statistics of a queue, and the counters from which those of the present storm are told.
+/// The statistics of a queue, and the counter values from which the current storm is counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
     stats: WatchdogStats,
-    /// The queue's counters up to which all is in `stats`; `None`: no storm is on.
+    /// Counter values that are already included in `stats`. `None`: no storm.
     settled: Option<StormCounters>,
 }
 
 impl Account {
-    /// A storm, or the big red switch, begins. `counters` are those of the queue and its groups since ever.
+    /// Begins a storm or a period of the big red switch. `counters` are the current counters of the queue and
+    /// its groups.
     pub(crate) fn open(&mut self, status: WatchdogStatus, now: Picos, counters: StormCounters) {
         self.stats.status = status;
         self.stats.last = StormCounters::default();
@@ -89,7 +92,7 @@ impl Account {
         }
     }
 
-    /// It is over.
+    /// Ends the storm or the period of the big red switch.
     pub(crate) fn close(&mut self, now: Picos, counters: StormCounters) {
         self.settle(counters);
         self.settled = None;
@@ -100,7 +103,7 @@ impl Account {
         self.stats.status = WatchdogStatus::Operational;
     }
 
-    /// Takes over what was counted up to now.
+    /// Adds the counts since the last call to the statistics.
     pub(crate) fn settle(&mut self, counters: StormCounters) {
         if let Some(settled) = self.settled.replace(counters) {
             self.stats.total += counters - settled;
@@ -110,24 +113,24 @@ impl Account {
         }
     }
 
-    /// Other groups belong to the queue from now on: `counters` are to be counted from here.
+    /// Counts from `counters` on, after the queue got other priority groups.
     pub(crate) fn restart_from(&mut self, counters: StormCounters) {
         self.settled = self.settled.map(|_| counters);
     }
 
-    /// Whether there was anything to count.
+    /// True if a storm was detected or frames were counted.
     pub(crate) fn has_counted(&self) -> bool {
         self.stats.storms_detected > 0 || self.stats.total != StormCounters::default()
     }
 
-    /// The statistics as of `counters`.
+    /// The statistics up to `counters`.
     pub(crate) fn stats(&self, counters: StormCounters) -> WatchdogStats {
         let mut now = *self;
         now.settle(counters);
         now.stats
     }
 
-    /// Forgets what was counted. A storm that is on stays on, and stays one that was detected.
+    /// Clears the statistics. A current storm continues and still counts as detected.
     pub(crate) fn clear(&mut self, counters: StormCounters) {
         let status = self.stats.status;
         let stormed = status == WatchdogStatus::Stormed;

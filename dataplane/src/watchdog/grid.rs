@@ -1,11 +1,11 @@
-//! When the watchdog looks.
+//! Poll times of the watchdog.
 
 use xoff_units::Picos;
 
-/// The shortest interval between polls.
+/// The shortest poll interval.
 const POLL_MIN: Picos = Picos::from_micros(1);
 
-/// The instants of polls: multiples of an interval from an origin.
+/// Poll times: multiples of an interval from an origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollGrid {
     origin: Picos,
@@ -20,17 +20,17 @@ impl PollGrid {
         }
     }
 
-    /// The interval.
+    /// The poll interval.
     pub(crate) fn poll(&self) -> Picos {
         self.poll
     }
 
-    /// The first instant after `now`.
+    /// The first poll after `now`.
     pub(crate) fn next_after(&self, now: Picos) -> Picos {
         self.instant(self.polls_until(now).saturating_add(1))
     }
 
-    /// When the interval began that was complete at `now`: the poll before the one at or just before `now`.
+    /// Start of the interval that was complete at `now`: the poll before the latest poll.
     pub(crate) fn interval_start(&self, now: Picos) -> Picos {
         self.instant(self.polls_until(now).saturating_sub(1))
     }

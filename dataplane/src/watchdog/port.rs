@@ -1,4 +1,4 @@
-//! The watched queues of one port.
+//! Watchdog state of the queues of one port.
 
 use super::account::Account;
 use super::queue::QueueWatch;
@@ -7,26 +7,26 @@ use crate::ids::PRIORITIES;
 use crate::pfc::bits;
 use xoff_units::Picos;
 
-/// What the watchdog does about a queue.
+/// State of a queue in the watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Nothing: the queue is not watched.
+    /// The queue is not watched.
     Unwatched,
-    /// It looks for storms.
+    /// The queue is watched and is not in a storm.
     Watching,
-    /// A storm is on.
+    /// The queue is in a storm.
     Stormed,
     /// The big red switch is on.
     BigRedSwitch,
 }
 
-/// A port as its watchdog sees it. Pauses are followed on every port, watched or not.
+/// Watchdog state of a port. Pauses are tracked on every port, watched or not.
 #[derive(Debug, Default)]
 pub(crate) struct PortWatch {
     config: Option<PortWatchdog>,
-    /// Queues that the peer holds, whatever is done about it.
+    /// Queues that the peer pauses, whether the port honours the pause or not.
     held: u8,
-    /// Queues in which a storm is on.
+    /// Queues in a storm.
     stormed: u8,
     /// Queues that drop because of the big red switch.
     switched_off: u8,
@@ -35,27 +35,27 @@ pub(crate) struct PortWatch {
 }
 
 impl PortWatch {
-    /// What it is told to do.
+    /// The watchdog configuration of the port.
     pub(crate) fn config(&self) -> Option<&PortWatchdog> {
         self.config.as_ref()
     }
 
-    /// Tells it what to do from now on.
+    /// Sets the watchdog configuration of the port.
     pub(crate) fn configure(&mut self, config: Option<PortWatchdog>) {
         self.config = config;
     }
 
-    /// Queues that are watched.
+    /// Watched queues.
     pub(crate) fn watched(&self) -> u8 {
         self.config.map_or(0, |config| config.queues)
     }
 
-    /// Queues in which a storm is on.
+    /// Queues in a storm.
     pub(crate) fn stormed(&self) -> u8 {
         self.stormed
     }
 
-    /// What is done about a queue.
+    /// The state of a queue.
     pub(crate) fn mode(&self, queue: usize) -> Mode {
         let bit = 1 << queue;
         match () {
@@ -66,7 +66,7 @@ impl PortWatch {
         }
     }
 
-    /// What is to be done about a queue from now on.
+    /// Sets the state of a queue.
     pub(crate) fn set_mode(&mut self, queue: usize, mode: Mode) {
         let bit = 1 << queue;
         self.stormed &= !bit;
@@ -78,7 +78,7 @@ impl PortWatch {
         }
     }
 
-    /// Queues that drop everything.
+    /// Queues that drop all frames.
     pub(crate) fn dropping(&self) -> u8 {
         match self.action() {
             Some(WatchdogAction::Drop) => self.switched_off | self.stormed,
@@ -86,7 +86,7 @@ impl PortWatch {
         }
     }
 
-    /// Queues that do not obey pauses.
+    /// Queues that ignore pauses.
     pub(crate) fn unheeding(&self) -> u8 {
         match self.action() {
             Some(WatchdogAction::Drop | WatchdogAction::Forward) => self.switched_off | self.stormed,
@@ -94,13 +94,14 @@ impl PortWatch {
         }
     }
 
-    /// Queues that the peer holds, whatever is done about it.
+    /// Queues that the peer pauses, whether the port honours the pause or not.
     pub(crate) fn held(&self) -> u8 {
         self.held
     }
 
-    /// Takes over which queues the peer holds. `since`: when the oldest pause of a queue began; `sent`: how many frames have
-    /// left a queue. Returns the queues whose pause has begun, is over, or has been followed by another.
+    /// Sets the queues that the peer pauses. `since` returns the start of the oldest pause of a queue, and
+    /// `sent` the number of frames sent from a queue. Returns the queues whose pause began, ended, or was
+    /// replaced by a new one.
     pub(crate) fn update_held(
         &mut self,
         now: Picos,
@@ -110,7 +111,7 @@ impl PortWatch {
     ) -> u8 {
         let before = core::mem::replace(&mut self.held, held);
         let mut changed = before ^ held;
-        // A pause that ran out at the instant at which the next one came is over all the same.
+        // If a new pause begins when the old one ends, the old pause still counts as ended.
         changed |= bits(before & held)
             .filter(|&n| since(n) >= now && self.queues[n].held_since() != Some(now))
             .fold(0, |mask, n| mask | 1 << n);
@@ -123,7 +124,7 @@ impl PortWatch {
         changed
     }
 
-    /// Whether a poll may find something.
+    /// True if the next poll can detect or restore a storm.
     pub(crate) fn worth_a_poll(&self) -> bool {
         let watched = self.watched();
         watched & self.stormed != 0 || bits(watched).any(|n| self.queues[n].may_become_stormed())

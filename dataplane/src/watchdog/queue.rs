@@ -1,47 +1,48 @@
-//! How long one queue has been held without progress.
+//! Time for which a queue was paused without progress.
 
 use crate::config::WatchdogRule;
 use xoff_units::Picos;
 
-/// What a poll sees of a queue, beside its pauses.
+/// The state of a queue at a poll, without its pauses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sight {
-    /// The poll.
+    /// Time of the poll.
     pub(crate) now: Picos,
-    /// The poll before it.
+    /// Time of the previous poll.
     pub(crate) interval_start: Picos,
-    /// Time from poll to poll.
+    /// Poll interval.
     pub(crate) poll: Picos,
-    /// Something waits in the queue.
+    /// True if frames wait in the queue.
     pub(crate) waiting: bool,
-    /// Frames that have ever left the queue.
+    /// Total number of frames sent from the queue.
     pub(crate) sent: u64,
-    /// Since when no XOFF has come; [`Picos::NEVER`]: a pause stands until it is resumed.
+    /// Arrival time of the latest XOFF. [`Picos::NEVER`] during a pause that lasts until its resume.
     pub(crate) quiet_since: Picos,
 }
 
-/// The pauses of a queue as the watchdog judges them.
+/// Pause history of one queue for storm detection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueWatch {
-    /// The beginning of the pause that is on.
+    /// Start of the current pause.
     held_since: Option<Picos>,
-    /// What was before this does not count.
+    /// Pauses before this time do not count.
     judged_from: Picos,
-    /// The pause has gone on without XOFF frames in some poll interval: for an empty queue it counts from here.
+    /// End of the latest poll interval in which the pause continued without XOFF frames. For an empty queue,
+    /// the pause counts from here.
     fed_from: Picos,
-    /// The beginning of the first pause in the present poll interval.
+    /// Start of the first pause in the current poll interval.
     touched: Option<Picos>,
-    /// Time held in the present interval, in picoseconds, up to `counted_until`.
+    /// Time paused in the current poll interval until `counted_until`, in picoseconds.
     held_ps: u64,
     counted_until: Picos,
-    /// Frames that had left at the beginning of the present interval, or of the first pause in it.
+    /// Frames sent at the start of the current interval, or at the first pause in it.
     sent: u64,
-    /// Since when each interval was held for the most part, with nothing sent.
+    /// Start of the sequence of intervals in which the queue was mostly paused and sent nothing.
     mostly_held_from: Option<Picos>,
 }
 
 impl QueueWatch {
-    /// A pause begins. `sent`: frames that have ever left the queue.
+    /// Begins a pause. `sent` is the total number of frames sent from the queue.
     pub(crate) fn hold(&mut self, now: Picos, sent: u64) {
         self.held_since = Some(now);
         self.counted_until = now;
@@ -51,23 +52,23 @@ impl QueueWatch {
         self.touched = self.touched.or(Some(now));
     }
 
-    /// A pause is over.
+    /// Ends the current pause.
     pub(crate) fn let_go(&mut self, now: Picos) {
         self.count_until(now);
         self.held_since = None;
     }
 
-    /// The beginning of the pause that is on.
+    /// Start of the current pause.
     pub(crate) fn held_since(&self) -> Option<Picos> {
         self.held_since
     }
 
-    /// What was before `now` is no reason for a storm.
+    /// Ignores pauses before `now` for storm detection.
     pub(crate) fn judge_from(&mut self, now: Picos) {
         self.judged_from = now;
     }
 
-    /// Closes the poll interval that ends now.
+    /// Closes the poll interval that ends at this poll.
     pub(crate) fn observe(&mut self, seen: &Sight) {
         self.count_until(seen.now);
         let held_ps = core::mem::take(&mut self.held_ps);
@@ -85,7 +86,7 @@ impl QueueWatch {
         }
     }
 
-    /// How long the queue has been held without progress, as far as that may become a storm.
+    /// Time for which the queue was paused without progress. `None` if the rule excludes a storm.
     pub(crate) fn stuck_for(&self, seen: &Sight, rule: WatchdogRule) -> Option<Picos> {
         let from = match (seen.waiting, rule) {
             (true, _) => self.held_since,
@@ -96,7 +97,7 @@ impl QueueWatch {
         from.map(|from| seen.now.since(from.max(self.judged_from)))
     }
 
-    /// Whether the next poll may find a storm, if nothing else happens.
+    /// True if the next poll may detect a storm without further events.
     pub(crate) fn may_become_stormed(&self) -> bool {
         self.held_since.is_some() || self.mostly_held_from.is_some()
     }
