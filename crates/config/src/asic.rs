@@ -1,31 +1,33 @@
-//! Files of devices with several ASICs.
+//! Configuration files of devices with several ASICs.
 //!
-//! A device with several ASICs has a configuration for its host and one for each ASIC. SONiC's tools write them into
-//! one file with a level above the tables:
+//! Such a device has one configuration for its host and one for each ASIC. The tools of SONiC write all of
+//! them into one file, with an extra level above the tables:
 //!
 //! ```json
 //! {"localhost": {"DEVICE_METADATA": {}}, "asic0": {"PORT": {}}, "asic1": {"PORT": {}}}
 //! ```
 //!
-//! One xoff switch is one ASIC, so a caller selects a part by its name.
+//! One switch of xoff is one ASIC. The caller selects the part of the file by its name, such as `asic0`.
 
 use super::json::Json;
 use super::natural;
 use super::problem::Problem;
 
-/// The part of the file that belongs to the host, not to an ASIC.
+/// Name of the part that configures the host of the device.
 const HOST: &str = "localhost";
 
-/// The tables of a file, and whether they are a part of a file of several ASICs.
+/// The tables of a file or of the selected part of a file.
 pub(super) struct Selected {
     pub(super) tables: Vec<(String, Json)>,
+    /// Whether the file has several parts.
     pub(super) is_part: bool,
 }
 
-/// Takes the part named `asic` out of a file of several ASICs. The tables of any other file are returned unchanged.
+/// Returns the tables of the part `asic` if the file has several parts, and all tables of any other file.
 ///
 /// # Errors
-/// The file has several parts and none is selected, the selected part is missing, or tables stand beside the parts.
+/// The file has several parts, and `asic` is missing or names no part. Or the file has tables outside its
+/// parts.
 pub(super) fn select(top: Vec<(String, Json)>, asic: Option<&str>) -> Result<Selected, Box<Problem>> {
     let is_part = |name: &str| name == HOST || is_asic_name(name);
     if !top.iter().any(|(name, _)| is_part(name)) {
@@ -68,12 +70,13 @@ pub(super) fn select(top: Vec<(String, Json)>, asic: Option<&str>) -> Result<Sel
     }
 }
 
-/// `asic0`, `asic1` and so on.
+/// Whether the name is `asic` and a number, such as `asic0`.
 fn is_asic_name(name: &str) -> bool {
     name.strip_prefix("asic")
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// The names of all parts in natural order, separated by commas.
 fn part_names(top: &[(String, Json)], is_part: impl Fn(&str) -> bool) -> String {
     let mut names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
     names.retain(|name| is_part(name));

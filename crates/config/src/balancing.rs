@@ -1,27 +1,29 @@
-//! Load-balancing schemes that there are without being configured, and their figures: one table for the configuration, labs and
-//! documents (`docs/load-balancing.md` repeats it for readers).
+//! The built-in load-balancing schemes and their default parameters.
+//!
+//! The configuration and labs use this table. `docs/load-balancing.md` describes the same schemes for users.
 
 use xoff_dataplane::config::{HashFields, Pick, Rebalance, SchemeConfig, SchemeKind};
 use xoff_units::Picos;
 
-/// A scheme by its name.
+/// A load-balancing scheme that needs no entry in the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
-    /// The name in configurations, lab files and reports.
+    /// Name of the scheme in configurations, lab files and reports.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// Short description for lists of schemes.
     pub summary: &'static str,
-    /// The fields of `XOFF_LB_SCHEME` that it has.
+    /// Fields of `XOFF_LB_SCHEME` that this scheme reads.
     pub(crate) fields: &'static [&'static str],
-    /// Packets of one flow may overtake each other whatever its pauses are.
+    /// Whether packets of one flow can take different paths without an idle time between them.
     pub sprays: bool,
-    /// It weighs what other switches tell of their links.
+    /// Whether the scheme uses the load that other switches advertise.
     pub listens: bool,
+    /// Creates the configuration with default parameters and an empty name.
     make: fn() -> SchemeConfig,
 }
 
 impl BuiltIn {
-    /// With the figures that it has where nothing is configured.
+    /// The scheme with its default parameters.
     pub fn config(&self) -> SchemeConfig {
         SchemeConfig {
             name: self.name.to_owned(),
@@ -30,16 +32,16 @@ impl BuiltIn {
     }
 }
 
-/// Idle time of flowlets by quality: above half the round trip of a fabric of two tiers with full queues' worth of a few frames, and
-/// within the 16 to 256 us that vendors document.
+/// Default idle time of quality-based flowlets. The value exceeds half the round-trip time of a two-tier
+/// fabric with short queues. Vendors document values from 16 to 256 us.
 const FLOWLET_IDLE: Picos = Picos::from_micros(64);
-/// Idle time of LetFlow and CONGA, as in ConWeave's simulator.
+/// Default idle time of LetFlow and CONGA, as in the simulator of ConWeave.
 const PAPERS_IDLE: Picos = Picos::from_micros(100);
-/// Entries of a group's flow table: Juniper's largest, shared by one group instead of 128.
+/// Default size of the flow table of a group. This is the largest flow table that Juniper documents.
 const FLOWSET_ENTRIES: u32 = 4_096;
-/// A queue pair that has been silent for this long may be forgotten.
+/// Default idle time after which a group of a cluster scheme may forget a queue pair.
 const CLUSTER_IDLE: Picos = Picos::from_millis(100);
-/// Queue pairs that a group of a cluster scheme knows.
+/// Default number of queue pairs in a group of a cluster scheme.
 const CLUSTER_FLOWS: u32 = 131_072;
 
 const HASHED: &[&str] = &["hash_fields"];
@@ -54,7 +56,7 @@ const FLOWLETS: &[&str] = &[
     "alternate_cost",
 ];
 
-/// Every built-in scheme, in the order in which documents list them.
+/// All built-in schemes, in the order of the documents.
 pub const SCHEMES: &[BuiltIn] = &[
     BuiltIn {
         name: "ecmp",
@@ -186,11 +188,12 @@ pub const SCHEMES: &[BuiltIn] = &[
     },
 ];
 
-/// The built-in scheme of this name.
+/// Returns the built-in scheme of this name.
 pub fn built_in(name: &str) -> Option<&'static BuiltIn> {
     SCHEMES.iter().find(|scheme| scheme.name == name)
 }
 
+/// A scheme of this kind with the default size of the flow table.
 fn scheme(kind: SchemeKind) -> SchemeConfig {
     SchemeConfig {
         flowset_entries: FLOWSET_ENTRIES,
@@ -198,6 +201,7 @@ fn scheme(kind: SchemeKind) -> SchemeConfig {
     }
 }
 
+/// A static hash over these fields.
 fn hashing(hash: HashFields) -> SchemeConfig {
     SchemeConfig {
         hash,
@@ -205,6 +209,7 @@ fn hashing(hash: HashFields) -> SchemeConfig {
     }
 }
 
+/// A flowlet scheme that never moves a busy flow.
 fn flowlet(idle: Picos, pick: Pick) -> SchemeConfig {
     scheme(SchemeKind::Flowlet {
         idle,

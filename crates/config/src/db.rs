@@ -1,4 +1,4 @@
-//! A configuration as tables of entries of fields: what a file says, in canonical form, not yet resolved.
+//! A configuration as tables of entries of fields, as written in a file and before it is resolved.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::natural::Name;
 use super::problem::{Problem, Problems};
 use super::schema;
 
-/// The fields of one entry.
+/// The fields of one entry and their values.
 pub(crate) type Entry = BTreeMap<Name, Value>;
-/// The entries of one table.
+/// The entries of one table by their keys.
 pub(crate) type Entries = BTreeMap<Name, Entry>;
 
-/// A field's value.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Text(String),
@@ -22,7 +22,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// As one text, lists joined by commas, as SONiC's Redis holds them.
+    /// Returns the value as one text. Items of a list are joined by commas, as in SONiC's Redis database.
     pub(crate) fn text(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
@@ -30,7 +30,7 @@ impl Value {
         }
     }
 
-    /// A text as the value of a field of this kind.
+    /// Converts a text into the value of a field of this kind.
     pub(crate) fn of(kind: schema::Kind, text: &str) -> Value {
         match kind {
             schema::Kind::Words(_) | schema::Kind::References(_) => {
@@ -41,21 +41,22 @@ impl Value {
     }
 }
 
-/// A `config_db.json` whose tables, keys, fields and single values are known to be allowed. References and
-/// rules between fields are checked when it is [resolved](super::resolve()), because several layers may
-/// complete each other.
+/// The tables of a `config_db.json`.
 ///
-/// Two are equal if their tables are equal, whatever files they came from.
+/// Every table, key, field and value is valid by itself. [`resolve`](super::resolve()) checks references
+/// and rules that concern several fields, because several layers can complete each other.
+///
+/// Two configurations are equal if their tables are equal. The source files do not matter.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigDb {
     pub(crate) tables: BTreeMap<Name, Entries>,
-    /// The file, or the files of the layers.
+    /// The file, or the files of all layers joined by ` + `.
     pub(crate) source: String,
-    /// What should be known about how the text was read.
+    /// Notes about the text, such as values without quotes.
     pub(crate) notes: Vec<String>,
-    /// The tables are those of one ASIC, out of a file that configures several.
+    /// Whether the tables are one part of a file that configures several ASICs.
     pub(crate) is_asic_part: bool,
-    /// What the text, as a layer, removes from the layers below it. Empty in a merged configuration.
+    /// Tables, entries and fields that this layer removes from lower layers. A merged configuration has none.
     pub(crate) removals: Removals,
 }
 
@@ -66,20 +67,20 @@ impl PartialEq for ConfigDb {
 }
 
 impl ConfigDb {
-    /// The value of a field; lists joined by commas.
+    /// Returns the value of a field. Items of a list are joined by commas.
     pub fn get(&self, table: &str, key: &str, field: &str) -> Option<String> {
         self.entry(table, key)?.get(&Name::from(field)).map(Value::text)
     }
 
-    /// The keys of a table, in natural order.
+    /// The keys of a table in natural order.
     pub fn keys<'a>(&'a self, table: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.entries(table).map(|(key, _)| key)
     }
 
-    /// Sets one field, or with an empty field name makes the entry exist.
+    /// Sets one field. With an empty field name, this method creates an empty entry.
     ///
     /// # Errors
-    /// The table, key, field or value is not allowed.
+    /// The table, key, field or value is not valid.
     pub fn set(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Problems> {
         self.try_set(table, key, field, value)
             .map_err(|problem| Problems::new(vec![*problem]))
@@ -109,7 +110,7 @@ impl ConfigDb {
         Ok(())
     }
 
-    /// As [`ConfigDb::set`], for names that are right by construction.
+    /// Sets one field without any check. The caller guarantees valid names and a valid value.
     pub fn insert(&mut self, table: &str, key: &str, field: &str, value: &str) {
         let entry = self
             .tables
@@ -124,7 +125,7 @@ impl ConfigDb {
         }
     }
 
-    /// Adds the fields of `other` that are not there.
+    /// Adds the fields of `other` that this configuration does not have.
     pub fn complete_by(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {
             let table = self.tables.entry(name.clone()).or_default();
@@ -137,7 +138,7 @@ impl ConfigDb {
         }
     }
 
-    /// Takes out the fields that `other` has with the same value, and entries that have none left by it.
+    /// Removes all fields that have the same value in `other`, and all entries and tables that become empty.
     pub fn remove_equal(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {
             let Some(table) = self.tables.get_mut(name) else {
@@ -156,10 +157,12 @@ impl ConfigDb {
         }
     }
 
+    /// Returns the fields of an entry.
     pub(crate) fn entry(&self, table: &str, key: &str) -> Option<&Entry> {
         self.tables.get(&Name::from(table))?.get(&Name::from(key))
     }
 
+    /// The entries of a table in natural order of their keys.
     pub(crate) fn entries<'a>(&'a self, table: &str) -> impl Iterator<Item = (&'a str, &'a Entry)> + use<'a> {
         let entries = self.tables.get(&Name::from(table));
         entries
@@ -168,12 +171,12 @@ impl ConfigDb {
             .map(|(key, entry)| (key.as_str(), entry))
     }
 
-    /// The file this came from, or the files of its layers.
+    /// The source file, or the files of all layers joined by ` + `.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The canonical form as a JSON value: natural order, every scalar a string, no old forms.
+    /// Converts the configuration to canonical JSON: names in natural order and every scalar as a string.
     pub fn to_value(&self) -> serde_json::Value {
         let object = |pairs: Vec<(&Name, serde_json::Value)>| {
             serde_json::Value::Object(
@@ -201,13 +204,15 @@ impl ConfigDb {
         )
     }
 
-    /// The canonical form as text, indented as SONiC does, ending in a line feed. Reading it again gives an
-    /// equal configuration.
+    /// Writes the canonical JSON text with an indentation of four spaces, as SONiC does, and a final line
+    /// feed.
+    ///
+    /// Parsing the text gives an equal configuration.
     pub fn to_json(&self) -> String {
         let mut text = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
         let mut serializer = serde_json::Serializer::with_formatter(&mut text, format);
-        // Writing strings and objects to memory cannot fail; an empty result would show at once if it did.
+        // Serialising strings to memory cannot fail. If it fails anyway, the result is empty.
         if self.to_value().serialize(&mut serializer).is_err() {
             text.clear();
         }

@@ -1,4 +1,4 @@
-//! What a new configuration changes.
+//! Differences between two configurations.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,23 +8,23 @@ use super::merge::align_ranges;
 use super::natural::Name;
 use super::schema;
 
-/// A field that appears, disappears or has another value.
+/// A field that was added, removed or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Table.
+    /// Name of the table.
     pub table: String,
-    /// Key.
+    /// Key of the entry.
     pub key: String,
-    /// Field; empty for the existence of an entry without fields.
+    /// Name of the field. Empty if an entry without fields was added or removed.
     pub field: String,
-    /// Value before, if there was one.
+    /// The value in the old configuration, if the field exists there.
     pub old: Option<String>,
-    /// Value after, if there is one.
+    /// The value in the new configuration, if the field exists there.
     pub new: Option<String>,
 }
 
 impl fmt::Display for Change {
-    /// As in a unified listing: a line with `-` for what was, a line with `+` for what is.
+    /// Writes a line with `-` for the old value and a line with `+` for the new value, as in a unified diff.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |f: &mut fmt::Formatter<'_>, sign, value: &str| {
             write!(f, "{sign}{}|{}", self.table, self.key)?;
@@ -47,8 +47,9 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes from `old` to `new`, by table, key and field in natural order. Ranges that are only written
-/// differently (`3-4`, or `3` and `4`) are no change.
+/// Returns the changes from `old` to `new`, sorted by table, key and field in natural order.
+///
+/// Different forms of the same range, such as `3-4` and the two keys `3` and `4`, are not a change.
 pub fn diff(old: &ConfigDb, new: &ConfigDb) -> Vec<Change> {
     let mut changes = Vec::new();
     let names: BTreeSet<&Name> = old.tables.keys().chain(new.tables.keys()).collect();
@@ -63,6 +64,7 @@ pub fn diff(old: &ConfigDb, new: &ConfigDb) -> Vec<Change> {
     changes
 }
 
+/// Appends the changes of one table.
 fn diff_table(table: &Name, before: &Entries, after: &Entries, changes: &mut Vec<Change>) {
     let keys: BTreeSet<&Name> = before.keys().chain(after.keys()).collect();
     for key in keys {

@@ -1,4 +1,7 @@
-//! Errors that follow from other errors are not reported: a refused pool is one error, not one for each of its users.
+//! Reduces the errors of a configuration to their root causes.
+//!
+//! One invalid buffer pool makes every profile and every priority group of this pool invalid too. The user
+//! sees one error for the pool instead of an error for each of its users.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,24 +9,24 @@ use super::db::ConfigDb;
 use super::problem::{Problem, Problems};
 use super::schema::{self, Fields, Table};
 
-/// Tables and entries that a text has and reading left out.
+/// Tables and entries that the reader did not accept.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     pub(crate) tables: BTreeSet<String>,
     pub(crate) entries: BTreeSet<Object>,
 }
 
-/// A table and a key.
+/// A table and a key of this table.
 pub(crate) type Object = (String, String);
 
-/// Everything found wrong with a configuration.
+/// All errors of a configuration, by the kinds of their possible causes.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Names and single values.
+    /// Invalid names and invalid values.
     pub(crate) values: Vec<Problem>,
-    /// Missing fields, references, and contradictions within an entry. No other entry can be the cause of these.
+    /// Missing fields, invalid references and contradictions within one entry. No other entry can cause them.
     pub(crate) own: Vec<Problem>,
-    /// Contradictions between fields and entries. Each may follow from an error in another entry.
+    /// Contradictions between entries. Each of them can be the consequence of an error in another entry.
     pub(crate) derived: Vec<Problem>,
 }
 
@@ -33,8 +36,9 @@ impl Findings {
     }
 }
 
-/// Tables whose errors derive from any entry of other tables, beyond what their keys and fields refer to. A cause is a table
-/// and a field; without a field, every error in the table is a cause.
+/// For a table, the tables and fields that can cause its errors without a reference in a key or a field.
+///
+/// An empty field name stands for all fields of the table.
 const DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[
     ("STATIC_ROUTE", INTERFACES),
     ("NEIGH", INTERFACES),
@@ -71,23 +75,25 @@ const INTERFACES: &[(&str, &str)] = &[
     ("VLAN_INTERFACE", ""),
 ];
 
-/// They give objects their defaults.
+/// Tables with defaults for the other ARS tables.
 const ARS: &[(&str, &str)] = &[("ARS_PROFILE", ""), ("ARS_OBJECT", "")];
 
-/// They select the buffer model and its parameters.
+/// Tables and fields that select the buffer model and its parameters.
 const BUFFER_MODEL: &[(&str, &str)] = &[
     ("DEVICE_METADATA", "buffer_model"),
     ("DEFAULT_LOSSLESS_BUFFER_PARAMETER", ""),
     ("LOSSLESS_TRAFFIC_PATTERN", ""),
 ];
 
-/// Leaves out the problems that follow from others.
+/// Removes all errors that are consequences of other errors.
 ///
-/// - A reference to an object that the text has, and that was refused, is no error.
-/// - A missing field is no error if its value was refused.
-/// - A derived problem is none if its entry, or what that refers to directly or through others, has an error.
+/// - A reference to an entry that was refused is not an error.
+/// - A missing field is not an error if its value was refused.
+/// - A derived error is removed if its entry has another error. It is also removed if an entry has an error
+///   that its entry refers to, directly or through other entries.
 ///
-/// `found` has what was found in the layers, `refused` what is missing in `db` because of that.
+/// `found` has the errors of all layers. `refused` lists the objects that are missing in `db` because of
+/// these errors.
 pub(crate) fn without_follow_ups(db: &ConfigDb, refused: &Refused, found: Findings) -> Problems {
     let Findings { values, own, derived } = found;
     let misspelt: BTreeSet<&str> = values.iter().filter_map(super::read::misspelt_table).collect();
@@ -129,16 +135,17 @@ pub(crate) fn without_follow_ups(db: &ConfigDb, refused: &Refused, found: Findin
     Problems::new(kept)
 }
 
+/// The entry to which an error belongs.
 fn object_of(problem: &Problem) -> Object {
     (problem.table.clone(), problem.key.clone())
 }
 
-/// Of two problems of one entry: whether they are about the same field, or one is about the entry as a whole.
+/// Whether two errors of one entry concern the same field, or one of them concerns the whole entry.
 fn covers(cause: &Problem, consequence: &Problem) -> bool {
     cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty()
 }
 
-/// Whether a problem is about a table, or reports that something is missing there.
+/// Whether the location or the text of an error contains the name of a table.
 fn names_table(problem: &Problem, table: &str) -> bool {
     let fix = problem.fix.as_deref().unwrap_or_default();
     let texts = [&problem.table, &problem.why, fix];
@@ -148,16 +155,19 @@ fn names_table(problem: &Problem, table: &str) -> bool {
         .any(|text| text.split(|c| !is_of_name(c)).any(|word| word == table))
 }
 
-/// Entries, and what they refer to.
+/// The references between entries, and the entries with errors.
 struct Graph<'a> {
     db: &'a ConfigDb,
+    /// Entries with errors.
     broken: BTreeSet<Object>,
-    /// Table and field.
+    /// Tables and fields with errors.
     broken_fields: BTreeSet<(String, String)>,
+    /// Tables that were refused, or that have an error without a key.
     broken_tables: BTreeSet<String>,
 }
 
 impl Graph<'_> {
+    /// Registers the entry, the field and the table of an error.
     fn mark(&mut self, problem: &Problem) {
         let field = (problem.table.clone(), problem.field.clone());
         self.broken_fields.insert(field);
@@ -167,7 +177,7 @@ impl Graph<'_> {
         };
     }
 
-    /// The derived problems whose causes are no problems themselves.
+    /// Returns the derived errors that no other error causes.
     fn independent<'b>(&self, derived: &[&'b Problem]) -> Vec<&'b Problem> {
         let mut reached: BTreeMap<Object, BTreeSet<Object>> = BTreeMap::new();
         for problem in derived {
@@ -176,7 +186,7 @@ impl Graph<'_> {
             reached.insert(object, causes);
         }
         let is_independent = |own: &Object, causes: &BTreeSet<Object>| {
-            // Of two that refer to each other, neither is the other's cause.
+            // Two entries that refer to each other are not causes of each other.
             let is_cause = |object: &Object| {
                 object != own && reached.get(object).is_some_and(|causes| !causes.contains(own))
             };
@@ -189,7 +199,8 @@ impl Graph<'_> {
             .collect()
     }
 
-    /// Whether the key, or the value that is refused, names an object that is missing only because it was refused.
+    /// Whether the key or the refused value of an error names an object that is missing because it was
+    /// refused.
     fn refers_to_any(&self, problem: &Problem, refused: &BTreeSet<Object>) -> bool {
         let Some(table) = schema::table_with_key(&problem.table, &problem.key) else {
             return false;
@@ -207,7 +218,7 @@ impl Graph<'_> {
         objects.iter().any(|object| *object != own && is_refused(object))
     }
 
-    /// What an entry refers to.
+    /// Returns all objects that an entry refers to.
     fn objects_of(&self, (table, key): &Object) -> Vec<Object> {
         let mut objects = Vec::new();
         if let Some(known) = schema::table_with_key(table, key) {
@@ -216,7 +227,7 @@ impl Graph<'_> {
                 objects.extend(objects_of_field(known, field.as_str(), &value.text()));
             }
         }
-        // An address belongs to its interface, a rule to its table.
+        // An address depends on its interface, and an ACL rule depends on its table.
         if let Some((owner, _)) = key.split_once('|') {
             objects.push((table.clone(), owner.to_owned()));
             if table == "ACL_RULE" {
@@ -240,7 +251,7 @@ impl Graph<'_> {
         objects
     }
 
-    /// The entry itself, and everything that it refers to directly or through others.
+    /// Returns the entry and all entries that it refers to, directly or through other entries.
     fn reachable(&self, from: &Object) -> BTreeSet<Object> {
         let (mut reached, mut open) = (BTreeSet::from([from.clone()]), vec![from.clone()]);
         while let Some(object) = open.pop() {
@@ -253,7 +264,7 @@ impl Graph<'_> {
         reached
     }
 
-    /// Whether one of these objects, or a table that one depends on, has an error of its own.
+    /// Whether one of these objects, or a table that one of them depends on, has an error.
     fn has_broken(&self, reached: &BTreeSet<Object>) -> bool {
         let is_broken =
             |object: &Object| self.broken.contains(object) || self.broken_tables.contains(&object.0);
@@ -270,7 +281,7 @@ impl Graph<'_> {
     }
 }
 
-/// The objects that a key names.
+/// Returns the objects that the parts of a key name.
 fn objects_of_key(table: &Table, key: &str) -> Vec<Object> {
     let parts = table.key.iter().zip(key.split('|'));
     let objects = parts.filter_map(|(part, text)| part.object(text));
@@ -279,7 +290,7 @@ fn objects_of_key(table: &Table, key: &str) -> Vec<Object> {
         .collect()
 }
 
-/// The objects that a value of a field, or the field's name, names.
+/// Returns the objects that the value of a field names. In a map of ports, the name of the field is a port.
 fn objects_of_field(table: &Table, field: &str, value: &str) -> Vec<Object> {
     let own = |(table, name): (&str, &str)| (table.to_owned(), name.to_owned());
     match table.fields {

@@ -1,4 +1,4 @@
-//! What the data plane relies on in a [`SwitchConfig`] and does not check again.
+//! Checks of the conditions that the data plane expects of a [`SwitchConfig`] and does not check itself.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use xoff_dataplane::ids::PRIORITIES;
 
 use super::resolve::PORTS_MAX;
 
-/// The first invariant that does not hold, in words.
+/// Returns a description of the first condition that does not hold.
 pub(crate) fn broken(config: &SwitchConfig) -> Option<String> {
     let require = |holds: bool, what: String| if holds { None } else { Some(what) };
     let whole = require(
@@ -58,6 +58,7 @@ pub(crate) fn broken(config: &SwitchConfig) -> Option<String> {
         .or_else(|| broken_routes(config))
 }
 
+/// The pool side of a profile, or `None` if the profile or its pool does not exist.
 fn side_of(config: &SwitchConfig, profile: u16) -> Option<PoolSide> {
     let profile = config.profiles.get(usize::from(profile))?;
     Some(config.pools.get(usize::from(profile.pool))?.side)
@@ -147,7 +148,7 @@ fn broken_vlans(config: &SwitchConfig) -> Option<String> {
     None
 }
 
-/// A port is in one LAG at most.
+/// Each member exists, and a port is a member of at most one LAG.
 fn broken_lags(config: &SwitchConfig) -> Option<String> {
     let mut used = BTreeSet::new();
     let fits = |port: &u16| usize::from(*port) < config.ports.len();
@@ -159,7 +160,8 @@ fn broken_lags(config: &SwitchConfig) -> Option<String> {
     Some(format!("LAG {name}"))
 }
 
-/// An interface stands on something that exists, alone there; what it stands on bridges nothing unless it is a VLAN.
+/// Every interface has an existing port, LAG or VLAN, and no two interfaces share one. A routed port or LAG
+/// is not a member of a VLAN.
 fn broken_interfaces(config: &SwitchConfig) -> Option<String> {
     let vlans = match &config.bridging {
         Bridging::Transparent => &[][..],

@@ -1,18 +1,18 @@
-//! JSON as it stands in the text: order kept, and a name written twice still there twice.
+//! A JSON parser that keeps the order of names and duplicate names.
 //!
-//! `serde_json::Value` keeps the last of two equal names. In a configuration that loses what a person wrote
-//! without a word, so the tree is read by a visitor of our own.
+//! `serde_json::Value` silently keeps only the last of two equal names. A user must see an error for the
+//! duplicate, so this module reads the text with its own visitor.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value.
+/// A JSON value as written in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Json {
     Null,
     Bool(bool),
-    /// As text: only the schema knows which numbers are allowed.
+    /// The number as text. Only the schema knows the valid numbers.
     Number(String),
     Text(String),
     List(Vec<Json>),
@@ -20,7 +20,7 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// What a person calls this kind of value.
+    /// Returns the kind of the value with an article, for error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Json::Null => "null",
@@ -33,7 +33,7 @@ impl Json {
     }
 }
 
-/// Compact JSON.
+/// Writes compact JSON.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |text: &str| serde_json::Value::from(text);

@@ -10,9 +10,9 @@ use super::schema::{self, Table};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Removals {
     tables: BTreeSet<Name>,
-    /// Table and key.
+    /// Tables and keys.
     entries: BTreeSet<(Name, Name)>,
-    /// Table, key and field.
+    /// Tables, keys and fields.
     fields: BTreeSet<(Name, Name, Name)>,
 }
 
@@ -37,6 +37,7 @@ impl Removals {
         self.entries.contains(&(table.into(), key.into()))
     }
 
+    /// Removes the tables, entries and fields from the lower layer.
     fn apply(&self, lower: &mut ConfigDb) {
         for table in &self.tables {
             lower.tables.remove(table);
@@ -62,8 +63,8 @@ impl Removals {
     }
 }
 
-/// The keys of `entries` that `key` covers, after ranges are split where they overlap it: `Ethernet0|3-4` covers
-/// `Ethernet0|3`.
+/// Splits ranges of `entries` that overlap `key`, and returns the keys that `key` covers. For example,
+/// `Ethernet0|3-4` covers `Ethernet0|3`.
 fn aligned_keys(table: &Name, entries: &mut Entries, key: &Name) -> Vec<Name> {
     if !schema::table(table.as_str()).is_some_and(Table::has_numbers) {
         return vec![key.clone()];
@@ -73,15 +74,15 @@ fn aligned_keys(table: &Name, entries: &mut Entries, key: &Name) -> Vec<Name> {
     covering.into_keys().collect()
 }
 
-/// Merges layers in order. Each layer is a JSON merge patch (RFC 7386) of the result of the layers below it.
+/// Merges layers in order. Each layer is a JSON merge patch (RFC 7386) of the layers below it.
 ///
-/// A field keeps its value unless a later layer has the same field. A field, an entry or a table that is `null` is
-/// removed, and `null` for one that is missing changes nothing. A list is replaced as a whole.
+/// A field keeps its value unless a later layer has the same field. A `null` removes a field, an entry or a
+/// table. A `null` for a missing object changes nothing. A list is replaced as a whole.
 ///
-/// Two rules exceed the RFC:
-/// - `dynamic_th` in a later layer removes `static_th` of an earlier one, and the reverse.
-/// - A key may name a part of a range of an earlier layer (`Ethernet0|3` and `Ethernet0|3-4`). The range is then split
-///   into its numbers.
+/// Two rules extend the RFC:
+/// - `dynamic_th` in a later layer removes `static_th` of an earlier layer, and the reverse.
+/// - A key can name a part of a range of an earlier layer, such as `Ethernet0|3` and `Ethernet0|3-4`. The
+///   range is then split into its numbers.
 pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
     let mut result = ConfigDb::default();
     for layer in layers {
@@ -103,6 +104,7 @@ pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
     result
 }
 
+/// Merges the entries of an upper layer into a table of the lower layer.
 fn merge_table(table: &str, lower: &mut Entries, upper: &Entries) {
     let mut upper = upper.clone();
     if schema::table(table).is_some_and(Table::has_numbers) {
@@ -119,7 +121,7 @@ fn merge_table(table: &str, lower: &mut Entries, upper: &Entries) {
     }
 }
 
-/// Splits every range of one side that overlaps a different range of the other.
+/// Splits every range of one table that overlaps a different range of the other table.
 pub(crate) fn align_ranges(a: &mut Entries, b: &mut Entries) {
     let crossing = |one: &Entries, other: &Entries| -> Vec<Name> {
         let others: Vec<_> = other.keys().filter_map(|key| split_range(key.as_str())).collect();
@@ -137,6 +139,7 @@ pub(crate) fn align_ranges(a: &mut Entries, b: &mut Entries) {
     split_keys(b, &of_b);
 }
 
+/// Replaces each key with a range by one key for each number.
 fn split_keys(entries: &mut Entries, keys: &[Name]) {
     for key in keys {
         let (Some((owner, first, last)), Some(entry)) = (split_range(key.as_str()), entries.get(key)) else {
@@ -150,7 +153,7 @@ fn split_keys(entries: &mut Entries, keys: &[Name]) {
     }
 }
 
-/// `Ethernet0|3-4` as owner, first and last number.
+/// Parses a key such as `Ethernet0|3-4` into its owner and the first and last number.
 pub(crate) fn split_range(key: &str) -> Option<(&str, u8, u8)> {
     let (owner, numbers) = key.rsplit_once('|')?;
     let (first, last) = schema::parse_numbers(numbers)?;

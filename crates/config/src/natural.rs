@@ -1,9 +1,10 @@
-//! The order people expect of names with numbers: `Ethernet2` before `Ethernet10`.
+//! Natural order of names with numbers: `Ethernet2` precedes `Ethernet10`.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Compares runs of digits by value and everything else by character.
+/// Compares two names in natural order: runs of digits by their value, and all other characters by code
+/// point.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (mut x, mut y) = (a, b);
     while let (Some(cx), Some(cy)) = (x.chars().next(), y.chars().next()) {
@@ -11,7 +12,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
             let (nx, ny);
             (nx, x) = split_number(x);
             (ny, y) = split_number(y);
-            // Without leading zeros the longer run of digits is the larger number, however large.
+            // After leading zeros are removed, the longer run of digits is the larger number.
             nx.len().cmp(&ny.len()).then_with(|| nx.cmp(ny))
         } else {
             x = &x[cx.len_utf8()..];
@@ -22,18 +23,18 @@ pub fn compare(a: &str, b: &str) -> Ordering {
             return order;
         }
     }
-    // "a01" and "a1" have equal parts and are still two names.
+    // "a01" and "a1" have equal parts but are different names.
     x.len().cmp(&y.len()).then_with(|| a.cmp(b))
 }
 
-/// The leading digits, without leading zeros, and the rest.
+/// Splits a text into its leading digits without leading zeros and the rest.
 fn split_number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     (digits.trim_start_matches('0'), rest)
 }
 
-/// A table, key or field name; maps of these iterate in natural order.
+/// The name of a table, a key or a field. Maps of these names iterate in natural order.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Name(String);
 

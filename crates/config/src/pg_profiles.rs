@@ -1,16 +1,17 @@
-//! `pg_profile_lookup.ini`: sizes of lossless buffer profiles by port speed and cable length.
+//! The file `pg_profile_lookup.ini`: sizes of lossless buffer profiles by port speed and cable length.
 //!
-//! SONiC ships one such file for each SKU. In the traditional buffer model its `buffermgrd` reads the file and creates
-//! the profile `pg_lossless_SPEED_CABLE_profile` for every lossless port. The format is that of
-//! `BufferMgr::readPgProfileLookupFile` in sonic-swss `cfgmgr/buffermgr.cpp`:
+//! SONiC ships one such file for each SKU. In the traditional buffer model, `buffermgrd` reads the file and
+//! creates the profile `pg_lossless_SPEED_CABLE_profile` for every lossless port.
+//! `BufferMgr::readPgProfileLookupFile` in `cfgmgr/buffermgr.cpp` of sonic-swss defines the format:
 //!
 //! ```text
 //! # speed  cable  size   xon    xoff   threshold  xon_offset
 //!   100000 5m     1248   2288   177632 0          2288
 //! ```
 //!
-//! Columns are separated by blanks. Lines that begin with `#` are comments. `xon_offset` may be absent, and whatever
-//! follows it is ignored. A later row replaces an earlier one of the same speed and cable.
+//! Blanks separate the columns. Lines that begin with `#` are comments. The column `xon_offset` is
+//! optional, and all further columns are ignored. A later row replaces an earlier row with the same speed
+//! and cable length.
 
 use std::collections::BTreeMap;
 
@@ -19,29 +20,29 @@ use super::schema;
 
 const COLUMNS: &str = "speed cable size xon xoff threshold [xon_offset]";
 
-/// The rows of one lookup file.
+/// The rows of a lookup file by speed and cable length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PgProfiles {
     source: String,
     rows: BTreeMap<(String, String), PgProfile>,
 }
 
-/// One row: the sizes of a profile, as written. Sizes are in bytes.
+/// The sizes of a profile in bytes, as written in one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PgProfile {
     pub(crate) size: String,
     pub(crate) xon: String,
     pub(crate) xoff: String,
-    /// `dynamic_th` or `static_th`, by the mode of `ingress_lossless_pool`.
+    /// `dynamic_th` or `static_th`, depending on the mode of `ingress_lossless_pool`.
     pub(crate) threshold: String,
     pub(crate) xon_offset: Option<String>,
 }
 
 impl PgProfiles {
-    /// Reads the text of a lookup file. `source` names the file in messages.
+    /// Parses the text of a lookup file. Error messages use `source` as the name of the file.
     ///
     /// # Errors
-    /// Every row with too few columns, and every value that is not a whole number of its range.
+    /// A row has too few columns, or a value is not a whole number in its range. All such rows are reported.
     pub fn parse(text: &str, source: &str) -> Result<PgProfiles, Problems> {
         let mut profiles = PgProfiles {
             source: source.to_owned(),
@@ -69,7 +70,7 @@ impl PgProfiles {
         }
     }
 
-    /// The file that the rows are from.
+    /// The name of the file.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -79,17 +80,18 @@ impl PgProfiles {
         self.rows.len()
     }
 
-    /// Whether the file has no row.
+    /// Whether the file has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The row for a port's speed in Mb/s and its cable's length, such as `5m`.
+    /// Returns the row for a port speed in Mb/s and a cable length such as `5m`.
     pub(crate) fn row(&self, speed_mbps: u32, cable: &str) -> Option<&PgProfile> {
         self.rows.get(&(speed_mbps.to_string(), cable.to_owned()))
     }
 }
 
+/// Parses one row into speed and cable length, and the sizes of the profile.
 fn parse_row(line: &str) -> Result<((String, String), PgProfile), String> {
     let mut columns = line.split_ascii_whitespace();
     let mut next = |name: &str| {
@@ -107,7 +109,7 @@ fn parse_row(line: &str) -> Result<((String, String), PgProfile), String> {
     let mut bytes = |name: &str| whole_number(name, next(name)?, "bytes");
     let (size, xon, xoff) = (bytes("size")?, bytes("xon")?, bytes("xoff")?);
     let threshold = next("threshold")?;
-    // A dynamic threshold may be negative; the schema checks its range when the profile is made.
+    // A dynamic threshold can be negative. The schema checks the range when the profile is created.
     if threshold.parse::<i64>().is_err() {
         return Err(format!("threshold {threshold:?}: expected a whole number"));
     }
@@ -125,6 +127,7 @@ fn parse_row(line: &str) -> Result<((String, String), PgProfile), String> {
     Ok(((speed, cable), profile))
 }
 
+/// Checks a whole number without a sign, and returns its decimal form.
 fn whole_number(name: &str, text: &str, unit: &str) -> Result<String, String> {
     match text.parse::<u64>() {
         Ok(number) => Ok(number.to_string()),

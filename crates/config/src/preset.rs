@@ -1,11 +1,11 @@
-//! Ready-made configurations, written in the same schema as everything else.
+//! Built-in configurations for common uses.
 
 use xoff_units::Picos;
 
 use super::db::ConfigDb;
 use super::resolve::bytes_during;
 
-/// The names [`preset`] knows, with what they are for.
+/// The names and descriptions of all presets of [`preset`].
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "roce-lossless",
@@ -17,11 +17,11 @@ pub const PRESETS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A preset's name that does not exist.
+/// The error for an unknown preset name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no preset {name:?}; there are {}", names())]
 pub struct UnknownPreset {
-    /// The name asked for.
+    /// The requested name.
     pub name: String,
 }
 
@@ -34,24 +34,26 @@ fn names() -> String {
         .join(", ")
 }
 
-/// Reaction of a link whose ends do not stall: twice 300 m of cable and the peer's response, about 4 us.
+/// Shortest reaction time of a link: the round trip of a cable of 300 m and the response of the peer, about
+/// 4 us.
 const REACTION_MIN: Picos = Picos::from_micros(4);
 const MTU: u64 = 9_100;
+/// Largest frame in bytes.
 const FRAME_MAX: u64 = 9_216;
-/// Frames are charged in whole cells: a frame of 1 KiB and more takes up to a quarter more than its bytes.
+/// A frame of 1 KiB or more occupies at most 25 % more cell space than its length.
 const CELL_ROUNDING_PERCENT: u64 = 125;
 const MEBIBYTE: u64 = 1 << 20;
-/// Share of the pool that a congested group gets, at least.
+/// Smallest share of the shared pool for a congested priority group.
 const GROUP_BYTES_MIN: u64 = 256 << 10;
 
-/// A configuration for these ports, of these speeds in Mb/s, on a host that may stall for the reaction budget
-/// (model time; zero in virtual time).
+/// Creates the configuration of a preset for ports with these speeds in Mb/s.
 ///
-/// Headroom of a lossless group is what its port can send during the budget, with room for the rounding to
-/// cells. The shared pool gives each port's group a quarter of that again when all are congested together.
+/// `reaction_budget` is the longest stall of the host in model time, and zero in virtual time. The headroom
+/// of a lossless priority group holds the data that its port can receive during the budget, rounded up to
+/// cells. The shared pool has room for a quarter of this headroom for each port.
 ///
 /// # Errors
-/// There is no preset of this name.
+/// The preset does not exist.
 pub fn preset(
     name: &str,
     ports: &[(String, u32)],
@@ -79,13 +81,14 @@ pub fn preset(
     Ok(db)
 }
 
+/// Inserts several fields of one entry.
 fn put(db: &mut ConfigDb, table: &str, key: &str, fields: &[(&str, &str)]) {
     for (field, value) in fields {
         db.insert(table, key, field, value);
     }
 }
 
-/// Priority 3 is RoCE, priority 6 its congestion notifications, as the switches of the field use them.
+/// Inserts the QoS maps. RoCE uses priority 3 and CNPs use priority 6, as in common RoCE deployments.
 fn maps(db: &mut ConfigDb) {
     for dscp in 0..64 {
         let class = match dscp {
@@ -114,6 +117,7 @@ fn maps(db: &mut ConfigDb) {
     }
 }
 
+/// Inserts the schedulers and the WRED profile.
 fn scheduling(db: &mut ConfigDb) {
     put(db, "SCHEDULER", "roce", &[("type", "DWRR"), ("weight", "50")]);
     put(db, "SCHEDULER", "other", &[("type", "DWRR"), ("weight", "50")]);
@@ -132,17 +136,19 @@ fn scheduling(db: &mut ConfigDb) {
     );
 }
 
-/// What a port's lossless group must hold after XOFF, in bytes.
+/// The headroom of a lossless priority group in bytes.
 fn headroom(speed_mbps: u32, reaction_budget: Picos) -> u64 {
     let in_flight = bytes_during(reaction_budget.max(REACTION_MIN), speed_mbps);
     let bytes = in_flight / 100 * CELL_ROUNDING_PERCENT + 2 * FRAME_MAX;
     bytes.next_multiple_of(1_024)
 }
 
+/// Name of the lossless profile for ports of this speed.
 fn headroom_profile(speed_mbps: u32) -> String {
     format!("pg_lossless_{speed_mbps}_profile")
 }
 
+/// Inserts the buffer pools and buffer profiles.
 fn pools(db: &mut ConfigDb, ports: &[(String, u32)], reaction_budget: Picos, lossless: bool) {
     let of_ports = || ports.iter().map(|(_, speed)| headroom(*speed, reaction_budget));
     let group = (of_ports().max().unwrap_or(0) / 4).max(GROUP_BYTES_MIN);
@@ -162,7 +168,7 @@ fn pools(db: &mut ConfigDb, ports: &[(String, u32)], reaction_budget: Picos, los
     };
     pool("ingress_lossy_pool", "ingress", "static", lossy, 0);
     pool("egress_lossy_pool", "egress", "dynamic", lossy, 0);
-    // Lossy frames are dropped at the queue that is congested: ingress has no limit but the pool.
+    // Lossy frames are dropped at the congested egress queue, so the ingress limit is the whole pool.
     let all = text(lossy);
     let ingress = [
         ("pool", "ingress_lossy_pool"),
@@ -180,7 +186,7 @@ fn pools(db: &mut ConfigDb, ports: &[(String, u32)], reaction_budget: Picos, los
             shared,
             headroom_total,
         );
-        // As large as everything that ingress admits: a lossless frame is never dropped at egress.
+        // The pool holds everything that ingress admits, so a lossless frame is never dropped at egress.
         pool("egress_lossless_pool", "egress", "static", held, 0);
         let fields = [
             ("pool", "egress_lossless_pool"),
@@ -209,6 +215,7 @@ fn pools(db: &mut ConfigDb, ports: &[(String, u32)], reaction_budget: Picos, los
     put(db, "BUFFER_PROFILE", "egress_lossy_profile", &egress);
 }
 
+/// Inserts a port and binds it to the maps, profiles and schedulers.
 fn bind(db: &mut ConfigDb, port: &str, speed: u32, lossless: bool) {
     let (speed_text, mtu) = (speed.to_string(), MTU.to_string());
     put(

@@ -1,31 +1,31 @@
-//! What is wrong with a configuration, said so that a person can fix it.
+//! Errors of a configuration, with their location and a suggestion.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::natural;
 
-/// One mistake: where it is, what stands there, what may stand there.
+/// One error: its location, the value found there, the reason and a suggestion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
-    /// File, or files of several layers, that it was found in.
+    /// The file, or the files of all layers.
     pub source: String,
-    /// Table; empty when the text as a whole is at fault.
+    /// Name of the table. Empty if the error concerns the whole text.
     pub table: String,
-    /// Key in the table; empty when the table as a whole is at fault.
+    /// Key of the entry. Empty if the error concerns the whole table.
     pub key: String,
-    /// Field of the entry; empty when the entry as a whole is at fault.
+    /// Name of the field. Empty if the error concerns the whole entry.
     pub field: String,
-    /// The value found, if one was.
+    /// The refused value, if the error has one.
     pub value: Option<String>,
-    /// Why it is refused, and what is allowed.
+    /// The reason for the error, with the accepted values.
     pub why: String,
-    /// What to do, where that does not follow from `why`.
+    /// A suggestion, unless it follows from `why`.
     pub fix: Option<String>,
 }
 
 impl Problem {
-    /// A problem at an entry or, with empty names, at what contains it.
+    /// Creates an error at a field. Empty names stand for the entry, the table or the file as a whole.
     pub(crate) fn at(table: &str, key: &str, field: &str, why: impl Into<String>) -> Problem {
         Problem {
             table: table.to_owned(),
@@ -36,11 +36,13 @@ impl Problem {
         }
     }
 
+    /// Adds the refused value.
     pub(crate) fn value(mut self, value: impl Into<String>) -> Problem {
         self.value = Some(value.into());
         self
     }
 
+    /// Adds a suggestion.
     pub(crate) fn fix(mut self, fix: impl Into<String>) -> Problem {
         self.fix = Some(fix.into());
         self
@@ -62,7 +64,7 @@ impl fmt::Display for Problem {
         if let Some(value) = &self.value {
             place = format!("{place} {value:?}");
         }
-        // Names come from the file: a line break in one must not break the report's line.
+        // Names come from the file. A control character must not break the line of the message.
         for c in place.trim_start().chars() {
             if c.is_control() {
                 write!(f, "{}", c.escape_default())?
@@ -81,15 +83,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything wrong with a configuration, sorted, each once, one line each. Never empty as an error.
+/// All errors of a configuration, sorted and without duplicates. As an error value, the list is never empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
-/// Most problems that are printed. A person corrects the first ones and looks again.
+/// Largest number of printed errors. Users usually correct the first errors and check again.
 const PRINTED_MAX: usize = 20;
 
 impl Problems {
-    /// One problem of a text as a whole.
+    /// Creates the list with one error that concerns a whole text.
     pub fn of_text(source: &str, why: String) -> Problems {
         Problems(vec![Problem {
             source: source.to_owned(),
@@ -98,10 +100,10 @@ impl Problems {
         }])
     }
 
-    /// Exit code of a program that stops because of these.
+    /// Exit code of a program that stops because of these errors.
     pub const EXIT_CODE: u8 = 4;
 
-    /// Sorts and removes repetitions.
+    /// Sorts the errors and removes duplicates.
     pub(crate) fn new(mut all: Vec<Problem>) -> Problems {
         let place = |p: &Problem| (p.source.clone(), p.value.clone(), p.why.clone());
         all.sort_by(|a, b| {
@@ -114,18 +116,20 @@ impl Problems {
         Problems(all)
     }
 
-    /// The problems, by table, key and field.
+    /// The errors, sorted by table, key and field.
     pub fn as_slice(&self) -> &[Problem] {
         &self.0
     }
 
+    /// Returns the errors as a vector.
     pub(crate) fn into_vec(self) -> Vec<Problem> {
         self.0
     }
 }
 
-/// A line for each of the first 20 problems, and a line with the number of those left out. Problems that differ in their keys
-/// alone, such as the users of a profile that is missing, share a line.
+/// Writes a line for each of the first 20 errors, and the number of the remaining errors.
+///
+/// Errors that differ only in their keys share a line. An example are the users of a missing profile.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups = self.groups();
@@ -155,7 +159,8 @@ impl fmt::Display for Problems {
 }
 
 impl Problems {
-    /// The first of the problems that differ in their keys alone, and the number of the others, by the first ones.
+    /// Groups the errors that differ only in their keys. Returns the first error of each group, and the
+    /// number of further errors in this group.
     fn groups(&self) -> Vec<(&Problem, usize)> {
         type Alike<'a> = (
             &'a str,

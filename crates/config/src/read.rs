@@ -1,4 +1,5 @@
-//! From text to a [`ConfigDb`]: the shape, the names and each value by itself; old forms become new ones.
+//! Parsing of a `config_db.json`: checks its structure, its names and each value, and converts old forms to
+//! new ones.
 
 use super::asic;
 use super::db::{ConfigDb, Entry, Value};
@@ -10,26 +11,26 @@ use super::problem::{Problem, Problems};
 use super::schema::{self, Fields, Kind, Part, Table};
 use super::unused::{ChassisKeys, LineCard, UnusedQueues};
 
-/// Reads a `config_db.json`. `source` names the text in messages: a path, or `preset roce-lossless`.
+/// Parses the text of a `config_db.json`. Messages use `source` as the name of the text, such as a path.
 ///
 /// # Errors
-/// Everything that is wrong with the shape, a name or a single value.
+/// The structure, a name or a value is not valid. All errors of the text are returned.
 pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
     parse_asic(text, source, None)
 }
 
-/// As [`parse`], of the part named `asic` where the file configures a device with several ASICs.
+/// Parses the part `asic` of a file that configures several ASICs. Other files are parsed as with [`parse`].
 ///
 /// # Errors
-/// As [`parse`]; and the file has several parts and `asic` names none of them.
+/// As for [`parse`]. In addition, the file has several parts and `asic` selects none of them.
 pub fn parse_asic(text: &str, source: &str, asic: Option<&str>) -> Result<ConfigDb, Problems> {
     parse_layers(&[(source, text)], asic)
 }
 
-/// As [`parse_asic`], of layers of `(source, text)`, [merged](merge).
+/// Parses several layers of `(source, text)` and [merges](merge) them.
 ///
 /// # Errors
-/// As [`parse_asic`], of every layer.
+/// As for [`parse_asic`]. The errors of all layers are returned.
 pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<ConfigDb, Problems> {
     let Read {
         layers,
@@ -49,22 +50,23 @@ pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<Confi
     }
 }
 
-/// As [`parse_layers`], without what is not valid.
+/// Parses and merges several layers, and leaves out every table, entry and field with an error.
 pub fn parse_valid_part(layers: &[(&str, &str)], asic: Option<&str>) -> ConfigDb {
     merge(&read(layers, asic).layers)
 }
 
-/// What could be read of layers, and the problems of all of them.
+/// The layers that could be parsed, and the errors of all layers.
 #[derive(Default)]
 pub(crate) struct Read {
     pub(crate) layers: Vec<ConfigDb>,
+    /// Each layer without its invalid parts.
     pub(crate) problems: Vec<Problem>,
     pub(crate) refused: Refused,
 }
 
-/// Reads layers of `(source, text)`. Later checks can go on with what could be read.
+/// Parses layers of `(source, text)`. The result contains the valid parts, so that later checks can use them.
 ///
-/// The host and the ASIC whose keys count on a VOQ chassis are those of the layers together.
+/// On a VOQ chassis, the merged layers determine the host and the ASIC whose keys are read.
 pub(crate) fn read(layers: &[(&str, &str)], asic: Option<&str>) -> Read {
     let texts: Vec<_> = layers.iter().map(|(_, text)| tables_of(text, asic)).collect();
     let mut line_card = LineCard::default();
@@ -79,7 +81,7 @@ pub(crate) fn read(layers: &[(&str, &str)], asic: Option<&str>) -> Read {
     all
 }
 
-/// The tables of a text, or the one problem with it as a whole.
+/// Parses a text into its tables. Returns one error if the text is not an object of tables.
 fn tables_of(text: &str, asic: Option<&str>) -> Result<asic::Selected, Box<Problem>> {
     let problem = |why: String| Box::new(Problem::at("", "", "", why));
     match serde_json::from_str::<Json>(text.trim_start_matches('\u{feff}')) {
@@ -92,6 +94,7 @@ fn tables_of(text: &str, asic: Option<&str>) -> Result<asic::Selected, Box<Probl
     }
 }
 
+/// Reads the tables of one layer, and appends the layer and its errors to `all`.
 fn read_layer(
     source: &str,
     selected: Result<asic::Selected, Box<Problem>>,
@@ -121,21 +124,23 @@ fn read_layer(
     all.refused.entries.extend(reader.refused.entries);
 }
 
-/// Why a table is refused whose name neither SONiC nor this switch knows.
+/// Reason for refusing a table that neither SONiC nor xoff has.
 const NO_SUCH_TABLE: &str = "no such table";
 const KEY_TWICE: &str = "the key is there twice";
 const FIELD_TWICE: &str = "the field is there twice";
 
-/// The table that a refused one was probably meant to be.
+/// Returns the similar table name that the message of a refused table suggests.
 pub(crate) fn misspelt_table(problem: &Problem) -> Option<&str> {
     let suggestion = problem.fix.as_deref()?.strip_prefix("did you mean ")?;
     (problem.why == NO_SUCH_TABLE).then(|| suggestion.trim_end_matches('?'))
 }
 
+/// The state of reading one layer.
 #[derive(Default)]
 struct Reader<'a> {
     source: &'a str,
     db: ConfigDb,
+    /// Locations of values without quotes.
     problems: Vec<Problem>,
     unquoted: Vec<String>,
     refused: Refused,
@@ -143,7 +148,7 @@ struct Reader<'a> {
     queues: UnusedQueues,
 }
 
-/// Where a field stands.
+/// The location of a field. Without a field name, the location of an entry.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     table: &'a str,
@@ -158,6 +163,7 @@ impl Place<'_> {
 }
 
 impl Reader<'_> {
+    /// Adds an error to the errors of this layer.
     fn problem(&mut self, problem: Problem) {
         self.problems.push(Problem {
             source: self.source.to_owned(),
@@ -195,6 +201,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads the entries of one table.
     fn entries(&mut self, table: &str, entries: Vec<(String, Json)>) {
         for (key, fields) in entries {
             let Some(key) = self.chassis.own_key(table, key) else {
@@ -228,7 +235,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes the removal of an entry. Its key has to be well-formed; a lower layer need not have it.
+    /// Registers the removal of an entry. Its key must be valid. The lower layers need not have the entry.
     fn remove_entry(&mut self, table: &str, known: Option<&'static Table>, key: &str) {
         for key in expand_ports(known, key) {
             let Some(key) = self.queues.used_key(table, known, &key) else {
@@ -245,7 +252,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Stores an entry under one key of the new form.
+    /// Stores an entry under one key.
     fn entry(&mut self, place: Place<'_>, known: Option<&'static Table>, entry: &Entry) {
         if let Some(Err(why)) = known.map(|table| table.check_key(place.key)) {
             let object = (place.table.to_owned(), place.key.to_owned());
@@ -272,6 +279,7 @@ impl Reader<'_> {
         table.insert(place.key.into(), entry.clone());
     }
 
+    /// Reads the fields of an entry. Returns the fields with values and the names of removed fields.
     fn fields(
         &mut self,
         place: Place<'_>,
@@ -280,11 +288,11 @@ impl Reader<'_> {
     ) -> (Entry, Vec<String>) {
         let (mut entry, mut removed) = (Entry::new(), Vec::new());
         for (field, value) in fields {
-            // Redis cannot hold an empty hash: SONiC's dumps write this for an entry without fields.
+            // Redis has no empty hashes. SONiC writes this field for an entry without fields.
             if field == "NULL" && value == Json::Text("NULL".to_owned()) {
                 continue;
             }
-            // A list's name as Redis has it.
+            // Redis marks the name of a list with a final `@`.
             let name = field.strip_suffix('@').unwrap_or(&field);
             let place = Place { field: name, ..place };
             if value == Json::Null {
@@ -314,7 +322,7 @@ impl Reader<'_> {
         (entry, removed)
     }
 
-    /// Whether a field may be removed: it has a name that SONiC or this switch knows, and no value in the same entry.
+    /// Whether a field can be removed: its name is valid, and the same entry has no value for it.
     fn removal_of_field(&mut self, place: Place<'_>, known: Option<&'static Table>, has_value: bool) -> bool {
         let checked = match known {
             Some(table) => table.check_field_name(place.field),
@@ -330,6 +338,7 @@ impl Reader<'_> {
         true
     }
 
+    /// Converts a JSON value into the value of a field. Returns `None` after an error.
     fn value(&mut self, place: Place<'_>, known: Option<&'static Table>, value: Json) -> Option<Value> {
         let kind = known.map_or(Some(Kind::Any), |table| match table.fields {
             Fields::Named(_) => match table.field(place.field) {
@@ -340,7 +349,7 @@ impl Reader<'_> {
             Fields::ByPort(kind) => Some(kind),
         });
         match value {
-            // Nobody reads it: it stays as it is written.
+            // No code reads this value, so the text is kept.
             Json::Object(_) if kind == Some(Kind::Any) => Some(Value::Text(value.to_string())),
             Json::List(items) => {
                 let items: Option<Vec<String>> =
@@ -355,7 +364,7 @@ impl Reader<'_> {
                     Some(Kind::Priorities | Kind::Each(_) | Kind::Ports) => {
                         items.map(|items| Value::Text(items.join(",")))
                     }
-                    // The unknown field is reported by its name.
+                    // The caller reports the unknown name of the field.
                     None => items.map(|items| Value::Text(items.join(","))),
                     Some(_) => {
                         self.problem(place.problem("expected a string, found a list"));
@@ -385,7 +394,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the table out of an old reference, `[BUFFER_POOL|x]`.
+    /// Returns the name in a reference, and removes the table from an old reference such as
+    /// `[BUFFER_POOL|x]`.
     fn reference(&mut self, place: Place<'_>, target: &str, text: String) -> Option<String> {
         match schema::old_reference(&text) {
             None => Some(text),
@@ -401,6 +411,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Converts a scalar into text. Numbers and booleans without quotes are accepted with a note.
     fn scalar(&mut self, place: Place<'_>, value: Json) -> Option<String> {
         let unquoted = match value {
             Json::Text(text) => return Some(text),
@@ -416,7 +427,7 @@ impl Reader<'_> {
         Some(unquoted)
     }
 
-    /// SONiC's own tools turn numbers into strings, so this is not an error; the file is just not canonical.
+    /// Adds the note about values without quotes. SONiC's tools accept such values, so they are not an error.
     fn note_unquoted(&mut self) {
         let Some(first) = self.unquoted.first() else {
             return;
@@ -432,7 +443,7 @@ impl Reader<'_> {
     }
 }
 
-/// `Ethernet0,Ethernet4|3-4`, the form of old files, as one key per port.
+/// Splits an old key with several ports, such as `Ethernet0,Ethernet4|3-4`, into one key for each port.
 fn expand_ports(table: Option<&Table>, key: &str) -> Vec<String> {
     let position = table.and_then(|t| {
         t.key
@@ -453,7 +464,7 @@ fn expand_ports(table: Option<&Table>, key: &str) -> Vec<String> {
     }
 }
 
-/// Whether two keys of a table name the same number of the same port.
+/// Whether two keys of a table have the same port and overlapping numbers.
 fn overlap(a: &str, b: &str) -> bool {
     match (split_range(a), split_range(b)) {
         (Some((owner_a, first_a, last_a)), Some((owner_b, first_b, last_b))) => {

@@ -1,18 +1,18 @@
-//! Keys and values of SONiC that concern queues which this switch does not have: queues above 7, and queues of other line
-//! cards and ASICs of a VOQ chassis. Reading leaves them out and names them in a note.
+//! SONiC entries for queues that this switch does not have: queues above 7, queues of the CPU port, and
+//! queues of other line cards and ASICs of a VOQ chassis. The parser drops these entries and adds a note.
 
 use std::collections::BTreeSet;
 
 use super::json::Json;
 use super::schema::{self, Fields, Part, Table};
 
-/// Tables whose keys are `HOST|ASIC|PORT|RANGE` on a line card of a VOQ chassis.
+/// Tables with keys of the form `HOST|ASIC|PORT|RANGE` on a line card of a VOQ chassis.
 const CHASSIS_TABLES: [&str; 2] = ["BUFFER_QUEUE", "QUEUE"];
 
 /// The last queue of a port.
 const QUEUE_LAST: u8 = 7;
 
-/// The names of this line card and ASIC. A name that is missing matches every key.
+/// The names of this line card and of its ASIC. A missing name matches all keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineCard {
     host: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct LineCard {
 }
 
 impl LineCard {
-    /// Merges `hostname` and `asic_name` of `DEVICE_METADATA|localhost` of a further layer.
+    /// Takes over `hostname` and `asic_name` of `DEVICE_METADATA|localhost` from a further layer.
     pub(super) fn update(&mut self, tables: &[(String, Json)]) {
         let member = |fields: &Json, name: &str| match fields {
             Json::Object(fields) => fields
@@ -48,14 +48,15 @@ impl LineCard {
         }
     }
 
-    /// A selected ASIC wins over `asic_name`.
+    /// Sets the ASIC that the caller has selected. It takes precedence over `asic_name`.
     pub(super) fn select_asic(&mut self, asic: Option<&str>) {
         if let Some(asic) = asic {
             self.asic = Some(asic.to_owned());
         }
     }
 
-    /// Whether a key `HOST|ASIC|PORT|RANGE` is that of this line card. orchagent reads the ASIC in any case, the host as written.
+    /// Whether a key `HOST|ASIC|PORT|RANGE` belongs to this line card. As in orchagent, the case of the
+    /// ASIC is ignored.
     fn owns(&self, host: &str, asic: &str) -> bool {
         let is_own_host = self.host.as_deref().is_none_or(|own| own == host);
         is_own_host
@@ -66,7 +67,7 @@ impl LineCard {
     }
 }
 
-/// The keys that belong to other line cards and ASICs.
+/// A filter for keys of a VOQ chassis, which counts the keys of other line cards and ASICs.
 #[derive(Debug, Default)]
 pub(super) struct ChassisKeys {
     own: LineCard,
@@ -82,8 +83,8 @@ impl ChassisKeys {
         }
     }
 
-    /// `PORT|RANGE` of a key `HOST|ASIC|PORT|RANGE` of this line card and ASIC; `None` for one of another. Other keys are
-    /// returned as they are.
+    /// Returns `PORT|RANGE` of a key `HOST|ASIC|PORT|RANGE` of this line card and ASIC, and `None` for a
+    /// key of another ASIC. All other keys are returned unchanged.
     pub(super) fn own_key(&mut self, table: &str, key: String) -> Option<String> {
         let parts: Vec<&str> = key.split('|').collect();
         let [host, asic, port, range] = parts[..] else {
@@ -100,7 +101,7 @@ impl ChassisKeys {
         None
     }
 
-    /// The keys of others, in one sentence.
+    /// Returns one note about the keys of other line cards and ASICs.
     pub(super) fn note(&self) -> Option<String> {
         let first = self.others.first()?;
         let more = match self.others.len() {
@@ -123,21 +124,24 @@ impl ChassisKeys {
     }
 }
 
+/// Formats a number with the singular or plural of a noun.
 fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Keys and map values that name queues above 7.
+/// A filter for keys and map values with queues above 7, which counts them.
 #[derive(Debug, Default)]
 pub(super) struct UnusedQueues {
     /// Tables with queues of the port `CPU`.
     of_cpu: BTreeSet<String>,
+    /// Tables with queues above 7.
     tables: BTreeSet<String>,
     count: usize,
 }
 
 impl UnusedQueues {
-    /// The part of a key that this switch has: `Ethernet0|0-7` of `Ethernet0|0-9`, `None` of `Ethernet0|8`.
+    /// Reduces a key to the queues of this switch: `Ethernet0|0-9` gives `Ethernet0|0-7`, and `Ethernet0|8`
+    /// gives `None`.
     pub(super) fn used_key(&mut self, table: &str, known: Option<&Table>, key: &str) -> Option<String> {
         let is_queues = known.is_some_and(|table| table.key.contains(&Part::Queues));
         let range = key.rsplit_once('|').filter(|_| is_queues);
@@ -161,7 +165,7 @@ impl UnusedQueues {
         }
     }
 
-    /// Whether a map's value is a queue that this switch does not have.
+    /// Whether the value of a map is a queue that this switch does not have.
     pub(super) fn is_unused_value(&mut self, table: &str, known: Option<&Table>, value: &str) -> bool {
         let Some(Fields::Map { used_max, .. }) = known.map(|table| &table.fields) else {
             return false;
@@ -173,12 +177,13 @@ impl UnusedQueues {
         is_unused
     }
 
+    /// Counts an entry that was dropped or reduced.
     fn add(&mut self, table: &str) {
         self.tables.insert(table.to_owned());
         self.count += 1;
     }
 
-    /// The tables that name such queues, a sentence for each reason.
+    /// Returns one note for the queues of `CPU` and one note for queues above 7.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let of_cpu = (!self.of_cpu.is_empty()).then(|| {
             let tables: Vec<&str> = self.of_cpu.iter().map(String::as_str).collect();
@@ -190,6 +195,7 @@ impl UnusedQueues {
         of_cpu.into_iter().chain(self.note_above_last())
     }
 
+    /// Returns the note about queues above 7.
     fn note_above_last(&self) -> Option<String> {
         let tables: Vec<&str> = self.tables.iter().map(String::as_str).collect();
         (self.count > 0).then(|| {

@@ -1,15 +1,16 @@
-//! The switch chip of a SONiC device, and its constants.
+//! The switch chip of a SONiC device.
 //!
-//! SONiC's buffer configuration does not have the chip's cell size and latencies: they are part of the platform. Here
-//! they follow from `DEVICE_METADATA|localhost platform`, or from `hwsku` where one platform name stands for several
-//! chips. docs/chips.md has the source of every constant. Explicit `XOFF_SWITCH` fields override them.
+//! SONiC's configuration does not contain the cell size and the latencies of the chip. This module finds
+//! the chip by `DEVICE_METADATA|localhost platform`, or by `hwsku` if a platform name is used for several
+//! chips. `docs/chips.md` lists the source of every constant. The fields of `XOFF_SWITCH` override these
+//! constants.
 
 mod platforms;
 
 use self::platforms::{HWSKUS, PLATFORMS};
 use super::headroom::Asic;
 
-/// The chip of a device.
+/// Returns the chip of a platform, or of a SKU if the platform does not determine the chip.
 pub(crate) fn chip_of(platform: &str, hwsku: &str) -> Option<Asic> {
     let find = |table: &[(&str, &'static str)], key: &str| {
         let index = table.binary_search_by(|(name, _)| (*name).cmp(key)).ok()?;
@@ -19,8 +20,9 @@ pub(crate) fn chip_of(platform: &str, hwsku: &str) -> Option<Asic> {
 }
 
 impl Asic {
-    /// Whether SONiC's buffer managers take the buffer of lossless groups away from a port that is down: they do on
-    /// Mellanox and Barefoot chips (`BufferMgr::doSpeedUpdateTask` of sonic-swss).
+    /// Whether SONiC's buffer manager removes the lossless buffers of a port that is down.
+    ///
+    /// `BufferMgr::doSpeedUpdateTask` of sonic-swss does this on Mellanox and Barefoot chips.
     pub(crate) fn reclaims_buffer_of_down_ports(&self) -> bool {
         self.name.starts_with("spectrum") || self.name.starts_with("tofino")
     }
@@ -55,7 +57,7 @@ mod tests {
         assert_eq!(name("", "my-sku"), None);
     }
 
-    /// docs/chips.md is what users read: it has every chip with its cell size.
+    /// Users look up chips in docs/chips.md, so each chip needs a row with its cell size.
     #[test]
     fn every_chip_is_documented() {
         let documented = include_str!("../../../../docs/chips.md");

@@ -1,32 +1,34 @@
-//! What the formula has to know of a chip.
+//! The constants of switch chips for the headroom formula.
 
-/// Constants of a chip. Sizes that SONiC gives in decimal fractions of a KiB are in tenths of a byte here.
+/// Constants of a chip. SONiC gives some sizes in tenths of a KiB, so these sizes are in tenths of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asic {
-    /// As in `XOFF_SWITCH|localhost asic`.
+    /// Name of the chip in `XOFF_SWITCH|localhost asic`.
     pub(crate) name: &'static str,
-    /// Buffer cell in bytes.
+    /// Size of a buffer cell in bytes.
     pub(crate) cell_bytes: u32,
-    /// What passes the chip between crossing a threshold and sending XOFF, in bytes.
+    /// Bytes that pass the chip between crossing the XOFF threshold and sending XOFF.
     pub(crate) pipeline_latency_bytes: u64,
-    /// What is on its way in MAC and PHY, in tenths of a byte.
+    /// Bytes that are in flight in MAC and PHY, in tenths of a byte.
     pub(crate) mac_phy_delay_tenth_bytes: u64,
-    /// What a peer sends until it reacts, at speeds the standard has no value for, in tenths of a byte.
+    /// Bytes that a peer sends before it reacts, in tenths of a byte. Used at speeds without a value in
+    /// IEEE 802.3.
     pub(crate) peer_response_tenth_bytes: u64,
-    /// `peer_response_tenth_bytes` counts at every speed.
+    /// Whether `peer_response_tenth_bytes` replaces the values of IEEE 802.3 at every speed.
     pub(crate) own_peer_response: bool,
-    /// The chip is built of tiles, with a delay between them.
+    /// Whether the chip consists of tiles with a delay between them.
     pub(crate) tiles: bool,
-    /// Headroom beyond the formula, in bytes.
+    /// Additional headroom beyond the result of the formula, in bytes.
     pub(crate) xoff_extra_bytes: u64,
 }
 
+/// A chip with the common MAC, PHY and peer delays. The pipeline latency is in KiB.
 const fn asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> Asic {
     Asic {
         name,
         cell_bytes,
         pipeline_latency_bytes: latency_kib * 1_024,
-        // 0.8 KiB and 3.8 KiB, on all of them.
+        // 0.8 KiB and 3.8 KiB are the same for all chips.
         mac_phy_delay_tenth_bytes: 8 * 1_024,
         peer_response_tenth_bytes: 38 * 1_024,
         own_peer_response: false,
@@ -35,6 +37,7 @@ const fn asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> Asic {
     }
 }
 
+/// A tiled Spectrum chip.
 const fn tiled(name: &'static str) -> Asic {
     Asic {
         tiles: true,
@@ -42,13 +45,14 @@ const fn tiled(name: &'static str) -> Asic {
     }
 }
 
-/// A chip of which SONiC has the cell size alone. Its latencies are those of SONiC's virtual switch; only the dynamic
-/// buffer model uses them, and SONiC has no such model for these chips.
+/// A chip of which SONiC publishes only the cell size. Its latencies are those of SONiC's virtual switch.
+/// Only the dynamic buffer model uses these latencies, and SONiC does not support this model on these
+/// chips.
 const fn cells_only(name: &'static str, cell_bytes: u32) -> Asic {
     asic(name, cell_bytes, 18)
 }
 
-/// The chips; docs/chips.md has the source of each constant.
+/// All chips. docs/chips.md lists the source of each constant.
 pub(super) const ASICS: &[Asic] = &[
     asic("vs", 128, 18),
     asic("spectrum1", 96, 19),
@@ -93,16 +97,16 @@ const NAMES: [&str; ASICS.len()] = {
     names
 };
 
-/// The names of all chips.
+/// The names of all chips, in the order of [`ASICS`].
 pub(crate) const ASIC_NAMES: &[&str] = &NAMES;
 
 impl Asic {
-    /// SONiC's virtual switch.
+    /// Returns SONiC's virtual switch.
     pub(crate) fn virtual_switch() -> Asic {
         ASICS[0]
     }
 
-    /// The chip of this name.
+    /// Returns the chip of this name.
     pub(crate) fn named(name: &str) -> Option<Asic> {
         ASICS.iter().find(|asic| asic.name == name).copied()
     }

@@ -1,25 +1,26 @@
-//! The headroom calculator: from speed, cable, MTU and chip to the sizes of a lossless buffer profile.
+//! The headroom calculator: the sizes of a lossless buffer profile from speed, cable length, MTU and chip.
 //!
-//! The formula is that of SONiC's dynamic buffer model (`cfgmgr/buffer_headroom_mellanox.lua` of sonic-swss, also used
-//! for its virtual switch). Headroom must hold what still arrives after XOFF was sent: a frame that is being sent on
-//! each side, what is on the cable in both directions, what the peer sends until it reacts, all in cells that are not
-//! filled by small frames.
+//! The formula is that of SONiC's dynamic buffer model (`cfgmgr/buffer_headroom_mellanox.lua` of
+//! sonic-swss). SONiC uses the same formula for its virtual switch. Headroom holds the data that arrives
+//! after the switch has sent XOFF: one frame in transmission on each side, the data on the cable in both
+//! directions, and the data that the peer sends before it reacts. Small frames do not fill their cells, so
+//! the formula scales the sum.
 //!
-//! Everything is computed exactly, in integers over one denominator, and rounded up to 1 KiB where SONiC rounds. So the
-//! same values come out on every machine.
+//! All calculations use integers with a common denominator. SONiC rounds up to 1 KiB, and this module
+//! rounds at the same points. The results are therefore identical on all machines.
 
 mod asic;
 
 pub(crate) use asic::{ASIC_NAMES, Asic};
 
-/// Sizes are rounded up to a multiple of this.
+/// Sizes are rounded up to a multiple of this number of bytes.
 const STEP_BYTES: u128 = 1_024;
-/// Smallest Ethernet frame.
+/// Length of the smallest Ethernet frame with its FCS.
 const FRAME_MIN_BYTES: u128 = 64;
-/// Added where a reduced share of small packets leaves a private headroom too far below the worst case.
+/// Added to private headroom if a low share of small packets puts it far below the worst case.
 const COMPENSATION_BYTES: u128 = 2 * 1_024;
 
-/// What the formula is asked about: a port, its cable, its traffic.
+/// A port, its cable and its traffic: the inputs of the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     /// Speed in Mb/s.
@@ -28,31 +29,34 @@ pub(crate) struct Link {
     pub(crate) cable_m: u64,
     /// `PORT.mtu` in bytes.
     pub(crate) mtu_bytes: u32,
-    /// Lanes of the port; eight of them double the latency of the chip.
+    /// Number of lanes of the port. Eight lanes double the latency of the chip.
     pub(crate) lanes: usize,
-    /// Delay of a gearbox between chip and cable, in the unit of SONiC's `PERIPHERAL_TABLE` (ns); 0: none.
+    /// Delay of a gearbox between chip and cable in ns, as in SONiC's `PERIPHERAL_TABLE`. 0 means no gearbox.
     pub(crate) gearbox_delay_ns: u64,
     /// `LOSSLESS_TRAFFIC_PATTERN.mtu`, at least 1.
     pub(crate) lossless_mtu_bytes: u32,
     /// `LOSSLESS_TRAFFIC_PATTERN.small_packet_percentage`, 0 to 100.
     pub(crate) small_packet_percent: u32,
-    /// Headroom is taken from a shared headroom pool.
+    /// Whether the headroom comes from a shared headroom pool.
     pub(crate) shared_pool: bool,
 }
 
-/// Sizes of a lossless profile, in bytes.
+/// The sizes of a lossless buffer profile, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Headroom {
+    /// XON threshold.
     pub(crate) xon_bytes: u64,
+    /// Headroom.
     pub(crate) xoff_bytes: u64,
+    /// Reserved space. Without a shared headroom pool, the reserved space includes the headroom.
     pub(crate) size_bytes: u64,
 }
 
-/// Denominator of all lengths in the formula: the least common multiple of 792 (cable), 4096 (gearbox), 10 (constants
-/// given in tenths) and 200 (tiles).
+/// Common denominator of all lengths: the least common multiple of 792 (cable), 4096 (gearbox), 10 (tenths
+/// of a byte) and 200 (tiles).
 const DENOMINATOR: u128 = 10_137_600;
 
-/// Pause quanta that a peer may take to react, by speed in Mb/s (IEEE 802.3, 31B.3.7).
+/// Largest response time of a peer in pause quanta, by speed in Mb/s (IEEE 802.3, 31B.3.7).
 const REACTION_QUANTA: &[(u32, u128)] = &[
     (100, 1),
     (1_000, 2),
@@ -66,14 +70,14 @@ const REACTION_QUANTA: &[(u32, u128)] = &[
     (800_000, 905),
 ];
 
-/// The sizes of the lossless profile for a link of a chip.
+/// Computes the sizes of the lossless profile for a link of a chip.
 pub(crate) fn headroom(asic: &Asic, link: &Link) -> Headroom {
     let lossless_mtu = u128::from(link.lossless_mtu_bytes.max(1));
     let percent = u128::from(link.small_packet_percent.min(100));
-    // A small packet wastes this many times its own length in cells, rounded up.
+    // In the worst case a packet occupies this multiple of its length in cells.
     let blow_up = worst_case_factor(asic.cell_bytes);
     let delay = propagation(asic, link);
-    // Small packets make up 6400 / mix of the bytes: occupancy is 1 + 6400 / mix x (factor - 1).
+    // Small packets are 6400 / mix of all bytes, so the occupancy is 1 + 6400 / mix x (factor - 1).
     let mix = percent * FRAME_MIN_BYTES + (100 - percent) * lossless_mtu;
     let occupied = delay * (mix + 100 * FRAME_MIN_BYTES * (blow_up - 1));
     let xoff = round_up(lossless_mtu * DENOMINATOR * mix + occupied, DENOMINATOR * mix);
@@ -105,12 +109,12 @@ pub(crate) fn headroom(asic: &Asic, link: &Link) -> Headroom {
     }
 }
 
-/// Bytes that arrive after XOFF was decided, if all cells were full, times [`DENOMINATOR`].
+/// Bytes that arrive after the decision to send XOFF if all cells are full, multiplied by [`DENOMINATOR`].
 fn propagation(asic: &Asic, link: &Link) -> u128 {
     let speed = u128::from(link.speed_mbps);
-    // Both ways at 198 000 km/s: 2 m x Mb/s x 1e9 / 198e6 / 8000 bytes.
+    // Both directions at 198 000 km/s: 2 m x Mb/s x 1e9 / 198e6 / 8000 bytes.
     let cable = u128::from(link.cable_m) * speed * (DENOMINATOR / 792);
-    // Counted twice: Mb/s x delay / 8192 bytes each.
+    // The gearbox delay counts twice, with Mb/s x delay / 8192 bytes each.
     let gearbox = u128::from(link.gearbox_delay_ns) * speed * (DENOMINATOR / 4_096);
     let quanta = REACTION_QUANTA
         .iter()
@@ -120,7 +124,7 @@ fn propagation(asic: &Asic, link: &Link) -> u128 {
         None => u128::from(asic.peer_response_tenth_bytes),
     };
     let constants = (u128::from(asic.mac_phy_delay_tenth_bytes) + peer_tenths) * (DENOMINATOR / 10);
-    // 120 ns for a tile: Gb/s x 120 / 8 bytes.
+    // The delay of a tile is 120 ns: Gb/s x 120 / 8 bytes.
     let tile = if asic.tiles {
         speed * 3 * (DENOMINATOR / 200)
     } else {
@@ -129,8 +133,10 @@ fn propagation(asic: &Asic, link: &Link) -> u128 {
     u128::from(link.mtu_bytes) * DENOMINATOR + cable + gearbox + constants + tile
 }
 
-/// How many times its length the worst packet takes in cells: the smallest one in a large cell, one byte more than a
-/// cell in a small one.
+/// The largest ratio of occupied cell space to packet length, rounded up.
+///
+/// In a large cell, the smallest packet is the worst case. In a small cell, it is a packet that exceeds one
+/// cell by one byte.
 fn worst_case_factor(cell_bytes: u32) -> u128 {
     let cell = u128::from(cell_bytes.max(1));
     if cell > 2 * FRAME_MIN_BYTES {
@@ -140,7 +146,7 @@ fn worst_case_factor(cell_bytes: u32) -> u128 {
     }
 }
 
-/// `dividend / divisor`, rounded up to the next [`STEP_BYTES`].
+/// Returns `dividend / divisor`, rounded up to the next multiple of [`STEP_BYTES`].
 fn round_up(dividend: u128, divisor: u128) -> u128 {
     dividend.div_ceil(divisor * STEP_BYTES) * STEP_BYTES
 }

@@ -152,7 +152,8 @@ fn in_floats(asic: &Asic, link: &Link) -> Headroom {
     }
 }
 
-/// Half of the packets small: 5.9 % of the bytes, so nearly the frames themselves, and the compensation on top.
+/// Half of the packets small: 5.9 % of the bytes, so nearly the frames themselves, and the compensation on
+/// top.
 #[test]
 fn fewer_small_packets_need_less() {
     let half = Link {

@@ -1,5 +1,5 @@
-//! `ACL_TABLE`, `ACL_RULE`: as far as they exempt packets from trimming, or from adaptive routing. Tables without such a rule have
-//! no effect.
+//! `ACL_TABLE` and `ACL_RULE`: rules that exempt packets from trimming or from adaptive routing. ACL tables
+//! without such a rule have no effect.
 
 use ipnet::IpNet;
 use xoff_dataplane::config::{AclRule, AclTable};
@@ -14,22 +14,23 @@ const RULE: &str = "ACL_RULE";
 const TYPE: &str = "ACL_TABLE_TYPE";
 const ACTION: &str = "PACKET_ACTION";
 const PRIORITY_MAX: u64 = 999_999;
-/// The types of the model that match IP packets; others are defined in `ACL_TABLE_TYPE`.
+/// Built-in table types that match IP packets. `ACL_TABLE_TYPE` defines further types.
 const IP_TYPES: [&str; 3] = ["L3", "L3V6", "L3V4V6"];
 
-/// What rules exempt packets from.
+/// The feature from which a rule exempts packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exemption {
-    /// Trimming.
+    /// Packet trimming.
     Trim,
-    /// Adaptive routing and switching: packets are hashed.
+    /// Adaptive routing and switching. Exempt packets are hashed.
     Ars,
 }
 
 impl Exemption {
     const ALL: [Exemption; 2] = [Exemption::Trim, Exemption::Ars];
 
-    /// The action of such rules. SONiC's design of ARS has a field of this name, its test plan an action.
+    /// The `PACKET_ACTION` of exempting rules. SONiC's ARS design uses a field of this name, and its test
+    /// plan an action.
     const fn action(self) -> &'static str {
         match self {
             Exemption::Trim => "DISABLE_TRIM",
@@ -37,7 +38,7 @@ impl Exemption {
         }
     }
 
-    /// What a type of tables has among its `ACTIONS` for such rules.
+    /// The values of `ACTIONS` in `ACL_TABLE_TYPE` that allow exempting rules.
     const fn of_types(self) -> &'static [&'static str] {
         match self {
             Exemption::Trim => &["DISABLE_TRIM_ACTION"],
@@ -45,14 +46,14 @@ impl Exemption {
         }
     }
 
-    /// Whether a rule is such a one.
+    /// Whether a rule exempts packets from this feature.
     fn is_of(self, context: &Context<'_>, rule: &str) -> bool {
         let flag = self == Exemption::Ars && context.text(RULE, rule, self.action()) == Some("true");
         flag || context.text(RULE, rule, ACTION) == Some(self.action())
     }
 }
 
-/// Whether an entry of the access lists is one that is acted on; others are named as being without effect.
+/// Whether an entry of an ACL table has an effect. A note lists all other entries.
 pub(super) fn acts_on(context: &Context<'_>, table: &str, key: &str) -> bool {
     let decides = |table: &str| {
         Exemption::ALL
@@ -70,23 +71,25 @@ pub(super) fn acts_on(context: &Context<'_>, table: &str, key: &str) -> bool {
     }
 }
 
-/// Whether some access lists are acted on, so that entries of this table differ in effect.
+/// Whether some ACL tables have an effect, so that entries of this table can differ in their effect.
 pub(super) fn is_acted_on_in_part(context: &Context<'_>, table: &str) -> bool {
     let mut lists = context.db.keys(TABLE);
     matches!(table, TABLE | RULE | TYPE) && lists.any(|list| acts_on(context, TABLE, list))
 }
 
+/// Whether an ACL table has a rule that exempts packets from this feature.
 fn decides_on(context: &Context<'_>, from: Exemption, table: &str) -> bool {
     let mut rules = rules_of(context, table).into_iter();
     rules.any(|key| from.is_of(context, key))
 }
 
+/// The keys of all rules of an ACL table.
 fn rules_of<'a>(context: &Context<'a>, table: &str) -> Vec<&'a str> {
     let of_table = |key: &&str| key.split_once('|').is_some_and(|(of, _)| of == table);
     context.db.keys(RULE).filter(of_table).collect()
 }
 
-/// The tables with a rule that exempts packets.
+/// Resolves all ACL tables with a rule that exempts packets from this feature.
 pub(super) fn exempt(context: &mut Context<'_>, from: Exemption) -> Vec<AclTable> {
     let mut tables = Vec::new();
     for key in context.db.keys(RULE) {
@@ -103,7 +106,8 @@ pub(super) fn exempt(context: &mut Context<'_>, from: Exemption) -> Vec<AclTable
         let ports = ports_of(context, name);
         let keys = rules_of(context, name).into_iter();
         let mut rules: Vec<(u64, AclRule)> = keys.filter_map(|key| rule(context, from, key)).collect();
-        // The highest priority decides; the order of names is kept among equal ones.
+        // The rule with the highest priority applies. Rules with equal priorities keep the order of their
+        // names.
         rules.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
         let rules = rules.into_iter().map(|(_, rule)| rule).collect();
         tables.push(AclTable { ports, rules });
@@ -111,7 +115,7 @@ pub(super) fn exempt(context: &mut Context<'_>, from: Exemption) -> Vec<AclTable
     tables
 }
 
-/// Whether a table's type and stage are such that its rules can exempt packets; says so if not.
+/// Checks that the type and the stage of an ACL table allow exempting rules, and reports an error otherwise.
 fn matches_ip(context: &mut Context<'_>, from: Exemption, name: &str) -> bool {
     let kind = context.text(TABLE, name, "type").unwrap_or("L3");
     let action = from.action();
@@ -143,7 +147,7 @@ fn matches_ip(context: &mut Context<'_>, from: Exemption, name: &str) -> bool {
     }
 }
 
-/// The ports a table is bound to, those of its LAGs included.
+/// The ports of an ACL table, including the member ports of its LAGs.
 fn ports_of(context: &mut Context<'_>, table: &str) -> Vec<u16> {
     let list = context.db.get(TABLE, table, "ports").unwrap_or_default();
     let mut ports = Vec::new();
@@ -164,7 +168,7 @@ fn ports_of(context: &mut Context<'_>, table: &str) -> Vec<u16> {
     ports
 }
 
-/// A rule that exempts packets, or shields them from rules behind it; `None` for others.
+/// Resolves a rule. Returns its priority, and `None` for a rule without an effect.
 fn rule(context: &mut Context<'_>, from: Exemption, key: &str) -> Option<(u64, AclRule)> {
     let entry = context.db.entry(RULE, key)?;
     let exempts = from.is_of(context, key);
@@ -209,18 +213,20 @@ fn rule(context: &mut Context<'_>, from: Exemption, key: &str) -> Option<(u64, A
     Some((priority?, rule)).filter(|_| sound)
 }
 
+/// Whether an entry does not have a field.
 fn has_no(entry: &Entry, field: &str) -> bool {
     !entry.keys().any(|name| name.as_str() == field)
 }
 
+/// The reason why a field of a rule was refused.
 enum Refused {
-    /// No such condition here.
+    /// The switch does not support this match condition.
     Unknown,
-    /// The value is not one; what is.
+    /// The value is not valid. Contains the expected values.
     Value(&'static str),
 }
 
-/// Takes one field of a rule over.
+/// Applies one field of a rule.
 fn condition(
     rule: &mut AclRule,
     priority: &mut Option<u64>,
@@ -252,17 +258,20 @@ fn condition(
     Ok(())
 }
 
+/// Parses a whole number from 0 to `max`.
 fn number(value: &str, max: u64, expected: &'static str) -> Result<u64, Refused> {
     let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     let number = value.parse().ok().filter(|n| digits && *n <= max);
     number.ok_or(Refused::Value(expected))
 }
 
+/// Parses one layer-4 port as a range of one port.
 fn single(value: &str) -> Result<(u16, u16), Refused> {
     let port = number(value, 65_535, "a port from 0 to 65535")? as u16;
     Ok((port, port))
 }
 
+/// Parses a range of layer-4 ports such as `4791-4799`.
 fn range(value: &str) -> Result<(u16, u16), Refused> {
     const EXPECTED: &str = "two ports from 0 to 65535, the smaller first, such as 4791-4799";
     let (first, last) = value.split_once('-').ok_or(Refused::Value(EXPECTED))?;
@@ -276,7 +285,7 @@ fn range(value: &str) -> Result<(u16, u16), Refused> {
     Ok((first, last))
 }
 
-/// A network, or an address alone.
+/// Parses a network, or an address as a network of one host.
 fn prefix(value: &str, six: bool) -> Result<IpNet, Refused> {
     let net = schema::parse_prefix(value)
         .or_else(|| value.parse().ok().map(|address: std::net::IpAddr| address.into()));

@@ -1,10 +1,10 @@
-//! What an IP address may be: an interface's, a neighbour's.
+//! Rules for the addresses of interfaces, neighbours and next hops.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Why an address cannot be one host's, whatever network it is in.
+/// Returns the reason why an address cannot belong to a host in any network.
 pub(super) fn not_a_host(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => match address.octets() {
@@ -26,8 +26,10 @@ pub(super) fn not_a_host(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Why an address cannot be a host of a network it is in: an IPv4 network's first and last mean the network itself
-/// and all its hosts, unless it is a link of two (RFC 3021) or one address.
+/// Returns the reason why an address cannot belong to a host of its network.
+///
+/// The first and the last address of an IPv4 network are the network address and the broadcast address.
+/// This does not apply to networks with prefix length 31 (RFC 3021) and 32.
 pub(super) fn not_of_network(address: IpAddr, network: IpNet) -> Option<String> {
     let (IpNet::V4(network), IpAddr::V4(address)) = (network, address) else {
         return None;
@@ -44,7 +46,7 @@ pub(super) fn not_of_network(address: IpAddr, network: IpNet) -> Option<String> 
     }
 }
 
-/// Why packets to a prefix are never routed.
+/// Returns the reason why packets to a prefix are never routed.
 pub(super) fn not_routable(prefix: IpNet) -> Option<&'static str> {
     let within = |network: &str| {
         network
@@ -64,18 +66,19 @@ pub(super) fn not_routable(prefix: IpNet) -> Option<&'static str> {
     }
 }
 
+/// Whether the address is an IPv6 link-local address.
 pub(super) fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// The link-local address that follows from a MAC address (RFC 4291, appendix A), with its network.
+/// Derives the IPv6 link-local address from a MAC address (RFC 4291, appendix A).
 pub(super) fn link_local(mac: [u8; 6]) -> IpNet {
     let [a, b, c, d, e, f] = mac;
     let address = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
     IpNet::new_assert(IpAddr::from(address), 64)
 }
 
-/// `IPv4` or `IPv6`.
+/// Returns `IPv4` or `IPv6`.
 pub(super) fn family(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "IPv4" } else { "IPv6" }
 }

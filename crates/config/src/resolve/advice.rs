@@ -1,4 +1,4 @@
-//! What is allowed and will probably not do what was meant.
+//! Warnings about valid settings that probably do not have the intended effect.
 
 use xoff_dataplane::config::{BufferProfile, PortConfig, SwitchConfig};
 use xoff_dataplane::ids::PRIORITIES;
@@ -9,6 +9,7 @@ use super::flow_control::micros;
 use super::profiles::xoff_point;
 use super::traditional::bound_groups;
 
+/// Adds the warnings about PFC, headroom, marking and queue limits.
 pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
     let bound = bound_groups(context);
     for port in &config.ports {
@@ -25,11 +26,12 @@ pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
     headroom(context, config);
 }
 
-/// `None` for a group without a buffer.
+/// Returns the profile with this index, or `None` for a priority group without a buffer.
 fn profile(config: &SwitchConfig, index: u16) -> Option<&BufferProfile> {
     config.profiles.get(usize::from(index))
 }
 
+/// Warns about lossless priorities whose priority group has no headroom.
 fn priorities_without_headroom(
     context: &mut Context<'_>,
     config: &SwitchConfig,
@@ -66,6 +68,7 @@ fn priorities_without_headroom(
     }
 }
 
+/// Warns about priority groups with headroom for which the port sends no PFC.
 fn groups_without_signal(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (group, index) in port.pgs.iter().enumerate() {
         let Some(profile) = profile(config, *index) else {
@@ -82,7 +85,8 @@ fn groups_without_signal(context: &mut Context<'_>, config: &SwitchConfig, port:
     }
 }
 
-/// ECN is to slow senders down before PFC stops them: marking must begin below the XOFF point.
+/// Warns about queues that mark packets only above the XOFF threshold. ECN should slow senders before PFC
+/// pauses them.
 fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (number, queue) in port.queues.iter().enumerate() {
         let Some(wred) = queue.wred.filter(|wred| wred.ecn) else {
@@ -102,8 +106,10 @@ fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortCon
     }
 }
 
-/// A lossless class is never dropped at egress, so the limit of its queue is not enforced. On a chip it would be, and
-/// below the XOFF point it would drop before PFC pauses.
+/// Warns about lossless queues with a limit below the XOFF threshold.
+///
+/// The switch never drops lossless frames at egress and ignores this limit. A chip that enforces the limit
+/// drops frames before PFC pauses the senders.
 fn limits_of_lossless_queues(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (number, queue) in port.queues.iter().enumerate() {
         let Some(own) = profile(config, queue.profile) else {
@@ -138,12 +144,13 @@ fn lossless_groups<'a>(
     groups.filter(|group| group.xoff_bytes > 0)
 }
 
-/// Bytes that arrive on a link during the reaction budget.
+/// Number of bytes that a link of this speed carries in a time span, rounded up.
 pub(crate) fn bytes_during(span: Picos, speed_mbps: u32) -> u64 {
     u64::try_from((u128::from(span.0) * u128::from(speed_mbps)).div_ceil(8_000_000)).unwrap_or(u64::MAX)
 }
 
-/// Until a stalled host sends or obeys a pause, its link goes on: headroom must hold that.
+/// Warns about headroom that is too small for the reaction budget. A stalled host sends and honours pauses
+/// late, and its links carry frames meanwhile.
 fn headroom(context: &mut Context<'_>, config: &SwitchConfig) {
     let budget = context.how.reaction_budget;
     let mut pool_need = vec![0u64; config.pools.len()];

@@ -1,4 +1,4 @@
-//! Buffer pools, profiles, and who uses which.
+//! Buffer pools, and the profiles of priority groups and queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,16 @@ use crate::merge::split_range;
 use crate::problem::Problem;
 use crate::schema::BYTES_MAX;
 
-/// Shared bytes of a pool that does not say its size, and of the built-in pools.
+/// Size in bytes of built-in pools, and of pools without a size.
 const POOL_BYTES: u64 = 16 << 20;
 
-/// Most entries of a table. Indices are 16 bits, and an entry of a pool charged on both sides takes two.
+/// Largest number of entries of a table. Indices have 16 bits, and a pool of type `both` needs two entries.
 const PROFILES_MAX: usize = 4_096;
 
-/// An object of each side: that of ingress groups and that of egress queues.
+/// The indices of an object on the ingress side and on the egress side.
 ///
-/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has one of each. A frame takes its memory once and is charged to a
-/// group and to a queue, so each side counts what the pool holds.
+/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has both. A frame occupies its memory once, but is
+/// charged to a priority group and to a queue. Each side therefore counts all frames in the pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BySide {
     pub(super) ingress: Option<u16>,
@@ -28,6 +28,7 @@ pub(super) struct BySide {
 }
 
 impl BySide {
+    /// Returns the index on one side.
     pub(super) fn of(self, side: PoolSide) -> Option<u16> {
         match side {
             PoolSide::Ingress => self.ingress,
@@ -35,6 +36,7 @@ impl BySide {
         }
     }
 
+    /// Sets the index on one side.
     pub(super) fn set(&mut self, side: PoolSide, index: u16) {
         match side {
             PoolSide::Ingress => self.ingress = Some(index),
@@ -45,19 +47,21 @@ impl BySide {
 
 pub(super) const SIDES: [PoolSide; 2] = [PoolSide::Ingress, PoolSide::Egress];
 
+/// The resolved buffer tables.
 pub(super) struct Buffers {
     pub(super) pools: Vec<PoolConfig>,
     pub(super) profiles: Vec<BufferProfile>,
     cell_bytes: u64,
     groups: Vec<[Option<u16>; PRIORITIES]>,
     queues: Vec<[Option<u16>; PRIORITIES]>,
-    /// The built-in lossy profile of each side, once something needed it.
+    /// The built-in lossy profile of each side, if it is in use.
     built_in: [Option<u16>; 2],
-    /// The profile without a limit of each side, once something needed it.
+    /// The profile without a limit of each side, if it is in use.
     unlimited: [Option<u16>; 2],
 }
 
 impl Buffers {
+    /// Resolves pools, profiles and their users.
     pub(super) fn resolve(context: &mut Context<'_>) -> Buffers {
         let (pools, pool_index) = pools(context);
         let (profiles, profile_index) = profiles::resolve(context, &pools, &pool_index);
@@ -77,7 +81,7 @@ impl Buffers {
         buffers
     }
 
-    /// Which profile each number of each port uses by `table`.
+    /// Returns the profile of each priority group or queue of each port, from `BUFFER_PG` or `BUFFER_QUEUE`.
     fn users(
         &mut self,
         context: &mut Context<'_>,
@@ -129,18 +133,20 @@ impl Buffers {
         users
     }
 
-    /// The profile of each priority group of a port.
+    /// Returns the profile of each priority group of a port.
     pub(super) fn groups_of(&mut self, port: usize) -> [u16; PRIORITIES] {
         self.groups[port].map(|profile| profile.unwrap_or_else(|| self.built_in(PoolSide::Ingress)))
     }
 
-    /// The profile of each queue of a port.
+    /// Returns the profile of each queue of a port.
     pub(super) fn queues_of(&mut self, port: usize) -> [u16; PRIORITIES] {
         self.queues[port].map(|profile| profile.unwrap_or_else(|| self.built_in(PoolSide::Egress)))
     }
 
-    /// The built-in lossy profile of a side. Lossy frames are to be dropped at the egress queue that is
-    /// congested, so the ingress side has no limit but the pool, and a queue gets half of a pool at most.
+    /// Returns the built-in lossy profile of a side.
+    ///
+    /// Lossy frames are dropped at the congested egress queue. The limit at ingress is therefore the whole
+    /// pool. A queue can use at most half of its pool.
     fn built_in(&mut self, side: PoolSide) -> u16 {
         let (slot, name, threshold) = match side {
             PoolSide::Ingress => (0, "default_ingress", Threshold::Static(POOL_BYTES)),
@@ -170,7 +176,8 @@ impl Buffers {
         profile
     }
 
-    /// The profile of groups or queues that are bound to a profile of the other side: nothing limits them.
+    /// Returns the profile without a limit, for priority groups or queues that are bound to a profile of
+    /// the other side.
     fn unlimited(&mut self, side: PoolSide) -> u16 {
         let (slot, name) = match side {
             PoolSide::Ingress => (0, "unlimited_ingress"),
@@ -200,7 +207,8 @@ impl Buffers {
         profile
     }
 
-    /// Cells that queues can hold, reserves aside, within [`FRAMES`]: each frame takes one at least.
+    /// Number of cells in all egress pools without reserved space, limited to [`FRAMES`]. A frame occupies
+    /// at least one cell.
     pub(super) fn egress_cells(&self) -> u64 {
         let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
         let cells = egress.fold(0_u64, |cells, pool| {
@@ -210,7 +218,7 @@ impl Buffers {
     }
 }
 
-/// Entries that are bound to a profile of the other side.
+/// Priority groups or queues that are bound to a profile of the other side.
 #[derive(Default)]
 struct OtherSide<'a> {
     count: usize,
@@ -219,13 +227,14 @@ struct OtherSide<'a> {
 }
 
 impl<'a> OtherSide<'a> {
+    /// Adds an entry and its profile.
     fn add(&mut self, key: &'a str, profile: &'a str) {
         self.count += 1;
         self.first.get_or_insert(key);
         self.profiles.insert(profile);
     }
 
-    /// One note of all of them, since shipped files have thousands.
+    /// Adds one warning for all entries, because shipped files have thousands of them.
     fn note(&self, context: &mut Context<'_>, table: &str, side: PoolSide) {
         let Some(first) = self.first else { return };
         let (users, other, here) = match side {
@@ -245,7 +254,7 @@ impl<'a> OtherSide<'a> {
     }
 }
 
-/// The pools, and the index of each name on each side.
+/// Resolves the pools. Returns the pools, and the indices of each name.
 fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, BySide>) {
     let (mut pools, mut index) = (Vec::new(), BTreeMap::new());
     let db = context.db;
@@ -287,6 +296,7 @@ fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, B
     (pools, index)
 }
 
+/// Reports an error if a table has more than [`PROFILES_MAX`] entries.
 pub(super) fn limit(context: &mut Context<'_>, table: &str, entries: usize) {
     if entries > PROFILES_MAX {
         let why = format!("{entries} entries, at most {PROFILES_MAX} are possible");

@@ -1,22 +1,22 @@
-//! The chip whose constants a configuration uses.
+//! The chip of the switch and its constants.
 
 use super::context::Context;
 use super::{LOCALHOST, SWITCH, dynamic};
 use crate::chip::chip_of;
 use crate::headroom::Asic;
 
-/// The buffer cell of a switch whose chip is not known, in bytes.
+/// Size in bytes of a buffer cell if the chip is unknown.
 const CELL_BYTES: u64 = 256;
 
-/// The chip that `XOFF_SWITCH|localhost asic` names, or else that of `platform` and `hwsku`.
+/// Returns the chip of `XOFF_SWITCH|localhost asic`, or else the chip of `platform` and `hwsku`.
 pub(super) fn known(context: &Context<'_>) -> Option<Asic> {
     let explicit = context.text(SWITCH, LOCALHOST, "asic").and_then(Asic::named);
     let metadata = |field| context.text("DEVICE_METADATA", LOCALHOST, field).unwrap_or("");
     explicit.or_else(|| chip_of(metadata("platform"), metadata("hwsku")))
 }
 
-/// The constants that headroom is computed with: those of the chip, or of SONiC's virtual switch if it is not known,
-/// each overridden by its field of `XOFF_SWITCH`.
+/// Returns the constants for computed headroom. The chip defaults to SONiC's virtual switch. The fields of
+/// `XOFF_SWITCH` override single constants.
 pub(super) fn constants(context: &Context<'_>) -> Asic {
     let own = |field: &str| context.number(SWITCH, LOCALHOST, field);
     let known = known(context).unwrap_or_else(Asic::virtual_switch);
@@ -32,7 +32,8 @@ pub(super) fn constants(context: &Context<'_>) -> Asic {
     }
 }
 
-/// The buffer cell where `cell_size` is not written: the chip's, if it is known or headroom is computed for it.
+/// Returns the default of `cell_size`: the cell size of the chip if it is known or headroom is computed for
+/// it.
 pub(super) fn cell_bytes(context: &Context<'_>) -> u64 {
     match dynamic::is_on(context.db) || known(context).is_some() {
         true => u64::from(constants(context).cell_bytes),
@@ -40,7 +41,7 @@ pub(super) fn cell_bytes(context: &Context<'_>) -> u64 {
     }
 }
 
-/// Names the constants that follow from the platform.
+/// Adds a note about the constants that follow from the platform.
 pub(super) fn note_constants(context: &mut Context<'_>) {
     if context.text(SWITCH, LOCALHOST, "asic").is_some() {
         return;
@@ -69,6 +70,7 @@ pub(super) fn note_constants(context: &mut Context<'_>) {
     context.warn_entry("DEVICE_METADATA", LOCALHOST, text);
 }
 
+/// Formats tenths of a byte as bytes.
 fn tenths(value: u64) -> String {
     match value % 10 {
         0 => (value / 10).to_string(),

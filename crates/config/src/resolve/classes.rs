@@ -1,4 +1,4 @@
-//! Classification: from header fields to traffic class, queue and priority group.
+//! Classification of frames: the maps from header fields to traffic class, queue and priority group.
 
 use xoff_dataplane::config::{ClassMaps, Trust};
 
@@ -6,9 +6,10 @@ use super::context::Context;
 
 const BINDINGS: &str = "PORT_QOS_MAP";
 
+/// Resolves the maps of a port.
 pub(super) fn resolve(context: &mut Context<'_>, port: &str) -> ClassMaps {
     let dot1p = context.text(BINDINGS, port, "dot1p_to_tc_map");
-    // The switch-wide DSCP map is for ports that say nothing themselves.
+    // The DSCP map of the switch applies to ports without a map of their own.
     let own_dscp = context.text(BINDINGS, port, "dscp_to_tc_map");
     let global_dscp = || {
         context
@@ -44,7 +45,7 @@ pub(super) fn resolve(context: &mut Context<'_>, port: &str) -> ClassMaps {
     }
 }
 
-/// A map table as an array; `default` where there is no map or no entry.
+/// Reads a map table as an array. `default` gives the values without a map or an entry.
 pub(super) fn map<const N: usize>(
     context: &Context<'_>,
     table: &str,

@@ -1,4 +1,4 @@
-//! What every step of resolving shares: the configuration, and what is found wrong or worth saying.
+//! The shared state of all resolve steps: the configuration, errors and warnings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,29 @@ use crate::natural::{self, Name};
 use crate::problem::Problem;
 use crate::schema::BYTES_MAX;
 
-/// Places named in a warning before it says "and more".
+/// Number of locations in a warning before it says "and N more".
 const PLACES_NAMED: usize = 4;
 
+/// The configuration that is resolved, with the errors and warnings found so far.
 pub(super) struct Context<'a> {
     pub(super) db: &'a ConfigDb,
     pub(super) how: &'a Resolve,
-    /// Every port, in natural order: the index is the port's number.
+    /// All ports in natural order. The index is the number of the port.
     pub(super) ports: Vec<String>,
-    /// Every LAG, in natural order: the index is the LAG's number.
+    /// All LAGs in natural order. The index is the number of the LAG.
     pub(super) lags: Vec<&'a str>,
-    /// Priority groups that a note has already called lossless without headroom, by port.
+    /// For each port, a mask of the priority groups for which a note has already reported missing headroom.
     pub(super) noted_groups: BTreeMap<String, u8>,
     findings: Findings,
-    /// Warnings by table and text, with the places they hold for: a file repeats itself port by port.
+    /// Locations by table and text of a warning. A file often repeats the same entry for each port.
     warnings: BTreeMap<(String, String), Vec<String>>,
-    /// Tables and fields without effect, by reason: a table's name, and a field with or without its value, or nothing
-    /// where the whole table has none.
+    /// Tables and fields without an effect, by the reason. The field is empty if the whole table has no
+    /// effect.
     without_effect: BTreeMap<&'static str, BTreeSet<(Name, String)>>,
 }
 
 impl<'a> Context<'a> {
+    /// Creates the state for a configuration, and determines its ports.
     pub(super) fn new(db: &'a ConfigDb, how: &'a Resolve) -> Context<'a> {
         let mut context = Context {
             db,
@@ -45,7 +47,7 @@ impl<'a> Context<'a> {
         context
     }
 
-    /// A value as it stands; a list has no single text.
+    /// Returns the value of a field, or `None` if the field is missing or a list.
     pub(super) fn text(&self, table: &str, key: &str, field: &str) -> Option<&'a str> {
         match self.db.entry(table, key)?.get(&Name::from(field))? {
             Value::Text(text) => Some(text),
@@ -53,50 +55,52 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A value that the schema knows to be a number without a sign.
+    /// Returns the value of a field that the schema defines as a number without a sign.
     pub(super) fn number(&self, table: &str, key: &str, field: &str) -> Option<u64> {
         self.text(table, key, field)?.parse().ok()
     }
 
-    /// A size in bytes, cut down to [`BYTES_MAX`].
+    /// Returns a size in bytes, at most [`BYTES_MAX`].
     pub(super) fn bytes(&self, table: &str, key: &str, field: &str) -> Option<u64> {
         Some(self.number(table, key, field)?.min(BYTES_MAX))
     }
 
+    /// Returns the number of a port.
     pub(super) fn port(&self, name: &str) -> Option<usize> {
         self.ports
             .binary_search_by(|port| natural::compare(port, name))
             .ok()
     }
 
+    /// Returns the number of a LAG.
     pub(super) fn lag(&self, name: &str) -> Option<usize> {
         self.lags.binary_search_by(|lag| natural::compare(lag, name)).ok()
     }
 
-    /// The name of the switch.
+    /// Returns the name of the switch.
     pub(super) fn hostname(&self) -> &str {
         let configured = self.text("DEVICE_METADATA", super::LOCALHOST, "hostname");
         configured.or(self.how.hostname.as_deref()).unwrap_or("xoff")
     }
 
-    /// Whether a port is named on the command line: frames pass it in real time.
+    /// Whether a device or a link is attached to a port.
     pub(super) fn is_attached(&self, port: &str) -> bool {
         self.how.ports.iter().any(|name| name == port)
     }
 
-    /// A contradiction between fields or entries.
+    /// Reports a contradiction between fields or entries.
     pub(super) fn problem(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.derived.push(problem);
     }
 
-    /// A value that is refused.
+    /// Reports a value that is refused.
     pub(super) fn value_problem(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.values.push(problem);
     }
 
-    /// A missing field, or a reference to nothing.
+    /// Reports a missing field or an invalid reference.
     pub(super) fn own_problem(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.own.push(problem);
@@ -109,7 +113,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A warning about an entry of a table.
+    /// Adds a warning about an entry of a table.
     pub(super) fn warn_entry(&mut self, table: &str, key: &str, text: impl Into<String>) {
         let places = self.warnings.entry((table.to_owned(), text.into())).or_default();
         if places.last().is_none_or(|last| last != key) {
@@ -117,7 +121,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A warning about a port.
+    /// Adds a warning about a port.
     pub(super) fn warn_port(&mut self, port: &str, text: impl Into<String>) {
         let places = self.warnings.entry((String::new(), text.into())).or_default();
         if places.last().is_none_or(|last| last != port) {
@@ -125,13 +129,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Names a table or a field in the one note of all that has no effect.
+    /// Adds a table or a field to the note about settings without an effect.
     pub(super) fn note_without_effect(&mut self, why: &'static str, table: &str, field: String) {
         let names = self.without_effect.entry(why).or_default();
         names.insert((table.into(), field));
     }
 
-    /// Takes over what an earlier step over the same configuration found.
+    /// Takes over the errors and warnings of an earlier step for the same configuration.
     pub(super) fn absorb(&mut self, earlier: Context<'_>) {
         self.findings.values.extend(earlier.findings.values);
         self.findings.own.extend(earlier.findings.own);
@@ -145,6 +149,7 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Returns all warnings in order, and the errors.
     pub(super) fn finish(self) -> (Vec<String>, Findings) {
         let mut by_place: Vec<_> = self.warnings.into_iter().collect();
         by_place.sort_by(|((table_a, text_a), places_a), ((table_b, text_b), places_b)| {
@@ -164,7 +169,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// `no effect: AAA, NTP (outside the data path of a switch); PORT fec (these ports have no transceiver)`.
+/// Formats the note `no effect: AAA, NTP (outside the data path of a switch); PORT fec (...)`.
 fn names_without_effect(by_reason: &BTreeMap<&'static str, BTreeSet<(Name, String)>>) -> Option<String> {
     let mut reasons: Vec<_> = by_reason.iter().collect();
     reasons.sort_by_key(|(_, names)| names.first());
@@ -181,7 +186,7 @@ fn names_without_effect(by_reason: &BTreeMap<&'static str, BTreeSet<(Name, Strin
     (!groups.is_empty()).then(|| format!("no effect: {}", groups.join("; ")))
 }
 
-/// `a, b, c, d and 28 more`.
+/// Formats a list as `a, b, c, d and 28 more`.
 fn some_of(places: &[String]) -> String {
     let named = places[..places.len().min(PLACES_NAMED)].join(", ");
     match places.len().saturating_sub(PLACES_NAMED) {

@@ -1,14 +1,17 @@
-//! The dynamic buffer model: what `DEVICE_METADATA|localhost buffer_model` `dynamic` lets SONiC's buffer manager compute.
+//! The dynamic buffer model, selected by `DEVICE_METADATA|localhost buffer_model` `dynamic`.
 //!
-//! The configuration is completed before anything else looks at it: profiles for lossless priority groups under SONiC's
-//! names, and sizes of pools. From there on nothing differs from the traditional model. What is written always wins:
-//! a profile of the same name, a pool's `size` or `xoff`.
+//! As SONiC's buffer manager, this module adds profiles for lossless priority groups and the sizes of
+//! pools. It runs before all other steps. After it, the configuration is resolved as in the traditional
+//! model. Explicit values take precedence over computed values: a profile of the same name, and `size` or
+//! `xoff` of a pool.
 //!
-//! - A group whose profile is `NULL` gets `pg_lossless_<speed>_<cable>_profile`, with `_mtu<mtu>` after the cable unless the
-//!   port's MTU is 9100, `_th<n>` unless the threshold is the default one, and `_8lane` where a port of eight lanes needs
-//!   other sizes than others of its speed.
-//! - A group whose profile has `headroom_type` `dynamic` gets the same with that profile's `dynamic_th`.
-//! - A cable of `0m` leaves lossless groups without a buffer.
+//! - A priority group with profile `NULL` gets the profile `pg_lossless_<speed>_<cable>_profile`. The name
+//!   contains `_mtu<mtu>` if the MTU of the port is not 9100, and `_th<n>` if the threshold is not the
+//!   default. It contains `_8lane` if a port with eight lanes needs other sizes than other ports of its
+//!   speed.
+//! - A priority group whose profile has `headroom_type` `dynamic` gets the same profile, with the
+//!   `dynamic_th` of its own profile.
+//! - Lossless priority groups of a port with a cable of `0m` have no buffer.
 
 mod naming;
 mod pools;
@@ -29,24 +32,24 @@ const CABLES: &str = "CABLE_LENGTH";
 const GROUPS: &str = "BUFFER_PG";
 const PROFILES: &str = "BUFFER_PROFILE";
 const POOLS: &str = "BUFFER_POOL";
-/// The pool of generated profiles, and the only one with a shared headroom pool.
+/// The pool of generated profiles. Only this pool can have a shared headroom pool.
 const LOSSLESS_POOL: &str = "ingress_lossless_pool";
 
-/// What SONiC's templates write: packets of 1 KiB, half of all packets small.
+/// Defaults of SONiC's templates: packets of 1 KiB, and half of all packets are small.
 const PATTERN_MTU: u64 = 1_024;
 const PATTERN_SMALL_PERCENT: u64 = 50;
 
-/// Whether sizes are computed.
+/// Whether the dynamic buffer model is selected.
 pub(super) fn is_on(db: &ConfigDb) -> bool {
     db.get("DEVICE_METADATA", LOCALHOST, "buffer_model").as_deref() == Some("dynamic")
 }
 
-/// What the tables that go with the model say.
+/// The parameters of the dynamic buffer model.
 struct Parameters {
     asic: Asic,
     threshold: i64,
     over_subscribe_ratio: u64,
-    /// Most headroom of a port, in bytes; 0: no limit.
+    /// Largest headroom of a port in bytes. 0 means no limit.
     max_headroom_bytes: u64,
     lossless_mtu_bytes: u32,
     small_packet_percent: u32,
@@ -54,7 +57,7 @@ struct Parameters {
     shared_pool: bool,
 }
 
-/// A lossless profile that a group asks for.
+/// The properties of a lossless profile that a priority group needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Wanted {
     speed_mbps: u32,
@@ -64,7 +67,7 @@ struct Wanted {
     eight_lanes: bool,
 }
 
-/// Completes `context.db`. The first is what everything else reads, the second what was added to it.
+/// Completes the configuration. Returns the completed configuration and the added entries.
 pub(super) fn complete(context: &mut Context<'_>) -> (ConfigDb, ConfigDb) {
     let parameters = parameters(context);
     let wanted = wanted(context, &parameters);
@@ -98,7 +101,7 @@ pub(super) fn complete(context: &mut Context<'_>) -> (ConfigDb, ConfigDb) {
     (db, added)
 }
 
-/// The key of a table that has one entry.
+/// Returns the key of a table that may have only one entry.
 fn only_entry<'a>(context: &mut Context<'a>, table: &str) -> &'a str {
     let mut keys = context.db.keys(table);
     let first = keys.next().unwrap_or("AZURE");
@@ -112,6 +115,7 @@ fn only_entry<'a>(context: &mut Context<'a>, table: &str) -> &'a str {
     first
 }
 
+/// Reads the parameters of the model.
 fn parameters(context: &mut Context<'_>) -> Parameters {
     let (parameter, pattern) = (only_entry(context, PARAMETER), only_entry(context, PATTERN));
     let of_default = |field: &str| context.number(PARAMETER, parameter, field).unwrap_or(0);
@@ -131,11 +135,12 @@ fn parameters(context: &mut Context<'_>) -> Parameters {
     }
 }
 
+/// Reads a threshold, which can be negative.
 fn threshold(context: &Context<'_>, table: &str, key: &str, field: &str) -> Option<i64> {
     context.text(table, key, field)?.parse().ok()
 }
 
-/// The groups with a computed profile, by their keys in `BUFFER_PG`; `None` for one without a cable.
+/// Returns the computed profile of each priority group by its key in `BUFFER_PG`. `None` means no buffer.
 fn wanted(context: &mut Context<'_>, parameters: &Parameters) -> BTreeMap<String, Option<Wanted>> {
     let mut wanted = BTreeMap::new();
     let db = context.db;
@@ -176,7 +181,7 @@ fn wanted(context: &mut Context<'_>, parameters: &Parameters) -> BTreeMap<String
     wanted
 }
 
-/// Adds a generated profile, unless one is written under its name.
+/// Adds a generated profile, unless the configuration has a profile of this name.
 fn generate(
     context: &mut Context<'_>,
     parameters: &Parameters,
@@ -235,7 +240,8 @@ fn generate(
     }
 }
 
-/// `max_headroom_size`: what the lossless groups of a port take together, reserve and headroom.
+/// Checks `max_headroom_size` against the reserved space and headroom of all lossless priority groups of a
+/// port.
 fn most_headroom(context: &mut Context<'_>, parameters: &Parameters, db: &ConfigDb) {
     let most = parameters.max_headroom_bytes;
     if most == 0 {
@@ -248,7 +254,7 @@ fn most_headroom(context: &mut Context<'_>, parameters: &Parameters, db: &Config
             continue;
         };
         let bytes = |field: &str| pools::bytes(db, PROFILES, &profile, field);
-        // In the private form the size holds the headroom.
+        // With private headroom, the size includes the headroom.
         let each = match bytes("xoff") {
             0 => 0,
             xoff if parameters.shared_pool => bytes("size") + xoff,

@@ -1,4 +1,4 @@
-//! PFC of each port: what is enabled, how long a pause lasts, when it is repeated.
+//! PFC and 802.3x pauses of each port: lossless priorities, pause time and refresh interval.
 
 use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig};
 use xoff_dataplane::pfc::response_quanta_max;
@@ -10,9 +10,10 @@ use super::{LOCALHOST, SWITCH};
 use crate::schema;
 
 const BINDINGS: &str = "PORT_QOS_MAP";
-/// A PFC frame of minimum size on the link, with preamble and gap.
+/// Length of a PFC frame on the link, with preamble and gap.
 const PFC_FRAME_WIRE_BYTES: u32 = 84;
 
+/// Sets the flow control of all ports.
 pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
     for field in [
         "dot1p_to_tc_map",
@@ -35,6 +36,7 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
     }
 }
 
+/// Resolves the flow control of a port.
 fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
     let name = &port.name;
     let enabled = context
@@ -74,7 +76,7 @@ fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
     PfcConfig { refresh, ..pfc }
 }
 
-/// `PORT.pause_response_quanta`: 0 unless it is written.
+/// `PORT.pause_response_quanta`, by default 0.
 fn response_quanta(context: &Context<'_>, name: &str, speed_mbps: u32) -> u16 {
     let written = context.text("PORT", name, "pause_response_quanta");
     match (written, context.number("PORT", name, "pause_response_quanta")) {
@@ -84,7 +86,7 @@ fn response_quanta(context: &Context<'_>, name: &str, speed_mbps: u32) -> u16 {
     }
 }
 
-/// 802.3x pauses, which PFC on any priority switches off.
+/// Resolves 802.3x pauses. PFC on any priority disables them.
 fn global_pause(context: &mut Context<'_>, name: &str, pfc_enabled: u8) -> GlobalPause {
     let written = context.text("XOFF_PORT", name, "flow_control");
     if let Some(mode) = written.filter(|mode| *mode != "off" && pfc_enabled != 0) {
@@ -99,7 +101,8 @@ fn global_pause(context: &mut Context<'_>, name: &str, pfc_enabled: u8) -> Globa
     }
 }
 
-/// Half the pause, or earlier where the sender would otherwise resume while this host stalls.
+/// Returns the time between two XOFF frames: half the pause time, or less if a stall of the host could let
+/// the sender resume.
 fn refresh(
     context: &mut Context<'_>,
     name: &str,
@@ -145,7 +148,7 @@ fn refresh(
         );
         context.warn_port(name, text);
     }
-    // Repeating faster than this, XOFF frames alone would take the whole link.
+    // With a shorter interval, XOFF frames would occupy the whole link.
     let floor = Picos(link.duration(2 * PFC_FRAME_WIRE_BYTES).0.max(1));
     if enabled && chosen < floor {
         let text = format!(
@@ -158,7 +161,7 @@ fn refresh(
     chosen.max(floor)
 }
 
-/// In microseconds, with as many decimals as matter.
+/// Formats a time span in microseconds with up to three decimals.
 pub(super) fn micros(span: Picos) -> String {
     let micros = span.0 as f64 / 1e6;
     let text = format!("{micros:.3}");

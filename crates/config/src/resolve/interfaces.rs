@@ -1,4 +1,4 @@
-//! Router interfaces: which there are, their addresses, what contradicts what.
+//! Router interfaces: their addresses, MTU and MAC address, and contradictions between them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,40 +15,41 @@ use crate::natural::Name;
 use crate::problem::Problem;
 use crate::schema;
 
-/// Interfaces without a link.
+/// Table of interfaces without a link.
 const LOOPBACKS: &str = "LOOPBACK_INTERFACE";
 
-/// The tables of interfaces, by what these stand on.
+/// The tables of interfaces of ports, LAGs and VLANs, and of loopback interfaces.
 pub(super) const TABLES: [&str; 4] = ["INTERFACE", "PORTCHANNEL_INTERFACE", "VLAN_INTERFACE", LOOPBACKS];
 
-/// MTU of what stands on nothing, and of a VLAN without members.
+/// MTU of loopback interfaces, and of VLANs without members.
 const MTU_MAX: u32 = 9_216;
-/// Smallest MTU of a link that carries IPv6 (RFC 8200, section 5).
+/// Smallest MTU of a link with IPv6 (RFC 8200, section 5).
 const IPV6_MTU_MIN: u32 = 1_280;
-/// The least MTU of a device of Linux.
+/// Smallest MTU of a network device of Linux.
 pub(super) const MTU_MIN: u64 = 68;
 
-/// An interface on its way, with the table that has it.
+/// An interface in construction, with its table.
 struct Draft<'a> {
     table: &'static str,
     config: InterfaceConfig,
-    /// The key of each of its addresses.
+    /// The key of each address.
     keys: Vec<&'a str>,
 }
 
-/// All router interfaces: the index is the interface's number.
+/// All router interfaces. The index is the number of the interface.
 pub(super) struct Interfaces {
     pub(super) list: Vec<InterfaceConfig>,
     by_name: BTreeMap<Name, InterfaceId>,
 }
 
 impl Interfaces {
+    /// Returns an interface by its name.
     pub(super) fn find(&self, name: &str) -> Option<(InterfaceId, &InterfaceConfig)> {
         let id = *self.by_name.get(&Name::from(name))?;
         Some((id, &self.list[id.index()]))
     }
 
-    /// The interface that has a network with this address in it: the longest such network.
+    /// Returns the interface with the longest network that contains an address.
     pub(super) fn towards(&self, address: IpAddr) -> Option<(InterfaceId, IpNet)> {
         let networks = self.list.iter().enumerate().flat_map(|(index, interface)| {
             interface
@@ -61,14 +62,14 @@ impl Interfaces {
             .max_by_key(|(_, network)| network.prefix_len())
     }
 
-    /// The interface whose own address this is.
+    /// Returns the interface with this address.
     pub(super) fn owner(&self, address: IpAddr) -> Option<&InterfaceConfig> {
         let has = |interface: &&InterfaceConfig| interface.addresses.iter().any(|net| net.addr() == address);
         self.list.iter().find(has)
     }
 }
 
-/// What interfaces stand on.
+/// The ports, LAGs and VLANs on which interfaces are based.
 pub(super) struct Ground<'a> {
     pub(super) mac: [u8; 6],
     pub(super) ports: &'a [PortConfig],
@@ -76,12 +77,13 @@ pub(super) struct Ground<'a> {
     pub(super) bridging: &'a Bridging,
 }
 
-/// Whether a table makes an interface of a port or LAG. Old files have the keys of its addresses alone.
+/// Whether a table defines an interface of a port or LAG. Old files have only the keys with addresses.
 pub(super) fn is_interface(db: &ConfigDb, table: &str, name: &str) -> bool {
     let mut keys = db.keys(table);
     keys.any(|key| key == name || key.split_once('|').is_some_and(|(owner, _)| owner == name))
 }
 
+/// Resolves all interfaces.
 pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfaces {
     let db = context.db;
     let mut drafts: BTreeMap<Name, Draft<'_>> = BTreeMap::new();
@@ -127,8 +129,10 @@ pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfa
     Interfaces { list, by_name }
 }
 
-/// Gives interfaces their numbers: by name, but those that a running switch has keep theirs, or neighbours would be
-/// forgotten and flows change their ways for nothing. Where numbers became free the last ones take them.
+/// Orders interfaces by their number.
+///
+/// New interfaces are numbered by name. Interfaces of a running switch keep their numbers, so that
+/// neighbours and flows stay valid. The last interfaces fill numbers that have become free.
 fn numbered(sorted: impl Iterator<Item = InterfaceConfig>, running: &[String]) -> Vec<InterfaceConfig> {
     let (mut kept, new): (Vec<_>, Vec<_>) = sorted
         .map(|config| (running.iter().position(|name| *name == config.name), config))
@@ -149,7 +153,7 @@ fn numbered(sorted: impl Iterator<Item = InterfaceConfig>, running: &[String]) -
         .collect()
 }
 
-/// `None` if there is nothing to stand on, which is said elsewhere.
+/// Creates an interface without addresses. Returns `None` if its port, LAG or VLAN does not exist.
 fn interface(
     context: &mut Context<'_>,
     ground: &Ground<'_>,
@@ -191,14 +195,14 @@ fn interface(
     })
 }
 
-/// A LAG carries what its smallest member does.
+/// Returns the smallest MTU of the members of a LAG.
 fn lag_mtu(ground: &Ground<'_>, lag: usize) -> u32 {
     let members = ground.lags[lag].members.iter();
     let mtus = members.map(|port| ground.ports[usize::from(*port)].mtu);
     mtus.min().unwrap_or(MTU_MAX)
 }
 
-/// `VLAN.mtu`, or what the smallest member carries.
+/// Returns `VLAN.mtu`, or the smallest MTU of the members.
 fn vlan_mtu(context: &mut Context<'_>, ground: &Ground<'_>, name: &str, id: u16) -> u32 {
     let Bridging::Vlans(vlans) = ground.bridging else {
         return MTU_MAX;
@@ -234,7 +238,7 @@ fn vlan_mtu(context: &mut Context<'_>, ground: &Ground<'_>, name: &str, id: u16)
     mtu as u32
 }
 
-/// Takes the addresses from the keys, each looked at by itself.
+/// Adds the addresses of the keys, and checks each address by itself.
 fn addresses<'a>(context: &mut Context<'a>, draft: &mut Draft<'a>) {
     let (db, table) = (context.db, draft.table);
     for (key, _) in db.entries(table) {
@@ -277,14 +281,15 @@ fn addresses<'a>(context: &mut Context<'a>, draft: &mut Draft<'a>) {
     }
 }
 
-/// A destination must have one way: no two interfaces have networks with common addresses.
+/// Checks that networks of different interfaces do not overlap, so that each destination has one interface.
 fn disjoint(context: &mut Context<'_>, drafts: &[Draft<'_>]) {
     let mut all: Vec<(IpNet, &str, &Draft<'_>)> = Vec::new();
     for draft in drafts {
         let networks = draft.config.addresses.iter().zip(&draft.keys);
         all.extend(networks.map(|(network, key)| (*network, *key, draft)));
     }
-    // Two networks are disjoint, or one contains the other; sorted like this, a network follows all that contain it.
+    // Two networks are disjoint, or one contains the other. After sorting, a network follows all that
+    // contain it.
     all.retain(|(network, ..)| !super::addresses::is_link_local(network.addr()));
     all.sort_by_key(|(network, _, draft)| (network.trunc(), draft.config.attachment == Attachment::Loopback));
     let mut around: Vec<(IpNet, &Draft<'_>)> = Vec::new();
@@ -318,7 +323,7 @@ fn disjoint(context: &mut Context<'_>, drafts: &[Draft<'_>]) {
     }
 }
 
-/// An interface with IPv6 has a link-local address (RFC 4291, section 2.1), and its link must carry IPv6.
+/// Adds the link-local address of an interface with IPv6 (RFC 4291, section 2.1), and checks its MTU.
 fn link_local_too(context: &mut Context<'_>, draft: &mut Draft<'_>) {
     let (table, config) = (draft.table, &mut draft.config);
     if config.attachment == Attachment::Loopback {
@@ -351,7 +356,7 @@ fn link_local_too(context: &mut Context<'_>, draft: &mut Draft<'_>) {
     }
 }
 
-/// Advice: an interface that no packet can be for.
+/// Warns about interfaces without an address, and about VLAN MTUs without an effect.
 pub(super) fn advise(context: &mut Context<'_>, interfaces: &Interfaces) {
     for table in TABLES {
         for (key, _) in context.db.entries(table) {
@@ -375,7 +380,7 @@ pub(super) fn advise(context: &mut Context<'_>, interfaces: &Interfaces) {
 mod tests {
     use super::*;
 
-    /// The names in the order of their numbers.
+    /// The names of interfaces in the order of their numbers.
     fn order(sorted: &[&str], running: &[&str]) -> Vec<String> {
         let config = |name: &&str| InterfaceConfig {
             name: (*name).to_owned(),

@@ -1,4 +1,4 @@
-//! Link aggregation groups and their members.
+//! Link aggregation groups (LAGs) and their members.
 
 use xoff_dataplane::config::{LagConfig, PortConfig};
 
@@ -9,7 +9,7 @@ use crate::problem::Problem;
 pub(super) const TABLE: &str = "PORTCHANNEL";
 const MEMBER: &str = "PORTCHANNEL_MEMBER";
 
-/// Every LAG, by its index in [`Context::lags`]. A member without an MTU of its own has the LAG's from here on.
+/// Resolves all LAGs by their index in [`Context::lags`]. Members without an MTU get the MTU of their LAG.
 pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Vec<LagConfig> {
     let names = context.lags.clone();
     let mut member_of: Vec<Option<&str>> = vec![None; ports.len()];
@@ -29,6 +29,7 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Ve
     lags
 }
 
+/// Resolves the members of a LAG.
 fn members<'a>(
     context: &mut Context<'a>,
     lag: &'a str,
@@ -69,7 +70,7 @@ fn members<'a>(
     members
 }
 
-/// As SONiC's model demands: a member has no MTU of its own, or the LAG's.
+/// Applies the MTU of a LAG to its members. As in SONiC's model, a member has the same MTU or none.
 fn same_mtu(context: &mut Context<'_>, lag: &str, members: &[u16], ports: &mut [PortConfig]) {
     let Some(mtu) = context.number(TABLE, lag, "mtu") else {
         return;
@@ -95,6 +96,7 @@ fn same_mtu(context: &mut Context<'_>, lag: &str, members: &[u16], ports: &mut [
     }
 }
 
+/// Warns about missing LACP, and about LAGs that are never up.
 fn say_what_lacp_would_do(context: &mut Context<'_>, lag: &str, members: usize, min_links: u64) {
     if context.text(TABLE, lag, "static") != Some("true") {
         let why = "LACP is not implemented: a member takes part while its link is up, whatever its peer says; \

@@ -1,4 +1,5 @@
-//! From a [`ConfigDb`] to the data plane's [`SwitchConfig`]: references, rules between fields, defaults, advice.
+//! Converts a [`ConfigDb`] into the [`SwitchConfig`] of the data plane: references, rules, defaults and
+//! warnings.
 
 mod acl;
 mod addresses;
@@ -48,25 +49,28 @@ pub use routing::hash_seed;
 const SWITCH: &str = "XOFF_SWITCH";
 const LOCALHOST: &str = "localhost";
 
+/// Default age in seconds after which a learned MAC address is forgotten.
 const FDB_AGEING_S: u64 = 600;
+/// Default number of MAC addresses.
 const FDB_ENTRIES: u64 = 65_536;
-/// Limits of the computed number of frames: a slot is 2 KiB of memory, and every frame takes an egress cell.
+/// Limits of the computed number of frames. A frame slot has 2 KiB of memory, and a frame occupies an
+/// egress cell.
 const FRAMES: std::ops::RangeInclusive<u64> = 1_024..=131_072;
 
-/// What is attached to the ports of a switch.
+/// The kind of links that are attached to the ports of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attachment {
-    /// Devices that the command line names.
+    /// Devices on the command line.
     #[default]
     CommandLine,
     /// Links of a lab.
     Lab,
-    /// Frames of a capture; the replay itself reports ports that are down.
+    /// Frames of a capture. The replay itself reports ports that are down.
     Capture,
 }
 
 impl Attachment {
-    /// Why a port is expected to be up, for a warning.
+    /// The reason why a port should be up, for a warning.
     fn describe(self) -> Option<&'static str> {
         match self {
             Attachment::CommandLine => Some("named on the command line"),
@@ -76,66 +80,68 @@ impl Attachment {
     }
 }
 
-/// What a configuration does not say and the caller knows.
+/// Inputs that are not part of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Resolve {
-    /// Ports that something is attached to: they exist, and are up unless the file says otherwise.
+    /// Attached ports. They exist, and are up unless the configuration sets them down.
     pub ports: Vec<String>,
-    /// What is attached to them.
+    /// The kind of the attached links.
     pub attachment: Attachment,
-    /// Name of the switch, unless `DEVICE_METADATA|localhost hostname` gives one; `xoff` without either. Unlike a `hostname`,
-    /// it does not select keys of a VOQ chassis.
+    /// Name of the switch if `DEVICE_METADATA|localhost hostname` is missing. The default is `xoff`. This
+    /// name does not select keys of a VOQ chassis.
     pub hostname: Option<String>,
-    /// Seed of every random decision, unless `XOFF_SWITCH|localhost seed` says otherwise.
+    /// Seed of all random decisions if `XOFF_SWITCH|localhost seed` is missing.
     pub seed: u64,
-    /// What the host may stall, in model time; zero in virtual time. PFC is refreshed early enough to bridge
-    /// it, and headroom is compared with it.
+    /// Longest stall of the host in model time, and zero in virtual time. It determines the refresh
+    /// interval of PFC and is compared with the headroom.
     pub reaction_budget: Picos,
-    /// The longest that the links of ports carry, as MTU in bytes, by the name of the port. A port whose link carries less than its
-    /// `PORT.mtu` has that MTU: what is longer is dropped with the reason `EXCEEDS_L2_MTU` (`EXCEEDS_L3_MTU` where it is routed), in
-    /// either direction.
+    /// MTU of the links in bytes, by the name of the port. A port uses this MTU if `PORT.mtu` is larger.
+    /// Longer packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`, or `EXCEEDS_L3_MTU`
+    /// if they are routed.
     pub link_mtus: std::collections::BTreeMap<String, u32>,
-    /// Names of the router interfaces that a running switch has, by number: those that remain keep their numbers.
+    /// Names of the router interfaces of a running switch by number. Interfaces that remain keep their
+    /// numbers.
     pub interfaces: Vec<String>,
-    /// The SKU's lookup file, from which the traditional buffer model takes lossless profiles.
+    /// The lookup file of the SKU with the lossless profiles of the traditional buffer model.
     pub pg_profiles: Option<Arc<PgProfiles>>,
-    /// The ASIC whose part is read of files that configure several, such as `asic0`.
+    /// The ASIC whose part is read if a file configures several ASICs, such as `asic0`.
     pub asic: Option<String>,
 }
 
-/// A configuration that can run.
+/// A valid configuration for the data plane, with its warnings.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// For the data plane.
+    /// The configuration of the data plane.
     pub config: SwitchConfig,
-    /// What offers the routes of [`SwitchConfig::routing`]: a running switch gets them as the generation after its own.
+    /// All sources of the routes in [`SwitchConfig::routing`]. A running switch computes the next
+    /// generation from them.
     pub rib: Rib,
-    /// The static routes, by prefix and distance.
+    /// The static routes by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
-    /// Entries and fields of buffers that are not written: those that the dynamic buffer model computed, or those that
-    /// the traditional one took from [`Resolve::pg_profiles`].
+    /// Entries and fields of buffers that the file does not contain. The dynamic buffer model computes
+    /// them, and the traditional model takes them from [`Resolve::pg_profiles`].
     pub generated: ConfigDb,
-    /// What has no effect, and what will probably not do what was meant; one line each.
+    /// Notes about settings without an effect, and warnings, one line each.
     pub warnings: Vec<String>,
 }
 
-/// A configuration from text, as said and as resolved.
+/// A configuration as written and as resolved.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The layers merged, in canonical form.
+    /// The merged layers in canonical form.
     pub db: ConfigDb,
-    /// What they mean.
+    /// The resolved configuration.
     pub resolved: Resolved,
 }
 
-/// Reads layers of `(source, text)`, merges them, later over earlier, and resolves the result.
+/// Parses layers of `(source, text)`, merges them in order, and resolves the result.
 ///
 /// # Errors
-/// Every problem of every layer and of their union, so that one round of corrections is enough.
+/// All errors of all layers and of the merged configuration, so that a user can correct them at once.
 pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> {
     let read = read::read(layers, how.asic.as_deref());
     let db = merge(&read.layers);
-    // Where a text could not be read at all, everything that refers to it is missing.
+    // If a text could not be parsed at all, references to its entries would only cause further errors.
     if read.problems.iter().any(|problem| problem.table.is_empty()) {
         return Err(Problems::new(read.problems));
     }
@@ -149,15 +155,16 @@ pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> 
     }
 }
 
-/// Checks what concerns several fields, fills in defaults and builds what the data plane needs.
+/// Checks references and rules that concern several fields, applies defaults, and builds the data plane
+/// configuration.
 ///
 /// # Errors
-/// References to nothing, missing fields, contradictions, unusable port names: all of them.
+/// Invalid references, missing fields, contradictions and invalid port names. All errors are returned.
 pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
     find(db, how).map_err(|found| without_follow_ups(db, &Refused::default(), found))
 }
 
-/// As [`resolve`], with every problem that is found, those that follow from others too.
+/// Resolves a configuration. In case of an error, the result includes the consequences of other errors.
 fn find(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Findings> {
     let mut before = Context::new(db, how);
     let completed = match dynamic::is_on(db) {
@@ -240,7 +247,8 @@ fn find(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Findings> {
         warnings,
     })
 }
-/// Whether the selected ASIC is the one that the configuration is for.
+
+/// Checks that the selected ASIC is the ASIC of the configuration.
 fn selected_asic(context: &mut Context<'_>) {
     let Some(asic) = context.how.asic.as_deref().filter(|_| !context.db.is_asic_part) else {
         return;

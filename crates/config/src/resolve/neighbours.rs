@@ -1,4 +1,4 @@
-//! Neighbours that are told instead of found.
+//! Static neighbours of the table `NEIGH`.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,6 +13,7 @@ use crate::schema;
 
 const TABLE: &str = "NEIGH";
 
+/// Resolves all static neighbours.
 pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec<StaticNeighbour> {
     let db = context.db;
     let (mut neighbours, mut known) = (Vec::new(), BTreeSet::new());
@@ -65,7 +66,7 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
     neighbours
 }
 
-/// Why an address cannot be a host behind an interface.
+/// Returns the reason why an address cannot belong to a neighbour on an interface.
 fn not_behind(
     address: IpAddr,
     config: &xoff_dataplane::config::InterfaceConfig,

@@ -1,4 +1,4 @@
-//! `BUFFER_PORT_INGRESS_PROFILE_LIST` and `BUFFER_PORT_EGRESS_PROFILE_LIST`: what ports as a whole may use of pools.
+//! `BUFFER_PORT_INGRESS_PROFILE_LIST` and `BUFFER_PORT_EGRESS_PROFILE_LIST`: limits of whole ports in pools.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use super::buffers::Buffers;
 use super::context::Context;
 use crate::schema;
 
+/// Resolves the profile lists of all ports.
 pub(super) fn resolve(context: &mut Context<'_>, buffers: &Buffers) -> Vec<PortProfile> {
     let mut listed = Vec::new();
     for (table, side) in [
@@ -29,7 +30,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &Buffers) -> Vec<PortP
     listed
 }
 
-/// The profiles of one list, the first of each pool.
+/// Returns the profiles of one list, with the first profile of each pool.
 fn of_port(
     context: &mut Context<'_>,
     buffers: &Buffers,

@@ -1,4 +1,4 @@
-//! The ports: which there are, their links, and everything bound to them.
+//! Ports: their names, links and addresses, and the objects that are bound to them.
 
 use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig, QueueConfig, Schedule};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
@@ -11,14 +11,16 @@ use crate::natural;
 use crate::problem::Problem;
 use crate::schema;
 
-/// Most ports of a switch: identifiers of groups and queues are 16 bits for eight of each, and no chip has more.
+/// Largest number of ports of a switch. The identifiers of eight priority groups and queues for each port
+/// have 16 bits.
 pub const PORTS_MAX: usize = 1_024;
 
+/// Default speed in Mb/s, which two CPU cores can forward in real time.
 const SPEED_MBPS: u64 = 1_000;
 const MTU: u64 = 1_500;
 const TPID: u16 = 0x8100;
 
-/// The ports of the file and of the command line, in natural order.
+/// The ports of the configuration and the attached ports, in natural order.
 pub(super) fn names(context: &mut Context<'_>) -> Vec<String> {
     let mut names: Vec<String> = context.db.keys("PORT").map(str::to_owned).collect();
     let mut seen = std::collections::BTreeSet::new();
@@ -47,7 +49,8 @@ pub(super) fn names(context: &mut Context<'_>) -> Vec<String> {
     names
 }
 
-/// `DEVICE_METADATA|localhost mac`, or a locally administered address that follows from the host name.
+/// Returns `DEVICE_METADATA|localhost mac`, or a locally administered address that is derived from the host
+/// name.
 pub(super) fn base_mac(context: &Context<'_>) -> [u8; 6] {
     let written = context
         .text("DEVICE_METADATA", LOCALHOST, "mac")
@@ -58,14 +61,14 @@ pub(super) fn base_mac(context: &Context<'_>) -> [u8; 6] {
     })
 }
 
-/// FNV-1a, 64 bits: the address must be the same wherever and whenever it is derived.
+/// The 64-bit FNV-1a hash. Derived addresses must be the same on all machines and in all versions.
 pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// The address of port `index`: the base plus one for each port, within the half that a vendor assigns.
+/// The address of port `index`: the base address plus `index` + 1, within the lower three bytes.
 fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
     let [a, b, c, d, e, f] = base;
     let low = u32::from_be_bytes([0, d, e, f]).wrapping_add(1 + index as u32);
@@ -73,7 +76,7 @@ fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
-/// Every port, with default queues and flow control off: later steps fill those in.
+/// Resolves all ports with default schedulers and without flow control. Later steps complete them.
 pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<PortConfig> {
     let base = base_mac(context);
     let names = context.ports.clone();
@@ -128,17 +131,18 @@ pub(super) fn speed_mbps(context: &Context<'_>, port: &str) -> u32 {
     context.number("PORT", port, "speed").unwrap_or(SPEED_MBPS) as u32
 }
 
-/// The MTU of a port in bytes.
+/// The configured MTU of a port in bytes.
 pub(super) fn mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
     context.number("PORT", port, "mtu").unwrap_or(MTU) as u32
 }
 
-/// The MTU of a port in bytes, as far as its link carries it.
+/// The MTU of a port in bytes, limited by the MTU of its link.
 fn carried_mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
     let link = context.how.link_mtus.get(port).copied().unwrap_or(u32::MAX);
     mtu_bytes(context, port).min(link)
 }
 
+/// Resolves the link timing of a port from its speed and `XOFF_PORT`.
 fn link(context: &Context<'_>, port: &str) -> LinkTiming {
     let ethernet = LinkTiming::ethernet(speed_mbps(context, port));
     let ours = |field: &str, default: u32| {
@@ -159,7 +163,7 @@ fn link(context: &Context<'_>, port: &str) -> LinkTiming {
     }
 }
 
-/// The port's `TC_TO_DSCP_MAP`.
+/// Reads the `TC_TO_DSCP_MAP` of a port.
 fn tc_to_dscp(context: &Context<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES] {
     let map = context.text("PORT_QOS_MAP", port, "tc_to_dscp_map");
     std::array::from_fn(|tc| {
@@ -168,6 +172,7 @@ fn tc_to_dscp(context: &Context<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES
     })
 }
 
+/// Flow control without lossless priorities.
 fn pfc_off() -> PfcConfig {
     let identity = std::array::from_fn(|n| n as u8);
     PfcConfig {

@@ -1,4 +1,4 @@
-//! Buffer profiles: what they say, and whether that can be meant.
+//! Buffer profiles, and checks of their thresholds.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use crate::problem::Problem;
 
 const TABLE: &str = "BUFFER_PROFILE";
 
+/// Resolves all profiles. Returns the profiles, and the indices of each name.
 pub(super) fn resolve<'a>(
     context: &mut Context<'a>,
     pools: &[PoolConfig],
@@ -22,7 +23,7 @@ pub(super) fn resolve<'a>(
     for (name, _) in db.entries(TABLE) {
         if context.text(TABLE, name, "size").is_none() {
             if dynamic::is_on(db) && context.text(TABLE, name, "headroom_type") == Some("dynamic") {
-                // A pattern for generated profiles; nobody uses it itself.
+                // This entry is a template for generated profiles and has no direct users.
                 continue;
             }
             context.own_problem(Problem::at(TABLE, name, "size", "the field is missing"));
@@ -76,7 +77,7 @@ pub(super) fn resolve<'a>(
     (profiles, index)
 }
 
-/// One of `dynamic_th` and `static_th`. SONiC's model lets both be absent.
+/// Resolves `dynamic_th` or `static_th`. In SONiC's model, both can be missing.
 fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
     let dynamic = context
         .text(TABLE, profile, "dynamic_th")
@@ -98,7 +99,7 @@ fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
     }
 }
 
-/// The reserve of a group: in the private form the size holds the headroom as well.
+/// The reserved bytes of a priority group or queue. With private headroom, the size includes the headroom.
 fn reserve(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     match pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes {
         true => profile.size_bytes - profile.xoff_bytes,
@@ -106,8 +107,8 @@ fn reserve(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     }
 }
 
-/// The XOFF point of a single congested group, `reserve + a / (1 + a) x pool`, the closed form of SONiC's tests: the
-/// highest there is, since others only lower it.
+/// The XOFF threshold in bytes if only one priority group is congested: `reserve + a / (1 + a) x pool`, as
+/// in SONiC's tests. Other congested priority groups can only lower this threshold.
 pub(super) fn xoff_point(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     let size = pool.size_bytes;
     let shared = match profile.threshold {
@@ -120,8 +121,8 @@ pub(super) fn xoff_point(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     reserve(pool, profile).saturating_add(shared)
 }
 
-/// A reserve larger than its pool is held all the same, as reserves are not taken from the pool's shared part; but that was
-/// hardly meant.
+/// Warns about a reserve that is larger than its pool. The switch grants the reserve anyway, because
+/// reserved space is not a part of the shared space of the pool.
 fn advise_on_reserve(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) {
     let reserve = reserve(pool, profile);
     if reserve > pool.size_bytes {
@@ -133,7 +134,7 @@ fn advise_on_reserve(context: &mut Context<'_>, pool: &PoolConfig, profile: &Buf
     }
 }
 
-/// Headroom that its pool cannot hold, and resume thresholds that contradict the XOFF point or each other.
+/// Checks that the pool can hold the headroom, and that the XON thresholds are below the XOFF threshold.
 fn check(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) {
     let BufferProfile {
         xoff_bytes: xoff,

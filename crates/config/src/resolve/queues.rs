@@ -1,4 +1,4 @@
-//! Scheduling, shaping and early marking of queues, and the shaper of a port.
+//! Scheduling, shaping and WRED of queues, and the shapers of ports.
 
 use xoff_dataplane::config::{PortConfig, Schedule, Shaper, Wred};
 
@@ -9,9 +9,10 @@ use crate::problem::Problem;
 const SCHEDULER: &str = "SCHEDULER";
 const WRED: &str = "WRED_PROFILE";
 
-/// Smallest burst of a shaper that does not say one: a frame of the largest MTU with headers, tags and FCS.
+/// Smallest default burst of a shaper: a frame of the largest MTU with headers, tags and FCS.
 const BURST_BYTES_MIN: u64 = 9_216 + 26;
 
+/// Sets the schedulers, shapers and WRED profiles of all ports.
 pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
     let db = context.db;
     for (name, _) in db.entries(SCHEDULER) {
@@ -46,6 +47,7 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
     }
 }
 
+/// Resolves the scheduling of a `SCHEDULER` entry.
 fn schedule(context: &Context<'_>, name: &str) -> Schedule {
     match context.text(SCHEDULER, name, "type") {
         Some("STRICT") => Schedule::Strict,
@@ -58,12 +60,13 @@ fn schedule(context: &Context<'_>, name: &str) -> Schedule {
     }
 }
 
+/// Resolves the shaper of a `SCHEDULER` entry. Returns `None` without a peak rate in bytes per second.
 fn shaper(context: &Context<'_>, name: &str) -> Option<Shaper> {
     let rate = context.number(SCHEDULER, name, "pir").filter(|rate| *rate > 0)?;
     if context.text(SCHEDULER, name, "meter_type") == Some("packets") {
         return None;
     }
-    // A millisecond of the rate, as switch chips' default buckets hold about that.
+    // The default burst is one millisecond of the rate, similar to the default buckets of switch chips.
     let default = (rate / 1_000).max(BURST_BYTES_MIN).min(u64::from(u32::MAX));
     let burst = context
         .number(SCHEDULER, name, "pbs")
@@ -75,6 +78,7 @@ fn shaper(context: &Context<'_>, name: &str) -> Option<Shaper> {
     })
 }
 
+/// Checks a `SCHEDULER` entry, and warns about fields without an effect.
 fn check_scheduler(context: &mut Context<'_>, name: &str) {
     let (pir, cir) = (
         context.number(SCHEDULER, name, "pir"),
@@ -115,7 +119,7 @@ fn check_scheduler(context: &mut Context<'_>, name: &str) {
     }
 }
 
-/// Whether green frames are marked, and whether they are dropped early.
+/// Whether ECN marking and early drops are enabled for green frames.
 fn wred_modes(context: &Context<'_>, name: &str) -> (bool, bool) {
     let ecn = context
         .text(WRED, name, "ecn")
@@ -123,6 +127,7 @@ fn wred_modes(context: &Context<'_>, name: &str) -> (bool, bool) {
     (ecn, context.text(WRED, name, "wred_green_enable") == Some("true"))
 }
 
+/// Resolves a `WRED_PROFILE` entry. Returns `None` if marking and early drops are both disabled.
 fn wred(context: &Context<'_>, name: &str) -> Option<Wred> {
     let (ecn, drop) = wred_modes(context, name);
     if !ecn && !drop {
@@ -143,6 +148,7 @@ fn wred(context: &Context<'_>, name: &str) -> Option<Wred> {
     })
 }
 
+/// Checks the thresholds of a `WRED_PROFILE` entry.
 fn check_wred(context: &mut Context<'_>, name: &str) {
     let (min, max) = (
         context.bytes(WRED, name, "green_min_threshold"),

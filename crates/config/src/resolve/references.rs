@@ -1,4 +1,4 @@
-//! What holds for every table alike: required fields, references, and what has no effect.
+//! Checks of all tables: required fields, references, and settings without an effect.
 
 use super::context::Context;
 use super::{acl, balancing};
@@ -7,9 +7,10 @@ use crate::natural::Name;
 use crate::problem::Problem;
 use crate::schema::{self, Effect, Field, Fields, Kind, Part, Table};
 
-/// Why a field of SONiC has no effect that no table of the schema has.
+/// Reason for SONiC fields that no table of the schema has.
 const NOT_MODELLED: &str = "not part of this switch's model";
 
+/// Checks all entries of the configuration.
 pub(super) fn check(context: &mut Context<'_>) {
     let db = context.db;
     for (name, entries) in &db.tables {
@@ -23,6 +24,7 @@ pub(super) fn check(context: &mut Context<'_>) {
     }
 }
 
+/// Checks the key and the fields of an entry.
 fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) {
     for (part, text) in table.key.iter().zip(key.split('|')) {
         key_part(context, table.name, key, *part, text);
@@ -51,7 +53,7 @@ fn entry_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) 
     }
 }
 
-/// Fields that are named after ports: those of the switch.
+/// Checks that all fields of an entry are ports of the switch.
 fn ports_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) {
     for port in entry.keys().map(Name::as_str) {
         if context.port(port).is_none() {
@@ -60,6 +62,7 @@ fn ports_of(context: &mut Context<'_>, table: &Table, key: &str, entry: &Entry) 
     }
 }
 
+/// Checks that the object exists to which a part of a key refers.
 fn key_part(context: &mut Context<'_>, table: &str, key: &str, part: Part, text: &str) {
     match part {
         Part::PortOrGlobal if text == "global" => {}
@@ -86,6 +89,7 @@ fn key_part(context: &mut Context<'_>, table: &str, key: &str, part: Part, text:
     }
 }
 
+/// Reports a missing port, with a similar name if one exists.
 fn no_port(context: &mut Context<'_>, place: Problem, text: &str) {
     let nearest = schema::nearest(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
     let problem = Problem {
@@ -98,6 +102,7 @@ fn no_port(context: &mut Context<'_>, place: Problem, text: &str) {
     }));
 }
 
+/// Checks the references in the value of a field, and registers fields without an effect.
 fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, value: &str) {
     let (target, names) = match field.kind {
         Kind::Reference(target) => (target, vec![value]),
@@ -137,7 +142,7 @@ fn field_of(context: &mut Context<'_>, table: &Table, key: &str, field: &Field, 
     }
 }
 
-/// Whether a value, or every item of a list, is this one.
+/// Whether a value, or every item of a list, is `expected`.
 fn says_only(kind: Kind, value: &str, same: &str) -> bool {
     match kind {
         Kind::Each(_) => schema::items(value).all(|item| item == same || item.is_empty()),
@@ -145,6 +150,7 @@ fn says_only(kind: Kind, value: &str, same: &str) -> bool {
     }
 }
 
+/// Registers an entry of a table that the switch does not read.
 fn foreign_entry(context: &mut Context<'_>, table: &str, key: &str) {
     if acl::acts_on(context, table, key) {
         return;

@@ -1,4 +1,4 @@
-//! Static routes.
+//! Static routes of the table `STATIC_ROUTE`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,23 +20,24 @@ const WEIGHTS: &str = "XOFF_ROUTE";
 const MANAGEMENT_VRF: &str = "mgmt";
 const MANAGEMENT: &str = "no effect: the management network is outside the data path of a switch";
 
-/// A route of `STATIC_ROUTE`; one whose next hops have several distances is several routes.
+/// A static route. An entry with next hops of several distances gives several routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticRoute {
-    /// Destinations, without host bits.
+    /// The destination prefix without host bits.
     pub prefix: IpNet,
-    /// Preference among routes to the same prefix; the lower is preferred.
+    /// Administrative distance. Among routes to the same prefix, the lowest distance is preferred.
     pub distance: u8,
-    /// Where to.
+    /// The next hops, the interface or the blackhole of the route.
     pub target: Target,
 }
 
-/// One item of the parallel lists.
+/// One item of the parallel lists of a route.
 struct Item {
     distance: u8,
     way: Way,
 }
 
+/// The destination of one item.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Blackhole,
@@ -44,7 +45,7 @@ enum Way {
     Via(Path),
 }
 
-/// A route's entry: where it stands, and its lists.
+/// An entry of `STATIC_ROUTE` with its lists.
 struct Entry<'a> {
     key: &'a str,
     prefix: IpNet,
@@ -52,16 +53,19 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// Returns an item of a list, or `None` if the list or the item is empty.
     fn item(&self, field: &str, at: usize) -> Option<&str> {
         let (_, list) = self.lists.iter().find(|(name, _)| *name == field)?;
         list.get(at).copied().filter(|item| !item.is_empty())
     }
 
+    /// Creates an error for a field of this entry.
     fn problem(&self, field: &str, why: impl Into<String>) -> Problem {
         Problem::at(TABLE, self.key, field, why)
     }
 }
 
+/// Resolves all static routes.
 pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec<StaticRoute> {
     let db = context.db;
     let mut weights = weights(context);
@@ -123,7 +127,7 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
     routes
 }
 
-/// Whether every next hop of a route is in the VRF or behind an interface of the management network.
+/// Whether all next hops of a route belong to the management network.
 fn leaves_by_management(context: &Context<'_>, key: &str) -> bool {
     let list = |field: &str| schema::items(context.text(TABLE, key, field).unwrap_or(""));
     let is_management = |name: &str| {
@@ -137,7 +141,7 @@ fn leaves_by_management(context: &Context<'_>, key: &str) -> bool {
     by_vrf || (list("ifname").count() > 0 && list("ifname").all(is_management))
 }
 
-/// The lists of `XOFF_ROUTE`, with their keys.
+/// Reads the weights and keys of `XOFF_ROUTE` by prefix.
 fn weights<'a>(context: &mut Context<'a>) -> BTreeMap<IpNet, (&'a str, Vec<&'a str>)> {
     let db = context.db;
     let mut all = BTreeMap::new();
@@ -154,7 +158,7 @@ fn weights<'a>(context: &mut Context<'a>) -> BTreeMap<IpNet, (&'a str, Vec<&'a s
     all
 }
 
-/// `None` if something was wrong, which has been said.
+/// Resolves the items of the parallel lists. Returns `None` after an error.
 fn items(
     context: &mut Context<'_>,
     interfaces: &Interfaces,
@@ -173,7 +177,7 @@ fn items(
     let mut whole = true;
     for at in 0..count {
         let distance = match entry.item("distance", at).and_then(|text| text.parse().ok()) {
-            // SONiC's 0 leaves it to FRR.
+            // SONiC uses 0 for the default distance of FRR.
             None | Some(0) => DISTANCE_STATIC,
             Some(distance) => distance,
         };
@@ -198,6 +202,7 @@ fn items(
     whole.then_some(items)
 }
 
+/// Whether two destinations are equal apart from their weights.
 fn same_way(a: Way, b: Way) -> bool {
     match (a, b) {
         (Way::Via(a), Way::Via(b)) => a.next_hop == b.next_hop,
@@ -205,7 +210,7 @@ fn same_way(a: Way, b: Way) -> bool {
     }
 }
 
-/// The common length of all lists that are there.
+/// Returns the common length of all lists that are not empty.
 fn length(context: &mut Context<'_>, entry: &Entry<'_>) -> Option<usize> {
     let mut present = entry.lists.iter().filter(|(_, list)| !list.is_empty());
     let Some((first, list)) = present.next() else {
@@ -232,14 +237,14 @@ fn length(context: &mut Context<'_>, entry: &Entry<'_>) -> Option<usize> {
     Some(list.len())
 }
 
-/// Where item `at` of a route leads.
+/// Resolves the destination of the item with this index.
 fn way(interfaces: &Interfaces, entry: &Entry<'_>, at: usize, weight: u16) -> Result<Way, Box<Problem>> {
     let refuse = |field: &str, value: &str, why: String| Box::new(entry.problem(field, why).value(value));
     if let Some(vrf) = entry.item("nexthop-vrf", at).filter(|vrf| *vrf != "default") {
         let why = "VRFs are not implemented, expected default".to_owned();
         return Err(refuse("nexthop-vrf", vrf, why));
     }
-    // SONiC writes an interface alone with the unspecified address.
+    // SONiC uses the unspecified address for routes to an interface.
     let next_hop = entry
         .item("nexthop", at)
         .and_then(|text| text.parse::<IpAddr>().ok())
@@ -283,6 +288,7 @@ fn way(interfaces: &Interfaces, entry: &Entry<'_>, at: usize, weight: u16) -> Re
     }
 }
 
+/// Creates the error for an unknown interface.
 fn no_interface(interfaces: &Interfaces, entry: &Entry<'_>, name: &str) -> Box<Problem> {
     let names = interfaces.list.iter().map(|interface| interface.name.as_str());
     let fix = match schema::nearest(name, names) {
@@ -297,7 +303,7 @@ fn no_interface(interfaces: &Interfaces, entry: &Entry<'_>, name: &str) -> Box<P
     )
 }
 
-/// The interface behind which a next hop is; the one named, if one is.
+/// Returns the interface of a next hop. `named` is the interface in `ifname`.
 fn neighbour(
     interfaces: &Interfaces,
     entry: &Entry<'_>,
@@ -358,7 +364,8 @@ fn neighbour(
     Ok(interface)
 }
 
-/// One route for each distance; those behind the first are named, since nothing here makes them take over.
+/// Groups items by distance. Only the routes with the lowest distance are used, because no event makes
+/// others active.
 fn by_distance(context: &mut Context<'_>, entry: &Entry<'_>, items: &[Item]) -> Vec<StaticRoute> {
     let mut distances: BTreeMap<u8, Vec<Way>> = BTreeMap::new();
     for item in items {
@@ -391,7 +398,7 @@ fn by_distance(context: &mut Context<'_>, entry: &Entry<'_>, items: &[Item]) -> 
     routes
 }
 
-/// `None` if the ways exclude each other.
+/// Combines destinations into one target. Returns `None` if they exclude each other.
 fn target(ways: &[Way]) -> Option<Target> {
     let path = |way: &Way| match way {
         Way::Via(path) => Some(*path),
@@ -404,7 +411,8 @@ fn target(ways: &[Way]) -> Option<Target> {
     }
 }
 
-/// What is on the link is nearer than any route to it.
+/// Warns about routes to a network that is connected to an interface, because the connected route is
+/// preferred.
 fn hidden(context: &mut Context<'_>, interfaces: &Interfaces, routes: &[StaticRoute]) {
     for route in routes {
         let same = |net: &&IpNet| net.trunc() == route.prefix;

@@ -1,4 +1,4 @@
-//! Layer 3 put together: interfaces, routes, neighbours, how flows are spread.
+//! Layer 3: interfaces, routes, neighbours and hashing.
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use crate::schema;
 
 const HASH: &str = "SWITCH_HASH";
 
-/// Layer 3, and what it was made of.
+/// The resolved layer-3 configuration, with all sources of its routes.
 pub(super) struct Routing {
     pub(super) config: RoutingConfig,
     pub(super) rib: Rib,
     pub(super) static_routes: Vec<StaticRoute>,
 }
 
+/// Resolves all layer-3 tables.
 pub(super) fn resolve(
     context: &mut Context<'_>,
     ground: &Ground<'_>,
@@ -66,14 +67,15 @@ pub(super) fn resolve(
     }
 }
 
-/// What `hash_seed` is where nobody says. Switches of one lab have one seed and should not all choose alike: the base address
-/// tells them apart.
+/// Derives the default of `hash_seed` from the seed and the base MAC address.
+///
+/// All switches of a lab have the same seed. The MAC address gives each switch a different hash.
 pub fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
     let bytes = seed.to_be_bytes().into_iter().chain(mac);
     super::ports::fnv1a(&bytes.collect::<Vec<_>>())
 }
 
-/// Everything that offers a route: the interfaces' addresses and networks, and `STATIC_ROUTE`.
+/// Collects all sources of routes: the addresses and networks of interfaces, and the static routes.
 fn rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Balancing) -> Rib {
     let mut rib = Rib::new();
     for (index, interface) in interfaces.list.iter().enumerate() {
@@ -92,12 +94,13 @@ fn rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Balancing) 
         };
         rib.set(Source::Static, *distance, route);
     }
-    // The switch's own networks too: their site is its own.
+    // Networks of the switch itself get the tag of their site as well.
     rib.tag(|prefix| balancing.tag(prefix));
     rib
 }
 
-/// The first generation of the routes. What is too much for it is a limit of the tables, not of one entry.
+/// Computes the first generation of the forwarding table. A limit of the table is an error of the whole
+/// table.
 fn first_generation(context: &mut Context<'_>, rib: &Rib) -> Fib {
     rib.next_generation(&Fib::default()).unwrap_or_else(|error| {
         context.problem(Problem::at("STATIC_ROUTE", "", "", error.to_string()));
@@ -105,8 +108,8 @@ fn first_generation(context: &mut Context<'_>, rib: &Rib) -> Fib {
     })
 }
 
-/// Whether flows of RoCEv2 are told apart by their destination queue pair too: by one of the lists `ecmp_hash...`, or `lag_hash...`,
-/// that concern them.
+/// Whether the hash of RoCEv2 flows includes the destination queue pair. `lists` is the common prefix of
+/// the field names, `ecmp_hash` or `lag_hash`.
 pub(super) fn hashes_queue_pairs(context: &Context<'_>, lists: &str) -> bool {
     ["", "_ipv4_rdma", "_ipv6_rdma"].iter().any(|of| {
         let list = context.db.get(HASH, "GLOBAL", &format!("{lists}{of}"));
@@ -114,8 +117,8 @@ pub(super) fn hashes_queue_pairs(context: &Context<'_>, lists: &str) -> bool {
     })
 }
 
-/// Flows are told apart by the five-tuple, those of RoCEv2 by the destination queue pair too if that is said. Lists that say so say what
-/// is done anyway.
+/// Warns about lists of hash fields with other fields than the five-tuple. RoCEv2 lists can also contain
+/// the destination queue pair.
 fn hashing(context: &mut Context<'_>) {
     for field in schema::ALL_HASHED {
         let Some(list) = context.db.get(HASH, "GLOBAL", field) else {

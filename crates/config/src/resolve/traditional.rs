@@ -1,16 +1,19 @@
 //! The traditional buffer model: lossless profiles from `pg_profile_lookup.ini`.
 //!
-//! A SKU's buffer template has no lossless priority groups. SONiC's `buffermgrd` creates them while it runs
-//! (`BufferMgr::doSpeedUpdateTask` of sonic-swss): for each port with `pfc_enable` in `PORT_QOS_MAP` and a length in
-//! `CABLE_LENGTH` it looks up the sizes by the port's speed and that length, creates
-//! `BUFFER_PROFILE|pg_lossless_SPEED_CABLE_profile` in `ingress_lossless_pool`, and binds it in `BUFFER_PG` to the
-//! priorities of `pfc_enable`. With a lookup file this module does the same before anything else reads the
-//! configuration. Without one a note names the profiles that SONiC would create.
+//! The buffer template of a SKU has no lossless priority groups. SONiC's `buffermgrd` creates them at run
+//! time in `BufferMgr::doSpeedUpdateTask` of sonic-swss. For each port with `pfc_enable` in `PORT_QOS_MAP`
+//! and a length in `CABLE_LENGTH`, it looks up the sizes by speed and length. It creates the profile
+//! `BUFFER_PROFILE|pg_lossless_SPEED_CABLE_profile` in `ingress_lossless_pool`, and binds it in `BUFFER_PG`
+//! to the priorities of `pfc_enable`.
 //!
-//! - An existing profile of that name is used as written.
-//! - An existing `BUFFER_PG` entry of the very key that is generated gets the generated profile, with a note. Any other
-//!   existing entry is kept.
-//! - A cable of `0m` gets no profile. On Mellanox and Barefoot platforms a port that is down gets none, either.
+//! With a lookup file, this module does the same before all other steps. Without a lookup file, a note
+//! lists the profiles that SONiC would create.
+//!
+//! - An existing profile of the same name is used as written.
+//! - An existing `BUFFER_PG` entry with the same key gets the generated profile, with a note. All other
+//!   existing entries are kept.
+//! - A port with a cable of `0m` gets no profile. On Mellanox and Barefoot platforms, a port that is down
+//!   gets no profile either.
 
 use std::collections::BTreeMap;
 
@@ -29,28 +32,30 @@ const LOSSLESS_POOL: &str = "ingress_lossless_pool";
 const REMEDY: &str = "name the SKU's pg_profile_lookup.ini (--pg-profiles FILE; pg_profiles in a lab), or set \
                       DEVICE_METADATA|localhost buffer_model to dynamic";
 
-/// The lossless groups that a port lacks, and the profile that `buffermgrd` creates for them.
+/// The missing lossless priority groups of a port, and the properties of their profile.
 struct MissingGroups {
     port: String,
-    /// The groups as bits.
+    /// Bit mask of the priority groups.
     groups: u8,
     speed_mbps: u32,
     cable: String,
-    /// Existing entries of the generated keys, and their profiles.
+    /// Keys and profiles of existing entries that are replaced.
     replaced: Vec<(String, String)>,
 }
 
 impl MissingGroups {
+    /// Name of the profile.
     fn profile(&self) -> String {
         format!("pg_lossless_{}_{}_profile", self.speed_mbps, self.cable)
     }
 
+    /// The numbers of the priority groups as in keys of `BUFFER_PG`.
     fn numbers(&self) -> Vec<String> {
         group_ranges(self.groups)
     }
 }
 
-/// Groups as in keys of `BUFFER_PG`: `3-4` for each run of numbers, `6` for a single one.
+/// Formats a bit mask as in keys of `BUFFER_PG`: `3-4` for consecutive numbers, and `6` for a single number.
 fn group_ranges(groups: u8) -> Vec<String> {
     let mut runs: Vec<(u8, u8)> = Vec::new();
     for number in (0..8).filter(|number| groups & (1 << number) != 0) {
@@ -66,8 +71,8 @@ fn group_ranges(groups: u8) -> Vec<String> {
     runs.into_iter().map(text).collect()
 }
 
-/// Completes `context.db` with the profiles and groups that `buffermgrd` creates from the lookup file. Returns the
-/// completed configuration and what was added to it; `None` if nothing was.
+/// Adds the profiles and priority groups that `buffermgrd` creates from the lookup file. Returns the
+/// completed configuration and the added entries, or `None` if nothing was added.
 pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)> {
     let missing = missing_groups(context);
     note_without_effect(context, missing.is_empty());
@@ -123,7 +128,7 @@ pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)
     Some((db, added))
 }
 
-/// Names the tables and fields of the dynamic model, and cable lengths that no port uses.
+/// Warns about tables and fields of the dynamic buffer model, and about cable lengths that no port uses.
 fn note_without_effect(context: &mut Context<'_>, cables_are_unused: bool) {
     const WHY: &str = "no effect: buffer_model of DEVICE_METADATA is not dynamic, sizes are taken as written";
     let db = context.db;
@@ -146,7 +151,8 @@ fn note_without_effect(context: &mut Context<'_>, cables_are_unused: bool) {
     }
 }
 
-/// Every port with PFC, a cable and no `BUFFER_PG` entry for one of its lossless groups, in natural order.
+/// Returns all ports with PFC and a cable whose `BUFFER_PG` lacks a lossless priority group, in natural
+/// order.
 fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
     let bound = bound_groups(context);
     let mut missing = Vec::new();
@@ -188,8 +194,8 @@ fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
     missing
 }
 
-/// Adds the groups whose `BUFFER_PG` entry `buffermgrd` replaces: it sets the profile of the keys that it generates, whatever
-/// they have (`BufferMgr::doSpeedUpdateTask`).
+/// Adds the priority groups whose `BUFFER_PG` entry `buffermgrd` replaces. It sets the profile of all keys
+/// that it generates (`BufferMgr::doSpeedUpdateTask`).
 fn replace_generated_keys(context: &Context<'_>, groups: &mut MissingGroups, lossless: u8) {
     let lookup = context.how.pg_profiles.as_ref();
     if lookup.is_none_or(|lookup| lookup.row(groups.speed_mbps, &groups.cable).is_none()) {
@@ -209,7 +215,7 @@ fn replace_generated_keys(context: &Context<'_>, groups: &mut MissingGroups, los
     }
 }
 
-/// The profiles that `BUFFER_PG` binds, by port and priority group.
+/// Returns the profiles of `BUFFER_PG` by port and priority group.
 pub(super) fn bound_groups<'a>(context: &Context<'a>) -> BTreeMap<&'a str, BTreeMap<u8, &'a str>> {
     let mut bound: BTreeMap<&str, BTreeMap<u8, &str>> = BTreeMap::new();
     let db = context.db;
@@ -225,18 +231,19 @@ pub(super) fn bound_groups<'a>(context: &Context<'a>) -> BTreeMap<&'a str, BTree
     bound
 }
 
-/// The length of a port's cable, as written.
+/// Returns the cable length of a port as written.
 pub(super) fn cable<'a>(context: &Context<'a>, port: &str) -> Option<&'a str> {
     let db = context.db;
     db.keys(CABLES).find_map(|key| context.text(CABLES, key, port))
 }
 
-/// Whether `buffermgrd` takes the buffer of lossless groups away because the port is down.
+/// Whether `buffermgrd` removes the lossless buffers of the port because it is down.
 fn reclaims_when_down(context: &Context<'_>, port: &str) -> bool {
     ports::is_admin_down(context, port)
         && chip::known(context).is_some_and(|chip| chip.reclaims_buffer_of_down_ports())
 }
 
+/// Adds a profile with the sizes of a row.
 fn add_profile(
     context: &mut Context<'_>,
     added: &mut ConfigDb,
@@ -264,6 +271,7 @@ fn add_profile(
     }
 }
 
+/// Warns about missing priority groups without a lookup file.
 fn note_missing(context: &mut Context<'_>, groups: &MissingGroups) {
     context.noted_groups.insert(groups.port.clone(), groups.groups);
     let text = format!(
@@ -275,6 +283,7 @@ fn note_missing(context: &mut Context<'_>, groups: &MissingGroups) {
     context.warn_port(&groups.port, text);
 }
 
+/// Warns about a speed and a cable length without a row in the lookup file.
 fn note_no_row(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingGroups) {
     context.noted_groups.insert(groups.port.clone(), groups.groups);
     let text = format!(
@@ -288,6 +297,7 @@ fn note_no_row(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingG
     context.warn_port(&groups.port, text);
 }
 
+/// Notes that the generated profile replaces the former profile of a `BUFFER_PG` entry.
 fn note_replaced(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingGroups, former: &str) {
     let text = format!(
         "its lossless groups get profile {} of {} instead of {former}, as SONiC's buffermgrd replaces it",
@@ -297,7 +307,7 @@ fn note_replaced(context: &mut Context<'_>, lookup: &PgProfiles, groups: &Missin
     context.warn_port(&groups.port, text);
 }
 
-/// Names profiles of lossless groups that are kept although a row exists: their entries have other keys than the generated ones.
+/// Notes existing profiles that are kept because their `BUFFER_PG` key differs from the generated key.
 fn note_kept(context: &mut Context<'_>, groups: &MissingGroups, lossless: u8, bound: &BTreeMap<u8, &str>) {
     let Some(lookup) = &context.how.pg_profiles else {
         return;

@@ -1,4 +1,4 @@
-//! `SWITCH_TRIMMING`: what is left of packets that find their queue full, and where it goes.
+//! `SWITCH_TRIMMING`: the size, DSCP and queue of packets that are trimmed because their queue is full.
 
 use xoff_dataplane::config::{BufferProfile, PortConfig, TrimDscp, TrimQueue, TrimmingConfig};
 
@@ -11,14 +11,15 @@ const TABLE: &str = "SWITCH_TRIMMING";
 const GLOBAL: &str = "GLOBAL";
 const PROFILE: &str = "BUFFER_PROFILE";
 const ACTION: &str = "packet_discard_action";
-/// Ethernet header and one tag: what a frame is longer than its packet by.
+/// Length of the Ethernet header and one tag, by which a frame exceeds its packet.
 const HEADERS_BYTES: u32 = 18;
 
-/// Whether a profile asks for trimming.
+/// Whether a profile selects trimming.
 pub(super) fn wanted(context: &Context<'_>, profile: &str) -> bool {
     context.text(PROFILE, profile, ACTION) == Some("trim")
 }
 
+/// Resolves trimming. Returns `None` if trimming is not or not completely configured.
 pub(super) fn resolve(
     context: &mut Context<'_>,
     ports: &[PortConfig],
@@ -64,7 +65,7 @@ pub(super) fn resolve(
     Some(trimming)
 }
 
-/// The entry, once it is complete: SONiC's command line writes it field by field.
+/// Resolves the entry `GLOBAL`. It can be incomplete, because SONiC's commands write it field by field.
 fn global(
     context: &mut Context<'_>,
     exempt: Vec<xoff_dataplane::config::AclTable>,
@@ -112,7 +113,7 @@ fn global(
     })
 }
 
-/// As SONiC refuses it: trimming is decided at a queue, and these profiles are of whole ports.
+/// Refuses trimming profiles in lists of ports, as SONiC does. Only a queue can trim packets.
 fn check_port_lists(context: &mut Context<'_>) {
     for table in [
         "BUFFER_PORT_INGRESS_PROFILE_LIST",

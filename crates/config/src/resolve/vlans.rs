@@ -1,4 +1,4 @@
-//! What connects the ports.
+//! Bridging: VLANs and their members.
 
 use xoff_dataplane::config::{Bridging, LagConfig, PortConfig, Tagging, VlanConfig, VlanMember};
 
@@ -9,6 +9,7 @@ use crate::schema;
 
 const MEMBER: &str = "VLAN_MEMBER";
 
+/// Resolves the bridging of the switch. Without VLANs and interfaces, all ports are bridged transparently.
 pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig]) -> Bridging {
     let db = context.db;
     let has = |table: &str| db.entries(table).next().is_some();
@@ -41,7 +42,7 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig], lags: &[L
     Bridging::Vlans(vlans)
 }
 
-/// What is up and has nothing to forward to is probably not what was meant.
+/// Warns about ports and LAGs that are up but not in use.
 fn unused(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig], vlans: &[VlanConfig]) {
     let mut used = vec![false; ports.len() + lags.len()];
     for member in vlans.iter().flat_map(|vlan| &vlan.members) {
@@ -63,6 +64,7 @@ fn unused(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig], v
     }
 }
 
+/// Resolves the members of a VLAN.
 fn members(context: &mut Context<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<VlanMember> {
     let db = context.db;
     let mut members = Vec::new();
@@ -100,7 +102,7 @@ fn members(context: &mut Context<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<Vla
     members
 }
 
-/// An untagged frame belongs to one VLAN: more than one claim to it is a contradiction.
+/// Checks that each port is an untagged member of at most one VLAN.
 fn at_most_one_untagged(context: &mut Context<'_>, names: &[&str], vlans: &[VlanConfig]) {
     let mut first: Vec<Option<u16>> = vec![None; names.len()];
     for vlan in vlans {

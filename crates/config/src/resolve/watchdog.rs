@@ -1,4 +1,4 @@
-//! The PFC watchdog: which queues it watches, how soon it acts and what it does.
+//! The PFC watchdog: the watched queues, the detection and restoration times, and the actions.
 
 use xoff_dataplane::config::{
     PfcConfig, PortConfig, PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule,
@@ -15,13 +15,13 @@ const TABLE: &str = "PFC_WD";
 const BINDINGS: &str = "PORT_QOS_MAP";
 const POLL_MS: u64 = 100;
 
-/// What SONiC starts with `default_pfcwd_status`: all three times are this, for every 32 ports again.
+/// Value of all three times with SONiC's `default_pfcwd_status`, for each group of 32 ports.
 const DEFAULT_MS: u64 = 200;
 const PORTS_PER_STEP: usize = 32;
 const POLL_MAX_MS: u64 = 1_000;
 const DETECTION_MAX_MS: u64 = 5_000;
 
-/// Fills in the watchdogs of the ports, whose flow control is known.
+/// Sets the watchdogs of all ports. The flow control of the ports is already known.
 pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> WatchdogConfig {
     let by_default = match context.text("DEVICE_METADATA", LOCALHOST, "default_pfcwd_status") {
         Some("enable") => Some(default_ms(ports.len())),
@@ -33,7 +33,7 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Wa
         let is_written = context.db.entry(TABLE, &port.name).is_some();
         let times = match by_default {
             _ if is_written => written_times(context, &port.name, poll_ms),
-            // As SONiC, whose default passes over ports without PFC.
+            // As in SONiC, the default does not apply to ports without PFC.
             Some(ms) if port.pfc.enabled != 0 => {
                 let detection = ms.min(DETECTION_MAX_MS).max(poll_ms);
                 Some((detection, Some(ms.max(poll_ms))))
@@ -53,11 +53,12 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Wa
     }
 }
 
+/// Default time in ms for a switch with this number of ports.
 fn default_ms(ports: usize) -> u64 {
     DEFAULT_MS * (ports.saturating_sub(1) / PORTS_PER_STEP + 1) as u64
 }
 
-/// Detection and restoration time of an entry, in ms; `None`: the first is missing, which is said elsewhere.
+/// Returns the detection and restoration time of an entry in ms, or `None` if the detection time is missing.
 fn written_times(context: &mut Context<'_>, port: &str, poll_ms: u64) -> Option<(u64, Option<u64>)> {
     let mut time = |field: &str| {
         let ms = context.number(TABLE, port, field)?;
@@ -73,6 +74,7 @@ fn written_times(context: &mut Context<'_>, port: &str, poll_ms: u64) -> Option<
     Some((time("detection_time")?, restoration))
 }
 
+/// Creates the watchdog of a port.
 fn watchdog(
     context: &mut Context<'_>,
     port: &PortConfig,
@@ -91,7 +93,7 @@ fn watchdog(
     }
 }
 
-/// The queues that pauses of `pfcwd_sw_enable` stop.
+/// Returns a bit mask of the queues of the priorities in `pfcwd_sw_enable`.
 fn watched_queues(context: &mut Context<'_>, name: &str, pfc: &PfcConfig) -> u8 {
     let watched = context
         .text(BINDINGS, name, "pfcwd_sw_enable")
@@ -102,7 +104,7 @@ fn watched_queues(context: &mut Context<'_>, name: &str, pfc: &PfcConfig) -> u8 
                    pfc_enable has";
         context.warn_port(name, why);
     }
-    // With asymmetric PFC a port obeys pauses of every priority.
+    // With asymmetric PFC, a port honours pauses of all priorities.
     let obeyed = if pfc.asymmetric { u8::MAX } else { pfc.enabled };
     let mut queues = 0;
     for priority in (0..PRIORITIES).filter(|n| watched & (1 << n) != 0) {

@@ -1,11 +1,12 @@
-//! Adaptive routing and switching (ARS).
+//! Tables of adaptive routing and switching (ARS).
 //!
-//! As in SONiC's design of local ARS (`doc/ARS/Local_ARS_HLD.md`) in the form that its pull requests have; no release of SONiC has
-//! these tables, so names may still change. What they come to here is in `docs/load-balancing.md`.
+//! The tables are those of the pull requests for SONiC's local ARS design (`doc/ARS/Local_ARS_HLD.md`). No
+//! release of SONiC has these tables, so their names can change. `docs/load-balancing.md` describes their
+//! effect in xoff.
 
 use super::{Field, Fields, Kind, Part, Table};
 
-/// ARS_OBJECT.
+/// Name of the table of ARS objects.
 const OBJECTS: &str = "ARS_OBJECT";
 
 const ONE_TABLE: &str = "each group has a flow table of its own (ARS_OBJECT max_flows)";

@@ -1,74 +1,96 @@
-//! Load balancing beyond SONiC's tables. Every scalar is a string, as in SONiC's own tables.
+//! Tables for load balancing beyond SONiC's tables. All scalar values are strings, as in SONiC's tables.
 //!
-//! `XOFF_LB|global`: load balancing of the switch.
+//! # `XOFF_LB|global`: load balancing of the switch
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `scheme` | scheme of every group of next hops for which nothing else names one: that of `XOFF_LB_GROUP` first, then that of its members (`ARS_NEXTHOPS`, `ARS_INTERFACES`), then this | - | a built-in scheme or an entry of `XOFF_LB_SCHEME` | `ecmp`, or what `ARS_PROFILE` says |
-//! | `moves_kept` | latest flows placed or moved that are kept with their reasons; 0: they are only counted | - | 0 to 65536 | 256 |
-//! | `reordering_flows` | queue pairs whose packets are looked at for reordering as they arrive; 0: none | - | 0 to 1048576 | 0 |
-//! | `advertise` | what the switch tells the switches behind `advertise_ports`. `ways`: which sites it has no way to any more. `on`: that, and the load of its ways. `auto`: `on` if one of its own schemes weighs what others tell, else `ways` | - | `auto`, `on`, `ways`, `off` | `auto` |
-//! | `advertise_interval` | time between two messages while there is something to tell | us | 1 to 1000000 | 16 |
-//! | `advertise_ports` | ports towards other switches: a list | - | ports | none |
+//! - `scheme`: Scheme of all load balancing groups without a scheme of their own. `XOFF_LB_GROUP` takes
+//!   precedence, followed by the schemes of the members (`ARS_NEXTHOPS`, `ARS_INTERFACES`). Values: a
+//!   built-in scheme or an entry of `XOFF_LB_SCHEME`. Default: `ecmp`, or the scheme of `ARS_PROFILE`.
+//! - `moves_kept`: Number of recent flow moves that the switch keeps with their reasons. With 0, moves are
+//!   only counted. Range: 0 to 65536. Default: 256.
+//! - `reordering_flows`: Number of queue pairs whose packets are checked for reordering on arrival. Range:
+//!   0 to
+//!   1048576. Default: 0.
+//! - `advertise`: Information for the switches behind `advertise_ports`. `ways` sends the sites that the
+//!   switch cannot reach. `on` also sends the load of its paths. `auto` is `on` if a scheme of the switch
+//!   uses the load of other switches, and `ways` otherwise. Values: `auto`, `on`, `ways`, `off`. Default:
+//!   `auto`.
+//! - `advertise_interval`: Time between two link quality messages, if there is something to send. Unit: us.
+//!   Range: 1 to
+//!   1000000. Default: 16.
+//! - `advertise_ports`: List of the ports that connect to other switches. Default: none.
 //!
-//! `XOFF_LB_SCHEME|<name>`: a scheme with figures of its own; the name of a built-in one changes that one. Which scheme has which
-//! field, and the built-in figures, are in `docs/load-balancing.md`.
+//! # `XOFF_LB_SCHEME|<name>`: a scheme with its own parameters
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `scheme` | the built-in scheme that it is | - | a built-in scheme | the entry's name |
-//! | `hash_fields` | what tells flows apart; `five-tuple-qp` adds the destination queue pair of RoCEv2, `symmetric` is the same in both directions | - | `five-tuple`, `five-tuple-qp`, `symmetric` | the scheme's |
-//! | `idle_time` | silence after which a flow may take another path; 0: every packet may. Of `cluster`: silence after which a queue pair gives up its place | us | 0 to 10000000 | the scheme's |
-//! | `flowset_size` | entries of each group's flow table: a power of two; flows that share one share their path | - | 256 to 32768 | 4096 |
-//! | `quality_delta` | quality bands to be gained for a flow to move although it was not silent; 0: it never does | - | 0 to 7 | 0 |
-//! | `probability` | chance that a packet that finds such a gain moves its flow | percent | 1 to 100 | 1 |
-//! | `samples` | members that a packet looks at by chance | - | 1 to 32 | 2 |
-//! | `memory` | members that are looked at again because they were the emptiest | - | 0 to 32 | 1 |
-//! | `remote_weight` | part of other switches' word in the quality of a path | percent | 0 to 100 | 50 |
-//! | `flows_max` | most queue pairs that a group knows; beyond, packets are hashed | - | 1 to 1048576 | 131072 |
-//! | `primary_threshold` | primary members are taken if their band is below this, or better than an alternate one's by more than `alternate_cost` (SAI); 16: always | - | 0 to 16 | 16 |
-//! | `alternate_cost` | what alternate members must be better by | - | 0 to 16 | 0 |
+//! An entry with the name of a built-in scheme changes this scheme. `docs/load-balancing.md` lists the
+//! fields of each scheme and their defaults.
 //!
-//! `XOFF_LB_GROUP|<prefix>`: routes within this prefix, the longest that contains them deciding.
+//! - `scheme`: The built-in scheme on which this scheme is based. Default: the scheme with the name of the
+//!   entry.
+//! - `hash_fields`: The header fields that identify a flow. `five-tuple-qp` adds the destination queue pair
+//!   of RoCEv2. `symmetric` gives the same hash in both directions. Values: `five-tuple`, `five-tuple-qp`,
+//!   `symmetric`.
+//! - `idle_time`: Idle time after which a flow may use another path. With 0, every packet may use another
+//!   path. For `cluster`: idle time after which a queue pair is forgotten. Unit: us. Range: 0 to 10000000.
+//! - `flowset_size`: Number of entries of the flow table of each group, a power of two. Flows with the same
+//!   entry use the same path. Range: 256 to 32768. Default: 4096.
+//! - `quality_delta`: Gain in quality bands that moves a flow before its idle time. With 0, such moves
+//!   never happen. Range: 0 to 7. Default: 0.
+//! - `probability`: Probability that a packet moves its flow for such a gain. Unit: percent. Range: 1 to
+//!   100. Default: 1.
+//! - `samples`: Number of random members that a packet compares. Range: 1 to 32. Default: 2.
+//! - `memory`: Number of members that are compared again because they had the shortest queues. Range: 0 to
+//!   32. Default: 1.
+//! - `remote_weight`: Weight of the quality that other switches advertise, compared with the own link.
+//!   Unit: percent. Range: 0 to 100. Default: 50.
+//! - `flows_max`: Largest number of queue pairs in a group. Packets of further queue pairs are hashed.
+//!   Range: 1 to
+//!   1048576. Default: 131072.
+//! - `primary_threshold`: A primary member is used if its quality band is below this value. It is also used
+//!   if its band exceeds that of an alternate member by more than `alternate_cost` (SAI). With 16, only
+//!   primary members are used. Range: 0 to 16. Default: 16.
+//! - `alternate_cost`: Advantage in quality bands that an alternate member needs. Range: 0 to 16. Default: 0.
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `scheme` | scheme of the groups of next hops of these routes | - | as above | - |
+//! # `XOFF_LB_GROUP|<prefix>`: routes within a prefix
 //!
-//! `XOFF_LB_SITE|<prefix>`: where the destinations of this prefix are.
+//! The entry with the longest prefix that contains a route applies.
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `site` | the number, in the whole fabric, of the switch behind which they are; routes to different sites have groups of their own, if any scheme but hashing is used | - | 1 to 65535 | none |
+//! - `scheme`: Scheme of the load balancing groups of these routes.
 //!
-//! `XOFF_LB_PORTCHANNEL|<LAG>`: a LAG.
+//! # `XOFF_LB_SITE|<prefix>`: location of the destinations within a prefix
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `scheme` | how it chooses among its members | - | as above | `ecmp`, or what `ARS_PROFILE` says |
+//! - `site`: Number of the leaf switch behind which the destinations are, unique in the fabric. Routes to
+//!   different sites have separate groups if a scheme other than a hash is used. Range: 1 to 65535.
+//!   Default: none.
 //!
-//! `XOFF_LB_LOAD|global`: how the load of ports is measured. Each of three measures (`past`: what was sent, average; `future`: what
-//! was queued, average; `current`: what is queued now) is placed between its limits; the weighted mean is the load, from which the
-//! quality band follows. Permille are of what the port sends in a sampling interval.
+//! # `XOFF_LB_PORTCHANNEL|<LAG>`: load balancing of a LAG
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `sampling_interval` | time between samples | us | 1 to 1000000 | 16 |
-//! | `exponent` | a sample changes the average by 2^-exponent of their difference | - | 0 to 16 | 2 |
-//! | `instant_drop` | a sample below the average replaces it (SAI `PORT_LOAD_CURRENT`) | - | `true`, `false` | `false` |
-//! | `past_weight` | weight of what was sent; all three weights must not be 0 | - | 0 to 65535 | 16 |
-//! | `past_min` | up to this it counts as nothing | permille | 0 to 100000 | 200 |
-//! | `past_max` | from this on it counts in full | permille | 1 to 100000 | 800 |
-//! | `future_weight` | weight of what was queued | - | 0 to 65535 | 16 |
-//! | `future_min` | as `past_min` | permille | 0 to 100000 | 200 |
-//! | `future_max` | as `past_max` | permille | 1 to 100000 | 800 |
-//! | `current_weight` | weight of what is queued now | - | 0 to 65535 | 0 |
-//! | `current_min` | as `past_min` | permille | 0 to 100000 | 200 |
-//! | `current_max` | as `past_max` | permille | 1 to 100000 | 800 |
+//! - `scheme`: Scheme of the LAG. Default: `ecmp`, or the scheme of `ARS_PROFILE`.
+//!
+//! # `XOFF_LB_LOAD|global`: measurement of the load of ports
+//!
+//! The load is the weighted mean of three measures and determines the quality band. The measures are the
+//! average of the sent bytes (`past`), the average of the queued bytes (`future`) and the bytes in the
+//! queue now (`current`). Limits are in permille of the bytes that the port can send in a sampling
+//! interval.
+//!
+//! - `sampling_interval`: Time between two samples. Unit: us. Range: 1 to 1000000. Default: 16.
+//! - `exponent`: A sample changes the average by 2^-exponent of their difference. Range: 0 to 16. Default: 2.
+//! - `instant_drop`: Whether a sample below the average replaces the average (SAI `PORT_LOAD_CURRENT`).
+//!   Values: `true`, `false`. Default: `false`.
+//! - `past_weight`: Weight of the sent bytes. At least one of the three weights is not 0. Range: 0 to
+//!   65535. Default: 16.
+//! - `past_min`: Largest value that counts as no load. Unit: permille. Range: 0 to 100000. Default: 200.
+//! - `past_max`: Smallest value that counts as full load. Unit: permille. Range: 1 to 100000. Default: 800.
+//! - `future_weight`: Weight of the average of the queued bytes. Range: 0 to 65535. Default: 16.
+//! - `future_min`: As `past_min`. Default: 200.
+//! - `future_max`: As `past_max`. Default: 800.
+//! - `current_weight`: Weight of the bytes in the queue now. Range: 0 to 65535. Default: 0.
+//! - `current_min`: As `past_min`. Default: 200.
+//! - `current_max`: As `past_max`. Default: 800.
 
 use super::{Field, Fields, Kind, Part, Table};
 
-/// The key of what holds for the whole switch.
+/// Key of the entries that concern the whole switch.
 pub(crate) const LB_GLOBAL: &str = "global";
 
 pub(super) const TABLES: &[Table] = &[
@@ -80,6 +102,7 @@ pub(super) const TABLES: &[Table] = &[
     table("XOFF_LB_LOAD", &[Part::Only(LB_GLOBAL)], LOAD),
 ];
 
+/// A table with named fields.
 const fn table(name: &'static str, key: &'static [Part], fields: &'static [Field]) -> Table {
     Table {
         name,
@@ -142,7 +165,7 @@ const LOAD: &[Field] = &[
 mod tests {
     use super::*;
 
-    /// The tables above are what users read: a field that is missing there does not exist for them.
+    /// Users read the lists above, so each field needs an item there.
     #[test]
     fn every_field_is_documented() {
         for table in TABLES {
@@ -150,7 +173,7 @@ mod tests {
                 panic!("{} is no map", table.name)
             };
             for field in fields {
-                let row = format!("//! | `{}` |", field.name);
+                let row = format!("//! - `{}`: ", field.name);
                 let text = include_str!("balancing.rs");
                 assert!(text.contains(&row), "{} {}", table.name, field.name);
             }

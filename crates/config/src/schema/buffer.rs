@@ -1,4 +1,4 @@
-//! Buffer pools and profiles, who uses which, and what sizes are computed from.
+//! Tables of buffer pools and buffer profiles, their users, and the inputs of computed sizes.
 
 use super::{Field, Fields, Kind, Part, Table};
 
@@ -65,10 +65,10 @@ const POOL: &[Field] = &[
 
 const PROFILE: &[Field] = &[
     Field::required("pool", Kind::Reference("BUFFER_POOL")),
-    // Missing where headroom is computed: see `resolve/buffers.rs`.
+    // The size can be missing if the headroom is computed: see `resolve/profiles.rs`.
     Field::new("size", Kind::BYTES),
     Field::new("dynamic_th", Kind::number(-8, 7, "")),
-    // Tables write the chip's whole buffer, or the largest number there is, for "no limit".
+    // Files use the whole buffer of the chip or the largest number for "no limit".
     Field::new("static_th", Kind::number(0, u64::MAX as i128, "bytes")),
     Field::new("xoff", Kind::BYTES),
     Field::new("xon", Kind::BYTES),
@@ -92,7 +92,7 @@ const PROFILE_LIST: &[Field] = &[Field::required(
     Kind::References("BUFFER_PROFILE"),
 )];
 
-/// How long periodic watermarks count before they start again.
+/// The interval of periodic watermarks.
 const WATERMARK: &[Field] = &[Field::required("interval", Kind::number(1, 1_000_000, "s"))];
 
 const LOSSLESS_PARAMETER: &[Field] = &[

@@ -1,9 +1,9 @@
-//! Whether a key, and a field with its value, are what their table may hold.
+//! Checks of keys, field names and values against the schema of their table.
 
 use super::{Fields, Part, Table, no_such_field, sonic, tables, value};
 
 impl Table {
-    /// Whether every part of a key is well-formed; `Err` says what is expected.
+    /// Checks every part of a key. The error contains the expected form.
     pub(crate) fn check_key(&self, key: &str) -> Result<(), String> {
         let parts: Vec<&str> = key.split('|').collect();
         if parts.len() != self.key.len() {
@@ -20,6 +20,7 @@ impl Table {
         Ok(())
     }
 
+    /// The form of the keys in messages and documents, such as `PORT|NUMBER or FIRST-LAST`.
     pub(super) fn key_form(&self) -> String {
         let part = |part: &Part| match part {
             Part::Port => "PORT",
@@ -39,7 +40,7 @@ impl Table {
         self.key.iter().map(part).collect::<Vec<_>>().join("|")
     }
 
-    /// Whether the field exists and may have the value.
+    /// Checks the name and the value of a field.
     pub(crate) fn check_field(&self, field: &str, value: &str) -> Result<(), String> {
         self.check_field_name(field)?;
         match self.fields {
@@ -52,7 +53,7 @@ impl Table {
         }
     }
 
-    /// Whether an entry may have a field of this name.
+    /// Checks the name of a field.
     pub(crate) fn check_field_name(&self, field: &str) -> Result<(), String> {
         match self.fields {
             Fields::Map { from, .. } => {
@@ -77,16 +78,18 @@ impl Table {
     }
 }
 
-/// `lo` and names that begin with it: SONiC's model takes any name.
+/// Whether the name begins with `lo`. SONiC's model accepts any name of a loopback interface.
 fn is_linux_loopback(text: &str) -> bool {
     text.starts_with("lo") && value::is_object_name(text)
 }
 
+/// Whether the text is a whole number from 0 to `max`.
 fn in_range(text: &str, max: u64) -> bool {
     value::parse_number(text).is_some_and(|number| (0..=i128::from(max)).contains(&number))
 }
 
 impl Part {
+    /// Checks the text of one part of a key. The error contains the expected form.
     fn check(self, text: &str) -> Result<(), String> {
         let (fits, expected) = match self {
             Part::Port => (value::is_object_name(text), "a port name such as Ethernet0"),

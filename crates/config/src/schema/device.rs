@@ -1,4 +1,4 @@
-//! `DEVICE_METADATA`: the switch as a device.
+//! The table `DEVICE_METADATA`: name, address and hardware of the switch.
 
 use super::{Field, Fields, Kind, Part, Table};
 
@@ -10,6 +10,7 @@ pub(super) const TABLES: &[Table] = &[Table {
     fields: Fields::Named(FIELDS),
 }];
 
+/// A field without an effect in xoff.
 const fn other(name: &'static str) -> Field {
     Field::without_effect(name, Kind::Any, NOT_HERE)
 }

@@ -1,4 +1,4 @@
-//! Compares `docs/configuration-fields.md` with the descriptions of tables and fields.
+//! Compares `docs/configuration-fields.md` with the schema of tables and fields.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use xoff_testing::{assert_tests_exist, document};
 
 const DOCUMENT: &str = "docs/configuration-fields.md";
 
-/// What a field does, in words.
+/// The text of an effect in the column "effect".
 fn effect(effect: Effect) -> String {
     match effect {
         Effect::Full => "takes effect".to_owned(),
@@ -18,7 +18,7 @@ fn effect(effect: Effect) -> String {
     }
 }
 
-/// The rows of a table: its key, its field, the values and the effect.
+/// The rows of a table without their last cell: entry, field, values and effect.
 fn rows(table: &Table) -> Vec<String> {
     let entry = format!("`{}|{}`", table.name, table.key_form()).replace('|', "\\|");
     let row = |field: &str, values: &str, effect: &str| {

@@ -1,4 +1,4 @@
-//! Why tables of SONiC have no effect here.
+//! SONiC tables without an effect in xoff, and the reasons for this.
 
 const PROTOCOLS: &str = "no routing protocol runs here; STATIC_ROUTE does what it says";
 const NAT: &str = "address translation is not implemented";
@@ -21,7 +21,7 @@ const OVERLAY: &str = "tunnels and overlays are not implemented";
 const L2: &str = "beyond plain VLANs, bridging protocols are not implemented";
 const ELSEWHERE: &str = "outside the data path of a switch";
 
-/// The begin of a table's name, and why tables of such names have no effect. The first that fits holds.
+/// Prefixes of table names and reasons. The first prefix that matches applies.
 const REASONS: &[(&str, &str)] = &[
     ("ACL_", ACL),
     ("AS_PATH_SET", PROTOCOLS),
@@ -79,7 +79,7 @@ const REASONS: &[(&str, &str)] = &[
     ("VXLAN_", OVERLAY),
 ];
 
-/// Why a table that the switch does not act on has no effect.
+/// Returns the reason why a table has no effect in xoff.
 pub(crate) fn why_no_effect(table: &str) -> &'static str {
     let reason = REASONS.iter().find(|(prefix, _)| table.starts_with(prefix));
     reason.map_or(ELSEWHERE, |(_, why)| why)

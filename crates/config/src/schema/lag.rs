@@ -1,7 +1,7 @@
-//! Link aggregation.
+//! Tables of link aggregation groups, as in `sonic-portchannel.yang`.
 //!
-//! As in `sonic-portchannel.yang`. `static` and `members` are not in it: files of some builds have the first, old
-//! files the second.
+//! The YANG model does not contain `static` and `members`. Some builds of SONiC write `static`, and old
+//! files have `members`.
 
 use super::{Field, Fields, Kind, Part, Table};
 

@@ -1,7 +1,7 @@
-//! Which tables, keys, fields and values there are, as data. One file per group of tables.
+//! The schema: all tables with their keys, fields and values, as data. Each file describes a group of tables.
 //!
-//! Reading, checking, the warnings about what has no effect and the hints at misspelt names all follow from
-//! these descriptions; only rules between fields are code (`resolve`).
+//! The parser, the checks, the notes about fields without an effect and the suggestions for misspelt names
+//! use the schema. Only rules that concern several fields are code, in the module `resolve`.
 
 mod ars;
 mod balancing;
@@ -32,7 +32,7 @@ pub(crate) use value::{
 };
 pub(crate) use watchdog::GLOBAL;
 
-/// A table of `config_db.json`. One whose keys have two forms is described twice, once for each.
+/// The schema of a table. A table with two forms of keys has two of these schemas.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
@@ -41,60 +41,61 @@ pub(crate) struct Table {
     pub(crate) fields: Fields,
 }
 
-/// A part of a key.
+/// The form of one part of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Part {
-    /// A port that exists.
+    /// An existing port.
     Port,
-    /// A port that exists, or the word `global`: the whole switch.
+    /// An existing port, or the word `global` for the whole switch.
     PortOrGlobal,
-    /// A port or a LAG that exists.
+    /// An existing port or LAG.
     PortOrLag,
-    /// Exactly this word.
+    /// A fixed word.
     Only(&'static str),
-    /// The name of an object: a map, a pool, a profile.
+    /// The name of an object, such as a map, a pool or a profile.
     Object,
-    /// One number from 0 to 7, or a range of them.
+    /// A number from 0 to 7, or a range such as `3-4`.
     Numbers,
-    /// A queue from 0 to 15, or a range of them. The switch has queues 0 to 7; reading drops the others with a note.
+    /// A queue from 0 to 15, or a range. The parser drops queues above 7 with a note.
     Queues,
-    /// `Vlan2` to `Vlan4094`, not necessarily existing.
+    /// `Vlan2` to `Vlan4094`. The VLAN need not exist.
     Vlan,
-    /// A VLAN that exists.
+    /// An existing VLAN.
     VlanReference,
-    /// `PortChannel0` to `PortChannel9999`, not necessarily existing.
+    /// `PortChannel0` to `PortChannel9999`. The LAG need not exist.
     Lag,
-    /// A LAG that exists.
+    /// An existing LAG.
     LagReference,
     /// `Loopback0` to `Loopback999`.
     Loopback,
-    /// An interface, by whatever it stands on.
+    /// The name of a port, LAG, VLAN or loopback interface.
     Interface,
     /// An IP address.
     Address,
-    /// An IP address, and the length of its network.
+    /// An IP address and its prefix length.
     Prefix,
     /// The word `default`, or the name of a VRF.
     Vrf,
 }
 
-/// The fields of an entry.
+/// The fields of the entries of a table.
 #[derive(Debug)]
 pub(crate) enum Fields {
-    /// These.
+    /// Fields with fixed names.
     Named(&'static [Field]),
-    /// The entry is a map: field names are numbers up to the first limit, values up to the second.
+    /// A map from numbers to numbers. Names of fields are numbers up to the limit of `from`, and values are
+    /// numbers up to the limit of `to`.
     Map {
         from: (&'static str, u64),
         to: (&'static str, u64),
-        /// Largest value that has an effect. Reading drops the fields with larger ones, with a note.
+        /// Largest value with an effect. The parser drops fields with larger values with a note.
         used_max: u64,
     },
-    /// Field names are ports, values of this kind.
+    /// One field for each port, with values of this kind.
     ByPort(Kind),
 }
 
-/// A field of an entry.
+/// The schema of a field.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
@@ -103,41 +104,41 @@ pub(crate) struct Field {
     pub(crate) effect: Effect,
 }
 
-/// What writing a field does.
+/// The effect of a field in xoff.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Effect {
-    /// It does what SONiC says.
+    /// The field has the effect that SONiC documents.
     Full,
-    /// It describes: there is nothing it could do in software.
+    /// The field is a name or a description, and has no effect on forwarding.
     Label,
-    /// SONiC has it, this switch does not: named in a warning, with the reason.
+    /// The field has no effect in xoff, for this reason. A note lists it.
     None(&'static str),
-    /// As `None`, unless it has this value, which is what the switch does anyway.
+    /// The switch always behaves as with this value. Other values have no effect, for this reason.
     OnlyAs(&'static str, &'static str),
 }
 
-/// What a value may be.
+/// The values that a field accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// A whole number of these units.
+    /// A whole number of a unit.
     Number {
         min: i128,
         max: i128,
         unit: &'static str,
     },
-    /// A whole number from 0 to this, or this word.
+    /// A whole number from 0 to a maximum, or a word.
     NumberOr(i128, &'static str),
-    /// One of these words.
+    /// One of several words.
     Choice(&'static [&'static str]),
-    /// Printable text of at most this many characters.
+    /// Printable text with a largest number of characters.
     Text(usize),
     /// A unicast MAC address.
     Mac,
-    /// The name of an entry of this table.
+    /// The name of an entry of a table.
     Reference(&'static str),
-    /// As `Reference`, or the word `NULL`.
+    /// The name of an entry of a table, or the word `NULL`.
     ReferenceOrNull(&'static str),
-    /// Numbers from 0 to 7 separated by commas; empty for none.
+    /// Numbers from 0 to 7, separated by commas. An empty text means none.
     Priorities,
     /// An IP address.
     Address,
@@ -145,28 +146,28 @@ pub(crate) enum Kind {
     Interface,
     /// The word `default`, or the name of a VRF.
     Vrf,
-    /// Values of this kind separated by commas, in one string; one may be empty.
+    /// Values of a kind in one string, separated by commas. An item can be empty.
     Each(&'static Kind),
-    /// Some of these words, as a list.
+    /// A list of words.
     Words(&'static [&'static str]),
-    /// Names of entries of this table, as a list.
+    /// A list of names of entries of a table.
     References(&'static str),
-    /// Names of ports that exist, separated by commas.
+    /// Names of existing ports, separated by commas.
     Ports,
     /// A load-balancing scheme: a built-in one, or an entry of `XOFF_LB_SCHEME`.
     Scheme,
-    /// A built-in load-balancing scheme.
+    /// The name of a built-in load-balancing scheme.
     BuiltInScheme,
-    /// The EtherType of VLAN tags: `0x`, then one to four hexadecimal digits.
+    /// The EtherType of VLAN tags: `0x` and one to four hexadecimal digits.
     Tpid,
-    /// The length of a cable: digits, then `m`.
+    /// The length of a cable: a number and `m`.
     Cable,
-    /// Anything: it is not looked at.
+    /// Any value. No code reads it.
     Any,
 }
 
-/// Sizes are cut down to this many bytes: a thousand times the buffers of packet memory (HBM), and sums of thousands of
-/// sizes fit into 64 bits.
+/// Larger sizes are reduced to this number of bytes. This is a thousand times the buffer of chips with
+/// packet memory (HBM), and sums of thousands of sizes fit into 64 bits.
 pub(crate) const BYTES_MAX: u64 = 1 << 48;
 
 impl Kind {
@@ -176,12 +177,14 @@ impl Kind {
         unit: "bytes",
     };
 
+    /// A whole number from `min` to `max`.
     pub(crate) const fn number(min: i128, max: i128, unit: &'static str) -> Kind {
         Kind::Number { min, max, unit }
     }
 }
 
 impl Field {
+    /// An optional field with an effect.
     pub(crate) const fn new(name: &'static str, kind: Kind) -> Field {
         Field {
             name,
@@ -191,6 +194,7 @@ impl Field {
         }
     }
 
+    /// A required field with an effect.
     pub(crate) const fn required(name: &'static str, kind: Kind) -> Field {
         Field {
             name,
@@ -200,6 +204,7 @@ impl Field {
         }
     }
 
+    /// A field that only describes an object.
     pub(crate) const fn label(name: &'static str, kind: Kind) -> Field {
         Field {
             name,
@@ -209,6 +214,7 @@ impl Field {
         }
     }
 
+    /// A field without an effect, for this reason.
     pub(crate) const fn without_effect(name: &'static str, kind: Kind, why: &'static str) -> Field {
         Field {
             name,
@@ -218,6 +224,7 @@ impl Field {
         }
     }
 
+    /// A field for which the switch always behaves as with `value`, for this reason.
     pub(crate) const fn only_as(
         name: &'static str,
         kind: Kind,
@@ -234,7 +241,7 @@ impl Field {
 }
 
 impl Table {
-    /// A named field; `None` in a map table too.
+    /// Returns the schema of a field with a fixed name.
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
         match self.fields {
             Fields::Named(fields) => fields.iter().find(|field| field.name == name),
@@ -242,14 +249,14 @@ impl Table {
         }
     }
 
-    /// Whether SONiC has a field that the switch does not know. One that entries with keys of another form have is
-    /// none of this form's.
+    /// Whether SONiC has this field but the schema does not. A field of another key form of the table does
+    /// not count.
     pub(crate) fn has_unused_field(&self, name: &str) -> bool {
         let mut forms = tables().filter(|table| table.name == self.name);
         sonic::has_field(self.name, name) && forms.all(|form| form.field(name).is_none())
     }
 
-    /// Where the key names a range of numbers, if it does.
+    /// Whether a part of the key is a range of numbers.
     pub(crate) fn has_numbers(&self) -> bool {
         self.key
             .iter()
@@ -257,7 +264,7 @@ impl Table {
     }
 }
 
-/// Every table that the switch acts on.
+/// All tables that the switch reads.
 pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
     [
         device::TABLES,
@@ -277,16 +284,17 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
     .flatten()
 }
 
-/// The table of this name, if the switch acts on it; the first of its forms.
+/// Returns the schema of a table that the switch reads. For a table with two key forms, this is the first
+/// form.
 pub(crate) fn table(name: &str) -> Option<&'static Table> {
     tables().find(|table| table.name == name)
 }
 
-/// The table of this name in the form that has keys like this one, or in the first if none does.
+/// Returns the schema of a table in the key form of this key, or in the first form if no form matches.
 pub(crate) fn table_with_key(name: &str, key: &str) -> Option<&'static Table> {
     let parts: Vec<&str> = key.split('|').collect();
     let of_length = || tables().filter(|table| table.name == name && table.key.len() == parts.len());
-    // Of two forms of one length, the one whose words are there.
+    // If two forms have the same number of parts, the form whose fixed words match applies.
     let has_words = |table: &&Table| {
         table.key.iter().zip(&parts).all(|(part, text)| match part {
             Part::Only(word) => word == text,
@@ -299,20 +307,20 @@ pub(crate) fn table_with_key(name: &str, key: &str) -> Option<&'static Table> {
         .or_else(|| table(name))
 }
 
-/// Whether a table of this name may be in a configuration: the switch acts on it or SONiC has it.
+/// Whether a configuration may contain this table, because the switch reads it or SONiC has it.
 pub(crate) fn is_table_name(name: &str) -> bool {
     table(name).is_some() || sonic::has_table(name)
 }
 
-/// The names of all tables, those without effect too.
+/// The names of all tables of SONiC and xoff.
 pub(crate) fn table_names() -> impl Iterator<Item = &'static str> {
     tables().map(|table| table.name).chain(sonic::table_names())
 }
 
-/// Whether an entry of a table that the switch does not act on may have this field.
+/// Checks the name of a field in a table that the switch does not read.
 ///
 /// # Errors
-/// What is wrong, with a similar name if there is one.
+/// SONiC does not have the field. The message suggests a similar name.
 pub(crate) fn check_foreign_field(table: &str, field: &str) -> Result<(), String> {
     match sonic::has_field(table, field) {
         true => Ok(()),
@@ -320,6 +328,7 @@ pub(crate) fn check_foreign_field(table: &str, field: &str) -> Result<(), String
     }
 }
 
+/// The message for an unknown field, with a similar name if one exists.
 fn no_such_field<'a>(field: &str, known: impl Iterator<Item = &'a str>) -> String {
     match nearest(field, known) {
         Some(meant) => format!("no such field; did you mean {meant}?"),
@@ -327,7 +336,7 @@ fn no_such_field<'a>(field: &str, known: impl Iterator<Item = &'a str>) -> Strin
     }
 }
 
-/// The known name that `name` was probably meant to be.
+/// Returns the known name that is most similar to `name`, or `None` if all names are too different.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let upper = name.to_ascii_uppercase();
     known

@@ -1,9 +1,9 @@
-//! Which objects a part of a key, or a value, names.
+//! References of keys and values to other entries.
 
 use super::{Kind, Part, items, old_reference};
 
 impl Part {
-    /// Table and name of the object that this part of a key refers to, if it does.
+    /// Returns the table and the name of the object that this part of a key refers to.
     pub(crate) fn object(self, text: &str) -> Option<(&'static str, &str)> {
         match self {
             Part::Port => Some(("PORT", text)),
@@ -26,7 +26,7 @@ impl Part {
 }
 
 impl Kind {
-    /// Table and name of each object that a value refers to.
+    /// Returns the table and the name of each object that a value refers to.
     pub(crate) fn objects<'a>(&self, text: &'a str) -> Vec<(&'static str, &'a str)> {
         let name = |text: &'a str| old_reference(text).map_or(text, |(_, name)| name);
         match self {
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// The table that makes an object with this name, whether or not the name is well-formed.
+/// Returns the table that defines an interface of this name. The name need not be valid.
 fn interface_table(name: &str) -> &'static str {
     let prefixes = [
         ("PortChannel", "PORTCHANNEL"),

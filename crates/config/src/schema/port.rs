@@ -1,8 +1,8 @@
-//! `PORT`.
+//! The table `PORT`.
 
 use super::{Field, Fields, Kind, Part, Table};
 
-/// Fastest port in Mb/s.
+/// Highest speed of a port in Mb/s.
 const SPEED_MAX: i128 = 1_600_000;
 
 const NO_PHY: &str = "these ports have no transceiver";
@@ -20,14 +20,14 @@ const FIELDS: &[Field] = &[
     Field::new("mtu", Kind::number(68, 9216, "bytes")),
     Field::new("pfc_asym", Kind::Choice(&["on", "off"])),
     Field::new("tpid", Kind::Tpid),
-    // Not of SONiC: how long the port takes to respond to a pause.
+    // This field is not part of SONiC: the response time of the port to a pause.
     Field::new("pause_response_quanta", Kind::NumberOr(65_535, "standard")),
     Field::label("lanes", Kind::Any),
     Field::label("alias", Kind::Text(128)),
     Field::label("index", Kind::Any),
     Field::label("description", Kind::Text(255)),
     Field::without_effect("fec", Kind::Choice(&["rs", "fc", "none", "auto"]), NO_PHY),
-    // Older files have 1 and 0.
+    // Old files use 1 and 0.
     Field::without_effect("autoneg", Kind::Choice(&["on", "off", "1", "0"]), NO_PHY),
     Field::without_effect("valid_speeds", Kind::Any, NO_PHY),
     Field::without_effect("adv_speeds", Kind::Any, NO_PHY),

@@ -1,4 +1,4 @@
-//! Classification, flow control and scheduling.
+//! Tables for classification, flow control, scheduling and WRED.
 
 use super::{Field, Fields, Kind, Part, Table};
 
@@ -6,6 +6,7 @@ const ONE_COLOUR: &str = "every frame is green";
 const NO_REMARKING: &str = "frames are not re-marked";
 const NO_MPLS: &str = "MPLS and class-based forwarding are not implemented";
 
+/// A table that maps numbers to numbers.
 const fn map(name: &'static str, from: (&'static str, u64), to: (&'static str, u64), used_max: u64) -> Table {
     Table {
         name,
@@ -17,7 +18,7 @@ const fn map(name: &'static str, from: (&'static str, u64), to: (&'static str, u
 const DSCP: (&str, u64) = ("DSCP", 63);
 const DOT1P: (&str, u64) = ("802.1p priority", 7);
 const TC: (&str, u64) = ("traffic class", 15);
-/// One digit, as in SONiC's models.
+/// SONiC's models allow one digit.
 const QUEUE: (&str, u64) = ("queue", 9);
 /// The last queue of a port.
 const QUEUE_USED_MAX: u64 = 7;
@@ -114,7 +115,7 @@ const WRED: &[Field] = &[
 
 const SCHEDULER: &[Field] = &[
     Field::new("type", Kind::Choice(&["DWRR", "WRR", "STRICT"])),
-    // orchagent takes 0, too.
+    // orchagent accepts 0.
     Field::new("weight", Kind::number(0, 100, "")),
     Field::new("pir", Kind::number(0, u64::MAX as i128, "bytes per second")),
     Field::new("pbs", Kind::number(0, u32::MAX as i128, "bytes")),

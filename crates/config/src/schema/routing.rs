@@ -1,8 +1,8 @@
-//! Router interfaces, static routes, neighbours, hashing.
+//! Tables of router interfaces, static routes, neighbours and hash fields.
 //!
-//! As in SONiC's `sonic-interface`, `sonic-vlan`, `sonic-portchannel`, `sonic-loopback-interface`,
-//! `sonic-static-route`, `sonic-neigh` and `sonic-hash`. `mac_addr` of `INTERFACE` is not in the YANG model; SONiC's
-//! interface manager takes it there as it does for VLANs and LAGs.
+//! The fields are those of SONiC's YANG models `sonic-interface`, `sonic-vlan`, `sonic-portchannel`,
+//! `sonic-loopback-interface`, `sonic-static-route`, `sonic-neigh` and `sonic-hash`. The model has no
+//! `mac_addr` for `INTERFACE`, but SONiC's interface manager accepts it there, as for VLANs and LAGs.
 
 use super::{Field, Fields, Kind, Part, Table};
 
@@ -12,6 +12,7 @@ const NO_OVERLAY: &str = "tunnels and overlays are not implemented";
 const NO_BGP: &str = "no routing protocol runs here";
 const NO_BFD: &str = "BFD is not implemented";
 
+/// A table of interfaces or of their addresses.
 const fn interface(name: &'static str, on: &'static [Part], fields: &'static [Field]) -> Table {
     Table {
         name,
@@ -126,7 +127,7 @@ const ADDRESS: &[Field] = &[
     Field::label("secondary", Kind::Choice(&["true", "false"])),
 ];
 
-/// Lists in one string, in step with each other; SONiC's empty item is a default.
+/// Each field is a list in one string. All lists have the same length, and an empty item means the default.
 const ROUTE: &[Field] = &[
     Field::new("nexthop", Kind::Each(&Kind::Address)),
     Field::new("ifname", Kind::Each(&Kind::Interface)),
@@ -142,11 +143,11 @@ const NEIGHBOUR: &[Field] = &[
     Field::new("family", Kind::Choice(&["IPv4", "IPV4", "IPv6", "IPV6"])),
 ];
 
-/// What flows are told apart by.
+/// The hash fields of all flows, sorted.
 pub(crate) const FIVE_TUPLE: &[&str] = &["DST_IP", "IP_PROTOCOL", "L4_DST_PORT", "L4_SRC_PORT", "SRC_IP"];
-/// And of RoCEv2, where a list says so.
+/// The additional hash field of RoCEv2 flows.
 pub(crate) const DEST_QP: &str = "RDMA_BTH_DEST_QP";
-/// Fields of `SWITCH_HASH` for the packets that this switch hashes.
+/// Fields of `SWITCH_HASH` that concern packets that this switch hashes.
 pub(crate) const ALL_HASHED: &[&str] = &[
     "ecmp_hash",
     "ecmp_hash_ipv4",

@@ -1,19 +1,22 @@
-//! Names of SONiC's tables and fields, from a generated list.
+//! The names of all SONiC tables and fields, from a generated list.
 //!
-//! `sonic-names.txt` has a line for each table: its name, then the names of its fields. `*` stands for fields with free
-//! names. `cargo run -p field -- schema` writes the file.
+//! `sonic-names.txt` has one line for each table, with the name of the table and the names of its fields.
+//! `*` stands for arbitrary field names. `cargo run -p field -- schema` writes the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 const LIST: &str = include_str!("sonic-names.txt");
 
-/// The fields of a table.
+/// The valid field names of a table.
 enum FieldNames {
+    /// All names are valid.
     Any,
+    /// Exactly these names are valid.
     These(BTreeSet<&'static str>),
 }
 
+/// The parsed list, by table name.
 fn tables() -> &'static BTreeMap<&'static str, FieldNames> {
     static TABLES: OnceLock<BTreeMap<&str, FieldNames>> = OnceLock::new();
     TABLES.get_or_init(|| {
@@ -50,12 +53,12 @@ pub(crate) fn has_field(table: &str, field: &str) -> bool {
     }
 }
 
-/// The names of all tables of SONiC.
+/// The names of all SONiC tables.
 pub(super) fn table_names() -> impl Iterator<Item = &'static str> {
     tables().keys().copied()
 }
 
-/// The names of the fields of a table, none if they are free.
+/// The names of the fields of a SONiC table. Empty if all names are valid.
 pub(super) fn field_names(table: &str) -> impl Iterator<Item = &'static str> {
     let fields = match tables().get(table) {
         Some(FieldNames::These(fields)) => Some(fields),
@@ -70,7 +73,8 @@ mod tests {
 
     #[test]
     fn the_list_has_names_of_every_source() {
-        // YANG model; template of a model; sample configuration; port file; frrcfgd; schema.h; portschema.h.
+        // One table of each source: YANG model, its template, sample configuration, port file, frrcfgd and
+        // schema.h.
         let tables = [
             "FIPS",
             "ACL_TABLE",
@@ -85,7 +89,7 @@ mod tests {
             assert!(has_field("PORT", field), "{field}");
         }
         assert!(has_field("DSCP_TO_TC_MAP", "17"));
-        // Written by the commands of sonic-utilities alone.
+        // Only the commands of sonic-utilities write these fields.
         for (table, field) in [
             ("LLR_PORT", "llr_mode"),
             ("SNMP_TRAP_CONFIG", "vrf"),

@@ -1,8 +1,9 @@
-//! Packet trimming.
+//! The table `SWITCH_TRIMMING` for packet trimming.
 
 use super::{Field, Fields, Kind, Part, Table};
 
-/// The fewest octets that are left of a trimmed frame: two tags, an IPv6 header, and what Ethernet pads to anyway.
+/// Smallest size of a trimmed frame in bytes. It has room for two tags and an IPv6 header, and is the
+/// minimum frame size.
 const SIZE_MIN: i128 = 64;
 
 pub(super) const TABLES: &[Table] = &[Table {

@@ -1,4 +1,4 @@
-//! Whether a value is what its field may hold.
+//! Checks and parsers of field values.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::Kind;
 use crate::balancing::{SCHEMES, built_in};
 
 impl Kind {
-    /// `Err` says what the value should have been.
+    /// Checks a value. The error contains the expected values.
     pub(crate) fn check(&self, value: &str) -> Result<(), String> {
         let fits = match *self {
             Kind::Number { min, max, .. } => {
@@ -43,6 +43,7 @@ impl Kind {
         }
     }
 
+    /// Describes the accepted values for messages and documents.
     pub(super) fn expected(&self) -> String {
         match *self {
             Kind::Number { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
@@ -74,12 +75,13 @@ impl Kind {
     }
 }
 
+/// The names of all built-in load-balancing schemes, separated by commas.
 fn built_in_names() -> String {
     let names: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
     names.join(", ")
 }
 
-/// The items of a list in one string; an empty string is an empty list.
+/// Splits a list in one string at its commas. An empty string is an empty list.
 pub(crate) fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|_| !text.trim().is_empty())
 }
@@ -88,10 +90,10 @@ pub(super) fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// `10.0.0.1/31`: an address of a network, with the network's length. An address alone is that of a host, /32 or /128, as
-/// SONiC's `IpPrefix` reads it.
+/// Parses an address and its prefix length, such as `10.0.0.1/31`. An address without a length is the
+/// address of a host (/32 or /128), as SONiC's `IpPrefix` reads it.
 pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
-    // Not by `IpNet` itself: it takes 010 for 10, where others take it for 8.
+    // `IpNet` accepts 010 as 10, but other programs read it as 8.
     let Some((address, length)) = text.split_once('/') else {
         return text.parse::<IpAddr>().ok().map(IpNet::from);
     };
@@ -99,31 +101,35 @@ pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, length.parse().ok().filter(|_| plain)?).ok()
 }
 
-/// The YANG model's pattern: a prefix, then this many digits.
+/// Whether the text is a prefix and a number with this count of digits, as in the patterns of the YANG
+/// models.
 fn is_numbered(text: &str, prefix: &str, digits: std::ops::RangeInclusive<usize>) -> bool {
     let is_number = |rest: &str| digits.contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_digit());
     text.strip_prefix(prefix).is_some_and(is_number)
 }
 
+/// Whether the text is `PortChannel` and one to four digits.
 pub(super) fn is_lag(text: &str) -> bool {
     is_numbered(text, "PortChannel", 1..=4)
 }
 
+/// Whether the text is `Loopback` and one to three digits.
 pub(super) fn is_loopback(text: &str) -> bool {
     is_numbered(text, "Loopback", 1..=3)
 }
 
-/// Whether a name means something that is not a port, wherever it stands.
+/// Whether the name is reserved for LAGs, loopback interfaces or VLANs and cannot be the name of a port.
 pub(crate) fn is_reserved_for_others(port: &str) -> bool {
     is_lag(port) || is_loopback(port) || parse_vlan(port).is_some()
 }
 
+/// Whether the text is `default`, `mgmt` or a name that begins with `Vrf`.
 pub(super) fn is_vrf(text: &str) -> bool {
     let named = text.strip_prefix("Vrf").is_some_and(|rest| !rest.is_empty());
     matches!(text, "default" | "mgmt") || (named && is_object_name(text))
 }
 
-/// A decimal number without sign, blanks or fraction, except for a leading minus.
+/// Parses a decimal number with an optional minus sign. Blanks, a plus sign and fractions are not accepted.
 pub(crate) fn parse_number(text: &str) -> Option<i128> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     // 25 digits exceed every range of the schema and cannot overflow.
@@ -133,7 +139,8 @@ pub(crate) fn parse_number(text: &str) -> Option<i128> {
     text.parse().ok()
 }
 
-/// Six octets in hexadecimal, separated by colons or dashes; neither a group address nor all zero.
+/// Parses a unicast MAC address: six bytes in hexadecimal, separated by colons or dashes. Zero is not
+/// accepted.
 pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut octets = text.split([':', '-']);
@@ -148,7 +155,7 @@ pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     (unicast && octets.next().is_none()).then_some(mac)
 }
 
-/// `"3,4"` as a bit mask; empty is none.
+/// Parses a list of priorities such as `"3,4"` into a bit mask. An empty text is 0.
 pub(crate) fn parse_priorities(text: &str) -> Option<u8> {
     if text.is_empty() {
         return Some(0);
@@ -160,14 +167,14 @@ pub(crate) fn parse_priorities(text: &str) -> Option<u8> {
         })
 }
 
-/// `0x88a8`, of any value, as orchagent reads it.
+/// Parses a TPID such as `0x88a8`. All values are accepted, as in orchagent.
 pub(crate) fn parse_tpid(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("0x")?;
     let is_hex = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
     u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
 
-/// `40m`, as metres. Nothing on Earth is as long as the limit of 32 bits.
+/// Parses a cable length such as `40m` into metres, at most 2^32 - 1.
 pub(crate) fn parse_cable(text: &str) -> Option<u64> {
     let digits = text.strip_suffix('m')?;
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -175,7 +182,7 @@ pub(crate) fn parse_cable(text: &str) -> Option<u64> {
     (metres <= u64::from(u32::MAX)).then_some(metres)
 }
 
-/// `3` or `3-4`, within 0 to 7, as first and last.
+/// Parses a number from 0 to 7 or a range such as `3-4` into its first and last number.
 pub(crate) fn parse_numbers(text: &str) -> Option<(u8, u8)> {
     match text.as_bytes() {
         [n @ b'0'..=b'7'] => Some((n - b'0', n - b'0')),
@@ -184,7 +191,7 @@ pub(crate) fn parse_numbers(text: &str) -> Option<(u8, u8)> {
     }
 }
 
-/// `8` or `0-9`, within 0 to 15, as first and last: the queues of SONiC's models.
+/// Parses a queue from 0 to 15 or a range such as `0-9` into its first and last queue, as in SONiC's models.
 pub(crate) fn parse_queues(text: &str) -> Option<(u8, u8)> {
     let queue = |text: &str| {
         let is_plain = text == "0" || !text.starts_with('0');
@@ -196,21 +203,21 @@ pub(crate) fn parse_queues(text: &str) -> Option<(u8, u8)> {
     (first <= last).then_some((first, last))
 }
 
-/// `Vlan2` to `Vlan4094`, as the number.
+/// Parses the name of a VLAN, `Vlan2` to `Vlan4094`, into its number.
 pub(crate) fn parse_vlan(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("Vlan")?;
     let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
     digits.parse().ok().filter(|id| plain && (2..=4094).contains(id))
 }
 
-/// Names of ports, maps, pools, profiles and schedulers: 1 to 128 printable characters other than those that separate
-/// names (`,`, `|`, brackets, quotes).
+/// Whether the text can be the name of an object: 1 to 128 letters, digits and some punctuation characters.
+/// Commas, bars, brackets and quotes are not allowed, because they separate names.
 pub(crate) fn is_object_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@#+~%&=*".contains(c);
     (1..=128).contains(&text.len()) && text.chars().all(allowed)
 }
 
-/// `[BUFFER_POOL|x]`, the form of references in old files, as table and name.
+/// Splits a reference of old files, such as `[BUFFER_POOL|x]`, into table and name.
 pub(crate) fn old_reference(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('[')?.strip_suffix(']')?.split_once('|')
 }

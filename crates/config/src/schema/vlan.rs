@@ -1,4 +1,4 @@
-//! Bridging.
+//! Tables of VLANs and their members.
 
 use super::{Field, Fields, Kind, Part, Table};
 

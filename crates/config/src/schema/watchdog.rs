@@ -1,8 +1,8 @@
-//! `PFC_WD`: the PFC watchdog.
+//! The table `PFC_WD` of the PFC watchdog.
 
 use super::{Field, Fields, Kind, Part, Table};
 
-/// The key of what holds for all ports, in `PFC_WD` as in `XOFF_PFC_WD`.
+/// Key of the entries of `PFC_WD` and `XOFF_PFC_WD` that concern the whole switch.
 pub(crate) const GLOBAL: &str = "GLOBAL";
 
 pub(super) const TABLES: &[Table] = &[
@@ -27,7 +27,7 @@ const WHOLE: &[Field] = &[
 
 const PORT: &[Field] = &[
     Field::new("action", Kind::Choice(&["drop", "forward", "alert"])),
-    // SONiC's YANG model lets it be absent, and its switch then refuses the entry.
+    // SONiC's YANG model does not require the field, but orchagent refuses an entry without it.
     Field::required("detection_time", Kind::number(100, 5_000, "ms")),
     Field::new("restoration_time", Kind::number(100, 60_000, "ms")),
     Field::new("pfc_stat_history", SWITCHED),

@@ -1,59 +1,84 @@
-//! What SONiC has no place for. Every scalar is a string, as in SONiC's own tables.
+//! Tables of xoff for settings that SONiC does not have. All scalar values are strings, as in SONiC's tables.
 //!
-//! `XOFF_SWITCH|localhost`: the switch as a whole.
+//! # `XOFF_SWITCH|localhost`: the whole switch
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `cell_size` | buffer cell; a frame takes whole cells (SAI `SHARED_BUFFER_CELL_SIZE`) | bytes | 1 to 16384 | that of the chip (`asic`, or `platform` and `hwsku` of DEVICE_METADATA: docs/chips.md); 256 if the chip is not known, 128 in the dynamic buffer model |
-//! | `pipeline_latency` | from the last bit of a frame to the earliest start of its departure | ns | 0 to 1000000000 | 0 |
-//! | `mark_point` | where the queue length that decides on ECN and WRED is read, and frames are marked | - | `dequeue`, `enqueue` | `dequeue` |
-//! | `seed` | of every random decision | - | 0 to 2^64-1 | the command line's |
-//! | `fdb_ageing` | age after which a learnt MAC address is forgotten; 0: never | s | 0 to 1000000 | 600 |
-//! | `fdb_entries` | most MAC addresses learnt | - | 1 to 1048576 | 65536 |
-//! | `frames` | most frames in the switch at once | - | 64 to 1048576 | one per egress cell, 1024 to 131072 |
-//! | `pause_quanta` | quanta in an XOFF frame, of 512 bit times each | quanta | 1 to 65535 | 65535 |
-//! | `pause_refresh` | from one XOFF frame to the next while a group stays congested | ns | 1 to 1000000000 | half the pause, or the pause less the reaction budget if that is shorter |
-//! | `hash_seed` | of the choice among equal-cost next hops and members of a LAG; switches with the same seed choose alike | - | 0 to 2^64-1 | follows from `seed` and the base MAC address |
-//! | `resilient_buckets` | buckets of a next-hop group whose flows stay where they are when other members come and go; 0: plain hashing | - | 0 to 32768 (4096 are exact to 1 % with 32 members) | 0 |
-//! | `neighbours` | most neighbours known at once, those of `NEIGH` included | - | 1 to 65536 | 4096 |
-//! | `neighbour_hold` | most frames that wait for one neighbour's address; all together at most 1024 | frames | 0 to 1024 | 16 |
-//! | `asic` | chip whose cell size and latencies are used | - | a name of docs/chips.md, such as `th2` or `spectrum3` | that of `platform` and `hwsku`, else `vs` |
-//! | `asic_cell_size` | its buffer cell, in place of the chip's; `cell_size` is this one's where it is not given and headroom is computed | bytes | 1 to 16384 | the chip's: docs/chips.md |
-//! | `asic_pipeline_latency` | what arrives before XOFF is sent, in place of the chip's | bytes | 0 to 2^32-1 | the chip's: docs/chips.md |
-//! | `asic_mac_phy_delay` | what is on its way in MAC and PHY, in place of the chip's | bytes | 0 to 2^32-1 | 0.8 KiB |
-//! | `asic_peer_response_time` | what a peer sends until it reacts, in place of the standard's value for the speed | bytes | 0 to 2^32-1 | the standard's; 3.8 KiB at speeds without one |
-//! | `gearbox_delay` | delay of a gearbox between the chip and each cable; 0: none | ns | 0 to 1000000 | 0 |
-//! | `buffer_size` | the whole buffer, of which the dynamic buffer model computes pools without a size | bytes | 1 to 2^32-1 | `egress_lossless_pool`'s size, or 33554432 |
-//! | `icmp_rate` | most ICMP errors per second, of all kinds together; also the burst; 0: none | - | 0 to 1000000 | 100 |
+//! - `cell_size`: Size of a buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`). A frame occupies whole
+//!   cells. Range: 1 to 16384. Default: the cell size of the chip. The chip follows from `asic`, or from
+//!   `platform` and `hwsku` of `DEVICE_METADATA` (docs/chips.md). For an unknown chip, the default is 256,
+//!   or 128 in the dynamic buffer model.
+//! - `pipeline_latency`: Time from the last bit of a received frame to the earliest start of its
+//!   transmission. Unit: ns. Range: 0 to 1000000000. Default: 0.
+//! - `mark_point`: Point at which the switch reads the queue length for ECN and WRED, and marks frames.
+//!   Values: `dequeue`, `enqueue`. Default: `dequeue`.
+//! - `seed`: Seed of all random decisions. Range: 0 to 2^64-1. Default: the seed of the command line.
+//! - `fdb_ageing`: Age after which a learned MAC address is forgotten. With 0, addresses are never
+//!   forgotten. Unit: s. Range: 0 to 1000000. Default: 600.
+//! - `fdb_entries`: Largest number of learned MAC addresses. Range: 1 to 1048576. Default: 65536.
+//! - `frames`: Largest number of frames in the switch. Range: 64 to 1048576. Default: one frame for each
+//!   egress cell, but at least 1024 and at most 131072.
+//! - `pause_quanta`: Pause time in an XOFF frame, in quanta of 512 bit times. Range: 1 to 65535. Default:
+//!   65535.
+//! - `pause_refresh`: Time between two XOFF frames while a priority group is in XOFF. Unit: ns. Range: 1 to
+//!   1000000000. Default: half the pause time, or the pause time less the reaction budget if this is
+//!   shorter.
+//! - `hash_seed`: Seed of the hash that selects next hops and members of a LAG. Switches with the same seed
+//!   select the same members. Range: 0 to 2^64-1. Default: derived from `seed` and the base MAC address.
+//! - `resilient_buckets`: Number of buckets of a resilient load balancing group, in which flows keep their
+//!   member when other members change. With 0, the hash selects the member directly. Range: 0 to 32768.
+//!   With 4096 buckets and 32 members, the distribution is exact to 1 %. Default: 0.
+//! - `neighbours`: Largest number of neighbours, including those of `NEIGH`. Range: 1 to 65536. Default:
+//!   4096.
+//! - `neighbour_hold`: Largest number of frames that wait for the address of one neighbour. At most 1024
+//!   frames wait for all neighbours together. Range: 0 to 1024. Default: 16.
+//! - `asic`: Name of the chip with the cell size and latencies of the switch, such as `th2` or `spectrum3`
+//!   (docs/chips.md). Default: the chip of `platform` and `hwsku`, or `vs`.
+//! - `asic_cell_size`: Cell size for computed headroom, instead of the chip's cell size. It is also the
+//!   default of `cell_size` if headroom is computed. Unit: bytes. Range: 1 to 16384.
+//! - `asic_pipeline_latency`: Bytes that arrive before the switch sends XOFF, instead of the chip's value.
+//!   Range: 0 to 2^32-1.
+//! - `asic_mac_phy_delay`: Bytes in flight in MAC and PHY, instead of the chip's value. Range: 0 to 2^32-1.
+//!   Default: 0.8 KiB.
+//! - `asic_peer_response_time`: Bytes that a peer sends before it reacts, instead of the value of IEEE
+//!   802.3 for the speed. Range: 0 to 2^32-1. Default: the value of the standard, or 3.8 KiB at speeds
+//!   without a value.
+//! - `gearbox_delay`: Delay of a gearbox between the chip and each cable. With 0, there is no gearbox.
+//!   Unit: ns. Range: 0 to 1000000. Default: 0.
+//! - `buffer_size`: Size of the whole buffer in bytes. The dynamic buffer model derives the sizes of pools
+//!   from it. Range: 1 to 2^48. Default: the size of `egress_lossless_pool`, or 33554432.
+//! - `icmp_rate`: Largest number of ICMP errors per second of all kinds, and the largest burst. With 0, the
+//!   switch sends no ICMP errors. Range: 0 to 1000000. Default: 100.
 //!
-//! `XOFF_PORT|<port>`: one port. Other values than Ethernet's exist to be held against simulators that model
-//! links otherwise.
+//! # `XOFF_PORT|<port>`: one port
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `overhead_bytes` | what a link spends on each frame beside the frame: preamble, start delimiter, gap | bytes | 0 to 1000 | 20 |
-//! | `fcs_bytes` | what a link appends to what a socket sees | bytes | 0 to 64 | 4 |
-//! | `min_frame_bytes` | smallest frame on the link, with its FCS | bytes | 1 to 9216 | 64 |
-//! | `rounding_ps` | serialisation times are cut off to a multiple of this | ps | 1 to 1000000 | 1 |
-//! | `pause_quanta` | as above, for this port | quanta | 1 to 65535 | the switch's |
-//! | `pause_refresh` | as above, for this port | ns | 1 to 1000000000 | the switch's |
-//! | `flow_control` | 802.3x pauses of the whole port, while it has no PFC: obeyed (`rx`), sent (`tx`), `both`, or neither | - | `off`, `rx`, `tx`, `both` | `rx` |
+//! The defaults are those of Ethernet. Other values allow a comparison with simulators that model links
+//! differently.
 //!
-//! `XOFF_PFC_WD|GLOBAL`: the PFC watchdog of the switch; the rest of it is in `PFC_WD`.
+//! - `overhead_bytes`: Bytes on the link for each frame in addition to the frame: preamble, start delimiter
+//!   and gap. Range: 0 to 1000. Default: 20.
+//! - `fcs_bytes`: Bytes that the link appends to the frame that a socket sees. Range: 0 to 64. Default: 4.
+//! - `min_frame_bytes`: Length of the smallest frame on the link, with its FCS. Range: 1 to 9216. Default:
+//!   64.
+//! - `rounding_ps`: Serialisation times are rounded down to a multiple of this time. Unit: ps. Range: 1 to
+//!   1000000. Default: 1.
+//! - `pause_quanta`: As in `XOFF_SWITCH`, for this port. Default: the value of the switch.
+//! - `pause_refresh`: As in `XOFF_SWITCH`, for this port. Default: the value of the switch.
+//! - `flow_control`: Use of 802.3x pauses on a port without PFC. The port honours them (`rx`), sends them
+//!   (`tx`), does both (`both`) or neither (`off`). Default: `rx`.
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `rule` | whose rule says when a paused queue is stormed in which nothing waits. `broadcom`: XOFF frames keep coming. `nvidia`: never. `vs`, SONiC's virtual switch: paused for more than four fifths of every poll interval | - | `broadcom`, `nvidia`, `vs` | `broadcom` |
+//! # `XOFF_PFC_WD|GLOBAL`: the PFC watchdog of the switch
 //!
-//! `XOFF_ROUTE|<prefix>`: what `STATIC_ROUTE` cannot say of the route to this prefix.
+//! - `rule`: Rule for a storm of a paused queue without waiting frames. With `broadcom`, XOFF frames must
+//!   keep arriving. With `nvidia`, such a queue is never in a storm. With `vs`, SONiC's virtual switch, the
+//!   queue must be paused for more than 80 % of every poll interval. Default: `broadcom`.
 //!
-//! | field | meaning | unit | range | default |
-//! |---|---|---|---|---|
-//! | `weight` | share of each next hop relative to the others: a list in step with those of `STATIC_ROUTE`; an empty item is 1 | - | 1 to 255 | 1 |
+//! # `XOFF_ROUTE|<prefix>`: additional fields of a route in `STATIC_ROUTE`
+//!
+//! - `weight`: List of the relative weights of the next hops, in the order of `STATIC_ROUTE`. An empty item
+//!   is 1. Range: 1 to 255. Default: 1.
 
 use super::{BYTES_MAX, Field, Fields, Kind, Part, Table};
 
-/// A latency of a chip, as bytes at the speed of a port.
+/// A latency of a chip in bytes at the speed of the port.
 const CHIP_BYTES: Kind = Kind::number(0, u32::MAX as i128, "bytes");
 use crate::headroom::ASIC_NAMES;
 
@@ -125,7 +150,7 @@ const PORT: &[Field] = &[
 mod tests {
     use super::*;
 
-    /// The tables above are what users read: a field that is missing there does not exist for them.
+    /// Users read the lists above, so each field needs an item there.
     #[test]
     fn every_field_is_documented() {
         for table in TABLES {
@@ -133,7 +158,7 @@ mod tests {
                 panic!("{} is no map", table.name)
             };
             for field in fields {
-                let row = format!("//! | `{}` |", field.name);
+                let row = format!("//! - `{}`: ", field.name);
                 assert!(
                     include_str!("xoff.rs").contains(&row),
                     "{} {}",

@@ -43,7 +43,8 @@ fn load_layers(layers: &[&str]) -> Result<Loaded, Problems> {
     load(&layers, &how(&["Ethernet0"]))
 }
 
-/// A table of the first two kinds of fields, `alias` and `mtu`, one of a list, and one that has no effect here.
+/// A table of the first two kinds of fields, `alias` and `mtu`, one of a list, and one that has no effect
+/// here.
 const FIELDS: [(&str, &str, &[&str]); 6] = [
     ("PORT", "alias", &["Ethernet0", "Ethernet4"]),
     ("PORT", "mtu", &["Ethernet0", "Ethernet4"]),
@@ -104,7 +105,8 @@ fn merging_equals_the_algorithm_of_the_rfc() {
     }
 }
 
-/// The examples of RFC 7386, appendix A, whose documents are objects, with `a` to `c` as a table, its entry and a field.
+/// The examples of RFC 7386, appendix A, whose documents are objects, with `a` to `c` as a table, its entry
+/// and a field.
 #[test]
 fn examples_of_the_rfc() {
     let entry = |fields: Value| json!({"PORT": {"Ethernet0": fields}});

@@ -1,4 +1,5 @@
-//! `STATIC_ROUTE`, `XOFF_ROUTE`, `NEIGH`, `SWITCH_HASH`, and the fields of `XOFF_SWITCH` that concern routing.
+//! `STATIC_ROUTE`, `XOFF_ROUTE`, `NEIGH`, `SWITCH_HASH`, and the fields of `XOFF_SWITCH` that concern
+//! routing.
 
 use xoff_dataplane::route::Target;
 

@@ -1,4 +1,5 @@
-//! The traditional buffer model: what SONiC's buffermgrd creates from `pg_profile_lookup.ini`, and the chip's constants.
+//! The traditional buffer model: what SONiC's buffermgrd creates from `pg_profile_lookup.ini`, and the
+//! chip's constants.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! SONiC's ARS tables: which groups choose by quality, and how quality is measured.
+//! SONiC's ARS tables: the groups that select members by path quality, and the measurement of the quality.
 //!
-//! | mode | next-hop groups with a scheme | members that take part |
+//! | mode | load balancing groups with a scheme | members with a quality |
 //! |---|---|---|
-//! | `interface` | those that lead over a port of `ARS_INTERFACES` | these ports |
-//! | `global` | the same; all, where `ARS_INTERFACES` is empty | the same; all |
-//! | `nexthop` | those with a next hop of `ARS_NEXTHOPS` | these next hops |
+//! | `interface` | groups with a port of `ARS_INTERFACES` | these ports |
+//! | `global` | as `interface`, or all groups if `ARS_INTERFACES` is empty | as `interface`, or all ports |
+//! | `nexthop` | groups with a next hop of `ARS_NEXTHOPS` | these next hops |
 //!
-//! LAGs follow `ars_lag_path_selector_mode` alike. Groups without a member that takes part are hashed.
+//! `ars_lag_path_selector_mode` has the same meaning for LAGs. All other groups use a static hash.
 
 use std::net::IpAddr;
 
@@ -26,26 +26,27 @@ const INTERFACES: &str = "ARS_INTERFACES";
 const NEXT_HOPS: &str = "ARS_NEXTHOPS";
 const PORTCHANNELS: &str = "ARS_PORTCHANNELS";
 
-/// Mb/s of a port whose scaling factor is 1: loads are divided by the factor and compared with limits for such a port.
+/// Speed in Mb/s for a scaling factor of 1. A load is divided by the factor and then compared with the
+/// limits.
 const MBPS_PER_FACTOR: u64 = 10_000;
 const IDLE_US: u64 = 256;
 const FLOWS: u64 = 512;
 const FLOWSET: std::ops::RangeInclusive<u64> = 256..=32_768;
 
-/// What the tables come to.
+/// The resolved ARS tables.
 #[derive(Debug, Default)]
 pub(super) struct Ars {
-    /// Scheme of groups of next hops for which nothing else names one.
+    /// Scheme of load balancing groups without a scheme of their own.
     pub(super) default_scheme: Option<u16>,
     pub(super) ports: Vec<PortBalancing>,
     pub(super) next_hops: Vec<NextHopBalancing>,
     /// Scheme of each LAG.
     pub(super) lags: Vec<Option<u16>>,
-    /// Address families that are hashed: IPv4, IPv6.
+    /// Whether packets are hashed, for IPv4 and IPv6.
     pub(super) hashed: [bool; 2],
 }
 
-/// `None` without a profile.
+/// Resolves the ARS tables. Returns `None` without an `ARS_PROFILE`.
 pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig], schemes: &mut Schemes) -> Option<Ars> {
     let profile = profile(context)?;
     let text = |field: &str| context.text(PROFILE, profile, field);
@@ -76,7 +77,7 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig], schemes: &m
         let has_port_scheme =
             members.any(|port| ars.ports.get(port).is_some_and(|port| port.scheme.is_some()));
         *scheme = match (takes_part, has_port_scheme) {
-            // What its ports say holds, and leaves out those that say nothing.
+            // The schemes of the member ports apply. Member ports without a scheme are left out.
             (true, true) => None,
             (true, false) => objects.of(context, PROFILE, profile, None),
             (false, _) => objects.schemes.index(super::PLAIN),
@@ -86,7 +87,7 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig], schemes: &m
     Some(ars)
 }
 
-/// The one profile.
+/// Returns the key of the only profile.
 fn profile<'a>(context: &mut Context<'a>) -> Option<&'a str> {
     let mut profiles = context.db.keys(PROFILE);
     let first = profiles.next();
@@ -107,14 +108,15 @@ fn profile<'a>(context: &mut Context<'a>) -> Option<&'a str> {
     first
 }
 
-/// The schemes that objects are.
+/// Converts ARS objects into schemes.
 struct Objects<'a, 's> {
     default: Option<&'a str>,
     schemes: &'s mut Schemes,
 }
 
 impl Objects<'_, '_> {
-    /// The scheme of an entry, by the name of its object or the profile's default.
+    /// Returns the scheme of an entry. Without a name of an object, the default object of the profile is
+    /// used.
     fn of(&mut self, context: &mut Context<'_>, table: &str, key: &str, name: Option<&str>) -> Option<u16> {
         let Some(name) = name.or(self.default) else {
             let (field, fix) = match table {
@@ -128,12 +130,13 @@ impl Objects<'_, '_> {
             context.problem(Problem::at(table, key, field, why).fix(fix));
             return None;
         };
-        // An object that there is not is told where references are checked.
+        // The check of references reports a missing object.
         context.db.entry(OBJECT, name)?;
         Some(self.schemes.add(object(context, name)))
     }
 }
 
+/// Creates the scheme of an ARS object.
 fn object(context: &mut Context<'_>, name: &str) -> SchemeConfig {
     let number = |field: &str| context.number(OBJECT, name, field);
     let idle = number("flowlet_idle_time").unwrap_or(IDLE_US);
@@ -161,11 +164,12 @@ fn object(context: &mut Context<'_>, name: &str) -> SchemeConfig {
     }
 }
 
+/// Whether ARS is enabled on a port.
 fn is_enabled(context: &Context<'_>, port: usize) -> bool {
     context.db.entry(INTERFACES, &context.ports[port]).is_some()
 }
 
-/// What each port brings into groups.
+/// Resolves `ARS_INTERFACES`: the scheme and the scaling factor of each port.
 fn ports(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str) -> Vec<PortBalancing> {
     let mut ports = vec![PortBalancing::default(); context.ports.len()];
     for key in context.db.keys(INTERFACES) {
@@ -189,6 +193,7 @@ fn ports(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str) -
     ports
 }
 
+/// Resolves `ARS_NEXTHOPS`.
 fn next_hops(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str, ars: &mut Ars) {
     for key in context.db.keys(NEXT_HOPS) {
         let Some((vrf, address)) = key.split_once('|') else {
@@ -222,7 +227,7 @@ fn next_hops(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &st
     }
 }
 
-/// Members of LAGs that are used when the others are worse.
+/// Resolves `ARS_PORTCHANNELS`: members of LAGs that are used if the other members are worse.
 fn alternate_members(context: &mut Context<'_>, lags: &[LagConfig], ports: &mut [PortBalancing]) {
     const FIELD: &str = "alternative_path_members";
     for key in context.db.keys(PORTCHANNELS) {
@@ -240,8 +245,10 @@ fn alternate_members(context: &mut Context<'_>, lags: &[LagConfig], ports: &mut 
     }
 }
 
-/// How the profile measures load, over what holds without one. Limits are Mb/s of a port with scaling factor 1, of which a
-/// permille is 10; both 0, the default, leave the limits as they are.
+/// Applies the load measurement of the profile to `load`.
+///
+/// Limits are in Mb/s of a port with scaling factor 1. One permille of such a port is 10 Mb/s. If both
+/// limits are 0, the default, the limits of `load` are kept.
 pub(super) fn load(context: &mut Context<'_>, mut load: LoadConfig) -> LoadConfig {
     let Some(profile) = context.db.keys(PROFILE).next() else {
         return load;
@@ -259,6 +266,7 @@ pub(super) fn load(context: &mut Context<'_>, mut load: LoadConfig) -> LoadConfi
     load
 }
 
+/// Applies the weight and the limits of one measure.
 fn limits(context: &mut Context<'_>, profile: &str, name: &str, measure: &mut Measure) {
     let number = |field: &str| context.number(PROFILE, profile, &format!("{name}_load_{field}"));
     if let Some(weight) = number("weight") {

@@ -1,4 +1,4 @@
-//! `XOFF_LB_LOAD`: how the load of ports is measured.
+//! `XOFF_LB_LOAD`: measurement of the load of ports.
 
 use xoff_dataplane::config::{LoadConfig, Measure};
 use xoff_units::Picos;
@@ -9,7 +9,7 @@ use crate::schema::LB_GLOBAL;
 
 const TABLE: &str = "XOFF_LB_LOAD";
 
-/// What is written over `load`, which is what holds without.
+/// Applies the fields of `XOFF_LB_LOAD` to `load`.
 pub(super) fn resolve(context: &mut Context<'_>, mut load: LoadConfig) -> LoadConfig {
     if context.db.entry(TABLE, LB_GLOBAL).is_none() {
         return load;
@@ -30,7 +30,7 @@ pub(super) fn resolve(context: &mut Context<'_>, mut load: LoadConfig) -> LoadCo
     load
 }
 
-/// Refuses weights that sum to zero: no measure would count. `profile`: the one of `ARS_PROFILE`.
+/// Reports an error if the sum of all weights is 0. `profile` is the key in `ARS_PROFILE`.
 pub(super) fn check_weights(context: &mut Context<'_>, load: &LoadConfig, profile: Option<&str>) {
     if load.past.weight != 0 || load.future.weight != 0 || load.current.weight != 0 {
         return;
@@ -49,6 +49,7 @@ pub(super) fn check_weights(context: &mut Context<'_>, load: &LoadConfig, profil
     context.problem(problem.fix(fix));
 }
 
+/// Applies the weight and the limits of one measure.
 fn measure(context: &mut Context<'_>, name: &str, measure: &mut Measure) {
     let number = |field: &str| context.number(TABLE, LB_GLOBAL, &format!("{name}_{field}"));
     let (weight, min, max) = (number("weight"), number("min"), number("max"));

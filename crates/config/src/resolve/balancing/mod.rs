@@ -1,4 +1,4 @@
-//! Load balancing: `XOFF_LB` and its sisters, and SONiC's ARS tables.
+//! Load balancing: the tables `XOFF_LB...` and SONiC's ARS tables.
 
 mod ars;
 mod load;
@@ -23,28 +23,29 @@ use crate::schema::{self, LB_GLOBAL};
 const WHOLE: &str = "XOFF_LB";
 const PORTCHANNEL: &str = "XOFF_LB_PORTCHANNEL";
 
-/// The scheme that the router has by itself.
+/// The default scheme, which needs no entry in the list of schemes.
 const PLAIN: &str = "ecmp";
-/// As [`PLAIN`], with the destination queue pair of RoCEv2.
+/// The default scheme with the destination queue pair of RoCEv2 as an additional hash field.
 const PLAIN_QP: &str = "ecmp-qp";
-/// Moves kept for `show load-balancing moves`.
+/// Default number of flow moves that are kept for `show load-balancing moves`.
 const MOVES_KEPT: u64 = 256;
-/// Time between advertisements: that of SAI's samples.
+/// Default time between link quality messages in us, equal to the sampling interval of SAI.
 const ADVERTISE_US: u64 = 16;
 
-/// Load balancing of the switch, and what its routes have to do with it.
+/// The load balancing of the switch, and the tags of its routes.
 pub(super) struct Balancing {
     pub(super) config: BalancingConfig,
     tags: Tags,
 }
 
 impl Balancing {
-    /// What is said of routes to a prefix.
+    /// Returns the tag of routes to a prefix.
     pub(super) fn tag(&self, prefix: ipnet::IpNet) -> RouteTag {
         self.tags.of(prefix)
     }
 }
 
+/// Resolves all tables of load balancing.
 pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancing {
     let mut schemes = Schemes::read(context);
     let profile = context.db.keys("ARS_PROFILE").next();
@@ -66,7 +67,7 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancin
     let schemes = schemes.into_list();
     let advertise = advertise(context, &schemes);
     if !schemes.iter().any(|scheme| scheme.kind != SchemeKind::Hash) && advertise.is_none() {
-        // Where nothing asks for them, sites would only split groups.
+        // Without a scheme that uses sites, sites would only split groups.
         tags.forget_sites();
     }
     let number = |field: &str| context.number(WHOLE, LB_GLOBAL, field);
@@ -91,14 +92,14 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancin
     }
 }
 
-/// The scheme of each LAG, by its index in [`Context::lags`]: its own, or what ARS says.
+/// Returns the scheme of each LAG by its index in [`Context::lags`]. An own scheme takes precedence over ARS.
 fn own_lags(context: &mut Context<'_>, schemes: &mut Schemes, ars: Vec<Option<u16>>) -> Vec<Option<u16>> {
     let names = context.lags.clone();
     let with_qp = ars.is_empty() && routing::hashes_queue_pairs(context, "lag_hash");
     let only_routes = !with_qp && routing::hashes_queue_pairs(context, "ecmp_hash");
     let hashed = match (with_qp, only_routes) {
         (true, _) => schemes.index(PLAIN_QP),
-        // What is said of routes is not said of LAGs.
+        // The hash fields of routes do not apply to LAGs.
         (false, true) if context.text(WHOLE, LB_GLOBAL, "scheme").is_none() => schemes.index(PLAIN),
         (false, _) => None,
     };
@@ -113,8 +114,10 @@ fn own_lags(context: &mut Context<'_>, schemes: &mut Schemes, ars: Vec<Option<u1
     }
 }
 
-/// What the switch tells others: which sites it has no way to, unless it is not to; loads too, if it is told to, or if a scheme of
-/// its own listens to them.
+/// Resolves the link quality messages of the switch.
+///
+/// The messages list the sites that the switch cannot reach. They also contain the load of paths if the
+/// configuration says so, or if a scheme of the switch uses the load of other switches.
 fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<AdvertiseConfig> {
     const PORTS: &str = "advertise_ports";
     let list = context.text(WHOLE, LB_GLOBAL, PORTS).unwrap_or("");
@@ -159,7 +162,7 @@ fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<Adve
     })
 }
 
-/// Whether a scheme weighs what other switches tell.
+/// Whether a scheme uses the load that other switches advertise.
 fn listens(scheme: &SchemeConfig) -> bool {
     let pick = match scheme.kind {
         SchemeKind::Flowlet { pick, .. } | SchemeKind::PerPacket { pick } | SchemeKind::Fixed { pick } => {

@@ -1,4 +1,4 @@
-//! `XOFF_LB_SCHEME`, and which schemes a switch has: those that something names.
+//! `XOFF_LB_SCHEME`, and the list of the schemes that the switch uses.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::problem::Problem;
 use crate::schema;
 
 const TABLE: &str = "XOFF_LB_SCHEME";
-/// Chance of a packet to move its flow where `quality_delta` alone is given.
+/// Default probability in percent that a packet moves its flow, if `quality_delta` is set.
 const PROBABILITY_PERCENT: u64 = 1;
 
-/// All schemes that there could be, and those that are used.
+/// All known schemes, and the schemes that the configuration uses.
 pub(super) struct Schemes {
     known: BTreeMap<String, SchemeConfig>,
     used: Vec<SchemeConfig>,
 }
 
 impl Schemes {
-    /// Built-in schemes, and those of the configuration over them.
+    /// Collects the built-in schemes and the schemes of `XOFF_LB_SCHEME`.
     pub(super) fn read(context: &mut Context<'_>) -> Schemes {
         let mut known: BTreeMap<_, _> = SCHEMES
             .iter()
@@ -39,20 +39,20 @@ impl Schemes {
         }
     }
 
-    /// Whether a name means what the router does anyway.
+    /// Whether a name is that of the default scheme with its default fields.
     pub(super) fn is_plain(&self, name: &str) -> bool {
         let plain =
             |scheme: &SchemeConfig| scheme.kind == SchemeKind::Hash && scheme.hash == HashFields::FiveTuple;
         name == PLAIN && self.known.get(name).is_some_and(plain)
     }
 
-    /// The index of the scheme of this name; `None` if there is none, which is said where references are checked.
+    /// Returns the index of a scheme by its name. The check of references reports unknown names.
     pub(super) fn index(&mut self, name: &str) -> Option<u16> {
         let scheme = self.known.get(name)?.clone();
         Some(self.add(scheme))
     }
 
-    /// The index of a scheme, which is used from now on.
+    /// Returns the index of a scheme, and adds it to the used schemes if it is new.
     pub(super) fn add(&mut self, scheme: SchemeConfig) -> u16 {
         let at = self.used.iter().position(|used| *used == scheme);
         at.unwrap_or_else(|| {
@@ -61,18 +61,19 @@ impl Schemes {
         }) as u16
     }
 
+    /// Returns the used schemes by their index.
     pub(super) fn into_list(self) -> Vec<SchemeConfig> {
         self.used
     }
 }
 
-/// An entry of the table; `None` if it is no scheme, which has been said.
+/// Resolves an entry of `XOFF_LB_SCHEME`. Returns `None` after an error.
 fn configured(context: &mut Context<'_>, name: &str) -> Option<SchemeConfig> {
     let base = match context.text(TABLE, name, "scheme") {
         Some(base) => built_in(base)?,
         None => match built_in(name) {
             Some(base) => base,
-            // A value that could not be read is told where it stands.
+            // The check of values has already reported an invalid value.
             None => {
                 let why = "the field is missing: it says which built-in scheme this is";
                 let problem = Problem::at(TABLE, name, "scheme", why);
@@ -116,7 +117,7 @@ fn configured(context: &mut Context<'_>, name: &str) -> Option<SchemeConfig> {
     Some(scheme)
 }
 
-/// Puts the figures of an entry into its scheme.
+/// Applies the parameters of an entry to its scheme.
 fn tune(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>) {
     match kind {
         SchemeKind::Flowlet {
@@ -154,13 +155,14 @@ fn tune(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>) {
     }
 }
 
+/// Sets an idle time in microseconds, if it is given.
 fn set_idle(idle: &mut Picos, micros: Option<u64>) {
     if let Some(micros) = micros {
         *idle = Picos::from_micros(micros);
     }
 }
 
-/// Names the fields that a scheme does not have.
+/// Warns about fields that the scheme does not have.
 fn fields_of_others(context: &mut Context<'_>, name: &str, base: &BuiltIn) {
     let db = context.db;
     let Some(entry) = db.entry(TABLE, name) else {
@@ -185,12 +187,13 @@ fn fields_of_others(context: &mut Context<'_>, name: &str, base: &BuiltIn) {
     }
 }
 
+/// The names of all built-in schemes, separated by commas.
 fn names() -> String {
     let names: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
     names.join(", ")
 }
 
-/// What a reference to a scheme that there is not is told.
+/// Returns a suggestion for a reference to an unknown scheme.
 pub(in super::super) fn unknown(context: &Context<'_>, name: &str) -> String {
     let configured = context.db.keys(TABLE);
     let known = SCHEMES.iter().map(|scheme| scheme.name).chain(configured);
@@ -200,7 +203,7 @@ pub(in super::super) fn unknown(context: &Context<'_>, name: &str) -> String {
     }
 }
 
-/// Whether there is a scheme of this name.
+/// Whether a scheme of this name exists.
 pub(in super::super) fn exists(context: &Context<'_>, name: &str) -> bool {
     built_in(name).is_some() || context.db.entry(TABLE, name).is_some()
 }

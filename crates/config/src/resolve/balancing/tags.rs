@@ -1,4 +1,5 @@
-//! What is said of routes by prefix: `XOFF_LB_GROUP` and `XOFF_LB_SITE`. The longest prefix that contains a route's decides.
+//! Tags of routes by prefix: `XOFF_LB_GROUP` and `XOFF_LB_SITE`. The longest prefix that contains a route
+//! applies.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +14,16 @@ use crate::schema;
 const GROUP: &str = "XOFF_LB_GROUP";
 const SITE: &str = "XOFF_LB_SITE";
 
-/// What prefixes say of the routes within them.
+/// Schemes and sites of routes by prefix.
 pub(super) struct Tags {
     schemes: BTreeMap<IpNet, u16>,
-    /// Of routes that no prefix says anything of, by address family: IPv4, IPv6.
+    /// Schemes of routes without a matching prefix, for IPv4 and IPv6.
     families: [Option<u16>; 2],
     sites: BTreeMap<IpNet, u16>,
 }
 
 impl Tags {
+    /// Reads `XOFF_LB_GROUP` and `XOFF_LB_SITE`.
     pub(super) fn read(context: &mut Context<'_>, schemes: &mut Schemes) -> Tags {
         let scheme = |context: &Context<'_>, key: &str| schemes.index(context.text(GROUP, key, "scheme")?);
         let by_scheme = by_prefix(context, GROUP, scheme);
@@ -33,16 +35,17 @@ impl Tags {
         }
     }
 
-    /// Routes of these address families are hashed: IPv4, IPv6.
+    /// Selects the static hash for routes of these address families, IPv4 and IPv6.
     pub(super) fn hash_families(&mut self, hashed: [bool; 2], schemes: &mut Schemes) {
         self.families = hashed.map(|hashed| hashed.then(|| schemes.index(super::PLAIN)).flatten());
     }
 
+    /// Removes all sites.
     pub(super) fn forget_sites(&mut self) {
         self.sites.clear();
     }
 
-    /// What is said of routes to a prefix.
+    /// Returns the tag of routes to a prefix.
     pub(super) fn of(&self, prefix: IpNet) -> RouteTag {
         RouteTag {
             site: longest(&self.sites, prefix).unwrap_or(0),
@@ -51,7 +54,7 @@ impl Tags {
     }
 }
 
-/// The entries of a table whose keys are prefixes.
+/// Reads the entries of a table whose keys are prefixes.
 fn by_prefix<T>(
     context: &mut Context<'_>,
     table: &'static str,
@@ -82,6 +85,7 @@ fn by_prefix<T>(
     all
 }
 
+/// Returns the value of the longest prefix that contains `prefix`.
 fn longest(entries: &BTreeMap<IpNet, u16>, prefix: IpNet) -> Option<u16> {
     if entries.is_empty() {
         return None;

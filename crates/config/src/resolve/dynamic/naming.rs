@@ -1,14 +1,14 @@
-//! Names of generated profiles.
+//! Names of generated profiles, as in SONiC.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Wanted;
 
-/// The MTU that names do not mention.
+/// Names do not contain this MTU.
 const MTU_DEFAULT: u32 = 9_100;
 
-/// A name for each profile wanted. Ports of eight lanes get one of their own where the chip's names say so, and where
-/// others of their speed are there too.
+/// Returns a name for each profile. Names for ports with eight lanes contain `_8lane` if the chip requires
+/// it, or if other ports have the same speed.
 pub(super) fn names<'a>(
     asic: &str,
     threshold: i64,
@@ -28,6 +28,7 @@ pub(super) fn names<'a>(
     all.iter().map(|one| ((*one).clone(), name(one))).collect()
 }
 
+/// The first part of a name: speed and cable, and MTU and threshold if they are not the default.
 fn stem(wanted: &Wanted, threshold: i64) -> String {
     let mut stem = format!("pg_lossless_{}_{}", wanted.speed_mbps, wanted.cable);
     if wanted.mtu_bytes != MTU_DEFAULT {
@@ -39,7 +40,7 @@ fn stem(wanted: &Wanted, threshold: i64) -> String {
     stem
 }
 
-/// SONiC marks eight lanes in the name, except at the speed that only they have.
+/// Whether SONiC marks eight lanes in the name. It does not at the speed that always has eight lanes.
 fn is_marked(asic: &str, speed_mbps: u32) -> bool {
     match asic {
         "spectrum3" => speed_mbps != 400_000,

@@ -1,4 +1,4 @@
-//! Sizes of pools: the whole buffer, less what is reserved, less the shared headroom pool.
+//! Computed pool sizes: the whole buffer without reserved space and the shared headroom pool.
 
 use super::{LOCALHOST, LOSSLESS_POOL, POOLS, PROFILES, Parameters, SWITCH};
 use crate::db::ConfigDb;
@@ -8,12 +8,12 @@ use crate::problem::Problem;
 use crate::resolve::context::Context;
 use crate::schema;
 
-/// The whole buffer where nothing says it: that of a chip of 2018.
+/// Default size of the whole buffer, typical of a chip of 2018.
 const BUFFER_BYTES: u64 = 32 << 20;
-/// The shared headroom pool when no group uses it, as SONiC has it.
+/// Size of a shared headroom pool without users, as in SONiC.
 const HEADROOM_POOL_MIN_BYTES: u64 = 640 << 10;
 
-/// A number of bytes in a table, at most [`schema::BYTES_MAX`]; 0 where there is none.
+/// Returns a number of bytes from a table, at most [`schema::BYTES_MAX`], or 0 if the field is missing.
 pub(super) fn bytes(db: &ConfigDb, table: &str, key: &str, field: &str) -> u64 {
     db.get(table, key, field)
         .and_then(|text| text.parse().ok())
@@ -21,7 +21,7 @@ pub(super) fn bytes(db: &ConfigDb, table: &str, key: &str, field: &str) -> u64 {
         .min(schema::BYTES_MAX)
 }
 
-/// Adds the sizes that pools lack. `db` has all profiles.
+/// Adds the missing sizes of pools. `db` contains all profiles.
 pub(super) fn complete(
     context: &mut Context<'_>,
     parameters: &Parameters,
@@ -86,11 +86,13 @@ pub(super) fn complete(
             Some(percent) => (available * percent).div_ceil(100),
             None => share,
         };
-        // A pool of nothing is none: with 0 percent it still takes a byte, which is no cell.
+        // A pool with 0 percent gets one byte, which is less than one cell, because a pool cannot have size
+        // 0.
         added.insert(POOLS, name, "size", &size.max(1).to_string());
     }
 }
 
+/// The size of the whole buffer.
 fn total(context: &mut Context<'_>, db: &ConfigDb) -> u64 {
     let written = context.number(SWITCH, LOCALHOST, "buffer_size");
     let egress = bytes(db, POOLS, "egress_lossless_pool", "size");
@@ -107,7 +109,7 @@ fn total(context: &mut Context<'_>, db: &ConfigDb) -> u64 {
     }
 }
 
-/// The sum of a profile's field over all groups or queues that use it.
+/// Sum of a field of the profiles of all priority groups or queues of a table.
 fn users(db: &ConfigDb, table: &str, field: &str) -> u64 {
     let user = |(key, _): (&str, _)| {
         let (_, first, last) = split_range(key)?;
@@ -117,7 +119,7 @@ fn users(db: &ConfigDb, table: &str, field: &str) -> u64 {
     db.entries(table).filter_map(user).sum()
 }
 
-/// What ports reserve beside their queues.
+/// Reserved space in the egress profile lists of ports.
 fn listed(db: &ConfigDb) -> u64 {
     const TABLE: &str = "BUFFER_PORT_EGRESS_PROFILE_LIST";
     let lists = db
