@@ -18,7 +18,7 @@ pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
 
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_units::{LinkTiming, Picos};
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 /// Configuration of a whole switch. One value is one generation. The switch applies all of it or nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,7 +186,7 @@ pub struct ClassMaps {
 impl ClassMaps {
     /// The traffic class, 0 to 15, of a frame that arrives at a port with these maps.
     #[inline(always)]
-    pub fn traffic_class(&self, parsed: &Parsed) -> u8 {
+    pub fn traffic_class(&self, parsed: &ParsedHeaders) -> u8 {
         let by_tag = |maps: &ClassMaps| match parsed.tag {
             Some(tag) => maps.dot1p_to_tc[usize::from(tag.pcp())],
             None => 0,

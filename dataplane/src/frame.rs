@@ -1,7 +1,7 @@
 //! Received frames, and access to the bytes of stored frames.
 
 use xoff_units::Picos;
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 /// Identifies a stored frame in the [`Store`] that issued the handle. Only one owner holds a handle at a
 /// time.
@@ -58,7 +58,7 @@ pub struct Arrival {
     /// Length in bytes, without FCS.
     pub frame_len: u32,
     /// The parsed headers.
-    pub parsed: Parsed,
+    pub parsed: ParsedHeaders,
     /// Time at which the port backend received the frame, from a kernel time stamp if available. The switch
     /// does not use this time for decisions.
     pub received_at: Picos,

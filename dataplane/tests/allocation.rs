@@ -6,7 +6,7 @@ use std::cell::Cell;
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{Arrival, Deadline, DropReason, Outputs, Picos, PortId, Store, Switch};
-use xoff_wire::link_quality::{self, Entry, PathLoad};
+use xoff_wire::link_quality::{self, PathLoad, SiteEntry};
 use xoff_wire::parse::parse;
 use xoff_wire::{Ecn, MacControl, Pfc};
 
@@ -298,7 +298,7 @@ fn no_message_between_switches_allocates_after_start_up() {
     let mut run = Run::new(&shape.configs()[spine]);
     let mut frame = net::flow(0, 1, 7, 1_000);
     frame[..6].copy_from_slice(&net::mac(spine));
-    let load = |load| Entry {
+    let load = |load| SiteEntry {
         site: 2,
         load: Some(PathLoad {
             load,

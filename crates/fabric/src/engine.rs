@@ -3,7 +3,7 @@
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::route::RouteAhead;
 use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 use super::fault::FaultAction;
 use super::observer::{FrameView, Observer};
@@ -231,7 +231,7 @@ impl Fabric {
     fn enter_switch(
         &mut self,
         (switch, port): (usize, PortId),
-        (frame, parsed): (Handle, Parsed),
+        (frame, parsed): (Handle, ParsedHeaders),
         ahead: RouteAhead,
         observer: &mut impl Observer,
     ) {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use xoff_wire::{Addresses, BthFields, Opcode, Path, RocePacket};
+use xoff_wire::{Addresses, BthFields, FlowHeaders, Opcode, RocePacket};
 
 use xoff_rdma::TelemetryFormat;
 
@@ -30,7 +30,7 @@ impl PacketLengths {
             dst: Ipv4Addr::UNSPECIFIED,
         };
         let packet = RocePacket {
-            path: &Path::new([0; 6], [0; 6], addresses),
+            headers: &FlowHeaders::new([0; 6], [0; 6], addresses),
             bth: BthFields::new(opcode, 0, 0),
             extensions: &[],
         };

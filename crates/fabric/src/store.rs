@@ -4,7 +4,7 @@
 //! prefixes (frames of open-loop flows, whose payload is stamped, ARP, pings) lie beside the slots, whole.
 
 use xoff_dataplane::{Handle, Picos, Store, prefetch};
-use xoff_wire::parse::{Parsed, Payload, parse_prefix};
+use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL};
 
 use super::under_way::UnderWay;
@@ -192,7 +192,7 @@ impl FabricStore {
 
     /// What the headers of a frame say. They are read at one node of its way.
     #[inline]
-    pub(super) fn parsed(&mut self, frame: Handle) -> Parsed {
+    pub(super) fn parsed(&mut self, frame: Handle) -> ParsedHeaders {
         match self.known(frame) {
             Some(parsed) => parsed,
             None => self.parse(frame),
@@ -201,12 +201,12 @@ impl FabricStore {
 
     /// What the headers of a frame say, where they have been read.
     #[inline]
-    pub(super) fn known(&self, frame: Handle) -> Option<Parsed> {
+    pub(super) fn known(&self, frame: Handle) -> Option<ParsedHeaders> {
         let slot = &self.slots.items[frame.0 as usize];
         if slot.flags & KNOWN == 0 {
             return None;
         }
-        let parsed = Parsed {
+        let parsed = ParsedHeaders {
             payload: Payload::Ipv4,
             tag: None,
             l3_offset: ETHERNET_LEN as u8,
@@ -229,7 +229,7 @@ impl FabricStore {
     }
 
     #[inline(never)]
-    fn parse(&mut self, frame: Handle) -> Parsed {
+    fn parse(&mut self, frame: Handle) -> ParsedHeaders {
         let parsed = parse_prefix(self.prefix(frame), self.frame_len(frame) as usize);
         let slot = &mut self.slots.items[frame.0 as usize];
         if parsed.is_plain_ipv4() && slot.long == NONE && slot.start == START {

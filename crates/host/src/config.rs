@@ -9,7 +9,7 @@ use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::bth::{self, MASK_24};
 use xoff_wire::vlan::TAG_LEN;
-use xoff_wire::{ETHERNET_LEN, Ecn, IPV4_LEN, IPV6_LEN, Tag, UDP_LEN, icrc};
+use xoff_wire::{ETHERNET_LEN, Ecn, IPV4_LEN, IPV6_LEN, UDP_LEN, VlanTag, icrc};
 
 use super::stamp::STAMP_BYTES;
 
@@ -32,7 +32,7 @@ pub struct HostConfig {
     /// Routers, per address family: what is not in the host's own network goes there.
     pub gateways: Vec<Gateway>,
     /// 802.1Q tag of its own ARP and neighbour discovery; that of flows is theirs.
-    pub vlan: Option<Tag>,
+    pub vlan: Option<VlanTag>,
     /// The NIC.
     pub nic: NicConfig,
     /// What it sends.
@@ -202,7 +202,7 @@ pub struct FlowConfig {
     /// ECN field of its frames.
     pub ecn: Ecn,
     /// 802.1Q tag.
-    pub vlan: Option<Tag>,
+    pub vlan: Option<VlanTag>,
     /// Hop limit, at least 1.
     pub ttl: u8,
     /// Own queue pair, 24 bits.

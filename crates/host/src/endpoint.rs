@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
-use xoff_wire::parse::{Parsed, Payload};
+use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL, MacControl, RoceView};
 
@@ -77,7 +77,7 @@ pub struct Inbound<'a> {
     /// Its length, as a socket would see it.
     pub frame_len: u32,
     /// What its headers say.
-    pub parsed: &'a Parsed,
+    pub parsed: &'a ParsedHeaders,
     /// Its ICRC is wrong.
     pub damaged: bool,
     /// What it has collected on its way.
@@ -233,7 +233,7 @@ impl Host {
     }
 
     /// Takes a frame that arrived at model time `now`, when the wall clock stood at `wall_ns`.
-    pub fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], parsed: &Parsed) {
+    pub fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], parsed: &ParsedHeaders) {
         let inbound = Inbound {
             prefix: frame,
             frame_len: frame.len() as u32,
@@ -488,7 +488,7 @@ impl Host {
     }
 
     /// Lets a frame into the receive buffer; false if it is full.
-    fn take_in(&mut self, now: Picos, frame_len: u32, parsed: &Parsed) -> bool {
+    fn take_in(&mut self, now: Picos, frame_len: u32, parsed: &ParsedHeaders) -> bool {
         let Some(intake) = &mut self.intake else {
             return true;
         };

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::Pfc;
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 use super::config::ReceiveBuffer;
 
@@ -39,7 +39,7 @@ impl Intake {
     }
 
     /// The class of an arriving frame.
-    pub(super) fn class(&self, parsed: &Parsed) -> usize {
+    pub(super) fn class(&self, parsed: &ParsedHeaders) -> usize {
         let class = match (parsed.dscp(), parsed.tag) {
             (Some(dscp), _) => self.config.dscp_to_class[usize::from(dscp & 63)],
             (None, Some(tag)) => tag.pcp(),

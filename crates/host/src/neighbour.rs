@@ -11,8 +11,8 @@ use smoltcp::wire::{
     Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv6Packet, Ipv6Repr, NdiscNeighborFlags, NdiscRepr,
 };
 use xoff_units::Picos;
-use xoff_wire::parse::{Parsed, Payload};
-use xoff_wire::{ETHERTYPE_IPV6, MIN_FRAME_LEN, Tag};
+use xoff_wire::parse::{ParsedHeaders, Payload};
+use xoff_wire::{ETHERTYPE_IPV6, MIN_FRAME_LEN, VlanTag};
 
 use super::config::HostConfig;
 
@@ -50,7 +50,7 @@ pub(super) struct Neighbours {
     mac: [u8; 6],
     ipv4: Option<Ipv4Addr>,
     ipv6: Option<Ipv6Addr>,
-    vlan: Option<Tag>,
+    vlan: Option<VlanTag>,
     interval: Picos,
     next_announcement: Picos,
     announced: bool,
@@ -162,7 +162,7 @@ impl Neighbours {
     }
 
     /// Takes a frame that is not RoCE: answers it if it asks for us, and says what it resolves.
-    pub(super) fn receive(&mut self, now: Picos, frame: &[u8], parsed: &Parsed) -> Option<Resolved> {
+    pub(super) fn receive(&mut self, now: Picos, frame: &[u8], parsed: &ParsedHeaders) -> Option<Resolved> {
         let l3 = frame.get(usize::from(parsed.l3_offset)..)?;
         let ethertype = frame
             .get(usize::from(parsed.l3_offset).checked_sub(2)?..)?

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use xoff_units::Picos;
-use xoff_wire::parse::{Parsed, parse_prefix};
+use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{
-    Addresses, Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, Opcode, Path, Reth,
+    Addresses, Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, FlowHeaders, Opcode, Reth,
     RocePacket, UDP_LEN, bth, cnp, icrc,
 };
 
@@ -109,7 +109,7 @@ impl Emitted {
 /// The way of a queue pair's packets.
 #[derive(Debug)]
 struct Way {
-    path: Path,
+    path: FlowHeaders,
     /// What its data packets have for source ports, if not that of the path.
     source_ports: Option<SourcePorts>,
     ack_dscp: u8,
@@ -166,7 +166,7 @@ impl QueuePairs {
 
     /// Adds one; its next hop, if the link address of that is not known.
     pub(super) fn create(&mut self, setup: QueuePairSetup, host: &HostConfig) -> (QpIndex, Option<IpAddr>) {
-        let label = Path::flow_label_of_queue_pairs(setup.config.number, setup.config.peer);
+        let label = FlowHeaders::flow_label_of_queue_pairs(setup.config.number, setup.config.peer);
         let addresses = match setup.dst_ip {
             IpAddr::V4(dst) => Addresses::V4 {
                 src: host.ipv4.unwrap_or(dst),
@@ -177,7 +177,7 @@ impl QueuePairs {
                 dst,
             },
         };
-        let path = Path {
+        let path = FlowHeaders {
             tag: host.vlan,
             dscp: setup.dscp,
             ecn: setup.ecn,
@@ -185,12 +185,12 @@ impl QueuePairs {
             flow_label: label,
             udp_src_port: setup
                 .udp_source_port
-                .unwrap_or(Path::source_port_of_flow_label(label)),
-            ..Path::new(host.mac, setup.dst_mac.unwrap_or_default(), addresses)
+                .unwrap_or(FlowHeaders::source_port_of_flow_label(label)),
+            ..FlowHeaders::new(host.mac, setup.dst_mac.unwrap_or_default(), addresses)
         };
         let next_hop = host.next_hop(setup.dst_ip);
         let longest = RocePacket {
-            path: &path,
+            headers: &path,
             bth: BthFields::new(Opcode::RcWriteOnly, 0, 0),
             extensions: &[],
         };
@@ -269,7 +269,7 @@ impl QueuePairs {
         &mut self,
         now: Picos,
         prefix: &[u8],
-        parsed: &Parsed,
+        parsed: &ParsedHeaders,
         telemetry: Option<&Telemetry>,
     ) -> bool {
         let Some(packet) = decode(prefix, parsed, self.fixed_lengths.is_none()) else {
@@ -396,7 +396,7 @@ impl QueuePairs {
 
     fn emit_headers(
         &self,
-        path: &Path,
+        path: &FlowHeaders,
         packet: &Packet,
         (payload_len, telemetry_bytes): (usize, u32),
         buf: &mut [u8],
@@ -420,20 +420,20 @@ impl QueuePairs {
 impl Way {
     /// The way of the next packet.
     #[inline]
-    fn next_path(&mut self, opcode: Opcode) -> Path {
+    fn next_path(&mut self, opcode: Opcode) -> FlowHeaders {
         match opcode {
-            Opcode::Cnp => Path {
+            Opcode::Cnp => FlowHeaders {
                 dscp: self.cnp_dscp,
                 ecn: Ecn::NotEct,
                 ..self.path
             },
-            Opcode::RcAcknowledge => Path {
+            Opcode::RcAcknowledge => FlowHeaders {
                 dscp: self.ack_dscp,
                 ..self.path
             },
             _ => match &mut self.source_ports {
                 None => self.path,
-                Some(ports) => Path {
+                Some(ports) => FlowHeaders {
                     udp_src_port: ports.next(),
                     ..self.path
                 },
@@ -501,7 +501,7 @@ fn is_answer(opcode: Opcode) -> bool {
 
 /// Hands a packet with its headers to `write`.
 #[inline]
-fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'_>) -> R) -> R {
+fn with_headers<R>(packet: &Packet, path: &FlowHeaders, write: impl FnOnce(RocePacket<'_>) -> R) -> R {
     let header = match packet.header {
         Header::None => None,
         Header::Reth(reth) => Some([Extension::Reth(reth)]),
@@ -514,9 +514,13 @@ fn with_headers<R>(packet: &Packet, path: &Path, write: impl FnOnce(RocePacket<'
 
 /// A packet as it is written.
 #[inline]
-fn with_extensions<'a>(packet: &Packet, path: &'a Path, extensions: &'a [Extension]) -> RocePacket<'a> {
+fn with_extensions<'a>(
+    packet: &Packet,
+    path: &'a FlowHeaders,
+    extensions: &'a [Extension],
+) -> RocePacket<'a> {
     RocePacket {
-        path,
+        headers: path,
         bth: BthFields {
             ack_req: packet.ack_req,
             becn: packet.becn,
@@ -529,7 +533,7 @@ fn with_extensions<'a>(packet: &Packet, path: &'a Path, extensions: &'a [Extensi
 /// Reads the headers of a RoCEv2 packet of which the headers at least are stored; `None` for anything else, and for a packet of
 /// which a switch has sent on the beginning alone. `whole`: lengths are those of the packets, not fixed ones.
 #[inline]
-fn decode(prefix: &[u8], parsed: &Parsed, whole: bool) -> Option<Packet> {
+fn decode(prefix: &[u8], parsed: &ParsedHeaders, whole: bool) -> Option<Packet> {
     let packet = datagram(prefix, parsed)?;
     if whole && packet.is_trimmed() {
         return None;

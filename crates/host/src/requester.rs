@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use xoff_units::Picos;
 use xoff_wire::bth::MASK_24;
-use xoff_wire::{Addresses, BthFields, Extension, Opcode, Path, Reth, RocePacket};
+use xoff_wire::{Addresses, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket};
 
 use super::config::{FlowConfig, HostConfig, Operation, PATH_MTU_MAX};
 use super::pacer::Pacer;
@@ -36,7 +36,7 @@ struct Segment {
 pub(super) struct Requester {
     config: FlowConfig,
     token: u64,
-    path: Path,
+    path: FlowHeaders,
     /// Whose link address it needs.
     next_hop: IpAddr,
     resolved: bool,
@@ -53,9 +53,9 @@ pub(super) struct Requester {
 impl Requester {
     /// The flow of a configuration that [`HostConfig::check`] accepted.
     pub(super) fn new(config: &FlowConfig, host: &HostConfig) -> Requester {
-        let label = Path::flow_label_of_queue_pairs(config.src_qp, config.dst_qp);
+        let label = FlowHeaders::flow_label_of_queue_pairs(config.src_qp, config.dst_qp);
         let addresses = addresses(config, host);
-        let path = Path {
+        let path = FlowHeaders {
             tag: config.vlan,
             dscp: config.dscp,
             ecn: config.ecn,
@@ -63,8 +63,8 @@ impl Requester {
             flow_label: label,
             udp_src_port: config
                 .udp_source_port
-                .unwrap_or(Path::source_port_of_flow_label(label)),
-            ..Path::new(host.mac, config.dst_mac.unwrap_or_default(), addresses)
+                .unwrap_or(FlowHeaders::source_port_of_flow_label(label)),
+            ..FlowHeaders::new(host.mac, config.dst_mac.unwrap_or_default(), addresses)
         };
         Requester {
             config: config.clone(),
@@ -117,7 +117,7 @@ impl Requester {
     pub(super) fn next_frame_len(&self) -> usize {
         let segment = self.segment();
         let packet = RocePacket {
-            path: &self.path,
+            headers: &self.path,
             bth: self.bth(&segment),
             extensions: &[],
         };
@@ -128,7 +128,7 @@ impl Requester {
     pub(super) fn frame_len_max(&self) -> usize {
         let bth = BthFields::new(Opcode::RcWriteOnly, 0, 0);
         RocePacket {
-            path: &self.path,
+            headers: &self.path,
             bth,
             extensions: &[],
         }
@@ -158,7 +158,7 @@ impl Requester {
             &reth
         };
         let packet = RocePacket {
-            path: &self.path,
+            headers: &self.path,
             bth: self.bth(&segment),
             extensions,
         };

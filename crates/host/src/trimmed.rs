@@ -1,6 +1,6 @@
 //! What of a datagram has arrived. Packets that a switch has trimmed are incomplete: RoCE has no use for them.
 
-use xoff_wire::parse::{Parsed, Payload};
+use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, ROCE_UDP_PORT, UDP_LEN};
 
 /// A RoCEv2 packet behind its IP header.
@@ -24,13 +24,13 @@ impl Datagram<'_> {
 
 /// Whether a frame is a RoCEv2 packet of which a switch has sent on the beginning alone. Its ICRC is gone with its end, so that
 /// nothing in it can be relied on.
-pub(super) fn is_trimmed(prefix: &[u8], parsed: &Parsed) -> bool {
+pub(super) fn is_trimmed(prefix: &[u8], parsed: &ParsedHeaders) -> bool {
     datagram(prefix, parsed).is_some_and(|datagram| datagram.is_trimmed())
 }
 
 /// Reads a RoCEv2 packet down to its UDP header; `None` for anything else, fragments included.
 #[inline]
-pub(super) fn datagram<'a>(prefix: &'a [u8], parsed: &Parsed) -> Option<Datagram<'a>> {
+pub(super) fn datagram<'a>(prefix: &'a [u8], parsed: &ParsedHeaders) -> Option<Datagram<'a>> {
     let l3 = prefix.get(usize::from(parsed.l3_offset)..)?;
     let be16 = |at: usize| usize::from(u16::from_be_bytes([l3[at], l3[at + 1]]));
     let (protocol, at, carried) = match parsed.payload {

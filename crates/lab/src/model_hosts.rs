@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::bth::MASK_24;
-use xoff_wire::{Ecn, Tag};
+use xoff_wire::{Ecn, VlanTag};
 
 use super::options::LabOptions;
 use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, RatePlan, SendPlan, TargetPlan};
@@ -81,7 +81,7 @@ fn send_config(plan: &LabPlan, id: usize, send: &SendPlan) -> FlowConfig {
     FlowConfig {
         operation: Operation::Send,
         ecn: Ecn::from_tos(send.ecn),
-        vlan: send.tag.map(|(pcp, vid)| Tag::dot1q(pcp, vid)),
+        vlan: send.tag.map(|(pcp, vid)| VlanTag::dot1q(pcp, vid)),
         src_qp: own_qp,
         dst_qp: send.dst_qp.unwrap_or(own_qp + 1),
         first_psn: send.first_psn.unwrap_or(0),

@@ -2,7 +2,7 @@
 //! difference to a run which of them a port has.
 
 use xoff_dataplane::DropReason;
-use xoff_wire::parse::{Parsed, Payload};
+use xoff_wire::parse::{ParsedHeaders, Payload};
 
 /// Octets of the two addresses, behind which a tag goes.
 pub(super) const ADDRESSES_BYTES: usize = 12;
@@ -67,7 +67,7 @@ const OPTION_HEADERS_MAX: usize = 4;
 /// Whether a frame has the TCP or UDP checksum that a kernel leaves to hardware: in its place stands the sum of the
 /// pseudo header, and that is not the checksum. For backends that are not told. What it cannot see is a checksum inside
 /// a tunnel, and a frame that was made to look so is taken for one.
-pub(super) fn looks_unfinished(frame: &[u8], parsed: &Parsed) -> bool {
+pub(super) fn looks_unfinished(frame: &[u8], parsed: &ParsedHeaders) -> bool {
     let l3 = frame.get(usize::from(parsed.l3_offset)..).unwrap_or_default();
     let found = match parsed.payload {
         Payload::Ipv4 => ipv4_transport(l3),

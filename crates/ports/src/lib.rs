@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::{Handle, Picos};
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
@@ -146,7 +146,7 @@ pub struct Received {
     /// Its length in octets.
     pub frame_len: u32,
     /// What its headers say.
-    pub parsed: Parsed,
+    pub parsed: ParsedHeaders,
     /// When it came, in nanoseconds of `CLOCK_MONOTONIC`: the kernel's time stamp where the backend has one, otherwise
     /// the time of the read.
     pub received_ns: u64,

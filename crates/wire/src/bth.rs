@@ -1,15 +1,15 @@
-//! The base transport header of InfiniBand and RoCE (IBTA 9.2).
+//! The base transport header (BTH) of InfiniBand and RoCE (IBTA 9.2).
 
 use core::fmt;
 
 use super::ext::ExtensionKind;
-use super::{Error, be16, be24, put24, require};
+use super::{Error, read_be16, read_be24, require_len, write_be24};
 
-/// Octets of the header.
+/// Length of the header in bytes.
 pub const LEN: usize = 12;
-/// The default partition, full member: what RoCE uses unless told otherwise.
+/// The default partition key, with full membership. RoCE hosts use it unless configured otherwise.
 pub const DEFAULT_P_KEY: u16 = 0xffff;
-/// Mask of packet sequence numbers and queue pair numbers: 24 bits.
+/// Mask of the 24-bit fields: packet sequence numbers and queue pair numbers.
 pub const MASK_24: u32 = 0x00ff_ffff;
 
 mod field {
@@ -19,7 +19,7 @@ mod field {
     /// Solicited event (1 bit), MigReq (1), pad count (2), transport version (4).
     pub(super) const FLAGS: usize = 1;
     pub(super) const P_KEY: Range<usize> = 2..4;
-    /// FECN (1 bit), BECN (1), reserved (6): the octet that the ICRC leaves out.
+    /// FECN (1 bit), BECN (1), reserved (6). The ICRC does not cover this byte.
     pub(super) const CONGESTION: usize = 4;
     pub(super) const DEST_QP: Range<usize> = 5..8;
     /// AckReq (1 bit), reserved (7).
@@ -27,7 +27,7 @@ mod field {
     pub(super) const PSN: Range<usize> = 9..12;
 }
 
-/// The service a packet belongs to: the three high bits of the opcode.
+/// The transport service of a packet, from the three high bits of the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Reliable connection.
@@ -38,22 +38,23 @@ pub enum Transport {
     Rd,
     /// Unreliable datagram.
     Ud,
-    /// Congestion notification (RoCEv2 annex A17).
+    /// Congestion notification (RoCEv2, IBTA annex A17).
     Cnp,
     /// Extended reliable connection.
     Xrc,
-    /// Reserved or manufacturer's own.
+    /// Reserved, or defined by a manufacturer.
     Other,
 }
 
 macro_rules! opcodes {
     ($($code:literal $variant:ident $name:literal [$($extension:ident),*];)*) => {
-        /// Operation of a packet: its number. Every RC, UC and UD operation and CNP has a name here.
+        /// The opcode of a packet. Every RC, UC and UD operation and CNP has a constant.
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub struct Opcode(u8);
 
-        // They stand where the variants of an enumeration would, and are written like those. An enumeration that keeps unknown
-        // numbers is taken apart at each question by a jump that hangs on the packet; a number is an index.
+        // The constants have the names that variants of an enumeration would have. A plain number is used
+        // because the tables below are indexed by it. A `match` over an enumeration would compile to an
+        // unpredictable branch per packet.
         #[allow(non_upper_case_globals)]
         impl Opcode {
             $(
@@ -61,35 +62,35 @@ macro_rules! opcodes {
                 pub const $variant: Opcode = Opcode($code);
             )*
 
-            /// Every operation that has a name, in the order of their numbers.
+            /// All opcodes with a name, in ascending order.
             pub const ALL: &'static [Opcode] = &[$(Opcode::$variant,)*];
         }
 
-        /// What is known of each number.
-        static OPERATIONS: [Operation; 256] = {
-            let mut all = [Operation::new("UNKNOWN", &[]); 256];
-            $(all[$code] = Operation::new($name, &[$(ExtensionKind::$extension),*]);)*
+        /// Name and extension headers of each of the 256 opcodes.
+        static OPCODE_INFO: [OpcodeInfo; 256] = {
+            let mut all = [OpcodeInfo::new("UNKNOWN", &[]); 256];
+            $(all[$code] = OpcodeInfo::new($name, &[$(ExtensionKind::$extension),*]);)*
             all
         };
     };
 }
 
-/// What is known of an operation.
+/// Name and extension headers of one opcode.
 #[derive(Clone, Copy)]
-struct Operation {
+struct OpcodeInfo {
     name: &'static str,
     extensions: &'static [ExtensionKind],
     extensions_len: usize,
 }
 
-impl Operation {
-    const fn new(name: &'static str, extensions: &'static [ExtensionKind]) -> Operation {
+impl OpcodeInfo {
+    const fn new(name: &'static str, extensions: &'static [ExtensionKind]) -> OpcodeInfo {
         let (mut extensions_len, mut n) = (0, 0);
         while n < extensions.len() {
             extensions_len += extensions[n].header_len();
             n += 1;
         }
-        Operation {
+        OpcodeInfo {
             name,
             extensions,
             extensions_len,
@@ -97,7 +98,7 @@ impl Operation {
     }
 }
 
-// IBTA 9.2.1 and Linux `ib_pack.h`. 0x15 is reserved.
+// Source: IBTA 9.2.1 and Linux `ib_pack.h`. Opcode 0x15 is reserved.
 opcodes! {
     0x00 RcSendFirst "RC_SEND_FIRST" [];
     0x01 RcSendMiddle "RC_SEND_MIDDLE" [];
@@ -142,7 +143,7 @@ opcodes! {
 }
 
 impl Opcode {
-    /// The service: the three high bits.
+    /// The transport service: the three high bits of the opcode.
     pub const fn transport(self) -> Transport {
         match self.code() >> 5 {
             0 => Transport::Rc,
@@ -155,36 +156,36 @@ impl Opcode {
         }
     }
 
-    /// The operation of an opcode octet.
+    /// Makes an opcode from the opcode byte of a BTH.
     pub const fn from_u8(code: u8) -> Opcode {
         Opcode(code)
     }
 
-    /// The opcode octet.
+    /// The opcode byte of a BTH.
     pub const fn code(self) -> u8 {
         self.0
     }
 
-    /// Name in the IBTA manner, `UNKNOWN` for an operation that has none here.
+    /// The IBTA name of the operation, or `UNKNOWN` for an opcode without a constant.
     pub const fn name(self) -> &'static str {
-        self.operation().name
+        self.info().name
     }
 
-    /// The extension headers behind the BTH, in order; none for unknown operations.
+    /// The extension headers that follow the BTH, in order. Empty for an unknown opcode.
     pub const fn extensions(self) -> &'static [ExtensionKind] {
-        self.operation().extensions
+        self.info().extensions
     }
 
-    /// Octets of the extension headers.
+    /// Total length of the extension headers in bytes.
     pub const fn extensions_len(self) -> usize {
-        self.operation().extensions_len
+        self.info().extensions_len
     }
 
-    const fn operation(self) -> &'static Operation {
-        &OPERATIONS[self.0 as usize]
+    const fn info(self) -> &'static OpcodeInfo {
+        &OPCODE_INFO[self.0 as usize]
     }
 
-    /// Whether it has a name here.
+    /// Whether a constant exists for this opcode.
     pub fn is_known(self) -> bool {
         Opcode::ALL.contains(&self)
     }
@@ -217,70 +218,74 @@ impl fmt::Debug for Opcode {
     }
 }
 
-/// A base transport header over octets that may go on behind it.
+/// A view of a base transport header. The buffer may continue after the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth<T: AsRef<[u8]>> {
     buffer: T,
 }
 
 impl<T: AsRef<[u8]>> Bth<T> {
-    /// A view of a buffer that holds at least [`LEN`] octets; [`Error::Truncated`] otherwise.
+    /// Makes a view of a buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if the buffer is shorter than [`LEN`] bytes.
     pub fn new_checked(buffer: T) -> Result<Bth<T>, Error> {
-        require("BTH", buffer.as_ref(), LEN)?;
+        require_len("BTH", buffer.as_ref(), LEN)?;
         Ok(Bth { buffer })
     }
 
-    /// For callers that have checked the length already.
+    /// Makes a view without a length check. The caller has checked the length.
     pub(super) const fn new_unchecked(buffer: T) -> Bth<T> {
         Bth { buffer }
     }
 
-    /// The operation.
+    /// The operation of the packet.
     pub fn opcode(&self) -> Opcode {
         Opcode::from_u8(self.buffer.as_ref()[field::OPCODE])
     }
-    /// Solicited event: the responder shall wake its consumer.
+    /// Solicited event bit: the responder notifies its consumer.
     pub fn solicited(&self) -> bool {
-        self.flag(field::FLAGS, 0x80)
+        self.is_flag_set(field::FLAGS, 0x80)
     }
-    /// Migration request: set while the path is in its migrated state, as is usual.
+    /// Migration request bit (MigReq). It is set while the path is in the migrated state, which is usual.
     pub fn mig_req(&self) -> bool {
-        self.flag(field::FLAGS, 0x40)
+        self.is_flag_set(field::FLAGS, 0x40)
     }
-    /// Octets of padding behind the payload, 0 to 3.
+    /// Number of pad bytes after the payload, 0 to 3.
     pub fn pad(&self) -> u8 {
         self.buffer.as_ref()[field::FLAGS] >> 4 & 3
     }
-    /// Transport header version, 0 in all that exist.
+    /// Transport header version. Only version 0 exists.
     pub fn version(&self) -> u8 {
         self.buffer.as_ref()[field::FLAGS] & 0x0f
     }
-    /// Partition key.
+    /// Partition key of the packet.
     pub fn p_key(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::P_KEY)
+        read_be16(self.buffer.as_ref(), field::P_KEY)
     }
-    /// Forward explicit congestion notification. Outside the ICRC.
+    /// Forward explicit congestion notification. The ICRC does not cover this bit.
     pub fn fecn(&self) -> bool {
-        self.flag(field::CONGESTION, 0x80)
+        self.is_flag_set(field::CONGESTION, 0x80)
     }
-    /// Backward explicit congestion notification. Outside the ICRC.
+    /// Backward explicit congestion notification. The ICRC does not cover this bit.
     pub fn becn(&self) -> bool {
-        self.flag(field::CONGESTION, 0x40)
+        self.is_flag_set(field::CONGESTION, 0x40)
     }
-    /// Destination queue pair, 24 bits.
+    /// Destination queue pair number, 24 bits.
     pub fn dest_qp(&self) -> u32 {
-        be24(self.buffer.as_ref(), field::DEST_QP)
+        read_be24(self.buffer.as_ref(), field::DEST_QP)
     }
-    /// The sender asks for an acknowledgement.
+    /// Whether the requester asks for an acknowledgement (AckReq).
     pub fn ack_req(&self) -> bool {
-        self.flag(field::ACK_REQ, 0x80)
+        self.is_flag_set(field::ACK_REQ, 0x80)
     }
     /// Packet sequence number, 24 bits.
     pub fn psn(&self) -> u32 {
-        be24(self.buffer.as_ref(), field::PSN)
+        read_be24(self.buffer.as_ref(), field::PSN)
     }
 
-    /// All fields, as a value.
+    /// Copies all fields of the header.
     pub fn fields(&self) -> BthFields {
         BthFields {
             opcode: self.opcode(),
@@ -295,28 +300,28 @@ impl<T: AsRef<[u8]>> Bth<T> {
         }
     }
 
-    fn flag(&self, octet: usize, bit: u8) -> bool {
-        self.buffer.as_ref()[octet] & bit != 0
+    fn is_flag_set(&self, byte: usize, bit: u8) -> bool {
+        self.buffer.as_ref()[byte] & bit != 0
     }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Bth<T> {
-    /// Sets the forward congestion bit. The ICRC stays valid.
+    /// Sets or clears FECN. The ICRC stays valid.
     pub fn set_fecn(&mut self, on: bool) {
         self.set_flag(field::CONGESTION, 0x80, on);
     }
-    /// Sets the backward congestion bit. The ICRC stays valid.
+    /// Sets or clears BECN. The ICRC stays valid.
     pub fn set_becn(&mut self, on: bool) {
         self.set_flag(field::CONGESTION, 0x40, on);
     }
-    /// Sets the packet sequence number (24 bits). The ICRC must be written anew.
+    /// Sets the packet sequence number (24 bits). The caller must write the ICRC again.
     pub fn set_psn(&mut self, psn: u32) {
-        put24(self.buffer.as_mut(), field::PSN, psn);
+        write_be24(self.buffer.as_mut(), field::PSN, psn);
     }
 
-    fn set_flag(&mut self, octet: usize, bit: u8, on: bool) {
-        let octet = &mut self.buffer.as_mut()[octet];
-        *octet = if on { *octet | bit } else { *octet & !bit };
+    fn set_flag(&mut self, byte: usize, bit: u8, on: bool) {
+        let byte = &mut self.buffer.as_mut()[byte];
+        *byte = if on { *byte | bit } else { *byte & !bit };
     }
 }
 
@@ -326,32 +331,32 @@ impl<T: AsRef<[u8]>> fmt::Display for Bth<T> {
     }
 }
 
-/// The fields of a base transport header that its sender chooses. The pad count follows from the payload;
-/// the version is 0.
+/// The fields of a base transport header that a sender chooses. The pad count follows from the payload
+/// length, and the version is always 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BthFields {
-    /// The operation.
+    /// The operation of the packet.
     pub opcode: Opcode,
-    /// Solicited event.
+    /// Solicited event bit.
     pub solicited: bool,
-    /// Migration request.
+    /// Migration request bit (MigReq).
     pub mig_req: bool,
-    /// Partition key.
+    /// Partition key of the packet.
     pub p_key: u16,
-    /// Forward congestion bit.
+    /// Forward explicit congestion notification.
     pub fecn: bool,
-    /// Backward congestion bit.
+    /// Backward explicit congestion notification.
     pub becn: bool,
-    /// Destination queue pair; the low 24 bits count.
+    /// Destination queue pair number. Only the low 24 bits are used.
     pub dest_qp: u32,
-    /// The sender asks for an acknowledgement.
+    /// Whether the requester asks for an acknowledgement (AckReq).
     pub ack_req: bool,
-    /// Packet sequence number; the low 24 bits count.
+    /// Packet sequence number. Only the low 24 bits are used.
     pub psn: u32,
 }
 
 impl BthFields {
-    /// A header as RoCE senders write it: default partition, migrated, no acknowledgement asked for.
+    /// Makes a header with the usual values: default partition key, MigReq set, all other flags clear.
     pub const fn new(opcode: Opcode, dest_qp: u32, psn: u32) -> BthFields {
         BthFields {
             opcode,
@@ -371,7 +376,7 @@ impl BthFields {
     pub fn emit(&self, pad: u8, header: &mut [u8; LEN]) {
         let bit = |on: bool, at: u8| u32::from(on) << at;
         let flags = bit(self.solicited, 23) | bit(self.mig_req, 22) | u32::from(pad & 3) << 20;
-        // Three words of 32 bits, each from its first field to its last.
+        // Three 32-bit words. Each word is built from its first field to its last field.
         let words = [
             u32::from(self.opcode.code()) << 24 | flags | u32::from(self.p_key),
             bit(self.fecn, 31) | bit(self.becn, 30) | self.dest_qp & MASK_24,
@@ -405,7 +410,7 @@ impl fmt::Display for BthFields {
 mod tests {
     use super::*;
 
-    /// From Linux `ib_pack.h`, CNP apart: code, name, octets of extension headers.
+    /// Opcode, name and length of extension headers, from Linux `ib_pack.h`. CNP is not in this table.
     const TABLE: [(u8, &str, usize); 39] = [
         (0x00, "RC_SEND_FIRST", 0),
         (0x01, "RC_SEND_MIDDLE", 0),
@@ -449,7 +454,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_opcode_table_is_complete_and_every_octet_survives() {
+    fn every_opcode_byte_round_trips_and_the_table_is_complete() {
         for code in 0..=u8::MAX {
             let opcode = Opcode::from_u8(code);
             assert_eq!(opcode.code(), code);
@@ -483,16 +488,16 @@ mod tests {
 
     #[test]
     fn every_truncation_is_refused() {
-        let octets = [0xff; LEN];
+        let bytes = [0xff; LEN];
         for available in 0..LEN {
             let expected = Err(Error::Truncated {
                 header: "BTH",
                 needed: LEN,
                 available,
             });
-            assert_eq!(Bth::new_checked(&octets[..available]), expected);
+            assert_eq!(Bth::new_checked(&bytes[..available]), expected);
         }
-        let all_ones = Bth::new_checked(&octets[..]).unwrap();
+        let all_ones = Bth::new_checked(&bytes[..]).unwrap();
         assert_eq!(
             (all_ones.pad(), all_ones.version(), all_ones.p_key()),
             (3, 15, 0xffff)
@@ -501,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn setters_touch_their_bits_only() {
+    fn setters_change_only_their_bits() {
         let mut bth = Bth::new_checked([0; LEN]).unwrap();
         bth.set_fecn(true);
         bth.set_becn(true);

@@ -1,30 +1,32 @@
-//! Congestion notification packets (IBTA annex A17): a BTH with BECN set and sixteen reserved octets.
+//! Congestion notification packets (CNP, IBTA annex A17). A CNP consists of a BTH with BECN set and 16
+//! reserved bytes.
 
 use core::fmt;
 
 use super::bth::{BthFields, Opcode};
-use super::roce::{BuildError, Path, RocePacket, RoceView};
-use super::{Error, require};
+use super::roce::{BuildError, FlowHeaders, RocePacket, RoceView};
+use super::{Error, require_len};
 
-/// Reserved octets behind the BTH, sent as zero and not looked at.
+/// Number of reserved bytes after the BTH. They are sent as 0 and ignored on receipt.
 pub const RESERVED_LEN: usize = 16;
-/// The usual DSCP of congestion notifications: CS6.
+/// The usual DSCP of a CNP: CS6.
 pub const DSCP: u8 = 48;
 
-/// What a congestion notification says: the flow that this queue pair sends shall slow down.
+/// A congestion notification packet. It asks a queue pair to reduce its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cnp {
-    /// The queue pair that shall slow down, 24 bits: of the host the packet is sent to.
+    /// The queue pair that must reduce its rate, 24 bits. It belongs to the host that receives the CNP.
     pub dest_qp: u32,
-    /// BECN, set in every notification that means anything.
+    /// BECN bit. Every valid CNP has it set.
     pub becn: bool,
 }
 
 impl Cnp {
-    /// Reads a notification.
+    /// Reads the CNP in a RoCEv2 packet.
     ///
     /// # Errors
-    /// [`Error::Opcode`] for other packets, [`Error::Truncated`] when the reserved octets are missing.
+    ///
+    /// [`Error::Opcode`] if the packet is not a CNP. [`Error::Truncated`] if the reserved bytes are missing.
     pub fn parse(packet: &RoceView<'_>) -> Result<Cnp, Error> {
         let bth = packet.bth();
         if bth.opcode() != Opcode::Cnp {
@@ -32,26 +34,27 @@ impl Cnp {
                 found: bth.opcode().code(),
             });
         }
-        require("CNP", packet.payload(), RESERVED_LEN)?;
+        require_len("CNP", packet.payload(), RESERVED_LEN)?;
         Ok(Cnp {
             dest_qp: bth.dest_qp(),
             becn: bth.becn(),
         })
     }
 
-    /// Writes the whole frame and returns its length. `path` leads to the sender of the marked packets; its
-    /// DSCP is used as it is ([`DSCP`] is usual).
+    /// Writes the whole frame and returns its length. `headers` address the sender of the marked packets. The
+    /// DSCP of `headers` is used unchanged. The usual value is [`DSCP`].
     ///
     /// # Errors
-    /// [`BuildError::NoRoom`].
-    pub fn emit(&self, path: &Path, frame: &mut [u8]) -> Result<usize, BuildError> {
+    ///
+    /// [`BuildError::NoRoom`] if the buffer is shorter than the frame.
+    pub fn emit(&self, headers: &FlowHeaders, frame: &mut [u8]) -> Result<usize, BuildError> {
         let bth = BthFields {
             becn: self.becn,
             mig_req: false,
             ..BthFields::new(Opcode::Cnp, self.dest_qp, 0)
         };
         RocePacket {
-            path,
+            headers,
             bth,
             extensions: &[],
         }

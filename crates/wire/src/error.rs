@@ -1,69 +1,69 @@
-//! Why a frame cannot be read.
+//! The error of the frame readers.
 
 use core::fmt;
 
-/// Why octets are not what a view or reader was asked for.
+/// The reason why bytes are not a valid header or RoCEv2 frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The octets end inside a header.
+    /// The bytes end inside a header.
     Truncated {
-        /// The header.
+        /// Name of the header.
         header: &'static str,
-        /// Octets it needs.
+        /// Length of the header in bytes.
         needed: usize,
-        /// Octets there are.
+        /// Number of bytes present.
         available: usize,
     },
-    /// Behind the Ethernet header and its tags there is neither IPv4 nor IPv6.
+    /// The ethertype after the Ethernet header and its VLAN tags is neither IPv4 nor IPv6.
     NotIp {
         /// The ethertype found.
         ethertype: u16,
     },
     /// The version field of the IP header does not match the ethertype.
     IpVersion {
-        /// What the ethertype promises.
+        /// The IP version of the ethertype.
         expected: u8,
-        /// What the header says.
+        /// The version field of the IP header.
         found: u8,
     },
-    /// A length field is smaller than its own header or larger than the octets there are.
+    /// A length field is shorter than its own header or longer than the bytes present.
     Length {
-        /// The header that holds the field.
+        /// The header that contains the length field.
         header: &'static str,
-        /// What it says, in octets.
-        says: usize,
-        /// The least that makes sense.
-        least: usize,
-        /// The most that makes sense.
-        most: usize,
+        /// The value of the field in bytes.
+        value: usize,
+        /// The smallest valid value in bytes.
+        min: usize,
+        /// The largest valid value in bytes.
+        max: usize,
     },
-    /// The IPv4 header has options: the ICRC of RoCEv2 is not defined over them.
+    /// The IPv4 header has options. The ICRC of RoCEv2 is not defined for such a packet.
     Ipv4Options {
-        /// Header length, in octets.
+        /// Header length in bytes.
         header_len: usize,
     },
-    /// The packet is an IPv4 fragment, so neither ports nor ICRC can be found in it.
+    /// The packet is an IPv4 fragment. A fragment has no complete transport headers and no ICRC of its own.
     Fragment,
-    /// The IP payload is not UDP. IPv6 extension headers are reported here as well.
+    /// The IP payload is not UDP. An IPv6 extension header also gives this error.
     NotUdp {
         /// Protocol (IPv4) or next header (IPv6).
         protocol: u8,
     },
     /// The UDP destination port is not 4791.
     NotRoce {
-        /// The port found.
+        /// The destination port found.
         port: u16,
     },
-    /// The pad count is larger than what follows the headers, or the padded payload is no multiple of four
-    /// octets.
+    /// The pad count is larger than the payload, or the length of payload and pad is not a multiple of four
+    /// bytes.
     Padding {
-        /// Pad count of the BTH.
+        /// Pad count in the BTH.
         pad: u8,
-        /// Octets of payload and pad.
+        /// Length of payload and pad in bytes.
         available: usize,
     },
-    /// The BTH carries another opcode than the reader expects.
+    /// The opcode of the BTH is not the expected one.
     Opcode {
         /// The opcode found.
         found: u8,
@@ -78,27 +78,27 @@ impl fmt::Display for Error {
                 needed,
                 available,
             } => {
-                write!(f, "{header}: needs {needed} octets, {available} are there")
+                write!(f, "{header}: {needed} bytes needed, {available} present")
             }
             Error::NotIp { ethertype } => write!(f, "ethertype {ethertype:#06x} is neither IPv4 nor IPv6"),
             Error::IpVersion { expected, found } => {
-                write!(f, "IP version {found} behind the ethertype of IPv{expected}")
+                write!(f, "IP version {found} after the ethertype of IPv{expected}")
             }
             Error::Length {
                 header,
-                says,
-                least,
-                most,
+                value,
+                min,
+                max,
             } => {
                 write!(
                     f,
-                    "{header}: length field says {says} octets, possible are {least} to {most}"
+                    "{header}: length field is {value} bytes, expected {min} to {max}"
                 )
             }
             Error::Ipv4Options { header_len } => {
                 write!(
                     f,
-                    "IPv4 header of {header_len} octets: an ICRC over options is not defined"
+                    "IPv4 header of {header_len} bytes: the ICRC is not defined for options"
                 )
             }
             Error::Fragment => write!(f, "IPv4 fragment"),
@@ -107,7 +107,7 @@ impl fmt::Display for Error {
             Error::Padding { pad, available } => {
                 write!(
                     f,
-                    "BTH: pad count {pad} does not fit {available} octets of payload and pad"
+                    "BTH: pad count {pad} does not match {available} bytes of payload and pad"
                 )
             }
             Error::Opcode { found } => write!(f, "BTH: unexpected opcode {found:#04x}"),

@@ -1,4 +1,4 @@
-//! The extension headers behind the base transport header (IBTA 9.3).
+//! The extension headers that follow the base transport header (IBTA 9.3).
 
 mod aeth;
 mod atomic;
@@ -8,48 +8,48 @@ mod reth;
 use core::fmt;
 
 use super::bth::MASK_24;
-use super::{Error, be24, be32, be64, require};
+use super::{Error, read_be24, read_be32, read_be64, require_len};
 pub use aeth::{Aeth, NakCode, Syndrome, rnr_timer_us};
 pub use atomic::AtomicEth;
 pub use deth::Deth;
 pub use reth::Reth;
 
-/// Fields of the headers that are a single number.
+/// Fields of the headers that consist of a single number.
 mod field {
     use core::ops::Range;
 
-    /// ImmDt, IETH, FETH, and RDETH with its reserved octet.
+    /// ImmDt, IETH, FETH, and RDETH with its reserved byte.
     pub(super) const WORD: Range<usize> = 0..4;
     pub(super) const EE_CONTEXT: Range<usize> = 1..4;
     pub(super) const ORIGINAL_VALUE: Range<usize> = 0..8;
 }
 
-/// Which extension header. Which of them a packet has follows from its opcode
+/// The kind of an extension header. The opcode of a packet decides which headers it has
 /// ([`Opcode::extensions`](super::Opcode::extensions)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtensionKind {
-    /// RDMA: where to write or read.
+    /// RDMA extended transport header (RETH): memory address, key and length.
     Reth,
-    /// Acknowledge.
+    /// Acknowledge extended transport header (AETH).
     Aeth,
-    /// Immediate data.
+    /// Immediate data (ImmDt).
     ImmDt,
-    /// Remote key to invalidate.
+    /// Invalidate extended transport header (IETH): the remote key to invalidate.
     Ieth,
-    /// Atomic operation.
+    /// Atomic extended transport header (AtomicETH): the operands of an atomic operation.
     AtomicEth,
-    /// Original value of an atomic operation.
+    /// Atomic acknowledge extended transport header (AtomicAckETH): the value before the operation.
     AtomicAckEth,
-    /// Datagram.
+    /// Datagram extended transport header (DETH).
     Deth,
-    /// Reliable datagram.
+    /// Reliable datagram extended transport header (RDETH).
     Rdeth,
-    /// Flush.
+    /// Flush extended transport header (FETH).
     Feth,
 }
 
 impl ExtensionKind {
-    /// Every kind.
+    /// All kinds of extension headers.
     pub const ALL: [ExtensionKind; 9] = [
         ExtensionKind::Reth,
         ExtensionKind::Aeth,
@@ -62,7 +62,7 @@ impl ExtensionKind {
         ExtensionKind::Feth,
     ];
 
-    /// Octets of the header.
+    /// Length of the header in bytes.
     pub const fn header_len(self) -> usize {
         match self {
             ExtensionKind::Reth => reth::LEN,
@@ -76,7 +76,7 @@ impl ExtensionKind {
         }
     }
 
-    /// Name in the IBTA manner.
+    /// The IBTA name of the header.
     pub const fn name(self) -> &'static str {
         match self {
             ExtensionKind::Reth => "RETH",
@@ -92,31 +92,31 @@ impl ExtensionKind {
     }
 }
 
-/// An extension header, read or to be written.
+/// An extension header of a received packet or of a packet to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
-    /// RDMA: where to write or read.
+    /// RDMA extended transport header: memory address, key and length.
     Reth(Reth),
-    /// Acknowledge.
+    /// Acknowledge extended transport header.
     Aeth(Aeth),
     /// Immediate data.
     ImmDt(u32),
-    /// Remote key to invalidate.
+    /// The remote key to invalidate.
     Ieth(u32),
-    /// Atomic operation.
+    /// The operands of an atomic operation.
     AtomicEth(AtomicEth),
-    /// Original value of an atomic operation.
+    /// The value in memory before an atomic operation.
     AtomicAckEth(u64),
-    /// Datagram.
+    /// Datagram extended transport header.
     Deth(Deth),
-    /// Reliable datagram: end-to-end context, 24 bits.
+    /// End-to-end context of a reliable datagram, 24 bits.
     Rdeth(u32),
-    /// Flush: placement type (low 4 bits) and selectivity (next 2), as the 32-bit word on the wire.
+    /// The 32-bit word of a flush: placement type (low 4 bits) and selectivity level (next 2 bits).
     Feth(u32),
 }
 
 impl Extension {
-    /// Which header this is.
+    /// The kind of this header.
     pub const fn kind(&self) -> ExtensionKind {
         match self {
             Extension::Reth(_) => ExtensionKind::Reth,
@@ -131,28 +131,35 @@ impl Extension {
         }
     }
 
-    /// Reads a header of `kind` from the front of `bytes`; [`Error::Truncated`] if it is not whole.
+    /// Reads a header of the given kind from the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if `bytes` is shorter than the header.
     pub fn parse(kind: ExtensionKind, bytes: &[u8]) -> Result<Extension, Error> {
-        require(kind.name(), bytes, kind.header_len())?;
+        require_len(kind.name(), bytes, kind.header_len())?;
         Ok(match kind {
             ExtensionKind::Reth => Extension::Reth(Reth::parse(bytes)?),
             ExtensionKind::Aeth => Extension::Aeth(Aeth::parse(bytes)?),
-            ExtensionKind::ImmDt => Extension::ImmDt(be32(bytes, field::WORD)),
-            ExtensionKind::Ieth => Extension::Ieth(be32(bytes, field::WORD)),
+            ExtensionKind::ImmDt => Extension::ImmDt(read_be32(bytes, field::WORD)),
+            ExtensionKind::Ieth => Extension::Ieth(read_be32(bytes, field::WORD)),
             ExtensionKind::AtomicEth => Extension::AtomicEth(AtomicEth::read(bytes)),
-            ExtensionKind::AtomicAckEth => Extension::AtomicAckEth(be64(bytes, field::ORIGINAL_VALUE)),
+            ExtensionKind::AtomicAckEth => Extension::AtomicAckEth(read_be64(bytes, field::ORIGINAL_VALUE)),
             ExtensionKind::Deth => Extension::Deth(Deth::parse(bytes)?),
-            ExtensionKind::Rdeth => Extension::Rdeth(be24(bytes, field::EE_CONTEXT)),
-            ExtensionKind::Feth => Extension::Feth(be32(bytes, field::WORD)),
+            ExtensionKind::Rdeth => Extension::Rdeth(read_be24(bytes, field::EE_CONTEXT)),
+            ExtensionKind::Feth => Extension::Feth(read_be32(bytes, field::WORD)),
         })
     }
 
-    /// Writes the header to the front of `bytes`; [`Error::Truncated`] if there is no room. Returns its
-    /// length.
+    /// Writes the header to the start of `bytes` and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if `bytes` is shorter than the header. `bytes` is unchanged in this case.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<usize, Error> {
         let kind = self.kind();
-        require(kind.name(), bytes, kind.header_len())?;
+        require_len(kind.name(), bytes, kind.header_len())?;
         match *self {
             Extension::Reth(reth) => reth.write(bytes),
             Extension::Aeth(aeth) => aeth.write(bytes),
@@ -204,7 +211,7 @@ mod tests {
 
     #[test]
     fn every_truncation_is_refused_with_the_length_needed() {
-        let octets = [0x5a; 64];
+        let bytes = [0x5a; 64];
         for kind in ExtensionKind::ALL {
             let needed = kind.header_len();
             for available in 0..needed {
@@ -213,9 +220,9 @@ mod tests {
                     needed,
                     available,
                 });
-                assert_eq!(Extension::parse(kind, &octets[..available]), expected);
+                assert_eq!(Extension::parse(kind, &bytes[..available]), expected);
             }
-            let whole = Extension::parse(kind, &octets[..needed]).unwrap();
+            let whole = Extension::parse(kind, &bytes[..needed]).unwrap();
             assert_eq!(whole.kind(), kind);
             for available in 0..needed {
                 let mut room = [0; 64];
@@ -232,8 +239,8 @@ mod tests {
 
     #[test]
     fn layouts_are_those_of_the_specification() {
-        let octets: Vec<u8> = (1..=28).collect();
-        let read = |kind| Extension::parse(kind, &octets).unwrap();
+        let bytes: Vec<u8> = (1..=28).collect();
+        let read = |kind| Extension::parse(kind, &bytes).unwrap();
         assert_eq!(
             read(ExtensionKind::Reth),
             Extension::Reth(Reth {

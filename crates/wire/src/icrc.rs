@@ -1,23 +1,29 @@
-//! The invariant CRC of RoCEv2 (IBTA annex A17), for IPv4 and IPv6, with any number of VLAN tags in front.
+//! The invariant CRC (ICRC) of RoCEv2 over IPv4 and IPv6 (IBTA annex A17). Frames may have any number of VLAN
+//! tags.
 //!
-//! An ordinary CRC-32 (that of Ethernet and zlib) over eight octets of ones in the place of the InfiniBand
-//! link header, the IP, UDP and transport headers with every field that may change on the way set to ones,
-//! and the rest up to the ICRC. So a switch may rewrite DSCP, ECN, hop limit, both checksums, the flow
-//! label, FECN and BECN, and tags.
+//! The ICRC is the CRC-32 of Ethernet over these bytes:
 //!
-//! The value is that of the CRC; on the wire it stands least significant octet first.
+//! 1. Eight bytes of ones in place of the InfiniBand link header.
+//! 2. The IP, UDP and transport headers. Every field that a switch may change counts as ones.
+//! 3. All bytes after the headers up to the ICRC.
+//!
+//! A switch may therefore rewrite DSCP, ECN, hop limit, both checksums, the flow label, FECN, BECN and VLAN
+//! tags.
+//!
+//! The functions return the CRC as a number. The frame stores it with the least significant byte first.
 
 use super::bth;
-use super::roce::Layout;
+use super::roce::RoceLayout;
 use super::{Error, IPV4_LEN, IPV6_LEN, UDP_LEN};
 
-/// Octets of the ICRC.
+/// Length of the ICRC in bytes.
 pub const LEN: usize = 4;
 
-/// CRC-32 of eight octets of ones: its register is then 0xDEBB20E3, this is the complement.
+/// CRC-32 of eight bytes of ones. The CRC register then contains 0xDEBB20E3, and this value is its
+/// complement.
 const SEED: u32 = 0x2144_df1c;
 
-/// Octets of each header that may change on the way.
+/// Positions of the fields that a switch may change. Each position counts from the start of its header.
 mod masked {
     use core::ops::Range;
 
@@ -33,52 +39,56 @@ mod masked {
     pub(super) const BTH_CONGESTION: usize = 4;
 }
 
-/// The ICRC that a frame should carry.
-///
-/// # Errors The first layer that is not what RoCEv2 needs, and why: [`Error::Ipv4Options`] and
-/// [`Error::Fragment`] among others, since no ICRC is defined for them. The opcode and what follows from it
-/// are not looked at.
-pub fn compute(frame: &[u8]) -> Result<u32, Error> {
-    Ok(over(frame, &Layout::of(frame)?))
-}
-
-/// The ICRC that a frame carries.
+/// Computes the ICRC of a frame. The stored ICRC is not read.
 ///
 /// # Errors
-/// As [`compute`].
-pub fn stored(frame: &[u8]) -> Result<u32, Error> {
-    Ok(at_end(frame, &Layout::of(frame)?))
+///
+/// The first layer that is not valid RoCEv2. [`Error::Ipv4Options`] and [`Error::Fragment`] are included,
+/// because no ICRC is defined for such packets. The opcode and the extension headers are not checked.
+pub fn compute_icrc(frame: &[u8]) -> Result<u32, Error> {
+    Ok(compute_at_layout(frame, &RoceLayout::of_frame(frame)?))
 }
 
-/// Whether a frame carries the ICRC that it should.
+/// Reads the ICRC that is stored in a frame.
 ///
 /// # Errors
-/// As [`compute`].
-pub fn verify(frame: &[u8]) -> Result<bool, Error> {
-    Ok(matches(frame, &Layout::of(frame)?))
+///
+/// The same errors as [`compute_icrc`].
+pub fn read_icrc(frame: &[u8]) -> Result<u32, Error> {
+    Ok(read_at_layout(frame, &RoceLayout::of_frame(frame)?))
 }
 
-/// Computes the ICRC of a frame whose other octets are final, and stores it.
+/// Returns whether the stored ICRC of a frame is correct.
 ///
 /// # Errors
-/// As [`compute`]; the frame is then left alone.
-pub fn write(frame: &mut [u8]) -> Result<(), Error> {
-    let layout = Layout::of(frame)?;
-    let value = over(frame, &layout);
+///
+/// The same errors as [`compute_icrc`].
+pub fn verify_icrc(frame: &[u8]) -> Result<bool, Error> {
+    Ok(is_stored_icrc_valid(frame, &RoceLayout::of_frame(frame)?))
+}
+
+/// Computes the ICRC of a frame and stores it in the frame.
+///
+/// # Errors
+///
+/// The same errors as [`compute_icrc`]. The frame is unchanged in this case.
+pub fn write_icrc(frame: &mut [u8]) -> Result<(), Error> {
+    let layout = RoceLayout::of_frame(frame)?;
+    let value = compute_at_layout(frame, &layout);
     frame[layout.icrc..layout.icrc + LEN].copy_from_slice(&value.to_le_bytes());
     Ok(())
 }
 
-pub(super) fn matches(frame: &[u8], layout: &Layout) -> bool {
-    at_end(frame, layout) == over(frame, layout)
+pub(super) fn is_stored_icrc_valid(frame: &[u8], layout: &RoceLayout) -> bool {
+    read_at_layout(frame, layout) == compute_at_layout(frame, layout)
 }
 
-fn at_end(frame: &[u8], layout: &Layout) -> u32 {
-    u32::from_le_bytes(super::array(frame, layout.icrc..layout.icrc + LEN))
+fn read_at_layout(frame: &[u8], layout: &RoceLayout) -> u32 {
+    u32::from_le_bytes(super::read_array(frame, layout.icrc..layout.icrc + LEN))
 }
 
-/// The CRC of a frame whose parts lie as `layout` says.
-pub(super) fn over(frame: &[u8], layout: &Layout) -> u32 {
+/// Computes the ICRC of a frame whose layout is known.
+pub(super) fn compute_at_layout(frame: &[u8], layout: &RoceLayout) -> u32 {
     let mut headers = [0; IPV6_LEN + UDP_LEN + bth::LEN];
     let ip_len = layout.udp - layout.ip;
     let headers = &mut headers[..ip_len + UDP_LEN + bth::LEN];

@@ -1,20 +1,37 @@
-//! Wire formats: views over bytes, checked once.
+//! Frame formats of lossless Ethernet: RoCEv2, PFC and 802.3x PAUSE, VLAN tags and link quality messages.
 //!
-//! A view wraps the octets of a frame where they lie. `new_checked` looks at the lengths once and says why
-//! it refuses; after that no accessor panics as long as the octets stay the same length. Nothing here
-//! allocates, and nothing takes a frame apart to build it again: a switch edits the octets in place, because
-//! the invariant CRC of RoCE covers fields that a re-emitted header would lose.
+//! The crate reads and edits frames in place. A view such as [`Bth`] wraps the bytes of a frame and checks
+//! their length once, in `new_checked`. Its accessors do not panic after that check. Nothing in this crate
+//! allocates.
 //!
-//! Two strengths of check:
-//! - *views* ([`Bth`], the extension headers, smoltcp's [`EthernetFrame`], [`Ipv4Packet`], [`Ipv6Packet`] and
-//!   [`UdpPacket`]) ask only that their octets are there;
-//! - *readers* of whole frames ([`RoceView`], [`MacControl::parse`], [`LinkQuality::parse`], [`icrc`]) also ask that the layers
-//!   agree with each other, and name the one that does not.
+//! A switch must edit RoCE packets in place. The invariant CRC (ICRC) covers fields that a header would lose
+//! if it were parsed and written again, such as the IPv4 identification. For the same reason this crate does
+//! not export the `Repr` types of smoltcp, whose `emit` clears DSCP, ECN and identification.
 //!
-//! Ethernet II, IPv4, IPv6 and UDP are smoltcp's views. Its `Repr` types are not exported: their `emit`
-//! clears DSCP, ECN and identification.
+//! Two kinds of readers exist:
 //!
-//! Frames have no preamble and no FCS, as sockets see them.
+//! - Header views check only the length of their header. These are [`Bth`], the extension headers and the
+//!   views of smoltcp ([`EthernetFrame`], [`Ipv4Packet`], [`Ipv6Packet`] and [`UdpPacket`]).
+//! - Frame readers also check that the layers agree with each other. These are [`RoceView`],
+//!   [`MacControl::parse`], [`LinkQuality::parse`] and the functions of [`icrc`]. Their errors name the layer
+//!   at fault.
+//!
+//! Frames have neither preamble nor FCS, as on a packet socket.
+//!
+//! # Examples
+//!
+//! Build a PFC frame that pauses priority 3, and parse it:
+//!
+//! ```
+//! use xoff_wire::{MacControl, Pfc};
+//!
+//! let mut pfc = Pfc { enable: 1 << 3, ..Pfc::default() };
+//! pfc.quanta[3] = 0xffff;
+//! let frame = MacControl::Pfc(pfc).to_frame([2, 0, 0, 0, 0, 1]);
+//!
+//! assert_eq!(MacControl::parse(&frame), Ok(MacControl::Pfc(pfc)));
+//! assert!(pfc.is_xoff());
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod bth;
@@ -35,81 +52,82 @@ pub use cnp::Cnp;
 pub use error::Error;
 pub use ext::{Aeth, AtomicEth, Deth, Extension, ExtensionKind, NakCode, Reth, Syndrome};
 pub use link_quality::LinkQuality;
-pub use mac_control::{MacControl, Malformed, Pfc};
+pub use mac_control::{MacControl, MacControlError, Pfc};
 pub use rewrite::{Ecn, mark_ce, set_dscp};
-pub use roce::{Addresses, BuildError, Path, RocePacket, RoceView};
+pub use roce::{Addresses, BuildError, FlowHeaders, RocePacket, RoceView};
 pub use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket};
-pub use summary::Summary;
-pub use vlan::Tag;
+pub use summary::FrameSummary;
+pub use vlan::VlanTag;
 
 use core::ops::Range;
 
-/// PFC priorities of a port (IEEE 802.1Q).
+/// Number of PFC priorities of a port (IEEE 802.1Q).
 pub const PRIORITIES: usize = 8;
 
-/// Octets of an untagged Ethernet header.
+/// Length of an Ethernet header without a VLAN tag, in bytes.
 pub const ETHERNET_LEN: usize = 14;
-/// Octets of an IPv4 header without options.
+/// Length of an IPv4 header without options, in bytes.
 pub const IPV4_LEN: usize = 20;
-/// Octets of the fixed IPv6 header.
+/// Length of the fixed IPv6 header, in bytes.
 pub const IPV6_LEN: usize = 40;
-/// Octets of a UDP header.
+/// Length of a UDP header, in bytes.
 pub const UDP_LEN: usize = 8;
-/// Smallest frame without FCS that an Ethernet MAC sends (IEEE 802.3, 64 octets with FCS).
+/// Length of the shortest Ethernet frame without FCS, in bytes (IEEE 802.3: 64 bytes with FCS).
 pub const MIN_FRAME_LEN: usize = 60;
 
-/// Ethertype of IPv4.
+/// Ethertype of an IPv4 packet.
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
-/// Ethertype of ARP.
+/// Ethertype of an ARP packet.
 pub const ETHERTYPE_ARP: u16 = 0x0806;
-/// Ethertype of IPv6.
+/// Ethertype of an IPv6 packet.
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// Ethertype of MAC control: PAUSE and PFC.
+/// Ethertype of a MAC control frame: PAUSE or PFC.
 pub const ETHERTYPE_MAC_CONTROL: u16 = 0x8808;
 /// IP protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;
 /// IP protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
-/// UDP destination port of RoCEv2 (IANA: roce).
+/// UDP destination port of RoCEv2 (IANA service name `roce`).
 pub const ROCE_UDP_PORT: u16 = 4791;
 
-/// The big-endian number at `at`. Panics if it lies outside: callers have checked.
+/// Reads a big-endian number. Panics if the range ends beyond `bytes`. Callers check the length first.
 #[inline]
-fn be16(bytes: &[u8], at: Range<usize>) -> u16 {
-    u16::from_be_bytes(array(bytes, at))
+fn read_be16(bytes: &[u8], range: Range<usize>) -> u16 {
+    u16::from_be_bytes(read_array(bytes, range))
 }
 
 #[inline]
-fn be24(bytes: &[u8], at: Range<usize>) -> u32 {
-    // Each such field is the end of a word of 32 bits: three octets by themselves would be put together by a dozen instructions.
-    be32(bytes, at.start - 1..at.end) & 0x00ff_ffff
+fn read_be24(bytes: &[u8], range: Range<usize>) -> u32 {
+    // All 24-bit fields are the low bytes of an aligned 32-bit word. One 32-bit load is faster than three
+    // byte loads.
+    read_be32(bytes, range.start - 1..range.end) & 0x00ff_ffff
 }
 
 #[inline]
-fn be32(bytes: &[u8], at: Range<usize>) -> u32 {
-    u32::from_be_bytes(array(bytes, at))
+fn read_be32(bytes: &[u8], range: Range<usize>) -> u32 {
+    u32::from_be_bytes(read_array(bytes, range))
 }
 
 #[inline]
-fn be64(bytes: &[u8], at: Range<usize>) -> u64 {
-    u64::from_be_bytes(array(bytes, at))
+fn read_be64(bytes: &[u8], range: Range<usize>) -> u64 {
+    u64::from_be_bytes(read_array(bytes, range))
 }
 
 #[inline]
-fn put24(bytes: &mut [u8], at: Range<usize>, value: u32) {
-    bytes[at].copy_from_slice(&value.to_be_bytes()[1..]);
+fn write_be24(bytes: &mut [u8], range: Range<usize>, value: u32) {
+    bytes[range].copy_from_slice(&value.to_be_bytes()[1..]);
 }
 
 #[inline]
-fn array<const N: usize>(bytes: &[u8], at: Range<usize>) -> [u8; N] {
-    let mut octets = [0; N];
-    octets.copy_from_slice(&bytes[at]);
-    octets
+fn read_array<const N: usize>(bytes: &[u8], range: Range<usize>) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[range]);
+    array
 }
 
-/// Refuses a buffer that does not hold `needed` octets of `header`.
+/// Returns [`Error::Truncated`] if `bytes` is shorter than `needed`. `header` names the header in the error.
 #[inline]
-fn require(header: &'static str, bytes: &[u8], needed: usize) -> Result<(), Error> {
+fn require_len(header: &'static str, bytes: &[u8], needed: usize) -> Result<(), Error> {
     if bytes.len() < needed {
         return Err(Error::Truncated {
             header,

@@ -1,186 +1,192 @@
-//! Link quality messages: what a switch tells its neighbours of its ways to the sites of a fabric.
+//! Link quality messages. A switch sends them to its neighbours to report the load of its paths to each site.
 //!
-//! A format of our own, with the first of the two ethertypes that IEEE 802 sets aside for local experiments and, as it asks,
-//! a subtype and a version behind it. All numbers are big-endian.
+//! The format is private to xoff. It uses the first ethertype that IEEE 802 reserves for local experiments,
+//! followed by a subtype and a version. All numbers are big-endian.
 //!
-//! | octets | field | |
+//! | byte | field | value |
 //! |---|---|---|
-//! | 0 | destination | 01-80-C2-00-00-0E, the nearest bridge: nobody forwards it (IEEE 802.1Q 8.6.3) |
-//! | 6 | source | address of the sending port |
+//! | 0 | destination | 01-80-C2-00-00-0E, nearest bridge: bridges do not forward it (IEEE 802.1Q 8.6.3) |
+//! | 6 | source | MAC address of the sending port |
 //! | 12 | ethertype | 0x88B5 |
 //! | 14 | subtype | 0x5851, "XQ" |
 //! | 16 | version | 1 |
-//! | 17 | reserved | sent as 0, not looked at |
-//! | 18 | length | octets from the subtype to the end of the last entry: 16 + 12 n |
-//! | 20 | reserved | |
-//! | 22 | sequence | greater than in the message before, modulo 2^32 |
-//! | 26 | hold | microseconds after which loads told here are forgotten |
-//! | 30 | entries | 12 octets each, at most [`ENTRIES_MAX`] |
+//! | 17 | reserved | sent as 0, ignored on receipt |
+//! | 18 | length | bytes from the subtype to the end of the last entry: 16 + 12 n |
+//! | 20 | reserved | sent as 0, ignored on receipt |
+//! | 22 | sequence | greater than in the previous message, modulo 2^32 |
+//! | 26 | hold | lifetime of the reported loads in microseconds |
+//! | 30 | entries | 12 bytes each, at most [`ENTRIES_MAX`] |
 //!
-//! | octets of an entry | field | |
+//! | byte of an entry | field | value |
 //! |---|---|---|
 //! | 0 | site | 1 to 65 535 |
-//! | 2 | load | 0 (idle) to 1 000, as it makes quality bands; 65 535: not measured |
-//! | 4 | utilisation | 0 to 1 000, or 65 535 |
-//! | 6 | reserved | |
-//! | 8 | capacity | Mb/s towards the site; 0: there is no way |
+//! | 2 | load | 0 (idle) to 1 000, the input of the quality bands; 65 535: not measured |
+//! | 4 | utilisation | 0 to 1 000; 65 535: not measured |
+//! | 6 | reserved | sent as 0, ignored on receipt |
+//! | 8 | capacity | Mb/s towards the site; 0: no path exists |
 
 use core::fmt;
 
-use super::{be16, be32};
+use super::{read_be16, read_be32};
 
-/// Ethertype 1 for local experiments (IEEE 802 9.2.4).
+/// Ethertype 1 for local experiments (IEEE 802, 9.2.4).
 pub const ETHERTYPE: u16 = 0x88b5;
-/// Nearest bridge group address.
+/// Group address of the nearest bridge.
 pub const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
-/// Tells these messages from other experiments.
+/// Subtype of link quality messages. It separates them from other local experiments.
 pub const SUBTYPE: u16 = 0x5851;
-/// The form that is described here.
+/// Version of the format.
 pub const VERSION: u8 = 1;
-/// Most entries of a message: it fits an MTU of 1 500.
+/// Largest number of entries in a message. A message of this length fits an MTU of 1 500 bytes.
 pub const ENTRIES_MAX: usize = 120;
-/// Greatest load and utilisation.
+/// Largest value of load and utilisation.
 pub const LOAD_MAX: u16 = 1_000;
 
-/// A load that is not measured.
+/// Value of load and utilisation on the wire when nothing is measured.
 const UNMEASURED: u16 = u16::MAX;
-/// Octets from the subtype to the first entry.
+/// Number of bytes from the subtype to the first entry.
 const HEADER_LEN: usize = 16;
 const ENTRY_LEN: usize = 12;
 const MESSAGE: usize = 14;
 const ENTRIES: usize = MESSAGE + HEADER_LEN;
 
-/// What is said of a site.
+/// The entry of one site in a link quality message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The site, not 0.
+pub struct SiteEntry {
+    /// Number of the site, 1 to 65 535.
     pub site: u16,
-    /// How good the way is; `None`: not measured.
+    /// Load of the path to the site. `None` if it is not measured.
     pub load: Option<PathLoad>,
-    /// Mb/s towards the site; 0: the sender has no way.
+    /// Capacity towards the site in Mb/s. The value 0 means that the sender has no path.
     pub capacity_mbps: u32,
 }
 
-/// How busy a way is: its busiest link counts.
+/// Load of a path. It is the load of the busiest link of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathLoad {
-    /// What quality bands follow from: 0 (idle) to 1 000 (the load of a path quality).
+    /// Load of the path, 0 (idle) to 1 000. The quality bands derive from it.
     pub load: u16,
-    /// What is sent, or waits, in permille of what the link can send: 0 to 1 000.
+    /// Sent and queued traffic in permille of the link speed, 0 to 1 000.
     pub utilisation: u16,
 }
 
-/// A message that has been checked, or what it consists of.
+/// A link quality message that has been parsed and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkQuality<'a> {
-    /// Counts messages of a link.
+    /// Sequence number of the message on its link.
     pub sequence: u32,
-    /// How long loads hold, in microseconds.
+    /// Lifetime of the reported loads in microseconds.
     pub hold_us: u32,
-    /// The entries as they lie on the wire.
+    /// The entries in the format of the frame.
     entries: &'a [u8],
 }
 
-/// Why a message means nothing.
+/// The reason why a frame is not a valid link quality message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Malformed {
-    /// The frame ends early.
+pub enum LinkQualityError {
+    /// The frame ends inside the message.
     Truncated {
-        /// Octets it needs.
+        /// Number of bytes needed.
         needed: usize,
-        /// Octets there are.
+        /// Number of bytes present.
         available: usize,
     },
-    /// Another destination, ethertype or subtype: no message of this kind.
-    Foreign,
-    /// A version that is not known.
+    /// Destination, ethertype or subtype belong to another protocol.
+    NotLinkQuality,
+    /// The version is not supported.
     Version(u8),
-    /// A length that is not 16 + 12 n, with n up to [`ENTRIES_MAX`].
+    /// The length is not 16 + 12 n bytes, or n is greater than [`ENTRIES_MAX`].
     Length(u16),
-    /// An entry about site 0.
-    NoSite,
-    /// A load or utilisation above 1 000 that is not 65 535, or only one of them measured.
+    /// An entry has site number 0.
+    SiteZero,
+    /// Load or utilisation is above 1 000 and not 65 535, or only one of the two is measured.
     Load {
-        /// The site.
+        /// Number of the site.
         site: u16,
-        /// What is said of its load.
+        /// Value of the load field.
         load: u16,
-        /// And of its utilisation.
+        /// Value of the utilisation field.
         utilisation: u16,
     },
 }
 
 impl<'a> LinkQuality<'a> {
-    /// Whether a frame is one of these messages, well-formed or not.
+    /// Returns whether a frame is a link quality message. The contents are not checked.
     #[inline]
-    pub fn is(frame: &[u8]) -> bool {
+    pub fn is_link_quality(frame: &[u8]) -> bool {
         let Some(front) = frame.first_chunk::<16>() else {
             return false;
         };
-        front[..6] == DESTINATION && be16(front, 12..14) == ETHERTYPE && be16(front, 14..16) == SUBTYPE
+        front[..6] == DESTINATION
+            && read_be16(front, 12..14) == ETHERTYPE
+            && read_be16(front, 14..16) == SUBTYPE
     }
 
-    /// Reads a message. What stands behind its last entry is padding; reserved octets are not looked at.
+    /// Reads a link quality message. Bytes after the last entry are padding and are ignored.
     ///
     /// # Errors
-    /// What is wrong with it; of several mistakes the first one.
-    pub fn parse(frame: &'a [u8]) -> Result<LinkQuality<'a>, Malformed> {
-        require(frame, ENTRIES)?;
-        if !LinkQuality::is(frame) {
-            return Err(Malformed::Foreign);
+    ///
+    /// The first mistake in the message.
+    pub fn parse(frame: &'a [u8]) -> Result<LinkQuality<'a>, LinkQualityError> {
+        require_len(frame, ENTRIES)?;
+        if !LinkQuality::is_link_quality(frame) {
+            return Err(LinkQualityError::NotLinkQuality);
         }
         if frame[16] != VERSION {
-            return Err(Malformed::Version(frame[16]));
+            return Err(LinkQualityError::Version(frame[16]));
         }
-        let says = be16(frame, 18..20);
-        let length = usize::from(says);
+        let value = read_be16(frame, 18..20);
+        let length = usize::from(value);
         let fits = (HEADER_LEN..=HEADER_LEN + ENTRIES_MAX * ENTRY_LEN).contains(&length);
         if !fits || !(length - HEADER_LEN).is_multiple_of(ENTRY_LEN) {
-            return Err(Malformed::Length(says));
+            return Err(LinkQualityError::Length(value));
         }
-        require(frame, MESSAGE + length)?;
+        require_len(frame, MESSAGE + length)?;
         let message = LinkQuality {
-            sequence: be32(frame, 22..26),
-            hold_us: be32(frame, 26..30),
+            sequence: read_be32(frame, 22..26),
+            hold_us: read_be32(frame, 26..30),
             entries: &frame[ENTRIES..MESSAGE + length],
         };
-        message.entries.chunks_exact(ENTRY_LEN).try_for_each(check)?;
+        message
+            .entries
+            .chunks_exact(ENTRY_LEN)
+            .try_for_each(check_entry)?;
         Ok(message)
     }
 
-    /// The sites it speaks of.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry> + 'a {
-        self.entries.chunks_exact(ENTRY_LEN).map(|octets| Entry {
-            site: be16(octets, 0..2),
-            load: (be16(octets, 2..4) != UNMEASURED).then(|| PathLoad {
-                load: be16(octets, 2..4),
-                utilisation: be16(octets, 4..6),
+    /// The entries of the message, one for each site.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = SiteEntry> + 'a {
+        self.entries.chunks_exact(ENTRY_LEN).map(|bytes| SiteEntry {
+            site: read_be16(bytes, 0..2),
+            load: (read_be16(bytes, 2..4) != UNMEASURED).then(|| PathLoad {
+                load: read_be16(bytes, 2..4),
+                utilisation: read_be16(bytes, 4..6),
             }),
-            capacity_mbps: be32(octets, 8..12),
+            capacity_mbps: read_be32(bytes, 8..12),
         })
     }
 }
 
-/// Octets of a message with so many entries.
+/// Length in bytes of a frame with the given number of entries.
 pub const fn frame_len(entries: usize) -> usize {
     ENTRIES + entries * ENTRY_LEN
 }
 
-/// How many entries fit into a frame that carries `mtu` octets behind its Ethernet header.
-pub const fn entries_in(mtu: usize) -> usize {
+/// Number of entries that fit into a frame whose Ethernet payload is `mtu` bytes long.
+pub const fn max_entries_for_mtu(mtu: usize) -> usize {
     let fit = mtu.saturating_sub(HEADER_LEN) / ENTRY_LEN;
     if fit < ENTRIES_MAX { fit } else { ENTRIES_MAX }
 }
 
-/// Writes a whole message into `frame`, which has [`frame_len`] octets for as many entries as are taken from `entries`.
-/// `source` is the address of the sending port.
+/// Writes a message that fills `frame`. `frame` must have [`frame_len`] bytes for the number of entries.
+/// `source` is the MAC address of the sending port.
 pub fn emit(
     frame: &mut [u8],
     source: [u8; 6],
     sequence: u32,
     hold_us: u32,
-    entries: impl IntoIterator<Item = Entry>,
+    entries: impl IntoIterator<Item = SiteEntry>,
 ) {
     frame.fill(0);
     let Some((header, room)) = frame.split_at_mut_checked(ENTRIES) else {
@@ -195,26 +201,30 @@ pub fn emit(
     header[18..20].copy_from_slice(&(length as u16).to_be_bytes());
     header[22..26].copy_from_slice(&sequence.to_be_bytes());
     header[26..30].copy_from_slice(&hold_us.to_be_bytes());
-    for (octets, entry) in room.chunks_exact_mut(ENTRY_LEN).zip(entries) {
+    for (bytes, entry) in room.chunks_exact_mut(ENTRY_LEN).zip(entries) {
         let (load, utilisation) = match entry.load {
             Some(load) => (load.load.min(LOAD_MAX), load.utilisation.min(LOAD_MAX)),
             None => (UNMEASURED, UNMEASURED),
         };
-        octets[..2].copy_from_slice(&entry.site.to_be_bytes());
-        octets[2..4].copy_from_slice(&load.to_be_bytes());
-        octets[4..6].copy_from_slice(&utilisation.to_be_bytes());
-        octets[8..12].copy_from_slice(&entry.capacity_mbps.to_be_bytes());
+        bytes[..2].copy_from_slice(&entry.site.to_be_bytes());
+        bytes[2..4].copy_from_slice(&load.to_be_bytes());
+        bytes[4..6].copy_from_slice(&utilisation.to_be_bytes());
+        bytes[8..12].copy_from_slice(&entry.capacity_mbps.to_be_bytes());
     }
 }
 
-fn check(octets: &[u8]) -> Result<(), Malformed> {
-    let (site, load, utilisation) = (be16(octets, 0..2), be16(octets, 2..4), be16(octets, 4..6));
+fn check_entry(bytes: &[u8]) -> Result<(), LinkQualityError> {
+    let (site, load, utilisation) = (
+        read_be16(bytes, 0..2),
+        read_be16(bytes, 2..4),
+        read_be16(bytes, 4..6),
+    );
     if site == 0 {
-        return Err(Malformed::NoSite);
+        return Err(LinkQualityError::SiteZero);
     }
     let measured = load <= LOAD_MAX && utilisation <= LOAD_MAX;
     if !measured && (load, utilisation) != (UNMEASURED, UNMEASURED) {
-        return Err(Malformed::Load {
+        return Err(LinkQualityError::Load {
             site,
             load,
             utilisation,
@@ -223,9 +233,9 @@ fn check(octets: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn require(frame: &[u8], needed: usize) -> Result<(), Malformed> {
+fn require_len(frame: &[u8], needed: usize) -> Result<(), LinkQualityError> {
     match frame.len() < needed {
-        true => Err(Malformed::Truncated {
+        true => Err(LinkQualityError::Truncated {
             needed,
             available: frame.len(),
         }),
@@ -233,7 +243,7 @@ fn require(frame: &[u8], needed: usize) -> Result<(), Malformed> {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for SiteEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "site {}", self.site)?;
         match (self.capacity_mbps, self.load) {
@@ -253,34 +263,36 @@ impl fmt::Display for LinkQuality<'_> {
     }
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for LinkQualityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("link quality: ")?;
         match *self {
-            Malformed::Truncated { needed, available } => {
-                write!(f, "needs {needed} octets, {available} are there")
+            LinkQualityError::Truncated { needed, available } => {
+                write!(f, "{needed} bytes needed, {available} present")
             }
-            Malformed::Foreign => f.write_str("destination, ethertype or subtype of something else"),
-            Malformed::Version(found) => write!(f, "version {found}, expected {VERSION}"),
-            Malformed::Length(says) => write!(
+            LinkQualityError::NotLinkQuality => {
+                f.write_str("destination, ethertype or subtype of another protocol")
+            }
+            LinkQualityError::Version(found) => write!(f, "version {found}, expected {VERSION}"),
+            LinkQualityError::Length(value) => write!(
                 f,
-                "length field says {says}, possible are 16 to {} in steps of {ENTRY_LEN}",
+                "length field is {value}, expected 16 to {} in steps of {ENTRY_LEN}",
                 HEADER_LEN + ENTRIES_MAX * ENTRY_LEN
             ),
-            Malformed::NoSite => f.write_str("an entry about site 0"),
-            Malformed::Load {
+            LinkQualityError::SiteZero => f.write_str("an entry has site number 0"),
+            LinkQualityError::Load {
                 site,
                 load,
                 utilisation,
             } => write!(
                 f,
-                "site {site}: load {load} and utilisation {utilisation}, possible are 0 to {LOAD_MAX}, or {UNMEASURED} for both"
+                "site {site}: load {load} and utilisation {utilisation}, expected 0 to {LOAD_MAX}, or {UNMEASURED} for both"
             ),
         }
     }
 }
 
-impl core::error::Error for Malformed {}
+impl core::error::Error for LinkQualityError {}
 
 #[cfg(test)]
 mod tests {
@@ -288,24 +300,24 @@ mod tests {
 
     const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 10];
 
-    fn message(entries: &[Entry]) -> Vec<u8> {
+    fn message_with(entries: &[SiteEntry]) -> Vec<u8> {
         let mut frame = vec![0xff; frame_len(entries.len())];
         emit(&mut frame, SOURCE, 7, 200, entries.iter().copied());
         frame
     }
 
-    fn two() -> [Entry; 2] {
+    fn two_entries() -> [SiteEntry; 2] {
         let load = Some(PathLoad {
             load: 350,
             utilisation: 300,
         });
         [
-            Entry {
+            SiteEntry {
                 site: 2,
                 load,
                 capacity_mbps: 100_000,
             },
-            Entry {
+            SiteEntry {
                 site: 0x0304,
                 load: None,
                 capacity_mbps: 0,
@@ -314,8 +326,8 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_exact_vector() {
-        let frame = message(&two());
+    fn message_matches_the_recorded_bytes() {
+        let frame = message_with(&two_entries());
         let expected = [
             &[1, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 10, 0x88, 0xb5][..],
             &[0x58, 0x51, 1, 0, 0, 40, 0, 0, 0, 0, 0, 7, 0, 0, 0, 200],
@@ -326,7 +338,7 @@ mod tests {
         assert_eq!(frame, expected);
         let read = LinkQuality::parse(&frame).unwrap();
         assert_eq!((read.sequence, read.hold_us), (7, 200));
-        assert_eq!(read.entries().collect::<Vec<_>>(), two());
+        assert_eq!(read.entries().collect::<Vec<_>>(), two_entries());
         assert_eq!(
             read.to_string(),
             "link quality 7, hold 200 us, site 2 load 350 utilisation 300 of 100000 Mb/s, site 772 unreachable"
@@ -335,35 +347,35 @@ mod tests {
 
     #[test]
     fn padding_is_ignored_and_every_truncation_refused() {
-        let frame = message(&two());
+        let frame = message_with(&two_entries());
         let padded = [&frame[..], &[0xee; 30]].concat();
         assert_eq!(LinkQuality::parse(&padded), LinkQuality::parse(&frame));
         for available in 0..frame.len() {
             let needed = if available < 30 { 30 } else { frame.len() };
             assert_eq!(
                 LinkQuality::parse(&frame[..available]),
-                Err(Malformed::Truncated { needed, available })
+                Err(LinkQualityError::Truncated { needed, available })
             );
         }
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_reason() {
-        let good = message(&two());
+    fn malformed_messages_are_refused_with_the_reason() {
+        let good = message_with(&two_entries());
         let changed = |at: usize, to: u8| {
             let mut frame = good.clone();
             frame[at] = to;
             LinkQuality::parse(&frame).map(|_| ())
         };
-        assert_eq!(changed(5, 0), Err(Malformed::Foreign));
-        assert_eq!(changed(13, 0xb6), Err(Malformed::Foreign));
-        assert_eq!(changed(15, 0), Err(Malformed::Foreign));
-        assert_eq!(changed(16, 2), Err(Malformed::Version(2)));
-        assert_eq!(changed(19, 41), Err(Malformed::Length(41)));
-        assert_eq!(changed(19, 4), Err(Malformed::Length(4)));
-        assert_eq!(changed(18, 0xff), Err(Malformed::Length(0xff28)));
-        assert_eq!(changed(31, 0), Err(Malformed::NoSite));
-        let load = |load, utilisation| Malformed::Load {
+        assert_eq!(changed(5, 0), Err(LinkQualityError::NotLinkQuality));
+        assert_eq!(changed(13, 0xb6), Err(LinkQualityError::NotLinkQuality));
+        assert_eq!(changed(15, 0), Err(LinkQualityError::NotLinkQuality));
+        assert_eq!(changed(16, 2), Err(LinkQualityError::Version(2)));
+        assert_eq!(changed(19, 41), Err(LinkQualityError::Length(41)));
+        assert_eq!(changed(19, 4), Err(LinkQualityError::Length(4)));
+        assert_eq!(changed(18, 0xff), Err(LinkQualityError::Length(0xff28)));
+        assert_eq!(changed(31, 0), Err(LinkQualityError::SiteZero));
+        let load = |load, utilisation| LinkQualityError::Load {
             site: 2,
             load,
             utilisation,
@@ -376,10 +388,14 @@ mod tests {
     #[test]
     fn messages_fit_their_mtu() {
         assert_eq!(
-            (entries_in(68), entries_in(1_500), entries_in(9_216)),
+            (
+                max_entries_for_mtu(68),
+                max_entries_for_mtu(1_500),
+                max_entries_for_mtu(9_216)
+            ),
             (4, 120, 120)
         );
         assert!(frame_len(ENTRIES_MAX) - 14 <= 1_500);
-        assert_eq!(entries_in(10), 0);
+        assert_eq!(max_entries_for_mtu(10), 0);
     }
 }

@@ -1,18 +1,18 @@
-//! MAC control frames: 802.3x PAUSE (IEEE 802.3 Annex 31B) and 802.1Qbb PFC (IEEE 802.1Q clause 36, 802.3
-//! Annex 31D).
+//! MAC control frames: 802.3x PAUSE (IEEE 802.3 Annex 31B) and PFC (IEEE 802.1Q clause 36, IEEE 802.3 Annex
+//! 31D).
 
 use core::fmt;
 
-use super::{ETHERTYPE_MAC_CONTROL, MIN_FRAME_LEN, array, be16};
+use super::{ETHERTYPE_MAC_CONTROL, MIN_FRAME_LEN, read_array, read_be16};
 use crate::PRIORITIES;
 
-/// Octets of a MAC control frame without FCS.
+/// Length of a MAC control frame without FCS, in bytes.
 pub const FRAME_LEN: usize = MIN_FRAME_LEN;
-/// The destination of all PAUSE and PFC that is sent; a bridge never forwards it.
+/// Destination address of PAUSE and PFC frames. Bridges do not forward it.
 pub const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
-/// Opcode of 802.3x PAUSE.
+/// Opcode of an 802.3x PAUSE frame.
 pub const OPCODE_PAUSE: u16 = 0x0001;
-/// Opcode of priority-based flow control.
+/// Opcode of a PFC frame.
 pub const OPCODE_PFC: u16 = 0x0101;
 
 mod field {
@@ -23,7 +23,7 @@ mod field {
     pub(super) const ETHERTYPE: Range<usize> = 12..14;
     pub(super) const OPCODE: Range<usize> = 14..16;
     pub(super) const PAUSE_QUANTA: Range<usize> = 16..18;
-    /// High octet reserved, low octet: bit *n* makes `quanta(n)` valid.
+    /// The high byte is reserved. Bit *n* of the low byte makes `quanta(n)` valid.
     pub(super) const ENABLE_VECTOR: Range<usize> = 16..18;
 
     pub(super) const fn quanta(priority: usize) -> Range<usize> {
@@ -32,97 +32,105 @@ mod field {
     pub(super) const PFC_END: usize = quanta(crate::PRIORITIES - 1).end;
 }
 
-/// A priority-based flow control frame.
+/// The parameters of a PFC frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pfc {
-    /// Bit *n*: `quanta[n]` is valid. A clear bit leaves the priority as it is; it does not resume it.
+    /// Class-enable vector. Bit *n* makes `quanta[n]` valid. The frame does not change a priority whose bit
+    /// is clear, so a clear bit does not resume the priority.
     pub enable: u8,
-    /// How long each priority shall stop, in quanta of 512 bit times of the port; 0 resumes.
+    /// Pause time of each priority in quanta of 512 bit times of the port. The value 0 resumes the priority.
     pub quanta: [u16; PRIORITIES],
 }
 
 impl Pfc {
-    /// Whether any enabled priority is stopped, rather than resumed.
+    /// Returns whether the frame pauses at least one priority.
     pub fn is_xoff(&self) -> bool {
         (0..PRIORITIES).any(|n| self.enable & 1 << n != 0 && self.quanta[n] != 0)
     }
 }
 
-/// What a MAC control frame says.
+/// A parsed MAC control frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControl {
-    /// 802.3x PAUSE: stop everything for so many quanta of 512 bit times; 0 resumes.
+    /// 802.3x PAUSE: all priorities pause.
     Pause {
-        /// The pause time.
+        /// Pause time in quanta of 512 bit times of the port. The value 0 ends the pause.
         quanta: u16,
     },
-    /// 802.1Qbb: stop priorities.
+    /// PFC: selected priorities pause.
     Pfc(Pfc),
 }
 
-/// Why a MAC control frame means nothing.
+/// The reason why a frame is not a valid PAUSE or PFC frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Malformed {
+pub enum MacControlError {
     /// The frame ends before its last parameter.
     Truncated {
-        /// Octets the opcode needs.
+        /// Number of bytes that the opcode needs.
         needed: usize,
-        /// Octets there are.
+        /// Number of bytes present.
         available: usize,
     },
-    /// The ethertype is not 0x8808, or a VLAN tag stands in front of it.
+    /// The ethertype is not 0x8808, or a VLAN tag precedes it.
     EtherType(u16),
-    /// The destination is not 01:80:C2:00:00:01, nor, for PAUSE, the station's own address.
+    /// The destination is not 01:80:C2:00:00:01. For PAUSE, the address of the receiving port is valid, too.
     Destination([u8; 6]),
-    /// Neither PAUSE nor PFC.
+    /// The opcode is neither PAUSE nor PFC.
     Opcode(u16),
 }
 
 impl MacControl {
-    /// Reads a MAC control frame.
+    /// Reads a MAC control frame with the destination 01:80:C2:00:00:01.
     ///
-    /// All parameters must be there, but not the padding up to [`FRAME_LEN`]: veth and tap devices have no
-    /// MAC that pads, and whoever sends a shorter frame there would have had it padded by hardware. Octets
-    /// behind the parameters, the high octet of the enable vector and the quanta of priorities not enabled
-    /// are not looked at (802.1Qbb reserves them). Destinations other than the group address are refused: see
-    /// [`MacControl::parse_at`]. The source may be anything, zero included.
-    pub fn parse(frame: &[u8]) -> Result<MacControl, Malformed> {
-        MacControl::parse_at(frame, DESTINATION)
+    /// The frame must contain all parameters. Padding up to [`FRAME_LEN`] may be missing, because veth and
+    /// tap devices do not pad. Reserved bytes, quanta of priorities that are not enabled, and bytes after the
+    /// parameters are ignored. Every source address is accepted.
+    ///
+    /// # Errors
+    ///
+    /// The first field that is wrong. [`MacControl::parse_for_station`] accepts one more destination address.
+    pub fn parse(frame: &[u8]) -> Result<MacControl, MacControlError> {
+        MacControl::parse_for_station(frame, DESTINATION)
     }
 
-    /// As [`MacControl::parse`], as the station with the address `own` reads it: PAUSE may also be addressed to the station
-    /// itself (802.3 Annex 31B.3.3), PFC to the group address alone (Annex 31D, 802.1Q clause 36).
-    pub fn parse_at(frame: &[u8], own: [u8; 6]) -> Result<MacControl, Malformed> {
-        require(frame, field::OPCODE.end)?;
-        match be16(frame, field::ETHERTYPE) {
+    /// Reads a MAC control frame that a station with the MAC address `own_mac` has received. PAUSE may be
+    /// addressed to the station itself (IEEE 802.3 Annex 31B.3.3). PFC must have the group address (Annex
+    /// 31D, 802.1Q clause 36).
+    ///
+    /// # Errors
+    ///
+    /// The first field that is wrong.
+    pub fn parse_for_station(frame: &[u8], own_mac: [u8; 6]) -> Result<MacControl, MacControlError> {
+        require_len(frame, field::OPCODE.end)?;
+        match read_be16(frame, field::ETHERTYPE) {
             ETHERTYPE_MAC_CONTROL => {}
-            other => return Err(Malformed::EtherType(other)),
+            other => return Err(MacControlError::EtherType(other)),
         }
-        match array(frame, field::DESTINATION) {
+        match read_array(frame, field::DESTINATION) {
             DESTINATION => {}
-            other if other == own && be16(frame, field::OPCODE) == OPCODE_PAUSE => {}
-            other => return Err(Malformed::Destination(other)),
+            other if other == own_mac && read_be16(frame, field::OPCODE) == OPCODE_PAUSE => {}
+            other => return Err(MacControlError::Destination(other)),
         }
-        match be16(frame, field::OPCODE) {
+        match read_be16(frame, field::OPCODE) {
             OPCODE_PAUSE => {
-                require(frame, field::PAUSE_QUANTA.end)?;
+                require_len(frame, field::PAUSE_QUANTA.end)?;
                 Ok(MacControl::Pause {
-                    quanta: be16(frame, field::PAUSE_QUANTA),
+                    quanta: read_be16(frame, field::PAUSE_QUANTA),
                 })
             }
             OPCODE_PFC => {
-                require(frame, field::PFC_END)?;
+                require_len(frame, field::PFC_END)?;
                 Ok(MacControl::Pfc(Pfc {
-                    enable: be16(frame, field::ENABLE_VECTOR) as u8,
-                    quanta: core::array::from_fn(|priority| be16(frame, field::quanta(priority))),
+                    enable: read_be16(frame, field::ENABLE_VECTOR) as u8,
+                    quanta: core::array::from_fn(|priority| read_be16(frame, field::quanta(priority))),
                 }))
             }
-            other => Err(Malformed::Opcode(other)),
+            other => Err(MacControlError::Opcode(other)),
         }
     }
 
-    /// Writes the whole frame, padding included. `source` is the address of the sending port.
+    /// Writes the whole frame with padding. `source` is the MAC address of the sending port.
     pub fn emit(&self, source: [u8; 6], frame: &mut [u8; FRAME_LEN]) {
         frame.fill(0);
         frame[field::DESTINATION].copy_from_slice(&DESTINATION);
@@ -143,7 +151,7 @@ impl MacControl {
         }
     }
 
-    /// The whole frame.
+    /// Returns the whole frame with padding. `source` is the MAC address of the sending port.
     pub fn to_frame(&self, source: [u8; 6]) -> [u8; FRAME_LEN] {
         let mut frame = [0; FRAME_LEN];
         self.emit(source, &mut frame);
@@ -151,9 +159,9 @@ impl MacControl {
     }
 }
 
-fn require(frame: &[u8], needed: usize) -> Result<(), Malformed> {
+fn require_len(frame: &[u8], needed: usize) -> Result<(), MacControlError> {
     if frame.len() < needed {
-        return Err(Malformed::Truncated {
+        return Err(MacControlError::Truncated {
             needed,
             available: frame.len(),
         });
@@ -183,23 +191,23 @@ impl fmt::Display for MacControl {
     }
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MacControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Malformed::Truncated { needed, available } => {
-                write!(f, "MAC control: needs {needed} octets, {available} are there")
+            MacControlError::Truncated { needed, available } => {
+                write!(f, "MAC control: {needed} bytes needed, {available} present")
             }
-            Malformed::EtherType(found) => {
+            MacControlError::EtherType(found) => {
                 write!(
                     f,
                     "MAC control: ethertype {found:#06x}, expected 0x8808 without a tag"
                 )
             }
-            Malformed::Destination([a, b, c, d, e, g]) => write!(
+            MacControlError::Destination([a, b, c, d, e, g]) => write!(
                 f,
                 "MAC control: destination {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}, expected 01:80:c2:00:00:01"
             ),
-            Malformed::Opcode(found) => {
+            MacControlError::Opcode(found) => {
                 write!(
                     f,
                     "MAC control: opcode {found:#06x} is neither PAUSE (0x0001) nor PFC (0x0101)"
@@ -209,7 +217,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl core::error::Error for Malformed {}
+impl core::error::Error for MacControlError {}
 
 #[cfg(test)]
 mod tests {
@@ -217,7 +225,7 @@ mod tests {
 
     const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 10];
 
-    fn stop(priority: usize, quanta: u16) -> MacControl {
+    fn pause_one_priority(priority: usize, quanta: u16) -> MacControl {
         let mut pfc = Pfc {
             enable: 1 << priority,
             ..Pfc::default()
@@ -226,31 +234,32 @@ mod tests {
         MacControl::Pfc(pfc)
     }
 
-    /// Header octets of a vector; the rest of its 60 is zero.
-    fn vector(front: &[u8]) -> [u8; FRAME_LEN] {
+    /// A frame with the given bytes after the ethertype. The rest of its 60 bytes is zero.
+    fn frame_with_parameters(parameters: &[u8]) -> [u8; FRAME_LEN] {
         let mut frame = [0; FRAME_LEN];
         frame[..14].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 10, 0x88, 8]);
-        frame[14..14 + front.len()].copy_from_slice(front);
+        frame[14..14 + parameters.len()].copy_from_slice(parameters);
         frame
     }
 
     #[test]
-    fn byte_exact_vectors() {
-        let xoff = vector(&[1, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
-        let xon = vector(&[1, 1, 0, 8]);
-        let pause = vector(&[0, 1, 0xff, 0xff]);
-        // CRC-32 as it stands on the wire: the published vectors give the FCS too.
-        for (frame, says, fcs) in [
-            (xoff, stop(3, 0xffff), [0xda, 0xa8, 0x57, 0x28]),
-            (xon, stop(3, 0), [0xbb, 0x2b, 0x06, 0x47]),
+    fn frames_match_the_published_bytes() {
+        let xoff = frame_with_parameters(&[1, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+        let xon = frame_with_parameters(&[1, 1, 0, 8]);
+        let pause = frame_with_parameters(&[0, 1, 0xff, 0xff]);
+        // The published vectors contain the FCS as well, so the test compares the CRC-32 of the frame with
+        // it.
+        for (frame, control, fcs) in [
+            (xoff, pause_one_priority(3, 0xffff), [0xda, 0xa8, 0x57, 0x28]),
+            (xon, pause_one_priority(3, 0), [0xbb, 0x2b, 0x06, 0x47]),
             (
                 pause,
                 MacControl::Pause { quanta: 0xffff },
                 [0xb7, 0x66, 0xcc, 0x14],
             ),
         ] {
-            assert_eq!(says.to_frame(SOURCE), frame);
-            assert_eq!(MacControl::parse(&frame), Ok(says));
+            assert_eq!(control.to_frame(SOURCE), frame);
+            assert_eq!(MacControl::parse(&frame), Ok(control));
             assert_eq!(crc32fast::hash(&frame).to_le_bytes(), fcs);
         }
     }
@@ -258,14 +267,14 @@ mod tests {
     #[test]
     fn every_truncation_is_refused_up_to_the_last_parameter() {
         for (frame, needed) in [
-            (stop(7, 9).to_frame(SOURCE), 34),
+            (pause_one_priority(7, 9).to_frame(SOURCE), 34),
             (MacControl::Pause { quanta: 1 }.to_frame(SOURCE), 18),
         ] {
             for available in 0..=FRAME_LEN {
                 let read = MacControl::parse(&frame[..available]);
                 if available < needed {
                     let needed = if available < 16 { 16 } else { needed };
-                    assert_eq!(read, Err(Malformed::Truncated { needed, available }));
+                    assert_eq!(read, Err(MacControlError::Truncated { needed, available }));
                 } else {
                     assert_eq!(read, MacControl::parse(&frame));
                 }
@@ -274,20 +283,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_pause_is_refused_with_the_reason() {
-        let good = stop(3, 1).to_frame(SOURCE);
+    fn frames_that_are_not_pauses_are_refused_with_the_reason() {
+        let good = pause_one_priority(3, 1).to_frame(SOURCE);
         let changed = |at: usize, to: u8| {
             let mut frame = good;
             frame[at] = to;
             MacControl::parse(&frame)
         };
         let unicast = [0x00, 0x80, 0xc2, 0, 0, 1];
-        assert_eq!(changed(0, 0), Err(Malformed::Destination(unicast)));
-        assert_eq!(changed(12, 0x08), Err(Malformed::EtherType(0x0808)));
-        assert_eq!(changed(15, 2), Err(Malformed::Opcode(0x0102)));
+        assert_eq!(changed(0, 0), Err(MacControlError::Destination(unicast)));
+        assert_eq!(changed(12, 0x08), Err(MacControlError::EtherType(0x0808)));
+        assert_eq!(changed(15, 2), Err(MacControlError::Opcode(0x0102)));
         let mut tagged = [&[0; 4][..], &good].concat();
-        super::super::vlan::write_pushed(&mut tagged, super::super::Tag::dot1q(3, 1));
-        assert_eq!(MacControl::parse(&tagged), Err(Malformed::EtherType(0x8100)));
+        super::super::vlan::write_outer_tag(&mut tagged, super::super::VlanTag::dot1q(3, 1));
+        assert_eq!(
+            MacControl::parse(&tagged),
+            Err(MacControlError::EtherType(0x8100))
+        );
         assert_eq!(
             changed(5, 2).unwrap_err().to_string(),
             "MAC control: destination 01:80:c2:00:00:02, expected 01:80:c2:00:00:01"
@@ -295,24 +307,33 @@ mod tests {
     }
 
     #[test]
-    fn a_station_reads_pause_to_its_own_address_but_no_pfc() {
-        let own = [2, 0xff, 0, 0, 1, 1];
+    fn pause_to_the_own_address_is_accepted_but_pfc_is_not() {
+        let own_mac = [2, 0xff, 0, 0, 1, 1];
         let mut pause = MacControl::Pause { quanta: 9 }.to_frame(SOURCE);
-        pause[..6].copy_from_slice(&own);
+        pause[..6].copy_from_slice(&own_mac);
         assert_eq!(
-            MacControl::parse_at(&pause, own),
+            MacControl::parse_for_station(&pause, own_mac),
             Ok(MacControl::Pause { quanta: 9 })
         );
-        assert_eq!(MacControl::parse(&pause), Err(Malformed::Destination(own)));
-        let mut pfc = stop(3, 9).to_frame(SOURCE);
-        assert_eq!(MacControl::parse_at(&pfc, own), Ok(stop(3, 9)));
-        pfc[..6].copy_from_slice(&own);
-        assert_eq!(MacControl::parse_at(&pfc, own), Err(Malformed::Destination(own)));
+        assert_eq!(
+            MacControl::parse(&pause),
+            Err(MacControlError::Destination(own_mac))
+        );
+        let mut pfc = pause_one_priority(3, 9).to_frame(SOURCE);
+        assert_eq!(
+            MacControl::parse_for_station(&pfc, own_mac),
+            Ok(pause_one_priority(3, 9))
+        );
+        pfc[..6].copy_from_slice(&own_mac);
+        assert_eq!(
+            MacControl::parse_for_station(&pfc, own_mac),
+            Err(MacControlError::Destination(own_mac))
+        );
     }
 
     #[test]
-    fn reserved_octets_and_what_follows_are_ignored() {
-        let good = stop(3, 1);
+    fn reserved_and_trailing_bytes_are_ignored() {
+        let good = pause_one_priority(3, 1);
         let mut frame = good.to_frame(SOURCE);
         frame[16] = 0xff;
         frame[34..].fill(0xee);

@@ -1,8 +1,8 @@
-//! What follows from the bytes of a frame alone. I/O workers do this; no configuration is read.
+//! Reading the headers of a frame on the packet path. The result does not depend on the configuration.
 
 mod flow_hash;
 
-pub use crate::vlan::Tag;
+pub use crate::vlan::VlanTag;
 
 use crate::vlan::{TAG_LEN, is_tpid};
 use crate::{
@@ -10,42 +10,43 @@ use crate::{
     PROTOCOL_UDP,
 };
 
-/// Most tags that are looked behind. A frame with more is [`Payload::Other`].
+/// Largest number of VLAN tags that the parser passes. A frame with more tags is [`Payload::Other`].
 pub const TAGS_MAX: usize = 2;
 
-/// What a frame carries.
+/// The protocol that a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// IPv4 with a whole, well-formed header.
+    /// IPv4 with a complete and valid header.
     Ipv4,
-    /// IPv6 with a whole fixed header.
+    /// IPv6 with a complete fixed header.
     Ipv6,
-    /// MAC control (ethertype 0x8808), always untagged.
+    /// MAC control without a VLAN tag (ethertype 0x8808).
     MacControl,
-    /// Anything else, malformed IP included.
+    /// Any other protocol, or malformed IP.
     Other,
-    /// Shorter than an Ethernet header: no address can be read.
+    /// The frame is shorter than an Ethernet header. Its addresses are not readable.
     Truncated,
 }
 
-/// What the headers of a frame say.
+/// The header fields of a frame that a switch needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parsed {
-    /// What the frame carries.
+pub struct ParsedHeaders {
+    /// The protocol that the frame carries.
     pub payload: Payload,
-    /// Outermost tag.
-    pub tag: Option<Tag>,
-    /// Offset of the header behind the Ethernet header and its tags (at most two).
+    /// The outermost VLAN tag, if any.
+    pub tag: Option<VlanTag>,
+    /// Offset of the header after the Ethernet header and at most two VLAN tags.
     pub l3_offset: u8,
-    /// Traffic class octet of IP: DSCP (6 bits), ECN (2); 0 for others.
+    /// Traffic class byte of IP: DSCP (6 bits) and ECN (2 bits). The value is 0 for other protocols.
     pub tos: u8,
-    /// Hash of IP addresses and protocol, and of the ports of unfragmented UDP and TCP; of MAC addresses for
-    /// what is not IP. The same on every machine and in every release.
+    /// Hash of the flow. For IP it covers addresses and protocol, and the ports of unfragmented UDP and TCP.
+    /// For other protocols it covers the MAC addresses. The hash is the same on every machine and in every
+    /// release.
     pub flow_hash: u32,
 }
 
-impl Parsed {
-    /// DSCP, if the frame is IP.
+impl ParsedHeaders {
+    /// The DSCP of an IP packet, or `None` for other protocols.
     pub const fn dscp(&self) -> Option<u8> {
         match self.payload {
             Payload::Ipv4 | Payload::Ipv6 => Some(self.tos >> 2),
@@ -53,56 +54,58 @@ impl Parsed {
         }
     }
 
-    /// Whether it is an untagged IPv4 packet: its header is right behind the Ethernet header.
+    /// Returns whether the frame carries IPv4 without a VLAN tag.
     pub const fn is_plain_ipv4(&self) -> bool {
         matches!(self.payload, Payload::Ipv4) && self.l3_offset as usize == ETHERNET_LEN
     }
 
-    /// Whether the frame may be marked CE: ECT(0), ECT(1) or CE already.
-    pub const fn ecn_capable(&self) -> bool {
+    /// Returns whether the ECN field is ECT(0), ECT(1) or CE. A switch may mark such a packet CE.
+    pub const fn is_ecn_capable(&self) -> bool {
         matches!(self.payload, Payload::Ipv4 | Payload::Ipv6) && self.tos & 3 != 0
     }
 }
 
-/// Reads the headers of a frame (no FCS). Never fails: what cannot be read is [`Payload::Other`] or
-/// [`Payload::Truncated`].
+/// Reads the headers of a frame without FCS. This function does not fail: a frame that is not readable is
+/// [`Payload::Other`] or [`Payload::Truncated`].
 #[inline(always)]
-pub fn parse(frame: &[u8]) -> Parsed {
+pub fn parse(frame: &[u8]) -> ParsedHeaders {
     parse_prefix(frame, frame.len())
 }
 
-/// As [`parse`], for a frame of which only the first octets are stored: lengths are checked against
-/// `frame_len`, the length of the whole frame, and only what lies in `prefix` is read.
+/// Reads the headers of a frame of which only the first bytes are stored. `frame_len` is the length of the
+/// whole frame, and length fields are compared with it. The function otherwise works as [`parse`].
 #[inline(always)] // into what takes the result: a copy of it would wait for its fields
-pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> Parsed {
-    // Put together in one place, of values that lie in registers.
-    let (payload, tag, l3_offset, tos, flow_hash) = fields(prefix, frame_len);
-    Parsed {
+pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> ParsedHeaders {
+    // The struct is built in one place from values in registers.
+    let (payload, tag, l3_offset, tos, flow_hash) = read_fields(prefix, frame_len);
+    ParsedHeaders {
         payload,
-        tag: unpacked(tag),
+        tag: unpack_tag(tag),
         l3_offset,
         tos,
         flow_hash,
     }
 }
 
-/// What a [`Parsed`] is made of, in its order. The tag is one word, see [`packed`].
-type Fields = (Payload, u32, u8, u8, u32);
+/// The fields of [`ParsedHeaders`] in order. The tag is one word, see [`pack_tag`].
+type PackedHeaders = (Payload, u32, u8, u8, u32);
 
-/// A tag as a word, 0 for none: no protocol id is 0. Where frames with and without IPv4 meet, an `Option` of a tag would lie in memory,
-/// written in halves, and be read as a whole, which waits until the halves have been stored.
-const fn packed(tag: Option<Tag>) -> u32 {
+/// Packs a tag into one word. The value 0 means no tag, because no TPID is 0.
+///
+/// An `Option<VlanTag>` would be written to memory in halves and read as a whole. Such a read waits until
+/// both halves are stored.
+const fn pack_tag(tag: Option<VlanTag>) -> u32 {
     match tag {
-        Some(Tag { tpid, tci }) => (tpid as u32) << 16 | tci as u32,
+        Some(VlanTag { tpid, tci }) => (tpid as u32) << 16 | tci as u32,
         None => 0,
     }
 }
 
 #[inline(always)]
-const fn unpacked(tag: u32) -> Option<Tag> {
+const fn unpack_tag(tag: u32) -> Option<VlanTag> {
     match tag {
         0 => None,
-        _ => Some(Tag {
+        _ => Some(VlanTag {
             tpid: (tag >> 16) as u16,
             tci: tag as u16,
         }),
@@ -110,35 +113,40 @@ const fn unpacked(tag: u32) -> Option<Tag> {
 }
 
 #[inline(always)]
-fn fields(prefix: &[u8], frame_len: usize) -> Fields {
+fn read_fields(prefix: &[u8], frame_len: usize) -> PackedHeaders {
     let Some(ethernet) = prefix.first_chunk::<ETHERNET_LEN>() else {
         return (Payload::Truncated, 0, 0, 0, 0);
     };
     if u16::from_be_bytes([ethernet[12], ethernet[13]]) != ETHERTYPE_IPV4 {
-        return fields_of_others(prefix, ethernet, frame_len);
+        return read_fields_of_other_frames(prefix, ethernet, frame_len);
     }
-    let found = ipv4(&prefix[ETHERNET_LEN..], frame_len.saturating_sub(ETHERNET_LEN));
-    fields_at(ETHERNET_LEN, None, found, ethernet)
+    let found = read_ipv4(&prefix[ETHERNET_LEN..], frame_len.saturating_sub(ETHERNET_LEN));
+    fields_with_hash(ETHERNET_LEN, None, found, ethernet)
 }
 
-/// What the header at `at` says, or the link addresses where that is no IP.
+/// Builds the fields of a frame whose network header is at `l3_offset`. Non-IP frames use the hash of their
+/// MAC addresses.
 #[inline(always)]
-fn fields_at(
+fn fields_with_hash(
     at: usize,
-    tag: Option<Tag>,
+    tag: Option<VlanTag>,
     (payload, tos, ip_hash): (Payload, u8, Option<u32>),
     ethernet: &[u8; ETHERNET_LEN],
-) -> Fields {
+) -> PackedHeaders {
     let flow_hash = match ip_hash {
         Some(hash) => hash,
-        None => flow_hash::ethernet(ethernet),
+        None => flow_hash::hash_ethernet(ethernet),
     };
-    (payload, packed(tag), at as u8, tos, flow_hash)
+    (payload, pack_tag(tag), at as u8, tos, flow_hash)
 }
 
-/// The fields of a frame that is not IPv4 right behind its addresses.
+/// Reads the fields of a frame that is not untagged IPv4.
 #[inline(never)]
-fn fields_of_others(prefix: &[u8], ethernet: &[u8; ETHERNET_LEN], frame_len: usize) -> Fields {
+fn read_fields_of_other_frames(
+    prefix: &[u8],
+    ethernet: &[u8; ETHERNET_LEN],
+    frame_len: usize,
+) -> PackedHeaders {
     let mut ethertype = u16::from_be_bytes([ethernet[12], ethernet[13]]);
     let mut at = ETHERNET_LEN;
     let mut tag = None;
@@ -146,11 +154,11 @@ fn fields_of_others(prefix: &[u8], ethernet: &[u8; ETHERNET_LEN], frame_len: usi
         if !is_tpid(ethertype) {
             break;
         }
-        // A tag whose ethertype is cut off is no tag: nothing could be said about what follows.
+        // A VLAN tag counts only if the ethertype after it is present.
         let Some(&[a, b, c, d]) = prefix[at..].first_chunk::<TAG_LEN>() else {
             break;
         };
-        tag = tag.or(Some(Tag {
+        tag = tag.or(Some(VlanTag {
             tpid: ethertype,
             tci: u16::from_be_bytes([a, b]),
         }));
@@ -160,56 +168,63 @@ fn fields_of_others(prefix: &[u8], ethernet: &[u8; ETHERNET_LEN], frame_len: usi
     let l3 = &prefix[at..];
     let l3_len = frame_len.saturating_sub(at);
     let found = match ethertype {
-        ETHERTYPE_IPV4 => ipv4(l3, l3_len),
-        ETHERTYPE_IPV6 => ipv6(l3, l3_len),
+        ETHERTYPE_IPV4 => read_ipv4(l3, l3_len),
+        ETHERTYPE_IPV6 => read_ipv6(l3, l3_len),
         ETHERTYPE_MAC_CONTROL if tag.is_none() => (Payload::MacControl, 0, None),
-        _ => OTHER,
+        _ => OTHER_PROTOCOL,
     };
-    fields_at(at, tag, found, ethernet)
+    fields_with_hash(at, tag, found, ethernet)
 }
 
-const OTHER: (Payload, u8, Option<u32>) = (Payload::Other, 0, None);
+const OTHER_PROTOCOL: (Payload, u8, Option<u32>) = (Payload::Other, 0, None);
 
-/// `len`: octets from the IP header to the end of the frame, stored or not.
+/// Reads an IPv4 header. `len` is the number of bytes from the IP header to the end of the frame, stored or
+/// not.
 #[inline(always)]
-fn ipv4(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
+fn read_ipv4(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
-        return OTHER;
+        return OTHER_PROTOCOL;
     };
     let header_len = usize::from(header[0] & 0x0f) * 4;
     let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
     if header[0] >> 4 != 4 || header_len < IPV4_LEN || total_len < header_len || total_len > len {
-        return OTHER;
+        return OTHER_PROTOCOL;
     }
-    // Options that are not stored are unknown, not malformed; ports behind them are then not read.
+    // Options that are not stored do not make the packet malformed. The ports after them are not read.
     let ports = match header[9] {
-        // More fragments, or an offset: later fragments have no ports, so the first may not use its own.
+        // Later fragments have no ports. All fragments of a packet must have the same hash, so the first one
+        // ignores its ports.
         PROTOCOL_UDP | PROTOCOL_TCP if u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0 => {
-            ports(l3, header_len, total_len)
+            read_ports(l3, header_len, total_len)
         }
         _ => 0,
     };
-    (Payload::Ipv4, header[1], Some(flow_hash::ipv4(header, ports)))
+    (
+        Payload::Ipv4,
+        header[1],
+        Some(flow_hash::hash_ipv4(header, ports)),
+    )
 }
 
-fn ipv6(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
+fn read_ipv6(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     let Some(header) = l3.first_chunk::<IPV6_LEN>() else {
-        return OTHER;
+        return OTHER_PROTOCOL;
     };
     if header[0] >> 4 != 6 {
-        return OTHER;
+        return OTHER_PROTOCOL;
     }
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let ports = match header[6] {
-        PROTOCOL_UDP | PROTOCOL_TCP => ports(l3, IPV6_LEN, len.min(IPV6_LEN + payload_len)),
+        PROTOCOL_UDP | PROTOCOL_TCP => read_ports(l3, IPV6_LEN, len.min(IPV6_LEN + payload_len)),
         _ => 0,
     };
     let tos = header[0] << 4 | header[1] >> 4;
-    (Payload::Ipv6, tos, Some(flow_hash::ipv6(header, ports)))
+    (Payload::Ipv6, tos, Some(flow_hash::hash_ipv6(header, ports)))
 }
 
-/// Both ports of UDP or TCP as they lie on the wire, 0 when they lie outside the packet or are not stored.
-fn ports(l3: &[u8], at: usize, packet_len: usize) -> u32 {
+/// Both ports of UDP or TCP in one word. The value is 0 if the ports are outside the packet or are not
+/// stored.
+fn read_ports(l3: &[u8], at: usize, packet_len: usize) -> u32 {
     match l3.get(at..).and_then(|l4| l4.first_chunk::<4>()) {
         Some(ports) if at + 4 <= packet_len => u32::from_be_bytes(*ports),
         _ => 0,

@@ -1,26 +1,26 @@
-//! Rewriting headers in place. The ICRC does not cover DSCP and ECN; the IPv4 header checksum is updated, not
-//! recomputed (RFC 1624), so that a checksum that was wrong before stays wrong.
+//! Changes of header fields in place. The IPv4 header checksum is updated incrementally (RFC 1624), so a
+//! checksum that was wrong stays wrong. The ICRC does not cover the fields that these functions change.
 
-use super::be16;
+use super::read_be16;
 use crate::parse::Payload;
 
 /// The ECN field of IP (RFC 3168).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ecn {
-    /// The transport does not understand ECN.
+    /// The transport does not support ECN.
     #[default]
     NotEct = 0,
-    /// ECN-capable, ECT(1).
+    /// ECN-capable transport, ECT(1).
     Ect1 = 1,
-    /// ECN-capable, ECT(0): what RoCE senders use.
+    /// ECN-capable transport, ECT(0). RoCE senders use this value.
     Ect0 = 2,
     /// Congestion experienced.
     Ce = 3,
 }
 
 impl Ecn {
-    /// From the two low bits of the traffic class octet.
+    /// Decodes the two low bits of the traffic class byte.
     pub const fn from_tos(tos: u8) -> Ecn {
         match tos & 3 {
             0 => Ecn::NotEct,
@@ -40,13 +40,13 @@ mod v4 {
     pub(super) const CHECKSUM: Range<usize> = 10..12;
 }
 
-/// Sets CE on an IP packet whose transport is ECN-capable. `l3` starts at the IP header
-/// ([`Parsed::l3_offset`](crate::parse::Parsed::l3_offset)) and is of kind `payload`.
+/// Sets CE in an IP packet whose transport is ECN-capable. `l3` starts at the IP header
+/// ([`ParsedHeaders::l3_offset`](crate::parse::ParsedHeaders::l3_offset)), and `payload` is its protocol.
 ///
-/// True when the packet carries CE afterwards. False, and nothing changed, when it is Not-ECT, not IP, or
-/// shorter than its fixed header. CE is never cleared.
+/// Returns true if the packet carries CE afterwards. Returns false and changes nothing if the packet is
+/// Not-ECT, not IP, or shorter than its fixed header.
 pub fn mark_ce(l3: &mut [u8], payload: Payload) -> bool {
-    match tos(l3, payload) {
+    match read_tos(l3, payload) {
         Some(old) if old & 3 != 0 => {
             replace_tos(l3, payload, old, old | 3);
             true
@@ -55,16 +55,20 @@ pub fn mark_ce(l3: &mut [u8], payload: Payload) -> bool {
     }
 }
 
-/// Sets the DSCP of an IP packet (the low 6 bits of `dscp`) and leaves ECN. Arguments as for [`mark_ce`].
-/// False, and nothing changed, when the packet is not IP or shorter than its fixed header.
+/// Sets the DSCP of an IP packet to the low 6 bits of `dscp` and keeps ECN. `l3` and `payload` are those of
+/// [`mark_ce`]. Returns false and changes nothing if the packet is not IP or is shorter than its fixed
+/// header.
 pub fn set_dscp(l3: &mut [u8], payload: Payload, dscp: u8) -> bool {
-    let Some(old) = tos(l3, payload) else { return false };
+    let Some(old) = read_tos(l3, payload) else {
+        return false;
+    };
     replace_tos(l3, payload, old, dscp << 2 | old & 3);
     true
 }
 
-/// The traffic class octet of an IP packet with a whole fixed header.
-pub fn tos(l3: &[u8], payload: Payload) -> Option<u8> {
+/// Reads the traffic class byte of an IP packet. Returns `None` if the packet is not IP or is shorter than
+/// its fixed header.
+pub fn read_tos(l3: &[u8], payload: Payload) -> Option<u8> {
     match payload {
         Payload::Ipv4 if l3.len() >= super::IPV4_LEN => Some(l3[v4::TOS]),
         Payload::Ipv6 if l3.len() >= super::IPV6_LEN => Some(l3[0] << 4 | l3[1] >> 4),
@@ -79,8 +83,8 @@ fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
         return;
     }
     let first = u16::from(l3[v4::VERSION_IHL]) << 8;
-    let checksum = updated(
-        be16(l3, v4::CHECKSUM),
+    let checksum = update_checksum(
+        read_be16(l3, v4::CHECKSUM),
         first | u16::from(old),
         first | u16::from(new),
     );
@@ -88,8 +92,8 @@ fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
     l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Destination and source address as they lie at the front of a frame: two words, since octets that are written one by one and
-/// read together again soon would have to be waited for.
+/// Destination and source MAC address in the byte order of a frame. They are stored as two words, so one
+/// frame takes two stores. Bytes stored one by one would delay a later read of a whole word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkAddresses {
     first: u64,
@@ -97,10 +101,10 @@ pub struct LinkAddresses {
 }
 
 impl LinkAddresses {
-    /// Of these addresses.
+    /// Packs two MAC addresses.
     #[inline(always)]
     pub const fn new(destination: [u8; 6], source: [u8; 6]) -> LinkAddresses {
-        let (destination, source) = (little_endian(destination), little_endian(source));
+        let (destination, source) = (mac_to_u64(destination), mac_to_u64(source));
         LinkAddresses {
             first: destination | source << 48,
             rest: (source >> 16) as u32,
@@ -108,32 +112,32 @@ impl LinkAddresses {
     }
 
     #[inline(always)]
-    fn write(self, octets: &mut [u8; 12]) {
-        octets[..8].copy_from_slice(&self.first.to_le_bytes());
-        octets[8..].copy_from_slice(&self.rest.to_le_bytes());
+    fn write(self, bytes: &mut [u8; 12]) {
+        bytes[..8].copy_from_slice(&self.first.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.rest.to_le_bytes());
     }
 }
 
 #[inline(always)]
-const fn little_endian([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+const fn mac_to_u64([a, b, c, d, e, f]: [u8; 6]) -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
-/// What a router changes of a frame it forwards: the link addresses, and one hop less to live. `l3_offset` and `payload`
-/// are those of [`Parsed`](crate::parse::Parsed); the packet must have a whole fixed header and at least one hop left. The
-/// ICRC covers none of it.
+/// Rewrites a frame for routing: sets both MAC addresses and decrements the TTL or hop limit. `l3_offset` and
+/// `payload` are those of [`ParsedHeaders`](crate::parse::ParsedHeaders). The packet must have a complete
+/// fixed header and a TTL of at least 1.
 #[inline(always)]
-pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, addresses: LinkAddresses) {
+pub fn rewrite_routed(frame: &mut [u8], l3_offset: u8, payload: Payload, addresses: LinkAddresses) {
     let Some((ethernet, l3)) = frame.split_at_mut_checked(usize::from(l3_offset)) else {
         return;
     };
-    if let Some(octets) = ethernet.first_chunk_mut::<12>() {
-        addresses.write(octets);
+    if let Some(bytes) = ethernet.first_chunk_mut::<12>() {
+        addresses.write(bytes);
     }
     match payload {
         Payload::Ipv4 => {
             if let Some(header) = l3.first_chunk_mut() {
-                one_hop_less(header);
+                decrement_ttl(header);
             }
         }
         Payload::Ipv6 if l3.len() >= super::IPV6_LEN => l3[7] = l3[7].wrapping_sub(1),
@@ -141,35 +145,37 @@ pub fn forward(frame: &mut [u8], l3_offset: u8, payload: Payload, addresses: Lin
     }
 }
 
-/// As [`forward`], for an IPv4 packet that begins right behind the link addresses and ethertype; false if it is too short.
+/// Rewrites an untagged IPv4 frame for routing, as [`rewrite_routed`] does. Returns false if the frame is too
+/// short.
 #[inline(always)]
-pub fn forward_untagged_ipv4(frame: &mut [u8], addresses: LinkAddresses) -> bool {
+pub fn rewrite_routed_ipv4(frame: &mut [u8], addresses: LinkAddresses) -> bool {
     let Some((ethernet, l3)) = frame.split_first_chunk_mut::<{ super::ETHERNET_LEN }>() else {
         return false;
     };
-    let (Some(octets), Some(header)) = (ethernet.first_chunk_mut(), l3.first_chunk_mut()) else {
+    let (Some(bytes), Some(header)) = (ethernet.first_chunk_mut(), l3.first_chunk_mut()) else {
         return false;
     };
-    addresses.write(octets);
-    one_hop_less(header);
+    addresses.write(bytes);
+    decrement_ttl(header);
     true
 }
 
-/// Takes one from the time to live, which is not zero, and corrects the checksum: [`updated`] with `~m + m'` worked out, which is
-/// 0xfeff whatever else the word holds.
+/// Decrements the TTL, which must not be 0, and corrects the checksum. In terms of [`update_checksum`], `~m +
+/// m'` is always 0xfeff.
 #[inline(always)]
-fn one_hop_less(header: &mut [u8; super::IPV4_LEN]) {
+fn decrement_ttl(header: &mut [u8; super::IPV4_LEN]) {
     const LESS: u32 = u16::from_ne_bytes([0xfe, 0xff]) as u32;
     header[8] = header[8].wrapping_sub(1);
-    // A sum of the one's complement is the same in either byte order (RFC 1071 2 B).
+    // A one's complement sum is the same in either byte order (RFC 1071, section 2 B).
     let sum = u32::from(!u16::from_ne_bytes([header[10], header[11]])) + LESS;
     let checksum = !((sum + (sum >> 16)) as u16);
     [header[10], header[11]] = checksum.to_ne_bytes();
 }
 
-/// Makes the IP header of a packet that was cut to `len` octets say so: IPv4 total length and checksum, IPv6 payload length.
-/// Arguments as for [`mark_ce`]. A packet that is no longer than `len`, one that was padded, stays as it is.
-pub fn shorten(l3: &mut [u8], payload: Payload, len: usize) {
+/// Sets the length fields of a packet that was cut to `len` bytes: IPv4 total length and checksum, or IPv6
+/// payload length. `l3` and `payload` are those of [`mark_ce`]. A packet that is not longer than `len` stays
+/// unchanged.
+pub fn shorten_ip_packet(l3: &mut [u8], payload: Payload, len: usize) {
     let field = match payload {
         Payload::Ipv4 if l3.len() >= super::IPV4_LEN => v4::TOTAL_LEN,
         Payload::Ipv6 if l3.len() >= super::IPV6_LEN => 4..6,
@@ -180,19 +186,20 @@ pub fn shorten(l3: &mut [u8], payload: Payload, len: usize) {
     } else {
         0
     };
-    let old = be16(l3, field.clone());
+    let old = read_be16(l3, field.clone());
     let new = len.saturating_sub(fixed).min(usize::from(old)) as u16;
     l3[field].copy_from_slice(&new.to_be_bytes());
     if payload == Payload::Ipv4 {
-        let checksum = updated(be16(l3, v4::CHECKSUM), old, new);
+        let checksum = update_checksum(read_be16(l3, v4::CHECKSUM), old, new);
         l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
     }
 }
 
-/// The Internet checksum after one 16-bit word has changed: RFC 1624, equation 3, `HC' = ~(~HC + ~m + m')`.
-pub const fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+/// Updates an Internet checksum after one 16-bit word has changed (RFC 1624, equation 3: `HC' = ~(~HC + ~m +
+/// m')`).
+pub const fn update_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = !checksum as u32 + !old as u32 + new as u32;
-    // Two carries at most: three 16-bit terms.
+    // Three 16-bit terms give at most two carries.
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     !(sum as u16)
@@ -215,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hop_less_keeps_the_ipv4_checksum_right_and_touches_nothing_else() {
+    fn routing_decrements_the_ttl_and_keeps_the_ipv4_checksum_valid() {
         for ttl in 1..=u8::MAX {
             for protocol in [0, 6, 17, 255] {
                 let mut frame = [0xab; 14 + 20 + 4];
@@ -228,7 +235,7 @@ mod tests {
                 expected[14 + 8] -= 1;
                 Ipv4Packet::new_unchecked(&mut expected[14..]).fill_checksum();
                 let addresses = LinkAddresses::new([1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]);
-                forward(&mut frame, 14, Payload::Ipv4, addresses);
+                rewrite_routed(&mut frame, 14, Payload::Ipv4, addresses);
                 assert_eq!(frame[..24], expected[..24]);
                 assert!(Ipv4Packet::new_unchecked(&frame[14..]).verify_checksum());
                 assert_eq!(frame[26..], expected[26..]);
@@ -237,7 +244,7 @@ mod tests {
         let mut wrong = [0; 34];
         wrong[14..].copy_from_slice(&V4);
         wrong[24] ^= 1;
-        forward(&mut wrong, 14, Payload::Ipv4, LinkAddresses::new([0; 6], [0; 6]));
+        rewrite_routed(&mut wrong, 14, Payload::Ipv4, LinkAddresses::new([0; 6], [0; 6]));
         assert!(
             !Ipv4Packet::new_unchecked(&wrong[14..]).verify_checksum(),
             "what was wrong stays wrong"
@@ -247,10 +254,10 @@ mod tests {
         let mut expected = six;
         expected[14 + 7] -= 1;
         expected[..12].fill(9);
-        forward(&mut six, 14, Payload::Ipv6, LinkAddresses::new([9; 6], [9; 6]));
+        rewrite_routed(&mut six, 14, Payload::Ipv6, LinkAddresses::new([9; 6], [9; 6]));
         assert_eq!(six, expected);
         for len in 0..34 {
-            forward(
+            rewrite_routed(
                 &mut [0; 34][..len],
                 14,
                 Payload::Ipv4,
@@ -260,15 +267,15 @@ mod tests {
     }
 
     #[test]
-    fn one_hop_less_is_the_update_of_its_word() {
+    fn decrement_ttl_equals_update_checksum() {
         for checksum in 0..=u16::MAX {
             for (ttl, protocol) in [(1, 0), (1, 17), (64, 6), (128, 255), (255, 17)] {
                 let mut header = V4;
                 (header[8], header[9]) = (ttl, protocol);
                 header[10..12].copy_from_slice(&checksum.to_be_bytes());
-                one_hop_less(&mut header);
+                decrement_ttl(&mut header);
                 let word = u16::from_be_bytes([ttl, protocol]);
-                let expected = updated(checksum, word, word - 0x0100);
+                let expected = update_checksum(checksum, word, word - 0x0100);
                 assert_eq!(
                     header[8..12],
                     [[ttl - 1, protocol], expected.to_be_bytes()].concat()
@@ -278,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tos_and_dscp_keeps_the_ipv4_checksum_right() {
+    fn every_tos_and_dscp_keeps_the_ipv4_checksum_valid() {
         for tos in 0..=u8::MAX {
             let mut header = V4;
             header[1] = tos;
@@ -316,9 +323,10 @@ mod tests {
         }
     }
 
-    /// A checksum is the complement of a sum modulo 65535, with 0xFFFF for a sum that is a positive multiple of it.
+    /// A checksum is the complement of a sum modulo 65535. A sum that is a positive multiple of 65535 counts
+    /// as 0xFFFF.
     #[test]
-    fn updated_checksums_are_those_of_the_sum() {
+    fn updated_checksums_equal_recomputed_checksums() {
         let edges = [0, 1, 2, 0x7fff, 0x8000, 0xfffd, 0xfffe, 0xffff];
         for (checksum, old, new) in edges
             .iter()
@@ -327,7 +335,7 @@ mod tests {
             let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
             let expected = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
             assert_eq!(
-                updated(checksum, old, new),
+                update_checksum(checksum, old, new),
                 !(expected as u16),
                 "{checksum:#x} {old:#x} {new:#x}"
             );
@@ -348,13 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_not_ip_is_left_alone() {
+    fn short_or_non_ip_packets_are_unchanged() {
         for (payload, needed) in [(Payload::Ipv4, 20), (Payload::Ipv6, 40), (Payload::Other, 64)] {
             for len in 0..needed {
-                let mut octets = [0xff; 64];
-                assert!(!mark_ce(&mut octets[..len], payload));
-                assert!(!set_dscp(&mut octets[..len], payload, 1));
-                assert_eq!(octets, [0xff; 64]);
+                let mut bytes = [0xff; 64];
+                assert!(!mark_ce(&mut bytes[..len], payload));
+                assert!(!set_dscp(&mut bytes[..len], payload, 1));
+                assert_eq!(bytes, [0xff; 64]);
             }
         }
     }

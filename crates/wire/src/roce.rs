@@ -1,8 +1,8 @@
-//! Whole RoCEv2 frames: reading one, and building one.
+//! Readers and builders of whole RoCEv2 frames.
 
 mod build;
 mod view;
 
-pub use build::{Addresses, BuildError, Path, RocePacket};
-pub(super) use view::Layout;
+pub use build::{Addresses, BuildError, FlowHeaders, RocePacket};
+pub(super) use view::RoceLayout;
 pub use view::RoceView;

@@ -1,24 +1,24 @@
-//! One line about any frame, for people: traces, logs, failing tests.
+//! A one-line description of a frame for traces, logs and test failures.
 
 use core::fmt;
 
 use super::{Ipv4Packet, Ipv6Packet, LinkQuality, MacControl, RoceView, vlan};
 use crate::parse::{Payload, parse};
 
-/// Prints a frame the way tcpdump would: `format!("{}", Summary(frame))`. Never fails.
+/// Prints a frame in the style of tcpdump: `format!("{}", FrameSummary(frame))`. Every frame can be printed.
 #[derive(Clone, Copy, Debug)]
-pub struct Summary<'a>(pub &'a [u8]);
+pub struct FrameSummary<'a>(pub &'a [u8]);
 
-impl fmt::Display for Summary<'_> {
+impl fmt::Display for FrameSummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let frame = self.0;
         let parsed = parse(frame);
         if parsed.payload == Payload::Truncated {
             return write!(f, "truncated, length {}", frame.len());
         }
-        mac(f, &frame[6..12])?;
+        write_mac(f, &frame[6..12])?;
         write!(f, " > ")?;
-        mac(f, &frame[0..6])?;
+        write_mac(f, &frame[0..6])?;
         for tag in vlan::tags(frame) {
             write!(f, ", {tag}")?;
         }
@@ -52,7 +52,7 @@ impl fmt::Display for Summary<'_> {
                 )?;
                 write!(f, ", tos {:#04x}, length {}", parsed.tos, ip.total_len())
             }
-            (Payload::Other, _) if LinkQuality::is(frame) => match LinkQuality::parse(frame) {
+            (Payload::Other, _) if LinkQuality::is_link_quality(frame) => match LinkQuality::parse(frame) {
                 Ok(message) => write!(f, "{message}"),
                 Err(malformed) => write!(f, "{malformed}"),
             },
@@ -61,7 +61,7 @@ impl fmt::Display for Summary<'_> {
                 write!(
                     f,
                     "ethertype {:#06x}, length {}",
-                    super::be16(frame, at - 2..at),
+                    super::read_be16(frame, at - 2..at),
                     frame.len()
                 )
             }
@@ -69,9 +69,9 @@ impl fmt::Display for Summary<'_> {
     }
 }
 
-fn mac(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
-    for (n, octet) in octets.iter().enumerate() {
-        write!(f, "{}{octet:02x}", if n == 0 { "" } else { ":" })?;
+fn write_mac(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    for (n, byte) in bytes.iter().enumerate() {
+        write!(f, "{}{byte:02x}", if n == 0 { "" } else { ":" })?;
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ mod tests {
     use crate::Pfc;
 
     #[test]
-    fn a_line_for_every_kind_of_frame() {
+    fn summary_has_one_line_for_every_kind_of_frame() {
         let pfc = MacControl::Pfc(Pfc {
             enable: 8,
             quanta: [0, 0, 0, 100, 0, 0, 0, 0],
@@ -90,22 +90,22 @@ mod tests {
         let mut frame = pfc.to_frame([2, 0, 0, 0, 0, 10]);
         let addresses = "02:00:00:00:00:0a > 01:80:c2:00:00:01";
         assert_eq!(
-            Summary(&frame).to_string(),
+            FrameSummary(&frame).to_string(),
             format!("{addresses}, PFC xoff 3 quanta 100")
         );
         frame[12..16].copy_from_slice(&[0x81, 0, 0x60, 5]);
         frame[16..18].copy_from_slice(&[0x88, 0xcc]);
         assert_eq!(
-            Summary(&frame).to_string(),
+            FrameSummary(&frame).to_string(),
             format!("{addresses}, vlan 5 p 3, ethertype 0x88cc, length 60")
         );
         frame[12..14].copy_from_slice(&[8, 0]);
         frame[14..18].copy_from_slice(&[0x45, 0x20, 0, 46]);
         frame[23] = 17;
         assert_eq!(
-            Summary(&frame).to_string(),
+            FrameSummary(&frame).to_string(),
             format!("{addresses}, IP 0.0.0.0 > 0.0.0.0: UDP, tos 0x20, length 46")
         );
-        assert_eq!(Summary(&frame[..13]).to_string(), "truncated, length 13");
+        assert_eq!(FrameSummary(&frame[..13]).to_string(), "truncated, length 13");
     }
 }

@@ -1,14 +1,14 @@
-//! 802.1Q and 802.1ad tags (IEEE 802.1Q clause 9.6).
+//! VLAN tags of 802.1Q and 802.1ad (IEEE 802.1Q clause 9.6).
 
 use core::fmt;
 
-use super::{ETHERNET_LEN, be16};
+use super::{ETHERNET_LEN, read_be16};
 
-/// Octets of a tag: protocol id and control information.
+/// Length of a VLAN tag in bytes: protocol identifier and control information.
 pub const TAG_LEN: usize = 4;
-/// Customer tag (802.1Q).
+/// TPID of a customer tag (802.1Q).
 pub const TPID_CTAG: u16 = 0x8100;
-/// Service tag (802.1ad).
+/// TPID of a service tag (802.1ad).
 pub const TPID_STAG: u16 = 0x88a8;
 
 mod field {
@@ -19,38 +19,38 @@ mod field {
     pub(super) const TCI: Range<usize> = 14..16;
 }
 
-/// A VLAN tag.
+/// A VLAN tag of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
-    /// Tag protocol id: 0x8100, 0x88A8, 0x9100 or 0x9200.
+pub struct VlanTag {
+    /// VlanTag protocol identifier: 0x8100, 0x88A8, 0x9100 or 0x9200.
     pub tpid: u16,
-    /// Priority (3 bits), drop eligibility (1), VLAN id (12).
+    /// VlanTag control information: PCP (3 bits), DEI (1 bit) and VLAN identifier (12 bits).
     pub tci: u16,
 }
 
-impl Tag {
-    /// An 802.1Q tag. Only the low 3 bits of `pcp` and the low 12 of `vid` count.
-    pub const fn dot1q(pcp: u8, vid: u16) -> Tag {
-        Tag {
+impl VlanTag {
+    /// Makes an 802.1Q tag from the low 3 bits of `pcp` and the low 12 bits of `vid`.
+    pub const fn dot1q(pcp: u8, vid: u16) -> VlanTag {
+        VlanTag {
             tpid: TPID_CTAG,
             tci: (pcp as u16 & 7) << 13 | vid & 0x0fff,
         }
     }
-    /// VLAN id, 0 for a priority tag.
+    /// VLAN identifier. The value is 0 in a priority tag.
     pub const fn vid(self) -> u16 {
         self.tci & 0x0fff
     }
-    /// 802.1p priority.
+    /// Priority code point (PCP), 0 to 7.
     pub const fn pcp(self) -> u8 {
         (self.tci >> 13) as u8
     }
-    /// Drop eligible indicator.
+    /// Drop eligible indicator (DEI).
     pub const fn dei(self) -> bool {
         self.tci & 0x1000 != 0
     }
 }
 
-impl fmt::Display for Tag {
+impl fmt::Display for VlanTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "vlan {} p {}", self.vid(), self.pcp())?;
         if self.dei() {
@@ -63,41 +63,41 @@ impl fmt::Display for Tag {
     }
 }
 
-/// Whether an ethertype announces a VLAN tag: 802.1Q, 802.1ad, or the two ids of QinQ before 802.1ad.
+/// Returns whether an ethertype is a TPID: 802.1Q, 802.1ad, or one of the two values of QinQ before 802.1ad.
 pub const fn is_tpid(ethertype: u16) -> bool {
     matches!(ethertype, TPID_CTAG | TPID_STAG | 0x9100 | 0x9200)
 }
 
-/// The tags of a frame, outermost first, however many there are.
+/// Iterator over all VLAN tags of a frame, outermost first.
 #[derive(Clone, Debug)]
-pub struct Tags<'a> {
+pub struct VlanTags<'a> {
     frame: &'a [u8],
     at: usize,
 }
 
-/// Reads the tags of a frame. A tag counts when the ethertype behind it is there too.
-pub fn tags(frame: &[u8]) -> Tags<'_> {
-    Tags {
+/// Reads the VLAN tags of a frame. A tag counts only if the ethertype after it is present.
+pub fn tags(frame: &[u8]) -> VlanTags<'_> {
+    VlanTags {
         frame,
         at: field::TPID.start,
     }
 }
 
-impl Tags<'_> {
-    /// Offset of the header behind the Ethernet header and the tags read so far.
+impl VlanTags<'_> {
+    /// Offset of the header after the Ethernet header and the tags read so far.
     pub fn header_len(&self) -> usize {
         self.at + 2
     }
 }
 
-impl Iterator for Tags<'_> {
-    type Item = Tag;
+impl Iterator for VlanTags<'_> {
+    type Item = VlanTag;
 
-    fn next(&mut self) -> Option<Tag> {
-        let octets = self.frame.get(self.at..self.at + TAG_LEN + 2)?;
-        let tag = Tag {
-            tpid: be16(octets, 0..2),
-            tci: be16(octets, 2..4),
+    fn next(&mut self) -> Option<VlanTag> {
+        let bytes = self.frame.get(self.at..self.at + TAG_LEN + 2)?;
+        let tag = VlanTag {
+            tpid: read_be16(bytes, 0..2),
+            tci: read_be16(bytes, 2..4),
         };
         if !is_tpid(tag.tpid) {
             return None;
@@ -107,10 +107,11 @@ impl Iterator for Tags<'_> {
     }
 }
 
-/// Writes `tag` as the outermost tag of a frame that has just got [`TAG_LEN`] octets put in front
-/// (`Store::push_front` of the switch): the addresses move forward, the tag takes their
-/// place. False, and nothing done, when the frame is shorter than an Ethernet header and the new octets.
-pub fn write_pushed(frame: &mut [u8], tag: Tag) -> bool {
+/// Writes `tag` as the outermost tag of a frame. The caller has added [`TAG_LEN`] bytes at the front of the
+/// frame, for example with `Store::push_front` of the switch. This function moves the MAC addresses to the
+/// front and writes the tag after them. Returns false and changes nothing if the frame is shorter than an
+/// Ethernet header with the new bytes.
+pub fn write_outer_tag(frame: &mut [u8], tag: VlanTag) -> bool {
     if frame.len() < TAG_LEN + ETHERNET_LEN {
         return false;
     }
@@ -120,10 +121,10 @@ pub fn write_pushed(frame: &mut [u8], tag: Tag) -> bool {
     true
 }
 
-/// Overwrites the outermost tag of a frame by moving the addresses back, so that [`TAG_LEN`] octets can then
-/// be pulled from its front (`Store::pull_front` of the switch). False, and nothing
-/// done, when the frame has no tag.
-pub fn prepare_pull(frame: &mut [u8]) -> bool {
+/// Prepares the removal of the outermost tag: moves the MAC addresses over the tag. The caller then removes
+/// the first [`TAG_LEN`] bytes of the frame, for example with `Store::pull_front` of the switch. Returns
+/// false and changes nothing if the frame has no tag.
+pub fn prepare_tag_removal(frame: &mut [u8]) -> bool {
     if tags(frame).next().is_none() {
         return false;
     }
@@ -131,7 +132,8 @@ pub fn prepare_pull(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Replaces priority, DEI and VLAN id of the outermost tag. False, and nothing done, when the frame has none.
+/// Replaces PCP, DEI and VLAN identifier of the outermost tag. Returns false and changes nothing if the frame
+/// has no tag.
 pub fn set_tci(frame: &mut [u8], tci: u16) -> bool {
     if tags(frame).next().is_none() {
         return false;
@@ -158,21 +160,21 @@ mod tests {
             (outer.tpid, outer.vid(), outer.pcp(), outer.dei()),
             (0x88a8, 100, 1, true)
         );
-        assert_eq!(read.next(), Some(Tag::dot1q(3, 0xfff)));
+        assert_eq!(read.next(), Some(VlanTag::dot1q(3, 0xfff)));
         assert_eq!(read.next(), None);
         assert_eq!(read.header_len(), 22);
         assert_eq!(outer.to_string(), "vlan 100 p 1 DEI tpid 0x88a8");
     }
 
     #[test]
-    fn every_truncation_is_read_without_a_tag_that_is_not_whole() {
+    fn truncated_tags_are_not_read() {
         for len in 0..QINQ.len() {
             let expected = match len {
                 0..18 => 0,
                 18..22 => 1,
                 _ => 2,
             };
-            assert_eq!(tags(&QINQ[..len]).count(), expected, "{len} octets");
+            assert_eq!(tags(&QINQ[..len]).count(), expected, "{len} bytes");
         }
     }
 
@@ -180,20 +182,20 @@ mod tests {
     fn push_and_pull_are_inverse() {
         let plain = &QINQ[..];
         let mut frame = [&[0; TAG_LEN], plain].concat();
-        assert!(write_pushed(&mut frame, Tag::dot1q(5, 42)));
-        assert_eq!(tags(&frame).collect::<Vec<_>>()[0], Tag::dot1q(5, 42));
+        assert!(write_outer_tag(&mut frame, VlanTag::dot1q(5, 42)));
+        assert_eq!(tags(&frame).collect::<Vec<_>>()[0], VlanTag::dot1q(5, 42));
         assert_eq!(frame[16..], plain[12..]);
         assert!(set_tci(&mut frame, 7));
         assert_eq!(tags(&frame).next().unwrap().vid(), 7);
-        assert!(prepare_pull(&mut frame));
+        assert!(prepare_tag_removal(&mut frame));
         assert_eq!(frame[TAG_LEN..], *plain);
     }
 
     #[test]
-    fn frames_too_short_or_untagged_are_left_alone() {
+    fn short_or_untagged_frames_are_unchanged() {
         let mut short = [7; TAG_LEN + ETHERNET_LEN - 1];
-        assert!(!write_pushed(&mut short, Tag::dot1q(0, 1)));
-        assert!(!prepare_pull(&mut short));
+        assert!(!write_outer_tag(&mut short, VlanTag::dot1q(0, 1)));
+        assert!(!prepare_tag_removal(&mut short));
         assert!(!set_tci(&mut short, 1));
         assert_eq!(short, [7; TAG_LEN + ETHERNET_LEN - 1]);
     }

@@ -30,7 +30,7 @@ use crate::egress::FrameTable;
 use crate::ids::PortId;
 use crate::route::{Fib, NextHop, Target};
 use xoff_units::{LinkTiming, Picos};
-use xoff_wire::link_quality::{self, Entry, LOAD_MAX, PathLoad};
+use xoff_wire::link_quality::{self, LOAD_MAX, PathLoad, SiteEntry};
 
 /// How often the end of a way, or its return, is told.
 const REPEATS: u8 = 4;
@@ -382,13 +382,13 @@ impl Advertiser {
     }
 
     /// What is to be told on a port now.
-    pub(crate) fn entries(&self, port: PortId) -> impl Iterator<Item = Entry> {
+    pub(crate) fn entries(&self, port: PortId) -> impl Iterator<Item = SiteEntry> {
         let measures = self.measures();
         let told = move |site: &&Site| {
             let news = site.repeats > 0 || site.said == Said::Unreachable;
             tellable(site, port) && (news || (measures && site.said == Said::Reachable))
         };
-        self.sites.iter().filter(told).map(move |site| Entry {
+        self.sites.iter().filter(told).map(move |site| SiteEntry {
             site: site.site,
             load: measures.then_some(site.load),
             capacity_mbps: site.capacity_mbps,

@@ -2,13 +2,13 @@
 
 use super::packet::{fold, queue_pair};
 use crate::config::HashFields;
-use xoff_wire::parse::{Parsed, Payload};
+use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
 /// The hash of a packet's flow, without a seed; `l3`: from its layer-3 header on. Where a packet has not the fields asked for, the
 /// hash is the five-tuple's.
 #[inline]
-pub(crate) fn flow_hash(fields: HashFields, parsed: &Parsed, l3: &[u8]) -> u32 {
+pub(crate) fn flow_hash(fields: HashFields, parsed: &ParsedHeaders, l3: &[u8]) -> u32 {
     match fields {
         HashFields::FiveTuple => parsed.flow_hash,
         HashFields::FiveTupleQp => match queue_pair(parsed.payload, l3) {

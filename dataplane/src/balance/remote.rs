@@ -12,7 +12,7 @@
 use crate::config::AdvertiseConfig;
 use crate::ids::PortId;
 use xoff_units::Picos;
-use xoff_wire::link_quality::{Entry, LinkQuality, PathLoad};
+use xoff_wire::link_quality::{LinkQuality, PathLoad, SiteEntry};
 
 /// A port with no row.
 const NONE: u16 = u16::MAX;
@@ -159,7 +159,7 @@ impl Remote {
         changed
     }
 
-    fn enter(&mut self, now: Picos, row: usize, until: Picos, entry: Entry) -> bool {
+    fn enter(&mut self, now: Picos, row: usize, until: Picos, entry: SiteEntry) -> bool {
         let Ok(place) = self.sites.binary_search(&entry.site) else {
             return false;
         };
@@ -277,7 +277,7 @@ mod tests {
     }
 
     fn say(remote: &mut Remote, at: u64, sequence: u32, entries: &[(u16, Option<u16>, u32)]) -> bool {
-        let entry = |&(site, load, capacity_mbps): &(u16, Option<u16>, u32)| Entry {
+        let entry = |&(site, load, capacity_mbps): &(u16, Option<u16>, u32)| SiteEntry {
             site,
             load: load.map(|load| PathLoad {
                 load,

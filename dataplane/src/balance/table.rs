@@ -15,7 +15,7 @@ use crate::egress::FrameTable;
 use crate::ids::{GroupId, NextHopId};
 use crate::route::{Fib, NextHop, RouteTag, Target, seeded};
 use xoff_units::Picos;
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 /// How a group chooses.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) now: Picos,
     pub(crate) mac_len: u32,
     pub(crate) tc: u8,
-    pub(crate) parsed: &'a Parsed,
+    pub(crate) parsed: &'a ParsedHeaders,
     /// From its layer-3 header on.
     pub(crate) l3: &'a [u8],
 }

@@ -2,7 +2,7 @@
 
 use crate::config::{Attachment, Bridging, SwitchConfig, Tagging, VlanConfig};
 use crate::ids::LogicalPort;
-use xoff_wire::parse::Tag;
+use xoff_wire::parse::VlanTag;
 use xoff_wire::vlan::TPID_CTAG;
 
 /// What happens to a frame's outer tag on its way out.
@@ -81,7 +81,7 @@ impl VlanTable {
 
     /// The VLAN of a frame that arrives on `port`, 0 in the transparent bridge; `None` if the port is not in it.
     #[inline]
-    pub(crate) fn ingress(&self, port: LogicalPort, tag: Option<Tag>) -> Option<u16> {
+    pub(crate) fn ingress(&self, port: LogicalPort, tag: Option<VlanTag>) -> Option<u16> {
         if self.transparent {
             return Some(0);
         }
@@ -90,13 +90,13 @@ impl VlanTable {
 
     /// Whether a tag is one to this port: of its TPID.
     #[inline]
-    pub(crate) fn recognises(&self, port: LogicalPort, tag: Option<Tag>) -> bool {
+    pub(crate) fn recognises(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_some_and(|tag| tag.tpid == self.ports[port.index()].tpid)
     }
 
     /// Whether a frame on a port without VLANs is welcome: untagged, or with a tag that has only a priority.
     #[inline]
-    pub(crate) fn untagged(&self, port: LogicalPort, tag: Option<Tag>) -> bool {
+    pub(crate) fn untagged(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_none_or(|tag| tag.tpid == self.ports[port.index()].tpid && tag.vid() == 0)
     }
 
@@ -115,7 +115,7 @@ impl VlanTable {
         from: LogicalPort,
         to: LogicalPort,
         vlan: u16,
-        tag: Option<Tag>,
+        tag: Option<VlanTag>,
     ) -> Option<TagEdit> {
         if self.transparent {
             return Some(TagEdit::Keep);
@@ -125,7 +125,7 @@ impl VlanTable {
 
     /// How a packet that came in on `from` with `tag` and is routed out of a port of its own, without any VLAN, leaves.
     #[inline]
-    pub(crate) fn untagged_egress(&self, from: LogicalPort, tag: Option<Tag>) -> TagEdit {
+    pub(crate) fn untagged_egress(&self, from: LogicalPort, tag: Option<VlanTag>) -> TagEdit {
         match tag.filter(|tag| tag.tpid == self.ports[from.index()].tpid) {
             Some(_) => TagEdit::Pop,
             None => TagEdit::Keep,
@@ -158,25 +158,25 @@ fn bridged(config: &SwitchConfig) -> Vec<LogicalPort> {
 }
 
 impl PortVlans {
-    fn ingress(&self, tag: Option<Tag>) -> Option<u16> {
-        match tag.filter(|t| t.tpid == self.tpid).map(Tag::vid) {
+    fn ingress(&self, tag: Option<VlanTag>) -> Option<u16> {
+        match tag.filter(|t| t.tpid == self.tpid).map(VlanTag::vid) {
             None | Some(0) => self.untagged,
             Some(vid) => self.tagging(vid).map(|_| vid),
         }
     }
 
-    fn edit_towards(&self, to: &PortVlans, vlan: u16, tag: Option<Tag>) -> Option<TagEdit> {
+    fn edit_towards(&self, to: &PortVlans, vlan: u16, tag: Option<VlanTag>) -> Option<TagEdit> {
         let tag = tag.filter(|t| t.tpid == self.tpid);
         let tagging = to.tagging(vlan)?;
         // Priority and drop eligibility travel on; an untagged frame has none.
         let priority = tag.map_or(0, |t| t.tci & 0xf000);
         let wanted = match tagging {
             Tagging::Untagged => None,
-            Tagging::Tagged => Some(Tag {
+            Tagging::Tagged => Some(VlanTag {
                 tpid: to.tpid,
                 tci: priority | vlan,
             }),
-            Tagging::PriorityTagged => Some(Tag {
+            Tagging::PriorityTagged => Some(VlanTag {
                 tpid: to.tpid,
                 tci: priority,
             }),
@@ -184,9 +184,9 @@ impl PortVlans {
         Some(match (tag, wanted) {
             (None, None) => TagEdit::Keep,
             (Some(_), None) => TagEdit::Pop,
-            (None, Some(Tag { tpid, tci })) => TagEdit::Push { tpid, tci },
+            (None, Some(VlanTag { tpid, tci })) => TagEdit::Push { tpid, tci },
             (Some(old), Some(new)) if old == new => TagEdit::Keep,
-            (Some(_), Some(Tag { tpid, tci })) => TagEdit::Rewrite { tpid, tci },
+            (Some(_), Some(VlanTag { tpid, tci })) => TagEdit::Rewrite { tpid, tci },
         })
     }
 

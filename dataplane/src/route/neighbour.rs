@@ -12,7 +12,7 @@ use crate::bridge::FixedHasher;
 use crate::frame::Handle;
 use crate::ids::{InterfaceId, LogicalPort, PortId};
 use xoff_units::Picos;
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 /// From one request to the next (RFC 4861: RETRANS_TIMER).
 pub const RETRANSMIT: Picos = Picos::from_millis(1_000);
@@ -71,7 +71,7 @@ pub(crate) struct Held {
     pub(crate) interface: Option<InterfaceId>,
     pub(crate) frame: Handle,
     pub(crate) frame_len: u32,
-    pub(crate) parsed: Parsed,
+    pub(crate) parsed: ParsedHeaders,
 }
 
 /// IPv4 as IPv4-mapped IPv6.

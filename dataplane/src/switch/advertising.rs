@@ -62,7 +62,7 @@ impl Switch {
 
     /// Queues link quality messages at a port, ahead of data. The MTU limits the entries of a message.
     fn tell<S: Store>(&mut self, port: PortId, store: &mut S) {
-        let most = link_quality::entries_in(self.ports[port.index()].mtu as usize);
+        let most = link_quality::max_entries_for_mtu(self.ports[port.index()].mtu as usize);
         let entries = self.balance.advertiser().entries(port).count();
         let mut told = 0;
         while told < entries && most > 0 {

@@ -14,7 +14,7 @@ use crate::frame::Store;
 use crate::ids::{GroupId, LogicalPort, NextHopId, PortId};
 use crate::route::{Entry, Fib, NextHop};
 use xoff_units::Picos;
-use xoff_wire::parse::{Parsed, Payload};
+use xoff_wire::parse::{ParsedHeaders, Payload};
 
 /// What a scheme needs to know of a packet.
 #[inline(always)]
@@ -41,7 +41,7 @@ impl Switch {
         &mut self,
         from: PortId,
         group: GroupId,
-        parsed: &Parsed,
+        parsed: &ParsedHeaders,
         l3: &[u8],
         asked: impl FnOnce() -> Asked<'a>,
     ) -> Option<NextHopId> {

@@ -24,7 +24,7 @@ impl Switch {
         let bytes = store.prefix(arrival.frame);
         self.control_log.record(now, port, bytes);
         let ingress = &mut self.ports[port.index()];
-        let verdict = match MacControl::parse_at(bytes, ingress.mac) {
+        let verdict = match MacControl::parse_for_station(bytes, ingress.mac) {
             _ if !ingress.up => Err(DropReason::PortDown),
             Err(_) => Err(DropReason::MacControlUnknown),
             Ok(MacControl::Pause { quanta }) => {

@@ -11,7 +11,7 @@ use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
 use crate::route::{Held, NeighbourId};
 use xoff_units::Picos;
 use xoff_wire::LinkQuality;
-use xoff_wire::parse::{Parsed, Payload};
+use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::rewrite::LinkAddresses;
 
 /// Bytes that a flooded copy stores for itself. They hold all headers that the switch may edit, with tags.
@@ -39,7 +39,7 @@ pub(super) struct Transit<'a> {
     pub(super) lossless: bool,
     /// True if the watchdog drops the frames of the priority group.
     pub(super) stormed: bool,
-    pub(super) parsed: &'a Parsed,
+    pub(super) parsed: &'a ParsedHeaders,
     pub(super) frame: Handle,
     pub(super) frame_len: u32,
     pub(super) mac_len: u32,
@@ -143,7 +143,7 @@ impl Switch {
     ) -> Verdict {
         match arrival.parsed.payload {
             Payload::MacControl => return self.receive_control(now, port, arrival, store, outputs),
-            Payload::Other if LinkQuality::is(store.prefix(arrival.frame)) => {
+            Payload::Other if LinkQuality::is_link_quality(store.prefix(arrival.frame)) => {
                 return self.receive_link_quality(now, port, arrival, store, outputs);
             }
             _ => {}
@@ -327,7 +327,7 @@ fn transit<'a>(
     from: PortId,
     frame: Handle,
     frame_len: u32,
-    parsed: &'a Parsed,
+    parsed: &'a ParsedHeaders,
 ) -> Transit<'a> {
     let mac_len = ingress.link.mac_len(frame_len);
     let tc = ingress.traffic_class(parsed);

@@ -4,7 +4,7 @@ use super::Switch;
 use crate::bridge::Mac;
 use crate::ids::PortId;
 use xoff_units::Picos;
-use xoff_wire::parse::Tag;
+use xoff_wire::parse::VlanTag;
 
 impl Switch {
     /// Learns that `station` is at `port`, as if a frame from it had arrived there. The VLAN is the one of a
@@ -15,7 +15,7 @@ impl Switch {
         station: [u8; 6],
         port: PortId,
         seen_on: PortId,
-        tag: Option<Tag>,
+        tag: Option<VlanTag>,
     ) -> bool {
         let (port, seen_on) = (self.lags.logical(port), self.lags.logical(seen_on));
         let vlan = self.vlans.ingress(seen_on, tag);

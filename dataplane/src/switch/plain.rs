@@ -329,7 +329,7 @@ impl Switch {
         counters.packets += 1;
         counters.bytes += u64::from(mac_len);
         if let Some(addresses) = rewrite {
-            let whole = rewrite::forward_untagged_ipv4(frame, addresses);
+            let whole = rewrite::rewrite_routed_ipv4(frame, addresses);
             debug_assert!(whole, "its header has been read");
         }
         let mut queued = QueuedFrame::new(arrival.frame, mac_len, cells, Charge::Own { pg, cells });
@@ -337,7 +337,7 @@ impl Switch {
         queued.tc = tc;
         queued.l3_offset = parsed.l3_offset;
         queued.payload = parsed.payload;
-        queued.set_ecn_capable(parsed.ecn_capable());
+        queued.set_ecn_capable(parsed.is_ecn_capable());
         if self.pipeline_latency == Picos::ZERO && egress.is_at_rest(now, queue) {
             return Entered::FindsPortAtRest(id, queued);
         }

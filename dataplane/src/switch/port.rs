@@ -16,7 +16,7 @@ use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT, bits};
 use crate::watchdog::PortWatch;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{self, MacControl};
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 /// Largest number of MAC control frames that wait for a port's link.
 pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
@@ -215,7 +215,7 @@ impl Port {
 
     /// The traffic class of a frame that arrives at this port.
     #[inline(always)]
-    pub(crate) fn traffic_class(&self, parsed: &Parsed) -> u8 {
+    pub(crate) fn traffic_class(&self, parsed: &ParsedHeaders) -> u8 {
         self.classify.traffic_class(parsed)
     }
 

@@ -12,7 +12,7 @@ use crate::frame::{Handle, Store};
 use crate::ids::{PortId, QueueId};
 use crate::mmu::{EgressPlan, IngressPlan, Refusal};
 use crate::outputs::{Drop, Outputs};
-use xoff_wire::parse::Tag;
+use xoff_wire::parse::VlanTag;
 use xoff_wire::rewrite;
 use xoff_wire::vlan::{self, TAG_LEN};
 
@@ -182,7 +182,7 @@ impl Switch {
         let Some(wred) = &egress.wred[queue] else {
             return Ok(false);
         };
-        let may_mark = wred.ecn && transit.parsed.ecn_capable();
+        let may_mark = wred.ecn && transit.parsed.is_ecn_capable();
         let early_drop = wred.drop && !transit.lossless && !may_mark;
         let mark_here = self.mark_point == MarkPoint::Enqueue && may_mark;
         if !early_drop && !mark_here {
@@ -214,7 +214,7 @@ impl Switch {
         let mut l3_offset = transit.parsed.l3_offset;
         if let Some(addresses) = transit.rewrite {
             let frame = store.prefix_mut(leg.frame);
-            rewrite::forward(frame, l3_offset, transit.parsed.payload, addresses);
+            rewrite::rewrite_routed(frame, l3_offset, transit.parsed.payload, addresses);
         }
         if leg.edit != TagEdit::Keep {
             l3_offset = edit_tag(leg.edit, leg.frame, l3_offset, store);
@@ -222,7 +222,7 @@ impl Switch {
         if let Some(trim) = leg.trim {
             self.cut(leg, trim, (l3_offset, transit.parsed.payload), store);
         }
-        let ecn_capable = transit.parsed.ecn_capable();
+        let ecn_capable = transit.parsed.is_ecn_capable();
         if leg.mark {
             let egress = &mut self.ports[leg.to.index()];
             let header = (l3_offset, transit.parsed.payload);
@@ -266,11 +266,11 @@ pub(super) fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, l3_offset: u8, st
         }
         TagEdit::Push { tpid, tci } => {
             store.push_front(frame, TAG_LEN);
-            vlan::write_pushed(store.prefix_mut(frame), Tag { tpid, tci });
+            vlan::write_outer_tag(store.prefix_mut(frame), VlanTag { tpid, tci });
             l3_offset + TAG_LEN as u8
         }
         TagEdit::Pop => {
-            vlan::prepare_pull(store.prefix_mut(frame));
+            vlan::prepare_tag_removal(store.prefix_mut(frame));
             store.pull_front(frame, TAG_LEN);
             l3_offset - TAG_LEN as u8
         }

@@ -187,7 +187,7 @@ fn cut<S: Store>(frame: Handle, trim: Trim, (l3_offset, payload): (u8, Payload),
     let l3_offset = usize::from(l3_offset);
     if let Some(l3) = store.prefix_mut(frame).get_mut(l3_offset..) {
         rewrite::set_dscp(l3, payload, trim.dscp);
-        rewrite::shorten(l3, payload, trim.len as usize - l3_offset);
+        rewrite::shorten_ip_packet(l3, payload, trim.len as usize - l3_offset);
     }
 }
 

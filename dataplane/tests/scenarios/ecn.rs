@@ -6,8 +6,8 @@ use std::net::Ipv6Addr;
 use xoff_dataplane::config::{MarkPoint, SwitchConfig};
 use xoff_dataplane::{Picos, PortId};
 use xoff_wire::parse::parse;
-use xoff_wire::rewrite::updated;
-use xoff_wire::{Addresses, BthFields, Ecn, Extension, Opcode, Path, Reth, RocePacket, icrc};
+use xoff_wire::rewrite::update_checksum;
+use xoff_wire::{Addresses, BthFields, Ecn, Extension, FlowHeaders, Opcode, Reth, RocePacket, icrc};
 
 use crate::support::frames::{capture, ipv4_checksum, mac, udp};
 use crate::support::{Harness, Sent, config};
@@ -157,7 +157,7 @@ fn with_ect0(frame: &[u8]) -> Vec<u8> {
     let sum = u16::from_be_bytes([frame[ip + 10], frame[ip + 11]]);
     frame[ip + 1] |= Ecn::Ect0 as u8;
     let after = u16::from_be_bytes([frame[ip], frame[ip + 1]]);
-    frame[ip + 10..ip + 12].copy_from_slice(&updated(sum, before, after).to_be_bytes());
+    frame[ip + 10..ip + 12].copy_from_slice(&update_checksum(sum, before, after).to_be_bytes());
     frame
 }
 
@@ -193,7 +193,7 @@ fn soft_roce_frames_with_ect_are_marked_above_the_threshold_and_stay_valid() {
         for (sent, expected) in sent.iter().zip(above(sent, THRESHOLD)) {
             let ce = ecn(&sent.bytes) == Ecn::Ce as u8;
             assert_eq!(ce, expected);
-            assert_eq!(icrc::verify(&sent.bytes), Ok(true));
+            assert_eq!(icrc::verify_icrc(&sent.bytes), Ok(true));
             assert_checksum(&sent.bytes);
             marked += u64::from(ce);
         }
@@ -210,7 +210,7 @@ fn ipv6_frames(count: u32, ecn: Ecn) -> Vec<Vec<u8>> {
         src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
         dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
     };
-    let mut path = Path::new(mac(0), mac(1), addresses);
+    let mut path = FlowHeaders::new(mac(0), mac(1), addresses);
     (path.ecn, path.dscp, path.flow_label) = (ecn, 3, 0xabcde);
     let frame = |psn| {
         let reth = Reth {
@@ -219,7 +219,7 @@ fn ipv6_frames(count: u32, ecn: Ecn) -> Vec<Vec<u8>> {
             dma_len: 1_024,
         };
         let packet = RocePacket {
-            path: &path,
+            headers: &path,
             bth: BthFields::new(Opcode::RcWriteOnly, 17, psn),
             extensions: &[Extension::Reth(reth)],
         };
@@ -239,7 +239,7 @@ fn ipv6_frames_are_marked_above_the_threshold_and_stay_valid() {
     let expected = above(&sent[1], THRESHOLD);
     assert!(expected[0] && !expected[99]);
     for ((sent, original), expected) in sent[1].iter().zip(&frames).zip(expected) {
-        assert_eq!(icrc::verify(&sent.bytes), Ok(true));
+        assert_eq!(icrc::verify_icrc(&sent.bytes), Ok(true));
         let mut unmarked = sent.bytes.clone();
         if expected {
             assert_eq!(ecn(&unmarked), Ecn::Ce as u8);

@@ -254,7 +254,7 @@ impl Net {
     }
 
     fn pass_on(&mut self, from: Place, sent: Sent) {
-        let told = xoff_wire::LinkQuality::is(&sent.bytes);
+        let told = xoff_wire::LinkQuality::is_link_quality(&sent.bytes);
         if told {
             self.told.push((from, sent.clone()));
         }

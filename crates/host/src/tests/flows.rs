@@ -1,6 +1,6 @@
 //! What a sender puts on the wire, and how fast.
 
-use xoff_wire::{Ecn, Opcode, RoceView, Tag};
+use xoff_wire::{Ecn, Opcode, RoceView, VlanTag};
 
 use super::reference::icrc_is_right;
 use super::*;
@@ -79,7 +79,7 @@ fn headers_say_what_the_flow_was_told() {
         marked.dscp = 46;
         marked.ecn = Ecn::Ect1;
         marked.ttl = 17;
-        marked.vlan = tagged.then_some(Tag::dot1q(5, 100));
+        marked.vlan = tagged.then_some(VlanTag::dot1q(5, 100));
         let mut host = sender(vec![marked.with_frame_len(1082).unwrap()]);
         host.start(Picos::ZERO);
         let frames = run_alone(&mut host, Picos::ZERO, Picos::from_micros(50));

@@ -1,7 +1,7 @@
 //! ARP, neighbour discovery and echo.
 
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, Icmpv6Packet, Ipv6Packet};
-use xoff_wire::Tag;
+use xoff_wire::VlanTag;
 
 use super::*;
 use crate::config::Gateway;
@@ -27,7 +27,7 @@ fn own_frames(host: &mut Host, end: Picos) -> Vec<Sent> {
 fn a_host_announces_both_addresses_twice_at_the_start_and_then_now_and_then() {
     let mut config = host_config(1);
     config.announce_interval = Picos::from_millis(4_000);
-    config.vlan = Some(Tag::dot1q(0, 20));
+    config.vlan = Some(VlanTag::dot1q(0, 20));
     let frames = own_frames(&mut Host::new(&config).unwrap(), Picos::from_millis(10_000));
     // At 0, 1, 5 and 9 seconds.
     assert_eq!(frames.len(), 8);

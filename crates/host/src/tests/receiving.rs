@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use xoff_wire::{Addresses, BthFields, Opcode, Path, RocePacket};
+use xoff_wire::{Addresses, BthFields, FlowHeaders, Opcode, RocePacket};
 
 use super::*;
 
@@ -226,7 +226,7 @@ fn frames_for_others_are_counted_as_flooded() {
 
 #[test]
 fn other_roce_senders_are_checked_by_their_psns() {
-    let path = Path::new(
+    let path = FlowHeaders::new(
         mac(1),
         mac(2),
         Addresses::V4 {
@@ -238,7 +238,7 @@ fn other_roce_senders_are_checked_by_their_psns() {
     let mut send = |opcode: Opcode, psn: u32, damage: bool| {
         let mut frame = [0; 256];
         let packet = RocePacket {
-            path: &path,
+            headers: &path,
             bth: BthFields::new(opcode, 0x55, psn),
             extensions: &[],
         };

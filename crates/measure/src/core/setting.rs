@@ -8,7 +8,7 @@ use xoff_dataplane::config::{
     WatchdogConfig, Wred,
 };
 use xoff_dataplane::{LinkTiming, Picos};
-use xoff_wire::{Addresses, Aeth, BthFields, Extension, Opcode, Path, Reth, RocePacket, Syndrome};
+use xoff_wire::{Addresses, Aeth, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket, Syndrome};
 
 /// Frames per burst.
 pub const BURST: usize = 32;
@@ -49,11 +49,11 @@ pub(super) fn frame_of(
     dscp: u8,
     queue_pair: u32,
 ) -> Vec<u8> {
-    let mut path = Path::new(from, to, Addresses::V4 { src, dst });
+    let mut path = FlowHeaders::new(from, to, Addresses::V4 { src, dst });
     path.dscp = dscp;
     path.udp_src_port = 0xc000 | (queue_pair.wrapping_mul(0x9e37_79b9) >> 18) as u16;
     let headers = |opcode, extensions| RocePacket {
-        path: &path,
+        headers: &path,
         bth: BthFields::new(opcode, queue_pair, 0),
         extensions,
     };
@@ -106,7 +106,7 @@ pub(super) fn roce(
     queue_pair: u32,
     psn: u32,
 ) -> Vec<u8> {
-    let mut path = Path::new(from, to, Addresses::V4 { src, dst });
+    let mut path = FlowHeaders::new(from, to, Addresses::V4 { src, dst });
     path.dscp = dscp;
     let reth = Reth {
         virtual_address: 0x1000,
@@ -114,7 +114,7 @@ pub(super) fn roce(
         dma_len: PAYLOAD as u32,
     };
     let packet = RocePacket {
-        path: &path,
+        headers: &path,
         bth: BthFields::new(Opcode::RcWriteOnly, queue_pair, psn),
         extensions: &[Extension::Reth(reth)],
     };
@@ -239,7 +239,7 @@ mod tests {
                 let parsed = parse(&bytes);
                 assert_eq!((bytes.len(), parsed.payload), (len, Payload::Ipv4));
                 assert_eq!(parsed.dscp(), Some(3 + queue_pair as u8 / 4), "{len}");
-                assert!(parsed.ecn_capable(), "{len}");
+                assert!(parsed.is_ecn_capable(), "{len}");
             }
         }
     }

@@ -101,7 +101,7 @@ impl Header {
             .map(|n| u32::from(u16::from_be_bytes([ip[2 * n], ip[2 * n + 1]])))
             .sum();
         let folded = (sum & 0xffff) + (sum >> 16);
-        ip[10..12].copy_from_slice(&rewrite::updated(0xffff, 0, folded as u16).to_be_bytes());
+        ip[10..12].copy_from_slice(&rewrite::update_checksum(0xffff, 0, folded as u16).to_be_bytes());
         let source = SOURCE_PORT.wrapping_add(self.flow % (u16::MAX - SOURCE_PORT));
         ip[20..22].copy_from_slice(&source.to_be_bytes());
         ip[22..24].copy_from_slice(&DISCARD.to_be_bytes());

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::PauseReceiver;
 use xoff_dataplane::{LinkTiming, Picos};
-use xoff_wire::parse::{Parsed, parse_prefix};
+use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 
 use super::frames::{Header, numbered_station};
 use super::traffic::{Destination, Stream};
@@ -18,7 +18,7 @@ const FEMTOS: u128 = 1_000;
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     pub(super) octets: Rc<[u8]>,
-    pub(super) parsed: Parsed,
+    pub(super) parsed: ParsedHeaders,
     pub(super) frame_len: u32,
 }
 

@@ -3,13 +3,13 @@
 
 use std::fmt::{self, Write as _};
 use std::net::Ipv4Addr;
-use std::path::{Path as FilePath, PathBuf};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Serialize;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_wire::bth::MASK_24;
-use xoff_wire::{Addresses, BthFields, Extension, Opcode, Path, Reth, RocePacket};
+use xoff_wire::{Addresses, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket};
 
 use xoff_config::hash_seed;
 use xoff_fabric::FIRST_QUEUE_PAIR;
@@ -147,7 +147,7 @@ impl PlacementLab {
     /// A configuration that cannot be.
     pub fn new(setting: &Setting, congestion: &str) -> Result<PlacementLab, Failure> {
         let text = lab_text(setting, congestion);
-        let plan = parse(&text, "placement", FilePath::new(""), TimeMode::Virtual)
+        let plan = parse(&text, "placement", Path::new(""), TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         let leaf = plan.switches.iter().position(|switch| switch.name == "leaf1");
         let leaf = leaf.unwrap_or_default();
@@ -244,13 +244,13 @@ impl PlacementLab {
             Vary::HashSeed | Vary::QueuePairs => source.ipv4,
         };
         let (own, peer) = self.numbers(pair, seed);
-        let label = Path::flow_label_of_queue_pairs(own, peer);
-        let path = Path {
+        let label = FlowHeaders::flow_label_of_queue_pairs(own, peer);
+        let path = FlowHeaders {
             udp_src_port: self
                 .setting
                 .source_port
-                .unwrap_or(Path::source_port_of_flow_label(label)),
-            ..Path::new(
+                .unwrap_or(FlowHeaders::source_port_of_flow_label(label)),
+            ..FlowHeaders::new(
                 source.mac,
                 source.gateway_mac.unwrap_or_default(),
                 Addresses::V4 { src, dst: sink.ipv4 },
@@ -262,7 +262,7 @@ impl PlacementLab {
             dma_len: 0,
         };
         let packet = RocePacket {
-            path: &path,
+            headers: &path,
             bth: BthFields::new(Opcode::RcWriteOnly, peer, 0),
             extensions: &[Extension::Reth(reth)],
         };

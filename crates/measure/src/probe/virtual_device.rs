@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use xoff_dataplane::config::{SwitchConfig, Trust};
 use xoff_dataplane::{Arrival, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
-use xoff_wire::parse::{Parsed, parse_prefix};
+use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{MacControl, Pfc, mac_control};
 
 use super::super::dut::{Header, alone, classes, hello, station};
@@ -54,7 +54,7 @@ pub struct VirtualDevice {
 struct Egress {
     port: PortId,
     headers: Rc<[u8]>,
-    parsed: Parsed,
+    parsed: ParsedHeaders,
     /// The tester repeats its pause at this time.
     refresh: Picos,
     half_pause: Picos,
@@ -178,7 +178,7 @@ impl VirtualDevice {
         self.arrive(port, frame, len, parsed);
     }
 
-    fn arrive(&mut self, port: PortId, frame: xoff_dataplane::Handle, frame_len: u32, parsed: Parsed) {
+    fn arrive(&mut self, port: PortId, frame: xoff_dataplane::Handle, frame_len: u32, parsed: ParsedHeaders) {
         let arrival = Arrival {
             frame,
             frame_len,

@@ -1,6 +1,6 @@
 //! What the headers of a captured frame say, where only a part of them may be stored.
 
-use xoff_wire::parse::{Parsed, Payload, TAGS_MAX, parse_prefix};
+use xoff_wire::parse::{ParsedHeaders, Payload, TAGS_MAX, parse_prefix};
 use xoff_wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, vlan};
 
 use super::survey::Mac;
@@ -13,7 +13,7 @@ const ADDRESSES_LEN: usize = 12;
 #[derive(Clone, Debug)]
 pub struct ParsedHeader {
     /// The fields of the headers.
-    pub parsed: Parsed,
+    pub parsed: ParsedHeaders,
     /// Destination and source; `None` where they are not stored.
     pub addresses: Option<(Mac, Mac)>,
     /// Bytes to put behind the stored ones so that the switch can read the headers: the rest of the tags and an ethertype that means

@@ -8,7 +8,7 @@ use xoff_dataplane::config::{ClassMaps, SwitchConfig, Trust};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::mmu::Refusal;
 use xoff_dataplane::{Arrival, DropReason, Picos, PortId, Store, Transmit};
-use xoff_wire::parse::{Parsed, Payload, parse_prefix};
+use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 
 use super::header::ParsedHeader;
 use super::mapping::{Mapping, SkipReason};
@@ -411,7 +411,7 @@ fn sent<'a>(transmit: &Transmit, store: &'a CaptureStore, queues: &[[u8; TRAFFIC
 }
 
 /// The ECN bits of an IP packet, 0 for anything else.
-fn ecn(parsed: &Parsed) -> u8 {
+fn ecn(parsed: &ParsedHeaders) -> u8 {
     match parsed.payload {
         Payload::Ipv4 | Payload::Ipv6 => parsed.tos & 3,
         _ => 0,
@@ -419,7 +419,7 @@ fn ecn(parsed: &Parsed) -> u8 {
 }
 
 /// Traffic class and priority group of a frame that arrives on a port with these maps, as the switch finds them.
-fn class_of(maps: &ClassMaps, parsed: &Parsed) -> (u8, u8) {
+fn class_of(maps: &ClassMaps, parsed: &ParsedHeaders) -> (u8, u8) {
     let by_tag = || {
         parsed
             .tag

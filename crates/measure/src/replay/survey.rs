@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
-use xoff_wire::parse::Tag;
+use xoff_wire::parse::VlanTag;
 
 use super::header::ParsedHeader;
 use xoff_capture::{Direction, Interface, ReadError, Reader, Record, Unusable};
@@ -28,7 +28,7 @@ pub struct Observation {
     /// The frame left by that interface, so its sender is not behind it.
     pub outbound: bool,
     /// The outer tag of the frame.
-    pub tag: Option<Tag>,
+    pub tag: Option<VlanTag>,
 }
 
 /// What is in a capture.
@@ -135,7 +135,7 @@ impl Survey {
                 outbound: record.direction == Direction::Outbound,
                 tag: header.parsed.tag,
             };
-            let vid = observation.tag.map(Tag::vid);
+            let vid = observation.tag.map(VlanTag::vid);
             if seen
                 .observations
                 .insert((station, station == from, observation.outbound, vid))

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use xoff_wire::bth::{BthFields, Opcode};
-use xoff_wire::roce::{Addresses, Path, RocePacket};
+use xoff_wire::roce::{Addresses, FlowHeaders, RocePacket};
 
 use xoff_telemetry::failure::Failure;
 
@@ -81,11 +81,11 @@ impl Traffic {
             src: self.src,
             dst: self.dst,
         };
-        let mut path = Path::new(self.src_mac, self.dst_mac, addresses);
+        let mut path = FlowHeaders::new(self.src_mac, self.dst_mac, addresses);
         path.dscp = self.dscp;
         path.udp_src_port = FIRST_SOURCE_PORT + flow;
         let packet = RocePacket {
-            path: &path,
+            headers: &path,
             bth: BthFields::new(Opcode::RcSendOnly, DATA_QP, 0),
             extensions: &[],
         };

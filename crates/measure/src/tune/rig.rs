@@ -6,7 +6,7 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::ids::{PgId, QueueId};
 use xoff_dataplane::mmu::Refusal;
 use xoff_dataplane::{Picos, PortId, Verdict};
-use xoff_wire::{Ecn, MacControl, Tag};
+use xoff_wire::{Ecn, MacControl, VlanTag};
 
 use super::pattern::{Pattern, Traffic};
 use super::subject::{Candidate, Subject};
@@ -387,7 +387,7 @@ fn plan(subject: &Subject, traffic: &Traffic, phase: &Phase, config: SwitchConfi
 
 /// SENDs: all frames of a message are equally long.
 fn flow(subject: &Subject, traffic: &Traffic, index: usize, start: Picos) -> FlowConfig {
-    let tag = subject.tagged.then(|| Tag::dot1q(subject.code, 0));
+    let tag = subject.tagged.then(|| VlanTag::dot1q(subject.code, 0));
     let path_mtu = FlowConfig::path_mtu_for(traffic.frame_bytes - 4, false, subject.tagged);
     let base = FlowConfig::lossless(index as u32, ip(RECEIVER).into(), Some(mac(RECEIVER)));
     let path_mtu = path_mtu.unwrap_or(base.path_mtu);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use thiserror::Error;
 use xoff_units::LinkTiming;
-use xoff_wire::{Ecn, Tag};
+use xoff_wire::{Ecn, VlanTag};
 
 use super::{AttachedHost, HostOutcome, Progress, RunningHosts, RuntimeOptions, drain, spawn};
 use crate::workers::clock::{ModelClock, monotonic_ns};
@@ -318,7 +318,7 @@ fn host_config(spec: &HostRunSpec, mac: [u8; 6]) -> Result<HostConfig, HostRunEr
         .flows
         .iter()
         .find_map(|flow| flow.vlan)
-        .map(|vid| Tag::dot1q(0, vid));
+        .map(|vid| VlanTag::dot1q(0, vid));
     for address in &spec.addresses {
         let second = match address {
             IpAddr::V4(ip) => config.ipv4.replace(*ip).is_some(),
@@ -360,7 +360,7 @@ fn flow_config(id: u32, flow: &SendSpec) -> Result<FlowConfig, HostRunError> {
     config.ecn = flow.ecn;
     config.rate = flow.rate;
     config.frames_max = flow.frames_max;
-    config.vlan = flow.vlan.map(|vid| Tag::dot1q(flow.class, vid));
+    config.vlan = flow.vlan.map(|vid| VlanTag::dot1q(flow.class, vid));
     let (shortest, longest) = FlowConfig::frame_len_range(flow.dst_ip.is_ipv6(), flow.vlan.is_some());
     let refused = HostRunError::FrameLen {
         dst_ip: flow.dst_ip,

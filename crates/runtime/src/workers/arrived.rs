@@ -1,7 +1,7 @@
 //! What goes over the ring from an I/O worker to the switch's worker.
 
 use xoff_dataplane::{Handle, Picos, PortId};
-use xoff_wire::parse::Parsed;
+use xoff_wire::parse::ParsedHeaders;
 
 use xoff_ports::Received;
 
@@ -15,7 +15,7 @@ pub struct Arrived {
     pub(super) received_ns: u64,
     /// [`Picos::NEVER`]: not known.
     arrives: Picos,
-    parsed: Parsed,
+    parsed: ParsedHeaders,
     pub(super) frame: Handle,
     frame_len: u16,
     /// The port that received the frame.

@@ -1,9 +1,9 @@
-//! Acknowledgements: the header and its syndrome.
+//! The acknowledge extended transport header (AETH) and its syndrome.
 
 use core::fmt;
 
 use crate::bth::MASK_24;
-use crate::{Error, be24, require};
+use crate::{Error, read_be24, require_len};
 
 pub(super) const LEN: usize = 4;
 
@@ -17,17 +17,21 @@ mod field {
 /// Acknowledge extended transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
-    /// What is acknowledged, and how.
+    /// The kind of acknowledgement and its parameter.
     pub syndrome: Syndrome,
-    /// Message sequence number: messages completed, 24 bits.
+    /// Message sequence number: the number of completed messages, 24 bits.
     pub msn: u32,
 }
 
 impl Aeth {
-    /// Reads the header from the front of `bytes`; [`Error::Truncated`] if it is not whole.
+    /// Reads the header from the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if `bytes` is shorter than the header.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Aeth, Error> {
-        require("AETH", bytes, LEN)?;
+        require_len("AETH", bytes, LEN)?;
         Ok(Aeth::read(bytes))
     }
 
@@ -35,7 +39,7 @@ impl Aeth {
     fn read(bytes: &[u8]) -> Aeth {
         Aeth {
             syndrome: Syndrome::from_u8(bytes[field::SYNDROME]),
-            msn: be24(bytes, field::MSN),
+            msn: read_be24(bytes, field::MSN),
         }
     }
     #[inline]
@@ -45,30 +49,30 @@ impl Aeth {
     }
 }
 
-/// AETH syndrome: bits 6 and 5 are the type, the rest its parameter (IBTA 9.7.5.2).
+/// The syndrome of an AETH. Bits 6 and 5 are the type, and bits 4 to 0 are its parameter (IBTA 9.7.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
-    /// Acknowledged. Credit code of the end-to-end flow control, 0 to 31.
+    /// Positive acknowledgement.
     Ack {
-        /// 31 says that credits are not used.
+        /// Credit code of the end-to-end flow control, 0 to 31. The value 31 means that credits are not used.
         credits: u8,
     },
-    /// Receiver not ready: try again later.
+    /// Receiver not ready. The requester waits and repeats the request.
     RnrNak {
-        /// Timer code, 0 to 31: see [`rnr_timer_us`].
+        /// Timer code, 0 to 31. [`rnr_timer_us`] converts it to microseconds.
         timer: u8,
     },
-    /// Refused.
+    /// Negative acknowledgement with its reason.
     Nak(NakCode),
-    /// Reserved type, or the high bit set: the octet as it is.
+    /// Reserved type, or bit 7 is set. The value is the whole syndrome byte.
     Reserved(u8),
 }
 
 impl Syndrome {
-    /// Acknowledged, credits not used.
+    /// A positive acknowledgement without credits.
     pub const ACK: Syndrome = Syndrome::Ack { credits: 31 };
 
-    /// From the octet on the wire.
+    /// Decodes a syndrome byte.
     pub const fn from_u8(code: u8) -> Syndrome {
         let low = code & 0x1f;
         match code >> 5 {
@@ -79,7 +83,7 @@ impl Syndrome {
         }
     }
 
-    /// The octet on the wire. Parameters beyond 5 bits are cut.
+    /// Encodes the syndrome byte. Parameters are cut to 5 bits.
     pub const fn code(self) -> u8 {
         match self {
             Syndrome::Ack { credits } => credits & 0x1f,
@@ -107,25 +111,25 @@ impl fmt::Display for Syndrome {
     }
 }
 
-/// Why a request was refused.
+/// The reason of a negative acknowledgement (NAK).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NakCode {
-    /// A sequence number is missing: the requester goes back to it.
+    /// A packet is missing. The requester sends again from the missing packet.
     PsnSequenceError,
     /// The request is malformed or not supported.
     InvalidRequest,
-    /// The memory key or range is wrong.
+    /// The memory key or the memory range is wrong.
     RemoteAccessError,
     /// The responder failed.
     RemoteOperationalError,
-    /// Wrong key on a reliable datagram.
+    /// The key of a reliable datagram is wrong.
     InvalidRdRequest,
-    /// Another code, 5 to 31.
+    /// A reserved code, 5 to 31.
     Unknown(u8),
 }
 
 impl NakCode {
-    /// From the low 5 bits of the syndrome.
+    /// Decodes the low 5 bits of a syndrome.
     pub const fn from_u8(code: u8) -> NakCode {
         match code & 0x1f {
             0 => NakCode::PsnSequenceError,
@@ -137,7 +141,7 @@ impl NakCode {
         }
     }
 
-    /// The low 5 bits of the syndrome.
+    /// Encodes the low 5 bits of a syndrome.
     pub const fn code(self) -> u8 {
         match self {
             NakCode::PsnSequenceError => 0,
@@ -150,8 +154,8 @@ impl NakCode {
     }
 }
 
-/// How long an RNR NAK asks to wait, in microseconds (IBTA 9.7.5.2.8, Linux `rxe_comp.c`). The low 5 bits of
-/// `timer` count.
+/// Time in microseconds that an RNR NAK asks the requester to wait (IBTA 9.7.5.2.8, Linux `rxe_comp.c`). Only
+/// the low 5 bits of `timer` are used.
 pub const fn rnr_timer_us(timer: u8) -> u32 {
     const MICROS: [u32; 32] = [
         655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840,
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_syndrome_octet_survives_and_has_its_meaning() {
+    fn every_syndrome_byte_round_trips() {
         for code in 0..=u8::MAX {
             let syndrome = Syndrome::from_u8(code);
             assert_eq!(syndrome.code(), code);
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn display_says_what_a_person_looks_for() {
+    fn display_names_the_kind_of_acknowledgement() {
         assert_eq!(Syndrome::from_u8(0x1f).to_string(), "ACK");
         assert_eq!(Syndrome::from_u8(0x05).to_string(), "ACK credits 5");
         assert_eq!(Syndrome::from_u8(0x2c).to_string(), "RNR NAK 640 us");

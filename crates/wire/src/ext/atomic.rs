@@ -1,6 +1,6 @@
-//! Atomic operations.
+//! The atomic extended transport header (AtomicETH).
 
-use crate::{be32, be64};
+use crate::{read_be32, read_be64};
 
 pub(super) const LEN: usize = 28;
 
@@ -18,21 +18,21 @@ mod field {
 pub struct AtomicEth {
     /// Address in the memory of the responder.
     pub virtual_address: u64,
-    /// Key of the memory region there.
+    /// Remote key of the memory region.
     pub rkey: u32,
-    /// The new value, or what to add.
+    /// The new value of a compare-and-swap, or the addend of a fetch-and-add.
     pub swap_or_add: u64,
-    /// The value expected there.
+    /// The value that a compare-and-swap expects in memory.
     pub compare: u64,
 }
 
 impl AtomicEth {
     pub(super) fn read(bytes: &[u8]) -> AtomicEth {
         AtomicEth {
-            virtual_address: be64(bytes, field::VIRTUAL_ADDRESS),
-            rkey: be32(bytes, field::RKEY),
-            swap_or_add: be64(bytes, field::SWAP_OR_ADD),
-            compare: be64(bytes, field::COMPARE),
+            virtual_address: read_be64(bytes, field::VIRTUAL_ADDRESS),
+            rkey: read_be32(bytes, field::RKEY),
+            swap_or_add: read_be64(bytes, field::SWAP_OR_ADD),
+            compare: read_be64(bytes, field::COMPARE),
         }
     }
 

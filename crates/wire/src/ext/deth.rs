@@ -1,6 +1,6 @@
-//! Datagrams.
+//! The datagram extended transport header (DETH).
 
-use crate::{Error, be24, be32, put24, require};
+use crate::{Error, read_be24, read_be32, require_len, write_be24};
 
 pub(super) const LEN: usize = 8;
 
@@ -15,31 +15,35 @@ mod field {
 /// Datagram extended transport header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {
-    /// Queue key.
+    /// Queue key of the destination.
     pub q_key: u32,
-    /// Queue pair of the sender, 24 bits.
+    /// Queue pair number of the sender, 24 bits.
     pub source_qp: u32,
 }
 
 impl Deth {
-    /// Reads the header from the front of `bytes`; [`Error::Truncated`] if it is not whole.
+    /// Reads the header from the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if `bytes` is shorter than the header.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Deth, Error> {
-        require("DETH", bytes, LEN)?;
+        require_len("DETH", bytes, LEN)?;
         Ok(Deth::read(bytes))
     }
 
     #[inline]
     fn read(bytes: &[u8]) -> Deth {
         Deth {
-            q_key: be32(bytes, field::Q_KEY),
-            source_qp: be24(bytes, field::SOURCE_QP),
+            q_key: read_be32(bytes, field::Q_KEY),
+            source_qp: read_be24(bytes, field::SOURCE_QP),
         }
     }
 
     pub(super) fn write(self, bytes: &mut [u8]) {
         bytes[field::Q_KEY].copy_from_slice(&self.q_key.to_be_bytes());
         bytes[field::RESERVED] = 0;
-        put24(bytes, field::SOURCE_QP, self.source_qp);
+        write_be24(bytes, field::SOURCE_QP, self.source_qp);
     }
 }

@@ -1,6 +1,6 @@
-//! RDMA: where to write or read.
+//! The RDMA extended transport header (RETH).
 
-use crate::{Error, be32, be64, require};
+use crate::{Error, read_be32, read_be64, require_len};
 
 pub(super) const LEN: usize = 16;
 
@@ -12,31 +12,35 @@ mod field {
     pub(super) const DMA_LEN: Range<usize> = 12..16;
 }
 
-/// RDMA extended transport header.
+/// RDMA extended transport header. It describes the memory of an RDMA WRITE or READ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reth {
     /// Address in the memory of the responder.
     pub virtual_address: u64,
-    /// Key of the memory region there.
+    /// Remote key of the memory region.
     pub rkey: u32,
-    /// Octets of the whole message.
+    /// Length of the whole message in bytes.
     pub dma_len: u32,
 }
 
 impl Reth {
-    /// Reads the header from the front of `bytes`; [`Error::Truncated`] if it is not whole.
+    /// Reads the header from the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if `bytes` is shorter than the header.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Reth, Error> {
-        require("RETH", bytes, LEN)?;
+        require_len("RETH", bytes, LEN)?;
         Ok(Reth::read(bytes))
     }
 
     #[inline]
     fn read(bytes: &[u8]) -> Reth {
         Reth {
-            virtual_address: be64(bytes, field::VIRTUAL_ADDRESS),
-            rkey: be32(bytes, field::RKEY),
-            dma_len: be32(bytes, field::DMA_LEN),
+            virtual_address: read_be64(bytes, field::VIRTUAL_ADDRESS),
+            rkey: read_be32(bytes, field::RKEY),
+            dma_len: read_be32(bytes, field::DMA_LEN),
         }
     }
 

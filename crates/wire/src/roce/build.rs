@@ -1,63 +1,65 @@
-//! Building a RoCEv2 frame in place: what hosts and tests send.
+//! The builder of RoCEv2 frames.
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::view::Layout;
+use super::view::RoceLayout;
 use crate::bth::{self, BthFields, Opcode};
 use crate::ext::Extension;
-use crate::vlan::{TAG_LEN, Tag};
+use crate::vlan::{TAG_LEN, VlanTag};
 use crate::{
     ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ecn, IPV4_LEN, IPV6_LEN, IpProtocol, Ipv4Packet,
     Ipv6Packet, ROCE_UDP_PORT, UDP_LEN, UdpPacket, icrc,
 };
 
-/// Source and destination of IP.
+/// Source and destination address of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Addresses {
-    /// IPv4.
+    /// A pair of IPv4 addresses.
     V4 {
-        /// Source.
+        /// Source address.
         src: Ipv4Addr,
-        /// Destination.
+        /// Destination address.
         dst: Ipv4Addr,
     },
-    /// IPv6.
+    /// A pair of IPv6 addresses.
     V6 {
-        /// Source.
+        /// Source address.
         src: Ipv6Addr,
-        /// Destination.
+        /// Destination address.
         dst: Ipv6Addr,
     },
 }
 
-/// What the frames of a flow have in common below the transport.
+/// Ethernet, IP and UDP header fields that all packets of a flow have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct FlowHeaders {
     /// Destination MAC address.
     pub dst_mac: [u8; 6],
     /// Source MAC address.
     pub src_mac: [u8; 6],
-    /// VLAN tag.
-    pub tag: Option<Tag>,
-    /// IP addresses.
+    /// VLAN tag, if any.
+    pub tag: Option<VlanTag>,
+    /// IP addresses of sender and receiver.
     pub addresses: Addresses,
-    /// DSCP; the low 6 bits count.
+    /// DSCP. Only the low 6 bits are used.
     pub dscp: u8,
-    /// ECN field.
+    /// ECN field of IP.
     pub ecn: Ecn,
-    /// Time to live, hop limit.
+    /// TTL of IPv4 or hop limit of IPv6.
     pub hop_limit: u8,
-    /// IPv6 flow label; the low 20 bits count. Unused for IPv4.
+    /// Flow label of IPv6. Only the low 20 bits are used. IPv4 ignores the field.
     pub flow_label: u32,
-    /// UDP source port, which spreads flows over paths: see [`Path::source_port_of_flow_label`].
+    /// UDP source port. Switches hash it to spread flows over paths, see
+    /// [`FlowHeaders::source_port_of_flow_label`].
     pub udp_src_port: u16,
 }
 
-impl Path {
-    /// A path with the usual values: no tag, DSCP 26 (RoCE data), ECT(0), 64 hops, source port 0xC000.
-    pub const fn new(src_mac: [u8; 6], dst_mac: [u8; 6], addresses: Addresses) -> Path {
-        Path {
+impl FlowHeaders {
+    /// Makes headers with the usual values: no tag, DSCP 26 (RoCE data), ECT(0), 64 hops, UDP source port
+    /// 0xC000.
+    pub const fn new(src_mac: [u8; 6], dst_mac: [u8; 6], addresses: Addresses) -> FlowHeaders {
+        FlowHeaders {
             dst_mac,
             src_mac,
             tag: None,
@@ -70,15 +72,14 @@ impl Path {
         }
     }
 
-    /// The UDP source port that Linux and vendors derive from a 20-bit flow label
-    /// (`rdma_flow_label_to_udp_sport`).
+    /// The UDP source port that Linux derives from a 20-bit flow label (`rdma_flow_label_to_udp_sport`).
     pub const fn source_port_of_flow_label(flow_label: u32) -> u16 {
         let (low, high) = (flow_label & 0x3fff, flow_label >> 14 & 0x3f);
         (low ^ high) as u16 | 0xc000
     }
 
-    /// The flow label that Linux derives from the two queue pair numbers, the same in both directions
-    /// (`rdma_calc_flow_label`).
+    /// The flow label that Linux derives from two queue pair numbers (`rdma_calc_flow_label`). Both
+    /// directions have the same label.
     pub const fn flow_label_of_queue_pairs(local_qp: u32, remote_qp: u32) -> u32 {
         let mut v = local_qp as u64 * remote_qp as u64;
         v ^= v >> 20;
@@ -113,8 +114,8 @@ impl Path {
         frame[at..at + 2].copy_from_slice(&ethertype.to_be_bytes());
     }
 
-    /// Writes the IP header in front of `udp_len` octets. DF is set and the identification is 0, as RoCE
-    /// senders do (RFC 6864: an atomic datagram needs none).
+    /// Writes the IP header of a packet with `udp_len` bytes of UDP. As RoCE senders do, it sets DF and
+    /// identification 0. An atomic datagram needs no identification (RFC 6864).
     fn emit_ip(&self, bytes: &mut [u8], udp_len: u16) {
         match self.addresses {
             Addresses::V4 { src, dst } => {
@@ -148,8 +149,8 @@ impl Path {
         }
     }
 
-    /// The UDP checksum is 0 over IPv4 and IPv6: the ICRC protects more than it would (IBTA annex A17; Linux
-    /// sends 0 too).
+    /// Writes the UDP header. The checksum is 0 for IPv4 and IPv6, as in Linux. The ICRC protects more fields
+    /// than the UDP checksum would (IBTA annex A17).
     fn emit_udp(&self, bytes: &mut [u8], udp_len: u16) {
         let mut udp = UdpPacket::new_unchecked(bytes);
         udp.set_src_port(self.udp_src_port);
@@ -159,25 +160,25 @@ impl Path {
     }
 }
 
-/// Why a frame was not built.
+/// The reason why a frame was not built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The buffer is too small.
+    /// The buffer is shorter than the frame.
     NoRoom {
-        /// Octets the frame has.
+        /// Length of the frame in bytes.
         needed: usize,
-        /// Octets of the buffer.
+        /// Length of the buffer in bytes.
         available: usize,
     },
-    /// The payload is longer than IP can carry.
+    /// The payload does not fit into an IP packet.
     TooLong {
-        /// Octets of payload asked for.
+        /// Length of the requested payload in bytes.
         payload_len: usize,
     },
-    /// The extension headers given are not those of the opcode.
+    /// The extension headers are not those of the opcode.
     Extensions {
-        /// The opcode.
+        /// The opcode of the packet.
         opcode: Opcode,
     },
 }
@@ -186,13 +187,19 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::NoRoom { needed, available } => {
-                write!(f, "the frame has {needed} octets, the buffer {available}")
+                write!(
+                    f,
+                    "the frame has {needed} bytes, but the buffer has only {available}"
+                )
             }
             BuildError::TooLong { payload_len } => {
-                write!(f, "{payload_len} octets of payload do not fit an IP packet")
+                write!(
+                    f,
+                    "a payload of {payload_len} bytes does not fit into an IP packet"
+                )
             }
             BuildError::Extensions { opcode } => {
-                write!(f, "{opcode} takes exactly these extension headers:")?;
+                write!(f, "{opcode} needs exactly these extension headers:")?;
                 for kind in opcode.extensions() {
                     write!(f, " {}", kind.name())?;
                 }
@@ -207,51 +214,52 @@ impl fmt::Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
-/// The next multiple of four. Lengths that overflow are saturated here and refused later.
-const fn padded(payload_len: usize) -> usize {
+/// Rounds up to a multiple of four. A length that would overflow saturates, and a later check refuses it.
+const fn round_up_to_four(payload_len: usize) -> usize {
     payload_len.saturating_add(3) & !3
 }
 
-/// A RoCEv2 packet to be written. No part of it allocates.
+/// A RoCEv2 packet to be written into a buffer. Writing does not allocate.
 #[derive(Clone, Copy, Debug)]
 pub struct RocePacket<'a> {
-    /// Everything below the transport.
-    pub path: &'a Path,
-    /// Base transport header.
+    /// Ethernet, IP and UDP header fields.
+    pub headers: &'a FlowHeaders,
+    /// Fields of the base transport header.
     pub bth: BthFields,
-    /// Extension headers, in the order of [`Opcode::extensions`].
+    /// Extension headers in the order of [`Opcode::extensions`].
     pub extensions: &'a [Extension],
 }
 
 impl RocePacket<'_> {
-    /// Octets of the frame (no FCS) with `payload_len` octets of payload.
+    /// Length of the frame without FCS in bytes, for a payload of `payload_len` bytes.
     pub const fn frame_len(&self, payload_len: usize) -> usize {
         self.udp_len(payload_len)
-            .saturating_add(self.path.ip_offset() + self.path.ip_len())
+            .saturating_add(self.headers.ip_offset() + self.headers.ip_len())
     }
 
     const fn udp_len(&self, payload_len: usize) -> usize {
         let headers = UDP_LEN + bth::LEN + self.bth.opcode.extensions_len();
-        padded(payload_len).saturating_add(headers + icrc::LEN)
+        round_up_to_four(payload_len).saturating_add(headers + icrc::LEN)
     }
 
-    /// Writes the frame to the front of `frame` and returns its length. `payload` is called once with the
-    /// `payload_len` octets to be filled, which hold what the buffer held before.
+    /// Writes the frame to the start of `frame` and returns its length. The function calls `payload` once
+    /// with the `payload_len` bytes to fill. These bytes have the previous contents of the buffer.
     ///
     /// # Errors
-    /// See [`BuildError`]; nothing is written then.
+    ///
+    /// See [`BuildError`]. The buffer is unchanged in this case.
     pub fn emit(
         &self,
         frame: &mut [u8],
         payload_len: usize,
         payload: impl FnOnce(&mut [u8]),
     ) -> Result<usize, BuildError> {
-        let (layout, udp_len) = self.check(frame.len(), payload_len)?;
+        let (layout, udp_len) = self.check_and_layout(frame.len(), payload_len)?;
         let frame = &mut frame[..layout.icrc + icrc::LEN];
-        self.path.emit_ethernet(frame);
-        self.path.emit_ip(&mut frame[layout.ip..], udp_len);
-        self.path.emit_udp(&mut frame[layout.udp..], udp_len);
-        let pad = padded(payload_len) - payload_len;
+        self.headers.emit_ethernet(frame);
+        self.headers.emit_ip(&mut frame[layout.ip..], udp_len);
+        self.headers.emit_udp(&mut frame[layout.udp..], udp_len);
+        let pad = round_up_to_four(payload_len) - payload_len;
         let mut at = layout.bth + bth::LEN;
         if let Some(header) = frame[layout.bth..].first_chunk_mut() {
             self.bth.emit(pad as u8, header);
@@ -261,17 +269,18 @@ impl RocePacket<'_> {
         }
         payload(&mut frame[at..at + payload_len]);
         frame[at + payload_len..layout.icrc].fill(0);
-        let value = icrc::over(frame, &layout);
+        let value = icrc::compute_at_layout(frame, &layout);
         frame[layout.icrc..].copy_from_slice(&value.to_le_bytes());
         Ok(frame.len())
     }
 
-    /// Writes the headers alone, for a frame whose payload is only a length. IP says that the frame has `frame_len` octets:
-    /// usually [`RocePacket::frame_len`], but a simulator's frames may be shorter; UDP's length is that of the payload in any
-    /// case. Returns how many octets were written.
+    /// Writes only the headers, for a frame whose payload is not stored. Returns the number of bytes written.
+    /// The IP length fields announce a frame of `frame_len` bytes. This is usually [`RocePacket::frame_len`],
+    /// but a simulator may use shorter frames. The UDP length always follows from `payload_len`.
     ///
     /// # Errors
-    /// See [`BuildError`]; a buffer or a `frame_len` shorter than the headers is [`BuildError::NoRoom`].
+    ///
+    /// See [`BuildError`]. A buffer or a `frame_len` shorter than the headers gives [`BuildError::NoRoom`].
     pub fn emit_headers(
         &self,
         buffer: &mut [u8],
@@ -279,8 +288,8 @@ impl RocePacket<'_> {
         frame_len: usize,
     ) -> Result<usize, BuildError> {
         self.check_extensions()?;
-        let ip = self.path.ip_offset();
-        let udp = ip + self.path.ip_len();
+        let ip = self.headers.ip_offset();
+        let udp = ip + self.headers.ip_len();
         let needed = udp + UDP_LEN + bth::LEN + self.bth.opcode.extensions_len();
         let available = buffer.len().min(frame_len);
         if available < needed {
@@ -290,18 +299,20 @@ impl RocePacket<'_> {
         if udp_len.max(frame_len) > usize::from(u16::MAX) - IPV4_LEN {
             return Err(BuildError::TooLong { payload_len });
         }
-        self.path.emit_ethernet(buffer);
-        self.path.emit_ip(&mut buffer[ip..], (frame_len - udp) as u16);
-        self.path.emit_udp(&mut buffer[udp..], udp_len as u16);
+        self.headers.emit_ethernet(buffer);
+        self.headers.emit_ip(&mut buffer[ip..], (frame_len - udp) as u16);
+        self.headers.emit_udp(&mut buffer[udp..], udp_len as u16);
         let transport = udp + UDP_LEN;
         Ok(transport + self.emit_transport(&mut buffer[transport..], payload_len)?)
     }
 
-    /// Writes the base transport header and those that extend it alone, for a packet whose lower headers are there already. Returns how
-    /// many octets were written.
+    /// Writes only the base transport header and the extension headers. The lower headers must be present
+    /// already. Returns the number of bytes written.
     ///
     /// # Errors
-    /// Wrong extension headers, or a `buffer` shorter than the headers.
+    ///
+    /// [`BuildError::Extensions`] for wrong extension headers. [`BuildError::NoRoom`] if `buffer` is shorter
+    /// than the headers.
     #[inline(always)] // what it writes is known where it is called
     pub fn emit_transport(&self, buffer: &mut [u8], payload_len: usize) -> Result<usize, BuildError> {
         self.check_extensions()?;
@@ -311,7 +322,8 @@ impl RocePacket<'_> {
             .first_chunk_mut()
             .filter(|_| available >= needed)
             .ok_or(BuildError::NoRoom { needed, available })?;
-        self.bth.emit((padded(payload_len) - payload_len) as u8, header);
+        self.bth
+            .emit((round_up_to_four(payload_len) - payload_len) as u8, header);
         let mut at = bth::LEN;
         for extension in self.extensions {
             at += extension.emit(&mut buffer[at..]).unwrap_or_default();
@@ -319,12 +331,12 @@ impl RocePacket<'_> {
         Ok(at)
     }
 
-    /// Where the transport's headers begin.
+    /// Offset of the base transport header in the frame.
     pub const fn transport_offset(&self) -> usize {
-        self.path.ip_offset() + self.path.ip_len() + UDP_LEN
+        self.headers.ip_offset() + self.headers.ip_len() + UDP_LEN
     }
 
-    /// The extension headers are those of the opcode.
+    /// Checks that the extension headers are those of the opcode.
     #[inline]
     fn check_extensions(&self) -> Result<(), BuildError> {
         let kinds = self.bth.opcode.extensions().iter().copied();
@@ -336,10 +348,14 @@ impl RocePacket<'_> {
         }
     }
 
-    /// Where the parts will lie, and the UDP length.
-    fn check(&self, available: usize, payload_len: usize) -> Result<(Layout, u16), BuildError> {
+    /// Checks the packet and computes its layout and UDP length.
+    fn check_and_layout(
+        &self,
+        available: usize,
+        payload_len: usize,
+    ) -> Result<(RoceLayout, u16), BuildError> {
         self.check_extensions()?;
-        // IPv4 counts its header in the 16-bit length; one limit for both families.
+        // The 16-bit length of IPv4 includes its header. The same limit is used for IPv6.
         if self.udp_len(payload_len) > usize::from(u16::MAX) - IPV4_LEN {
             return Err(BuildError::TooLong { payload_len });
         }
@@ -347,9 +363,9 @@ impl RocePacket<'_> {
         if available < needed {
             return Err(BuildError::NoRoom { needed, available });
         }
-        let ip = self.path.ip_offset();
-        let udp = ip + self.path.ip_len();
-        let layout = Layout {
+        let ip = self.headers.ip_offset();
+        let udp = ip + self.headers.ip_len();
+        let layout = RoceLayout {
             ip,
             udp,
             bth: udp + UDP_LEN,

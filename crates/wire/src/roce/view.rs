@@ -1,4 +1,4 @@
-//! Reading a RoCEv2 frame.
+//! The reader of RoCEv2 frames.
 
 use core::fmt;
 
@@ -6,35 +6,35 @@ use crate::bth::{self, Bth};
 use crate::ext::Extension;
 use crate::{
     ETHERTYPE_IPV4, ETHERTYPE_IPV6, Error, IPV4_LEN, IPV6_LEN, Ipv4Packet, Ipv6Packet, PROTOCOL_UDP,
-    ROCE_UDP_PORT, UDP_LEN, UdpPacket, be16, icrc, require, vlan,
+    ROCE_UDP_PORT, UDP_LEN, UdpPacket, icrc, read_be16, require_len, vlan,
 };
 
-/// Where the parts of a RoCEv2 frame lie: offsets into it. IPv4 without options, so `udp - ip` is 20 or 40.
+/// Offsets of the parts of a RoCEv2 frame. IPv4 headers have no options, so `udp - ip` is 20 or 40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct RoceLayout {
     pub(crate) ip: usize,
     pub(crate) udp: usize,
     pub(crate) bth: usize,
     pub(crate) icrc: usize,
 }
 
-impl Layout {
-    /// Finds the parts. Layers must agree: UDP fills the IP payload, and behind the BTH there is room for an
-    /// ICRC. Octets behind the IP packet (Ethernet padding) are not part of it.
-    pub(crate) fn of(frame: &[u8]) -> Result<Layout, Error> {
+impl RoceLayout {
+    /// Finds the parts of a frame. UDP must fill the IP payload, and BTH and ICRC must fit into it. Bytes
+    /// after the IP packet are Ethernet padding and are ignored.
+    pub(crate) fn of_frame(frame: &[u8]) -> Result<RoceLayout, Error> {
         let mut tags = vlan::tags(frame);
         tags.by_ref().for_each(drop);
         let ip = tags.header_len();
-        require("Ethernet", frame, ip)?;
+        require_len("Ethernet", frame, ip)?;
         let packet = &frame[ip..];
-        let (header_len, packet_len) = match be16(frame, ip - 2..ip) {
-            ETHERTYPE_IPV4 => (IPV4_LEN, ipv4_len(packet)?),
-            ETHERTYPE_IPV6 => (IPV6_LEN, ipv6_len(packet)?),
+        let (header_len, packet_len) = match read_be16(frame, ip - 2..ip) {
+            ETHERTYPE_IPV4 => (IPV4_LEN, roce_ipv4_len(packet)?),
+            ETHERTYPE_IPV6 => (IPV6_LEN, roce_ipv6_len(packet)?),
             ethertype => return Err(Error::NotIp { ethertype }),
         };
-        udp_is_roce(&packet[header_len..packet_len])?;
+        check_roce_datagram(&packet[header_len..packet_len])?;
         let udp = ip + header_len;
-        Ok(Layout {
+        Ok(RoceLayout {
             ip,
             udp,
             bth: udp + UDP_LEN,
@@ -43,20 +43,20 @@ impl Layout {
     }
 }
 
-/// Length of an IPv4 packet that can carry RoCEv2: unfragmented, no options, UDP.
-fn ipv4_len(bytes: &[u8]) -> Result<usize, Error> {
-    require("IPv4", bytes, IPV4_LEN)?;
+/// Length of an IPv4 packet that can carry RoCEv2: no fragment, no options, protocol UDP.
+fn roce_ipv4_len(bytes: &[u8]) -> Result<usize, Error> {
+    require_len("IPv4", bytes, IPV4_LEN)?;
     let packet = Ipv4Packet::new_unchecked(bytes);
     check_version(4, packet.version())?;
     match usize::from(packet.header_len()) {
         IPV4_LEN => {}
         header_len if header_len > IPV4_LEN => return Err(Error::Ipv4Options { header_len }),
-        says => {
+        value => {
             return Err(Error::Length {
                 header: "IPv4",
-                says,
-                least: IPV4_LEN,
-                most: 60,
+                value,
+                min: IPV4_LEN,
+                max: 60,
             });
         }
     }
@@ -68,9 +68,9 @@ fn ipv4_len(bytes: &[u8]) -> Result<usize, Error> {
     Ok(len)
 }
 
-/// Length of an IPv6 packet that can carry RoCEv2: no extension headers, UDP.
-fn ipv6_len(bytes: &[u8]) -> Result<usize, Error> {
-    require("IPv6", bytes, IPV6_LEN)?;
+/// Length of an IPv6 packet that can carry RoCEv2: no extension headers, next header UDP.
+fn roce_ipv6_len(bytes: &[u8]) -> Result<usize, Error> {
+    require_len("IPv6", bytes, IPV6_LEN)?;
     let packet = Ipv6Packet::new_unchecked(bytes);
     check_version(6, packet.version())?;
     let payload = check_length(
@@ -83,15 +83,15 @@ fn ipv6_len(bytes: &[u8]) -> Result<usize, Error> {
     Ok(IPV6_LEN + payload)
 }
 
-/// Checks the UDP header of an IP payload, and that BTH and ICRC fit behind it.
-fn udp_is_roce(datagram: &[u8]) -> Result<(), Error> {
-    require("UDP", datagram, UDP_LEN)?;
+/// Checks the UDP header of an IP payload, and that BTH and ICRC fit into the datagram.
+fn check_roce_datagram(datagram: &[u8]) -> Result<(), Error> {
+    require_len("UDP", datagram, UDP_LEN)?;
     let udp = UdpPacket::new_unchecked(datagram);
     if udp.dst_port() != ROCE_UDP_PORT {
         return Err(Error::NotRoce { port: udp.dst_port() });
     }
     check_length("UDP", usize::from(udp.len()), datagram.len(), datagram.len())?;
-    require("BTH and ICRC", &datagram[UDP_LEN..], bth::LEN + icrc::LEN)
+    require_len("BTH and ICRC", &datagram[UDP_LEN..], bth::LEN + icrc::LEN)
 }
 
 fn check_version(expected: u8, found: u8) -> Result<(), Error> {
@@ -110,26 +110,27 @@ fn check_protocol(protocol: u8) -> Result<(), Error> {
     }
 }
 
-fn check_length(header: &'static str, says: usize, least: usize, most: usize) -> Result<usize, Error> {
-    if (least..=most).contains(&says) {
-        Ok(says)
+fn check_length(header: &'static str, value: usize, min: usize, max: usize) -> Result<usize, Error> {
+    if (min..=max).contains(&value) {
+        Ok(value)
     } else {
         Err(Error::Length {
             header,
-            says,
-            least,
-            most,
+            value,
+            min,
+            max,
         })
     }
 }
 
-/// A whole RoCEv2 frame: Ethernet, any tags, IPv4 or IPv6, UDP, BTH, extension headers, payload, pad, ICRC.
+/// A whole RoCEv2 frame: Ethernet, VLAN tags, IPv4 or IPv6, UDP, BTH, extension headers, payload, pad and
+/// ICRC.
 ///
-/// Lengths and layers are checked; the ICRC is not, see [`RoceView::icrc_is_valid`].
+/// Lengths and layers are checked. The ICRC is not checked, see [`RoceView::icrc_is_valid`].
 #[derive(Clone, Copy, Debug)]
 pub struct RoceView<'a> {
     frame: &'a [u8],
-    layout: Layout,
+    layout: RoceLayout,
     payload: (usize, usize),
 }
 
@@ -137,13 +138,14 @@ impl<'a> RoceView<'a> {
     /// Checks that a frame is RoCEv2 from its Ethernet header to its ICRC.
     ///
     /// # Errors
-    /// The first layer that does not hold, and why.
+    ///
+    /// The first layer that is not valid RoCEv2.
     pub fn new_checked(frame: &'a [u8]) -> Result<RoceView<'a>, Error> {
-        let layout = Layout::of(frame)?;
+        let layout = RoceLayout::of_frame(frame)?;
         let behind_bth = &frame[layout.bth + bth::LEN..layout.icrc];
         let bth = Bth::new_unchecked(&frame[layout.bth..layout.icrc]);
         let extensions_len = bth.opcode().extensions_len();
-        require("extension headers", behind_bth, extensions_len)?;
+        require_len("extension headers", behind_bth, extensions_len)?;
         let available = behind_bth.len() - extensions_len;
         let pad = bth.pad();
         if usize::from(pad) > available || !available.is_multiple_of(4) {
@@ -157,12 +159,12 @@ impl<'a> RoceView<'a> {
         })
     }
 
-    /// The base transport header.
+    /// The base transport header of the packet.
     pub fn bth(&self) -> Bth<&'a [u8]> {
         Bth::new_unchecked(&self.frame[self.layout.bth..self.layout.icrc])
     }
 
-    /// The extension headers, in order.
+    /// The extension headers in the order of the frame.
     pub fn extensions(&self) -> impl Iterator<Item = Extension> + use<'a> {
         let mut rest = &self.frame[self.layout.bth + bth::LEN..self.payload.0];
         self.bth().opcode().extensions().iter().map_while(move |&kind| {
@@ -172,22 +174,22 @@ impl<'a> RoceView<'a> {
         })
     }
 
-    /// The payload, without pad.
+    /// The payload without pad bytes.
     pub fn payload(&self) -> &'a [u8] {
         &self.frame[self.payload.0..self.payload.1]
     }
 
-    /// The UDP header and everything behind it.
+    /// The UDP datagram: header and payload.
     pub fn udp(&self) -> UdpPacket<&'a [u8]> {
         UdpPacket::new_unchecked(&self.frame[self.layout.udp..self.layout.icrc + icrc::LEN])
     }
 
-    /// Offset of the IP header.
+    /// Offset of the IP header in the frame.
     pub fn ip_offset(&self) -> usize {
         self.layout.ip
     }
 
-    /// Traffic class octet of IP: DSCP (6 bits), ECN (2).
+    /// Traffic class byte of IP: DSCP (6 bits) and ECN (2 bits).
     pub fn tos(&self) -> u8 {
         let ip = &self.frame[self.layout.ip..];
         if self.is_ipv6() {
@@ -197,14 +199,14 @@ impl<'a> RoceView<'a> {
         }
     }
 
-    /// Whether the packet is IPv6; IPv4 otherwise.
+    /// Returns whether the packet is IPv6 instead of IPv4.
     pub fn is_ipv6(&self) -> bool {
         self.layout.udp - self.layout.ip == IPV6_LEN
     }
 
-    /// Whether the frame carries the ICRC that it should.
+    /// Returns whether the stored ICRC of the frame is correct.
     pub fn icrc_is_valid(&self) -> bool {
-        icrc::matches(self.frame, &self.layout)
+        icrc::is_stored_icrc_valid(self.frame, &self.layout)
     }
 }
 

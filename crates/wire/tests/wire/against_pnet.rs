@@ -1,4 +1,5 @@
-//! pnet encodes, we read; we encode, pnet reads. It shares no code with the wire layer.
+//! Comparison with pnet, which shares no code with this crate. Each side reads frames that the other side has
+//! written.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +17,7 @@ use xoff_wire::{Addresses, mark_ce, set_dscp};
 
 use crate::packets::packet;
 
-/// What pnet is asked to encode.
+/// The header values of a datagram that pnet writes.
 #[derive(Clone, Debug)]
 struct Datagram {
     macs: ([u8; 6], [u8; 6]),
@@ -46,41 +47,41 @@ fn datagram() -> impl Strategy<Value = Datagram> {
         })
 }
 
-/// Ethernet header and tag around `l3`.
+/// Builds a frame: Ethernet header, optional VLAN tag, and `l3`.
 fn ethernet(datagram: &Datagram, ethertype: EtherType, l3: &[u8]) -> Vec<u8> {
     let (mut body, mut outer) = (l3.to_vec(), ethertype);
     if let Some((pcp, vid)) = datagram.vlan {
-        let mut octets = vec![0; 4 + l3.len()];
-        let mut tag = MutableVlanPacket::new(&mut octets).unwrap();
+        let mut bytes = vec![0; 4 + l3.len()];
+        let mut tag = MutableVlanPacket::new(&mut bytes).unwrap();
         tag.set_priority_code_point(ClassOfService(pcp));
         tag.set_vlan_identifier(vid);
         tag.set_ethertype(ethertype);
         tag.set_payload(l3);
-        (body, outer) = (octets, EtherTypes::Vlan);
+        (body, outer) = (bytes, EtherTypes::Vlan);
     }
-    let mut octets = vec![0; 14 + body.len()];
-    let mut frame = MutableEthernetPacket::new(&mut octets).unwrap();
+    let mut bytes = vec![0; 14 + body.len()];
+    let mut frame = MutableEthernetPacket::new(&mut bytes).unwrap();
     frame.set_destination(MacAddr::from(datagram.macs.0));
     frame.set_source(MacAddr::from(datagram.macs.1));
     frame.set_ethertype(outer);
     frame.set_payload(&body);
-    octets
+    bytes
 }
 
 fn udp(datagram: &Datagram) -> Vec<u8> {
-    let mut octets = vec![0; 8 + datagram.payload.len()];
-    let mut udp = MutableUdpPacket::new(&mut octets).unwrap();
+    let mut bytes = vec![0; 8 + datagram.payload.len()];
+    let mut udp = MutableUdpPacket::new(&mut bytes).unwrap();
     udp.set_source(datagram.ports.0);
     udp.set_destination(datagram.ports.1);
     udp.set_length(8 + datagram.payload.len() as u16);
     udp.set_payload(&datagram.payload);
-    octets
+    bytes
 }
 
 fn ipv4_frame(datagram: &Datagram) -> Vec<u8> {
     let l4 = udp(datagram);
-    let mut octets = vec![0; 20 + l4.len()];
-    let mut ip = MutableIpv4Packet::new(&mut octets).unwrap();
+    let mut bytes = vec![0; 20 + l4.len()];
+    let mut ip = MutableIpv4Packet::new(&mut bytes).unwrap();
     ip.set_version(4);
     ip.set_header_length(5);
     ip.set_dscp(datagram.tos >> 2);
@@ -93,13 +94,13 @@ fn ipv4_frame(datagram: &Datagram) -> Vec<u8> {
     ip.set_payload(&l4);
     let checksum = ipv4::checksum(&ip.to_immutable());
     ip.set_checksum(checksum);
-    ethernet(datagram, EtherTypes::Ipv4, &octets)
+    ethernet(datagram, EtherTypes::Ipv4, &bytes)
 }
 
 fn ipv6_frame(datagram: &Datagram) -> Vec<u8> {
     let l4 = udp(datagram);
-    let mut octets = vec![0; 40 + l4.len()];
-    let mut ip = MutableIpv6Packet::new(&mut octets).unwrap();
+    let mut bytes = vec![0; 40 + l4.len()];
+    let mut ip = MutableIpv6Packet::new(&mut bytes).unwrap();
     ip.set_version(6);
     ip.set_traffic_class(datagram.tos);
     ip.set_payload_length(l4.len() as u16);
@@ -108,12 +109,12 @@ fn ipv6_frame(datagram: &Datagram) -> Vec<u8> {
     ip.set_source(Ipv6Addr::from(u128::from(datagram.hosts.0)));
     ip.set_destination(Ipv6Addr::from(u128::from(datagram.hosts.1)));
     ip.set_payload(&l4);
-    ethernet(datagram, EtherTypes::Ipv6, &octets)
+    ethernet(datagram, EtherTypes::Ipv6, &bytes)
 }
 
 proptest! {
     #[test]
-    fn what_pnet_encodes_is_read(datagram in datagram()) {
+    fn frames_of_pnet_are_read(datagram in datagram()) {
         for (frame, payload) in [
             (ipv4_frame(&datagram), Payload::Ipv4),
             (ipv6_frame(&datagram), Payload::Ipv6),
@@ -151,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn rewritten_headers_are_those_pnet_would_encode(datagram in datagram(), dscp in 0..64_u8) {
+    fn rewritten_headers_equal_those_of_pnet(datagram in datagram(), dscp in 0..64_u8) {
         let l3 = if datagram.vlan.is_some() { 18 } else { 14 };
         let ecn = if datagram.tos & 3 == 0 { 0 } else { 3 };
         let expected = Datagram { tos: dscp << 2 | ecn, ..datagram.clone() };
@@ -166,18 +167,18 @@ proptest! {
     }
 
     #[test]
-    fn what_we_build_pnet_reads(packet in packet()) {
+    fn pnet_reads_built_packets(packet in packet()) {
         let frame = packet.frame();
         let ethernet = EthernetPacket::new(&frame).unwrap();
-        prop_assert_eq!(ethernet.get_destination(), MacAddr::from(packet.path.dst_mac));
-        prop_assert_eq!(ethernet.get_source(), MacAddr::from(packet.path.src_mac));
-        let l3 = &frame[if packet.path.tag.is_some() { 18 } else { 14 }..];
-        let l4 = match packet.path.addresses {
+        prop_assert_eq!(ethernet.get_destination(), MacAddr::from(packet.headers.dst_mac));
+        prop_assert_eq!(ethernet.get_source(), MacAddr::from(packet.headers.src_mac));
+        let l3 = &frame[if packet.headers.tag.is_some() { 18 } else { 14 }..];
+        let l4 = match packet.headers.addresses {
             Addresses::V4 { src, dst } => {
                 let ip = Ipv4Packet::new(l3).unwrap();
                 prop_assert_eq!((ip.get_source(), ip.get_destination()), (src, dst));
-                prop_assert_eq!((ip.get_dscp(), ip.get_ecn()), (packet.path.dscp, packet.path.ecn as u8));
-                prop_assert_eq!((ip.get_ttl(), ip.get_flags()), (packet.path.hop_limit, 0b010));
+                prop_assert_eq!((ip.get_dscp(), ip.get_ecn()), (packet.headers.dscp, packet.headers.ecn as u8));
+                prop_assert_eq!((ip.get_ttl(), ip.get_flags()), (packet.headers.hop_limit, 0b010));
                 prop_assert_eq!(ip.get_checksum(), ipv4::checksum(&ip));
                 prop_assert_eq!(usize::from(ip.get_total_length()), l3.len());
                 l3[20..].to_vec()
@@ -185,21 +186,20 @@ proptest! {
             Addresses::V6 { src, dst } => {
                 let ip = Ipv6Packet::new(l3).unwrap();
                 prop_assert_eq!((ip.get_source(), ip.get_destination()), (src, dst));
-                prop_assert_eq!(ip.get_traffic_class(), packet.path.dscp << 2 | packet.path.ecn as u8);
-                prop_assert_eq!(ip.get_flow_label(), packet.path.flow_label);
-                prop_assert_eq!(ip.get_hop_limit(), packet.path.hop_limit);
+                prop_assert_eq!(ip.get_traffic_class(), packet.headers.dscp << 2 | packet.headers.ecn as u8);
+                prop_assert_eq!(ip.get_flow_label(), packet.headers.flow_label);
+                prop_assert_eq!(ip.get_hop_limit(), packet.headers.hop_limit);
                 ip.payload().to_vec()
             }
         };
         let udp = UdpPacket::new(&l4).unwrap();
-        prop_assert_eq!((udp.get_source(), udp.get_destination()), (packet.path.udp_src_port, 4791));
+        prop_assert_eq!((udp.get_source(), udp.get_destination()), (packet.headers.udp_src_port, 4791));
         prop_assert_eq!(usize::from(udp.get_length()), l4.len());
         prop_assert_eq!(udp.get_checksum(), 0);
     }
 }
 
-/// The checksum of the public vector A agrees with pnet, so the two ends of this file agree about UDP as
-/// well.
+/// The UDP checksum of the public vector A is correct according to pnet, so both sides agree about UDP.
 #[test]
 fn pnet_agrees_about_the_udp_checksum_of_vector_a() {
     let frame = crate::common::hex(crate::common::VECTOR_A);

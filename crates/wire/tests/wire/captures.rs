@@ -1,14 +1,16 @@
-//! Frames of real devices. Every capture file in `tests/data/captures/` is read; a further one needs no code.
+//! Frames of real devices. The tests read every capture file in `tests/data/captures/`. A new file needs no
+//! new code.
 
 use std::path::{Path, PathBuf};
 
 use xoff_wire::parse::{Payload, parse};
 use xoff_wire::{Error, RoceView, icrc, mark_ce};
 
-/// The frames of a classic pcap file, either byte order, microseconds or nanoseconds, link type Ethernet.
+/// Reads the frames of a classic pcap file: either byte order, microseconds or nanoseconds, link type
+/// Ethernet.
 fn frames(file: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let word = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).expect("four octets");
+    let word = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).expect("four bytes");
     let big_endian = match word(0) {
         [0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d] => true,
         [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1] => false,
@@ -46,8 +48,8 @@ fn data(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Parses every frame and verifies every ICRC. Returns how many frames are RoCEv2 and how many are something
-/// else (ARP, neighbour discovery, TCP).
+/// Parses every frame and verifies every ICRC. Returns the number of RoCEv2 frames and the number of other
+/// frames (ARP, neighbour discovery, TCP).
 fn check_capture(file: &Path) -> (usize, usize) {
     let (mut roce, mut other) = (0, 0);
     for (n, frame) in frames(file).iter().enumerate() {
@@ -90,7 +92,7 @@ fn soft_roce_frames_parse_and_their_icrc_verifies() {
 fn soft_roce_frames_are_not_ect_and_stay_unmarked() {
     for frame in frames(&data("softroce.pcap")) {
         let parsed = parse(&frame);
-        assert!(!parsed.ecn_capable());
+        assert!(!parsed.is_ecn_capable());
         let mut marked = frame.clone();
         assert!(!mark_ce(
             &mut marked[usize::from(parsed.l3_offset)..],
@@ -103,13 +105,13 @@ fn soft_roce_frames_are_not_ect_and_stay_unmarked() {
 #[test]
 fn soft_roce_frames_made_ect_are_marked_and_stay_valid() {
     for mut frame in frames(&data("softroce.pcap")) {
-        let before = icrc::stored(&frame).unwrap();
+        let before = icrc::read_icrc(&frame).unwrap();
         let at = usize::from(parse(&frame).l3_offset);
         let payload = parse(&frame).payload;
         frame[at + 1] |= 2;
         assert!(mark_ce(&mut frame[at..], payload));
         assert_eq!(parse(&frame).tos & 3, 3);
-        assert_eq!(icrc::compute(&frame), Ok(before));
+        assert_eq!(icrc::compute_icrc(&frame), Ok(before));
     }
 }
 

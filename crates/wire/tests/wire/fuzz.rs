@@ -1,16 +1,17 @@
-//! Fuzz targets. Under `cargo test` they run on random octets for a moment; to let libFuzzer search,
+//! Fuzz targets. Under `cargo test` they run on random bytes for a short time. Start libFuzzer with these
+//! commands:
 //!
 //! ```text
 //! cargo install cargo-bolero
-//! cargo +nightly bolero test -p xoff-dataplane fuzz::any_octets      # or another function of this file
+//! cargo +nightly bolero test -p xoff-wire fuzz::any_bytes      # or another function of this file
 //! ```
 //!
-//! Every function asserts relations that hold for any input, besides not panicking.
+//! Every function asserts relations that hold for any input.
 
 use bolero::check;
 use xoff_wire::parse::{Payload, parse, parse_prefix};
 use xoff_wire::{
-    Bth, Cnp, Extension, ExtensionKind, LinkQuality, MacControl, Opcode, RoceView, Summary, icrc,
+    Bth, Cnp, Extension, ExtensionKind, FrameSummary, LinkQuality, MacControl, Opcode, RoceView, icrc,
     link_quality, mark_ce, set_dscp, vlan,
 };
 
@@ -20,7 +21,7 @@ use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_
 const LINK_QUALITY: &str = "0180c200000e 02000000000a 88b5 5851 01 00 0028 0000 00000007 000000c8
     0002 015e 012c 0000 000186a0 0304 ffff ffff 0000 00000000";
 
-/// Runs every reader over a frame and checks what each must promise.
+/// Runs every reader over a frame and checks the promises of each reader.
 fn read_everything(frame: &[u8]) {
     check_parser(frame);
     check_roce(frame);
@@ -36,15 +37,15 @@ fn read_everything(frame: &[u8]) {
         );
     }
     assert_eq!(Bth::new_checked(frame).is_ok(), frame.len() >= 12);
-    assert!(!Summary(frame).to_string().is_empty());
+    assert!(!FrameSummary(frame).to_string().is_empty());
 }
 
-/// What is read is written again as the same octets, but for reserved ones and padding.
+/// A parsed message is written again with the same bytes, except for reserved bytes and padding.
 fn check_link_quality(frame: &[u8]) {
     let Ok(message) = LinkQuality::parse(frame) else {
         return;
     };
-    assert!(LinkQuality::is(frame));
+    assert!(LinkQuality::is_link_quality(frame));
     assert_eq!(parse(frame).payload, Payload::Other);
     let (sequence, hold_us) = (message.sequence, message.hold_us);
     let mut again = vec![0; link_quality::frame_len(message.entries().len())];
@@ -65,7 +66,7 @@ fn check_parser(frame: &[u8]) {
 
     let mut rewritten = frame.to_vec();
     let marked = mark_ce(&mut rewritten[l3..], parsed.payload);
-    assert_eq!(marked, parsed.ecn_capable());
+    assert_eq!(marked, parsed.is_ecn_capable());
     assert!(marked || rewritten == frame, "what is not marked is not touched");
     let again = parse(&rewritten);
     assert_eq!(again.tos, if marked { parsed.tos | 3 } else { parsed.tos });
@@ -75,18 +76,18 @@ fn check_parser(frame: &[u8]) {
     );
     set_dscp(&mut rewritten[l3..], parsed.payload, 46);
     assert_eq!(
-        icrc::verify(&rewritten),
-        icrc::verify(frame),
+        icrc::verify_icrc(&rewritten),
+        icrc::verify_icrc(frame),
         "rewriting does not touch the ICRC"
     );
 }
 
 fn check_roce(frame: &[u8]) {
-    let verdict = icrc::verify(frame);
+    let verdict = icrc::verify_icrc(frame);
     let mut finished = frame.to_vec();
-    assert_eq!(icrc::write(&mut finished).is_ok(), verdict.is_ok());
+    assert_eq!(icrc::write_icrc(&mut finished).is_ok(), verdict.is_ok());
     if verdict.is_ok() {
-        assert_eq!(icrc::verify(&finished), Ok(true));
+        assert_eq!(icrc::verify_icrc(&finished), Ok(true));
     } else {
         assert_eq!(finished, frame, "a refused frame is left alone");
     }
@@ -101,12 +102,12 @@ fn check_roce(frame: &[u8]) {
 }
 
 #[test]
-fn any_octets() {
+fn any_bytes() {
     check!().for_each(|frame: &[u8]| read_everything(frame));
 }
 
-/// Random octets hardly ever get past the Ethernet header: these start from frames that do, then change
-/// octets, cut and extend.
+/// Random bytes rarely form an IP packet. This target starts from valid frames, and then changes, cuts and
+/// extends them.
 #[test]
 fn frames_with_faults() {
     let seeds = [
@@ -125,7 +126,7 @@ fn frames_with_faults() {
             let mut frame = seeds[usize::from(*seed) % seeds.len()].clone();
             for tag in 0..tags % 4 {
                 frame.splice(0..0, [0; vlan::TAG_LEN]);
-                assert!(vlan::write_pushed(&mut frame, vlan::Tag::dot1q(tag, 5)));
+                assert!(vlan::write_outer_tag(&mut frame, vlan::VlanTag::dot1q(tag, 5)));
             }
             for (at, value) in faults {
                 let at = usize::from(*at) % frame.len();

@@ -1,4 +1,5 @@
-//! The wire layer from outside: published vectors, captures, an independent encoder and an independent CRC.
+//! Tests of the public interface: published vectors, captures, an independent encoder and an independent
+//! ICRC.
 
 mod against_pnet;
 mod captures;

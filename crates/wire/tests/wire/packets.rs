@@ -1,17 +1,17 @@
-//! Random packets for property tests.
+//! Generators of random packets for property tests.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 use xoff_wire::{
-    Addresses, Aeth, AtomicEth, BthFields, Deth, Ecn, Extension, ExtensionKind, Opcode, Path, Reth,
-    RocePacket, Syndrome, Tag,
+    Addresses, Aeth, AtomicEth, BthFields, Deth, Ecn, Extension, ExtensionKind, FlowHeaders, Opcode, Reth,
+    RocePacket, Syndrome, VlanTag,
 };
 
-/// A packet with everything it borrows.
+/// A packet together with the values that it borrows.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    pub(crate) path: Path,
+    pub(crate) headers: FlowHeaders,
     pub(crate) bth: BthFields,
     pub(crate) extensions: Vec<Extension>,
     pub(crate) payload: Vec<u8>,
@@ -20,7 +20,7 @@ pub(crate) struct Packet {
 impl Packet {
     pub(crate) fn frame(&self) -> Vec<u8> {
         let packet = RocePacket {
-            path: &self.path,
+            headers: &self.headers,
             bth: self.bth,
             extensions: &self.extensions,
         };
@@ -48,15 +48,15 @@ fn addresses() -> impl Strategy<Value = Addresses> {
     ]
 }
 
-fn tag() -> impl Strategy<Value = Tag> {
+fn tag() -> impl Strategy<Value = VlanTag> {
     (
         prop::sample::select(vec![0x8100, 0x88a8, 0x9100, 0x9200]),
         any::<u16>(),
     )
-        .prop_map(|(tpid, tci)| Tag { tpid, tci })
+        .prop_map(|(tpid, tci)| VlanTag { tpid, tci })
 }
 
-pub(crate) fn path() -> impl Strategy<Value = Path> {
+pub(crate) fn headers() -> impl Strategy<Value = FlowHeaders> {
     (
         any::<([u8; 6], [u8; 6])>(),
         prop::option::of(tag()),
@@ -66,7 +66,7 @@ pub(crate) fn path() -> impl Strategy<Value = Path> {
         any::<u16>(),
     )
         .prop_map(
-            |(macs, tag, addresses, (dscp, ecn, hop_limit), flow_label, udp_src_port)| Path {
+            |(macs, tag, addresses, (dscp, ecn, hop_limit), flow_label, udp_src_port)| FlowHeaders {
                 dst_mac: macs.0,
                 src_mac: macs.1,
                 tag,
@@ -80,7 +80,7 @@ pub(crate) fn path() -> impl Strategy<Value = Path> {
         )
 }
 
-/// Any operation, those without a name as well.
+/// Any opcode, including opcodes without a name.
 fn opcode() -> impl Strategy<Value = Opcode> {
     prop_oneof![4 => prop::sample::select(Opcode::ALL), 1 => any::<u8>().prop_map(Opcode::from_u8)]
 }
@@ -138,7 +138,7 @@ pub(crate) fn extension(kind: ExtensionKind) -> impl Strategy<Value = Extension>
 }
 
 pub(crate) fn packet() -> impl Strategy<Value = Packet> {
-    (path(), bth(), prop::collection::vec(any::<u8>(), 0..100)).prop_flat_map(|(path, bth, payload)| {
+    (headers(), bth(), prop::collection::vec(any::<u8>(), 0..100)).prop_flat_map(|(headers, bth, payload)| {
         let extensions: Vec<_> = bth
             .opcode
             .extensions()
@@ -146,7 +146,7 @@ pub(crate) fn packet() -> impl Strategy<Value = Packet> {
             .map(|&kind| extension(kind))
             .collect();
         extensions.prop_map(move |extensions| Packet {
-            path,
+            headers,
             bth,
             extensions,
             payload: payload.clone(),

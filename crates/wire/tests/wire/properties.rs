@@ -1,4 +1,4 @@
-//! What holds for every packet.
+//! Properties of every valid packet.
 
 use proptest::prelude::*;
 use xoff_wire::parse::{Payload, parse};
@@ -10,7 +10,7 @@ use xoff_wire::{
 use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6, hex, icrc_bitwise};
 use crate::packets::{Packet, bth, extension, packet};
 
-/// Whether the ICRC leaves bit `bit` (7 is the first on the wire) of octet `at` out; `at` counts from the IP
+/// Whether the ICRC ignores bit `bit` of byte `at`. Bit 7 is the first on the wire. `at` counts from the IP
 /// header.
 fn is_masked(v6: bool, at: usize, bit: u8) -> bool {
     let udp = if v6 { 40 } else { 20 };
@@ -22,20 +22,20 @@ fn is_masked(v6: bool, at: usize, bit: u8) -> bool {
     in_ip || [udp + 6, udp + 7, udp + 8 + 4].contains(&at)
 }
 
-/// Flips every bit from the IP header to the pad, one at a time.
+/// Flips every bit from the IP header to the pad, one at a time, and checks the ICRC.
 fn flip_every_bit(frame: &[u8]) {
     let view = RoceView::new_checked(frame).expect("a RoCEv2 frame");
     let (ip, v6) = (view.ip_offset(), view.is_ipv6());
-    assert_eq!(icrc::verify(frame), Ok(true));
+    assert_eq!(icrc::verify_icrc(frame), Ok(true));
     let mut flipped = frame.to_vec();
     for at in ip..frame.len() - icrc::LEN {
         for bit in 0..8 {
             flipped[at] ^= 1 << bit;
-            let holds = icrc::verify(&flipped) == Ok(true);
+            let holds = icrc::verify_icrc(&flipped) == Ok(true);
             assert_eq!(
                 holds,
                 is_masked(v6, at - ip, bit),
-                "octet {} of IP, bit {bit}: {view}",
+                "byte {} of IP, bit {bit}: {view}",
                 at - ip
             );
             flipped[at] ^= 1 << bit;
@@ -66,15 +66,15 @@ proptest! {
             let plausible =
                 matches!(refused, Error::Truncated { .. } | Error::Length { .. } | Error::NotIp { .. });
             prop_assert!(plausible, "{}", refused);
-            prop_assert!(icrc::verify(&frame[..len]).is_err());
-            prop_assert!(icrc::write(&mut frame[..len].to_vec()).is_err());
+            prop_assert!(icrc::verify_icrc(&frame[..len]).is_err());
+            prop_assert!(icrc::write_icrc(&mut frame[..len].to_vec()).is_err());
         }
     }
 
     #[test]
-    fn a_buffer_too_small_is_refused_and_left_alone(packet in packet()) {
-        let Packet { path, bth, extensions, payload } = packet;
-        let build = RocePacket { path: &path, bth, extensions: &extensions };
+    fn too_small_buffer_is_refused_and_unchanged(packet in packet()) {
+        let Packet { headers, bth, extensions, payload } = packet;
+        let build = RocePacket { headers: &headers, bth, extensions: &extensions };
         let needed = build.frame_len(payload.len());
         for available in [0, 1, needed / 2, needed - 1] {
             let mut room = vec![0x55; available];
@@ -87,7 +87,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn packets_survive_a_round_trip(packet in packet()) {
+    fn packets_round_trip(packet in packet()) {
         let frame = packet.frame();
         let view = RoceView::new_checked(&frame).unwrap();
         prop_assert_eq!(view.bth().fields(), packet.bth);
@@ -97,15 +97,15 @@ proptest! {
         let pad = usize::from(view.bth().pad());
         prop_assert_eq!((packet.payload.len() + pad) % 4, 0);
         prop_assert_eq!(&frame[frame.len() - icrc::LEN - pad..frame.len() - icrc::LEN], &[0; 3][..pad]);
-        prop_assert_eq!(view.tos(), packet.path.dscp << 2 | packet.path.ecn as u8);
-        prop_assert_eq!(view.udp().src_port(), packet.path.udp_src_port);
-        prop_assert_eq!(icrc::stored(&frame), Ok(icrc_bitwise(&frame, view.ip_offset())));
+        prop_assert_eq!(view.tos(), packet.headers.dscp << 2 | packet.headers.ecn as u8);
+        prop_assert_eq!(view.udp().src_port(), packet.headers.udp_src_port);
+        prop_assert_eq!(icrc::read_icrc(&frame), Ok(icrc_bitwise(&frame, view.ip_offset())));
 
         let parsed = parse(&frame);
-        prop_assert_eq!(parsed.tag, packet.path.tag);
+        prop_assert_eq!(parsed.tag, packet.headers.tag);
         prop_assert_eq!(parsed.tos, view.tos());
         prop_assert_eq!(usize::from(parsed.l3_offset), view.ip_offset());
-        let expected = match packet.path.addresses {
+        let expected = match packet.headers.addresses {
             Addresses::V4 { .. } => Payload::Ipv4,
             Addresses::V6 { .. } => Payload::Ipv6,
         };
@@ -113,11 +113,11 @@ proptest! {
     }
 
     #[test]
-    fn what_a_switch_rewrites_leaves_the_icrc_valid(packet in packet(), dscp in 0..64_u8, tci: u16) {
+    fn rewriting_by_a_switch_keeps_the_icrc_valid(packet in packet(), dscp in 0..64_u8, tci: u16) {
         let mut frame = packet.frame();
         let parsed = parse(&frame);
         let l3 = usize::from(parsed.l3_offset);
-        let ect = packet.path.ecn != Ecn::NotEct;
+        let ect = packet.headers.ecn != Ecn::NotEct;
         prop_assert_eq!(mark_ce(&mut frame[l3..], parsed.payload), ect);
         prop_assert!(set_dscp(&mut frame[l3..], parsed.payload, dscp));
         let bth = l3 + if parsed.payload == Payload::Ipv6 { 48 } else { 28 };
@@ -125,8 +125,8 @@ proptest! {
         header.set_fecn(true);
         header.set_becn(true);
         frame.splice(0..0, [0; vlan::TAG_LEN]);
-        let tag = vlan::Tag { tpid: vlan::TPID_STAG, tci };
-        prop_assert!(vlan::write_pushed(&mut frame, tag));
+        let tag = vlan::VlanTag { tpid: vlan::TPID_STAG, tci };
+        prop_assert!(vlan::write_outer_tag(&mut frame, tag));
 
         let view = RoceView::new_checked(&frame).unwrap();
         prop_assert!(view.icrc_is_valid());
@@ -142,39 +142,39 @@ proptest! {
     fn rewriting_the_icrc_after_an_edit_makes_it_valid(packet in packet(), psn in 0..1_u32 << 24) {
         let mut frame = packet.frame();
         let bth = RoceView::new_checked(&frame).unwrap().ip_offset()
-            + if matches!(packet.path.addresses, Addresses::V6 { .. }) { 48 } else { 28 };
+            + if matches!(packet.headers.addresses, Addresses::V6 { .. }) { 48 } else { 28 };
         Bth::new_checked(&mut frame[bth..]).unwrap().set_psn(psn);
-        prop_assert_eq!(icrc::verify(&frame), Ok(psn == packet.bth.psn));
-        icrc::write(&mut frame).unwrap();
-        prop_assert_eq!(icrc::verify(&frame), Ok(true));
+        prop_assert_eq!(icrc::verify_icrc(&frame), Ok(psn == packet.bth.psn));
+        icrc::write_icrc(&mut frame).unwrap();
+        prop_assert_eq!(icrc::verify_icrc(&frame), Ok(true));
         prop_assert_eq!(RoceView::new_checked(&frame).unwrap().bth().psn(), psn);
     }
 
     #[test]
-    fn padding_of_ethernet_is_no_part_of_the_packet(
+    fn ethernet_padding_is_not_part_of_the_packet(
         packet in packet(),
         padding in prop::collection::vec(any::<u8>(), 1..64),
     ) {
         let frame = packet.frame();
         let padded = [&frame[..], &padding].concat();
-        prop_assert_eq!(icrc::compute(&padded), icrc::stored(&frame));
+        prop_assert_eq!(icrc::compute_icrc(&padded), icrc::read_icrc(&frame));
         prop_assert_eq!(RoceView::new_checked(&padded).unwrap().payload(), &packet.payload[..]);
         prop_assert_eq!(parse(&padded), parse(&frame));
     }
 
     #[test]
-    fn extension_headers_that_are_not_the_opcodes_are_refused(
+    fn wrong_extension_headers_are_refused(
         packet in packet(),
         extra in extension(ExtensionKind::Feth),
     ) {
         let extensions = [&packet.extensions[..], &[extra]].concat();
-        let build = RocePacket { path: &packet.path, bth: packet.bth, extensions: &extensions };
+        let build = RocePacket { headers: &packet.headers, bth: packet.bth, extensions: &extensions };
         let refused = build.emit(&mut [0; 2048], 0, |_| {});
         prop_assert_eq!(refused, Err(BuildError::Extensions { opcode: packet.bth.opcode }));
     }
 
     #[test]
-    fn base_headers_survive_a_round_trip(fields in bth(), pad in 0..4_u8) {
+    fn base_headers_round_trip(fields in bth(), pad in 0..4_u8) {
         let mut header = [0x55; 12];
         fields.emit(pad, &mut header);
         let read = Bth::new_checked(&header[..]).unwrap();
@@ -182,18 +182,18 @@ proptest! {
     }
 
     #[test]
-    fn extension_headers_survive_a_round_trip(
+    fn extension_headers_round_trip(
         (kind, extension) in prop::sample::select(&ExtensionKind::ALL[..])
             .prop_flat_map(|kind| (Just(kind), extension(kind))),
     ) {
-        let mut octets = [0x55; 32];
-        prop_assert_eq!(extension.emit(&mut octets), Ok(kind.header_len()));
-        prop_assert_eq!(Extension::parse(kind, &octets), Ok(extension));
-        prop_assert!(octets[kind.header_len()..].iter().all(|&octet| octet == 0x55));
+        let mut bytes = [0x55; 32];
+        prop_assert_eq!(extension.emit(&mut bytes), Ok(kind.header_len()));
+        prop_assert_eq!(Extension::parse(kind, &bytes), Ok(extension));
+        prop_assert!(bytes[kind.header_len()..].iter().all(|&byte| byte == 0x55));
     }
 
     #[test]
-    fn mac_control_survives_a_round_trip(enable: u8, quanta: [u16; 8], source: [u8; 6]) {
+    fn mac_control_round_trips(enable: u8, quanta: [u16; 8], source: [u8; 6]) {
         for control in [MacControl::Pfc(Pfc { enable, quanta }), MacControl::Pause { quanta: quanta[0] }] {
             let frame = control.to_frame(source);
             prop_assert_eq!(MacControl::parse(&frame), Ok(control));
@@ -204,7 +204,7 @@ proptest! {
 }
 
 #[test]
-fn a_payload_no_ip_packet_can_carry_is_refused() {
+fn too_long_payload_is_refused() {
     let frame = hex(VECTOR_S1);
     let fields = RoceView::new_checked(&frame).unwrap().bth().fields();
     let bth = xoff_wire::BthFields {
@@ -215,14 +215,14 @@ fn a_payload_no_ip_packet_can_carry_is_refused() {
         src: [10, 0, 0, 1].into(),
         dst: [10, 0, 0, 2].into(),
     };
-    let path = xoff_wire::Path::new([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], addresses);
+    let headers = xoff_wire::FlowHeaders::new([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], addresses);
     let build = RocePacket {
-        path: &path,
+        headers: &headers,
         bth,
         extensions: &[],
     };
     let mut room = vec![0; 70_000];
-    // 65535 less IPv4, UDP, BTH and ICRC, down to a multiple of four.
+    // 65535 minus the headers of IPv4, UDP and BTH and the ICRC, rounded down to a multiple of four.
     let most = 65_488;
     let len = build.emit(&mut room, most, |payload| payload.fill(7)).unwrap();
     assert!(RoceView::new_checked(&room[..len]).unwrap().icrc_is_valid());

@@ -1,15 +1,15 @@
-//! What is not RoCEv2, and the reason given.
+//! Frames that are not valid RoCEv2, and the error of the reader.
 
 use xoff_wire::{Cnp, Error, RoceView, icrc};
 
 use crate::common::{VECTOR_S1, VECTOR_S2, hex};
 
-fn refused(at: usize, octets: &[u8]) -> Error {
+fn error_after_change(at: usize, bytes: &[u8]) -> Error {
     let mut frame = hex(VECTOR_S1);
-    frame[at..at + octets.len()].copy_from_slice(octets);
+    frame[at..at + bytes.len()].copy_from_slice(bytes);
     let error = RoceView::new_checked(&frame).expect_err("a malformed frame");
     assert_eq!(
-        icrc::compute(&frame),
+        icrc::compute_icrc(&frame),
         Err(error),
         "both readers give the same reason"
     );
@@ -17,60 +17,66 @@ fn refused(at: usize, octets: &[u8]) -> Error {
 }
 
 #[test]
-fn every_layer_names_its_reason() {
-    assert_eq!(refused(12, &[0x08, 0x06]), Error::NotIp { ethertype: 0x0806 });
+fn errors_name_the_malformed_layer() {
     assert_eq!(
-        refused(14, &[0x65]),
+        error_after_change(12, &[0x08, 0x06]),
+        Error::NotIp { ethertype: 0x0806 }
+    );
+    assert_eq!(
+        error_after_change(14, &[0x65]),
         Error::IpVersion {
             expected: 4,
             found: 6
         }
     );
-    assert_eq!(refused(14, &[0x46]), Error::Ipv4Options { header_len: 24 });
     assert_eq!(
-        refused(14, &[0x44]),
+        error_after_change(14, &[0x46]),
+        Error::Ipv4Options { header_len: 24 }
+    );
+    assert_eq!(
+        error_after_change(14, &[0x44]),
         Error::Length {
             header: "IPv4",
-            says: 16,
-            least: 20,
-            most: 60
+            value: 16,
+            min: 20,
+            max: 60
         }
     );
     assert_eq!(
-        refused(16, &[0, 69]),
+        error_after_change(16, &[0, 69]),
         Error::Length {
             header: "IPv4",
-            says: 69,
-            least: 20,
-            most: 68
+            value: 69,
+            min: 20,
+            max: 68
         }
     );
     assert_eq!(
-        refused(16, &[0, 19]),
+        error_after_change(16, &[0, 19]),
         Error::Length {
             header: "IPv4",
-            says: 19,
-            least: 20,
-            most: 68
+            value: 19,
+            min: 20,
+            max: 68
         }
     );
-    assert_eq!(refused(20, &[0x20, 0]), Error::Fragment);
-    assert_eq!(refused(20, &[0, 1]), Error::Fragment);
-    assert_eq!(refused(23, &[6]), Error::NotUdp { protocol: 6 });
-    assert_eq!(refused(36, &[0, 80]), Error::NotRoce { port: 80 });
+    assert_eq!(error_after_change(20, &[0x20, 0]), Error::Fragment);
+    assert_eq!(error_after_change(20, &[0, 1]), Error::Fragment);
+    assert_eq!(error_after_change(23, &[6]), Error::NotUdp { protocol: 6 });
+    assert_eq!(error_after_change(36, &[0, 80]), Error::NotRoce { port: 80 });
     assert_eq!(
-        refused(38, &[0, 47]),
+        error_after_change(38, &[0, 47]),
         Error::Length {
             header: "UDP",
-            says: 47,
-            least: 48,
-            most: 48
+            value: 47,
+            min: 48,
+            max: 48
         }
     );
 }
 
 #[test]
-fn ipv6_names_its_reason() {
+fn errors_name_the_malformed_ipv6_field() {
     let mut frame = hex(VECTOR_S1)[..12].to_vec();
     frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 44, 64]);
     frame.extend([0; 32]);
@@ -94,23 +100,23 @@ fn ipv6_names_its_reason() {
         reason(&frame),
         Error::Length {
             header: "IPv6",
-            says: 1,
-            least: 0,
-            most: 0
+            value: 1,
+            min: 0,
+            max: 0
         }
     );
 }
 
 #[test]
 fn padding_and_extension_headers_must_fit() {
-    // The ACK carries an AETH and nothing else: three octets of pad have no room.
+    // The ACK has an AETH and no payload, so three pad bytes do not fit.
     let mut frame = hex(VECTOR_S2);
     frame[43] |= 0x30;
     assert_eq!(
         RoceView::new_checked(&frame).unwrap_err(),
         Error::Padding { pad: 3, available: 0 }
     );
-    // As a compare-and-swap it would need 28 octets.
+    // As a compare-and-swap, the packet would need 28 bytes of extension headers.
     frame[42] = 0x13;
     let expected = Error::Truncated {
         header: "extension headers",
@@ -119,13 +125,13 @@ fn padding_and_extension_headers_must_fit() {
     };
     assert_eq!(RoceView::new_checked(&frame).unwrap_err(), expected);
     assert!(
-        icrc::compute(&frame).is_ok(),
+        icrc::compute_icrc(&frame).is_ok(),
         "the ICRC does not depend on the opcode"
     );
 }
 
 #[test]
-fn a_notification_is_told_from_other_packets() {
+fn other_packets_are_not_parsed_as_cnp() {
     let frame = hex(VECTOR_S2);
     let view = RoceView::new_checked(&frame).unwrap();
     assert_eq!(Cnp::parse(&view), Err(Error::Opcode { found: 0x11 }));
@@ -141,13 +147,13 @@ fn a_notification_is_told_from_other_packets() {
 }
 
 #[test]
-fn reasons_are_sentences() {
+fn errors_have_readable_messages() {
     assert_eq!(
-        refused(38, &[0, 47]).to_string(),
-        "UDP: length field says 47 octets, possible are 48 to 48"
+        error_after_change(38, &[0, 47]).to_string(),
+        "UDP: length field is 47 bytes, expected 48 to 48"
     );
     assert_eq!(
-        refused(14, &[0x46]).to_string(),
-        "IPv4 header of 24 octets: an ICRC over options is not defined"
+        error_after_change(14, &[0x46]).to_string(),
+        "IPv4 header of 24 bytes: the ICRC is not defined for options"
     );
 }

@@ -1,11 +1,11 @@
-//! Published vectors, byte for byte.
+//! Published vectors, compared byte for byte.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use xoff_wire::parse::{Payload, parse};
-use xoff_wire::vlan::Tag;
+use xoff_wire::vlan::VlanTag;
 use xoff_wire::{
-    Addresses, Aeth, BthFields, Cnp, Deth, Ecn, Extension, Opcode, Path, Reth, RocePacket, RoceView,
+    Addresses, Aeth, BthFields, Cnp, Deth, Ecn, Extension, FlowHeaders, Opcode, Reth, RocePacket, RoceView,
     Syndrome, icrc, mark_ce, vlan,
 };
 
@@ -14,7 +14,7 @@ use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_
 const HOST_1: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const HOST_2: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-fn v4(from: u8, to: u8) -> Addresses {
+fn ipv4_addresses(from: u8, to: u8) -> Addresses {
     Addresses::V4 {
         src: Ipv4Addr::new(10, 0, 0, from),
         dst: Ipv4Addr::new(10, 0, 0, to),
@@ -34,22 +34,22 @@ fn write_only() -> (BthFields, [Extension; 1]) {
     (bth, [Extension::Reth(reth)])
 }
 
-fn build(packet: RocePacket<'_>, payload: &[u8]) -> Vec<u8> {
+fn build_frame(packet: RocePacket<'_>, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0xaa; 2048];
     let len = packet
         .emit(&mut frame, payload.len(), |room| room.copy_from_slice(payload))
         .unwrap();
     assert_eq!(len, packet.frame_len(payload.len()));
-    assert_eq!(frame[len..], vec![0xaa; 2048 - len], "octets behind the frame");
+    assert_eq!(frame[len..], vec![0xaa; 2048 - len], "bytes behind the frame");
     frame.truncate(len);
     frame
 }
 
-fn tagged(frame: &[u8], tags: &[Tag]) -> Vec<u8> {
+fn add_tags(frame: &[u8], tags: &[VlanTag]) -> Vec<u8> {
     let mut tagged = frame.to_vec();
     for &tag in tags.iter().rev() {
         tagged.splice(0..0, [0; 4]);
-        assert!(vlan::write_pushed(&mut tagged, tag));
+        assert!(vlan::write_outer_tag(&mut tagged, tag));
     }
     tagged
 }
@@ -64,8 +64,8 @@ fn public_and_synthetic_vectors_verify() {
         (VECTOR_S3, "69cebca0"),
     ] {
         let frame = hex(vector);
-        assert_eq!(icrc::compute(&frame).unwrap().to_le_bytes(), hex(stored)[..]);
-        assert_eq!(icrc::verify(&frame), Ok(true));
+        assert_eq!(icrc::compute_icrc(&frame).unwrap().to_le_bytes(), hex(stored)[..]);
+        assert_eq!(icrc::verify_icrc(&frame), Ok(true));
         assert!(RoceView::new_checked(&frame).unwrap().icrc_is_valid());
         assert_eq!(parse(&frame).payload, Payload::Ipv4);
     }
@@ -73,21 +73,21 @@ fn public_and_synthetic_vectors_verify() {
 
 #[test]
 fn the_builder_writes_s1_s2_and_s3() {
-    let mut path = Path {
+    let mut headers = FlowHeaders {
         udp_src_port: 0xc001,
-        ..Path::new(HOST_1, HOST_2, v4(1, 2))
+        ..FlowHeaders::new(HOST_1, HOST_2, ipv4_addresses(1, 2))
     };
     let (bth, extensions) = write_only();
     let packet = RocePacket {
-        path: &path,
+        headers: &headers,
         bth,
         extensions: &extensions,
     };
-    assert_eq!(build(packet, &[0, 1, 2, 3, 4, 5, 6, 7]), hex(VECTOR_S1));
+    assert_eq!(build_frame(packet, &[0, 1, 2, 3, 4, 5, 6, 7]), hex(VECTOR_S1));
 
-    path = Path {
+    headers = FlowHeaders {
         udp_src_port: 0xc002,
-        ..Path::new(HOST_2, HOST_1, v4(2, 1))
+        ..FlowHeaders::new(HOST_2, HOST_1, ipv4_addresses(2, 1))
     };
     let ack = [Extension::Aeth(Aeth {
         syndrome: Syndrome::ACK,
@@ -95,9 +95,9 @@ fn the_builder_writes_s1_s2_and_s3() {
     })];
     let bth = BthFields::new(Opcode::RcAcknowledge, 0x12, 0x100);
     assert_eq!(
-        build(
+        build_frame(
             RocePacket {
-                path: &path,
+                headers: &headers,
                 bth,
                 extensions: &ack
             },
@@ -106,17 +106,17 @@ fn the_builder_writes_s1_s2_and_s3() {
         hex(VECTOR_S2)
     );
 
-    path = Path {
+    headers = FlowHeaders {
         dscp: 48,
         ecn: Ecn::NotEct,
-        ..path
+        ..headers
     };
     let mut frame = [0xaa; 128];
     let len = Cnp {
         dest_qp: 0x12,
         becn: true,
     }
-    .emit(&path, &mut frame)
+    .emit(&headers, &mut frame)
     .unwrap();
     assert_eq!(frame[..len], hex(VECTOR_S3));
     let view = RoceView::new_checked(&frame[..len]).unwrap();
@@ -159,10 +159,10 @@ fn views_read_the_vectors() {
 }
 
 #[test]
-fn tags_and_marking_leave_the_icrc_of_s1() {
+fn tags_and_ce_marking_keep_the_icrc() {
     let plain = hex(VECTOR_S1);
-    let ctag = Tag::dot1q(3, 100);
-    let stag = Tag {
+    let ctag = VlanTag::dot1q(3, 100);
+    let stag = VlanTag {
         tpid: vlan::TPID_STAG,
         tci: 0x6064,
     };
@@ -173,16 +173,16 @@ fn tags_and_marking_leave_the_icrc_of_s1() {
         &[stag, ctag],
         &[stag, stag, ctag, ctag],
     ] {
-        let mut frame = tagged(&plain, tags);
+        let mut frame = add_tags(&plain, tags);
         assert_eq!(
-            icrc::compute(&frame).unwrap().to_le_bytes(),
+            icrc::compute_icrc(&frame).unwrap().to_le_bytes(),
             [0x3c, 0xa9, 0x82, 0x6a],
             "{tags:?}"
         );
         let at = 14 + 4 * tags.len();
         assert!(mark_ce(&mut frame[at..], Payload::Ipv4));
         assert_eq!(RoceView::new_checked(&frame).unwrap().tos(), 0x6b);
-        assert_eq!(icrc::verify(&frame), Ok(true), "{tags:?}");
+        assert_eq!(icrc::verify_icrc(&frame), Ok(true), "{tags:?}");
     }
 }
 
@@ -192,19 +192,19 @@ fn the_builder_writes_the_ipv6_vector() {
         src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
         dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
     };
-    let path = Path {
+    let headers = FlowHeaders {
         flow_label: 0xabcde,
         udp_src_port: 0xc001,
-        ..Path::new(HOST_1, HOST_2, addresses)
+        ..FlowHeaders::new(HOST_1, HOST_2, addresses)
     };
     let bth = BthFields::new(Opcode::UdSendOnly, 0x11, 0x100);
     let deth = [Extension::Deth(Deth {
         q_key: 0x1111_1111,
         source_qp: 0x123,
     })];
-    let frame = build(
+    let frame = build_frame(
         RocePacket {
-            path: &path,
+            headers: &headers,
             bth,
             extensions: &deth,
         },
@@ -218,13 +218,13 @@ fn the_builder_writes_the_ipv6_vector() {
     );
 }
 
-/// Figures computed by hand from Linux `rdma_calc_flow_label` and `rdma_flow_label_to_udp_sport`.
+/// The values were computed by hand from Linux `rdma_calc_flow_label` and `rdma_flow_label_to_udp_sport`.
 #[test]
-fn entropy_of_the_source_port_is_that_of_the_kernel() {
+fn udp_source_port_equals_that_of_linux() {
     for (local, remote, label, port) in [(0x11, 0x12, 0x132, 0xc132), (0x123, 0x456, 0x4edc2, 0xedd1)] {
-        assert_eq!(Path::flow_label_of_queue_pairs(local, remote), label);
-        assert_eq!(Path::flow_label_of_queue_pairs(remote, local), label);
-        assert_eq!(Path::source_port_of_flow_label(label), port);
+        assert_eq!(FlowHeaders::flow_label_of_queue_pairs(local, remote), label);
+        assert_eq!(FlowHeaders::flow_label_of_queue_pairs(remote, local), label);
+        assert_eq!(FlowHeaders::source_port_of_flow_label(label), port);
     }
 }
 
@@ -234,26 +234,30 @@ fn ipv6_agrees_with_the_independent_crc() {
         src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
         dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
     };
-    let path = Path {
+    let headers = FlowHeaders {
         flow_label: 0xabcde,
-        ..Path::new(HOST_1, HOST_2, addresses)
+        ..FlowHeaders::new(HOST_1, HOST_2, addresses)
     };
     let (bth, extensions) = write_only();
     for len in [0, 1, 2, 3, 4, 1024] {
         let payload: Vec<u8> = (0..len).map(|n| n as u8).collect();
-        let frame = build(
+        let frame = build_frame(
             RocePacket {
-                path: &path,
+                headers: &headers,
                 bth,
                 extensions: &extensions,
             },
             &payload,
         );
         assert_eq!(parse(&frame).payload, Payload::Ipv6);
-        assert_eq!(icrc::stored(&frame), Ok(icrc_bitwise(&frame, 14)), "{len} octets");
-        assert_eq!(icrc::verify(&frame), Ok(true));
+        assert_eq!(
+            icrc::read_icrc(&frame),
+            Ok(icrc_bitwise(&frame, 14)),
+            "{len} bytes"
+        );
+        assert_eq!(icrc::verify_icrc(&frame), Ok(true));
         assert_eq!(RoceView::new_checked(&frame).unwrap().payload(), payload);
-        let tagged = tagged(&frame, &[Tag::dot1q(3, 100), Tag::dot1q(0, 5)]);
-        assert_eq!(icrc::compute(&tagged), icrc::stored(&frame));
+        let tagged = add_tags(&frame, &[VlanTag::dot1q(3, 100), VlanTag::dot1q(0, 5)]);
+        assert_eq!(icrc::compute_icrc(&tagged), icrc::read_icrc(&frame));
     }
 }

@@ -4,7 +4,7 @@ use xoff_dataplane::balance::{Choice, Packet, PathChoice, Paths};
 use xoff_dataplane::config::{OwnScheme, SchemeConfig, SchemeKind};
 use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
 use xoff_wire::LinkQuality;
-use xoff_wire::link_quality::{self, Entry, PathLoad};
+use xoff_wire::link_quality::{self, PathLoad, SiteEntry};
 
 use crate::support::net::{Net, Shape, flow};
 
@@ -197,7 +197,7 @@ fn a_word_that_is_not_repeated_is_forgotten() {
 
 /// The switch is told by hand that a way has ended.
 fn message(entries: &[(u16, u32)]) -> Vec<u8> {
-    let entries = entries.iter().map(|&(site, capacity_mbps)| Entry {
+    let entries = entries.iter().map(|&(site, capacity_mbps)| SiteEntry {
         site,
         load: None,
         capacity_mbps,

@@ -257,7 +257,7 @@ impl Load for Marking {
 
     fn check(&self) -> Result<(), String> {
         for (frame, _) in &self.frames {
-            if !parse(frame).ecn_capable() || !Ipv4Packet::new_unchecked(&frame[L3..]).verify_checksum() {
+            if !parse(frame).is_ecn_capable() || !Ipv4Packet::new_unchecked(&frame[L3..]).verify_checksum() {
                 return Err("a frame's header is not what it was but for CE".to_owned());
             }
         }

@@ -5,8 +5,8 @@ use std::hint::black_box;
 use xoff_dataplane::config::{ClassMaps, Trust};
 use xoff_dataplane::stages::{Fdb, Mac};
 use xoff_dataplane::{LogicalPort, Picos};
-use xoff_wire::Tag;
-use xoff_wire::parse::{Parsed, parse};
+use xoff_wire::VlanTag;
+use xoff_wire::parse::{ParsedHeaders, parse};
 
 use super::FLOWS;
 use crate::core::setting::{self, BURST};
@@ -19,7 +19,7 @@ pub(super) struct Classifying {
     /// Maps of the ports: by DSCP, by tag.
     maps: [ClassMaps; 2],
     /// What the headers say, and which port it came in by.
-    frames: Vec<(Parsed, usize)>,
+    frames: Vec<(ParsedHeaders, usize)>,
 }
 
 impl Classifying {
@@ -42,7 +42,7 @@ impl Classifying {
 
     /// Traffic class, priority group and queue of a frame.
     #[inline(always)]
-    fn classify(&self, (parsed, port): &(Parsed, usize)) -> (u8, u8, usize) {
+    fn classify(&self, (parsed, port): &(ParsedHeaders, usize)) -> (u8, u8, usize) {
         let maps = &self.maps[port % 2];
         let tc = maps.traffic_class(parsed);
         // The queue is the egress port's to say.
@@ -51,7 +51,7 @@ impl Classifying {
 }
 
 /// What the headers of frame `n` say, and whether the port it comes in by trusts DSCP (0) or the tag (1). Class `n % 8` by either.
-fn classified_frame(n: u32) -> (Parsed, usize) {
+fn classified_frame(n: u32) -> (ParsedHeaders, usize) {
     let class = (n % 8) as u8;
     let tagged = n / 8 % 4 == 3;
     // DSCP that must not count where the tag is trusted.
@@ -59,7 +59,7 @@ fn classified_frame(n: u32) -> (Parsed, usize) {
     let addresses = ([10, 0, 0, 1].into(), [10, 0, 1, n as u8].into());
     let mut frame = setting::frame_of(1_082, [2; 6], [4; 6], addresses.0, addresses.1, dscp, n);
     if tagged {
-        let Tag { tpid, tci } = Tag::dot1q(class, 100);
+        let VlanTag { tpid, tci } = VlanTag::dot1q(class, 100);
         let octets = [tpid.to_be_bytes(), tci.to_be_bytes()].concat();
         frame.splice(12..12, octets);
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 use xoff_dataplane::PortId;
-use xoff_wire::parse::Tag;
+use xoff_wire::parse::VlanTag;
 
 use super::{ConfiguredPorts, Mapping, MappingMode, MappingOptions, SkipReason};
 use crate::replay::header::ParsedHeader;
@@ -79,7 +79,7 @@ impl Mapping {
         let mut learnt: HashMap<(Option<u16>, Mac), PortId> = HashMap::new();
         for seen in &survey.observations {
             if let Some((port, _)) = self.place_of(seen) {
-                learnt.insert((seen.tag.map(Tag::vid), seen.station), port);
+                learnt.insert((seen.tag.map(VlanTag::vid), seen.station), port);
             }
         }
         while let Ok::<_, ReadError>(Some(record)) = reader.next_record() {
@@ -89,7 +89,7 @@ impl Mapping {
             let Some((to, from)) = header.addresses.filter(|_| !header.is_link_local()) else {
                 continue;
             };
-            let vid = header.parsed.tag.map(Tag::vid);
+            let vid = header.parsed.tag.map(VlanTag::vid);
             match port {
                 Ok(port) if to != from && !is_group(from) => {
                     learnt.insert((vid, from), port);
