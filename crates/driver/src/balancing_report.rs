@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::balance::{GroupView, MoveReason, Whose};
+use xoff_dataplane::balance::{GroupKey, GroupView, MoveReason};
 use xoff_dataplane::config::{Attachment, SwitchConfig};
 use xoff_dataplane::route::NextHop;
 use xoff_dataplane::{GroupId, Picos, PortId, Switch};
@@ -19,8 +19,8 @@ pub(super) fn balancing(switch: &Switch, config: &SwitchConfig, now: Picos) -> B
     let mut whose = Vec::new();
     for index in 0..switch.fib().groups().len() as u32 {
         let id = GroupId(index);
-        let view = views.iter().find(|view| view.group == Whose::NextHops(id));
-        whose.push(Whose::NextHops(id));
+        let view = views.iter().find(|view| view.group == GroupKey::NextHops(id));
+        whose.push(GroupKey::NextHops(id));
         groups.push(match view {
             Some(view) => reader.at_work(view),
             None => reader.hashed(id),
@@ -32,7 +32,7 @@ pub(super) fn balancing(switch: &Switch, config: &SwitchConfig, now: Picos) -> B
         .enumerate()
         .filter(|(_, lag)| lag.members.len() > 1)
     {
-        let id = Whose::Lag(index as u16);
+        let id = GroupKey::Lag(index as u16);
         let view = views.iter().find(|view| view.group == id);
         whose.push(id);
         groups.push(match view {
@@ -66,8 +66,8 @@ impl Reader<'_> {
     fn at_work(&self, view: &GroupView<'_>) -> GroupSnapshot {
         let scheme = self.config.balancing.schemes.get(usize::from(view.scheme));
         let (next_hops, lag, addresses) = match view.group {
-            Whose::NextHops(id) => (Some(id), None, self.hops(id)),
-            Whose::Lag(lag) => (None, self.lag_name(usize::from(lag)), Vec::new()),
+            GroupKey::NextHops(id) => (Some(id), None, self.hops(id)),
+            GroupKey::Lag(lag) => (None, self.lag_name(usize::from(lag)), Vec::new()),
         };
         let members = view.members.iter().enumerate().map(|(index, of)| {
             let hop = addresses.get(index).map(|(hop, _)| *hop);

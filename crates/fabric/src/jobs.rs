@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use xoff_dataplane::balance::Announced;
+use xoff_dataplane::balance::AnnounceResult;
 use xoff_dataplane::{FlowAnnouncement, LinkTiming, Picos};
 use xoff_wire::Ecn;
 use xoff_wire::bth::MASK_24;
@@ -300,7 +300,7 @@ impl Jobs {
             let announced = fabric.change_switch(hop.switch, observer, |switch, now, _, _| {
                 switch.announce_flow(now, &announcement)
             });
-            if matches!(announced, Announced::Placed { .. }) {
+            if matches!(announced, AnnounceResult::Placed { .. }) {
                 let of_job = self.announced.entry(flow.job).or_default();
                 of_job.push((hop.switch, flow));
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::balance::{MoveReason, ReorderingView, TableUse};
+use xoff_dataplane::balance::{FlowTableUse, MoveReason, ReorderingView};
 use xoff_dataplane::route::{Entry, Fib};
 use xoff_dataplane::{GroupId, Picos};
 
@@ -43,7 +43,7 @@ pub struct GroupSnapshot {
     /// Flows placed or moved, by reason.
     pub moves: [u64; MoveReason::ALL.len()],
     /// Its table of flows, if it has one.
-    pub table: Option<TableUse>,
+    pub table: Option<FlowTableUse>,
 }
 
 /// A flow that was placed or moved.

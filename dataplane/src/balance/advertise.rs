@@ -1,30 +1,40 @@
-//! What a switch tells its neighbours of its ways to the sites of a fabric, and when.
+//! Builds the link quality messages that a switch sends to its neighbours.
 //!
-//! The rule, for each site that some route has ([`crate::route::RouteTag::site`]):
+//! The switch advertises one entry for each site of its routes ([`crate::route::RouteTag::site`]). These
+//! rules give the entry:
 //!
-//! - its **ways** are the next hops of all routes with that site;
-//! - a way's load is the greater of the own link's and of what the next switch tells of that site: the busiest link on
-//!   the path counts, over as many tiers as there are. A next switch that has told nothing counts as idle;
-//! - the load told is that of the **best** way where the groups of these routes choose by load, and the **mean** by
-//!   capacity where they do not look: a static hash cannot avoid the worse ones;
-//! - capacities of ways are the lesser of the own link and what is told of beyond; told is their sum, which is more
-//!   than can be used where two ways share a link further on. Ways whose link is down, and
-//!   those whose next switch has said that it has none, do not count; none at all is told as capacity 0;
-//! - a neighbour that is itself a way to a site is told nothing of it: it is nearer, and does not come here for it.
+//! - The **paths** to a site are the next hops of all routes with this site.
+//! - The load of a path is the larger of two values: the load of the local link, and the load that the next
+//!   switch advertises for the site. The busiest link of the path counts, across all tiers. A next switch
+//!   that advertised nothing counts as idle.
+//! - The advertised load is the load of the **best** path if the groups of these routes select by load.
+//!   Otherwise the advertised load is the **mean** weighted by capacity, because a static hash cannot avoid
+//!   busy paths.
+//! - The capacity of a path is the lower of the local link speed and the capacity that the next switch
+//!   advertises. The advertised capacity is the sum over all paths. The sum is too high if two paths share a
+//!   link further on.
+//! - A path does not count while its link is down or its next switch advertises that it has no path. Capacity
+//!   0 means that no path is left.
+//! - A neighbour that is itself a next hop to a site receives no entry for the site. This neighbour is
+//!   nearer to the site and sends no packets for the site to this switch.
 //!
-//! The last point makes the words follow the routes, which have no loops; so have they.
+//! The last rule makes messages follow the routes. Routes have no loops, so messages have no loops
+//! either.
 //!
-//! **When.** Loads are told every interval while some way is busy, once more when all have become idle, and then not at
-//! all: an idle switch has no deadline out. That a way to a site has ended, or is there again, is told in the moment it happens,
-//! and again three intervals long; and again when a packet comes that has no way. A site that never had a way is not
-//! spoken of before such a packet comes, so that links that come up one after the other are no news.
+//! The switch sends loads in every interval while any path is busy. It sends one more message after all paths
+//! have become idle, and then none. An idle switch therefore has no pending timer.
 //!
-//! On slow links the interval is longer than configured: messages take at most a 64th of a link's time.
+//! A switch advertises immediately that a site became unreachable or reachable, and repeats this in the next
+//! three intervals. It repeats the entry when a packet arrives for an unreachable site. A site that never had
+//! a path is not advertised before such a packet arrives, so links that come up one by one cause no messages.
+//!
+//! The interval is longer than configured on slow links, because messages use at most 1/64 of the
+//! time of a link.
 
-use super::load::Loads;
+use super::balancer::MemberState;
+use super::load::PortLoads;
 use super::paths::Member;
-use super::remote::{Remote, SiteIndex, busier};
-use super::table::Lead;
+use super::remote::{RemotePaths, SiteIndex, max_path_load};
 use crate::config::{AdvertiseConfig, SwitchConfig};
 use crate::egress::FrameTable;
 use crate::ids::PortId;
@@ -32,82 +42,82 @@ use crate::route::{Fib, NextHop, Target};
 use xoff_units::{LinkTiming, Picos};
 use xoff_wire::link_quality::{self, LOAD_MAX, PathLoad, SiteEntry};
 
-/// How often the end of a way, or its return, is told.
-const REPEATS: u8 = 4;
-/// Loads hold for so many intervals.
+/// Number of messages that advertise a change of reachability.
+const STATE_REPEATS: u8 = 4;
+/// Validity of an advertised load, in intervals.
 const HOLD_INTERVALS: u64 = 4;
-/// Messages take at most this part of a link's time.
-const LINK_PART: u64 = 64;
+/// Messages use at most 1/64 of the transmission time of a link.
+const LINK_TIME_DIVISOR: u64 = 64;
 
-/// A way to a site.
+/// A path to a site.
 #[derive(Clone, Debug)]
-struct Way {
-    hop: NextHop,
+struct SitePath {
+    next_hop: NextHop,
     member: Member,
     live: bool,
 }
 
-/// What neighbours believe of a site.
+/// Reachability of a site in the messages so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    /// Nothing was said, and there has never been a way.
-    Nothing,
+enum AdvertisedState {
+    /// No message had an entry for the site, and the site never had a path.
+    NotAdvertised,
     Reachable,
     Unreachable,
 }
 
-/// A site, the ways there, and what is told of it.
+/// A site, its paths and the advertised values.
 #[derive(Clone, Debug)]
-struct Site {
+struct AdvertisedSite {
     site: u16,
-    ways: Vec<Way>,
-    /// The groups of its routes choose by load.
-    informed: bool,
-    said: Said,
-    /// How often that is still to be said.
+    paths: Vec<SitePath>,
+    /// The groups of the routes to this site select by load.
+    is_load_aware: bool,
+    state: AdvertisedState,
+    /// Number of messages that must still repeat the reachability.
     repeats: u8,
     load: PathLoad,
     capacity_mbps: u32,
 }
 
-impl Site {
-    fn new(site: u16) -> Site {
-        Site {
+impl AdvertisedSite {
+    fn new(site: u16) -> AdvertisedSite {
+        AdvertisedSite {
             site,
-            ways: Vec::new(),
-            informed: true,
-            said: Said::Nothing,
+            paths: Vec::new(),
+            is_load_aware: true,
+            state: AdvertisedState::NotAdvertised,
             repeats: 0,
             load: PathLoad::default(),
             capacity_mbps: 0,
         }
     }
 
-    /// Follows its ways; whether a way has ended or is there again.
-    fn look(
+    /// Updates load and capacity from the paths. Returns true if the site became reachable or unreachable.
+    fn update(
         &mut self,
         now: Picos,
-        at: SiteIndex,
-        loads: Option<&mut Loads>,
+        site_index: SiteIndex,
+        loads: Option<&mut PortLoads>,
         frames: &FrameTable,
-        remote: &Remote,
+        remote: &RemotePaths,
     ) -> bool {
         let mut best = None;
         let (mut load, mut utilisation, mut capacity) = (0, 0, 0);
         let mut loads = loads;
-        for way in &self.ways {
-            let ports = &way.member.ports;
-            if !way.live || !remote.reaches(ports, at) {
+        for site_path in &self.paths {
+            let ports = &site_path.member.ports;
+            if !site_path.live || !remote.reaches(ports, site_index) {
                 continue;
             }
-            let beyond = remote.capacity_mbps(ports, at).unwrap_or(u32::MAX);
-            let mbps = u64::from(way.member.speed_mbps.min(beyond).max(1));
+            let beyond = remote.capacity_mbps(ports, site_index).unwrap_or(u32::MAX);
+            let mbps = u64::from(site_path.member.speed_mbps.min(beyond).max(1));
             capacity += mbps;
             let Some(loads) = loads.as_deref_mut() else {
                 continue;
             };
-            let own = way.member.path_load(now, loads, frames);
-            let path = busier(own, remote.load(now, ports, at).unwrap_or_default());
+            let own = site_path.member.path_load(now, loads, frames);
+            let path = max_path_load(own, remote.load(now, ports, site_index).unwrap_or_default());
             let rank = |path: PathLoad| (path.load, path.utilisation);
             if best.is_none_or(|best| rank(path) < rank(best)) {
                 best = Some(path);
@@ -121,26 +131,27 @@ impl Site {
                 load: LOAD_MAX,
                 utilisation: LOAD_MAX,
             },
-            (_, Some(best)) if self.informed => best,
+            (_, Some(best)) if self.is_load_aware => best,
             _ => PathLoad {
                 load: mean(load),
                 utilisation: mean(utilisation),
             },
         };
         self.capacity_mbps = capacity.min(u64::from(u32::MAX - 1)) as u32;
-        self.judge()
+        self.update_state()
     }
 
-    fn judge(&mut self) -> bool {
-        let is = match self.capacity_mbps {
-            0 => Said::Unreachable,
-            _ => Said::Reachable,
+    /// Updates the reachability. Returns true if neighbours must learn about a change.
+    fn update_state(&mut self) -> bool {
+        let current = match self.capacity_mbps {
+            0 => AdvertisedState::Unreachable,
+            _ => AdvertisedState::Reachable,
         };
-        match (self.said, is) {
-            (Said::Nothing, Said::Reachable) => self.said = is,
-            (Said::Nothing, _) => {}
-            (said, is) if said != is => {
-                (self.said, self.repeats) = (is, REPEATS);
+        match (self.state, current) {
+            (AdvertisedState::NotAdvertised, AdvertisedState::Reachable) => self.state = current,
+            (AdvertisedState::NotAdvertised, _) => {}
+            (state, current) if state != current => {
+                (self.state, self.repeats) = (current, STATE_REPEATS);
                 return true;
             }
             _ => {}
@@ -149,50 +160,50 @@ impl Site {
     }
 
     fn is_busy(&self) -> bool {
-        self.said == Said::Reachable && self.load != PathLoad::default()
+        self.state == AdvertisedState::Reachable && self.load != PathLoad::default()
     }
 }
 
-/// What is to be done.
+/// Next action of the advertiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
-    /// Messages are to be sent now.
+pub(crate) struct AdvertiserAction {
+    /// True if messages must be sent now.
     pub(crate) send: bool,
-    /// When to look again.
+    /// Model time of the next check.
     pub(crate) next: Picos,
 }
 
-/// What a switch tells of its ways.
+/// The sender of link quality messages.
 #[derive(Debug, Default)]
 pub(crate) struct Advertiser {
     config: Option<AdvertiseConfig>,
-    /// Ports by index: their links, for how long messages take.
+    /// Timing of each port's link, for the transmission time of messages.
     links: Vec<LinkTiming>,
     interval: Picos,
-    /// In the order of their numbers.
-    sites: Vec<Site>,
-    /// Some neighbour is told something.
-    tells: bool,
-    /// Neighbours have been told that all ways are idle, or nothing.
-    told_idle: bool,
-    /// No deadline is out for loads.
-    asleep: bool,
-    last: Option<Picos>,
+    /// The sites, in the order of their numbers.
+    sites: Vec<AdvertisedSite>,
+    /// At least one neighbour receives entries.
+    has_receivers: bool,
+    /// The last message said that all paths are idle, or no message was sent.
+    advertised_idle: bool,
+    /// No timer for loads is pending.
+    is_asleep: bool,
+    last_sent: Option<Picos>,
     sequence: u32,
 }
 
 impl Advertiser {
-    /// Takes a new configuration.
+    /// Applies a new configuration.
     pub(super) fn configure(&mut self, config: &SwitchConfig) {
         self.config.clone_from(&config.balancing.advertise);
         self.links = config.ports.iter().map(|port| port.link).collect();
-        self.told_idle = true;
-        self.settle();
+        self.advertised_idle = true;
+        self.update_interval();
     }
 
-    /// Routes have changed; the numbers of all sites, in order. Those that have no route any more are told as
-    /// unreachable for one generation.
-    pub(super) fn set_fib(&mut self, fib: &Fib, lead: impl Fn(NextHop) -> Lead) -> Vec<u16> {
+    /// Applies new routes and returns the numbers of all sites in order. A site without routes is advertised
+    /// as unreachable until the routes change again.
+    pub(super) fn set_fib(&mut self, fib: &Fib, state_of: impl Fn(NextHop) -> MemberState) -> Vec<u16> {
         let mut before = core::mem::take(&mut self.sites);
         if self.config.is_none() {
             return Vec::new();
@@ -205,15 +216,15 @@ impl Advertiser {
                 .sites
                 .binary_search_by_key(&route.tag.site, |known| known.site)
                 .unwrap_or_else(|place| {
-                    self.sites.insert(place, Site::new(route.tag.site));
+                    self.sites.insert(place, AdvertisedSite::new(route.tag.site));
                     place
                 });
-            let ways = &mut self.sites[place].ways;
+            let site_paths = &mut self.sites[place].paths;
             for path in paths {
-                if ways.iter().all(|way| way.hop != path.next_hop) {
-                    let Lead { member, live, .. } = lead(path.next_hop);
-                    ways.push(Way {
-                        hop: path.next_hop,
+                if site_paths.iter().all(|known| known.next_hop != path.next_hop) {
+                    let MemberState { member, live, .. } = state_of(path.next_hop);
+                    site_paths.push(SitePath {
+                        next_hop: path.next_hop,
                         member,
                         live,
                     });
@@ -224,169 +235,174 @@ impl Advertiser {
             match self.sites.binary_search_by_key(&old.site, |known| known.site) {
                 Ok(place) => {
                     let site = &mut self.sites[place];
-                    (site.said, site.repeats) = (old.said, old.repeats);
+                    (site.state, site.repeats) = (old.state, old.repeats);
                     (site.load, site.capacity_mbps) = (old.load, old.capacity_mbps);
                 }
-                Err(place) if !old.ways.is_empty() => {
-                    old.ways.clear();
+                Err(place) if !old.paths.is_empty() => {
+                    old.paths.clear();
                     self.sites.insert(place, old);
                 }
                 Err(_) => {}
             }
         }
-        self.settle();
+        self.update_interval();
         self.sites.iter().map(|known| known.site).collect()
     }
 
-    /// A group of the routes to a site chooses by load, or does not.
-    pub(super) fn informs(&mut self, site: u16, informed: bool) {
+    /// Records whether a group of the routes to a site selects by load.
+    pub(super) fn record_load_awareness(&mut self, site: u16, is_load_aware: bool) {
         if let Ok(place) = self.sites.binary_search_by_key(&site, |known| known.site) {
-            self.sites[place].informed &= informed;
+            self.sites[place].is_load_aware &= is_load_aware;
         }
     }
 
-    /// Whether a next hop lives and has not said that it has no way to a site.
-    pub(super) fn reaches(&self, site: SiteIndex, hop: NextHop, remote: &Remote) -> bool {
-        let ways = self.sites.get(site.index()).map_or(&[][..], |known| &known.ways);
-        let way = ways.iter().find(|way| way.hop == hop);
-        way.is_some_and(|way| way.live && remote.reaches(&way.member.ports, site))
+    /// Returns true if the link to a next hop is up and the next hop has not advertised that it
+    /// cannot reach the site.
+    pub(super) fn reaches(&self, site: SiteIndex, next_hop: NextHop, remote: &RemotePaths) -> bool {
+        let paths = self.sites.get(site.index()).map_or(&[][..], |known| &known.paths);
+        let path = paths.iter().find(|path| path.next_hop == next_hop);
+        path.is_some_and(|path| path.live && remote.reaches(&path.member.ports, site))
     }
 
-    /// Links have changed.
-    pub(super) fn set_live(&mut self, live: impl Fn(NextHop) -> bool) {
-        for way in self.sites.iter_mut().flat_map(|site| &mut site.ways) {
-            way.live = live(way.hop);
+    /// Updates the link state of all paths.
+    pub(super) fn update_live_paths(&mut self, live: impl Fn(NextHop) -> bool) {
+        for path in self.sites.iter_mut().flat_map(|site| &mut site.paths) {
+            path.live = live(path.next_hop);
         }
     }
 
-    /// Works out whether anybody is told anything, and how often.
-    fn settle(&mut self) {
+    /// Computes the interval and whether any neighbour receives messages.
+    fn update_interval(&mut self) {
         let ports = self.config.as_ref().map_or(&[][..], |config| &config.ports);
-        self.tells = ports
+        self.has_receivers = ports
             .iter()
-            .any(|port| self.sites.iter().any(|site| tellable(site, PortId(*port))));
+            .any(|port| self.sites.iter().any(|site| may_advertise(site, PortId(*port))));
         let longest = link_quality::frame_len(self.sites.len()) as u32;
-        let takes = |port: &u16| {
+        let transmission_time = |port: &u16| {
             let link = self.links.get(usize::from(*port))?;
             Some(link.duration(link.wire_len(link.mac_len(longest))).0)
         };
-        let slowest = ports.iter().filter_map(takes).max().unwrap_or(0);
-        let least = Picos(slowest.saturating_mul(LINK_PART)).max(Picos::from_micros(1));
+        let slowest = ports.iter().filter_map(transmission_time).max().unwrap_or(0);
+        let least = Picos(slowest.saturating_mul(LINK_TIME_DIVISOR)).max(Picos::from_micros(1));
         self.interval = match &self.config {
             Some(config) => config.interval.max(least),
             None => least,
         };
-        self.asleep = self.measures();
+        self.is_asleep = self.measures_load();
     }
 
-    /// Whether it needs loads to be measured.
-    pub(super) fn measures(&self) -> bool {
-        self.tells && self.config.as_ref().is_some_and(|config| config.loads)
+    /// Returns true if the advertiser needs measured loads.
+    pub(super) fn measures_load(&self) -> bool {
+        self.has_receivers && self.config.as_ref().is_some_and(|config| config.loads)
     }
 
-    /// Whether a departure is to wake it: loads are told, and no deadline is out.
+    /// Returns true if the next departure must wake the advertiser: loads are advertised, and no timer is
+    /// pending.
     #[inline]
-    pub(crate) fn sleeps(&self) -> bool {
-        self.asleep
+    pub(crate) fn needs_wake(&self) -> bool {
+        self.is_asleep
     }
 
-    /// Traffic flows; when to look at loads.
+    /// Starts the advertiser because of new traffic. Returns the time of the next check.
     pub(crate) fn wake(&mut self, now: Picos) -> Picos {
-        self.asleep = false;
+        self.is_asleep = false;
         now.saturating_add(self.interval)
     }
 
-    /// The link to some neighbour has come up: it is told which sites have no way.
-    pub(crate) fn greet(&mut self) -> bool {
+    /// Repeats all unreachable sites because a link to a neighbour came up. Returns true if such sites exist.
+    pub(crate) fn repeat_unreachable_sites(&mut self) -> bool {
         let missing = self
             .sites
             .iter_mut()
-            .filter(|site| site.said == Said::Unreachable);
-        missing.map(|site| site.repeats = REPEATS).count() > 0
+            .filter(|site| site.state == AdvertisedState::Unreachable);
+        missing.map(|site| site.repeats = STATE_REPEATS).count() > 0
     }
 
-    /// A packet has come that had no way; when to tell that, if there is anybody to be told.
-    pub(crate) fn had_no_way(&mut self, now: Picos) -> Picos {
+    /// Repeats unreachable sites because a packet arrived without a path. Returns the time of the next
+    /// message, or [`Picos::NEVER`] if no neighbour receives messages.
+    pub(crate) fn handle_packet_without_path(&mut self, now: Picos) -> Picos {
         let mut any = false;
         for site in self.sites.iter_mut().filter(|site| site.capacity_mbps == 0) {
-            site.said = Said::Unreachable;
+            site.state = AdvertisedState::Unreachable;
             site.repeats = site.repeats.max(1);
             any = true;
         }
-        match (any && self.tells, self.last) {
+        match (any && self.has_receivers, self.last_sent) {
             (false, _) => Picos::NEVER,
             (true, None) => now,
-            (true, Some(last)) => now.max(last.saturating_add(self.interval)),
+            (true, Some(last_sent)) => now.max(last_sent.saturating_add(self.interval)),
         }
     }
 
-    /// Looks at all ways; whether one has ended or is there again, which is to be told at once.
-    pub(super) fn look(
+    /// Updates all sites. Returns true if a change of reachability must be advertised at once.
+    pub(super) fn update(
         &mut self,
         now: Picos,
-        loads: &mut Loads,
+        loads: &mut PortLoads,
         frames: &FrameTable,
-        remote: &Remote,
+        remote: &RemotePaths,
     ) -> bool {
-        let measures = self.measures();
-        let mut news = false;
+        let measures = self.measures_load();
+        let mut state_changed = false;
         for (index, site) in self.sites.iter_mut().enumerate() {
             let loads = measures.then_some(&mut *loads);
-            news |= site.look(now, SiteIndex::new(index), loads, frames, remote);
+            state_changed |= site.update(now, SiteIndex::new(index), loads, frames, remote);
         }
-        news && self.tells
+        state_changed && self.has_receivers
     }
 
-    /// Its deadline has come, or there is `news`; all ways have just been looked at.
-    pub(crate) fn due(&mut self, now: Picos, news: bool) -> Due {
-        let nothing = Due {
+    /// Returns the next action. The caller calls this function when a timer expires or when reachability
+    /// changed (`state_changed`). All sites must have been updated just before.
+    pub(crate) fn next_action(&mut self, now: Picos, state_changed: bool) -> AdvertiserAction {
+        let nothing = AdvertiserAction {
             send: false,
             next: Picos::NEVER,
         };
-        if !self.tells {
+        if !self.has_receivers {
             return nothing;
         }
         let next = now.saturating_add(self.interval);
-        if let (false, Some(last)) = (news, self.last)
-            && now < last.saturating_add(self.interval)
+        if let (false, Some(last_sent)) = (state_changed, self.last_sent)
+            && now < last_sent.saturating_add(self.interval)
         {
-            let next = last.saturating_add(self.interval);
-            return Due { send: false, next };
+            let next = last_sent.saturating_add(self.interval);
+            return AdvertiserAction { send: false, next };
         }
-        let measures = self.measures();
-        let busy = measures && self.sites.iter().any(Site::is_busy);
-        let owes = self.sites.iter().any(|site| site.repeats > 0);
-        let send = owes || busy || (measures && !self.told_idle);
+        let measures = self.measures_load();
+        let busy = measures && self.sites.iter().any(AdvertisedSite::is_busy);
+        let has_repeats = self.sites.iter().any(|site| site.repeats > 0);
+        let send = has_repeats || busy || (measures && !self.advertised_idle);
         if send {
-            self.last = Some(now);
-            self.told_idle = !busy;
+            self.last_sent = Some(now);
+            self.advertised_idle = !busy;
         }
         let again = busy || self.sites.iter().any(|site| site.repeats > 1);
-        self.asleep = measures && !again;
-        Due {
+        self.is_asleep = measures && !again;
+        AdvertiserAction {
             send,
             next: if again { next } else { Picos::NEVER },
         }
     }
 
-    /// Messages have been sent.
-    pub(crate) fn sent(&mut self) {
+    /// Records that messages were sent.
+    pub(crate) fn record_sent(&mut self) {
         for site in &mut self.sites {
             site.repeats = site.repeats.saturating_sub(1);
         }
     }
 
-    /// The ports on which something may be told.
+    /// The ports that may send messages.
     pub(crate) fn ports(&self) -> &[u16] {
         self.config.as_ref().map_or(&[], |config| &config.ports)
     }
 
-    /// What is to be told on a port now.
+    /// The entries of the next message on a port.
     pub(crate) fn entries(&self, port: PortId) -> impl Iterator<Item = SiteEntry> {
-        let measures = self.measures();
-        let told = move |site: &&Site| {
-            let news = site.repeats > 0 || site.said == Said::Unreachable;
-            tellable(site, port) && (news || (measures && site.said == Said::Reachable))
+        let measures = self.measures_load();
+        let told = move |site: &&AdvertisedSite| {
+            let state_changed = site.repeats > 0 || site.state == AdvertisedState::Unreachable;
+            may_advertise(site, port)
+                && (state_changed || (measures && site.state == AdvertisedState::Reachable))
         };
         self.sites.iter().filter(told).map(move |site| SiteEntry {
             site: site.site,
@@ -395,20 +411,20 @@ impl Advertiser {
         })
     }
 
-    /// The number of the next message.
+    /// Returns the sequence number of the next message.
     pub(crate) fn next_sequence(&mut self) -> u32 {
         self.sequence = self.sequence.wrapping_add(1);
         self.sequence
     }
 
-    /// How long loads hold, in microseconds.
+    /// Validity of advertised loads in microseconds.
     pub(crate) fn hold_us(&self) -> u32 {
         let hold = self.interval.0.saturating_mul(HOLD_INTERVALS).div_ceil(1_000_000);
         hold.min(u64::from(u32::MAX)) as u32
     }
 }
 
-/// Whether the neighbour behind a port may come here on its way to a site.
-fn tellable(site: &Site, port: PortId) -> bool {
-    site.ways.iter().all(|way| !way.member.ports.contains(&port))
+/// Returns true if the neighbour behind a port may use this switch to reach a site.
+fn may_advertise(site: &AdvertisedSite, port: PortId) -> bool {
+    site.paths.iter().all(|path| !path.member.ports.contains(&port))
 }

@@ -1,77 +1,89 @@
-//! Cluster load balancing: the queue pairs that a switch knows, and how many of them each link has.
+//! Cluster load balancing: the queue pairs of a switch and the number of queue pairs on each link.
 //!
-//! # The algorithm
+//! # Algorithm
 //!
-//! A *flow* is what goes to one queue pair: both addresses and the destination queue pair of the base transport header. It is
-//! learnt by its first packet, or announced before that, and given to a member of its group, where it stays. Groups lead to a
-//! *site* each ([`crate::route::RouteTag::site`]: all that is behind one leaf). The member is the one for which these are least, the
-//! first that differs decides:
+//! A *flow* consists of the packets to one queue pair. Its key is the pair of IP addresses and the
+//! destination queue pair of the base transport header. The switch learns a flow from its first packet or
+//! from an announcement. The flow is placed on a member of its group and stays there.
 //!
-//! 1. the flows of this site on the member's port, this one included, divided by the member's capacity;
-//! 2. the flows of all sites there, the same way: so uplinks are even as well;
-//! 3. the flows of this group on the member, where two members share a port;
-//! 4. the distance from the member `(start + site) mod members`, going up. The start is the site of the switch itself, or drawn from
-//!    its seed if no route says that. So leaves that send the same number of flows to a site begin at different spines, and what
-//!    does not divide by the number of spines does not meet on one link down to that site.
+//! Each group leads to one *site*: the destinations behind one leaf ([`crate::route::RouteTag::site`]). A new
+//! flow goes to the member with the lowest rank. The rank compares these values in order:
 //!
-//! Capacity is the member's speed, or its weight where routes give members unequal ones. Flows that have carried data (*heavy*) and
-//! those that have not (*light*: acknowledgements, CNPs, READ and atomic requests, management datagrams) are counted apart, each by
-//! the rule above, so that acknowledgements of many transfers do not look like many transfers. A light flow that turns out to carry
-//! data becomes heavy, and chooses anew if that overtakes nothing: requests and responses of a queue pair are in no order to each
-//! other, so a flow of acknowledgements may move for its first request.
+//! 1. The flows to this site on the member's port, including the new flow, divided by the capacity of the
+//!    member.
+//! 2. The flows to all sites on this port, computed in the same way. This rule balances the uplinks.
+//! 3. The flows of this group on the member. This rule matters when two members share a port.
+//! 4. The distance from member `(start + site) mod members` in ascending order. The start is the site of the
+//!    switch, or a number from its seed if no route has a site. Leaves that send the same number of flows to
+//!    a site therefore start at different spines. Remainders then do not meet on one downlink to the site.
 //!
-//! A flow is *at rest* when it has been silent for [`GAP`] and nothing waits on its member's link: what it sent has arrived. Then, and only then, it moves,
-//! and only if the ranking by 1 and 2 gets better by it. Links that came up and flows that ended are made good by this. A flow that has been silent for the
-//! scheme's idle time is forgotten; who looks is a hand that goes round the table once in that time. Announced flows are kept until
-//! they are withdrawn, and stay where they were put while that lives.
+//! The capacity is the speed of the member, or its weight if the routes have unequal weights.
 //!
-//! A member that dies takes its flows' places with it at once, all in one step; each is given a place by the rule above when its next packet
-//! comes, and no other flow moves.
+//! *Heavy* flows have carried data. *Light* flows have carried only acknowledgements, CNPs, READ and atomic
+//! requests or management datagrams. The two kinds are counted separately by the same rules, so
+//! acknowledgements do not influence the placement of data. A light flow that carries data becomes heavy. It
+//! then selects a member again if no reordering results. Requests and responses of a queue pair have no
+//! mutual order, so a flow of acknowledgements may move at its first request.
 //!
-//! # What holds
+//! A flow is *quiescent* after it was silent for [`FLOWLET_GAP`] while its member has empty queues. All its
+//! packets have then arrived. Flows only move in this state, and only if rule 1 or rule 2 improves. These
+//! moves restore the balance after links came up or flows ended.
 //!
-//! Of `n` members of equal capacity, with flows of one kind:
+//! A flow is removed after the idle time of the scheme. A scan of the table, one pass per idle time, finds
+//! such flows. Announced flows stay in the table until they are withdrawn. Pinned flows stay on their member
+//! while the member is up.
 //!
-//! - **Per site, arrivals only: the most and the fewest flows of a member differ by at most 1.** A flow goes to a member with the
-//!   fewest, so a difference of 1 can arise, but not one of 2.
-//! - **Per link, arrivals only: at most by the number of sites**, by the sum of the line above; by at most 1 if each site has got at most one
-//!   flow, or all a multiple of `n`. The worst case is real: one flow to each of many sites, then a second one to each site whose
-//!   first is on the same link.
-//! - **After departures and failures, once every flow has been at rest: per site and per link, at most by 1.** Suppose link `a` has two flows more than
-//!   `b`. Then some site has more flows on `a` than on `b`; if by 2 or more, rule 1 moves one of them, if by 1, rule 2 does, since
-//!   the site's numbers are only exchanged. Each move makes the sum of squares of the sites' numbers smaller, or keeps it and makes that of the
-//!   links' smaller: so moves come to an end, and none is made that is not surplus.
-//! - **Down from the spines:** the links to a site differ at most by the number of leaves that send to it. If each of
-//!   `n` leaves with starts that differ modulo `n` sends the same number of flows to the site, and rules 1 to 3 leave the choice to
-//!   rule 4, they do not differ at all: the remainders are arcs of a circle that begin at each of its points once. Announced placement (`src/fabric/placement.rs`) gives 1 for every pattern.
-//! - **Order:** packets of a flow are only ever reordered by a failure, given that what was sent [`GAP`] ago has arrived. (A pause on a link
-//!   beyond can hold packets for longer.)
+//! All flows of a failed member lose their place in one step. Each of them is placed by the rules above when
+//! its next packet arrives. No other flow moves.
 //!
-//! With capacities, "differ by at most 1" reads: no flow could be moved such that the load of the member it gets to stays below
-//! that of the member it leaves.
+//! # Guarantees
+//!
+//! Let a group have `n` members of equal capacity and flows of one kind.
+//!
+//! - **Per site, arrivals only:** the numbers of flows of two members differ by at most 1. A flow goes to a
+//!   member with the fewest flows, so a difference of 2 cannot arise.
+//! - **Per link, arrivals only:** the numbers differ at most by the number of sites, as the sum over the
+//!   sites. They differ by at most 1 if each site has at most one flow, or if each site has a multiple of `n`
+//!   flows. The worst case exists: one flow to each of many sites, then a second flow to each site whose
+//!   first flow is on the same link.
+//! - **After departures and failures,** when every flow has been quiescent once: the numbers differ by at
+//!   most 1 per site and per link. Suppose that link `a` has two flows more than link `b`. Then some site has
+//!   more flows on `a` than on `b`. Rule 1 moves a flow if the site's difference is 2 or more. Rule 2 moves a
+//!   flow if the difference is 1. Each move reduces the sum of squares of the site counts, or keeps it and
+//!   reduces the sum of squares of the link counts. Moves therefore come to an end.
+//! - **Downlinks of the spines:** the numbers of flows on the links to a site differ at most by the number of
+//!   leaves that send to the site. They are equal if each of `n` leaves with different starts modulo `n`
+//!   sends the same number of flows, and rules 1 to 3 leave the selection to rule 4. Announced placement
+//!   (`src/fabric/placement.rs`) achieves a difference of 1 for every pattern.
+//! - **Order:** only a failure can reorder the packets of a flow, if all packets sent [`FLOWLET_GAP`] ago
+//!   have arrived. A pause on a later link can delay packets for longer.
+//!
+//! For unequal capacities, "differ by at most 1" means: no move of a flow would leave its new member with a
+//! lower load than the present load of its old member.
 
 use super::flow_map::FlowMap;
 use super::packet::QueuePair;
 use crate::ids::PortId;
 use xoff_units::Picos;
 
-/// Silence after which what a flow sent before is taken to have arrived: SAI's default for flowlets.
-pub(super) const GAP: Picos = Picos::from_micros(256);
+/// Idle time after which all earlier packets of a flow are assumed to have arrived. The value is SAI's
+/// default idle time of flowlets.
+pub(super) const FLOWLET_GAP: Picos = Picos::from_micros(256);
 
-/// Most places that the hand looks at when a packet comes, after a time without any.
-const STEPS_MAX: u64 = 256;
-/// The same when a packet finds the table full.
-const STEPS_FOR_ROOM: u64 = 8;
+/// Largest number of entries that the aging scan checks for one packet.
+const AGING_STEPS_MAX: u64 = 256;
+/// Number of entries that the aging scan checks when a packet finds the table full.
+const AGING_STEPS_WHEN_FULL: u64 = 8;
 
-/// No port.
+/// Marks a member without a port.
 const NO_PORT: u16 = u16::MAX;
 
-/// What a packet of a queue pair is to load balancing.
+/// Class of an RDMA packet in cluster load balancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cargo {
-    /// An acknowledgement or CNP.
-    Answer,
-    /// A request that carries no data to speak of: READ, atomic, FLUSH; management datagrams.
+pub(super) enum MessageClass {
+    /// An acknowledgement or a CNP.
+    Acknowledgement,
+    /// A request with little or no data: READ, atomic or FLUSH requests and management datagrams.
     Request,
     /// A request with data.
     Data,
@@ -79,137 +91,147 @@ pub(super) enum Cargo {
     Response,
 }
 
-impl Cargo {
-    /// By opcode; extended connections (XRC) have those of reliable ones. Unknown services count as data.
+impl MessageClass {
+    /// The class that follows from the opcode. Extended connections (XRC) use the opcodes of reliable
+    /// connections. Unknown services count as data.
     #[inline]
-    pub(super) fn of(pair: &QueuePair) -> Cargo {
+    pub(super) fn of(pair: &QueuePair) -> MessageClass {
         const CNP: u8 = 0x81;
         let operation = pair.opcode & 0x1f;
         match pair.opcode >> 5 {
-            _ if pair.opcode == CNP => Cargo::Answer,
-            // Queue pairs 0 and 1 are those of management.
-            _ if pair.destination_qp < 2 => Cargo::Request,
+            _ if pair.opcode == CNP => MessageClass::Acknowledgement,
+            // Queue pairs 0 and 1 carry management datagrams.
+            _ if pair.destination_qp < 2 => MessageClass::Request,
             0 | 2 | 5 => match operation {
-                0x11 | 0x12 => Cargo::Answer,
-                0x0c | 0x13 | 0x14 | 0x1c => Cargo::Request,
-                0x0d..=0x10 => Cargo::Response,
-                _ => Cargo::Data,
+                0x11 | 0x12 => MessageClass::Acknowledgement,
+                0x0c | 0x13 | 0x14 | 0x1c => MessageClass::Request,
+                0x0d..=0x10 => MessageClass::Response,
+                _ => MessageClass::Data,
             },
-            _ => Cargo::Data,
+            _ => MessageClass::Data,
         }
     }
 
-    /// Whether its flow counts as heavy.
+    /// Returns true if the flow of this packet counts as heavy.
     #[inline]
     pub(super) fn is_heavy(self) -> bool {
-        matches!(self, Cargo::Data | Cargo::Response)
+        matches!(self, MessageClass::Data | MessageClass::Response)
     }
 }
 
-/// What is known of a flow.
+/// State of a placed flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
-    /// When its last packet came.
+pub(super) struct PlacedFlow {
+    /// Arrival time of the last packet.
     pub(super) seen: Picos,
-    lane: u32,
+    slot: u32,
     pub(super) flags: u8,
 }
 
-/// Facts of a flow, a bit each.
-pub(super) mod flag {
-    /// It has carried data, or was announced to.
+/// Flags of a flow, one bit each.
+pub(super) mod flow_flag {
+    /// The flow has carried data or was announced as a data flow.
     pub(in crate::balance) const HEAVY: u8 = 1;
-    /// It has carried small requests.
+    /// The flow has carried requests without data.
     pub(in crate::balance) const REQUESTS: u8 = 1 << 1;
-    /// It has carried answers.
-    pub(in crate::balance) const ANSWERS: u8 = 1 << 2;
-    /// It is kept until it is withdrawn.
+    /// The flow has carried acknowledgements or CNPs.
+    pub(in crate::balance) const ACKNOWLEDGEMENTS: u8 = 1 << 2;
+    /// The flow stays in the table until it is withdrawn.
     pub(in crate::balance) const ANNOUNCED: u8 = 1 << 3;
-    /// It stays where it was put while that lives.
+    /// The flow stays on its member while the member is up.
     pub(in crate::balance) const PINNED: u8 = 1 << 4;
-    /// It has not sent yet.
+    /// The flow has sent no packet yet.
     pub(in crate::balance) const UNSENT: u8 = 1 << 5;
 }
 
-impl Flow {
+impl PlacedFlow {
+    /// Decodes a flow from two words of the table.
     #[inline]
-    fn of([seen, rest]: [u64; 2]) -> Flow {
-        Flow {
+    fn from_words([seen, rest]: [u64; 2]) -> PlacedFlow {
+        PlacedFlow {
             seen: Picos(seen),
-            lane: rest as u32,
+            slot: rest as u32,
             flags: (rest >> 32) as u8,
         }
     }
 
+    /// Encodes the flow in two words of the table.
     #[inline]
-    fn words(&self) -> [u64; 2] {
-        [self.seen.0, u64::from(self.flags) << 32 | u64::from(self.lane)]
+    fn to_words(&self) -> [u64; 2] {
+        [self.seen.0, u64::from(self.flags) << 32 | u64::from(self.slot)]
     }
 
-    pub(super) fn is(&self, flag: u8) -> bool {
+    /// Returns true if one of these flags is set.
+    pub(super) fn has_flag(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 }
 
-/// Flows counted: heavy ones, light ones.
-type Counts = [u32; 2];
+/// Number of heavy flows and number of light flows.
+type FlowCounts = [u32; 2];
 
-/// A member of a group for as long as it carries traffic.
+/// Flow counters of a member during a period in which it carries traffic.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lane {
-    /// The group, by the number of [`Placements::enter`].
+pub(super) struct MemberSlot {
+    /// Number of the group, from [`FlowPlacements::register_group`].
     pub(super) group: u32,
-    /// The member; `None`: it is no longer one.
+    /// Index of the member, or `None` after its removal.
     pub(super) member: Option<u16>,
-    /// It carries traffic.
+    /// True while the member carries traffic.
     pub(super) live: bool,
-    /// Lanes with greater numbers came to a group that had flows already.
-    pub(super) since: u32,
+    /// Count of joins after which the slot was opened. Larger values joined later, when the group already had
+    /// flows.
+    pub(super) join_count: u32,
     idle: Picos,
     row: u32,
     port: u16,
-    /// Flows in the table that were placed here, dead or not.
+    /// Flows in the table that were placed here, even if the member has failed since.
     flows: u32,
-    counts: Counts,
+    counts: FlowCounts,
 }
 
-/// The groups whose flows are counted together on a link: those to the same site, of one kind.
+/// Key of the groups whose flows are counted together on a port: groups of the same kind to the same site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RowKey {
-    /// Members of LAGs; what next hops give to a LAG is another count.
+pub(super) struct FlowCountKey {
+    /// True for LAGs. Flows that a next-hop group assigns to a LAG are counted separately.
     pub(super) lag: bool,
     pub(super) site: u16,
 }
 
+/// Flows of one key on each port.
 #[derive(Debug)]
-struct Row {
-    key: RowKey,
-    by_port: Vec<Counts>,
+struct FlowCountRow {
+    key: FlowCountKey,
+    by_port: Vec<FlowCounts>,
 }
 
-/// How a member stands for the next flow.
+/// Rank of a member for the next flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rank {
+pub(super) struct MemberRank {
     pub(super) member: u16,
     pub(super) capacity: u64,
-    /// Flows of the site, of all sites, of the group.
+    /// Flows of the site, of all sites and of the group.
     flows: [u32; 3],
-    /// Distance from the start.
-    pub(super) turn: u16,
+    /// Distance from the start member.
+    pub(super) distance: u16,
 }
 
-impl Rank {
-    /// Whether one more flow of the site (rule 1), or else of all (rule 2), would be less there than on `other`.
-    pub(super) fn is_lower(&self, other: &Rank) -> bool {
+impl MemberRank {
+    /// Returns true if this member would have fewer flows than `other` by rule 1, or by rule 2 if rule 1 is
+    /// equal.
+    pub(super) fn has_fewer_flows_than(&self, other: &MemberRank) -> bool {
         self.compare(other, 2).is_lt()
     }
 
-    /// Whether the next flow goes there rather than to `other`.
-    pub(super) fn is_before(&self, other: &Rank) -> bool {
-        self.compare(other, 3).then(self.turn.cmp(&other.turn)).is_lt()
+    /// Returns true if this member is preferred to `other` for the next flow.
+    pub(super) fn is_preferred_to(&self, other: &MemberRank) -> bool {
+        self.compare(other, 3)
+            .then(self.distance.cmp(&other.distance))
+            .is_lt()
     }
 
-    fn compare(&self, other: &Rank, rules: usize) -> core::cmp::Ordering {
+    /// Compares two ranks by the first `rules` rules.
+    fn compare(&self, other: &MemberRank, rules: usize) -> core::cmp::Ordering {
         let with = |flows: u32, capacity: u64| (u64::from(flows) + 1) * capacity;
         let pairs = self.flows.iter().zip(&other.flows).take(rules);
         pairs
@@ -219,167 +241,173 @@ impl Rank {
     }
 }
 
-/// All flows of a switch that were placed, and where.
+/// All placed flows of a switch.
 #[derive(Debug)]
-pub(crate) struct Placements {
+pub(crate) struct FlowPlacements {
     flows: FlowMap,
-    lanes: Vec<Lane>,
-    unused: Vec<u32>,
-    rows: Vec<Row>,
-    /// Of all sites, by port: next hops, LAGs.
-    totals: [Vec<Counts>; 2],
-    /// Where the first flow to site 0 goes.
+    slots: Vec<MemberSlot>,
+    free_slots: Vec<u32>,
+    rows: Vec<FlowCountRow>,
+    /// Flows to all sites on each port: of next-hop groups and of LAGs.
+    totals: [Vec<FlowCounts>; 2],
+    /// Start member of flows to site 0.
     start: u32,
     groups: u32,
-    /// The place that the hand looks at next, when, and how long each takes.
-    hand: usize,
-    hand_at: Picos,
-    step: Picos,
-    /// The shortest idle time of a group.
+    /// Next entry of the aging scan.
+    aging_entry: usize,
+    aging_due: Picos,
+    aging_step: Picos,
+    /// Shortest idle time of a group.
     idle_min: Picos,
 }
 
-impl Placements {
-    /// Without flows, of a switch with so many ports.
-    pub(super) fn new(ports: usize, start: u32) -> Placements {
-        Placements {
+impl FlowPlacements {
+    /// Creates an empty table for a switch with this number of ports.
+    pub(super) fn new(ports: usize, start: u32) -> FlowPlacements {
+        FlowPlacements {
             flows: FlowMap::new(0),
-            lanes: Vec::new(),
-            unused: Vec::new(),
+            slots: Vec::new(),
+            free_slots: Vec::new(),
             rows: Vec::new(),
             totals: [vec![[0; 2]; ports], vec![[0; 2]; ports]],
             start,
             groups: 0,
-            hand: 0,
-            hand_at: Picos::ZERO,
-            step: Picos::NEVER,
+            aging_entry: 0,
+            aging_due: Picos::ZERO,
+            aging_step: Picos::NEVER,
             idle_min: Picos::NEVER,
         }
     }
 
-    pub(super) fn set_start(&mut self, start: u32) {
+    /// Sets the start member of flows to site 0.
+    pub(super) fn set_start_member(&mut self, start: u32) {
         self.start = start;
     }
 
-    pub(super) fn start(&self) -> u32 {
+    /// Start member of flows to site 0.
+    pub(super) fn start_member(&self) -> u32 {
         self.start
     }
 
-    /// A group begins that needs places for so many flows; its number. The table is that of the group with the most, for all.
-    pub(super) fn enter(&mut self, flows_max: u32, idle: Picos) -> u32 {
+    /// Registers a group and returns its number. The table is shared and has the capacity of the group with
+    /// the largest `flows_max`.
+    pub(super) fn register_group(&mut self, flows_max: u32, idle: Picos) -> u32 {
         self.groups += 1;
         if self.flows.flows_max() < flows_max as usize {
             let mut larger = FlowMap::new(flows_max as usize);
-            for (key, flow) in self.flows.each() {
+            for (key, flow) in self.flows.iter() {
                 larger.insert(key, flow);
             }
             self.flows = larger;
-            self.hand = 0;
+            self.aging_entry = 0;
         }
         self.idle_min = self.idle_min.min(idle);
-        self.step = Picos((self.idle_min.0 / self.flows.flows_max().max(1) as u64).max(1));
+        self.aging_step = Picos((self.idle_min.0 / self.flows.flows_max().max(1) as u64).max(1));
         self.groups
     }
 
+    /// Capacity of the table.
     pub(super) fn flows_max(&self) -> u32 {
         self.flows.flows_max() as u32
     }
 
-    /// Flows of a group, and heavy ones of a member of it.
-    pub(super) fn count_of(&self, group: u32, member: Option<u16>) -> (u32, u32) {
-        let of_group = self.lanes.iter().filter(|lane| lane.group == group);
-        of_group.fold((0, 0), |(flows, heavy), lane| {
-            let here = lane.live && lane.member == member;
-            (flows + lane.flows, heavy + if here { lane.counts[0] } else { 0 })
+    /// Flows of a group, and heavy flows of one of its members.
+    pub(super) fn count_flows(&self, group: u32, member: Option<u16>) -> (u32, u32) {
+        let of_group = self.slots.iter().filter(|slot| slot.group == group);
+        of_group.fold((0, 0), |(flows, heavy), slot| {
+            let here = slot.live && slot.member == member;
+            (flows + slot.flows, heavy + if here { slot.counts[0] } else { 0 })
         })
     }
 
-    /// The counts of groups with this key.
-    pub(super) fn row(&mut self, key: RowKey) -> u32 {
+    /// Index of the counters for this key.
+    pub(super) fn find_or_add_count_row(&mut self, key: FlowCountKey) -> u32 {
         if let Some(row) = self.rows.iter().position(|row| row.key == key) {
             return row as u32;
         }
         let by_port = vec![[0; 2]; self.totals[0].len()];
-        self.rows.push(Row { key, by_port });
+        self.rows.push(FlowCountRow { key, by_port });
         self.rows.len() as u32 - 1
     }
 }
 
-/// Lanes.
-impl Placements {
+/// Slots of members.
+impl FlowPlacements {
+    /// The slot with this number.
     #[inline]
-    pub(super) fn lane(&self, lane: u32) -> &Lane {
-        &self.lanes[lane as usize]
+    pub(super) fn member_slot(&self, slot: u32) -> &MemberSlot {
+        &self.slots[slot as usize]
     }
 
-    /// A member of a group carries traffic from now on.
-    pub(super) fn open(
+    /// Opens a slot for a member that starts to carry traffic. Returns the number of the slot.
+    pub(super) fn open_slot(
         &mut self,
         group: u32,
         member: u16,
-        (row, port): (u32, Option<PortId>),
-        since: u32,
+        (count_row, port): (u32, Option<PortId>),
+        join_count: u32,
         idle: Picos,
     ) -> u32 {
-        let lane = Lane {
+        let slot = MemberSlot {
             group,
             member: Some(member),
             live: true,
-            since,
+            join_count,
             idle,
-            row,
+            row: count_row,
             port: port.map_or(NO_PORT, |port| port.0),
             flows: 0,
             counts: [0; 2],
         };
-        match self.unused.pop() {
-            Some(unused) => {
-                self.lanes[unused as usize] = lane;
-                unused
+        match self.free_slots.pop() {
+            Some(free_slots) => {
+                self.slots[free_slots as usize] = slot;
+                free_slots
             }
             None => {
-                self.lanes.push(lane);
-                self.lanes.len() as u32 - 1
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
             }
         }
     }
 
-    /// A lane goes on as this member, with its flows.
-    pub(super) fn carry_on(&mut self, lane: u32, member: u16, (row, port): (u32, Option<PortId>)) {
-        let counts = self.lanes[lane as usize].counts;
-        self.charge(lane, counts, false);
-        let at = &mut self.lanes[lane as usize];
-        (at.member, at.row, at.port) = (Some(member), row, port.map_or(NO_PORT, |port| port.0));
-        self.charge(lane, counts, true);
+    /// Gives a slot a new member index, row and port. The flows are kept.
+    pub(super) fn reassign_slot(&mut self, slot: u32, member: u16, (count_row, port): (u32, Option<PortId>)) {
+        let counts = self.slots[slot as usize].counts;
+        self.adjust_counts(slot, counts, false);
+        let at = &mut self.slots[slot as usize];
+        (at.member, at.row, at.port) = (Some(member), count_row, port.map_or(NO_PORT, |port| port.0));
+        self.adjust_counts(slot, counts, true);
     }
 
-    /// A lane carries no traffic any more: its flows have no place. `member`: where it is in the group, if it still is.
-    pub(super) fn close(&mut self, lane: u32, member: Option<u16>) {
-        let counts = self.lanes[lane as usize].counts;
-        self.charge(lane, counts, false);
-        let at = &mut self.lanes[lane as usize];
+    /// Closes the slot of a member that carries no traffic any more. `member` is its index, if it is still in
+    /// the group.
+    pub(super) fn close_slot(&mut self, slot: u32, member: Option<u16>) {
+        let counts = self.slots[slot as usize].counts;
+        self.adjust_counts(slot, counts, false);
+        let at = &mut self.slots[slot as usize];
         (at.live, at.member) = (false, member);
         if at.flows == 0 {
-            self.unused.push(lane);
+            self.free_slots.push(slot);
         }
     }
 
-    /// The members of closed lanes of a group have other numbers now.
-    pub(super) fn renumber_closed(&mut self, group: u32, renumbered: &[Option<u16>]) {
+    /// Applies new member indices to the closed slots of a group.
+    pub(super) fn renumber_closed_slots(&mut self, group: u32, renumbered: &[Option<u16>]) {
         let closed = self
-            .lanes
+            .slots
             .iter_mut()
-            .filter(|lane| lane.group == group && !lane.live);
-        for lane in closed {
-            lane.member = lane
+            .filter(|slot| slot.group == group && !slot.live);
+        for slot in closed {
+            slot.member = slot
                 .member
                 .and_then(|old| renumbered.get(usize::from(old)).copied().flatten());
         }
     }
 
-    /// Adds flows to the counts of a lane's link, or takes them away.
-    fn charge(&mut self, lane: u32, counts: Counts, add: bool) {
-        let at = &mut self.lanes[lane as usize];
+    /// Adds flows to the counters of a slot and its port, or subtracts them.
+    fn adjust_counts(&mut self, slot: u32, counts: FlowCounts, add: bool) {
+        let at = &mut self.slots[slot as usize];
         let row = &mut self.rows[at.row as usize];
         let totals = &mut self.totals[usize::from(row.key.lag)];
         let port = usize::from(at.port);
@@ -395,14 +423,14 @@ impl Placements {
         }
     }
 
-    /// How a lane stands for the next flow, heavy or light.
+    /// Rank of a slot for the next heavy or light flow.
     #[inline]
-    pub(super) fn rank(&self, lane: u32, heavy: bool, capacity: u64, turn: u16) -> Rank {
-        let at = &self.lanes[lane as usize];
+    pub(super) fn rank(&self, slot: u32, heavy: bool, capacity: u64, distance: u16) -> MemberRank {
+        let at = &self.slots[slot as usize];
         let row = &self.rows[at.row as usize];
         let (kind, port) = (usize::from(!heavy), usize::from(at.port));
-        let of = |counts: &Vec<Counts>| counts.get(port).map_or(at.counts[kind], |counts| counts[kind]);
-        Rank {
+        let of = |counts: &Vec<FlowCounts>| counts.get(port).map_or(at.counts[kind], |counts| counts[kind]);
+        MemberRank {
             member: at.member.unwrap_or_default(),
             capacity,
             flows: [
@@ -410,138 +438,141 @@ impl Placements {
                 of(&self.totals[usize::from(row.key.lag)]),
                 at.counts[kind],
             ],
-            turn,
+            distance,
         }
     }
 }
 
 /// Flows.
-impl Placements {
-    /// The place of a queue pair's flow.
+impl FlowPlacements {
+    /// The entry of a queue pair's flow.
     #[inline]
-    pub(super) fn find(&self, key: u64) -> Option<usize> {
+    pub(super) fn find_entry(&self, key: u64) -> Option<usize> {
         self.flows.find(key)
     }
 
-    /// The flow at a place, and its lane.
+    /// The flow of an entry, and its slot.
     #[inline]
-    pub(super) fn flow(&self, place: usize) -> (Flow, &Lane) {
-        let flow = Flow::of(self.flows.get(place));
-        let lane = &self.lanes[flow.lane as usize];
-        (flow, lane)
+    pub(super) fn flow_and_slot(&self, entry: usize) -> (PlacedFlow, &MemberSlot) {
+        let flow = PlacedFlow::from_words(self.flows.get(entry));
+        let slot = &self.slots[flow.slot as usize];
+        (flow, slot)
     }
 
-    /// The flow at a place had its latest packet then, and has these flags.
+    /// Sets the time of the last packet and the flags of a flow.
     #[inline]
-    pub(super) fn note(&mut self, place: usize, seen: Picos, flags: u8) {
-        let flow = Flow::of(self.flows.get(place));
-        self.flows.set(place, Flow { seen, flags, ..flow }.words());
+    pub(super) fn update_flow(&mut self, entry: usize, seen: Picos, flags: u8) {
+        let flow = PlacedFlow::from_words(self.flows.get(entry));
+        self.flows
+            .set(entry, PlacedFlow { seen, flags, ..flow }.to_words());
     }
 
-    /// Whether a flow may be forgotten.
-    fn is_idle(&self, flow: &Flow, now: Picos) -> bool {
-        !flow.is(flag::ANNOUNCED) && now.since(flow.seen) >= self.lanes[flow.lane as usize].idle
+    /// Returns true if a flow may be removed because of its idle time.
+    fn is_idle(&self, flow: &PlacedFlow, now: Picos) -> bool {
+        !flow.has_flag(flow_flag::ANNOUNCED) && now.since(flow.seen) >= self.slots[flow.slot as usize].idle
     }
 
-    /// Enters a flow that is not known; false: the table is full.
-    pub(super) fn insert(&mut self, key: u64, lane: u32, seen: Picos, flags: u8) -> bool {
+    /// Adds a new flow. Returns false if the table is full.
+    pub(super) fn insert_flow(&mut self, key: u64, slot: u32, seen: Picos, flags: u8) -> bool {
         let inserted = self
             .flows
-            .insert(key, Flow { seen, lane, flags }.words())
+            .insert(key, PlacedFlow { seen, slot, flags }.to_words())
             .is_some();
         if inserted {
-            self.lanes[lane as usize].flows += 1;
-            self.charge(lane, counts_of(flags), true);
+            self.slots[slot as usize].flows += 1;
+            self.adjust_counts(slot, counts_of_flow(flags), true);
         }
         inserted
     }
 
-    /// Takes a flow off its lane's counts; it must be put on one again, or removed.
-    pub(super) fn lift(&mut self, place: usize) {
-        let flow = Flow::of(self.flows.get(place));
-        if self.lanes[flow.lane as usize].live {
-            self.charge(flow.lane, counts_of(flow.flags), false);
+    /// Removes a flow from the counters of its slot. The caller must assign the flow again or remove it.
+    pub(super) fn unassign_flow(&mut self, entry: usize) {
+        let flow = PlacedFlow::from_words(self.flows.get(entry));
+        if self.slots[flow.slot as usize].live {
+            self.adjust_counts(flow.slot, counts_of_flow(flow.flags), false);
         }
-        let lane = &mut self.lanes[flow.lane as usize];
-        lane.flows -= 1;
+        let slot = &mut self.slots[flow.slot as usize];
+        slot.flows -= 1;
     }
 
-    /// Puts a flow that was lifted on a lane.
-    pub(super) fn put(&mut self, place: usize, lane: u32) {
-        let flow = Flow::of(self.flows.get(place));
-        self.flows.set(place, Flow { lane, ..flow }.words());
-        let (before, flags) = (flow.lane, flow.flags);
-        self.lanes[lane as usize].flows += 1;
-        if self.lanes[lane as usize].live {
-            self.charge(lane, counts_of(flags), true);
+    /// Assigns a flow to a slot after [`FlowPlacements::unassign_flow`].
+    pub(super) fn assign_flow(&mut self, entry: usize, slot: u32) {
+        let flow = PlacedFlow::from_words(self.flows.get(entry));
+        self.flows.set(entry, PlacedFlow { slot, ..flow }.to_words());
+        let (before, flags) = (flow.slot, flow.flags);
+        self.slots[slot as usize].flows += 1;
+        if self.slots[slot as usize].live {
+            self.adjust_counts(slot, counts_of_flow(flags), true);
         }
-        self.reuse(before);
+        self.release_slot_if_empty(before);
     }
 
-    /// Forgets the flow at a place.
-    pub(super) fn remove(&mut self, place: usize) {
-        self.lift(place);
-        self.remove_lifted(place);
+    /// Removes the flow of an entry.
+    pub(super) fn remove_flow(&mut self, entry: usize) {
+        self.unassign_flow(entry);
+        self.remove_unassigned_flow(entry);
     }
 
-    /// Forgets a flow that was lifted.
-    pub(super) fn remove_lifted(&mut self, place: usize) {
-        let lane = Flow::of(self.flows.get(place)).lane;
-        self.flows.remove(place);
-        self.reuse(lane);
+    /// Removes a flow after [`FlowPlacements::unassign_flow`].
+    pub(super) fn remove_unassigned_flow(&mut self, entry: usize) {
+        let slot = PlacedFlow::from_words(self.flows.get(entry)).slot;
+        self.flows.remove(entry);
+        self.release_slot_if_empty(slot);
     }
 
-    /// A lane may have lost its last flow.
-    fn reuse(&mut self, lane: u32) {
-        let at = &self.lanes[lane as usize];
+    /// Releases a closed slot without flows.
+    fn release_slot_if_empty(&mut self, slot: u32) {
+        let at = &self.slots[slot as usize];
         if !at.live && at.flows == 0 {
-            self.unused.push(lane);
+            self.free_slots.push(slot);
         }
     }
 
-    /// Lets the hand look at what is due, a few places at most.
+    /// Runs the aging scan if it is due. The scan checks a limited number of entries.
     #[inline]
-    pub(super) fn turn(&mut self, now: Picos) {
-        if now >= self.hand_at {
-            self.turn_on(now);
+    pub(super) fn age_flows(&mut self, now: Picos) {
+        if now >= self.aging_due {
+            self.age_due_entries(now);
         }
     }
 
     #[cold]
-    fn turn_on(&mut self, now: Picos) {
-        let due = now.since(self.hand_at).0 / self.step.0 + 1;
-        for _ in 0..due.min(STEPS_MAX) {
-            self.look_at_next(now);
+    fn age_due_entries(&mut self, now: Picos) {
+        let due = now.since(self.aging_due).0 / self.aging_step.0 + 1;
+        for _ in 0..due.min(AGING_STEPS_MAX) {
+            self.age_next_entry(now);
         }
-        // Where few packets come, what was missed is not made up for: the hand goes round more slowly.
-        self.hand_at = match due <= STEPS_MAX {
-            true => Picos(self.hand_at.0 + due * self.step.0),
-            false => now.saturating_add(self.step),
+        // After a long time without packets the scan skips the missed steps. One pass then takes longer.
+        self.aging_due = match due <= AGING_STEPS_MAX {
+            true => Picos(self.aging_due.0 + due * self.aging_step.0),
+            false => now.saturating_add(self.aging_step),
         };
     }
 
-    /// The table is full: looks for a flow that may be forgotten, a few places at most.
+    /// Checks a few entries for an idle flow because the table is full.
     #[cold]
-    pub(super) fn make_room(&mut self, now: Picos) {
-        for _ in 0..STEPS_FOR_ROOM {
-            self.look_at_next(now);
+    pub(super) fn evict_idle_flows(&mut self, now: Picos) {
+        for _ in 0..AGING_STEPS_WHEN_FULL {
+            self.age_next_entry(now);
         }
     }
 
-    fn look_at_next(&mut self, now: Picos) {
-        if self.hand >= self.flows.flows_max() {
-            self.hand = 0;
+    fn age_next_entry(&mut self, now: Picos) {
+        if self.aging_entry >= self.flows.flows_max() {
+            self.aging_entry = 0;
         }
-        match self.flows.look(self.hand) {
-            Some(flow) if self.is_idle(&Flow::of(flow), now) => self.remove(self.hand),
+        match self.flows.get_if_used(self.aging_entry) {
+            Some(flow) if self.is_idle(&PlacedFlow::from_words(flow), now) => {
+                self.remove_flow(self.aging_entry)
+            }
             _ => {}
         }
-        self.hand += 1;
+        self.aging_entry += 1;
     }
 }
 
-fn counts_of(flags: u8) -> Counts {
-    match flags & flag::HEAVY != 0 {
+fn counts_of_flow(flags: u8) -> FlowCounts {
+    match flags & flow_flag::HEAVY != 0 {
         true => [1, 0],
         false => [0, 1],
     }

@@ -1,243 +1,252 @@
-//! A table from keys of flows to what is known of them: allocated once, and as compact as its flows are few.
+//! A hash map from flow keys to flow state. Memory is allocated once, and few flows use few pages.
 
-/// Keys are hashes already; this spreads what is left of their structure (digits of the golden ratio).
+/// Keys are hashes. This factor (digits of the golden ratio) removes the structure that is left in them.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Slots of a bucket: a cache line.
-const BUCKET: usize = 16;
+/// Slots of a bucket. One bucket fills one cache line.
+const BUCKET_SLOTS: usize = 16;
 
-/// Flows for which a bucket is opened. So few because a bucket that has not been divided yet has up to twice the mean, and should hardly
-/// ever be full.
+/// Average number of flows per bucket that opens the next bucket. A bucket that was not split yet has up to
+/// twice the average. The low value makes full buckets very rare.
 const FLOWS_PER_BUCKET: usize = 4;
 
-/// A slot has the number of a flow's entry, counted from 1, in so many bits, and part of its hash above them.
+/// Low bits of a slot that store the number of a flow's entry, counted from 1. The upper bits store a part of
+/// the hash.
 const ENTRY_BITS: u32 = 24;
 
-/// No slot, no entry.
+/// Marks an empty slot or the end of the free list.
 const NONE: u32 = 0;
 
-/// A table of a fixed number of flows.
+/// A hash map with a fixed capacity.
 ///
-/// Linear hashing (Litwin 1980): buckets are opened one by one as flows come, each taking over its part of the one that it divides. What is known of flows lies
-/// apart, in the order in which they came. So a thousand flows take a few pages of a table that has room for a million, nothing is allocated after the start, and no flow
-/// waits while a table is built anew. A flow may be in either of two buckets; where both are full, as good as never, it finds no room.
+/// The map uses linear hashing (Litwin 1980). It opens buckets one by one as flows arrive. Each new bucket
+/// takes a part of the flows of an existing bucket. The state of flows is stored separately, in the order of
+/// arrival. A thousand flows therefore use a few pages of a map with space for a million flows. Nothing is
+/// allocated after the start, and no insertion waits for a rehash.
 ///
-/// An empty table is zeros and nothing but: the system gives memory for those parts of it that are in use.
+/// A flow may be in either of two buckets. An insertion fails if both buckets are full, which is very rare.
+/// An empty map contains only zeros, so the kernel provides memory only for the parts in use.
 #[derive(Clone, Debug)]
 pub(super) struct FlowMap {
     slots: Vec<u32>,
-    /// Buckets in use: those with the least numbers.
+    /// Number of open buckets. Open buckets have the lowest numbers.
     buckets: u32,
-    /// The power of two that is not less, less one.
+    /// The next power of two of `buckets`, minus one.
     mask: u32,
-    /// Key and value; key 0: free, and the first word of the value is the slot of the next free one.
+    /// Key and value. Key 0 marks a free entry, whose first value is the slot value of the next free entry.
     entries: Vec<[u64; 3]>,
-    /// The free entry that is taken next; [`NONE`]: the first that was never taken.
+    /// Head of the free list. [`NONE`] means that the first untouched entry is next.
     free: u32,
-    /// Entries that were ever taken: those with the least numbers.
-    touched: usize,
+    /// Number of entries that were ever used. These entries have the lowest numbers.
+    used_entries: usize,
     flows: usize,
 }
 
-/// What is made of a key.
+/// Hash of a key.
 #[derive(Clone, Copy)]
-struct Hash(u64);
+struct KeyHash(u64);
 
-impl Hash {
+impl KeyHash {
+    /// Computes the hash of a key.
     #[inline]
-    fn of(key: u64) -> Hash {
-        Hash(key.wrapping_mul(SPREAD))
+    fn of(key: u64) -> KeyHash {
+        KeyHash(key.wrapping_mul(SPREAD))
     }
 
-    /// Where the bucket of first choice comes from, and that of second choice.
+    /// Bucket hashes of the first and the second choice.
     #[inline]
-    fn choices(self) -> [u32; 2] {
+    fn bucket_choices(self) -> [u32; 2] {
         [(self.0 >> 40) as u32, self.0 as u32 & 0xf_ffff]
     }
 
-    /// The slot of a bucket that is tried first.
+    /// The slot of a bucket at which the search starts.
     #[inline]
-    fn start(self) -> usize {
-        (self.0 >> 20) as usize % BUCKET
+    fn first_slot(self) -> usize {
+        (self.0 >> 20) as usize % BUCKET_SLOTS
     }
 
-    /// The part that is kept in the slot: most flows that are not there are told by it.
+    /// The part of the hash that a slot stores. A different tag rejects most other flows without reading
+    /// their entry.
     #[inline]
-    fn tag(self) -> u32 {
+    fn slot_tag(self) -> u32 {
         self.0 as u32 >> ENTRY_BITS
     }
 }
 
 impl FlowMap {
-    /// A table for so many flows, less than 2^22.
+    /// Creates a map for `flows_max` flows, at most 2^22 - 1.
     pub(super) fn new(flows_max: usize) -> FlowMap {
         let flows_max = flows_max.min((1 << 22) - 1);
         let buckets = flows_max.div_ceil(FLOWS_PER_BUCKET).max(1);
         FlowMap {
-            slots: vec![NONE; buckets * BUCKET],
+            slots: vec![NONE; buckets * BUCKET_SLOTS],
             buckets: 1,
             mask: 0,
             entries: vec![[0; 3]; flows_max],
             free: NONE,
-            touched: 0,
+            used_entries: 0,
             flows: 0,
         }
     }
 
-    /// How many flows find room; places are numbered from 0 to one less.
+    /// Capacity of the map. Entries are numbered from 0 to `flows_max - 1`.
     pub(super) fn flows_max(&self) -> usize {
         self.entries.len()
     }
 
-    /// The first slot of the bucket that a hash leads to now.
+    /// The first slot of the open bucket of a hash.
     #[inline]
-    fn bucket(&self, hash: u32) -> usize {
+    fn bucket_start(&self, hash: u32) -> usize {
         let bucket = hash & self.mask;
         let opened = bucket < self.buckets;
         let bucket = if opened { bucket } else { bucket & (self.mask >> 1) };
-        bucket as usize * BUCKET
+        bucket as usize * BUCKET_SLOTS
     }
 
-    /// The place of a flow. It stays the same until the flow is removed.
+    /// The entry of a flow. The entry number is constant until the flow is removed.
     #[inline]
     pub(super) fn find(&self, key: u64) -> Option<usize> {
-        let (key, hash) = (key.max(1), Hash::of(key.max(1)));
-        // Four out of five flows are in the slot that is tried first.
-        let [first, _] = hash.choices();
-        let slot = self.slots[self.bucket(first) + hash.start()];
-        let place = place_of(slot);
-        match self.entries.get(place) {
-            Some([found, ..]) if *found == key => Some(place),
-            _ => self.find_elsewhere(key, hash),
+        let (key, hash) = (key.max(1), KeyHash::of(key.max(1)));
+        // Four out of five flows are in the first slot of the search.
+        let [first, _] = hash.bucket_choices();
+        let slot = self.slots[self.bucket_start(first) + hash.first_slot()];
+        let entry = entry_of_slot(slot);
+        match self.entries.get(entry) {
+            Some([found, ..]) if *found == key => Some(entry),
+            _ => self.find_in_buckets(key, hash),
         }
     }
 
+    /// Searches both buckets of a flow.
     #[inline(never)]
-    fn find_elsewhere(&self, key: u64, hash: Hash) -> Option<usize> {
-        let here = |choice| self.find_in(self.bucket(choice), key, hash);
-        let slot = hash.choices().into_iter().find_map(here)?;
-        Some(place_of(self.slots[slot]))
+    fn find_in_buckets(&self, key: u64, hash: KeyHash) -> Option<usize> {
+        let here = |choice| self.find_slot(self.bucket_start(choice), key, hash);
+        let slot = hash.bucket_choices().into_iter().find_map(here)?;
+        Some(entry_of_slot(self.slots[slot]))
     }
 
     /// The slot of a flow in a bucket.
-    fn find_in(&self, bucket: usize, key: u64, hash: Hash) -> Option<usize> {
-        let slots = &self.slots[bucket..bucket + BUCKET];
-        for step in 0..BUCKET {
-            let at = (hash.start() + step) % BUCKET;
+    fn find_slot(&self, bucket: usize, key: u64, hash: KeyHash) -> Option<usize> {
+        let slots = &self.slots[bucket..bucket + BUCKET_SLOTS];
+        for step in 0..BUCKET_SLOTS {
+            let at = (hash.first_slot() + step) % BUCKET_SLOTS;
             let slot = slots[at];
-            if slot >> ENTRY_BITS == hash.tag() && slot != NONE && self.entries[place_of(slot)][0] == key {
+            if slot >> ENTRY_BITS == hash.slot_tag()
+                && slot != NONE
+                && self.entries[entry_of_slot(slot)][0] == key
+            {
                 return Some(bucket + at);
             }
         }
         None
     }
 
-    /// What is known of the flow at a place that [`FlowMap::find`] or [`FlowMap::insert`] named.
+    /// The value of an entry that [`FlowMap::find`] or [`FlowMap::insert`] returned.
     #[inline]
-    pub(super) fn get(&self, place: usize) -> [u64; 2] {
-        let [_, first, second] = self.entries[place];
+    pub(super) fn get(&self, entry: usize) -> [u64; 2] {
+        let [_, first, second] = self.entries[entry];
         [first, second]
     }
 
-    /// This is known of it from now on.
+    /// Replaces the value of an entry.
     #[inline]
-    pub(super) fn set(&mut self, place: usize, [first, second]: [u64; 2]) {
-        let known = &mut self.entries[place];
+    pub(super) fn set(&mut self, entry: usize, [first, second]: [u64; 2]) {
+        let known = &mut self.entries[entry];
         (known[1], known[2]) = (first, second);
     }
 
-    /// The flow at any place, if there is one.
+    /// The value of any entry, or `None` if the entry is free.
     #[inline]
-    pub(super) fn look(&self, place: usize) -> Option<[u64; 2]> {
-        let [key, first, second] = *self.entries.get(place)?;
+    pub(super) fn get_if_used(&self, entry: usize) -> Option<[u64; 2]> {
+        let [key, first, second] = *self.entries.get(entry)?;
         (key != 0).then_some([first, second])
     }
 
-    /// Every flow with its key, in the order of places.
-    pub(super) fn each(&self) -> impl Iterator<Item = (u64, [u64; 2])> + '_ {
+    /// Iterates over keys and values in the order of entry numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, [u64; 2])> + '_ {
         let taken = self.entries.iter().filter(|[key, ..]| *key != 0);
         taken.map(|&[key, first, second]| (key, [first, second]))
     }
 
-    /// Enters a flow that is not known; `None`: the table is full.
+    /// Inserts a new flow and returns its entry. Returns `None` if the map is full.
     pub(super) fn insert(&mut self, key: u64, [first, second]: [u64; 2]) -> Option<usize> {
         if self.flows == self.flows_max() {
             return None;
         }
-        let (key, hash) = (key.max(1), Hash::of(key.max(1)));
-        let room = |choice| self.room_in(self.bucket(choice), hash);
-        let slot = hash.choices().into_iter().find_map(room)?;
-        let place = match self.free {
+        let (key, hash) = (key.max(1), KeyHash::of(key.max(1)));
+        let room = |choice| self.find_free_slot(self.bucket_start(choice), hash);
+        let slot = hash.bucket_choices().into_iter().find_map(room)?;
+        let entry = match self.free {
             NONE => {
-                self.touched += 1;
-                self.touched - 1
+                self.used_entries += 1;
+                self.used_entries - 1
             }
             free => {
-                let place = place_of(free);
-                self.free = self.entries[place][1] as u32;
-                place
+                let entry = entry_of_slot(free);
+                self.free = self.entries[entry][1] as u32;
+                entry
             }
         };
-        self.entries[place] = [key, first, second];
-        self.slots[slot] = hash.tag() << ENTRY_BITS | (place as u32 + 1);
+        self.entries[entry] = [key, first, second];
+        self.slots[slot] = hash.slot_tag() << ENTRY_BITS | (entry as u32 + 1);
         self.flows += 1;
         if self.flows > self.buckets as usize * FLOWS_PER_BUCKET {
-            self.divide();
+            self.split_next_bucket();
         }
-        Some(place)
+        Some(entry)
     }
 
     /// A free slot of a bucket.
-    fn room_in(&self, bucket: usize, hash: Hash) -> Option<usize> {
-        let at = |step| bucket + (hash.start() + step) % BUCKET;
-        (0..BUCKET).map(at).find(|slot| self.slots[*slot] == NONE)
+    fn find_free_slot(&self, bucket: usize, hash: KeyHash) -> Option<usize> {
+        let at = |step| bucket + (hash.first_slot() + step) % BUCKET_SLOTS;
+        (0..BUCKET_SLOTS).map(at).find(|slot| self.slots[*slot] == NONE)
     }
 
-    /// Opens the next bucket, and gives it its part of the one that it divides.
-    fn divide(&mut self) {
+    /// Opens the next bucket and moves flows from the bucket that it splits.
+    fn split_next_bucket(&mut self) {
         let opened = self.buckets;
         self.buckets += 1;
         self.mask = self.buckets.next_power_of_two() - 1;
         let (from, to) = (
-            (opened & (self.mask >> 1)) as usize * BUCKET,
-            opened as usize * BUCKET,
+            (opened & (self.mask >> 1)) as usize * BUCKET_SLOTS,
+            opened as usize * BUCKET_SLOTS,
         );
-        for slot in from..from + BUCKET {
+        for slot in from..from + BUCKET_SLOTS {
             let moving = self.slots[slot];
             if moving == NONE {
                 continue;
             }
-            let hash = Hash::of(self.entries[place_of(moving)][0]);
-            let [first, second] = hash.choices().map(|choice| self.bucket(choice));
+            let hash = KeyHash::of(self.entries[entry_of_slot(moving)][0]);
+            let [first, second] = hash.bucket_choices().map(|choice| self.bucket_start(choice));
             let goes = if first == from {
                 false
             } else {
                 first == to || second == to
             };
-            if goes && let Some(room) = self.room_in(to, hash) {
+            if goes && let Some(room) = self.find_free_slot(to, hash) {
                 self.slots[slot] = NONE;
                 self.slots[room] = moving;
             }
         }
     }
 
-    /// Forgets the flow at a place.
-    pub(super) fn remove(&mut self, place: usize) {
-        let key = self.entries[place][0];
-        let hash = Hash::of(key);
-        let here = |choice| self.find_in(self.bucket(choice), key, hash);
-        if let Some(slot) = hash.choices().into_iter().find_map(here) {
+    /// Removes the flow of an entry.
+    pub(super) fn remove(&mut self, entry: usize) {
+        let key = self.entries[entry][0];
+        let hash = KeyHash::of(key);
+        let here = |choice| self.find_slot(self.bucket_start(choice), key, hash);
+        if let Some(slot) = hash.bucket_choices().into_iter().find_map(here) {
             self.slots[slot] = NONE;
         }
-        self.entries[place] = [0, u64::from(self.free), 0];
-        self.free = place as u32 + 1;
+        self.entries[entry] = [0, u64::from(self.free), 0];
+        self.free = entry as u32 + 1;
         self.flows -= 1;
     }
 }
 
-/// The place that a slot names, which is not free.
+/// The entry number that a used slot stores.
 #[inline]
-fn place_of(slot: u32) -> usize {
+fn entry_of_slot(slot: u32) -> usize {
     (slot & ((1 << ENTRY_BITS) - 1)).wrapping_sub(1) as usize
 }
 
@@ -247,9 +256,9 @@ mod tests {
 
     use super::*;
 
-    /// Against a map of the standard library: the same flows are there after any mixture of insertions and removals.
+    /// Compares the map with a `BTreeMap` after a random sequence of insertions and removals.
     #[test]
-    fn it_is_a_map() {
+    fn behaves_like_a_btree_map() {
         let mut map = FlowMap::new(100);
         let mut model = BTreeMap::new();
         let mut state = 7u64;
@@ -257,17 +266,17 @@ mod tests {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            // Few keys, so that many collide; 0 among them.
+            // A small key range gives many collisions. The range includes key 0.
             let key = (state >> 33) % 150 * 0x1_0000_0001;
             match (map.find(key), model.contains_key(&key)) {
-                (Some(place), true) if step % 3 == 0 => {
-                    map.remove(place);
+                (Some(entry), true) if step % 3 == 0 => {
+                    map.remove(entry);
                     model.remove(&key);
                 }
-                (Some(place), true) => assert_eq!(map.get(place), [model[&key], key]),
+                (Some(entry), true) => assert_eq!(map.get(entry), [model[&key], key]),
                 (None, false) => match map.insert(key, [step, key]) {
-                    Some(place) => {
-                        assert_eq!(map.find(key), Some(place));
+                    Some(entry) => {
+                        assert_eq!(map.find(key), Some(entry));
                         model.insert(key, step);
                     }
                     None => assert_eq!(model.len(), 100),
@@ -276,9 +285,9 @@ mod tests {
             }
             assert_eq!(map.flows, model.len());
         }
-        let mut kept: Vec<u64> = map.each().map(|(_, [step, _])| step).collect();
-        assert!(map.each().eq((0..map.flows_max()).filter_map(|place| {
-            let value = map.look(place)?;
+        let mut kept: Vec<u64> = map.iter().map(|(_, [step, _])| step).collect();
+        assert!(map.iter().eq((0..map.flows_max()).filter_map(|entry| {
+            let value = map.get_if_used(entry)?;
             Some((value[1].max(1), value))
         })));
         kept.sort_unstable();
@@ -287,28 +296,28 @@ mod tests {
         assert_eq!(kept, expected);
     }
 
-    /// As it grows, flows go to other buckets, and their places stay.
+    /// Flows move to other buckets while the map grows, and their entry numbers stay the same.
     #[test]
-    fn many_flows_find_room_and_keep_their_places() {
+    fn many_flows_find_entries_and_keep_them() {
         let flows = 100_000u64;
         let key = |flow: u64| (flow + 1).wrapping_mul(0xd6e8_feb8_6659_fd93);
         let mut map = FlowMap::new(flows as usize);
-        let places: Vec<_> = (0..flows)
+        let entries: Vec<_> = (0..flows)
             .map(|flow| map.insert(key(flow), [flow, 0]).expect("room"))
             .collect();
         assert_eq!(map.insert(key(flows), [0; 2]), None);
-        assert!((0..flows).all(|flow| map.find(key(flow)) == Some(places[flow as usize])));
+        assert!((0..flows).all(|flow| map.find(key(flow)) == Some(entries[flow as usize])));
         assert!((flows..2 * flows).all(|flow| map.find(key(flow)).is_none()));
         for flow in (0..flows).step_by(2) {
-            map.remove(places[flow as usize]);
+            map.remove(entries[flow as usize]);
         }
-        let is_there = |flow: u64| map.find(key(flow)).is_some_and(|place| map.get(place)[0] == flow);
+        let is_there = |flow: u64| map.find(key(flow)).is_some_and(|entry| map.get(entry)[0] == flow);
         assert!((0..flows).all(|flow| is_there(flow) == (flow % 2 == 1)));
-        assert!(map.buckets as usize * BUCKET <= map.slots.len());
+        assert!(map.buckets as usize * BUCKET_SLOTS <= map.slots.len());
     }
 
     #[test]
-    fn a_table_without_places_is_full() {
+    fn a_map_without_capacity_is_full() {
         let mut map = FlowMap::new(0);
         assert_eq!(
             (map.find(1), map.insert(1, [0; 2]), map.find(1)),

@@ -1,54 +1,59 @@
-//! The flow table of a group: when each flow was last seen, and on which member.
+//! The flow table of a group: the time of the last packet and the member of each flow.
 
-use super::TableUse;
+use super::FlowTableUse;
 use xoff_units::Picos;
 
-/// Least and most entries of a table.
+/// Smallest number of entries of a flow table.
 pub(super) const ENTRIES_MIN: u32 = 256;
+/// Largest number of entries of a flow table.
 pub(super) const ENTRIES_MAX: u32 = 32_768;
 
-/// A member's place in an entry. Numbers from [`LOST`] on have a meaning of their own.
+/// Low bits of an entry that store the member. Values from [`LOST`] on have special meanings.
 const MEMBER_BITS: u32 = 16;
-/// Set beside a member that may not be used now: its flow chooses anew with its next packet, if it is not back by then.
+/// Flag of a member that is not usable at present. The next packet of the flow selects a new member unless
+/// the old one has recovered.
 pub(super) const LOST: u16 = 0x8000;
-/// The member is lost and has no number any more.
-pub(super) const GONE: u16 = 0xfffe;
-/// No flow was ever here.
+/// The member was removed and has no index any more.
+pub(super) const REMOVED: u16 = 0xfffe;
+/// The entry was never used.
 pub(super) const EMPTY: u16 = 0xffff;
 
-/// Times are kept in units of 8 ps, whose 48 bits last for 37 minutes: whole nanoseconds are exact. A flow that was
-/// silent for just as long, up to its idle time, counts as not silent: it keeps its member, which does no harm.
+/// Times have a unit of 8 ps and 48 bits. They wrap around after 37 minutes, and whole nanoseconds are
+/// exact. A flow that was idle for a multiple of 37 minutes counts as active and keeps its member. This is
+/// harmless.
 const TIME_BITS: u32 = 64 - MEMBER_BITS;
+/// Shift from picoseconds to the time unit of an entry.
 const TIME_SHIFT: u32 = 3;
 
-/// What an entry says of a flow.
+/// State of a flow in a flow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
-    /// Nothing.
+pub(super) enum FlowState {
+    /// The table has no information about the flow.
     New,
-    /// It is on this member, and was silent for so long.
+    /// The flow is on this member and was idle for this time.
     On(u16, Picos),
-    /// It was on this member, if that is still there, which may not be used any more.
+    /// The flow lost its member. The index is `None` if the member was removed.
     Lost(Option<u16>),
 }
 
-/// A table indexed by the hashes of flows: those that share an entry are one flow to it. A power of two of entries, 8 octets each.
+/// A table with the high bits of the flow hash as index. Flows that share an entry count as one flow. The
+/// number of entries is a power of two, and each entry has 8 bytes.
 #[derive(Debug)]
 pub(super) struct FlowSet {
-    /// Time and member of each.
+    /// Each entry has a time and a member.
     entries: Box<[u64]>,
-    /// Hashes are shifted by this: their high bits are the index.
+    /// Hashes are shifted right by this number of bits to give the index.
     shift: u32,
-    /// When a packet was last looked up.
+    /// Time of the latest look-up.
     latest: Picos,
 }
 
-/// An index into the table.
+/// Index of an entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot(usize);
+pub(super) struct SlotIndex(usize);
 
 impl FlowSet {
-    /// Empty, with so many entries, brought to a power of two between 256 and 32 768.
+    /// Creates an empty table. `entries` is rounded up to a power of two from 256 to 32768.
     pub(super) fn new(entries: u32) -> FlowSet {
         let entries = entries.clamp(ENTRIES_MIN, ENTRIES_MAX).next_power_of_two();
         FlowSet {
@@ -58,36 +63,40 @@ impl FlowSet {
         }
     }
 
-    /// What is known of the flow with a hash.
+    /// Returns the entry and the state of the flow with this hash.
     #[inline]
-    pub(super) fn look(&mut self, hash: u32, now: Picos) -> (Slot, Known) {
+    pub(super) fn look_up(&mut self, hash: u32, now: Picos) -> (SlotIndex, FlowState) {
         self.latest = now;
         let slot = (hash >> self.shift) as usize;
         let entry = self.entries[slot];
-        (Slot(slot), known(entry as u16, || age(entry, now)))
+        (
+            SlotIndex(slot),
+            decode_flow_state(entry as u16, || entry_age(entry, now)),
+        )
     }
 
-    /// The flow is on `member` now.
+    /// Stores that the flow is on `member`.
     #[inline]
-    pub(super) fn enter(&mut self, slot: Slot, now: Picos, member: u16) {
+    pub(super) fn store(&mut self, slot: SlotIndex, now: Picos, member: u16) {
         self.entries[slot.0] = (now.0 >> TIME_SHIFT) << MEMBER_BITS | u64::from(member & !LOST);
     }
 
-    /// Follows new numbers of members; flows on those that are not `usable` have lost them.
-    pub(super) fn renumber(&mut self, renumbered: &[Option<u16>], usable: impl Fn(u16) -> bool) {
+    /// Applies new member indices. Flows on members that are not `usable` are marked as lost.
+    pub(super) fn renumber_members(&mut self, renumbered: &[Option<u16>], usable: impl Fn(u16) -> bool) {
         for entry in &mut self.entries {
             let old = *entry as u16;
-            if old == EMPTY || old == GONE {
+            if old == EMPTY || old == REMOVED {
                 continue;
             }
-            *entry = *entry & !u64::from(u16::MAX) | u64::from(renumber(old, renumbered, &usable));
+            *entry =
+                *entry & !u64::from(u16::MAX) | u64::from(renumber_member_bits(old, renumbered, &usable));
         }
     }
 
-    /// Flows that were not silent for `idle` when the last packet was looked up.
-    pub(super) fn in_use(&self, idle: Picos) -> TableUse {
-        let awake = |entry: &&u64| **entry as u16 != EMPTY && age(**entry, self.latest) <= idle;
-        TableUse {
+    /// Use of the table. A flow counts if it was idle for at most `idle` at the time of the latest look-up.
+    pub(super) fn usage(&self, idle: Picos) -> FlowTableUse {
+        let awake = |entry: &&u64| **entry as u16 != EMPTY && entry_age(**entry, self.latest) <= idle;
+        FlowTableUse {
             flows: self.entries.iter().filter(awake).count() as u32,
             flows_max: self.entries.len() as u32,
             overflow_packets: 0,
@@ -95,29 +104,34 @@ impl FlowSet {
     }
 }
 
-/// What the member's part of an entry says.
+/// Decodes the member bits of an entry.
 #[inline]
-pub(super) fn known(member: u16, age: impl FnOnce() -> Picos) -> Known {
+pub(super) fn decode_flow_state(member: u16, age: impl FnOnce() -> Picos) -> FlowState {
     match member {
-        EMPTY => Known::New,
-        GONE => Known::Lost(None),
-        lost if lost & LOST != 0 => Known::Lost(Some(lost & !LOST)),
-        _ => Known::On(member, age()),
+        EMPTY => FlowState::New,
+        REMOVED => FlowState::Lost(None),
+        lost if lost & LOST != 0 => FlowState::Lost(Some(lost & !LOST)),
+        _ => FlowState::On(member, age()),
     }
 }
 
-/// The same part, neither empty nor gone, when members have new numbers.
-pub(super) fn renumber(old: u16, renumbered: &[Option<u16>], usable: impl Fn(u16) -> bool) -> u16 {
+/// The member bits of an entry after members received new indices. `old` is neither [`EMPTY`] nor
+/// [`REMOVED`].
+pub(super) fn renumber_member_bits(
+    old: u16,
+    renumbered: &[Option<u16>],
+    usable: impl Fn(u16) -> bool,
+) -> u16 {
     match renumbered.get(usize::from(old & !LOST)).copied().flatten() {
-        None => GONE,
+        None => REMOVED,
         Some(member) if usable(member) => member,
         Some(member) => member | LOST,
     }
 }
 
-/// How long ago an entry was written.
+/// Time since an entry was written.
 #[inline]
-fn age(entry: u64, now: Picos) -> Picos {
+fn entry_age(entry: u64, now: Picos) -> Picos {
     let units = (now.0 >> TIME_SHIFT).wrapping_sub(entry >> MEMBER_BITS) & (u64::MAX >> (64 - TIME_BITS));
     Picos(units << TIME_SHIFT)
 }
@@ -130,7 +144,7 @@ mod tests {
 
     #[test]
     fn entries_are_a_power_of_two_within_bounds() {
-        let entries = |asked| FlowSet::new(asked).in_use(Picos::ZERO).flows_max;
+        let entries = |lookup| FlowSet::new(lookup).usage(Picos::ZERO).flows_max;
         assert_eq!(
             [0, 1, 256, 257, 4_096, 32_768, u32::MAX].map(entries),
             [256, 256, 256, 512, 4_096, 32_768, 32_768]
@@ -138,50 +152,60 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_remembered_with_its_age_to_the_nanosecond() {
+    fn the_idle_time_of_a_flow_is_exact_to_the_nanosecond() {
         let mut flows = FlowSet::new(256);
-        let (slot, known) = flows.look(7 << 24, NOW);
-        assert_eq!(known, Known::New);
-        flows.enter(slot, NOW, 3);
+        let (slot, known) = flows.look_up(7 << 24, NOW);
+        assert_eq!(known, FlowState::New);
+        flows.store(slot, NOW, 3);
         let later = NOW + Picos::from_nanos(1);
-        assert_eq!(flows.look(7 << 24, later).1, Known::On(3, Picos::from_nanos(1)));
-        assert_eq!(flows.look(8 << 24, later).1, Known::New);
-        assert_eq!(flows.in_use(Picos::ZERO).flows, 0);
-        assert_eq!(flows.in_use(Picos::from_nanos(1)).flows, 1);
+        assert_eq!(
+            flows.look_up(7 << 24, later).1,
+            FlowState::On(3, Picos::from_nanos(1))
+        );
+        assert_eq!(flows.look_up(8 << 24, later).1, FlowState::New);
+        assert_eq!(flows.usage(Picos::ZERO).flows, 0);
+        assert_eq!(flows.usage(Picos::from_nanos(1)).flows, 1);
     }
 
     #[test]
     fn flows_share_an_entry_by_the_high_bits_of_their_hashes() {
         let mut flows = FlowSet::new(256);
-        let (slot, _) = flows.look(7 << 24, NOW);
-        flows.enter(slot, NOW, 3);
-        assert_eq!(flows.look(7 << 24 | 0xff_ffff, NOW).1, Known::On(3, Picos::ZERO));
+        let (slot, _) = flows.look_up(7 << 24, NOW);
+        flows.store(slot, NOW, 3);
+        assert_eq!(
+            flows.look_up(7 << 24 | 0xff_ffff, NOW).1,
+            FlowState::On(3, Picos::ZERO)
+        );
     }
 
     #[test]
-    fn members_get_new_numbers_and_their_flows_follow() {
+    fn flows_follow_their_members_to_new_indices() {
         let mut flows = FlowSet::new(256);
         for member in 0..3 {
-            let (slot, _) = flows.look(u32::from(member) << 24, NOW);
-            flows.enter(slot, NOW, member);
+            let (slot, _) = flows.look_up(u32::from(member) << 24, NOW);
+            flows.store(slot, NOW, member);
         }
-        // Member 0 is not there any more, 1 is now 0, and 2 is now 1 but may not be used.
-        flows.renumber(&[None, Some(0), Some(1)], |member| member != 1);
-        let known = |flows: &mut FlowSet| [0, 1, 2].map(|flow| flows.look(flow << 24, NOW).1);
-        let expected = [Known::Lost(None), Known::On(0, Picos::ZERO), Known::Lost(Some(1))];
+        // Member 0 was removed, member 1 is now 0, and member 2 is now 1 and not usable.
+        flows.renumber_members(&[None, Some(0), Some(1)], |member| member != 1);
+        let known = |flows: &mut FlowSet| [0, 1, 2].map(|flow| flows.look_up(flow << 24, NOW).1);
+        let expected = [
+            FlowState::Lost(None),
+            FlowState::On(0, Picos::ZERO),
+            FlowState::Lost(Some(1)),
+        ];
         assert_eq!(known(&mut flows), expected);
-        // Nobody has sent before it is back: nobody notices.
-        flows.renumber(&[Some(0), Some(1)], |_| true);
-        assert_eq!(known(&mut flows)[2], Known::On(1, Picos::ZERO));
+        // The flow sent nothing before the member recovered, so the loss has no effect.
+        flows.renumber_members(&[Some(0), Some(1)], |_| true);
+        assert_eq!(known(&mut flows)[2], FlowState::On(1, Picos::ZERO));
     }
 
     #[test]
-    fn times_go_round() {
+    fn idle_times_are_right_when_times_wrap_around() {
         let mut flows = FlowSet::new(256);
         let late = Picos(u64::MAX - 5_000);
-        let (slot, _) = flows.look(0, late);
-        flows.enter(slot, late, 1);
-        let Known::On(1, age) = flows.look(0, late + Picos(4_000)).1 else {
+        let (slot, _) = flows.look_up(0, late);
+        flows.store(slot, late, 1);
+        let FlowState::On(1, age) = flows.look_up(0, late + Picos(4_000)).1 else {
             panic!("it is known");
         };
         assert_eq!(age, Picos(4_000));

@@ -1,47 +1,47 @@
-//! A group at work: its members, its scheme, what it has done.
+//! A load balancing group: its members, its scheme and its counters.
 
 use std::collections::VecDeque;
 
-use super::board::Board;
-use super::cluster::{Placements, RowKey};
+use super::balancer::{LookupContext, MemberState};
+use super::cluster::{FlowCountKey, FlowPlacements};
 use super::hash::flow_hash;
-use super::load::{Loads, Quality};
+use super::load::{PortLoads, Quality};
+use super::member_scores::MemberScores;
 use super::packet::{Packet, queue_pair};
 use super::paths::{Member, Paths};
-use super::random::Random;
-use super::remote::{Remote, SiteIndex};
+use super::random::RandomStream;
+use super::remote::{RemotePaths, SiteIndex};
 use super::scheme::Scheme;
-use super::scheme::cluster::Announcement;
-use super::table::{Asked, Lead};
-use super::{PathChoice, TableUse};
+use super::scheme::cluster::QueuePairAnnouncement;
+use super::{FlowTableUse, PathChoice};
 use crate::config::HashFields;
 use crate::egress::FrameTable;
 use crate::ids::{GroupId, PortId};
 use crate::route::seeded;
 use xoff_units::Picos;
 
-/// Why a flow is on its member.
+/// Reason of the latest flow move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MoveReason {
-    /// It is new, or has been forgotten.
+    /// The flow is new, or its entry was removed.
     New,
-    /// It had been silent, and chose again.
+    /// The flow was idle and selected a member again.
     Idle,
-    /// Its path had become so much worse than another that it moved while it was sending.
+    /// Another member became so much better that the flow moved while it was sending.
     Quality,
-    /// Its member died.
+    /// The previous member failed.
     LinkDown,
-    /// A member came back, or came to the group, and took its share.
+    /// A member recovered or joined the group and received its share of flows.
     LinkUp,
-    /// Its place was announced before it sent.
+    /// The flow was announced before its first packet.
     Announced,
-    /// It turned out to carry data, and is counted with those that do.
+    /// The flow carried data for the first time and is now counted as a heavy flow.
     Promoted,
 }
 
 impl MoveReason {
-    /// All of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [MoveReason; 7] = [
         MoveReason::New,
         MoveReason::Idle,
@@ -52,7 +52,7 @@ impl MoveReason {
         MoveReason::Promoted,
     ];
 
-    /// Its name in reports and tables.
+    /// The name of the reason in reports and tables.
     pub const fn name(self) -> &'static str {
         match self {
             MoveReason::New => "new",
@@ -66,109 +66,114 @@ impl MoveReason {
     }
 }
 
-/// Whose members are chosen among.
+/// Identifies a load balancing group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Whose {
-    /// A group of next hops of the current generation of routes.
+pub enum GroupKey {
+    /// A next-hop group of the current routes.
     NextHops(GroupId),
     /// A LAG, by its index in the configuration.
     Lag(u16),
 }
 
-/// A flow that was placed or moved.
+/// One move or first placement of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
-    /// When.
+pub struct FlowMove {
+    /// Model time of the move.
     pub at: Picos,
-    /// In which group, as it was called then.
-    pub group: Whose,
-    /// The flow's hash.
+    /// The group. The number is that of the routes at the time of the move.
+    pub group: GroupKey,
+    /// Hash of the flow.
     pub flow: u32,
-    /// The member it was on.
+    /// The previous member.
     pub from: Option<u16>,
-    /// The member it is on.
+    /// The new member.
     pub to: u16,
-    /// Why.
+    /// Reason of the move.
     pub reason: MoveReason,
 }
 
-/// A group with a scheme, as `show` sees it.
+/// Snapshot of a group with a scheme, for `show` commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupView<'a> {
-    /// Which.
-    pub group: Whose,
-    /// Its scheme: an index into [`crate::config::BalancingConfig::schemes`].
+    /// The group.
+    pub group: GroupKey,
+    /// Index of the scheme in [`crate::config::BalancingConfig::schemes`].
     pub scheme: u16,
-    /// The site its routes lead to; 0: nothing was said.
+    /// Site of the group's routes. 0 means that the routes have no site.
     pub site: u16,
-    /// Its members.
+    /// The members, in order.
     pub members: Vec<MemberView<'a>>,
-    /// Flows placed or moved, by [`MoveReason`].
+    /// Placed and moved flows, by [`MoveReason`].
     pub moves: [u64; MoveReason::ALL.len()],
-    /// Its table of flows, if it has one.
-    pub table: Option<TableUse>,
+    /// Use of the flow table, if the scheme has a table.
+    pub table: Option<FlowTableUse>,
 }
 
-/// A member, as `show` sees it.
+/// Snapshot of a member, for `show` commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberView<'a> {
-    /// What it is.
+    /// The member.
     pub member: &'a Member,
-    /// It carries traffic.
+    /// True if the member carries traffic.
     pub usable: bool,
-    /// Packets that took it since the group began.
+    /// Packets on this member since the start of the group.
     pub packets: u64,
-    /// Their bytes (`mac_len` where they came in).
+    /// Bytes of these packets. The length is the `mac_len` at the ingress port.
     pub bytes: u64,
-    /// How good its link is now.
+    /// Present quality of the member's link.
     pub quality: Quality,
-    /// Flows with data that are placed on it; `None`: the scheme places none.
+    /// Placed flows with data. `None` if the scheme does not place flows.
     pub flows: Option<u32>,
 }
 
-/// A group at work.
+/// A load balancing group with a scheme.
 #[derive(Debug)]
-pub(crate) struct Group {
-    whose: Whose,
+pub(crate) struct BalancingGroup {
+    key: GroupKey,
     scheme_index: u16,
     site: u16,
-    /// Its place among the sites that neighbours may speak of.
+    /// Index of the site among the sites that neighbours can advertise.
     site_index: Option<SiteIndex>,
     fields: HashFields,
     members: Vec<Member>,
     live: Vec<bool>,
     usable: Vec<u16>,
-    /// Usable members, each as often as its weight in lowest terms.
+    /// Usable members. Each member is listed as often as its weight in lowest terms.
     buckets: Vec<u16>,
-    board: Board,
-    /// Some usable member is an alternate one.
+    scores: MemberScores,
+    /// The usable members include both primary and alternate members.
     has_alternates: bool,
     scheme: Scheme,
-    random: Random,
-    taken: Vec<(u64, u64)>,
+    random: RandomStream,
+    traffic: Vec<(u64, u64)>,
     moves: [u64; MoveReason::ALL.len()],
 }
 
-/// What a group needs of the switch to decide.
-pub(super) struct Surroundings<'a> {
-    pub(super) loads: &'a mut Loads,
+/// State of the switch that a group needs for its decisions.
+pub(super) struct SwitchContext<'a> {
+    pub(super) loads: &'a mut PortLoads,
     pub(super) frames: &'a FrameTable,
     pub(super) log: &'a mut MoveLog,
-    pub(super) placements: &'a mut Placements,
-    pub(super) remote: &'a Remote,
+    pub(super) placements: &'a mut FlowPlacements,
+    pub(super) remote: &'a RemotePaths,
 }
 
-/// The hash of a packet's flow, for those schemes that know flows by it.
+/// The flow hash for schemes that identify flows by hash.
 #[inline(always)]
-fn hash_of(fields: HashFields, asked: &Asked<'_>, seed: u64) -> u32 {
-    seeded(flow_hash(fields, asked.parsed, asked.l3), seed)
+fn scheme_flow_hash(fields: HashFields, lookup: &LookupContext<'_>, seed: u64) -> u32 {
+    seeded(flow_hash(fields, lookup.parsed, lookup.l3), seed)
 }
 
-impl Group {
-    /// Without members.
-    pub(super) fn new(scheme_index: u16, fields: HashFields, scheme: Scheme, random: Random) -> Group {
-        Group {
-            whose: Whose::Lag(0),
+impl BalancingGroup {
+    /// Creates a group without members.
+    pub(super) fn new(
+        scheme_index: u16,
+        fields: HashFields,
+        scheme: Scheme,
+        random: RandomStream,
+    ) -> BalancingGroup {
+        BalancingGroup {
+            key: GroupKey::Lag(0),
             scheme_index,
             site: 0,
             site_index: None,
@@ -177,21 +182,21 @@ impl Group {
             live: Vec::new(),
             usable: Vec::new(),
             buckets: Vec::new(),
-            board: Board::default(),
+            scores: MemberScores::default(),
             has_alternates: false,
             scheme,
             random,
-            taken: Vec::new(),
+            traffic: Vec::new(),
             moves: [0; MoveReason::ALL.len()],
         }
     }
 
-    /// It stands for this group of this site from now on.
-    pub(super) fn rename(&mut self, whose: Whose, site: u16, site_index: Option<SiteIndex>) {
-        (self.whose, self.site, self.site_index) = (whose, site, site_index);
+    /// Sets the key and the site of the group.
+    pub(super) fn set_key(&mut self, key: GroupKey, site: u16, site_index: Option<SiteIndex>) {
+        (self.key, self.site, self.site_index) = (key, site, site_index);
     }
 
-    /// Its scheme has another number.
+    /// Sets the index of the group's scheme.
     pub(super) fn renumber_scheme(&mut self, scheme_index: u16) {
         self.scheme_index = scheme_index;
     }
@@ -204,80 +209,92 @@ impl Group {
         &self.members
     }
 
-    /// The member that a packet takes; `None`: none is usable. `seed` goes into the hash of its flow.
+    /// Selects the member for a packet. Returns `None` if no member is usable. `seed` is mixed into the flow
+    /// hash.
     #[inline(always)]
-    pub(super) fn choose(
+    pub(super) fn choose_member(
         &mut self,
-        asked: &Asked<'_>,
+        lookup: &LookupContext<'_>,
         seed: u64,
-        around: &mut Surroundings<'_>,
+        context: &mut SwitchContext<'_>,
     ) -> Option<u16> {
         if self.usable.is_empty() {
             return None;
         }
-        let member = match self.choose_at_once(asked, seed, around) {
+        let member = match self.choose_fast(lookup, seed, context) {
             Some(member) => member,
             None => {
                 let packet = Packet {
-                    now: asked.now,
-                    hash: hash_of(self.fields, asked, seed),
-                    mac_len: asked.mac_len,
-                    tc: asked.tc,
+                    now: lookup.now,
+                    hash: scheme_flow_hash(self.fields, lookup, seed),
+                    mac_len: lookup.mac_len,
+                    tc: lookup.tc,
                     site: self.site,
-                    payload: asked.parsed.payload,
-                    l3: asked.l3,
+                    payload: lookup.parsed.payload,
+                    l3: lookup.l3,
                 };
-                self.choose_among(&packet, around)
+                self.choose_by_scheme(&packet, context)
             }
         };
-        let taken = &mut self.taken[usize::from(member)];
-        taken.0 += 1;
-        taken.1 += u64::from(asked.mac_len);
+        let traffic = &mut self.traffic[usize::from(member)];
+        traffic.0 += 1;
+        traffic.1 += u64::from(lookup.mac_len);
         Some(member)
     }
 
-    /// What schemes say of nearly all packets, if that needs little of what [`Paths`] has.
+    /// Fast path: selects the member for most packets without building [`Paths`]. Returns `None` if the
+    /// scheme needs the full path.
     #[inline(always)]
-    fn choose_at_once(&mut self, asked: &Asked<'_>, seed: u64, around: &mut Surroundings<'_>) -> Option<u16> {
-        let now = asked.now;
+    fn choose_fast(
+        &mut self,
+        lookup: &LookupContext<'_>,
+        seed: u64,
+        context: &mut SwitchContext<'_>,
+    ) -> Option<u16> {
+        let now = lookup.now;
         match &mut self.scheme {
             Scheme::Cluster(cluster) => {
-                let pair = queue_pair(asked.parsed.payload, asked.l3)?;
-                return cluster.known(now, &pair, around.placements);
+                let pair = queue_pair(lookup.parsed.payload, lookup.l3)?;
+                return cluster.member_of_known_flow(now, &pair, context.placements);
             }
-            Scheme::Fixed(fixed) => return fixed.known(now, hash_of(self.fields, asked, seed)),
+            Scheme::Fixed(fixed) => {
+                return fixed.member_of_known_flow(now, scheme_flow_hash(self.fields, lookup, seed));
+            }
             _ => {}
         }
-        if !self.board.is_plain() || self.has_alternates || around.loads.holds_anywhere(asked.tc) {
+        if !self.scores.has_uniform_members()
+            || self.has_alternates
+            || context.loads.is_any_port_paused(lookup.tc)
+        {
             return None;
         }
-        let (board, random) = (&mut self.board, &mut self.random);
+        let (scores, random) = (&mut self.scores, &mut self.random);
         match &mut self.scheme {
-            Scheme::PerPacket(scheme) if scheme.compares() && now < board.fresh_until => {
-                Some(board.least_of_packet(now, around.loads, around.frames, random))
+            Scheme::PerPacket(scheme) if scheme.compares_quality() && now < scores.valid_until => {
+                Some(scores.best_for_packet(now, context.loads, context.frames, random))
             }
-            Scheme::Drill(drill) if drill.is_simple() && self.usable.len() == self.members.len() => {
-                drill.choose_of_three(now, board, around.loads, around.frames, random)
+            Scheme::Drill(drill) if drill.is_drill_2_1() && self.usable.len() == self.members.len() => {
+                drill.choose_drill_2_1(now, scores, context.loads, context.frames, random)
             }
             _ => None,
         }
     }
 
-    /// What the scheme says.
+    /// Full path: calls the scheme with all members.
     #[inline(never)]
-    fn choose_among(&mut self, packet: &Packet<'_>, around: &mut Surroundings<'_>) -> u16 {
+    fn choose_by_scheme(&mut self, packet: &Packet<'_>, context: &mut SwitchContext<'_>) -> u16 {
         let mut paths = Paths {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
-            board: &mut self.board,
+            scores: &mut self.scores,
             has_alternates: self.has_alternates,
-            loads: around.loads,
-            frames: around.frames,
+            loads: context.loads,
+            frames: context.frames,
             random: &mut self.random,
-            placements: around.placements,
-            row: row_of(self.whose, self.site),
-            remote: around.remote,
+            placements: context.placements,
+            count_key: flow_count_key(self.key, self.site),
+            remote: context.remote,
             site: self.site_index,
         };
         let choice = self.scheme.choose(packet, &mut paths);
@@ -287,9 +304,9 @@ impl Group {
         };
         if let Some(placed) = choice.placed {
             self.moves[placed.reason as usize] += 1;
-            around.log.enter(|| Move {
+            context.log.record(|| FlowMove {
                 at: packet.now,
-                group: self.whose,
+                group: self.key,
                 flow: packet.hash,
                 from: placed.from,
                 to: member,
@@ -299,45 +316,45 @@ impl Group {
         member
     }
 
-    /// The group has these members now: `renumbered` has the place of each of those before.
+    /// Replaces the members. `renumbered` is the new index of each previous member.
     pub(super) fn set_members(
         &mut self,
-        leads: Vec<Lead>,
+        member_states: Vec<MemberState>,
         renumbered: &[Option<u16>],
-        around: Surroundings<'_>,
+        context: SwitchContext<'_>,
     ) {
-        let live: Vec<_> = leads.iter().map(|lead| lead.live).collect();
-        let members: Vec<_> = leads.into_iter().map(|lead| lead.member).collect();
+        let live: Vec<_> = member_states.iter().map(|state| state.live).collect();
+        let members: Vec<_> = member_states.into_iter().map(|state| state.member).collect();
         if members == self.members && live == self.live {
             return;
         }
         self.live = live;
-        let mut taken = vec![(0, 0); members.len()];
+        let mut traffic = vec![(0, 0); members.len()];
         for (old, new) in renumbered.iter().enumerate() {
-            if let (Some(new), Some(counts)) = (new, self.taken.get(old)) {
-                taken[usize::from(*new)] = *counts;
+            if let (Some(new), Some(counts)) = (new, self.traffic.get(old)) {
+                traffic[usize::from(*new)] = *counts;
             }
         }
-        self.taken = taken;
+        self.traffic = traffic;
         self.members = members;
-        self.settle(renumbered, around);
+        self.apply_member_change(renumbered, context);
     }
 
-    /// These of its members live.
-    pub(super) fn set_live(&mut self, live: impl Fn(u16) -> bool, around: Surroundings<'_>) {
+    /// Updates the link state of the members.
+    pub(super) fn set_live(&mut self, live: impl Fn(u16) -> bool, context: SwitchContext<'_>) {
         let all = 0..self.members.len() as u16;
         let live: Vec<_> = all.clone().map(live).collect();
-        let usable = self.find_usable(&live, around.remote);
+        let usable = self.find_usable_members(&live, context.remote);
         if live != self.live || usable != self.usable {
             self.live = live;
-            self.settle(&all.map(Some).collect::<Vec<_>>(), around);
+            self.apply_member_change(&all.map(Some).collect::<Vec<_>>(), context);
         }
     }
 
-    /// Follows a change of its members.
-    fn settle(&mut self, renumbered: &[Option<u16>], around: Surroundings<'_>) {
-        self.usable = self.find_usable(&self.live, around.remote);
-        self.board.set(&self.members);
+    /// Recomputes the usable members and informs the scheme about a change.
+    fn apply_member_change(&mut self, renumbered: &[Option<u16>], context: SwitchContext<'_>) {
+        self.usable = self.find_usable_members(&self.live, context.remote);
+        self.scores.set_members(&self.members);
         let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
         self.has_alternates = self.usable.iter().any(alternate) && !self.usable.iter().all(alternate);
         self.fill_buckets();
@@ -345,31 +362,32 @@ impl Group {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
-            board: &mut self.board,
+            scores: &mut self.scores,
             has_alternates: self.has_alternates,
-            loads: around.loads,
-            frames: around.frames,
+            loads: context.loads,
+            frames: context.frames,
             random: &mut self.random,
-            placements: around.placements,
-            row: row_of(self.whose, self.site),
-            remote: around.remote,
+            placements: context.placements,
+            count_key: flow_count_key(self.key, self.site),
+            remote: context.remote,
             site: self.site_index,
         };
         self.scheme.members_changed(renumbered, &mut paths);
     }
 
-    /// The eligible ones of the `live` members; without those whose neighbour has no way to the site, if others are left. Schemes
-    /// that do not compare qualities use alternate members when there is no primary one.
-    fn find_usable(&self, live: &[bool], remote: &Remote) -> Vec<u16> {
-        let mut usable = self.find_reaching(live, remote);
+    /// The eligible members whose links are up. Members whose neighbour cannot reach the site are left out,
+    /// unless no other member remains. Schemes without a quality comparison use alternate members only if no
+    /// primary member is usable.
+    fn find_usable_members(&self, live: &[bool], remote: &RemotePaths) -> Vec<u16> {
+        let mut usable = self.find_reachable_members(live, remote);
         let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
-        if !self.scheme.compares() && !usable.iter().all(alternate) {
+        if !self.scheme.compares_quality() && !usable.iter().all(alternate) {
             usable.retain(|member| !alternate(member));
         }
         usable
     }
 
-    fn find_reaching(&self, live: &[bool], remote: &Remote) -> Vec<u16> {
+    fn find_reachable_members(&self, live: &[bool], remote: &RemotePaths) -> Vec<u16> {
         let own = |member: &u16| self.members[usize::from(*member)].eligible && live[usize::from(*member)];
         let living: Vec<_> = (0..self.members.len() as u16).filter(own).collect();
         let Some(site) = self.site_index else {
@@ -394,21 +412,21 @@ impl Group {
         }
     }
 
-    /// As `show` sees it.
+    /// Returns a snapshot of the group.
     pub(super) fn view(
         &self,
         now: Picos,
-        loads: &mut Loads,
+        loads: &mut PortLoads,
         frames: &FrameTable,
-        placements: &Placements,
+        placements: &FlowPlacements,
     ) -> GroupView<'_> {
-        let of_flows = self.scheme.cluster().map(|cluster| cluster.table_use(placements));
+        let cluster_table = self.scheme.cluster().map(|cluster| cluster.table_use(placements));
         GroupView {
-            group: self.whose,
+            group: self.key,
             scheme: self.scheme_index,
             site: self.site,
             members: (0..)
-                .zip(self.members.iter().zip(&self.taken))
+                .zip(self.members.iter().zip(&self.traffic))
                 .map(|(index, (member, &(packets, bytes)))| MemberView {
                     member,
                     usable: self.usable.contains(&index),
@@ -422,91 +440,92 @@ impl Group {
                 })
                 .collect(),
             moves: self.moves,
-            table: of_flows.or_else(|| self.scheme.table()),
+            table: cluster_table.or_else(|| self.scheme.flow_table_use()),
         }
     }
 
-    /// The group ends.
-    pub(super) fn retire(&mut self, placements: &mut Placements) {
+    /// Ends the group and releases its flows.
+    pub(super) fn retire(&mut self, placements: &mut FlowPlacements) {
         if let Some(cluster) = self.scheme.cluster_mut() {
-            cluster.retire(placements);
+            cluster.release_flows(placements);
         }
     }
 
-    /// Places a flow before it sends.
+    /// Places a flow before its first packet.
     pub(super) fn announce(
         &mut self,
         now: Picos,
-        announced: &Announcement,
-        around: Surroundings<'_>,
-    ) -> Announced {
+        announced: &QueuePairAnnouncement,
+        context: SwitchContext<'_>,
+    ) -> AnnounceResult {
         let Some(cluster) = self.scheme.cluster_mut() else {
-            return Announced::NotPlaced;
+            return AnnounceResult::NotSupported;
         };
         let mut paths = Paths {
             members: &self.members,
             usable: &self.usable,
             buckets: &self.buckets,
-            board: &mut self.board,
+            scores: &mut self.scores,
             has_alternates: self.has_alternates,
-            loads: around.loads,
-            frames: around.frames,
+            loads: context.loads,
+            frames: context.frames,
             random: &mut self.random,
-            placements: around.placements,
-            row: row_of(self.whose, self.site),
-            remote: around.remote,
+            placements: context.placements,
+            count_key: flow_count_key(self.key, self.site),
+            remote: context.remote,
             site: self.site_index,
         };
         let Some((to, from)) = cluster.announce(now, announced, &mut paths) else {
-            return Announced::NoPlace;
+            return AnnounceResult::Rejected;
         };
         if from != Some(to) {
             self.moves[MoveReason::Announced as usize] += 1;
-            around.log.enter(|| Move {
+            context.log.record(|| FlowMove {
                 at: now,
-                group: self.whose,
+                group: self.key,
                 flow: announced.key as u32,
                 from,
                 to,
                 reason: MoveReason::Announced,
             });
         }
-        Announced::Placed {
+        AnnounceResult::Placed {
             member: to,
             port: self.members[usize::from(to)].ports.first().copied(),
         }
     }
 }
 
-/// By what the flows of a group are counted.
-fn row_of(whose: Whose, site: u16) -> RowKey {
-    RowKey {
-        lag: matches!(whose, Whose::Lag(_)),
+/// Key of the flow counters of a group.
+fn flow_count_key(key: GroupKey, site: u16) -> FlowCountKey {
+    FlowCountKey {
+        lag: matches!(key, GroupKey::Lag(_)),
         site,
     }
 }
 
-/// What became of an announced flow.
+/// Result of the announcement of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announced {
-    /// It has its place.
+pub enum AnnounceResult {
+    /// The flow has a member.
     Placed {
-        /// The member of its group.
+        /// Index of the member in its group.
         member: u16,
-        /// The port that leads over, of a LAG the first; `None` if that is not known.
+        /// Egress port of the member, or the first port of a LAG. `None` if the port is not known.
         port: Option<PortId>,
     },
-    /// The table of flows is full, or no member is usable: it is hashed, or dropped where nobody can carry it.
-    NoPlace,
-    /// Its destination is not behind a group, or behind one whose scheme does not place queue pairs.
-    NotPlaced,
+    /// The flow table is full, or no member is usable. The hash selects the member of the flow. The switch
+    /// drops the packets if no member is usable.
+    Rejected,
+    /// The destination is not behind a group, or the scheme of the group does not place queue pairs.
+    NotSupported,
 }
 
-/// The latest moves of flows.
+/// Log of the latest flow moves.
 #[derive(Debug, Default)]
 pub(super) struct MoveLog {
     max: usize,
-    moves: VecDeque<Move>,
+    moves: VecDeque<FlowMove>,
 }
 
 impl MoveLog {
@@ -517,7 +536,7 @@ impl MoveLog {
     }
 
     #[inline]
-    fn enter(&mut self, entry: impl FnOnce() -> Move) {
+    fn record(&mut self, entry: impl FnOnce() -> FlowMove) {
         if self.max == 0 {
             return;
         }
@@ -527,7 +546,7 @@ impl MoveLog {
         self.moves.push_back(entry());
     }
 
-    pub(super) fn moves(&self) -> impl Iterator<Item = &Move> {
+    pub(super) fn moves(&self) -> impl Iterator<Item = &FlowMove> {
         self.moves.iter()
     }
 }

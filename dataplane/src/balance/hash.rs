@@ -1,40 +1,41 @@
-//! Which packets belong together: the hash of a flow by the fields that a scheme looks at.
+//! Flow hashes over the header fields that a scheme uses.
 
-use super::packet::{fold, queue_pair};
+use super::packet::{multiply_and_fold, queue_pair};
 use crate::config::HashFields;
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
-/// The hash of a packet's flow, without a seed; `l3`: from its layer-3 header on. Where a packet has not the fields asked for, the
-/// hash is the five-tuple's.
+/// The hash of a packet's flow, without a seed. `l3` starts at the layer-3 header. The five-tuple hash
+/// replaces a hash whose fields the packet does not have.
 #[inline]
 pub(crate) fn flow_hash(fields: HashFields, parsed: &ParsedHeaders, l3: &[u8]) -> u32 {
     match fields {
         HashFields::FiveTuple => parsed.flow_hash,
         HashFields::FiveTupleQp => match queue_pair(parsed.payload, l3) {
-            Some(pair) => folded(u64::from(parsed.flow_hash), u64::from(pair.destination_qp)),
+            Some(pair) => fold_to_u32(u64::from(parsed.flow_hash), u64::from(pair.destination_qp)),
             None => parsed.flow_hash,
         },
-        HashFields::Symmetric => symmetric(parsed.payload, l3).unwrap_or(parsed.flow_hash),
+        HashFields::Symmetric => symmetric_flow_hash(parsed.payload, l3).unwrap_or(parsed.flow_hash),
     }
 }
 
+/// Folds two values into 32 bits.
 #[inline]
-fn folded(a: u64, b: u64) -> u32 {
-    let hash = fold(a, b);
+fn fold_to_u32(a: u64, b: u64) -> u32 {
+    let hash = multiply_and_fold(a, b);
     hash as u32 ^ (hash >> 32) as u32
 }
 
-/// Both ends, the lesser first.
-fn symmetric(payload: Payload, l3: &[u8]) -> Option<u32> {
+/// A hash that is equal for both directions of a flow. The lower endpoint comes first.
+fn symmetric_flow_hash(payload: Payload, l3: &[u8]) -> Option<u32> {
     let (source, destination, protocol, ports) = match payload {
         Payload::Ipv4 => {
             let header = l3.first_chunk::<IPV4_LEN>()?;
             let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
             let ports = l3.get(usize::from(header[0] & 0x0f) * 4..).filter(|_| !fragment);
             (
-                address(&header[12..16]),
-                address(&header[16..20]),
+                address_bits(&header[12..16]),
+                address_bits(&header[16..20]),
                 header[9],
                 ports,
             )
@@ -42,8 +43,8 @@ fn symmetric(payload: Payload, l3: &[u8]) -> Option<u32> {
         Payload::Ipv6 => {
             let header = l3.first_chunk::<IPV6_LEN>()?;
             (
-                address(&header[8..24]),
-                address(&header[24..40]),
+                address_bits(&header[8..24]),
+                address_bits(&header[24..40]),
                 header[6],
                 l3.get(IPV6_LEN..),
             )
@@ -62,13 +63,18 @@ fn symmetric(payload: Payload, l3: &[u8]) -> Option<u32> {
     } else {
         [ends[1], ends[0]]
     };
-    let end =
-        |(address, port): (u128, u16)| fold(address as u64 ^ u64::from(port) << 48, (address >> 64) as u64);
-    Some(folded(end(low).rotate_left(1) ^ u64::from(protocol), end(high)))
+    let end = |(address, port): (u128, u16)| {
+        multiply_and_fold(address as u64 ^ u64::from(port) << 48, (address >> 64) as u64)
+    };
+    Some(fold_to_u32(
+        end(low).rotate_left(1) ^ u64::from(protocol),
+        end(high),
+    ))
 }
 
-fn address(octets: &[u8]) -> u128 {
-    octets
+/// Converts the bytes of an IP address to an integer.
+fn address_bits(bytes: &[u8]) -> u128 {
+    bytes
         .iter()
         .fold(0, |address, octet| address << 8 | u128::from(*octet))
 }

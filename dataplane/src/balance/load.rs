@@ -1,176 +1,181 @@
-//! How busy ports are: averages over sampling intervals, closed by whoever looks first.
+//! Load of ports: averages over sampling intervals. The first reader after the end of an interval closes it.
 
 use crate::config::{LoadConfig, Measure, SwitchConfig};
 use xoff_units::Picos;
 
-/// Quality bands: 7 is the best, 0 the worst.
+/// Number of quality bands. Band 7 is the best, and band 0 is the worst.
 pub const BANDS: u8 = 8;
 
-/// What a load is measured in: 1 000 is all.
-const FULL: u32 = 1_000;
+/// Full load, in permille.
+const FULL_LOAD: u32 = 1_000;
 
-/// Averages are kept in units of 2^-16 permille.
+/// Averages have a unit of 2^-16 permille.
 const FRACTION_BITS: u32 = 16;
 
-/// Part of a sampling interval that a band is worth where packets choose; see [`Loads::band_cost`].
+/// Divisor of the sampling interval that gives the wait of one quality band; see [`PortLoads::band_cost_ps`].
 const BAND_COST_PART: u64 = 128;
 
-/// A flow that was placed just now.
-pub(super) const PLACED: u32 = 1 << 8;
+/// Value of one flow that was placed just now.
+pub(super) const PLACEMENT_UNIT: u32 = 1 << 8;
 
-/// Empty intervals after which an average with the largest exponent is as good as zero.
+/// After this number of empty intervals an average is nearly zero, even with the largest exponent.
 const INTERVALS_MAX: u64 = 1 << 9;
 
-/// How good a path is.
+/// Quality of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quality {
-    /// 7 (best) to 0.
+    /// Quality band: 7 (best) to 0 (worst).
     pub band: u8,
-    /// What the band follows from: 0 (idle) to 1 000.
+    /// Load from which the band follows: 0 (idle) to 1000.
     pub load: u16,
 }
 
 impl Quality {
-    /// The quality of a load of 0 to 1 000.
+    /// The quality that corresponds to a load of 0 to 1000.
     #[inline]
-    pub const fn of(load: u32) -> Quality {
-        let load = if load > FULL { FULL } else { load };
+    pub const fn from_load(load: u32) -> Quality {
+        let load = if load > FULL_LOAD { FULL_LOAD } else { load };
         Quality {
-            band: BANDS - 1 - (load * BANDS as u32 / (FULL + 1)) as u8,
+            band: BANDS - 1 - (load * BANDS as u32 / (FULL_LOAD + 1)) as u8,
             load: load as u16,
         }
     }
 }
 
-/// The load of all ports of a switch. Nothing is measured while no group asks for it.
+/// Load of all ports of a switch. Ports are not measured as long as no group needs their load.
 #[derive(Clone, Debug)]
-pub struct Loads {
+pub struct PortLoads {
     interval: Picos,
     exponent: u32,
     instant_drop: bool,
-    past: Place,
-    future: Place,
-    current: Place,
-    /// What a band costs a packet that has the choice; see [`Loads::band_cost`].
-    band_cost: u64,
-    meters: Vec<Meter>,
-    /// Of each port.
-    paces: Vec<Pace>,
-    /// Traffic classes that some peer holds.
-    held_tcs: u16,
+    past: MeasureScale,
+    future: MeasureScale,
+    current: MeasureScale,
+    /// Wait in picoseconds that corresponds to one quality band; see [`PortLoads::band_cost_ps`].
+    band_cost_ps: u64,
+    meters: Vec<PortMeter>,
+    /// Timing of each port.
+    port_timings: Vec<PortTiming>,
+    /// Traffic classes that the peer of any port pauses.
+    paused_tcs: u16,
 }
 
-/// What a packet looks at of a port: apart from the rest, so that those of many ports are side by side.
+/// Timing of a port, as the decision for a packet needs it. These values are stored apart from the averages,
+/// so that the values of many ports share a cache line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    /// When what is on the link has passed.
+pub(super) struct PortTiming {
+    /// End of the transmission of the frame on the link.
     free_at: Picos,
-    /// Picoseconds that a byte takes, in units of 2^-8.
+    /// Transmission time of a byte in units of 2^-8 ps.
     byte_time: u32,
-    /// Bit *n*: the peer holds the queue of traffic class *n*.
-    held_tcs: u16,
+    /// Bit *n* is set while the peer pauses the queue of traffic class *n*.
+    paused_tcs: u16,
 }
 
-impl Pace {
-    /// Picoseconds that bytes take.
+impl PortTiming {
+    /// Transmission time of a number of bytes in picoseconds.
     #[inline]
-    fn time_of(&self, bytes: u64) -> u64 {
+    fn transmission_ps(&self, bytes: u64) -> u64 {
         (bytes * u64::from(self.byte_time)) >> BYTE_TIME_BITS
     }
 
-    /// As [`Loads::port_wait_ps`].
+    /// See [`PortLoads::port_wait_ps`].
     #[inline]
-    fn port_wait_ps(&self, now: Picos, queued: u64) -> u64 {
-        self.free_at.since(now).0 + self.time_of(queued)
+    fn port_wait_ps(&self, now: Picos, queued_bytes: u64) -> u64 {
+        self.free_at.since(now).0 + self.transmission_ps(queued_bytes)
     }
 
-    /// As [`Loads::wait_ps`].
+    /// See [`PortLoads::wait_ps`].
     #[inline]
-    pub(super) fn wait_ps(&self, now: Picos, queued: u64) -> u64 {
-        self.port_wait_ps(now, queued).min(WAIT_MAX_PS)
+    pub(super) fn wait_ps(&self, now: Picos, queued_bytes: u64) -> u64 {
+        self.port_wait_ps(now, queued_bytes).min(WAIT_MAX_PS)
     }
 }
 
-/// Fraction of a picosecond in which the time of a byte is kept.
+/// Fractional bits of the transmission time of a byte.
 const BYTE_TIME_BITS: u32 = 8;
 
-/// The longest wait that is told from a longer one: a quarter of a second.
+/// Longest wait that is distinguished from longer waits: a quarter of a second.
 pub(super) const WAIT_MAX_PS: u64 = 1 << 38;
 
-/// A measure's limits and weight, ready to be multiplied.
+/// Limits and weight of a measure, prepared for multiplication.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    /// Part of all weights, in units of 2^-16.
+struct MeasureScale {
+    /// Weight relative to the sum of all weights, in units of 2^-16.
     weight: u64,
     min: u32,
-    /// 1 000 / (max - min), in units of 2^-16.
+    /// 1000 / (max - min), in units of 2^-16.
     slope: u64,
 }
 
-impl Place {
-    fn new(measure: &Measure, weights: u64) -> Place {
+impl MeasureScale {
+    fn new(measure: &Measure, weight_sum: u64) -> MeasureScale {
         let span = measure.max_permille.saturating_sub(measure.min_permille).max(1);
-        Place {
-            weight: (u64::from(measure.weight) << 16) / weights.max(1),
+        MeasureScale {
+            weight: (u64::from(measure.weight) << 16) / weight_sum.max(1),
             min: measure.min_permille,
-            slope: (u64::from(FULL) << 16) / u64::from(span),
+            slope: (u64::from(FULL_LOAD) << 16) / u64::from(span),
         }
     }
 
-    /// Where a value lies between the limits, weighed, in units of 2^-16.
+    /// Maps a value to its position between the limits and multiplies it by the weight. The unit is 2^-16
+    /// permille.
     #[inline]
-    fn weighed(&self, permille: u32) -> u64 {
+    fn weighted_value(&self, permille: u32) -> u64 {
         let above = u64::from(permille.saturating_sub(self.min));
-        let place = ((above * self.slope) >> 16).min(u64::from(FULL));
-        place * self.weight
+        let position = ((above * self.slope) >> 16).min(u64::from(FULL_LOAD));
+        position * self.weight
     }
 }
 
+/// Measurements of a port.
 #[derive(Clone, Debug)]
-struct Meter {
-    /// The end of the interval that is open.
+struct PortMeter {
+    /// End of the present interval.
     until: Picos,
-    /// Bytes sent since its start.
+    /// Bytes sent since the start of the interval.
     sent: u64,
-    /// Permille of an interval that a byte fills, in units of 2^-32.
+    /// Permille of an interval that a byte occupies, in units of 2^-32.
     per_byte: u64,
-    /// Averages of what was sent and queued.
+    /// Averages of the sent bytes and of the queued bytes.
     past: u32,
     future: u32,
-    /// What these two make of the load.
+    /// Part of the load that these two averages give.
     averaged: u64,
-    /// Flows that were placed here of late; they count for less as the averages come to show them.
+    /// Flows that were placed on the port recently. This value decays at the rate at which the averages
+    /// adapt.
     placed: u32,
 }
 
-impl Meter {
+impl PortMeter {
+    /// Transmission time of a number of bytes, in permille of an interval.
     #[inline]
-    fn permille(&self, bytes: u64) -> u32 {
-        // A queue of many intervals' length is as bad as one of 60.
-        ((u128::from(bytes) * u128::from(self.per_byte)) >> 32).min(60 * u128::from(FULL)) as u32
+    fn interval_permille(&self, bytes: u64) -> u32 {
+        // A queue longer than 60 intervals counts as 60 intervals.
+        ((u128::from(bytes) * u128::from(self.per_byte)) >> 32).min(60 * u128::from(FULL_LOAD)) as u32
     }
 }
 
-impl Loads {
-    /// All ports idle.
-    pub(crate) fn new(config: &SwitchConfig) -> Loads {
-        let mut loads = Loads {
+impl PortLoads {
+    /// Creates the loads of a switch with idle ports.
+    pub(crate) fn new(config: &SwitchConfig) -> PortLoads {
+        let mut loads = PortLoads {
             interval: Picos(1),
             exponent: 0,
             instant_drop: false,
-            past: Place::default(),
-            future: Place::default(),
-            current: Place::default(),
-            band_cost: 0,
+            past: MeasureScale::default(),
+            future: MeasureScale::default(),
+            current: MeasureScale::default(),
+            band_cost_ps: 0,
             meters: Vec::new(),
-            paces: Vec::new(),
-            held_tcs: 0,
+            port_timings: Vec::new(),
+            paused_tcs: 0,
         };
         loads.configure(config);
         loads
     }
 
-    /// Takes a new configuration; averages are kept.
+    /// Applies a new configuration. Averages are kept.
     pub(crate) fn configure(&mut self, config: &SwitchConfig) {
         let LoadConfig {
             interval,
@@ -181,16 +186,16 @@ impl Loads {
             current,
         } = config.balancing.load;
         self.interval = interval.max(Picos::from_nanos(1));
-        self.band_cost = self.interval.0 / BAND_COST_PART;
+        self.band_cost_ps = self.interval.0 / BAND_COST_PART;
         self.exponent = u32::from(exponent.min(15));
         self.instant_drop = instant_drop;
-        let weights = [past, future, current]
+        let weight_sum = [past, future, current]
             .iter()
             .map(|measure| u64::from(measure.weight))
             .sum();
-        self.past = Place::new(&past, weights);
-        self.future = Place::new(&future, weights);
-        self.current = Place::new(&current, weights);
+        self.past = MeasureScale::new(&past, weight_sum);
+        self.future = MeasureScale::new(&future, weight_sum);
+        self.current = MeasureScale::new(&current, weight_sum);
         for (index, port) in config.ports.iter().enumerate() {
             let scale = config
                 .balancing
@@ -198,22 +203,23 @@ impl Loads {
                 .get(index)
                 .map_or(0, |port| port.scale_mbps);
             let mbps = if scale == 0 { port.link.speed_mbps } else { scale }.max(1);
-            // Bytes of an interval are mbps * interval / 8e6 (in ps); a byte's part of them, in permille.
-            let per_byte =
-                ((8_000_000 * u128::from(FULL)) << 32) / (u128::from(mbps) * u128::from(self.interval.0));
+            // An interval transmits mbps * interval / 8e6 bytes (interval in ps). The quotient is the
+            // permille of one byte.
+            let per_byte = ((8_000_000 * u128::from(FULL_LOAD)) << 32)
+                / (u128::from(mbps) * u128::from(self.interval.0));
             let per_byte = per_byte.min(u128::from(u64::MAX)) as u64;
             let byte_time = (8_000_000 << BYTE_TIME_BITS) / mbps;
-            match self.paces.get_mut(index) {
-                Some(pace) => pace.byte_time = byte_time,
-                None => self.paces.push(Pace {
+            match self.port_timings.get_mut(index) {
+                Some(timing) => timing.byte_time = byte_time,
+                None => self.port_timings.push(PortTiming {
                     free_at: Picos::ZERO,
                     byte_time,
-                    held_tcs: 0,
+                    paused_tcs: 0,
                 }),
             }
             match self.meters.get_mut(index) {
                 Some(meter) => meter.per_byte = per_byte,
-                None => self.meters.push(Meter {
+                None => self.meters.push(PortMeter {
                     until: self.interval,
                     sent: 0,
                     per_byte,
@@ -226,119 +232,136 @@ impl Loads {
         }
     }
 
-    /// A port begins to send a frame: `bytes` of its wire length; `queued`: what is left behind it.
+    /// Records that a port starts to send a frame. `bytes` is the wire length of the frame, and
+    /// `queued_bytes` is the number of bytes in the queues behind it.
     #[inline]
-    pub(crate) fn departed(&mut self, now: Picos, port: usize, bytes: u32, queued: u64) {
-        self.close(now, port, queued);
+    pub(crate) fn record_departure(&mut self, now: Picos, port: usize, bytes: u32, queued_bytes: u64) {
+        self.close_ended_intervals(now, port, queued_bytes);
         self.meters[port].sent += u64::from(bytes);
-        let pace = &mut self.paces[port];
-        pace.free_at = now.saturating_add(Picos(pace.time_of(u64::from(bytes))));
+        let timing = &mut self.port_timings[port];
+        timing.free_at = now.saturating_add(Picos(timing.transmission_ps(u64::from(bytes))));
     }
 
-    /// The peer of a port holds the queues of these traffic classes.
-    pub(crate) fn held(&mut self, port: usize, tcs: u16) {
-        self.paces[port].held_tcs = tcs;
-        self.held_tcs = self.paces.iter().fold(0, |all, pace| all | pace.held_tcs);
+    /// Sets the traffic classes that the peer of a port pauses.
+    pub(crate) fn set_paused_tcs(&mut self, port: usize, tcs: u16) {
+        self.port_timings[port].paused_tcs = tcs;
+        self.paused_tcs = self
+            .port_timings
+            .iter()
+            .fold(0, |all, timing| all | timing.paused_tcs);
     }
 
-    /// Whether a frame of this class would stand still at a port.
+    /// Returns true if the peer of a port pauses this traffic class.
     #[inline]
-    pub(crate) fn holds(&self, port: usize, tc: u8) -> bool {
-        self.paces[port].held_tcs >> (tc % 16) & 1 != 0
+    pub(crate) fn is_paused(&self, port: usize, tc: u8) -> bool {
+        self.port_timings[port].paused_tcs >> (tc % 16) & 1 != 0
     }
 
-    /// Whether it would at any.
+    /// Returns true if the peer of any port pauses this traffic class.
     #[inline]
-    pub(super) fn holds_anywhere(&self, tc: u8) -> bool {
-        self.held_tcs >> (tc % 16) & 1 != 0
+    pub(super) fn is_any_port_paused(&self, tc: u8) -> bool {
+        self.paused_tcs >> (tc % 16) & 1 != 0
     }
 
-    /// Picoseconds until a frame that is queued now would begin to leave if nothing held the port back: what is on the link, and
-    /// `queued` bytes, of which a switch has less than 2^32: so it is less than 2^56.
+    /// Time in picoseconds until a frame that is queued now would start to leave, without pauses. The time
+    /// covers the frame on the link and `queued_bytes`. A switch queues less than 2^32 bytes, so the result
+    /// is below 2^56.
     #[inline]
-    pub(super) fn port_wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
-        self.paces[port].port_wait_ps(now, queued)
+    pub(super) fn port_wait_ps(&self, now: Picos, port: usize, queued_bytes: u64) -> u64 {
+        self.port_timings[port].port_wait_ps(now, queued_bytes)
     }
 
-    /// What is known of each port to say how long a frame would wait.
+    /// Timing of all ports.
     #[inline]
-    pub(super) fn paces(&self) -> &[Pace] {
-        &self.paces
+    pub(super) fn port_timings(&self) -> &[PortTiming] {
+        &self.port_timings
     }
 
-    /// The same, at most [`WAIT_MAX_PS`].
+    /// The wait of [`PortLoads::port_wait_ps`], limited to [`WAIT_MAX_PS`].
     #[inline]
-    pub(crate) fn wait_ps(&self, now: Picos, port: usize, queued: u64) -> u64 {
-        self.paces[port].wait_ps(now, queued)
+    pub(crate) fn wait_ps(&self, now: Picos, port: usize, queued_bytes: u64) -> u64 {
+        self.port_timings[port].wait_ps(now, queued_bytes)
     }
 
-    /// Until when the averages of a port stay as they are; `queued` bytes are in its queues. A load that weighs the queue of now never does.
-    pub(super) fn fresh_until(&mut self, now: Picos, port: usize, queued: u64) -> Picos {
-        self.close(now, port, queued);
+    /// Time at which the averages of a port change next. `queued_bytes` is the number of bytes in its queues.
+    /// A load that includes the present queue length is never valid for a later time, and the result is then
+    /// zero.
+    pub(super) fn averages_valid_until(&mut self, now: Picos, port: usize, queued_bytes: u64) -> Picos {
+        self.close_ended_intervals(now, port, queued_bytes);
         match self.current.weight {
             0 => self.meters[port].until,
             _ => Picos::ZERO,
         }
     }
 
-    /// Picoseconds of waiting that one band of averaged load is worth to schemes that choose for every packet: 1/128 of the sampling
-    /// interval (125 ns of 16 us, 1.5 KB at 100 Gb/s). So little because averages are old and all packets read the same
-    /// ones: who followed them would send everything one way until the next sample. They break ties; the queue of now
-    /// decides.
+    /// Wait in picoseconds that one band of averaged load is worth to per-packet schemes: 1/128 of the
+    /// sampling interval. An interval of 16 us gives 125 ns, or 1.5 KB at 100 Gb/s.
+    ///
+    /// The value is small because averages are old and all packets read the same ones. Packets that follow
+    /// only the averages would all take the same member until the next sample. The averages therefore decide
+    /// between nearly equal queues only.
     #[inline]
-    pub(crate) fn band_cost(&self) -> u64 {
-        self.band_cost
+    pub(crate) fn band_cost_ps(&self) -> u64 {
+        self.band_cost_ps
     }
 
-    /// The quality of a port, with `queued` bytes in its queues.
+    /// Quality of a port with `queued_bytes` in its queues.
     #[inline]
-    pub(crate) fn quality(&mut self, now: Picos, port: usize, queued: u64) -> Quality {
-        self.close(now, port, queued);
+    pub(crate) fn quality(&mut self, now: Picos, port: usize, queued_bytes: u64) -> Quality {
+        self.close_ended_intervals(now, port, queued_bytes);
         let meter = &self.meters[port];
         let mut load = meter.averaged;
         if self.current.weight > 0 {
-            load += self.current.weighed(meter.permille(queued));
+            load += self.current.weighted_value(meter.interval_permille(queued_bytes));
         }
-        Quality::of((load >> 16) as u32)
+        Quality::from_load((load >> 16) as u32)
     }
 
-    /// A flow was placed on a port, or a part of one.
-    pub(super) fn place(&mut self, now: Picos, port: usize, queued: u64, part: u32) {
-        self.close(now, port, queued);
+    /// Records that a flow was placed on a port. `placement_units` is smaller than [`PLACEMENT_UNIT`] if the
+    /// flow uses several ports.
+    pub(super) fn record_placement(
+        &mut self,
+        now: Picos,
+        port: usize,
+        queued_bytes: u64,
+        placement_units: u32,
+    ) {
+        self.close_ended_intervals(now, port, queued_bytes);
         let placed = &mut self.meters[port].placed;
-        *placed = placed.saturating_add(part);
+        *placed = placed.saturating_add(placement_units);
     }
 
-    /// Flows that were placed on a port of late, in units of 1/[`PLACED`].
-    pub(super) fn placed(&mut self, now: Picos, port: usize, queued: u64) -> u32 {
-        self.close(now, port, queued);
+    /// Recent placements on a port, in units of 1/[`PLACEMENT_UNIT`].
+    pub(super) fn recent_placements(&mut self, now: Picos, port: usize, queued_bytes: u64) -> u32 {
+        self.close_ended_intervals(now, port, queued_bytes);
         self.meters[port].placed
     }
 
-    /// What a port sends, on average, in permille of its speed.
+    /// Average transmission rate of a port, in permille of its speed.
     #[inline]
-    pub(crate) fn utilisation(&mut self, now: Picos, port: usize, queued: u64) -> u32 {
-        self.close(now, port, queued);
+    pub(crate) fn utilisation_permille(&mut self, now: Picos, port: usize, queued_bytes: u64) -> u32 {
+        self.close_ended_intervals(now, port, queued_bytes);
         self.meters[port].past >> FRACTION_BITS
     }
 
-    /// How long `queued` bytes take on a port, in permille of an interval.
+    /// Transmission time of `queued_bytes` at a port, in permille of an interval.
     #[inline]
-    pub(crate) fn backlog(&self, port: usize, queued: u64) -> u32 {
-        self.meters[port].permille(queued)
+    pub(crate) fn backlog_permille(&self, port: usize, queued_bytes: u64) -> u32 {
+        self.meters[port].interval_permille(queued_bytes)
     }
 
     /// Closes the intervals that have ended.
     #[inline]
-    fn close(&mut self, now: Picos, port: usize, queued: u64) {
+    fn close_ended_intervals(&mut self, now: Picos, port: usize, queued_bytes: u64) {
         if now >= self.meters[port].until {
-            self.close_ended(now, port, queued);
+            self.sample_and_close(now, port, queued_bytes);
         }
     }
 
-    /// What was sent belongs to the oldest of them; since every departure looks here, the others were silent.
+    /// Closes all ended intervals. The sent bytes belong to the oldest of them. Every departure closes ended
+    /// intervals, so the port sent nothing in the later ones.
     #[cold]
-    fn close_ended(&mut self, now: Picos, port: usize, queued: u64) {
+    fn sample_and_close(&mut self, now: Picos, port: usize, queued_bytes: u64) {
         let (exponent, instant_drop) = (self.exponent, self.instant_drop);
         let average = |average: u32, sample: u32| {
             let sample = sample << FRACTION_BITS;
@@ -350,21 +373,21 @@ impl Loads {
         };
         let meter = &mut self.meters[port];
         let intervals = now.since(meter.until).0 / self.interval.0 + 1;
-        let queued = meter.permille(queued);
-        let sent = meter.permille(meter.sent).min(2 * FULL);
+        let queued_permille = meter.interval_permille(queued_bytes);
+        let sent = meter.interval_permille(meter.sent).min(2 * FULL_LOAD);
         meter.past = average(meter.past, sent);
-        meter.future = average(meter.future, queued);
+        meter.future = average(meter.future, queued_permille);
         for _ in 1..intervals.min(INTERVALS_MAX) {
             meter.past = average(meter.past, 0);
-            meter.future = average(meter.future, queued);
+            meter.future = average(meter.future, queued_permille);
         }
         for _ in 0..intervals.min(INTERVALS_MAX) {
-            // What an average moves by towards its sample.
+            // The same decay as that of the averages towards a sample of zero.
             meter.placed -= meter.placed.div_ceil(1 << exponent);
         }
         meter.sent = 0;
         meter.until = Picos(meter.until.0 + intervals * self.interval.0);
-        meter.averaged = self.past.weighed(meter.past >> FRACTION_BITS)
-            + self.future.weighed(meter.future >> FRACTION_BITS);
+        meter.averaged = self.past.weighted_value(meter.past >> FRACTION_BITS)
+            + self.future.weighted_value(meter.future >> FRACTION_BITS);
     }
 }

@@ -1,110 +1,117 @@
-//! Load balancing: which member of a group a packet takes.
+//! Load balancing: selects the member of a group that a packet takes.
 //!
-//! A *group* is a set of equal-cost next hops or the members of a LAG. What decides is its *scheme*:
+//! A *group* is a set of equal-cost next hops or the set of members of a LAG. The *scheme* of the group
+//! selects the member:
 //!
-//! | [`SchemeKind`](crate::config::SchemeKind) | decides for | by | state |
+//! | [`SchemeKind`](crate::config::SchemeKind) | selects for | by | state |
 //! |---|---|---|---|
 //! | `Hash` | a flow | its hash | none |
-//! | `Flowlet` | a flow that was silent | quality, or at random | flow table |
+//! | `Flowlet` | a flow after a gap | quality, or at random | flow table |
 //! | `PerPacket` | a packet | quality, or at random | none |
 //! | `Fixed` | a new flow | quality | flow table |
-//! | `RoundRobin` | a packet | whose turn it is | a counter for each member |
-//! | `Drill` | a packet | the shortest of some queues | the best members of the last time |
-//! | `Cluster` | a queue pair | how many each member has | table of queue pairs |
-//! | `Own` | whatever it likes | | |
+//! | `RoundRobin` | a packet | weighted round robin | a counter for each member |
+//! | `Drill` | a packet | the shortest of a few queues | the best members of the last packet |
+//! | `Cluster` | a queue pair | the number of queue pairs of each member | table of queue pairs |
+//! | `Own` | defined by its implementation | | |
 //!
-//! Static hashing by the five-tuple is no scheme here: it is what the router does by itself ([`crate::route::PathTable`]).
+//! Static hashing by the five-tuple has no scheme object. The router computes it
+//! ([`crate::route::PathTable`]).
 //!
-//! Whoever wants another scheme implements [`PathChoice`] (`examples/own-load-balancing/`). Built-in ones implement it too, but are
-//! reached through an enum, so that a packet costs no indirect call.
+//! A scheme from outside xoff implements [`PathChoice`]. The directory `examples/own-load-balancing/`
+//! contains an example. Built-in schemes implement the same trait. The switch calls them through an enum, so
+//! a packet needs no indirect call.
 //!
-//! Quality is measured lazily ([`Loads`]): a departure adds to its port's sum, and whoever asks first after a sampling
-//! interval has ended closes it. So an idle switch has no timers running, and runs are the same on every machine.
+//! [`PortLoads`] samples the quality of ports without timers. A departure adds bytes to its port's sum, and
+//! the first reader after the end of a sampling interval closes the interval. An idle switch therefore has no
+//! timer, and runs are reproducible on every machine.
 //!
-//! Switches tell each other of the links beyond: what is told and when is in `advertise.rs`, what is heard in `remote.rs`.
-//! Members whose switch has no way to where a packet goes are not usable, whatever the scheme.
+//! Switches send link quality messages to their neighbours. `advertise.rs` builds these messages, and
+//! `remote.rs` stores the received ones. A member is not usable while its neighbour advertises that it has no
+//! path to the destination site. This rule applies to every scheme.
 
 mod advertise;
-mod board;
+mod balancer;
 mod cluster;
+mod exact_flow_table;
 mod flow_map;
 mod flowset;
 mod group;
 mod hash;
 mod load;
-mod order;
+mod member_order;
+mod member_scores;
 mod packet;
 mod paths;
-mod places;
 mod random;
 mod remote;
 mod reorder;
 mod scheme;
-mod table;
 
-pub use group::{Announced, GroupView, MemberView, Move, MoveReason, Whose};
-pub use load::{BANDS, Loads, Quality};
-pub(crate) use packet::pair_key;
+pub(crate) use balancer::{LoadBalancer, LookupContext, MemberState, PathDecision};
+pub use group::{AnnounceResult, FlowMove, GroupKey, GroupView, MemberView, MoveReason};
+pub use load::{BANDS, PortLoads, Quality};
+pub(crate) use packet::queue_pair_key;
 pub use packet::{Packet, QueuePair};
 pub use paths::{Member, Paths};
-pub use random::Random;
-pub use remote::RemoteWord;
-pub(crate) use reorder::Reordering;
+pub use random::RandomStream;
+pub use remote::RemoteAdvertisement;
+pub(crate) use reorder::ReorderTracker;
 pub use reorder::{ReorderCounts, ReorderingView, StreamView};
-pub(crate) use scheme::cluster::Announcement;
-pub(crate) use table::{Asked, Balance, Lead, Said};
+pub(crate) use scheme::cluster::QueuePairAnnouncement;
 
-/// Chooses the path of each packet of one group. One value serves one group.
+/// Selects the member for each packet of one group. Each group has its own value.
 ///
-/// It sees nothing of the world but its arguments, and draws only from [`Paths::random`]: so runs repeat.
+/// An implementation uses only its arguments, and takes random numbers only from [`Paths::random`]. Runs are
+/// then reproducible.
 pub trait PathChoice: core::fmt::Debug + Send {
-    /// The member that a packet takes: one of [`Paths::usable`], which has at least one. A choice of another one counts as one of
-    /// the first.
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice;
+    /// Returns the member for a packet. The member must be one of [`Paths::usable`], which is never empty
+    /// here. The first usable member replaces any other choice.
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice;
 
-    /// Members have changed: `renumbered` has, for each member of before, what it is now, or `None` if it is no longer
-    /// there. Also called, with every member in its place, when the usable ones change. Flows of members that stay are to stay.
+    /// Is called after a change of the members or of the usable members. `renumbered[old]` is the new index
+    /// of a member, or `None` if the member was removed. Flows of the remaining members must keep their
+    /// member.
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>);
 
-    /// How many flows it has a place for, and how many it knows, if it has a table.
-    fn table(&self) -> Option<TableUse> {
+    /// Size and use of the flow table, if the scheme has a table.
+    fn flow_table_use(&self) -> Option<FlowTableUse> {
         None
     }
 }
 
-/// What was chosen.
+/// The member that a scheme selected for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct MemberChoice {
     /// Index of the member.
     pub member: u16,
-    /// Set if the packet's flow was placed or moved by this packet.
-    pub placed: Option<Placed>,
+    /// Set if this packet placed or moved its flow.
+    pub placed: Option<FlowPlacement>,
 }
 
-impl Choice {
-    /// The member, as it was for this flow, or without a notion of flows.
+impl MemberChoice {
+    /// The member of a flow that does not move, or of a packet that belongs to no flow.
     #[inline]
-    pub const fn stay(member: u16) -> Choice {
-        Choice { member, placed: None }
+    pub const fn unchanged(member: u16) -> MemberChoice {
+        MemberChoice { member, placed: None }
     }
 }
 
-/// Why a flow was placed, and where it was.
+/// Reason and origin of a flow move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// Why.
+pub struct FlowPlacement {
+    /// Reason of the move.
     pub reason: MoveReason,
-    /// The member it was on before.
+    /// The previous member of the flow.
     pub from: Option<u16>,
 }
 
-/// How full a table of flows is.
+/// Size and use of a flow table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableUse {
-    /// Flows known.
+pub struct FlowTableUse {
+    /// Number of flows in the table.
     pub flows: u32,
-    /// Most flows that can be known.
+    /// Largest number of flows in the table.
     pub flows_max: u32,
-    /// Flows that found no place, and were hashed instead, packets of them counted.
+    /// Packets of flows that found no free entry. The hash selected the member for them.
     pub overflow_packets: u64,
 }

@@ -1,78 +1,83 @@
-//! What a scheme sees of the members of its group.
+//! The members of a group, as a scheme sees them.
 
-use super::board::Board;
-use super::cluster::{Placements, RowKey};
-use super::load::{Loads, Quality};
+use super::cluster::{FlowCountKey, FlowPlacements};
+use super::load::{PortLoads, Quality};
+use super::member_scores::MemberScores;
 use super::packet::Packet;
-use super::random::Random;
-use super::remote::{Remote, SiteIndex};
+use super::random::RandomStream;
+use super::remote::{RemotePaths, SiteIndex};
 use crate::egress::FrameTable;
 use crate::ids::PortId;
 use xoff_units::Picos;
 use xoff_wire::link_quality::{LOAD_MAX, PathLoad};
 
-/// A member of a group.
+/// A member of a load balancing group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The ports it leads over: one, or those of a LAG. None: it is in a VLAN, and its load is not known.
+    /// Egress ports: one port, or the ports of a LAG. An empty list means that the member is in a VLAN and
+    /// its load is not known.
     pub ports: Vec<PortId>,
-    /// Its share relative to the others, at least 1.
+    /// Weight relative to the other members, at least 1.
     pub weight: u16,
-    /// Sum of the speeds of its ports in Mb/s; 0 where they are not known.
+    /// Sum of the port speeds in Mb/s. 0 means that the speeds are not known.
     pub speed_mbps: u32,
-    /// It is used when primary members are worse.
+    /// True for an alternate member, which is used when primary members are worse.
     pub alternate: bool,
-    /// It may carry traffic: its port takes part in the scheme.
+    /// True if the member may carry traffic: its port takes part in the scheme.
     pub eligible: bool,
 }
 
 impl Member {
-    /// How good its own link is; of a LAG, the mean.
+    /// Quality of the local link, or the mean quality of the links of a LAG.
     #[inline]
-    pub(super) fn quality(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> Quality {
+    pub(super) fn quality(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> Quality {
         let mut of = |port: &PortId| loads.quality(now, port.index(), frames.port_queued_bytes(port.index()));
         match self.ports.as_slice() {
             [port] => of(port),
-            [] => Quality::of(UNKNOWN),
+            [] => Quality::from_load(UNKNOWN_LOAD),
             ports => {
                 let sum: u32 = ports.iter().map(|port| u32::from(of(port).load)).sum();
-                Quality::of(sum / ports.len() as u32)
+                Quality::from_load(sum / ports.len() as u32)
             }
         }
     }
 
-    /// What its links send, on average over the sampling interval, in permille of their speed; of a LAG, the mean.
+    /// Average transmission rate over the sampling interval, in permille of the link speed. The mean for a
+    /// LAG.
     #[inline]
-    pub(super) fn utilisation(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> u32 {
-        let of = |port: &PortId| loads.utilisation(now, port.index(), frames.port_queued_bytes(port.index()));
+    pub(super) fn utilisation_permille(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> u32 {
+        let of = |port: &PortId| {
+            loads.utilisation_permille(now, port.index(), frames.port_queued_bytes(port.index()))
+        };
         match self.ports.as_slice() {
-            [] => UNKNOWN,
+            [] => UNKNOWN_LOAD,
             ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
         }
     }
 
-    /// How long what waits for its links takes them, in permille of the sampling interval; of a LAG, the mean.
+    /// Transmission time of the queued bytes, in permille of the sampling interval. The mean for a LAG.
     #[inline]
-    pub(super) fn backlog(&self, loads: &Loads, frames: &FrameTable) -> u32 {
-        let of = |port: &PortId| loads.backlog(port.index(), frames.port_queued_bytes(port.index()));
+    pub(super) fn backlog_permille(&self, loads: &PortLoads, frames: &FrameTable) -> u32 {
+        let of = |port: &PortId| loads.backlog_permille(port.index(), frames.port_queued_bytes(port.index()));
         match self.ports.as_slice() {
-            [] => UNKNOWN,
+            [] => UNKNOWN_LOAD,
             ports => ports.iter().map(of).sum::<u32>() / ports.len() as u32,
         }
     }
 
-    /// Whether the peers of all of its links hold a traffic class.
+    /// Returns true if the peers of all links pause this traffic class.
     #[inline]
-    pub(super) fn is_held(&self, tc: u8, loads: &Loads) -> bool {
+    pub(super) fn is_paused(&self, tc: u8, loads: &PortLoads) -> bool {
         match self.ports.as_slice() {
             [] => false,
-            ports => ports.iter().all(|port| loads.holds(port.index(), tc)),
+            ports => ports.iter().all(|port| loads.is_paused(port.index(), tc)),
         }
     }
 
-    /// How long what is on its links and in their queues takes them; of a LAG, the mean.
+    /// Transmission time of the frame on the link and of the queued bytes, in picoseconds. The mean for a
+    /// LAG.
     #[inline]
-    pub(super) fn wait_ps(&self, now: Picos, loads: &Loads, frames: &FrameTable) -> u64 {
+    pub(super) fn wait_ps(&self, now: Picos, loads: &PortLoads, frames: &FrameTable) -> u64 {
         let of = |port: &PortId| loads.wait_ps(now, port.index(), frames.port_queued_bytes(port.index()));
         match self.ports.as_slice() {
             [port] => of(port),
@@ -81,60 +86,63 @@ impl Member {
         }
     }
 
-    /// What it sends, or what waits if that is more: a link that is paused sends nothing, and is not free.
+    /// The larger of utilisation and backlog, in permille. A paused link sends nothing but is not free, so
+    /// the backlog must count.
     #[inline]
-    pub(super) fn demand(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> u32 {
-        let waits = self.backlog(loads, frames);
-        self.utilisation(now, loads, frames)
+    pub(super) fn demand_permille(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> u32 {
+        let waits = self.backlog_permille(loads, frames);
+        self.utilisation_permille(now, loads, frames)
             .max(waits)
             .min(u32::from(LOAD_MAX))
     }
 
-    /// Its own link, as it is told to neighbours.
-    pub(super) fn path_load(&self, now: Picos, loads: &mut Loads, frames: &FrameTable) -> PathLoad {
+    /// Load of the local link, in the form of a link quality message.
+    pub(super) fn path_load(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> PathLoad {
         PathLoad {
             load: self.quality(now, loads, frames).load,
-            utilisation: self.demand(now, loads, frames) as u16,
+            utilisation: self.demand_permille(now, loads, frames) as u16,
         }
     }
 }
 
-/// The members of a group as they are now.
+/// The members of a group and their present state.
 #[derive(Debug)]
 pub struct Paths<'a> {
     pub(super) members: &'a [Member],
     pub(super) usable: &'a [u16],
     pub(super) buckets: &'a [u16],
-    pub(super) board: &'a mut Board,
+    pub(super) scores: &'a mut MemberScores,
     pub(super) has_alternates: bool,
-    pub(super) loads: &'a mut Loads,
+    pub(super) loads: &'a mut PortLoads,
     pub(super) frames: &'a FrameTable,
-    pub(super) random: &'a mut Random,
-    /// Flows that cluster load balancing has placed, in all groups, and by what this group's are counted.
-    pub(super) placements: &'a mut Placements,
-    pub(super) row: RowKey,
-    pub(super) remote: &'a Remote,
-    /// Where the group's routes lead, if somebody may tell something of it.
+    pub(super) random: &'a mut RandomStream,
+    /// The flows of all groups with cluster load balancing.
+    pub(super) placements: &'a mut FlowPlacements,
+    /// Key of this group's flow counters.
+    pub(super) count_key: FlowCountKey,
+    pub(super) remote: &'a RemotePaths,
+    /// Site of the group's routes, if a neighbour can advertise it.
     pub(super) site: Option<SiteIndex>,
 }
 
-/// The load of a member of which none is known: neither good nor bad.
-const UNKNOWN: u32 = 500;
+/// Load of a member without known ports: neither good nor bad.
+const UNKNOWN_LOAD: u32 = 500;
 
 impl Paths<'_> {
-    /// All members, usable or not.
+    /// All members, including members that are not usable.
     #[inline]
     pub fn members(&self) -> &[Member] {
         self.members
     }
 
-    /// Indices of the members that live and are eligible, in order. Never empty while packets are to be placed.
+    /// Indices of the members that are up and eligible, in ascending order. The list is never empty when a
+    /// scheme selects.
     #[inline]
     pub fn usable(&self) -> &[u16] {
         self.usable
     }
 
-    /// Whether a member can be chosen.
+    /// Returns true if a member may be selected.
     #[inline]
     pub fn is_usable(&self, member: u16) -> bool {
         match self.usable.len() == self.members.len() {
@@ -143,56 +151,57 @@ impl Paths<'_> {
         }
     }
 
-    /// The usable member that a hash falls on, in proportion to weights.
+    /// The usable member that a hash selects, in proportion to the weights.
     #[inline]
-    pub fn by_hash(&self, hash: u32) -> u16 {
+    pub fn member_by_hash(&self, hash: u32) -> u16 {
         self.buckets[((u64::from(hash) * self.buckets.len() as u64) >> 32) as usize]
     }
 
-    /// A usable member at random, in proportion to weights.
+    /// Selects a usable member at random, in proportion to the weights.
     #[inline]
-    pub fn at_random(&mut self) -> u16 {
-        let draw = self.random.bits();
-        self.by_hash(draw)
+    pub fn random_member(&mut self) -> u16 {
+        let draw = self.random.next_u32();
+        self.member_by_hash(draw)
     }
 
-    /// Whether all usable members are drawn with the same chance.
+    /// Returns true if random selection gives all usable members the same probability.
     #[inline]
-    pub(super) fn is_even(&self) -> bool {
+    pub(super) fn has_equal_weights(&self) -> bool {
         self.buckets.len() == self.usable.len()
     }
 
-    /// The group's random numbers.
+    /// The random number stream of the group.
     #[inline]
-    pub fn random(&mut self) -> &mut Random {
+    pub fn random(&mut self) -> &mut RandomStream {
         self.random
     }
 
-    /// Whether the peers of all of a member's links hold the packet's class (PFC).
+    /// Returns true if the peers of all links of a member pause the packet's traffic class (PFC).
     #[inline]
-    pub fn is_held(&self, packet: &Packet<'_>, member: u16) -> bool {
-        self.loads.holds_anywhere(packet.tc)
-            && self.members[usize::from(member)].is_held(packet.tc, self.loads)
+    pub fn is_paused(&self, packet: &Packet<'_>, member: u16) -> bool {
+        self.loads.is_any_port_paused(packet.tc)
+            && self.members[usize::from(member)].is_paused(packet.tc, self.loads)
     }
 
-    /// Picoseconds until a packet that comes now would begin to leave by a member, if nothing held it back: what is on its
-    /// links and in their queues, at their speed; of a LAG, the mean. At most a quarter of a second.
+    /// Time in picoseconds until a packet that arrives now would start to leave through a member, without
+    /// pauses. The time covers the frame on the link and the queued frames. The result is the mean for a LAG,
+    /// and at most a quarter of a second.
     #[inline]
     pub fn wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
         self.members[usize::from(member)].wait_ps(packet.now, self.loads, self.frames)
     }
 
-    /// As [`Paths::wait_ps`], longer for members of less weight.
+    /// The wait of a member, scaled by weight. A smaller weight gives a longer wait.
     #[inline]
-    pub(super) fn stretched_wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
+    pub(super) fn scaled_wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
         let of_port = self
-            .board
+            .scores
             .port_wait_ps(member, packet.now, self.loads, self.frames);
         let wait = of_port.unwrap_or_else(|| self.wait_ps(packet, member));
-        self.board.standing[usize::from(member)].stretched(wait)
+        self.scores.entries[usize::from(member)].scale_wait(wait)
     }
 
-    /// Bytes that wait in the queues of a member's ports.
+    /// Bytes in the queues of a member's ports.
     #[inline]
     pub fn queued_bytes(&self, member: u16) -> u64 {
         let ports = self.members[usize::from(member)].ports.iter();
@@ -201,39 +210,44 @@ impl Paths<'_> {
             .sum()
     }
 
-    /// How good a member's own link is.
+    /// Quality of a member's local link.
     #[inline]
     pub fn quality(&mut self, packet: &Packet<'_>, member: u16) -> Quality {
         self.members[usize::from(member)].quality(packet.now, self.loads, self.frames)
     }
 
-    /// What a member's links send, on average over the sampling interval, in permille of their speed; of a LAG, the mean.
+    /// Average transmission rate of a member over the sampling interval, in permille of its speed. The mean
+    /// for a LAG.
     #[inline]
-    pub fn utilisation(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
-        self.members[usize::from(member)].utilisation(packet.now, self.loads, self.frames)
+    pub fn utilisation_permille(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
+        self.members[usize::from(member)].utilisation_permille(packet.now, self.loads, self.frames)
     }
 
-    /// How long what waits for a member's links takes them, in permille of the sampling interval; of a LAG, the mean.
+    /// Transmission time of a member's queued bytes, in permille of the sampling interval. The mean for a
+    /// LAG.
     #[inline]
-    pub fn backlog(&self, member: u16) -> u32 {
-        self.members[usize::from(member)].backlog(self.loads, self.frames)
+    pub fn backlog_permille(&self, member: u16) -> u32 {
+        self.members[usize::from(member)].backlog_permille(self.loads, self.frames)
     }
 
-    /// How loaded the way behind a member is, towards the packet's site, as its switch tells: 0 to 1 000, in the measure of
-    /// [`Quality::load`]. `None`: it has told nothing, or nothing lately.
+    /// Load of the path beyond a member to the packet's site, as its neighbour advertises it. The range is 0
+    /// to 1000, as for [`Quality::load`]. `None` if the neighbour advertised nothing or the value has
+    /// expired.
     #[inline]
     pub fn remote_load(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
-        Some(u32::from(self.beyond(packet, member)?.load))
+        Some(u32::from(self.remote_path_load(packet, member)?.load))
     }
 
-    /// As [`Paths::remote_load`], in the measure of [`Paths::utilisation`].
+    /// Utilisation of the path beyond a member, as its neighbour advertises it. The unit is that of
+    /// [`Paths::utilisation`].
     #[inline]
     pub fn remote_utilisation(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
-        Some(u32::from(self.beyond(packet, member)?.utilisation))
+        Some(u32::from(self.remote_path_load(packet, member)?.utilisation))
     }
 
-    /// How good a member's whole path is: the own link's load and the remote one weighed, the latter with `remote_percent`
-    /// (at most 100). Where the remote one is not known, the own link's alone.
+    /// Quality of a member's whole path. The remote load has a share of `remote_percent` (at most 100), and
+    /// the load of the local link has the remaining share. If the remote load is not known, only the local
+    /// link counts.
     #[inline]
     pub fn path_quality(&mut self, packet: &Packet<'_>, member: u16, remote_percent: u8) -> Quality {
         let own = self.quality(packet, member);
@@ -241,22 +255,25 @@ impl Paths<'_> {
             None => own,
             Some(remote) => {
                 let part = u32::from(remote_percent.min(100));
-                Quality::of((u32::from(own.load) * (100 - part) + remote * part) / 100)
+                Quality::from_load((u32::from(own.load) * (100 - part) + remote * part) / 100)
             }
         }
     }
 
-    /// How busy the busiest link of a member's path is, as far as it is known: what it sends in permille of its speed, or what
-    /// waits for it in permille of a sampling interval if that is more; 0 to 1 000 (CONGA's metric; the part about what waits is
-    /// ours: links of a lossless fabric can be stopped, and send nothing then).
+    /// Load of the busiest known link of a member's path, 0 to 1000. The load of a link is the larger of its
+    /// utilisation in permille and its backlog in permille of a sampling interval.
+    ///
+    /// CONGA defines this metric by utilisation alone. xoff adds the backlog, because a paused link of a
+    /// lossless fabric sends nothing and would seem idle.
     #[inline]
     pub fn path_load(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
-        let own = self.members[usize::from(member)].demand(packet.now, self.loads, self.frames);
+        let own = self.members[usize::from(member)].demand_permille(packet.now, self.loads, self.frames);
         own.max(self.remote_utilisation(packet, member).unwrap_or(0))
     }
 
+    /// The load that a member's neighbour advertised for the packet's site.
     #[inline]
-    fn beyond(&self, packet: &Packet<'_>, member: u16) -> Option<PathLoad> {
+    fn remote_path_load(&self, packet: &Packet<'_>, member: u16) -> Option<PathLoad> {
         let ports = &self.members[usize::from(member)].ports;
         self.remote.load(packet.now, ports, self.site?)
     }

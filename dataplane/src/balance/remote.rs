@@ -1,26 +1,28 @@
-//! What neighbours have told of their ways: loads beyond the own links.
+//! Stores the link quality messages of neighbours: loads and reachability beyond the local links.
 //!
-//! A neighbour's *word* about a site has two parts, which are kept differently ([`xoff_wire::link_quality`] carries both):
+//! An entry of a message ([`xoff_wire::link_quality`]) has two parts with different validity:
 //!
-//! - its **load** is true for a while: it is forgotten when the time that came with it is over, and then the own link alone
-//!   counts. A load of zero stands until something else is told, since a neighbour whose ways are idle falls silent;
-//! - that there is **no way** stands until the opposite is told, or the link to the neighbour goes down. Members whose
-//!   neighbour has said so carry nothing, as if their own link were down, unless that is true of all.
+//! - The **load** is valid for the time that the message states. After this time only the load of the local
+//!   link counts. A load of zero is valid until the next message, because a neighbour with idle paths sends
+//!   no messages.
+//! - **No path** is valid until the neighbour advertises a path again, or until the link to the neighbour
+//!   goes down. Members behind such a neighbour carry no traffic, unless this is true of all members.
 //!
-//! So a lost message makes a choice worse for an interval or two, and breaks nothing.
+//! A lost message therefore only makes a selection worse for one or two intervals.
 
 use crate::config::AdvertiseConfig;
 use crate::ids::PortId;
 use xoff_units::Picos;
 use xoff_wire::link_quality::{LinkQuality, PathLoad, SiteEntry};
 
-/// A port with no row.
-const NONE: u16 = u16::MAX;
+/// Row of a port that receives no messages.
+const NO_ROW: u16 = u16::MAX;
 
-/// A message whose number is less than so many behind is a late one; one further behind comes from a sender that has started anew.
-const LATE_MAX: u32 = 8;
+/// A sequence number less than this distance behind is a late message. A larger distance means that the
+/// sender restarted.
+const LATE_SEQUENCE_MAX: u32 = 8;
 
-/// The place of a site among those of the current routes.
+/// Index of a site among the sites of the current routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SiteIndex(u16);
 
@@ -34,138 +36,146 @@ impl SiteIndex {
     }
 }
 
-/// What a neighbour has told of a site.
+/// The state of a site that a neighbour advertised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteWord {
-    /// The site.
+pub struct RemoteAdvertisement {
+    /// Number of the site.
     pub site: u16,
-    /// How busy its way is; `None`: not told, or too long ago.
+    /// Load of the neighbour's path. `None` if no load was advertised or the load has expired.
     pub load: Option<PathLoad>,
-    /// Mb/s of its way; 0: it has none.
+    /// Capacity of the neighbour's path in Mb/s. 0 means that the neighbour has no path.
     pub capacity_mbps: u32,
-    /// When it was told.
-    pub told_at: Picos,
+    /// Model time of the message.
+    pub received_at: Picos,
 }
 
+/// The advertised state of one site on one port.
 #[derive(Clone, Copy, Debug)]
-struct Word {
+struct RemotePathState {
     load: PathLoad,
-    /// The load counts before this time.
+    /// End of validity of the load.
     until: Picos,
-    /// `u32::MAX`: nothing was told yet.
+    /// `u32::MAX` means that nothing was advertised.
     capacity_mbps: u32,
-    told_at: Picos,
+    received_at: Picos,
 }
 
-const UNSAID: Word = Word {
+const NOT_ADVERTISED: RemotePathState = RemotePathState {
     load: PathLoad {
         load: 0,
         utilisation: 0,
     },
     until: Picos::ZERO,
     capacity_mbps: u32::MAX,
-    told_at: Picos::ZERO,
+    received_at: Picos::ZERO,
 };
 
-impl Word {
+impl RemotePathState {
     fn reaches(&self) -> bool {
         self.capacity_mbps != 0
     }
 }
 
-/// The words of all neighbours.
+/// The advertised state of all neighbours.
 #[derive(Debug, Default)]
-pub(crate) struct Remote {
-    /// In order.
+pub(crate) struct RemotePaths {
+    /// Site numbers in ascending order.
     sites: Vec<u16>,
-    /// The row of each port.
+    /// Row of each port.
     rows: Vec<u16>,
-    /// Row after row, a word for each site.
-    words: Vec<Word>,
-    /// The number of the latest message, per row.
-    heard: Vec<Option<u32>>,
-    /// How many words say that there is no way.
+    /// One state for each row and site, row by row.
+    paths: Vec<RemotePathState>,
+    /// Sequence number of the latest message of each row.
+    last_sequences: Vec<Option<u32>>,
+    /// Number of states without a path.
     unreachable: usize,
 }
 
-impl Remote {
-    /// These ports lead to switches that may tell something.
+impl RemotePaths {
+    /// Sets the ports that may receive messages.
     pub(super) fn configure(&mut self, ports: usize, advertise: Option<&AdvertiseConfig>) {
-        let mut rows = vec![NONE; ports];
+        let mut rows = vec![NO_ROW; ports];
         let mut count = 0;
         for port in advertise.map_or(&[][..], |config| &config.ports) {
-            if let Some(row @ &mut NONE) = rows.get_mut(usize::from(*port)) {
+            if let Some(row @ &mut NO_ROW) = rows.get_mut(usize::from(*port)) {
                 *row = count;
                 count += 1;
             }
         }
         if rows != self.rows {
             self.rows = rows;
-            self.heard = vec![None; usize::from(count)];
-            self.words = vec![UNSAID; usize::from(count) * self.sites.len()];
+            self.last_sequences = vec![None; usize::from(count)];
+            self.paths = vec![NOT_ADVERTISED; usize::from(count) * self.sites.len()];
             self.unreachable = 0;
         }
     }
 
-    /// These are the sites of the routes, in order; words about those that stay are kept.
+    /// Sets the sites of the routes in ascending order. The states of remaining sites are kept.
     pub(super) fn set_sites(&mut self, sites: Vec<u16>) {
         if sites == self.sites {
             return;
         }
-        let before = core::mem::take(&mut self.words);
+        let before = core::mem::take(&mut self.paths);
         let old = |row: usize, site: &u16| {
-            let place = self.sites.binary_search(site).ok()?;
-            before.get(row * self.sites.len() + place).copied()
+            let index = self.sites.binary_search(site).ok()?;
+            before.get(row * self.sites.len() + index).copied()
         };
-        let rows = 0..self.heard.len();
-        let words = rows.flat_map(|row| sites.iter().map(move |site| old(row, site).unwrap_or(UNSAID)));
-        self.words = words.collect();
-        self.unreachable = self.words.iter().filter(|word| !word.reaches()).count();
+        let rows = 0..self.last_sequences.len();
+        let paths = rows.flat_map(|row| {
+            sites
+                .iter()
+                .map(move |site| old(row, site).unwrap_or(NOT_ADVERTISED))
+        });
+        self.paths = paths.collect();
+        self.unreachable = self.paths.iter().filter(|path| !path.reaches()).count();
         self.sites = sites;
     }
 
-    /// The place of a site; `None`: nobody can say anything of it.
-    pub(super) fn site(&self, site: u16) -> Option<SiteIndex> {
-        let place = self.sites.binary_search(&site).ok()?;
-        (!self.words.is_empty()).then(|| SiteIndex::new(place))
+    /// The index of a site. Returns `None` if no neighbour can advertise the site.
+    pub(super) fn site_index(&self, site: u16) -> Option<SiteIndex> {
+        let index = self.sites.binary_search(&site).ok()?;
+        (!self.paths.is_empty()).then(|| SiteIndex::new(index))
     }
 
-    /// Whether a port leads to a switch that may tell something.
+    /// Returns true if link quality messages are expected on a port.
     #[inline]
-    pub(crate) fn listens(&self, port: PortId) -> bool {
-        self.rows.get(port.index()).is_some_and(|row| *row != NONE)
+    pub(crate) fn accepts_messages(&self, port: PortId) -> bool {
+        self.rows.get(port.index()).is_some_and(|row| *row != NO_ROW)
     }
 
-    /// Whether somebody has said of some site that there is no way.
+    /// Returns true if any neighbour advertised that it has no path to a site.
     #[inline]
     pub(super) fn any_unreachable(&self) -> bool {
         self.unreachable > 0
     }
 
-    /// Takes a message; whether a way has ended or is there again.
-    pub(crate) fn hear(&mut self, now: Picos, port: PortId, message: &LinkQuality<'_>) -> bool {
-        let Some(row) = self.row(port) else { return false };
-        if let Some(last) = self.heard[row]
-            && last.wrapping_sub(message.sequence) < LATE_MAX
+    /// Stores a received message. Returns true if the reachability of a site changed.
+    pub(crate) fn receive(&mut self, now: Picos, port: PortId, message: &LinkQuality<'_>) -> bool {
+        let Some(row) = self.row_of_port(port) else {
+            return false;
+        };
+        if let Some(last) = self.last_sequences[row]
+            && last.wrapping_sub(message.sequence) < LATE_SEQUENCE_MAX
         {
             return false;
         }
-        self.heard[row] = Some(message.sequence);
+        self.last_sequences[row] = Some(message.sequence);
         let until = now.saturating_add(Picos::from_micros(u64::from(message.hold_us)));
         let mut changed = false;
         for entry in message.entries() {
-            changed |= self.enter(now, row, until, entry);
+            changed |= self.store_entry(now, row, until, entry);
         }
         changed
     }
 
-    fn enter(&mut self, now: Picos, row: usize, until: Picos, entry: SiteEntry) -> bool {
-        let Ok(place) = self.sites.binary_search(&entry.site) else {
+    /// Stores one entry of a message. Returns true if the reachability of the site changed.
+    fn store_entry(&mut self, now: Picos, row: usize, until: Picos, entry: SiteEntry) -> bool {
+        let Ok(index) = self.sites.binary_search(&entry.site) else {
             return false;
         };
-        let word = &mut self.words[row * self.sites.len() + place];
-        let reached = word.reaches();
-        *word = Word {
+        let path = &mut self.paths[row * self.sites.len() + index];
+        let reached = path.reaches();
+        *path = RemotePathState {
             load: entry.load.unwrap_or_default(),
             until: match entry.load {
                 None => Picos::ZERO,
@@ -176,81 +186,90 @@ impl Remote {
                 Some(_) => until,
             },
             capacity_mbps: entry.capacity_mbps.min(u32::MAX - 1),
-            told_at: now,
+            received_at: now,
         };
-        let reaches = word.reaches();
+        let reaches = path.reaches();
         self.unreachable = self.unreachable + usize::from(!reaches) - usize::from(!reached);
         reached != reaches
     }
 
-    /// The link of a port went down: what was told there is void. Whether a way has been missing there.
-    pub(crate) fn forget(&mut self, port: PortId) -> bool {
-        let Some(row) = self.row(port) else { return false };
-        self.heard[row] = None;
+    /// Removes the states of a port whose link went down. Returns true if one of them was unreachable.
+    pub(crate) fn clear_port(&mut self, port: PortId) -> bool {
+        let Some(row) = self.row_of_port(port) else {
+            return false;
+        };
+        self.last_sequences[row] = None;
         let sites = self.sites.len();
         let mut missing = 0;
-        for word in &mut self.words[row * sites..][..sites] {
-            missing += usize::from(!word.reaches());
-            *word = UNSAID;
+        for path in &mut self.paths[row * sites..][..sites] {
+            missing += usize::from(!path.reaches());
+            *path = NOT_ADVERTISED;
         }
         self.unreachable -= missing;
         missing > 0
     }
 
-    /// Whether a neighbour behind these ports has not said that it has no way to a site. It has not as long as it has not said so on one of them.
+    /// Returns true unless the neighbour advertised on all of these ports that it cannot reach the site.
     #[inline]
     pub(super) fn reaches(&self, ports: &[PortId], site: SiteIndex) -> bool {
-        !self.any_unreachable() || ports.is_empty() || self.of(ports, site).any(Word::reaches)
+        !self.any_unreachable()
+            || ports.is_empty()
+            || self.paths_on(ports, site).any(RemotePathState::reaches)
     }
 
-    /// How busy the way of the neighbour behind these ports is; `None`: it is not known. Of the ports of a LAG, which all lead
-    /// to the same neighbour, the busiest word counts.
+    /// Load of the neighbour's path to a site, or `None` if the load is not known. All ports of a LAG lead to
+    /// the same neighbour, and the highest load of these ports counts.
     #[inline]
     pub(super) fn load(&self, now: Picos, ports: &[PortId], site: SiteIndex) -> Option<PathLoad> {
-        let known = self.of(ports, site).filter(|word| now < word.until);
-        known.map(|word| word.load).reduce(busier)
+        let known = self.paths_on(ports, site).filter(|path| now < path.until);
+        known.map(|path| path.load).reduce(max_path_load)
     }
 
-    /// Mb/s of the way of the neighbour behind these ports, if it has told.
+    /// Capacity of the neighbour's path to a site in Mb/s, if the neighbour advertised it.
     pub(super) fn capacity_mbps(&self, ports: &[PortId], site: SiteIndex) -> Option<u32> {
-        let told = self.of(ports, site).map(|word| word.capacity_mbps);
+        let told = self.paths_on(ports, site).map(|path| path.capacity_mbps);
         told.filter(|capacity| *capacity != u32::MAX).max()
     }
 
-    /// What has been told on a port, in the order of sites.
-    pub(crate) fn words(&self, now: Picos, port: PortId) -> impl Iterator<Item = RemoteWord> {
+    /// The states that were advertised on a port, in the order of sites.
+    pub(crate) fn advertisements(
+        &self,
+        now: Picos,
+        port: PortId,
+    ) -> impl Iterator<Item = RemoteAdvertisement> {
         let sites = self.sites.len();
-        let words = self
-            .row(port)
-            .map_or(&[][..], |row| &self.words[row * sites..][..sites]);
-        let told = self.sites.iter().zip(words);
-        told.filter(|(_, word)| word.capacity_mbps != u32::MAX)
-            .map(move |(site, word)| RemoteWord {
+        let paths = self
+            .row_of_port(port)
+            .map_or(&[][..], |row| &self.paths[row * sites..][..sites]);
+        let told = self.sites.iter().zip(paths);
+        told.filter(|(_, path)| path.capacity_mbps != u32::MAX)
+            .map(move |(site, path)| RemoteAdvertisement {
                 site: *site,
-                load: (now < word.until).then_some(word.load),
-                capacity_mbps: word.capacity_mbps,
-                told_at: word.told_at,
+                load: (now < path.until).then_some(path.load),
+                capacity_mbps: path.capacity_mbps,
+                received_at: path.received_at,
             })
     }
 
-    fn row(&self, port: PortId) -> Option<usize> {
+    /// The row of a port.
+    fn row_of_port(&self, port: PortId) -> Option<usize> {
         let row = *self.rows.get(port.index())?;
-        (row != NONE).then_some(usize::from(row))
+        (row != NO_ROW).then_some(usize::from(row))
     }
 
-    /// The words on these ports about a site; a port where nobody tells anything has one that says nothing.
+    /// The states of these ports for a site. A port without messages gives the empty state.
     #[inline]
-    fn of(&self, ports: &[PortId], site: SiteIndex) -> impl Iterator<Item = &Word> {
-        ports.iter().map(move |port| match self.row(*port) {
-            Some(row) => &self.words[row * self.sites.len() + site.index()],
-            None => &UNSAID,
+    fn paths_on(&self, ports: &[PortId], site: SiteIndex) -> impl Iterator<Item = &RemotePathState> {
+        ports.iter().map(move |port| match self.row_of_port(*port) {
+            Some(row) => &self.paths[row * self.sites.len() + site.index()],
+            None => &NOT_ADVERTISED,
         })
     }
 }
 
-/// The greater of each of two ways' loads: that of both, one behind the other.
+/// The load of two paths in series: the larger value of each field.
 #[inline]
-pub(super) fn busier(a: PathLoad, b: PathLoad) -> PathLoad {
+pub(super) fn max_path_load(a: PathLoad, b: PathLoad) -> PathLoad {
     PathLoad {
         load: a.load.max(b.load),
         utilisation: a.utilisation.max(b.utilisation),
@@ -264,8 +283,8 @@ mod tests {
 
     const PORT: PortId = PortId(1);
 
-    fn remote() -> Remote {
-        let mut remote = Remote::default();
+    fn remote_paths() -> RemotePaths {
+        let mut remote = RemotePaths::default();
         let advertise = AdvertiseConfig {
             interval: Picos::from_micros(50),
             ports: vec![1, 3],
@@ -276,7 +295,12 @@ mod tests {
         remote
     }
 
-    fn say(remote: &mut Remote, at: u64, sequence: u32, entries: &[(u16, Option<u16>, u32)]) -> bool {
+    fn receive_entries(
+        remote: &mut RemotePaths,
+        at: u64,
+        sequence: u32,
+        entries: &[(u16, Option<u16>, u32)],
+    ) -> bool {
         let entry = |&(site, load, capacity_mbps): &(u16, Option<u16>, u32)| SiteEntry {
             site,
             load: load.map(|load| PathLoad {
@@ -288,72 +312,83 @@ mod tests {
         let mut frame = vec![0; link_quality::frame_len(entries.len())];
         link_quality::emit(&mut frame, [2; 6], sequence, 200, entries.iter().map(entry));
         let message = LinkQuality::parse(&frame).unwrap();
-        remote.hear(Picos::from_micros(at), PORT, &message)
+        remote.receive(Picos::from_micros(at), PORT, &message)
     }
 
-    fn load(remote: &Remote, at: u64, site: u16) -> Option<u16> {
-        let site = remote.site(site).unwrap();
+    fn load_at(remote: &RemotePaths, at: u64, site: u16) -> Option<u16> {
+        let site = remote.site_index(site).unwrap();
         remote
             .load(Picos::from_micros(at), &[PORT], site)
             .map(|path| path.load)
     }
 
     #[test]
-    fn loads_are_forgotten_and_idle_ways_are_not() {
-        let mut remote = remote();
-        assert_eq!(load(&remote, 0, 2), None);
-        assert!(!say(&mut remote, 100, 1, &[(2, Some(700), 10), (5, Some(0), 10)]));
-        assert_eq!((load(&remote, 299, 2), load(&remote, 300, 2)), (Some(700), None));
-        assert_eq!(load(&remote, 1_000_000, 5), Some(0));
-        say(&mut remote, 400, 2, &[(2, None, 10)]);
-        assert_eq!(load(&remote, 400, 2), None, "not measured");
+    fn loads_expire_unless_they_are_zero() {
+        let mut remote = remote_paths();
+        assert_eq!(load_at(&remote, 0, 2), None);
+        assert!(!receive_entries(
+            &mut remote,
+            100,
+            1,
+            &[(2, Some(700), 10), (5, Some(0), 10)]
+        ));
+        assert_eq!(
+            (load_at(&remote, 299, 2), load_at(&remote, 300, 2)),
+            (Some(700), None)
+        );
+        assert_eq!(load_at(&remote, 1_000_000, 5), Some(0));
+        receive_entries(&mut remote, 400, 2, &[(2, None, 10)]);
+        assert_eq!(load_at(&remote, 400, 2), None, "not measured");
     }
 
     #[test]
-    fn a_missing_way_stands_until_it_is_back_or_the_link_goes_down() {
-        let mut remote = remote();
-        let site = remote.site(2).unwrap();
-        assert!(say(&mut remote, 0, 1, &[(2, None, 0)]));
-        assert!(!say(&mut remote, 1, 2, &[(2, None, 0)]), "nothing new");
+    fn an_unreachable_site_stays_unreachable_until_a_message_or_link_down() {
+        let mut remote = remote_paths();
+        let site = remote.site_index(2).unwrap();
+        assert!(receive_entries(&mut remote, 0, 1, &[(2, None, 0)]));
+        assert!(
+            !receive_entries(&mut remote, 1, 2, &[(2, None, 0)]),
+            "nothing new"
+        );
         assert!(!remote.reaches(&[PORT], site) && remote.any_unreachable());
         assert!(remote.reaches(&[PortId(3)], site) && remote.reaches(&[PORT, PortId(3)], site));
-        assert!(say(&mut remote, 2, 3, &[(2, None, 40_000)]));
+        assert!(receive_entries(&mut remote, 2, 3, &[(2, None, 40_000)]));
         assert!(remote.reaches(&[PORT], site) && !remote.any_unreachable());
         assert_eq!(remote.capacity_mbps(&[PORT], site), Some(40_000));
-        say(&mut remote, 3, 4, &[(2, None, 0)]);
-        assert!(remote.forget(PORT) && remote.reaches(&[PORT], site));
+        receive_entries(&mut remote, 3, 4, &[(2, None, 0)]);
+        assert!(remote.clear_port(PORT) && remote.reaches(&[PORT], site));
         assert_eq!(remote.capacity_mbps(&[PORT], site), None);
-        assert!(say(&mut remote, 4, 1, &[(2, None, 0)]), "a new start");
+        assert!(receive_entries(&mut remote, 4, 1, &[(2, None, 0)]), "a new start");
     }
 
     #[test]
-    fn late_messages_are_ignored_and_new_starts_are_not() {
-        let mut remote = remote();
-        say(&mut remote, 0, 100, &[(2, Some(700), 10)]);
-        say(&mut remote, 1, 100, &[(2, Some(1), 10)]);
-        say(&mut remote, 1, 99, &[(2, Some(1), 10)]);
-        assert_eq!(load(&remote, 1, 2), Some(700));
-        say(&mut remote, 1, 0, &[(2, Some(1), 10)]);
-        assert_eq!(load(&remote, 1, 2), Some(1), "a new start");
-        say(&mut remote, 1, u32::MAX, &[(2, Some(2), 10)]);
-        assert_eq!(load(&remote, 1, 2), Some(1), "just before the turn");
+    fn late_messages_are_ignored_and_restarts_are_accepted() {
+        let mut remote = remote_paths();
+        receive_entries(&mut remote, 0, 100, &[(2, Some(700), 10)]);
+        receive_entries(&mut remote, 1, 100, &[(2, Some(1), 10)]);
+        receive_entries(&mut remote, 1, 99, &[(2, Some(1), 10)]);
+        assert_eq!(load_at(&remote, 1, 2), Some(700));
+        receive_entries(&mut remote, 1, 0, &[(2, Some(1), 10)]);
+        assert_eq!(load_at(&remote, 1, 2), Some(1), "a new start");
+        receive_entries(&mut remote, 1, u32::MAX, &[(2, Some(2), 10)]);
+        assert_eq!(load_at(&remote, 1, 2), Some(1), "just before the turn");
     }
 
     #[test]
-    fn words_stay_with_their_sites() {
-        let mut remote = remote();
-        say(
+    fn advertised_state_is_kept_for_remaining_sites() {
+        let mut remote = remote_paths();
+        receive_entries(
             &mut remote,
             0,
             1,
             &[(2, Some(700), 10), (5, None, 0), (9, Some(5), 10)],
         );
-        assert!(remote.site(9).is_none(), "no route leads there");
+        assert!(remote.site_index(9).is_none(), "no route leads there");
         remote.set_sites(vec![1, 5, 9]);
-        assert!(!remote.reaches(&[PORT], remote.site(5).unwrap()));
-        assert_eq!(load(&remote, 0, 9), None);
-        let words: Vec<_> = remote.words(Picos::ZERO, PORT).collect();
-        assert_eq!((words.len(), words[0].site, words[0].capacity_mbps), (1, 5, 0));
+        assert!(!remote.reaches(&[PORT], remote.site_index(5).unwrap()));
+        assert_eq!(load_at(&remote, 0, 9), None);
+        let paths: Vec<_> = remote.advertisements(Picos::ZERO, PORT).collect();
+        assert_eq!((paths.len(), paths[0].site, paths[0].capacity_mbps), (1, 5, 0));
         remote.set_sites(vec![1]);
         assert!(!remote.any_unreachable());
     }

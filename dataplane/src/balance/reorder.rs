@@ -1,22 +1,24 @@
-//! Packets of queue pairs that arrive out of order, counted where they arrive.
+//! Counts packets of queue pairs that arrive out of order.
 //!
-//! Requests and responses of a queue pair have packet sequence numbers of their own, and are in no order to each other: each is a
-//! *stream* here. Of a stream the highest number that has come is known (24-bit serial arithmetic), and which of the 512 numbers
-//! below it have come.
+//! Requests and responses of a queue pair have separate packet sequence numbers (PSN) and no mutual order.
+//! Each of the two is a *stream*. The switch stores the highest received PSN of a stream (24-bit serial
+//! arithmetic) and a bitmap of the 512 numbers below it.
 //!
-//! | a packet whose number is | counts as |
+//! | PSN of the packet | the packet counts as |
 //! |---|---|
-//! | above the highest | in order, also where it leaves a gap: what is missing may be late, lost, or the rest of a READ request's numbers |
-//! | below, and has not come | out of order; its *extent* is how far below (RFC 4737: sequence numbers instead of positions) |
-//! | below, and has come | repeated: the sender sent it again |
-//! | below, not come, and what comes next is the repetition of the number behind it | repeated: a sender that goes back sends what was lost before it got here, and then what was not |
-//! | the highest again | repeated; acknowledgements may have one number several times, and then count as nothing |
-//! | more than 512 below | repeated: so far below it is not known what has come |
-//! | more than 65 536 below | in order: the queue pair's number is used for another connection |
+//! | above the highest PSN | in order. A gap may be filled later: by late packets, by repeated packets, or never if the numbers belong to READ responses |
+//! | below, not received before | out of order. The *extent* is the distance to the highest PSN (RFC 4737, with sequence numbers instead of positions) |
+//! | below, received before | repeated: the sender sent the packet again |
+//! | below, not received, and the next packet repeats the number that follows | repeated: a sender with go-back-N repeats lost and received packets in sequence |
+//! | equal to the highest PSN | repeated. Acknowledgements may use a number several times and do not count |
+//! | more than 512 below | repeated. The bitmap does not cover these numbers |
+//! | more than 65536 below | in order: another connection uses the queue pair number |
 //!
-//! So a packet that was lost on its way here, and is then repeated alone (selective repeat), counts as out of order: a switch sees no
-//! difference. Left out are datagrams, whose numbers are those of their many senders, CNPs, which have none, and NAKs, which name a number that is
-//! missing.
+//! A packet that was lost before this switch and is repeated alone (selective repeat) counts as out of order,
+//! because a switch cannot distinguish the two cases.
+//!
+//! Datagrams, CNPs and NAKs are not counted. Datagrams have the numbers of many senders, CNPs have no number,
+//! and a NAK has the number of the missing packet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,70 +29,71 @@ use xoff_wire::bth::{self, MASK_24};
 use xoff_wire::parse::Payload;
 use xoff_wire::{IPV4_LEN, IPV6_LEN, UDP_LEN};
 
-/// Sequence numbers below the highest one of which it is known whether they have come.
-const WINDOW: u32 = 512;
+/// Number of sequence numbers below the highest one that the bitmap covers.
+const BITMAP_PACKETS: u32 = 512;
 
-/// A number so far below the highest one begins another connection.
-const RESTART: u32 = 1 << 16;
+/// A number this far below the highest one belongs to a new connection.
+const RESTART_DISTANCE: u32 = 1 << 16;
 
-/// When the table is full, streams that have been silent for so long give up their places.
-const SILENCE: Picos = Picos::from_millis(1_000);
+/// Idle time after which another stream may take the entry of a stream, if the table is full.
+const EVICT_AFTER: Picos = Picos::from_millis(1_000);
 
-/// Streams that are looked at for a place when the table is full.
-const LOOKS: usize = 4;
+/// Streams that are checked for eviction when a new stream finds the table full.
+const EVICTION_CHECKS: usize = 4;
 
-/// What streams have carried.
+/// Packet counters of one stream or of all streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReorderCounts {
-    /// Packets.
+    /// All packets.
     pub packets: u64,
-    /// Those that came behind one with a higher number.
+    /// Packets that arrived after a packet with a higher number.
     pub out_of_order: u64,
-    /// Those that had come before, or that their sender went back for.
+    /// Packets that arrived before, or that the sender repeated by go-back-N.
     pub repeated: u64,
-    /// How far below the highest number one came at most: the longest way that packets overtook one.
+    /// Largest distance of an out-of-order packet to the highest number (RFC 4737: reordering extent).
     pub extent_max: u32,
 }
 
-/// A stream, as `show` sees it.
+/// Snapshot of a stream, for `show` commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamView {
-    /// Who sends.
+    /// Address of the sender.
     pub source: IpAddr,
-    /// Who has the queue pair.
+    /// Address of the receiver.
     pub destination: IpAddr,
-    /// Its number.
+    /// Number of the receiver's queue pair.
     pub destination_qp: u32,
-    /// READ responses and acknowledgements, not requests.
+    /// True for READ responses and acknowledgements, false for requests.
     pub responses: bool,
-    /// What came.
+    /// Counters of the stream.
     pub counts: ReorderCounts,
 }
 
-/// What a switch knows of the order of what it receives.
+/// Snapshot of the packet order at a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReorderingView {
-    /// All packets of streams, those included that have given up their places.
+    /// Sum over all streams, including evicted streams.
     pub total: ReorderCounts,
-    /// Packets of streams that found no place.
+    /// Packets of streams that found no free entry.
     pub untracked_packets: u64,
-    /// Most streams that can be known.
+    /// Largest number of streams in the table.
     pub streams_max: u32,
-    /// The streams that are known, in the order in which their places were first taken.
+    /// The streams in the table, in the order of their entries.
     pub streams: Vec<StreamView>,
 }
 
-/// Packets that came late, of which the next one says what they were.
+/// Late packets of a stream. The next packet decides whether they are out of order or repeated.
 #[derive(Clone, Copy, Debug, Default)]
-struct Late {
+struct LatePackets {
     packets: u32,
-    /// The number behind the last of them.
+    /// The number after the last late packet.
     next: u32,
     extent: u32,
 }
 
+/// State of a stream.
 #[derive(Clone, Debug)]
-struct Stream {
+struct PacketStream {
     key: u64,
     source: IpAddr,
     destination: IpAddr,
@@ -98,72 +101,76 @@ struct Stream {
     responses: bool,
     seen: Picos,
     highest: u32,
-    /// A bit for each number of the window, at its number modulo the window.
-    come: [u64; (WINDOW / 64) as usize],
-    late: Late,
+    /// A bit for each number of the window, at the position of the number modulo the window.
+    received: [u64; (BITMAP_PACKETS / 64) as usize],
+    late: LatePackets,
     counts: ReorderCounts,
 }
 
-impl Stream {
-    fn begin(&mut self, psn: u32) {
-        (self.highest, self.come) = (psn, [0; (WINDOW / 64) as usize]);
-        self.set(psn);
+impl PacketStream {
+    /// Restarts the stream at this number.
+    fn restart_at(&mut self, psn: u32) {
+        (self.highest, self.received) = (psn, [0; (BITMAP_PACKETS / 64) as usize]);
+        self.mark_received(psn);
     }
 
-    fn set(&mut self, psn: u32) {
-        let bit = psn % WINDOW;
-        self.come[(bit / 64) as usize] |= 1 << (bit % 64);
+    /// Marks a number as received.
+    fn mark_received(&mut self, psn: u32) {
+        let bit = psn % BITMAP_PACKETS;
+        self.received[(bit / 64) as usize] |= 1 << (bit % 64);
     }
 
-    fn has_come(&self, psn: u32) -> bool {
-        let bit = psn % WINDOW;
-        self.come[(bit / 64) as usize] & 1 << (bit % 64) != 0
+    /// Returns true if a number of the window was received.
+    fn is_received(&self, psn: u32) -> bool {
+        let bit = psn % BITMAP_PACKETS;
+        self.received[(bit / 64) as usize] & 1 << (bit % 64) != 0
     }
 
-    fn advance(&mut self, psn: u32, by: u32) {
-        if by >= WINDOW {
-            self.come = [0; (WINDOW / 64) as usize];
+    /// Moves the window to a higher number. `distance` is the distance to the present highest number.
+    fn advance_window(&mut self, psn: u32, distance: u32) {
+        if distance >= BITMAP_PACKETS {
+            self.received = [0; (BITMAP_PACKETS / 64) as usize];
         } else {
-            for number in self.highest + 1..self.highest + by {
-                let bit = number % WINDOW;
-                self.come[(bit / 64) as usize] &= !(1 << (bit % 64));
+            for number in self.highest + 1..self.highest + distance {
+                let bit = number % BITMAP_PACKETS;
+                self.received[(bit / 64) as usize] &= !(1 << (bit % 64));
             }
         }
         self.highest = psn;
-        self.set(psn);
+        self.mark_received(psn);
     }
 
-    /// A packet has come; `acknowledges`: its number may have come before.
-    fn note(&mut self, psn: u32, acknowledges: bool) {
+    /// Counts a received packet. Numbers of acknowledgements may repeat (`acknowledges`).
+    fn count_packet(&mut self, psn: u32, acknowledges: bool) {
         self.counts.packets += 1;
         let ahead = psn.wrapping_sub(self.highest) & MASK_24;
         if ahead == 0 {
             self.counts.repeated += u64::from(!acknowledges);
             return;
         }
-        // Half of all numbers are ahead, half behind (IBTA 9.7.1: the window is 2^23).
+        // Half of all numbers are ahead, and half are behind (IBTA 9.7.1: the window is 2^23).
         if ahead < 1 << 23 {
-            self.settle();
-            self.advance(psn, ahead);
+            self.count_late_packets();
+            self.advance_window(psn, ahead);
             return;
         }
         let behind = MASK_24 + 1 - ahead;
         let follows = self.late.packets > 0 && psn == self.late.next;
-        if behind > RESTART {
-            self.settle();
-            self.begin(psn);
-        } else if behind >= WINDOW || self.has_come(psn) {
+        if behind > RESTART_DISTANCE {
+            self.count_late_packets();
+            self.restart_at(psn);
+        } else if behind >= BITMAP_PACKETS || self.is_received(psn) {
             if follows {
                 self.counts.repeated += u64::from(core::mem::take(&mut self.late).packets);
             }
-            self.settle();
+            self.count_late_packets();
             self.counts.repeated += u64::from(!acknowledges);
         } else {
             if !follows {
-                self.settle();
+                self.count_late_packets();
             }
-            self.set(psn);
-            self.late = Late {
+            self.mark_received(psn);
+            self.late = LatePackets {
                 packets: self.late.packets + 1,
                 next: (psn + 1) & MASK_24,
                 extent: self.late.extent.max(behind),
@@ -171,14 +178,14 @@ impl Stream {
         }
     }
 
-    /// Those that came late were out of order.
-    fn settle(&mut self) {
-        self.counts = self.settled();
-        self.late = Late::default();
+    /// Counts the late packets as out of order.
+    fn count_late_packets(&mut self) {
+        self.counts = self.counts_with_late_packets();
+        self.late = LatePackets::default();
     }
 
-    /// The counts if those that came late were out of order.
-    fn settled(&self) -> ReorderCounts {
+    /// The counters with all late packets counted as out of order.
+    fn counts_with_late_packets(&self) -> ReorderCounts {
         ReorderCounts {
             out_of_order: self.counts.out_of_order + u64::from(self.late.packets),
             extent_max: self.counts.extent_max.max(self.late.extent),
@@ -187,46 +194,49 @@ impl Stream {
     }
 }
 
-/// The streams of a switch.
+/// Counts reordering for all streams of a switch.
 #[derive(Debug)]
-pub(crate) struct Reordering {
-    /// Where each is in the list.
-    places: FlowMap,
-    streams: Vec<Stream>,
-    /// Of streams that have given up their places.
-    gone: ReorderCounts,
+pub(crate) struct ReorderTracker {
+    /// Index of each stream in `streams`, by key.
+    stream_indices: FlowMap,
+    streams: Vec<PacketStream>,
+    /// Sum over evicted streams.
+    evicted: ReorderCounts,
     untracked_packets: u64,
-    hand: usize,
+    /// Index of the last stream that was checked for eviction.
+    eviction_position: usize,
 }
 
-impl Reordering {
-    pub(crate) fn new(streams_max: u32) -> Reordering {
-        Reordering {
-            places: FlowMap::new(streams_max as usize),
+impl ReorderTracker {
+    /// Creates a tracker for at most `streams_max` streams.
+    pub(crate) fn new(streams_max: u32) -> ReorderTracker {
+        ReorderTracker {
+            stream_indices: FlowMap::new(streams_max as usize),
             streams: Vec::with_capacity(streams_max as usize),
-            gone: ReorderCounts::default(),
+            evicted: ReorderCounts::default(),
             untracked_packets: 0,
-            hand: 0,
+            eviction_position: 0,
         }
     }
 
+    /// Largest number of streams in the table.
     pub(crate) fn streams_max(&self) -> u32 {
-        self.places.flows_max() as u32
+        self.stream_indices.flows_max() as u32
     }
 
-    /// A packet has arrived; `l3`: from its layer-3 header on.
-    pub(crate) fn note(&mut self, now: Picos, payload: Payload, l3: &[u8]) {
+    /// Counts a received packet. `l3` starts at the layer-3 header.
+    pub(crate) fn count_packet(&mut self, now: Picos, payload: Payload, l3: &[u8]) {
         let Some(pair) = queue_pair(payload, l3) else {
             return;
         };
-        let Some(kind) = Kind::of(&pair, payload, l3) else {
+        let Some(kind) = PacketKind::of(&pair, payload, l3) else {
             return;
         };
-        let responses = kind != Kind::Request;
+        let responses = kind != PacketKind::Request;
         let key = if responses { !pair.key } else { pair.key };
-        let stream = match self.places.find(key) {
-            Some(place) => self.places.get(place)[0] as usize,
-            None => match self.enter(now, key, payload, l3, &pair, responses) {
+        let stream = match self.stream_indices.find(key) {
+            Some(entry) => self.stream_indices.get(entry)[0] as usize,
+            None => match self.add_stream(now, key, payload, l3, &pair, responses) {
                 Some(stream) => stream,
                 None => {
                     self.untracked_packets += 1;
@@ -236,11 +246,11 @@ impl Reordering {
         };
         let stream = &mut self.streams[stream];
         stream.seen = now;
-        stream.note(pair.psn, kind == Kind::Acknowledgement);
+        stream.count_packet(pair.psn, kind == PacketKind::Acknowledgement);
     }
 
-    /// A stream that is not known gets a place, if there is one.
-    fn enter(
+    /// Adds a stream and returns its index. Returns `None` if no entry is free.
+    fn add_stream(
         &mut self,
         now: Picos,
         key: u64,
@@ -249,58 +259,61 @@ impl Reordering {
         pair: &QueuePair,
         responses: bool,
     ) -> Option<usize> {
-        let (source, destination) = addresses(payload, l3)?;
-        let stream = Stream {
+        let (source, destination) = ip_addresses(payload, l3)?;
+        let stream = PacketStream {
             key,
             source,
             destination,
             destination_qp: pair.destination_qp,
             responses,
             seen: now,
-            // The packet itself is noted as one that follows.
+            // The caller counts the packet itself afterwards.
             highest: pair.psn.wrapping_sub(1) & MASK_24,
-            come: [0; (WINDOW / 64) as usize],
-            late: Late::default(),
+            received: [0; (BITMAP_PACKETS / 64) as usize],
+            late: LatePackets::default(),
             counts: ReorderCounts::default(),
         };
-        if self.streams.len() < self.places.flows_max() {
-            self.places.insert(key, [self.streams.len() as u64, 0])?;
+        if self.streams.len() < self.stream_indices.flows_max() {
+            self.stream_indices.insert(key, [self.streams.len() as u64, 0])?;
             self.streams.push(stream);
             return Some(self.streams.len() - 1);
         }
-        let free = self.make_room(now)?;
-        self.places.insert(key, [free as u64, 0])?;
+        let free = self.evict_idle_stream(now)?;
+        self.stream_indices.insert(key, [free as u64, 0])?;
         self.streams[free] = stream;
         Some(free)
     }
 
-    /// A place whose stream is silent, if one of those that are looked at is.
-    fn make_room(&mut self, now: Picos) -> Option<usize> {
-        for _ in 0..LOOKS.min(self.streams.len()) {
-            self.hand = (self.hand + 1) % self.streams.len();
-            let stream = &self.streams[self.hand];
-            if now.since(stream.seen) >= SILENCE {
-                add(&mut self.gone, &stream.settled());
-                if let Some(place) = self.places.find(stream.key) {
-                    self.places.remove(place);
+    /// Evicts an idle stream and returns its index. Checks only a few streams.
+    fn evict_idle_stream(&mut self, now: Picos) -> Option<usize> {
+        for _ in 0..EVICTION_CHECKS.min(self.streams.len()) {
+            self.eviction_position = (self.eviction_position + 1) % self.streams.len();
+            let stream = &self.streams[self.eviction_position];
+            if now.since(stream.seen) >= EVICT_AFTER {
+                add_counts(&mut self.evicted, &stream.counts_with_late_packets());
+                if let Some(entry) = self.stream_indices.find(stream.key) {
+                    self.stream_indices.remove(entry);
                 }
-                return Some(self.hand);
+                return Some(self.eviction_position);
             }
         }
         None
     }
 
+    /// Returns a snapshot of all streams.
     pub(crate) fn view(&self) -> ReorderingView {
-        let mut total = self.gone;
+        let mut total = self.evicted;
         let streams = self.streams.iter().map(|stream| StreamView {
             source: stream.source,
             destination: stream.destination,
             destination_qp: stream.destination_qp,
             responses: stream.responses,
-            counts: stream.settled(),
+            counts: stream.counts_with_late_packets(),
         });
         let streams: Vec<_> = streams.collect();
-        streams.iter().for_each(|stream| add(&mut total, &stream.counts));
+        streams
+            .iter()
+            .for_each(|stream| add_counts(&mut total, &stream.counts));
         ReorderingView {
             total,
             untracked_packets: self.untracked_packets,
@@ -310,37 +323,39 @@ impl Reordering {
     }
 }
 
-fn add(sum: &mut ReorderCounts, counts: &ReorderCounts) {
+/// Adds the counters of a stream to a sum.
+fn add_counts(sum: &mut ReorderCounts, counts: &ReorderCounts) {
     sum.packets += counts.packets;
     sum.out_of_order += counts.out_of_order;
     sum.repeated += counts.repeated;
     sum.extent_max = sum.extent_max.max(counts.extent_max);
 }
 
+/// Kind of a packet, by its opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum PacketKind {
     Request,
     Response,
     Acknowledgement,
 }
 
-impl Kind {
-    /// `None`: its number says nothing of the order.
-    fn of(pair: &QueuePair, payload: Payload, l3: &[u8]) -> Option<Kind> {
-        // Reliable, unreliable and extended connections.
+impl PacketKind {
+    /// Returns `None` if the sequence number of the packet says nothing about the order.
+    fn of(pair: &QueuePair, payload: Payload, l3: &[u8]) -> Option<PacketKind> {
+        // Reliable, unreliable and extended (XRC) connections.
         if !matches!(pair.opcode >> 5, 0 | 1 | 5) {
             return None;
         }
         match pair.opcode & 0x1f {
-            0x0d..=0x10 => Some(Kind::Response),
-            0x11 | 0x12 => acknowledges(payload, l3).then_some(Kind::Acknowledgement),
-            _ => Some(Kind::Request),
+            0x0d..=0x10 => Some(PacketKind::Response),
+            0x11 | 0x12 => has_ack_syndrome(payload, l3).then_some(PacketKind::Acknowledgement),
+            _ => Some(PacketKind::Request),
         }
     }
 }
 
-/// Whether the AETH of a packet says ACK: the two bits below the highest are zero.
-fn acknowledges(payload: Payload, l3: &[u8]) -> bool {
+/// Returns true if the AETH syndrome is an ACK: bits 5 and 6 are zero.
+fn has_ack_syndrome(payload: Payload, l3: &[u8]) -> bool {
     let header_len = match payload {
         Payload::Ipv4 => usize::from(l3.first().copied().unwrap_or(0) & 0x0f) * 4,
         _ => IPV6_LEN,
@@ -349,7 +364,8 @@ fn acknowledges(payload: Payload, l3: &[u8]) -> bool {
     syndrome.is_some_and(|syndrome| syndrome & 0x60 == 0)
 }
 
-fn addresses(payload: Payload, l3: &[u8]) -> Option<(IpAddr, IpAddr)> {
+/// Source and destination address of a packet.
+fn ip_addresses(payload: Payload, l3: &[u8]) -> Option<(IpAddr, IpAddr)> {
     match payload {
         Payload::Ipv4 => {
             let header = l3.first_chunk::<IPV4_LEN>()?;

@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::port::CONTROL_FRAMES_MAX;
-use crate::balance::RemoteWord;
+use crate::balance::RemoteAdvertisement;
 use crate::drops::DropReason;
 use crate::frame::{Arrival, Handle, Store};
 use crate::ids::PortId;
@@ -14,21 +14,23 @@ impl Switch {
     /// Handles the link quality deadline.
     #[cold]
     pub(super) fn advertise<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
-        let news = self.balance.look_at_ways(now, &self.frames);
+        let news = self.balance.update_advertised_sites(now, &self.frames);
         self.tell_if_due(now, news, store, outputs);
     }
 
     /// Advertises paths that were lost or restored, after links, routes or received advertisements have
     /// changed.
     pub(super) fn ways_changed<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
-        if self.balance.look_at_ways(now, &self.frames) {
+        if self.balance.update_advertised_sites(now, &self.frames) {
             self.tell_if_due(now, true, store, outputs);
         }
     }
 
     /// Advertises all paths after a port came up, because the peer has no information yet.
     pub(super) fn greet<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
-        if self.balance.remote().listens(port) && self.balance.advertiser_mut().greet() {
+        if self.balance.remote().accepts_messages(port)
+            && self.balance.advertiser_mut().repeat_unreachable_sites()
+        {
             self.tell_if_due(now, true, store, outputs);
         }
     }
@@ -37,14 +39,14 @@ impl Switch {
     /// limited to that of load advertisements.
     #[cold]
     pub(super) fn tell_who_sent_here(&mut self, now: Picos, outputs: &mut Outputs) {
-        let at = self.balance.advertiser_mut().had_no_way(now);
+        let at = self.balance.advertiser_mut().handle_packet_without_path(now);
         if at != Picos::NEVER {
             self.timers.arm_link_quality(at, outputs);
         }
     }
 
     fn tell_if_due<S: Store>(&mut self, now: Picos, news: bool, store: &mut S, outputs: &mut Outputs) {
-        let due = self.balance.advertiser_mut().due(now, news);
+        let due = self.balance.advertiser_mut().next_action(now, news);
         if due.send {
             for index in 0..self.balance.advertiser().ports().len() {
                 let port = PortId(self.balance.advertiser().ports()[index]);
@@ -53,7 +55,7 @@ impl Switch {
                     self.kick_control(now, port, store, outputs);
                 }
             }
-            self.balance.advertiser_mut().sent();
+            self.balance.advertiser_mut().record_sent();
         }
         if due.next != Picos::NEVER {
             self.timers.arm_link_quality(due.next, outputs);
@@ -113,9 +115,9 @@ impl Switch {
     ) -> Verdict {
         let understood = match LinkQuality::parse(store.prefix(arrival.frame)) {
             _ if !self.ports[port.index()].up => Err(DropReason::PortDown),
-            _ if !self.balance.remote().listens(port) => Err(DropReason::LinkQualityUnexpected),
+            _ if !self.balance.remote().accepts_messages(port) => Err(DropReason::LinkQualityUnexpected),
             Err(_) => Err(DropReason::LinkQualityMalformed),
-            Ok(message) => Ok(self.balance.remote_mut().hear(now, port, &message)),
+            Ok(message) => Ok(self.balance.remote_mut().receive(now, port, &message)),
         };
         store.release(arrival.frame);
         match understood {
@@ -132,7 +134,7 @@ impl Switch {
     }
 
     /// The path qualities that the switch at `port` advertised, in the order of sites.
-    pub fn remote_words(&self, now: Picos, port: PortId) -> impl Iterator<Item = RemoteWord> {
-        self.balance.remote().words(now, port)
+    pub fn remote_words(&self, now: Picos, port: PortId) -> impl Iterator<Item = RemoteAdvertisement> {
+        self.balance.remote().advertisements(now, port)
     }
 }

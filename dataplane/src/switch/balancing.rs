@@ -7,7 +7,8 @@ use super::Switch;
 use super::filter;
 use super::ingress::Transit;
 use crate::balance::{
-    Announced, Announcement, Asked, GroupView, Lead, Member, Move, Reordering, ReorderingView, Said, pair_key,
+    AnnounceResult, FlowMove, GroupView, LookupContext, Member, MemberState, PathDecision,
+    QueuePairAnnouncement, ReorderTracker, ReorderingView, queue_pair_key,
 };
 use crate::config::{Attachment, PortBalancing, SwitchConfig};
 use crate::frame::Store;
@@ -18,8 +19,8 @@ use xoff_wire::parse::{ParsedHeaders, Payload};
 
 /// What a scheme needs to know of a packet.
 #[inline(always)]
-fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> Asked<'a> {
-    Asked {
+fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> LookupContext<'a> {
+    LookupContext {
         now: transit.now,
         mac_len: transit.mac_len,
         tc: transit.tc,
@@ -43,26 +44,26 @@ impl Switch {
         group: GroupId,
         parsed: &ParsedHeaders,
         l3: &[u8],
-        asked: impl FnOnce() -> Asked<'a>,
+        asked: impl FnOnce() -> LookupContext<'a>,
     ) -> Option<NextHopId> {
         let hash = parsed.flow_hash;
         if self.is_exempt(from, parsed.payload, l3) {
             return self.router.by_hash(group, hash);
         }
-        if self.balance.hashes_flows(group) {
+        if self.balance.uses_five_tuple_hash(group) {
             return self.by_hash_or_detour(group, hash);
         }
         match self.balance.choose_next_hop(group, &asked(), &self.frames) {
-            Said::Hash(hash) => self.by_other_hash(group, hash),
-            Said::Member(member) => Some(self.router.member(group, member)),
-            Said::Nobody => None,
+            PathDecision::Hash(hash) => self.by_other_hash(group, hash),
+            PathDecision::Member(member) => Some(self.router.member(group, member)),
+            PathDecision::NoMember => None,
         }
     }
 
     #[inline(always)]
     fn by_hash_or_detour(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         let chosen = self.router.by_hash(group, hash)?;
-        Some(self.balance.detour(group, hash, chosen))
+        Some(self.balance.detour_next_hop(group, hash, chosen))
     }
 
     #[inline(never)]
@@ -101,9 +102,9 @@ impl Switch {
             .balance
             .choose_lag_member(lag, &asked(transit, l3), &self.frames);
         match said {
-            Said::Hash(hash) => self.lags.select(to, hash),
-            Said::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
-            Said::Nobody => None,
+            PathDecision::Hash(hash) => self.lags.select(to, hash),
+            PathDecision::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
+            PathDecision::NoMember => None,
         }
     }
 
@@ -137,7 +138,7 @@ impl Switch {
     pub(super) fn refresh_balance(&mut self) {
         let router = &self.router;
         self.balance
-            .refresh(&router.fib, &self.frames, |hop| router.lives(hop));
+            .update_live_members(&router.fib, &self.frames, |hop| router.lives(hop));
     }
 
     /// Updates the members of all LAGs, after LAGs or their links have changed.
@@ -164,7 +165,7 @@ impl Switch {
     }
 
     /// The member state of a next hop: its ports, speed, scheme, and whether it is up.
-    fn lead(&self, hop: NextHop) -> Lead {
+    fn lead(&self, hop: NextHop) -> MemberState {
         let interface = self.router.interfaces().get(hop.interface.index());
         let ports = match interface.map(|interface| interface.attachment) {
             Some(Attachment::Port(port)) => vec![PortId(port)],
@@ -186,10 +187,10 @@ impl Switch {
         lead
     }
 
-    fn lead_over(&self, ports: &[PortId]) -> Lead {
+    fn lead_over(&self, ports: &[PortId]) -> MemberState {
         let told = |port: &PortId| self.balance.config().ports.get(port.index()).copied();
         let first: PortBalancing = ports.first().and_then(told).unwrap_or_default();
-        Lead {
+        MemberState {
             member: Member {
                 ports: ports.to_vec(),
                 weight: 1,
@@ -207,7 +208,7 @@ impl Switch {
 
     /// Next hop groups, then LAGs, that have their own scheme. The quality is that at `now`.
     pub fn balanced_groups(&self, now: Picos) -> Vec<GroupView<'_>> {
-        self.balance.views(now, &self.frames)
+        self.balance.group_views(now, &self.frames)
     }
 
     /// Received reordering per queue pair and in total. `None`: the configuration does not count reordering
@@ -222,7 +223,7 @@ impl Switch {
         if let Some(reordering) = &mut self.reordering {
             let prefix = store.prefix(transit.frame);
             let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..);
-            reordering.note(transit.now, transit.parsed.payload, l3.unwrap_or(&[]));
+            reordering.count_packet(transit.now, transit.parsed.payload, l3.unwrap_or(&[]));
         }
     }
 
@@ -236,15 +237,15 @@ impl Switch {
 
     /// The latest flow placements and flow moves, oldest first. See
     /// [`crate::config::BalancingConfig::moves_kept`].
-    pub fn moves(&self) -> impl Iterator<Item = &Move> {
+    pub fn moves(&self) -> impl Iterator<Item = &FlowMove> {
         self.balance.moves()
     }
 }
 
 /// Creates the reordering counters, if the configuration counts reordering.
-pub(super) fn reordering(config: &SwitchConfig) -> Option<Box<Reordering>> {
+pub(super) fn reordering(config: &SwitchConfig) -> Option<Box<ReorderTracker>> {
     let flows = config.balancing.reordering_flows;
-    (flows > 0).then(|| Box::new(Reordering::new(flows)))
+    (flows > 0).then(|| Box::new(ReorderTracker::new(flows)))
 }
 
 /// Announces a flow to a queue pair before its first packet.
@@ -267,23 +268,23 @@ impl Switch {
     /// ([`crate::config::SchemeKind::Cluster`]). The placement remains until it is withdrawn, however long
     /// the flow is idle. The flow stays on `via` while that port is up. A flow that already sends keeps its
     /// placement.
-    pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> Announced {
-        let key = pair_key(flow.source, flow.destination, flow.destination_qp);
+    pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> AnnounceResult {
+        let key = queue_pair_key(flow.source, flow.destination, flow.destination_qp);
         match (key, self.router.fib.lookup(flow.destination)) {
             (Some(key), Some(Entry::Group(group))) => {
-                let announced = Announcement {
+                let announced = QueuePairAnnouncement {
                     key,
                     heavy: flow.data,
                     via: flow.via,
                 };
-                self.balance.announce(group, now, &announced, &self.frames)
+                self.balance.announce_flow(group, now, &announced, &self.frames)
             }
-            _ => Announced::NotPlaced,
+            _ => AnnounceResult::NotSupported,
         }
     }
 
     /// Removes the placement of a flow that has ended. Returns false if the switch did not know the flow.
     pub fn withdraw_flow(&mut self, source: IpAddr, destination: IpAddr, destination_qp: u32) -> bool {
-        pair_key(source, destination, destination_qp).is_some_and(|key| self.balance.withdraw(key))
+        queue_pair_key(source, destination, destination_qp).is_some_and(|key| self.balance.withdraw_flow(key))
     }
 }

@@ -3,7 +3,7 @@
 use super::Switch;
 use super::port::Port;
 use super::timers::{self, Owner, TimerKind, Timers};
-use crate::balance::Balance;
+use crate::balance::LoadBalancer;
 use crate::config::MarkPoint;
 use crate::egress::{Choice, FrameTable, QueuedFrame, SharedCharges};
 use crate::frame::{Handle, Store};
@@ -291,7 +291,7 @@ struct Sender<'a> {
     state: &'a mut Port,
     frames: &'a mut FrameTable,
     mmu: &'a mut Mmu,
-    balance: &'a mut Balance,
+    balance: &'a mut LoadBalancer,
     timers: &'a mut Timers,
     resumed: &'a mut Vec<PgId>,
     mark_point: MarkPoint,
@@ -368,7 +368,7 @@ struct Departure<'a> {
 /// The state for the last steps of a transmission.
 struct Exit<'a> {
     state: &'a mut Port,
-    balance: &'a mut Balance,
+    balance: &'a mut LoadBalancer,
     timers: &'a mut Timers,
     mark_point: MarkPoint,
 }
@@ -390,12 +390,12 @@ impl Exit<'_> {
             };
         let duration = state.link.occupied(mac_len);
         state.count_departure(now, queue, frame, duration);
-        if self.balance.measures() {
+        if self.balance.measures_load() {
             let wire_len = state.link.timing().wire_len(mac_len);
             self.balance
                 .loads_mut()
-                .departed(now, port.index(), wire_len, departure.behind_at_port);
-            if self.balance.advertiser().sleeps() {
+                .record_departure(now, port.index(), wire_len, departure.behind_at_port);
+            if self.balance.advertiser().needs_wake() {
                 let at = self.balance.advertiser_mut().wake(now);
                 self.timers.arm_link_quality(at, outputs);
             }

@@ -44,7 +44,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         self.end_storms(now, port, store, outputs);
-        if self.balance.remote_mut().forget(port) {
+        if self.balance.remote_mut().clear_port(port) {
             self.refresh_balance();
         }
         self.ports[port.index()].release_pauses(now, true);

@@ -28,7 +28,7 @@ pub use balancing::FlowAnnouncement;
 pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 
-use crate::balance::{Balance, Reordering};
+use crate::balance::{LoadBalancer, ReorderTracker};
 use crate::bridge::{Fdb, Mac, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
@@ -70,9 +70,9 @@ pub struct Switch {
     /// Which ports and LAGs were up at the last link update.
     were_up: Vec<bool>,
     router: Router,
-    balance: Balance,
+    balance: LoadBalancer,
     /// Counters of received reordering, if enabled.
-    reordering: Option<Box<Reordering>>,
+    reordering: Option<Box<ReorderTracker>>,
     /// True if a CPU handles frames of the CPU port.
     cpu_attached: bool,
     /// True if the CPU receives frames to reserved group addresses. Otherwise these frames are dropped.
@@ -140,7 +140,7 @@ impl Switch {
             lags: Lags::new(config),
             were_up: vec![false; ports + config.lags.len()],
             router: Router::new(config),
-            balance: Balance::new(config),
+            balance: LoadBalancer::new(config),
             reordering: reordering(config),
             cpu_attached: false,
             protocols_attached: false,

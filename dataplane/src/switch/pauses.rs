@@ -36,7 +36,7 @@ impl Switch {
         let resumed = state.refresh_paused_queues();
         let stopped = |tc: usize| u16::from(state.paused_queues >> state.queue(tc as u8) & 1);
         let tcs = (0..TRAFFIC_CLASSES).fold(0, |mask, tc| mask | stopped(tc) << tc);
-        self.balance.loads_mut().held(port.index(), tcs);
+        self.balance.loads_mut().set_paused_tcs(port.index(), tcs);
         resumed
     }
 

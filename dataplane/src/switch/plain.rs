@@ -9,7 +9,7 @@
 
 use super::Switch;
 use super::port::Entrance;
-use crate::balance::Asked;
+use crate::balance::LookupContext;
 use crate::bridge::{Mac, TagEdit};
 use crate::egress::{Charge, QueuedFrame};
 use crate::frame::{Arrival, Store};
@@ -249,7 +249,7 @@ impl Switch {
             "looked up for another packet"
         );
         let hop = if let Some(group) = found.group() {
-            let asked = || Asked {
+            let asked = || LookupContext {
                 now,
                 mac_len: class.mac_len,
                 tc: class.tc,

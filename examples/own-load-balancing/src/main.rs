@@ -5,7 +5,7 @@ use std::path::Path;
 
 use xoff_telemetry::failure::Failure;
 use xoff_lab::{LabOptions, VirtualLab, load};
-use xoff_dataplane::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, TableUse, Whose};
+use xoff_dataplane::balance::{MemberChoice, MoveReason, Packet, PathChoice, Paths, FlowPlacement, FlowTableUse, GroupKey};
 use xoff_dataplane::config::{BalancingConfig, OwnScheme, SchemeConfig, SchemeKind};
 use xoff_dataplane::{Picos, PortId};
 
@@ -30,13 +30,13 @@ impl LeastBytes {
 }
 
 impl PathChoice for LeastBytes {
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
         self.bytes.resize(paths.members().len(), 0);
         let (member, placed) = match self.flows.get(&packet.hash) {
             Some(Some(member)) => (*member, None),
             None if self.flows.len() >= FLOWS_MAX => {
                 self.overflow_packets += 1;
-                (paths.by_hash(packet.hash), None)
+                (paths.member_by_hash(packet.hash), None)
             }
             known => {
                 let reason = match known {
@@ -45,11 +45,11 @@ impl PathChoice for LeastBytes {
                 };
                 let member = self.least(paths);
                 self.flows.insert(packet.hash, Some(member));
-                (member, Some(Placed { reason, from: None }))
+                (member, Some(FlowPlacement { reason, from: None }))
             }
         };
         self.bytes[usize::from(member)] += u64::from(packet.mac_len);
-        Choice { member, placed }
+        MemberChoice { member, placed }
     }
 
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>) {
@@ -64,8 +64,8 @@ impl PathChoice for LeastBytes {
         self.bytes = vec![0; paths.members().len()];
     }
 
-    fn table(&self) -> Option<TableUse> {
-        Some(TableUse {
+    fn flow_table_use(&self) -> Option<FlowTableUse> {
+        Some(FlowTableUse {
             flows: self.flows.len() as u32,
             flows_max: FLOWS_MAX as u32,
             overflow_packets: self.overflow_packets,
@@ -125,7 +125,7 @@ fn outcome(lab: &VirtualLab) -> Played {
     for (index, config) in lab.fabric_plan.switches.iter().enumerate() {
         let switch = lab.simulation.fabric.switch(index);
         for group in switch.balanced_groups(now) {
-            assert!(matches!(group.group, Whose::NextHops(_)));
+            assert!(matches!(group.group, GroupKey::NextHops(_)));
             played.placed += group.moves.iter().sum::<u64>();
         }
         if config.name.starts_with("leaf") {

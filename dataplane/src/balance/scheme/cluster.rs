@@ -1,92 +1,96 @@
-//! Cluster load balancing in one group: the algorithm is described in `balance/cluster.rs`.
+//! Cluster load balancing in one group. The file `balance/cluster.rs` describes the algorithm.
 
-use crate::balance::cluster::{Cargo, GAP, Lane, Placements, Rank, flag};
-use crate::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, QueuePair, TableUse};
+use crate::balance::cluster::{FLOWLET_GAP, FlowPlacements, MemberRank, MemberSlot, MessageClass, flow_flag};
+use crate::balance::{
+    FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths, QueuePair,
+};
 use crate::ids::PortId;
 use xoff_units::Picos;
 
-/// A group whose queue pairs are known and spread evenly. What is no RoCEv2 is hashed: a queue pair is a flow that lasts and is
-/// large, which cannot be said of a five-tuple; and so is what finds the table full.
+/// A group with evenly placed queue pairs. Packets that are not RoCEv2 are hashed, because their five-tuples
+/// may be short or small flows. Flows that find the table full are hashed too.
 #[derive(Debug)]
-pub(crate) struct Cluster {
-    /// Its number among the groups of the switch; `None`: it has no members yet.
+pub(crate) struct ClusterScheme {
+    /// Number of the group among the groups of the switch. `None` until the group has members.
     group: Option<u32>,
     flows_max: u32,
     idle: Picos,
-    /// Silence after which a flow may move.
+    /// Idle time after which a flow may move.
     gap: Picos,
-    /// Of each member that carries traffic.
-    lanes: Vec<Option<u32>>,
-    /// Of each member.
+    /// Slot of each member that carries traffic.
+    slots: Vec<Option<u32>>,
+    /// Capacity of each member.
     capacities: Vec<u64>,
-    /// Where the first flow of this site goes.
+    /// Start member for flows to this site.
     start: u16,
-    /// Counts how often members came to the group while it had flows.
-    since: u32,
+    /// Number of times that members joined while the group had flows.
+    join_count: u32,
     overflow_packets: u64,
 }
 
-/// What is to be placed before it sends.
+/// A flow that is placed before its first packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Announcement {
+pub(crate) struct QueuePairAnnouncement {
     pub(crate) key: u64,
-    /// It will carry data.
+    /// True if the flow will carry data.
     pub(crate) heavy: bool,
-    /// A port of the member that it is to take.
+    /// A port of the requested member.
     pub(crate) via: Option<PortId>,
 }
 
-impl Cluster {
-    pub(super) fn new(flows_max: u32, idle: Picos) -> Cluster {
-        Cluster {
+impl ClusterScheme {
+    pub(super) fn new(flows_max: u32, idle: Picos) -> ClusterScheme {
+        ClusterScheme {
             group: None,
             flows_max,
             idle,
-            gap: GAP.min(idle),
-            lanes: Vec::new(),
+            gap: FLOWLET_GAP.min(idle),
+            slots: Vec::new(),
             capacities: Vec::new(),
             start: 0,
-            since: 0,
+            join_count: 0,
             overflow_packets: 0,
         }
     }
 
-    /// The group ends: its flows have no place any more.
-    pub(crate) fn retire(&mut self, placements: &mut Placements) {
-        for lane in self.lanes.drain(..).flatten() {
-            placements.close(lane, None);
+    /// Ends the group. Its flows lose their place.
+    pub(crate) fn release_flows(&mut self, placements: &mut FlowPlacements) {
+        for slot in self.slots.drain(..).flatten() {
+            placements.close_slot(slot, None);
         }
     }
 
-    /// How full the table is; flows are those of this group.
-    pub(crate) fn table_use(&self, placements: &Placements) -> TableUse {
-        TableUse {
-            flows: self.group.map_or(0, |group| placements.count_of(group, None).0),
+    /// Use of the shared table. The flow count covers this group only.
+    pub(crate) fn table_use(&self, placements: &FlowPlacements) -> FlowTableUse {
+        FlowTableUse {
+            flows: self
+                .group
+                .map_or(0, |group| placements.count_flows(group, None).0),
             flows_max: placements.flows_max(),
             overflow_packets: self.overflow_packets,
         }
     }
 
     /// Heavy flows of a member.
-    pub(crate) fn flows_on(&self, placements: &Placements, member: u16) -> u32 {
+    pub(crate) fn flows_on(&self, placements: &FlowPlacements, member: u16) -> u32 {
         self.group
-            .map_or(0, |group| placements.count_of(group, Some(member)).1)
+            .map_or(0, |group| placements.count_flows(group, Some(member)).1)
     }
 
-    /// The member that the next flow of a kind goes to.
-    fn best(&self, heavy: bool, paths: &Paths<'_>) -> Option<Rank> {
+    /// The member with the lowest rank for the next heavy or light flow.
+    fn best_rank(&self, heavy: bool, paths: &Paths<'_>) -> Option<MemberRank> {
         let ranks = paths
             .usable()
             .iter()
             .filter_map(|&member| self.rank(member, heavy, paths));
-        ranks.reduce(|best, rank| if rank.is_before(&best) { rank } else { best })
+        ranks.reduce(|best, rank| if rank.is_preferred_to(&best) { rank } else { best })
     }
 
     #[inline]
-    fn rank(&self, member: u16, heavy: bool, paths: &Paths<'_>) -> Option<Rank> {
-        let lane = self.lanes.get(usize::from(member)).copied().flatten()?;
-        let (members, start) = (self.lanes.len() as u16, self.start);
-        let turn = if member >= start {
+    fn rank(&self, member: u16, heavy: bool, paths: &Paths<'_>) -> Option<MemberRank> {
+        let slot = self.slots.get(usize::from(member)).copied().flatten()?;
+        let (members, start) = (self.slots.len() as u16, self.start);
+        let distance = if member >= start {
             member - start
         } else {
             member + members - start
@@ -94,265 +98,282 @@ impl Cluster {
         Some(
             paths
                 .placements
-                .rank(lane, heavy, self.capacities[usize::from(member)], turn),
+                .rank(slot, heavy, self.capacities[usize::from(member)], distance),
         )
     }
 
-    fn lane_of(&self, member: u16) -> Option<u32> {
-        self.lanes.get(usize::from(member)).copied().flatten()
+    fn slot_of_member(&self, member: u16) -> Option<u32> {
+        self.slots.get(usize::from(member)).copied().flatten()
     }
 
-    /// The member of a flow that is known, and whose packet is the next one of many.
+    /// The member of a known flow whose packet needs no new decision.
     #[inline]
-    pub(crate) fn known(&self, now: Picos, pair: &QueuePair, placements: &mut Placements) -> Option<u16> {
-        placements.turn(now);
-        let place = placements.find(pair.key)?;
-        let (flow, lane) = placements.flow(place);
-        let facts = facts(Cargo::of(pair));
-        let known = flow.flags & facts == facts && !flow.is(flag::UNSENT);
-        let here = lane.live && Some(lane.group) == self.group;
+    pub(crate) fn member_of_known_flow(
+        &self,
+        now: Picos,
+        pair: &QueuePair,
+        placements: &mut FlowPlacements,
+    ) -> Option<u16> {
+        placements.age_flows(now);
+        let entry = placements.find_entry(pair.key)?;
+        let (flow, slot) = placements.flow_and_slot(entry);
+        let class_flags = flags_of_class(MessageClass::of(pair));
+        let known = flow.flags & class_flags == class_flags && !flow.has_flag(flow_flag::UNSENT);
+        let here = slot.live && Some(slot.group) == self.group;
         let next = now.since(flow.seen) < self.gap;
-        let member = lane.member.filter(|_| here && known && next)?;
-        placements.note(place, now, flow.flags);
+        let member = slot.member.filter(|_| here && known && next)?;
+        placements.update_flow(entry, now, flow.flags);
         Some(member)
     }
 
-    /// A flow that is not known: gets a place, if there is one left.
-    fn learn(
+    /// Places a new flow, if the table has a free entry.
+    fn place_new_flow(
         &mut self,
         packet: &Packet<'_>,
         pair: &QueuePair,
-        cargo: Cargo,
+        class: MessageClass,
         paths: &mut Paths<'_>,
-    ) -> Choice {
-        let Some((member, lane)) = self
-            .best(cargo.is_heavy(), paths)
-            .and_then(|rank| Some((rank.member, self.lane_of(rank.member)?)))
+    ) -> MemberChoice {
+        let Some((member, slot)) = self
+            .best_rank(class.is_heavy(), paths)
+            .and_then(|rank| Some((rank.member, self.slot_of_member(rank.member)?)))
         else {
-            return Choice::stay(paths.by_hash(packet.hash));
+            return MemberChoice::unchanged(paths.member_by_hash(packet.hash));
         };
-        if !paths.placements.insert(pair.key, lane, packet.now, facts(cargo)) {
-            paths.placements.make_room(packet.now);
+        if !paths
+            .placements
+            .insert_flow(pair.key, slot, packet.now, flags_of_class(class))
+        {
+            paths.placements.evict_idle_flows(packet.now);
             self.overflow_packets += 1;
-            return Choice::stay(paths.by_hash(packet.hash));
+            return MemberChoice::unchanged(paths.member_by_hash(packet.hash));
         }
-        placed(member, None, MoveReason::New)
+        placed_choice(member, None, MoveReason::New)
     }
 
-    /// A flow whose packet is not the next one of many.
+    /// Decides about a known flow whose packet may change its state or its member.
     #[cold]
-    fn look_again(
+    fn reconsider_flow(
         &mut self,
         packet: &Packet<'_>,
-        place: usize,
-        cargo: Cargo,
+        entry: usize,
+        class: MessageClass,
         paths: &mut Paths<'_>,
-    ) -> Choice {
-        let (flow, lane) = paths.placements.flow(place);
-        let lane = *lane;
+    ) -> MemberChoice {
+        let (flow, slot) = paths.placements.flow_and_slot(entry);
+        let slot = *slot;
         let silent = packet.now.since(flow.seen);
-        let overtakes = flow.is(overtaken_by(cargo));
-        let promoted = cargo.is_heavy() && !flow.is(flag::HEAVY);
-        let flags = flow.flags & !flag::UNSENT;
-        paths.placements.note(place, packet.now, flags);
-        let at = lane
+        let overtakes = flow.has_flag(overtaken_flags(class));
+        let promoted = class.is_heavy() && !flow.has_flag(flow_flag::HEAVY);
+        let flags = flow.flags & !flow_flag::UNSENT;
+        paths.placements.update_flow(entry, packet.now, flags);
+        let at = slot
             .member
-            .filter(|_| lane.live && Some(lane.group) == self.group);
+            .filter(|_| slot.live && Some(slot.group) == self.group);
         let Some(at) = at else {
-            return self.replace(packet, place, cargo, (lane, silent), paths);
+            return self.replace_flow(packet, entry, class, (slot, silent), paths);
         };
-        let at_rest = silent >= self.gap && paths.queued_bytes(at) == 0;
-        let forgotten = silent >= self.idle && !flow.is(flag::ANNOUNCED);
-        let may_move = !flow.is(flag::PINNED) && (at_rest || (promoted && !overtakes));
+        let is_quiescent = silent >= self.gap && paths.queued_bytes(at) == 0;
+        let forgotten = silent >= self.idle && !flow.has_flag(flow_flag::ANNOUNCED);
+        let may_move = !flow.has_flag(flow_flag::PINNED) && (is_quiescent || (promoted && !overtakes));
         if !promoted && !may_move {
-            paths.placements.note(place, packet.now, flags | facts(cargo));
-            return Choice::stay(at);
+            paths
+                .placements
+                .update_flow(entry, packet.now, flags | flags_of_class(class));
+            return MemberChoice::unchanged(at);
         }
-        paths.placements.lift(place);
-        let done = if at_rest {
-            flag::REQUESTS | flag::ANSWERS
+        paths.placements.unassign_flow(entry);
+        let done = if is_quiescent {
+            flow_flag::REQUESTS | flow_flag::ACKNOWLEDGEMENTS
         } else {
             0
         };
-        let flags = flags & !done | facts(cargo);
-        paths.placements.note(place, packet.now, flags);
-        let heavy = flags & flag::HEAVY != 0;
-        let best = self.best(heavy, paths).filter(|_| may_move);
+        let flags = flags & !done | flags_of_class(class);
+        paths.placements.update_flow(entry, packet.now, flags);
+        let heavy = flags & flow_flag::HEAVY != 0;
+        let best = self.best_rank(heavy, paths).filter(|_| may_move);
         let stays = self.rank(at, heavy, paths);
-        // Who is as good as another stays where it is.
-        let to = best.filter(|best| stays.is_none_or(|stays| best.is_lower(&stays)));
+        // A flow moves only to a strictly better member.
+        let to = best.filter(|best| stays.is_none_or(|stays| best.has_fewer_flows_than(&stays)));
         let to = to.map_or(at, |best| best.member);
-        let Some(lane_to) = self.lane_of(to) else {
-            return Choice::stay(at);
+        let Some(lane_to) = self.slot_of_member(to) else {
+            return MemberChoice::unchanged(at);
         };
-        let came_later = paths.placements.lane(lane_to).since > lane.since;
-        paths.placements.put(place, lane_to);
+        let came_later = paths.placements.member_slot(lane_to).join_count > slot.join_count;
+        paths.placements.assign_flow(entry, lane_to);
         match promoted {
-            true => placed(to, Some(at), MoveReason::Promoted),
-            false if to != at && came_later => placed(to, Some(at), MoveReason::LinkUp),
-            false if to != at || forgotten => placed(to, Some(at), MoveReason::Idle),
-            false => Choice::stay(at),
+            true => placed_choice(to, Some(at), MoveReason::Promoted),
+            false if to != at && came_later => placed_choice(to, Some(at), MoveReason::LinkUp),
+            false if to != at || forgotten => placed_choice(to, Some(at), MoveReason::Idle),
+            false => MemberChoice::unchanged(at),
         }
     }
 
-    /// A flow that has lost its place gets another one.
-    fn replace(
+    /// Places a flow whose member failed or was removed.
+    fn replace_flow(
         &mut self,
         packet: &Packet<'_>,
-        place: usize,
-        cargo: Cargo,
-        (lane, silent): (Lane, Picos),
+        entry: usize,
+        class: MessageClass,
+        (slot, silent): (MemberSlot, Picos),
         paths: &mut Paths<'_>,
-    ) -> Choice {
-        paths.placements.lift(place);
-        let flags = paths.placements.flow(place).0.flags & !flag::PINNED | facts(cargo);
-        paths.placements.note(place, packet.now, flags);
-        let heavy = flags & flag::HEAVY != 0;
+    ) -> MemberChoice {
+        paths.placements.unassign_flow(entry);
+        let flags =
+            paths.placements.flow_and_slot(entry).0.flags & !flow_flag::PINNED | flags_of_class(class);
+        paths.placements.update_flow(entry, packet.now, flags);
+        let heavy = flags & flow_flag::HEAVY != 0;
         let Some((member, to)) = self
-            .best(heavy, paths)
-            .and_then(|rank| Some((rank.member, self.lane_of(rank.member)?)))
+            .best_rank(heavy, paths)
+            .and_then(|rank| Some((rank.member, self.slot_of_member(rank.member)?)))
         else {
-            paths.placements.remove_lifted(place);
-            return Choice::stay(paths.by_hash(packet.hash));
+            paths.placements.remove_unassigned_flow(entry);
+            return MemberChoice::unchanged(paths.member_by_hash(packet.hash));
         };
-        paths.placements.put(place, to);
-        let known_here = Some(lane.group) == self.group;
+        paths.placements.assign_flow(entry, to);
+        let known_here = Some(slot.group) == self.group;
         let reason = match known_here {
             true if silent >= self.idle => MoveReason::Idle,
             true => MoveReason::LinkDown,
             false => MoveReason::New,
         };
-        placed(member, lane.member.filter(|_| known_here), reason)
+        placed_choice(member, slot.member.filter(|_| known_here), reason)
     }
 
-    /// Gives a flow its place before it sends. `None`: the table is full, or no member is usable.
+    /// Places a flow before its first packet. Returns its new member and its previous member, if any. Returns
+    /// `None` if the table is full or no member is usable.
     pub(crate) fn announce(
         &mut self,
         now: Picos,
-        announced: &Announcement,
+        announced: &QueuePairAnnouncement,
         paths: &mut Paths<'_>,
     ) -> Option<(u16, Option<u16>)> {
-        let kind = if announced.heavy { flag::HEAVY } else { 0 };
+        let kind = if announced.heavy { flow_flag::HEAVY } else { 0 };
         let leads_there = |member: &u16| {
             announced
                 .via
                 .is_some_and(|port| paths.members()[usize::from(*member)].ports.contains(&port))
         };
-        let told = paths.usable().iter().copied().find(leads_there);
-        let pinned = if told.is_some() { flag::PINNED } else { 0 };
-        let flags = flag::ANNOUNCED | pinned | kind;
-        let Some(place) = paths.placements.find(announced.key) else {
-            let member = told.or_else(|| Some(self.best(announced.heavy, paths)?.member))?;
-            let lane = self.lane_of(member)?;
+        let requested = paths.usable().iter().copied().find(leads_there);
+        let pinned = if requested.is_some() { flow_flag::PINNED } else { 0 };
+        let flags = flow_flag::ANNOUNCED | pinned | kind;
+        let Some(entry) = paths.placements.find_entry(announced.key) else {
+            let member = requested.or_else(|| Some(self.best_rank(announced.heavy, paths)?.member))?;
+            let slot = self.slot_of_member(member)?;
             let inserted = paths
                 .placements
-                .insert(announced.key, lane, now, flags | flag::UNSENT);
+                .insert_flow(announced.key, slot, now, flags | flow_flag::UNSENT);
             return inserted.then_some((member, None));
         };
-        let (flow, lane) = paths.placements.flow(place);
-        let here = lane
+        let (flow, slot) = paths.placements.flow_and_slot(entry);
+        let here = slot
             .member
-            .filter(|_| lane.live && Some(lane.group) == self.group);
-        let at_rest = flow.is(flag::UNSENT) || now.since(flow.seen) >= self.gap;
-        if let Some(at) = here.filter(|_| !at_rest) {
-            // It is sending: it keeps its place, whatever that is.
-            let flags = flow.flags | flag::ANNOUNCED;
-            paths.placements.note(place, flow.seen, flags);
+            .filter(|_| slot.live && Some(slot.group) == self.group);
+        let is_quiescent = flow.has_flag(flow_flag::UNSENT) || now.since(flow.seen) >= self.gap;
+        if let Some(at) = here.filter(|_| !is_quiescent) {
+            // A flow that is sending keeps its member, even if another member was requested.
+            let flags = flow.flags | flow_flag::ANNOUNCED;
+            paths.placements.update_flow(entry, flow.seen, flags);
             return Some((at, Some(at)));
         }
-        paths.placements.lift(place);
-        let flags = flags | (flow.flags & (flag::UNSENT | flag::HEAVY));
-        paths.placements.note(place, flow.seen, flags);
-        let heavy = flags & flag::HEAVY != 0;
-        let to = told.or_else(|| Some(self.best(heavy, paths)?.member));
-        match to.and_then(|to| Some((to, self.lane_of(to)?))) {
-            Some((to, lane)) => {
-                paths.placements.put(place, lane);
+        paths.placements.unassign_flow(entry);
+        let flags = flags | (flow.flags & (flow_flag::UNSENT | flow_flag::HEAVY));
+        paths.placements.update_flow(entry, flow.seen, flags);
+        let heavy = flags & flow_flag::HEAVY != 0;
+        let to = requested.or_else(|| Some(self.best_rank(heavy, paths)?.member));
+        match to.and_then(|to| Some((to, self.slot_of_member(to)?))) {
+            Some((to, slot)) => {
+                paths.placements.assign_flow(entry, slot);
                 Some((to, here))
             }
             None => {
-                paths.placements.remove_lifted(place);
+                paths.placements.remove_unassigned_flow(entry);
                 None
             }
         }
     }
 }
 
-impl PathChoice for Cluster {
-    /// After [`Cluster::known`] had no answer.
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
+impl PathChoice for ClusterScheme {
+    /// Is called if [`ClusterScheme::member_of_known_flow`] returned `None`.
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
         let Some(pair) = packet.queue_pair() else {
-            return Choice::stay(paths.by_hash(packet.hash));
+            return MemberChoice::unchanged(paths.member_by_hash(packet.hash));
         };
-        let cargo = Cargo::of(&pair);
-        match paths.placements.find(pair.key) {
-            None => self.learn(packet, &pair, cargo, paths),
-            Some(place) => self.look_again(packet, place, cargo, paths),
+        let class = MessageClass::of(&pair);
+        match paths.placements.find_entry(pair.key) {
+            None => self.place_new_flow(packet, &pair, class, paths),
+            Some(entry) => self.reconsider_flow(packet, entry, class, paths),
         }
     }
 
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>) {
         let group = *self
             .group
-            .get_or_insert_with(|| paths.placements.enter(self.flows_max, self.idle));
-        let key = paths.row;
-        let row = paths.placements.row(key);
+            .get_or_insert_with(|| paths.placements.register_group(self.flows_max, self.idle));
+        let key = paths.count_key;
+        let row = paths.placements.find_or_add_count_row(key);
         let (members, usable) = (paths.members, paths.usable);
         let port = |member: u16| members[usize::from(member)].ports.first().copied();
-        let mut lanes = vec![None; members.len()];
-        let has_flows = paths.placements.count_of(group, None).0 > 0;
-        for (old, lane) in self.lanes.iter().enumerate() {
-            let Some(lane) = *lane else { continue };
+        let mut slots = vec![None; members.len()];
+        let has_flows = paths.placements.count_flows(group, None).0 > 0;
+        for (old, slot) in self.slots.iter().enumerate() {
+            let Some(slot) = *slot else { continue };
             let new = renumbered.get(old).copied().flatten();
             match new.filter(|new| paths.is_usable(*new)) {
                 Some(new) => {
-                    paths.placements.carry_on(lane, new, (row, port(new)));
-                    lanes[usize::from(new)] = Some(lane);
+                    paths.placements.reassign_slot(slot, new, (row, port(new)));
+                    slots[usize::from(new)] = Some(slot);
                 }
-                None => paths.placements.close(lane, Some(old as u16)),
+                None => paths.placements.close_slot(slot, Some(old as u16)),
             }
         }
-        paths.placements.renumber_closed(group, renumbered);
-        self.since += u32::from(has_flows);
+        paths.placements.renumber_closed_slots(group, renumbered);
+        self.join_count += u32::from(has_flows);
         for &member in usable {
-            let lane = &mut lanes[usize::from(member)];
-            if lane.is_none() {
+            let slot = &mut slots[usize::from(member)];
+            if slot.is_none() {
                 let at = (row, port(member));
-                *lane = Some(paths.placements.open(group, member, at, self.since, self.idle));
+                *slot = Some(
+                    paths
+                        .placements
+                        .open_slot(group, member, at, self.join_count, self.idle),
+                );
             }
         }
-        self.lanes = lanes;
-        self.capacities = capacities(paths);
+        self.slots = slots;
+        self.capacities = member_capacities(paths);
         let members = members.len().max(1) as u64;
-        self.start = ((u64::from(paths.placements.start()) + u64::from(key.site)) % members) as u16;
+        self.start = ((u64::from(paths.placements.start_member()) + u64::from(key.site)) % members) as u16;
     }
 }
 
-/// What a packet says of its flow.
+/// The flow flags that a packet of this class sets.
 #[inline]
-fn facts(cargo: Cargo) -> u8 {
-    match cargo {
-        Cargo::Answer => flag::ANSWERS,
-        Cargo::Request => flag::REQUESTS,
-        Cargo::Data | Cargo::Response => flag::HEAVY,
+fn flags_of_class(class: MessageClass) -> u8 {
+    match class {
+        MessageClass::Acknowledgement => flow_flag::ACKNOWLEDGEMENTS,
+        MessageClass::Request => flow_flag::REQUESTS,
+        MessageClass::Data | MessageClass::Response => flow_flag::HEAVY,
     }
 }
 
-/// The packets of a light flow that data on another path could overtake.
-fn overtaken_by(cargo: Cargo) -> u8 {
-    match cargo {
-        Cargo::Response => flag::ANSWERS,
-        _ => flag::REQUESTS,
+/// The flags of light traffic that this packet could overtake on another path.
+fn overtaken_flags(class: MessageClass) -> u8 {
+    match class {
+        MessageClass::Response => flow_flag::ACKNOWLEDGEMENTS,
+        _ => flow_flag::REQUESTS,
     }
 }
 
-fn placed(member: u16, from: Option<u16>, reason: MoveReason) -> Choice {
-    let placed = Some(Placed { reason, from });
-    Choice { member, placed }
+/// A choice with the reason of the move.
+fn placed_choice(member: u16, from: Option<u16>, reason: MoveReason) -> MemberChoice {
+    let placed = Some(FlowPlacement { reason, from });
+    MemberChoice { member, placed }
 }
 
-/// Weights where routes give unequal ones, or else speeds.
-fn capacities(paths: &Paths<'_>) -> Vec<u64> {
+/// Capacity of each member: the weight if the routes have unequal weights, otherwise the speed.
+fn member_capacities(paths: &Paths<'_>) -> Vec<u64> {
     let members = paths.members();
     let weighted = members.windows(2).any(|pair| pair[0].weight != pair[1].weight);
     let capacity = |weight: u16, speed: u32| match weighted {

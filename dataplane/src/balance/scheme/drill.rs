@@ -1,32 +1,33 @@
-//! DRILL: the least loaded of a few members drawn at random and of those that were the least loaded the last time.
+//! DRILL: selects the least loaded member of a random sample and of the best members of the previous packet.
 
-use crate::balance::board::Board;
-use crate::balance::load::Loads;
-use crate::balance::random::Random;
-use crate::balance::{Choice, Packet, PathChoice, Paths};
+use crate::balance::load::PortLoads;
+use crate::balance::member_scores::MemberScores;
+use crate::balance::random::RandomStream;
+use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
 use crate::egress::FrameTable;
 use xoff_units::Picos;
 
-/// Most members that are drawn for a packet; more are as good as all.
+/// Largest number of samples for one packet.
 const SAMPLES_MAX: usize = 32;
 
-/// What counts is the wait ([`Paths::wait_ps`]): queue lengths, relative to the links' speed, with what is on the link. Members are drawn in proportion to their
-/// weights; where these are equal, different ones.
+/// DRILL scheme. The load of a member is its wait ([`Paths::wait_ps`]): the queue length relative to the link
+/// speed, including the frame on the link. Samples are drawn in proportion to the weights. Equal weights give
+/// distinct samples.
 #[derive(Debug)]
-pub(crate) struct Drill {
+pub(crate) struct DrillScheme {
     samples: usize,
     memory: usize,
-    /// The best of the last time, the best first.
+    /// Best members of the previous packet, the best first.
     remembered: Vec<u16>,
-    /// Members that were compared, with their costs: room for all is there from the start.
+    /// Compared members with their costs. The capacity covers all of them from the start.
     candidates: Vec<(u64, u16)>,
 }
 
-impl Drill {
-    /// At least one is drawn.
-    pub(super) fn new(samples: u8, memory: u8) -> Drill {
+impl DrillScheme {
+    /// Creates the scheme with at least one sample.
+    pub(super) fn new(samples: u8, memory: u8) -> DrillScheme {
         let (samples, memory) = (usize::from(samples.max(1)), usize::from(memory));
-        Drill {
+        DrillScheme {
             samples,
             memory,
             remembered: Vec::with_capacity(memory),
@@ -34,27 +35,28 @@ impl Drill {
         }
     }
 
-    /// Hands members that are drawn to `take`: without putting them back where all have the same chance.
+    /// Calls `take` for each sampled member. Samples are distinct if all members have the same probability.
     #[inline]
-    fn draw(samples: usize, paths: &mut Paths<'_>, mut take: impl FnMut(u16, &Paths<'_>)) {
+    fn draw_samples(samples: usize, paths: &mut Paths<'_>, mut visit: impl FnMut(u16, &Paths<'_>)) {
         let members = paths.usable().len();
         if samples >= members {
             for index in 0..members {
-                take(paths.usable()[index], paths);
+                visit(paths.usable()[index], paths);
             }
             return;
         }
-        if !paths.is_even() {
+        if !paths.has_equal_weights() {
             for _ in 0..samples {
-                let member = paths.at_random();
-                take(member, paths);
+                let member = paths.random_member();
+                visit(member, paths);
             }
             return;
         }
         let mut drawn = [0usize; SAMPLES_MAX];
         for count in 0..samples.min(SAMPLES_MAX) {
-            // A place among those that are left: those drawn, in order, push it on. Draws cannot be foreseen, so no branch hangs on them.
-            let mut index = paths.random().below((members - count) as u32) as usize;
+            // An index among the remaining members. The earlier samples, in order, shift it upwards. The loop
+            // has no branch that depends on the random numbers.
+            let mut index = paths.random().next_below((members - count) as u32) as usize;
             for &before in &drawn[..count] {
                 index += usize::from(index >= before);
             }
@@ -63,36 +65,37 @@ impl Drill {
                 let (low, high) = (drawn[place], drawn[place + 1]);
                 (drawn[place], drawn[place + 1]) = (low.min(high), low.max(high));
             }
-            take(paths.usable()[index], paths);
+            visit(paths.usable()[index], paths);
         }
     }
 
-    /// Whether it is as DRILL is meant: two are drawn, and one is remembered.
+    /// Returns true for the configuration of the DRILL paper: two samples and one remembered member.
     #[inline]
-    pub(crate) fn is_simple(&self) -> bool {
+    pub(crate) fn is_drill_2_1(&self) -> bool {
         self.samples == 2 && self.memory == 1
     }
 
-    /// The choice where [`Drill::is_simple`], all members may be chosen, and the wait of each is that of one port: that of [`PathChoice::choose`] by the
-    /// same random numbers. `None`: there are not three.
+    /// Fast version of [`PathChoice::choose`] for the configuration of the paper. All members must be usable
+    /// and have one port. The result is the same for the same random numbers. Returns `None` if the group has
+    /// fewer than three members.
     #[inline]
-    pub(crate) fn choose_of_three(
+    pub(crate) fn choose_drill_2_1(
         &mut self,
         now: Picos,
-        board: &Board,
-        loads: &Loads,
+        scores: &MemberScores,
+        loads: &PortLoads,
         frames: &FrameTable,
-        random: &mut Random,
+        random: &mut RandomStream,
     ) -> Option<u16> {
-        let members = board.standing.len() as u32;
+        let members = scores.entries.len() as u32;
         if members < 3 {
             return None;
         }
-        let first = random.below(members);
-        let second = random.below(members - 1);
+        let first = random.next_below(members);
+        let second = random.next_below(members - 1);
         let second = second + u32::from(second >= first);
         let ranked = |member: u16, draw: u64| {
-            board.plain_wait_ps(member, now, loads, frames) << 24 | draw << 16 | u64::from(member)
+            scores.uniform_wait_ps(member, now, loads, frames) << 24 | draw << 16 | u64::from(member)
         };
         let drawn = ranked(first as u16, 0).min(ranked(second as u16, 1));
         let best = match self.remembered.first() {
@@ -104,17 +107,17 @@ impl Drill {
         Some(best)
     }
 
-    /// With one remembered, or none: nothing is to be put in order.
+    /// Selects with at most one remembered member. No sorting is necessary.
     #[inline]
-    fn choose_one(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
-        // With the number of its draw and its own: the least is found without a branch, and of several that are equal it is the one that
-        // was drawn first, which is a random one.
+    fn choose_with_short_memory(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+        // The cost, the number of the sample and the member share one value, so the minimum needs no branch.
+        // The first sample wins among equal costs. This sample is random.
         let (mut best, mut draw) = (u64::MAX, 0);
         let mut consider = |member: u16, paths: &Paths<'_>| {
-            best = best.min(cost(packet, member, paths) << 24 | draw << 16 | u64::from(member));
+            best = best.min(packet_cost(packet, member, paths) << 24 | draw << 16 | u64::from(member));
             draw = (draw + 1).min(255);
         };
-        Drill::draw(self.samples, paths, &mut consider);
+        DrillScheme::draw_samples(self.samples, paths, &mut consider);
         if let Some(remembered) = self.remembered.first() {
             consider(*remembered, paths);
         }
@@ -126,15 +129,15 @@ impl Drill {
         best
     }
 
-    fn choose_of_many(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+    fn choose_with_long_memory(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         let candidates = &mut self.candidates;
         candidates.clear();
         let mut add = |member: u16, paths: &Paths<'_>| {
             if candidates.iter().all(|&(_, other)| other != member) {
-                candidates.push((cost(packet, member, paths), member));
+                candidates.push((packet_cost(packet, member, paths), member));
             }
         };
-        Drill::draw(self.samples, paths, &mut add);
+        DrillScheme::draw_samples(self.samples, paths, &mut add);
         for member in &self.remembered {
             add(*member, paths);
         }
@@ -149,19 +152,19 @@ impl Drill {
     }
 }
 
-/// A member's wait, in 39 bits; those whose link is held come last.
+/// The wait of a member in 39 bits. Paused members have the highest costs.
 #[inline]
-fn cost(packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u64 {
-    let held = u64::from(paths.is_held(packet, member)) << 39;
-    held + paths.stretched_wait_ps(packet, member).min((1 << 39) - 1)
+fn packet_cost(packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u64 {
+    let held = u64::from(paths.is_paused(packet, member)) << 39;
+    held + paths.scaled_wait_ps(packet, member).min((1 << 39) - 1)
 }
 
-impl PathChoice for Drill {
+impl PathChoice for DrillScheme {
     #[inline]
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
-        Choice::stay(match self.memory {
-            0 | 1 => self.choose_one(packet, paths),
-            _ => self.choose_of_many(packet, paths),
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
+        MemberChoice::unchanged(match self.memory {
+            0 | 1 => self.choose_with_short_memory(packet, paths),
+            _ => self.choose_with_long_memory(packet, paths),
         })
     }
 

@@ -1,85 +1,91 @@
-//! Assigned flows: a flow chooses once, and stays until its member dies.
+//! Assigned flows: a flow selects a member once and stays there until the member fails.
 
-use crate::balance::flowset::Known;
-use crate::balance::order::{For, Order};
-use crate::balance::places::Places;
-use crate::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, TableUse};
+use crate::balance::exact_flow_table::ExactFlowTable;
+use crate::balance::flowset::FlowState;
+use crate::balance::member_order::{Granularity, MemberOrder};
+use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use crate::config::{Pick, SchemeConfig};
 use xoff_units::Picos;
 
-/// Each flow has a place of its own in a table. It is kept until another flow needs it and its own has been silent for a second; a flow that
-/// finds no place is hashed. A member that comes back gets new flows only.
+/// Scheme of assigned flows. Each flow has an entry of its own in a table. Another flow may take the entry
+/// after one second without packets. A flow without an entry is hashed. A member that recovers only receives
+/// new flows.
 #[derive(Debug)]
-pub(crate) struct Fixed {
-    places: Places,
+pub(crate) struct FixedScheme {
+    table: ExactFlowTable,
     random: bool,
-    order: Order,
+    order: MemberOrder,
     overflow_packets: u64,
 }
 
-impl Fixed {
-    pub(super) fn new(config: &SchemeConfig, pick: Pick) -> Fixed {
-        Fixed {
-            places: Places::new(config.flowset_entries),
+impl FixedScheme {
+    pub(super) fn new(config: &SchemeConfig, pick: Pick) -> FixedScheme {
+        FixedScheme {
+            table: ExactFlowTable::new(config.flowset_entries),
             random: pick == Pick::Random,
-            order: Order::new(config, pick, For::Flow),
+            order: MemberOrder::new(config, pick, Granularity::Flow),
             overflow_packets: 0,
         }
     }
 
-    pub(super) fn compares(&self) -> bool {
+    pub(super) fn compares_quality(&self) -> bool {
         !self.random
     }
 
-    /// The member of a flow that has its place.
+    /// The member of a flow that has an entry.
     #[inline]
-    pub(crate) fn known(&mut self, now: Picos, hash: u32) -> Option<u16> {
-        match self.places.look(hash, now) {
-            Some((place, Known::On(member, _))) => {
-                self.places.enter(place, hash, now, member);
+    pub(crate) fn member_of_known_flow(&mut self, now: Picos, hash: u32) -> Option<u16> {
+        match self.table.look_up(hash, now) {
+            Some((entry, FlowState::On(member, _))) => {
+                self.table.store(entry, hash, now, member);
                 Some(member)
             }
             _ => None,
         }
     }
 
-    fn place(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+    /// Selects a member for a flow that needs one.
+    fn select_member(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         if self.random {
-            return paths.at_random();
+            return paths.random_member();
         }
-        let best = self.order.best(packet, paths);
-        self.order.placed(packet, best, paths);
+        let best = self.order.best_member(packet, paths);
+        self.order.record_placement(packet, best, paths);
         best
     }
 }
 
-impl PathChoice for Fixed {
+impl PathChoice for FixedScheme {
     #[inline]
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
-        let Some((place, known)) = self.places.look(packet.hash, packet.now) else {
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
+        let Some((entry, known)) = self.table.look_up(packet.hash, packet.now) else {
             self.overflow_packets += 1;
-            return Choice::stay(paths.by_hash(packet.hash));
+            return MemberChoice::unchanged(paths.member_by_hash(packet.hash));
         };
         let (member, placed) = match known {
-            Known::On(member, _) => (member, None),
-            Known::New => (self.place(packet, paths), Some((MoveReason::New, None))),
-            Known::Lost(from) => (self.place(packet, paths), Some((MoveReason::LinkDown, from))),
+            FlowState::On(member, _) => (member, None),
+            FlowState::New => (self.select_member(packet, paths), Some((MoveReason::New, None))),
+            FlowState::Lost(from) => (
+                self.select_member(packet, paths),
+                Some((MoveReason::LinkDown, from)),
+            ),
         };
-        self.places.enter(place, packet.hash, packet.now, member);
-        Choice {
+        self.table.store(entry, packet.hash, packet.now, member);
+        MemberChoice {
             member,
-            placed: placed.map(|(reason, from)| Placed { reason, from }),
+            placed: placed.map(|(reason, from)| FlowPlacement { reason, from }),
         }
     }
 
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>) {
-        self.places.renumber(renumbered, |member| paths.is_usable(member));
+        self.table
+            .renumber_members(renumbered, |member| paths.is_usable(member));
     }
 
-    fn table(&self) -> Option<TableUse> {
-        Some(TableUse {
+    fn flow_table_use(&self) -> Option<FlowTableUse> {
+        Some(FlowTableUse {
             overflow_packets: self.overflow_packets,
-            ..self.places.in_use()
+            ..self.table.usage()
         })
     }
 }

@@ -1,108 +1,118 @@
-//! Flowlet switching: a flow that was silent chooses anew, since what it sent before has arrived whatever way it took.
+//! Flowlet switching: a flow may change its member after a gap, when its earlier packets have arrived on any
+//! path.
 
-use crate::balance::flowset::{FlowSet, Known};
-use crate::balance::order::{For, Order};
-use crate::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, TableUse};
+use crate::balance::flowset::{FlowSet, FlowState};
+use crate::balance::member_order::{Granularity, MemberOrder};
+use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use crate::config::{Pick, Rebalance, SchemeConfig};
 use xoff_units::Picos;
 
-/// Flows of one group. With [`Pick::Random`] this is LetFlow, with [`Pick::PathLoad`] as CONGA does it, otherwise what switch chips call dynamic load
-/// balancing or adaptive routing.
+/// Flowlet scheme of one group. [`Pick::Random`] gives LetFlow, and [`Pick::PathLoad`] gives CONGA. Other
+/// values give the dynamic load balancing (adaptive routing) of switch chips.
 ///
-/// A flow that has been silent keeps its member if no other is in a better band; where members are drawn at random, it is drawn anew.
-/// A member that comes back gets flows as they fall silent, or begin.
+/// A flow keeps its member after a gap if no other member has a better band. Random selection draws a new
+/// member after each gap. A member that recovers receives flows as they start or resume after a gap.
 #[derive(Debug)]
-pub(crate) struct Flowlet {
+pub(crate) struct FlowletScheme {
     flows: FlowSet,
     idle: Picos,
     random: bool,
-    order: Order,
+    order: MemberOrder,
     rebalance: Option<Rebalance>,
 }
 
-impl Flowlet {
+impl FlowletScheme {
     pub(super) fn new(
         config: &SchemeConfig,
         idle: Picos,
         pick: Pick,
         rebalance: Option<Rebalance>,
-    ) -> Flowlet {
-        Flowlet {
+    ) -> FlowletScheme {
+        FlowletScheme {
             flows: FlowSet::new(config.flowset_entries),
             idle,
             random: pick == Pick::Random,
-            order: Order::new(config, pick, For::Flow),
+            order: MemberOrder::new(config, pick, Granularity::Flow),
             rebalance: rebalance.filter(|rebalance| rebalance.quality_delta > 0 && rebalance.probability > 0),
         }
     }
 
-    pub(super) fn compares(&self) -> bool {
+    pub(super) fn compares_quality(&self) -> bool {
         !self.random
     }
 
-    /// A member for a flow that may move, or is new.
+    /// Selects a member for a new flow or for a flow after a gap.
     #[inline]
-    fn place(&self, packet: &Packet<'_>, held: Option<u16>, paths: &mut Paths<'_>) -> u16 {
+    fn select_member(&self, packet: &Packet<'_>, current_member: Option<u16>, paths: &mut Paths<'_>) -> u16 {
         if self.random {
-            return paths.at_random();
+            return paths.random_member();
         }
-        let best = self.order.best(packet, paths);
-        let member = match held {
-            Some(member) if self.order.stays(packet, member, best, paths) => member,
+        let best = self.order.best_member(packet, paths);
+        let member = match current_member {
+            Some(member) if self.order.may_stay(packet, member, best, paths) => member,
             _ => best,
         };
-        self.order.placed(packet, member, paths);
+        self.order.record_placement(packet, member, paths);
         member
     }
 
-    /// Where a flow goes that sends, and is on a bad path, if chance has it.
+    /// A better member for a flow that is sending. The probability of a move is limited by the configuration.
     #[inline]
-    fn rebalanced(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> Option<u16> {
+    fn rebalance_flow(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> Option<u16> {
         let rebalance = self.rebalance?;
-        // The draw first: it spares most packets the comparison, and the chances are the same.
-        if paths.random().bits() >= rebalance.probability {
+        // The random number is drawn first, so most packets skip the comparison. The probability is the same.
+        if paths.random().next_u32() >= rebalance.probability {
             return None;
         }
-        let best = self.order.best(packet, paths);
-        let level = |member| self.order.lasting_level(member, paths);
+        let best = self.order.best_member(packet, paths);
+        let level = |member| self.order.sampled_level(member, paths);
         let gain = level(member).saturating_sub(level(best));
         let moves = best != member && gain >= rebalance.quality_delta;
         if moves {
-            self.order.placed(packet, best, paths);
+            self.order.record_placement(packet, best, paths);
         }
         moves.then_some(best)
     }
 }
 
-impl PathChoice for Flowlet {
+impl PathChoice for FlowletScheme {
     #[inline]
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
-        let (slot, known) = self.flows.look(packet.hash, packet.now);
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
+        let (slot, known) = self.flows.look_up(packet.hash, packet.now);
         let (member, placed) = match known {
-            Known::On(from, silent) if silent < self.idle => match self.rebalanced(packet, from, paths) {
-                None => (from, None),
-                Some(member) => (member, moved(MoveReason::Quality, Some(from))),
-            },
-            Known::On(from, _) => match self.place(packet, Some(from), paths) {
+            FlowState::On(from, silent) if silent < self.idle => {
+                match self.rebalance_flow(packet, from, paths) {
+                    None => (from, None),
+                    Some(member) => (member, placement(MoveReason::Quality, Some(from))),
+                }
+            }
+            FlowState::On(from, _) => match self.select_member(packet, Some(from), paths) {
                 member if member == from => (from, None),
-                member => (member, moved(MoveReason::Idle, Some(from))),
+                member => (member, placement(MoveReason::Idle, Some(from))),
             },
-            Known::New => (self.place(packet, None, paths), moved(MoveReason::New, None)),
-            Known::Lost(from) => (self.place(packet, None, paths), moved(MoveReason::LinkDown, from)),
+            FlowState::New => (
+                self.select_member(packet, None, paths),
+                placement(MoveReason::New, None),
+            ),
+            FlowState::Lost(from) => (
+                self.select_member(packet, None, paths),
+                placement(MoveReason::LinkDown, from),
+            ),
         };
-        self.flows.enter(slot, packet.now, member);
-        Choice { member, placed }
+        self.flows.store(slot, packet.now, member);
+        MemberChoice { member, placed }
     }
 
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>) {
-        self.flows.renumber(renumbered, |member| paths.is_usable(member));
+        self.flows
+            .renumber_members(renumbered, |member| paths.is_usable(member));
     }
 
-    fn table(&self) -> Option<TableUse> {
-        Some(self.flows.in_use(self.idle))
+    fn flow_table_use(&self) -> Option<FlowTableUse> {
+        Some(self.flows.usage(self.idle))
     }
 }
 
-fn moved(reason: MoveReason, from: Option<u16>) -> Option<Placed> {
-    Some(Placed { reason, from })
+fn placement(reason: MoveReason, from: Option<u16>) -> Option<FlowPlacement> {
+    Some(FlowPlacement { reason, from })
 }

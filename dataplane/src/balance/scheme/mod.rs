@@ -1,4 +1,4 @@
-//! The schemes of the switch itself, behind an enum.
+//! Built-in schemes, and an enum that dispatches to them.
 
 pub(super) mod cluster;
 mod drill;
@@ -7,83 +7,83 @@ mod flowlet;
 mod per_packet;
 mod round_robin;
 
-use self::cluster::Cluster;
-use self::drill::Drill;
-use self::fixed::Fixed;
-use self::flowlet::Flowlet;
-use self::per_packet::PerPacket;
-use self::round_robin::RoundRobin;
-use super::{Choice, Packet, PathChoice, Paths, TableUse};
+use self::cluster::ClusterScheme;
+use self::drill::DrillScheme;
+use self::fixed::FixedScheme;
+use self::flowlet::FlowletScheme;
+use self::per_packet::PerPacketScheme;
+use self::round_robin::RoundRobinScheme;
+use super::{FlowTableUse, MemberChoice, Packet, PathChoice, Paths};
 use crate::config::{SchemeConfig, SchemeKind};
 use xoff_units::Picos;
 
-/// A scheme at work in one group.
+/// The scheme of one group.
 #[derive(Debug)]
 pub(super) enum Scheme {
-    RoundRobin(RoundRobin),
-    Cluster(Cluster),
-    Flowlet(Flowlet),
-    PerPacket(PerPacket),
-    Fixed(Fixed),
-    Drill(Drill),
+    RoundRobin(RoundRobinScheme),
+    Cluster(ClusterScheme),
+    Flowlet(FlowletScheme),
+    PerPacket(PerPacketScheme),
+    Fixed(FixedScheme),
+    Drill(DrillScheme),
     Own(Box<dyn PathChoice>),
 }
 
 impl Scheme {
-    /// `None`: the group hashes, which is the router's own business.
+    /// Creates a scheme. Returns `None` for a hash, which the router computes.
     pub(super) fn new(config: &SchemeConfig) -> Option<Scheme> {
         Some(match &config.kind {
-            SchemeKind::RoundRobin => Scheme::RoundRobin(RoundRobin::default()),
-            &SchemeKind::Cluster { flows_max, idle } => Scheme::Cluster(Cluster::new(flows_max, idle)),
-            // A flowlet is a packet then: there is nothing to remember.
+            SchemeKind::RoundRobin => Scheme::RoundRobin(RoundRobinScheme::default()),
+            &SchemeKind::Cluster { flows_max, idle } => Scheme::Cluster(ClusterScheme::new(flows_max, idle)),
+            // Without an idle time each packet is a flowlet, and no flow table is necessary.
             &SchemeKind::Flowlet {
                 idle: Picos::ZERO,
                 pick,
                 ..
-            } => Scheme::PerPacket(PerPacket::new(config, pick)),
+            } => Scheme::PerPacket(PerPacketScheme::new(config, pick)),
             &SchemeKind::Flowlet {
                 idle,
                 pick,
                 rebalance,
-            } => Scheme::Flowlet(Flowlet::new(config, idle, pick, rebalance)),
-            &SchemeKind::PerPacket { pick } => Scheme::PerPacket(PerPacket::new(config, pick)),
-            &SchemeKind::Fixed { pick } => Scheme::Fixed(Fixed::new(config, pick)),
-            &SchemeKind::Drill { samples, memory } => Scheme::Drill(Drill::new(samples, memory)),
+            } => Scheme::Flowlet(FlowletScheme::new(config, idle, pick, rebalance)),
+            &SchemeKind::PerPacket { pick } => Scheme::PerPacket(PerPacketScheme::new(config, pick)),
+            &SchemeKind::Fixed { pick } => Scheme::Fixed(FixedScheme::new(config, pick)),
+            &SchemeKind::Drill { samples, memory } => Scheme::Drill(DrillScheme::new(samples, memory)),
             SchemeKind::Own(own) => Scheme::Own(own.make()),
             _ => return None,
         })
     }
 
-    /// It as the scheme that announcements are for.
-    pub(super) fn cluster(&self) -> Option<&Cluster> {
+    /// The scheme as a cluster scheme. Only cluster schemes accept announcements.
+    pub(super) fn cluster(&self) -> Option<&ClusterScheme> {
         match self {
             Scheme::Cluster(cluster) => Some(cluster),
             _ => None,
         }
     }
 
-    /// As [`Scheme::cluster`].
-    pub(super) fn cluster_mut(&mut self) -> Option<&mut Cluster> {
+    /// The mutable version of [`Scheme::cluster`].
+    pub(super) fn cluster_mut(&mut self) -> Option<&mut ClusterScheme> {
         match self {
             Scheme::Cluster(cluster) => Some(cluster),
             _ => None,
         }
     }
 
-    /// Whether it weighs primary members against alternate ones.
-    pub(super) fn compares(&self) -> bool {
+    /// Returns true if the scheme compares primary and alternate members by quality.
+    pub(super) fn compares_quality(&self) -> bool {
         match self {
-            Scheme::Flowlet(scheme) => scheme.compares(),
-            Scheme::PerPacket(scheme) => scheme.compares(),
-            Scheme::Fixed(scheme) => scheme.compares(),
+            Scheme::Flowlet(scheme) => scheme.compares_quality(),
+            Scheme::PerPacket(scheme) => scheme.compares_quality(),
+            Scheme::Fixed(scheme) => scheme.compares_quality(),
             Scheme::RoundRobin(_) | Scheme::Drill(_) | Scheme::Cluster(_) => false,
             Scheme::Own(_) => true,
         }
     }
 }
 
-/// Statically dispatched but for schemes from outside.
-macro_rules! each {
+/// Static dispatch for built-in schemes. Only schemes from outside xoff need a virtual call.
+macro_rules! dispatch {
     ($scheme:expr, $it:ident => $what:expr) => {
         match $scheme {
             Scheme::RoundRobin($it) => $what,
@@ -99,15 +99,15 @@ macro_rules! each {
 
 impl PathChoice for Scheme {
     #[inline]
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
-        each!(self, scheme => scheme.choose(packet, paths))
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
+        dispatch!(self, scheme => scheme.choose(packet, paths))
     }
 
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>) {
-        each!(self, scheme => scheme.members_changed(renumbered, paths));
+        dispatch!(self, scheme => scheme.members_changed(renumbered, paths));
     }
 
-    fn table(&self) -> Option<TableUse> {
-        each!(self, scheme => scheme.table())
+    fn flow_table_use(&self) -> Option<FlowTableUse> {
+        dispatch!(self, scheme => scheme.flow_table_use())
     }
 }

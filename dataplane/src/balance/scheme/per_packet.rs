@@ -1,36 +1,36 @@
-//! Every packet chooses: spraying, at random or by the links as they are now.
+//! Packet spraying: every packet selects a member at random or by the present state of the links.
 
-use crate::balance::order::{For, Order};
-use crate::balance::{Choice, Packet, PathChoice, Paths};
+use crate::balance::member_order::{Granularity, MemberOrder};
+use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
 use crate::config::{Pick, SchemeConfig};
 
-/// It has no memory but the links' queues. Receivers must bear what it does to the order of packets. A member that comes back is used at
-/// once.
+/// Per-packet scheme. Its only state is the state of the queues. Receivers must tolerate reordered packets. A
+/// member that recovers receives packets at once.
 #[derive(Debug)]
-pub(crate) struct PerPacket {
+pub(crate) struct PerPacketScheme {
     random: bool,
-    order: Order,
+    order: MemberOrder,
 }
 
-impl PerPacket {
-    pub(super) fn new(config: &SchemeConfig, pick: Pick) -> PerPacket {
-        PerPacket {
+impl PerPacketScheme {
+    pub(super) fn new(config: &SchemeConfig, pick: Pick) -> PerPacketScheme {
+        PerPacketScheme {
             random: pick == Pick::Random,
-            order: Order::new(config, pick, For::Packet),
+            order: MemberOrder::new(config, pick, Granularity::Packet),
         }
     }
 
-    pub(crate) fn compares(&self) -> bool {
+    pub(crate) fn compares_quality(&self) -> bool {
         !self.random
     }
 }
 
-impl PathChoice for PerPacket {
+impl PathChoice for PerPacketScheme {
     #[inline]
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
-        Choice::stay(match self.random {
-            true => paths.at_random(),
-            false => self.order.best(packet, paths),
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
+        MemberChoice::unchanged(match self.random {
+            true => paths.random_member(),
+            false => self.order.best_member(packet, paths),
         })
     }
 

@@ -1,25 +1,26 @@
-//! Packets in turn over the members.
+//! Weighted round robin over packets.
 
-use crate::balance::{Choice, Packet, PathChoice, Paths};
+use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
 
-/// Smooth weighted round robin: each packet gives every member its weight, and takes the one that has most, which pays the
-/// sum of all weights for it. With equal weights that is one after the other.
+/// Smooth weighted round robin. Each packet adds the weight of every member to its credit. The member with
+/// the largest credit takes the packet and pays the sum of all weights. Members with equal weights take
+/// packets in turn.
 #[derive(Debug, Default)]
-pub(crate) struct RoundRobin {
-    /// What each member has saved; of those that are not usable it stays.
+pub(crate) struct RoundRobinScheme {
+    /// Credit of each member. Members that are not usable keep their credit.
     credit: Vec<i64>,
-    /// Whose turn it is where all have the same weight: an index into the usable ones.
+    /// Index of the next usable member, for equal weights.
     next: usize,
 }
 
-impl PathChoice for RoundRobin {
+impl PathChoice for RoundRobinScheme {
     #[inline]
-    fn choose(&mut self, _: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
-        if paths.is_even() {
+    fn choose(&mut self, _: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
+        if paths.has_equal_weights() {
             let usable = paths.usable();
             let turn = if self.next < usable.len() { self.next } else { 0 };
             self.next = turn + 1;
-            return Choice::stay(usable[turn]);
+            return MemberChoice::unchanged(usable[turn]);
         }
         let members = paths.members();
         if self.credit.len() != members.len() {
@@ -36,7 +37,7 @@ impl PathChoice for RoundRobin {
             }
         }
         self.credit[usize::from(best)] -= sum;
-        Choice::stay(best)
+        MemberChoice::unchanged(best)
     }
 
     fn members_changed(&mut self, _: &[Option<u16>], paths: &mut Paths<'_>) {

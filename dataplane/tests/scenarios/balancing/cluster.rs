@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use xoff_dataplane::balance::{Announced, MoveReason};
+use xoff_dataplane::balance::{AnnounceResult, MoveReason};
 use xoff_dataplane::config::{SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_dataplane::route::{Fib, Route, RouteTag, Target};
 use xoff_dataplane::{FlowAnnouncement, LinkTiming, Picos, PortId};
@@ -448,7 +448,7 @@ fn an_announced_flow_takes_its_place_and_keeps_it() {
         };
         harness.with(|now, switch, _, _| switch.announce_flow(now, &flow))
     };
-    let placed = |port: u16| Announced::Placed {
+    let placed = |port: u16| AnnounceResult::Placed {
         member: port - 1,
         port: Some(PortId(port)),
     };
@@ -478,7 +478,7 @@ fn an_announced_flow_takes_its_place_and_keeps_it() {
     };
     assert_eq!(
         harness.switch.announce_flow(harness.now, &flow),
-        Announced::NotPlaced
+        AnnounceResult::NotSupported
     );
     let (source, destination) = (flow.destination, "198.51.1.7".parse().expect("an address"));
     assert!(harness.switch.withdraw_flow(source, destination, 5));
@@ -497,7 +497,7 @@ fn announcements_of_ipv6_flows_are_of_the_same_flows() {
     };
     assert!(matches!(
         harness.switch.announce_flow(harness.now, &flow),
-        Announced::Placed { .. }
+        AnnounceResult::Placed { .. }
     ));
     assert_eq!(way(&mut harness, &roce6(2, 77, WRITE_ONLY)), 3);
     assert!(harness.switch.withdraw_flow(flow.source, flow.destination, 77));

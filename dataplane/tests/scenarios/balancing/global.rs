@@ -1,6 +1,6 @@
 //! What switches tell each other, and what they make of it.
 
-use xoff_dataplane::balance::{Choice, Packet, PathChoice, Paths};
+use xoff_dataplane::balance::{MemberChoice, Packet, PathChoice, Paths};
 use xoff_dataplane::config::{OwnScheme, SchemeConfig, SchemeKind};
 use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
 use xoff_wire::LinkQuality;
@@ -17,14 +17,14 @@ enum By {
 }
 
 impl PathChoice for By {
-    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
+    fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
         let all = paths.usable().to_vec();
         let load = |member: &u16| match *self {
             By::Own => u32::from(paths.quality(packet, *member).load),
             By::Weighed(percent) => u32::from(paths.path_quality(packet, *member, percent).load),
             By::Busiest => paths.path_load(packet, *member),
         };
-        Choice::stay(all.into_iter().min_by_key(load).expect("a member"))
+        MemberChoice::unchanged(all.into_iter().min_by_key(load).expect("a member"))
     }
 
     fn members_changed(&mut self, _: &[Option<u16>], _: &mut Paths<'_>) {}

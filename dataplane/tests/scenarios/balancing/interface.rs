@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::balance::{Choice, MoveReason, Packet, PathChoice, Paths, Placed, Whose};
+use xoff_dataplane::balance::{FlowPlacement, GroupKey, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use xoff_dataplane::config::{HashFields, OwnScheme, Pick, SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_dataplane::{GroupId, Verdict};
 
@@ -17,7 +17,7 @@ fn packets_take_turns() {
     assert_eq!(ways, [1, 2, 3, 4, 1, 2, 3, 4]);
     let views = harness.switch.balanced_groups(harness.now);
     assert_eq!(views.len(), 1);
-    assert_eq!(views[0].group, Whose::NextHops(GroupId(0)));
+    assert_eq!(views[0].group, GroupKey::NextHops(GroupId(0)));
     let packets: Vec<_> = views[0].members.iter().map(|member| member.packets).collect();
     assert_eq!(packets, [2, 2, 2, 2]);
 }
@@ -69,13 +69,13 @@ fn queue_pairs_spread_where_their_number_is_hashed() {
 struct Last(bool);
 
 impl PathChoice for Last {
-    fn choose(&mut self, _: &Packet<'_>, paths: &mut Paths<'_>) -> Choice {
+    fn choose(&mut self, _: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
         let member = *paths.usable().last().expect("there is one");
-        let placed = Placed {
+        let placed = FlowPlacement {
             reason: MoveReason::New,
             from: None,
         };
-        Choice {
+        MemberChoice {
             member,
             placed: (!core::mem::replace(&mut self.0, true)).then_some(placed),
         }

@@ -14,7 +14,7 @@ mod reorder;
 mod three_tiers;
 mod unequal;
 
-use xoff_dataplane::balance::{Move, MoveReason};
+use xoff_dataplane::balance::{FlowMove, MoveReason};
 use xoff_dataplane::config::{SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_dataplane::{Picos, Verdict};
 
@@ -109,6 +109,6 @@ fn occupy(harness: &mut Harness, port: u16, frames: usize) {
 
 /// The flows that were placed or moved since `from`: where they were, where they are, and why.
 fn moves(harness: &Harness, from: usize) -> Vec<(Option<u16>, u16, MoveReason)> {
-    let told = |entry: &Move| (entry.from, entry.to, entry.reason);
+    let told = |entry: &FlowMove| (entry.from, entry.to, entry.reason);
     harness.switch.moves().skip(from).map(told).collect()
 }

@@ -1,0 +1,276 @@
+//! Compares the members of a group for a packet.
+//!
+//! Two rankings exist. Lower values are better. Members whose link is paused by the peer (PFC) come last in
+//! both.
+//!
+//! | ranking for | first key | second key |
+//! |---|---|---|
+//! | a flow | sampled quality band plus placement penalty | present wait |
+//! | a packet | present wait, plus 1/128 of the sampling interval for each band below the best band | |
+//!
+//! The *wait* is the time that the link needs for the frame on the link and for all queued frames. The wait
+//! is relative to the link speed and includes the frame that was sent just before. Averages lack this
+//! information, because all packets of a sampling interval read the same averages. A flow keeps its member
+//! for a long time, so the averages decide for flows. The wait separates members of the same band, such as
+//! idle links when many flows start.
+//!
+//! The *placement penalty* spreads flows that start within a few sampling intervals. Without the penalty, all
+//! these flows would select the member that was best in the last interval. A host that starts a step of a
+//! collective starts all its flows in the same microsecond.
+//!
+//! The penalty of a member is its share of the recent placements on the group's links, in units of 1/8. A
+//! group with fewer than 8 recent placements counts as a group with 8. The penalty is larger for a member
+//! that is slower than the mean. Flows that start together are thus spread in proportion to the free capacity
+//! of the members. Recent placements decay at the same rate as the averages adapt.
+//!
+//! Waits are scaled by the weights of the members if the weights differ.
+//!
+//! Equal members are selected at random. The probability is proportional to the weights if they differ,
+//! otherwise to the link speeds.
+
+use super::load::{BANDS, PLACEMENT_UNIT, PortLoads, WAIT_MAX_PS};
+use super::member_scores::{MemberScore, UNUSABLE_RANK};
+use super::packet::Packet;
+use super::paths::{Member, Paths};
+use crate::config::{Pick, SchemeConfig};
+use crate::egress::FrameTable;
+use xoff_units::Picos;
+
+/// Position of the level in a 64-bit rank.
+const LEVEL_SHIFT: u32 = 57;
+
+/// Largest placement penalty, in quality bands.
+const PLACEMENT_PENALTY_MAX: u32 = 2 * BANDS as u32;
+
+/// Added to the level of a member whose link is paused. The value is larger than all other levels.
+const PAUSED_LEVEL: u8 = 32;
+
+/// Object of a decision: a flow or a single packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Granularity {
+    Flow,
+    Packet,
+}
+
+/// Rules for the comparison of members.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MemberOrder {
+    pick: Pick,
+    granularity: Granularity,
+    /// Primary members are left for alternate ones from this level on. Level 0 is the best band.
+    threshold: u8,
+    /// An alternate member must be better by more than this number of bands.
+    cost: u8,
+}
+
+impl MemberOrder {
+    pub(super) fn new(config: &SchemeConfig, pick: Pick, granularity: Granularity) -> MemberOrder {
+        MemberOrder {
+            pick,
+            granularity,
+            threshold: config.primary_threshold,
+            cost: config.alternate_cost,
+        }
+    }
+
+    /// Selects the member for a packet or its flow. [`MemberOrder::level`] is valid after this call.
+    #[inline]
+    pub(super) fn best_member(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+        if packet.now >= paths.scores.valid_until {
+            self.update_scores(packet, paths);
+        }
+        if paths.scores.has_uniform_members()
+            && !paths.has_alternates
+            && !paths.loads.is_any_port_paused(packet.tc)
+        {
+            let scores = &mut *paths.scores;
+            return match self.granularity {
+                Granularity::Packet => {
+                    scores.best_for_packet(packet.now, paths.loads, paths.frames, paths.random)
+                }
+                Granularity::Flow => scores.best_member(packet.now, paths.loads, paths.frames, paths.random),
+            };
+        }
+        self.best_member_by_role(packet, paths)
+    }
+
+    /// The level of a member as [`MemberOrder::best_member`] used it: 0 (best band) to 7, plus 32 if the link
+    /// is paused.
+    #[inline]
+    pub(super) fn level(&self, packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u8 {
+        let held = if paths.is_paused(packet, member) {
+            PAUSED_LEVEL
+        } else {
+            0
+        };
+        self.sampled_level(member, paths) + held
+    }
+
+    /// The level of a member without the term for paused links.
+    #[inline]
+    pub(super) fn sampled_level(&self, member: u16, paths: &Paths<'_>) -> u8 {
+        paths.scores.entries[usize::from(member)].level
+    }
+
+    /// Returns true if a flow on `member` may stay there. A move to a member of the same level has no
+    /// benefit.
+    #[inline]
+    pub(super) fn may_stay(&self, packet: &Packet<'_>, member: u16, best: u16, paths: &Paths<'_>) -> bool {
+        let role = |member: u16| paths.scores.entries[usize::from(member)].alternate;
+        let placement_penalty = |member: u16| paths.scores.entries[usize::from(member)].placement_penalty;
+        let level = |member: u16| self.level(packet, member, paths) + placement_penalty(member);
+        member == best || (role(member) == role(best) && level(member) == level(best))
+    }
+
+    /// Records that a flow was placed on a member, or continues there after a gap.
+    pub(super) fn record_placement(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) {
+        let ports = &paths.members[usize::from(member)].ports;
+        for port in ports {
+            let queued = paths.frames.port_queued_bytes(port.index());
+            let amount = PLACEMENT_UNIT / ports.len() as u32;
+            paths
+                .loads
+                .record_placement(packet.now, port.index(), queued, amount);
+        }
+    }
+
+    /// Computes the placement penalty of each usable member.
+    fn update_placement_penalties(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
+        let (mut all, mut speeds) = (0, 0);
+        for &member in paths.usable {
+            all += recent_placements(
+                packet,
+                &paths.members[usize::from(member)],
+                paths.loads,
+                paths.frames,
+            );
+            speeds += u64::from(paths.members[usize::from(member)].speed_mbps);
+        }
+        let least = u64::from(PLACEMENT_UNIT) * u64::from(BANDS);
+        for &member in paths.usable {
+            let own = &paths.members[usize::from(member)];
+            let placed = recent_placements(packet, own, paths.loads, paths.frames);
+            let bands = placed * u64::from(BANDS) / all.max(least);
+            let slowness =
+                speeds.max(1) * 16 / (u64::from(own.speed_mbps).max(1) * paths.usable.len() as u64);
+            let bands = bands * slowness.max(1) / 16;
+            paths.scores.entries[usize::from(member)].placement_penalty =
+                bands.min(u64::from(PLACEMENT_PENALTY_MAX)) as u8;
+        }
+    }
+
+    /// Updates the quality of all usable members. Scores for packets stay valid until the sampling interval
+    /// of one port ends, so remote loads are at most one sampling interval old. Scores for flows are computed
+    /// for every flow. They include the latest remote load and the placements just before.
+    #[cold]
+    fn update_scores(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
+        for (member, score) in (0..).zip(&mut paths.scores.entries) {
+            score.set_rank_base(UNUSABLE_RANK, member);
+        }
+        if self.granularity == Granularity::Flow {
+            self.update_placement_penalties(packet, paths);
+        }
+        for index in 0..paths.usable.len() {
+            let member = paths.usable[index];
+            let level = self.measure_level(packet, member, paths);
+            let score = &mut paths.scores.entries[usize::from(member)];
+            score.level = level;
+            let base = match self.granularity {
+                Granularity::Flow => u64::from(level + score.placement_penalty) << LEVEL_SHIFT,
+                Granularity::Packet => u64::from(level) * paths.loads.band_cost_ps(),
+            };
+            score.set_rank_base(base, member);
+        }
+        paths.scores.valid_until = match self.granularity {
+            Granularity::Flow => Picos::ZERO,
+            Granularity::Packet => scores_valid_until(packet, paths),
+        };
+    }
+
+    fn measure_level(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> u8 {
+        match self.pick {
+            Pick::Quality | Pick::Random => level_of_load(u32::from(paths.quality(packet, member).load)),
+            Pick::Global { remote_percent } => {
+                level_of_load(u32::from(paths.path_quality(packet, member, remote_percent).load))
+            }
+            Pick::PathLoad => level_of_load(paths.path_load(packet, member)),
+        }
+    }
+
+    /// Full version of [`MemberOrder::best_member`] for members of every kind.
+    fn best_member_by_role(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+        let any = self.lowest_ranked_member(packet, paths, |_| true);
+        if !paths.has_alternates {
+            return any;
+        }
+        let primary = self.lowest_ranked_member(packet, paths, |alternate| !alternate);
+        let alternate = self.lowest_ranked_member(packet, paths, |alternate| alternate);
+        let [first, second] = [primary, alternate].map(|member| self.level(packet, member, paths));
+        match first < self.threshold || first <= second.saturating_add(self.cost) {
+            true => primary,
+            false => alternate,
+        }
+    }
+
+    /// The member of the lowest rank among the members with the given role. At least one member must have
+    /// this role.
+    fn lowest_ranked_member(
+        &self,
+        packet: &Packet<'_>,
+        paths: &mut Paths<'_>,
+        has_role: impl Fn(bool) -> bool,
+    ) -> u16 {
+        let (members, loads, frames) = (paths.members, &*paths.loads, paths.frames);
+        let rank = |score: &MemberScore, member: usize| {
+            if !has_role(score.alternate) {
+                return UNUSABLE_RANK;
+            }
+            let held = match members[member].is_paused(packet.tc, loads) {
+                true => u64::from(PAUSED_LEVEL) << LEVEL_SHIFT,
+                false => 0,
+            };
+            let wait = members[member].wait_ps(packet.now, loads, frames);
+            score.rank_base() + held + score.scale_wait(wait)
+        };
+        let least = paths.scores.best_by_rank(paths.random, rank);
+        least.unwrap_or(paths.usable[0])
+    }
+}
+
+/// End of validity of the qualities of all usable members. Members in VLANs have no ports, so their quality
+/// has no end of validity.
+fn scores_valid_until(packet: &Packet<'_>, paths: &mut Paths<'_>) -> Picos {
+    let mut until = Picos::NEVER;
+    for member in paths.usable {
+        for port in &paths.members[usize::from(*member)].ports {
+            let queued = paths.frames.port_queued_bytes(port.index());
+            until = until.min(paths.loads.averages_valid_until(packet.now, port.index(), queued));
+        }
+    }
+    if until == Picos::NEVER { Picos::ZERO } else { until }
+}
+
+/// Recent placements on the links of a member, in units of 1/[`PLACEMENT_UNIT`]. The ports of a LAG are
+/// summed up.
+fn recent_placements(
+    packet: &Packet<'_>,
+    member: &Member,
+    loads: &mut PortLoads,
+    frames: &FrameTable,
+) -> u64 {
+    let ports = member.ports.iter().map(|port| port.index());
+    ports
+        .map(|port| u64::from(loads.recent_placements(packet.now, port, frames.port_queued_bytes(port))))
+        .sum()
+}
+
+/// The level of a load of 0 to 1000: the quality band counted from the best band, 0.
+#[inline]
+fn level_of_load(load: u32) -> u8 {
+    BANDS - 1 - super::load::Quality::from_load(load).band
+}
+
+const _: () = assert!(
+    WAIT_MAX_PS << 17 < 1 << LEVEL_SHIFT,
+    "a stretched wait does not reach the level"
+);
