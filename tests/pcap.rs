@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::{Named, check, run_in_namespaces, same, wait_for};
-use xoff_capture::{Direction, Reader, Record};
+use xoff_capture::{CapturedFrame, Direction, Reader};
 use xoff_ports::net::add_veth;
 
 const TESTS: &[Named] = &[
@@ -111,11 +111,11 @@ impl Drop for Recording {
 }
 
 /// Names of the interfaces, and the frames; a file that lacks its end is read up to there.
-fn read(file: &Path) -> Result<(Vec<String>, Vec<Record>), Failed> {
+fn read(file: &Path) -> Result<(Vec<String>, Vec<CapturedFrame>), Failed> {
     let mut reader = Reader::new(BufReader::new(fs::File::open(file)?))?;
     let mut records = Vec::new();
     loop {
-        match reader.next_record() {
+        match reader.next_frame() {
             Ok(Some(record)) => records.push(record),
             Ok(None) => break,
             Err(error) if error.ends_capture() => break,
@@ -204,7 +204,7 @@ fn a_killed_run_leaves_a_file_that_can_be_read() -> Result<(), Failed> {
     let mut switch = Recording::start(&["--pcap", "all.pcapng", "--pcap-snaplen", "64"])?;
     switch.send()?;
     let file = switch.path("all.pcapng");
-    let enough = |records: &[Record]| records.iter().filter(|r| r.len > 1_000).count() >= FRAMES;
+    let enough = |records: &[CapturedFrame]| records.iter().filter(|r| r.len > 1_000).count() >= FRAMES;
     wait_for("the recording follows", || {
         Ok(enough(&read(&file)?.1).then_some(()))
     })?;

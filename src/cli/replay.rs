@@ -177,7 +177,7 @@ fn factor(text: &str) -> Result<(u64, u64), String> {
 pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     check_places(arguments)?;
     let file = arguments.input.display().to_string();
-    let unreadable = |error: ReadError| error.failure(&file);
+    let unreadable = |error: ReadError| error.to_failure(&file);
     let source = Source::open(&arguments.input).map_err(unreadable)?;
     let survey = source.read().and_then(Survey::of).map_err(unreadable)?;
     let layers = args::read_layers(&arguments.config)?;
@@ -362,7 +362,7 @@ fn invalid(place: &str, problems: &xoff_config::Problems) -> Failure {
 
 fn play_failure(error: PlayError, file: &str, to: &Destination) -> Failure {
     match error {
-        PlayError::Read(error) => error.failure(file),
+        PlayError::Read(error) => error.to_failure(file),
         PlayError::Write(error) => unwritable(to, &error),
         PlayError::TooLate(frame, days) => Failure::environment(format!(
             "frame {frame} arrives {days} days after the first one, with gaps over an hour cut"

@@ -1,26 +1,27 @@
-//! The fields of pcapng blocks that matter to a reader of frames.
+//! Parser of the pcapng blocks that describe interfaces and frames. Source of all layouts:
+//! draft-ietf-opsawg-pcapng.
 //!
-//! Blocks are taken apart here rather than by `pcap-parser`, which refuses a whole block for one malformed option, a resolution that
-//! is a power of two and obsolete packet blocks. Source of all layouts: draft-ietf-opsawg-pcapng.
+//! This module does not use `pcap-parser`. That crate refuses a whole block because of one malformed option,
+//! a resolution that is a power of two, or an obsolete packet block.
 
 use std::ops::Range;
 
-/// `if_name`.
+/// Option with the name of an interface (`if_name`).
 const IF_NAME: u16 = 2;
-/// `if_MACaddr`.
+/// Option with the MAC address of an interface (`if_MACaddr`).
 const IF_MAC: u16 = 6;
-/// `if_tsresol`.
+/// Option with the resolution of time stamps (`if_tsresol`).
 const IF_TSRESOL: u16 = 9;
-/// `if_fcslen`.
+/// Option with the length of the FCS (`if_fcslen`).
 const IF_FCSLEN: u16 = 13;
-/// `if_tsoffset`.
+/// Option with the offset of time stamps in seconds (`if_tsoffset`).
 const IF_TSOFFSET: u16 = 14;
-/// `epb_flags` of enhanced packet blocks, `pack_flags` of obsolete ones.
+/// Option with the flags of a frame: `epb_flags` of enhanced packet blocks, `pack_flags` of obsolete ones.
 const PACKET_FLAGS: u16 = 2;
-/// Resolution of interfaces without `if_tsresol`: microseconds.
+/// Resolution of time stamps without `if_tsresol`: microseconds.
 const RESOLUTION_DEFAULT: u8 = 6;
 
-/// Byte order of a file or a section.
+/// Byte order of a pcap file or a pcapng section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,
@@ -28,23 +29,23 @@ pub(super) enum ByteOrder {
 }
 
 impl ByteOrder {
-    pub(super) fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
-        let bytes = *bytes.get(at..)?.first_chunk()?;
+    pub(super) fn read_u16(self, bytes: &[u8], offset: usize) -> Option<u16> {
+        let bytes = *bytes.get(offset..)?.first_chunk()?;
         Some(match self {
             ByteOrder::Little => u16::from_le_bytes(bytes),
             ByteOrder::Big => u16::from_be_bytes(bytes),
         })
     }
 
-    pub(super) fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
-        let bytes = *bytes.get(at..)?.first_chunk()?;
+    pub(super) fn read_u32(self, bytes: &[u8], offset: usize) -> Option<u32> {
+        let bytes = *bytes.get(offset..)?.first_chunk()?;
         Some(match self {
             ByteOrder::Little => u32::from_le_bytes(bytes),
             ByteOrder::Big => u32::from_be_bytes(bytes),
         })
     }
 
-    fn i64(self, bytes: &[u8]) -> Option<i64> {
+    fn read_i64(self, bytes: &[u8]) -> Option<i64> {
         let bytes = *bytes.first_chunk()?;
         Some(match self {
             ByteOrder::Little => i64::from_le_bytes(bytes),
@@ -55,47 +56,48 @@ impl ByteOrder {
 
 /// An interface of a capture.
 ///
-/// Sections that describe the same interface (name, hardware address and link type) share one. Interfaces without a name are the same
-/// if they also have the same position in their sections.
+/// Several sections of a file can describe the same interface. Two descriptions are the same interface if
+/// name, MAC address and link type are equal. Interfaces without a name must also have the same position in
+/// their sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// `if_name`.
+    /// Name of the interface (`if_name`).
     pub name: Option<String>,
-    /// `if_MACaddr`.
+    /// MAC address of the interface (`if_MACaddr`).
     pub mac: Option<[u8; 6]>,
-    /// `LINKTYPE_` number.
+    /// Link type number (`LINKTYPE_`).
     pub link_type: u32,
-    /// Bytes stored of each frame at most; 0: no limit.
+    /// Largest number of bytes stored_range of each frame. The value 0 means no limit.
     pub snaplen: u32,
 }
 
-/// An interface as one section describes it.
+/// The description of an interface in one section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Description {
+pub(super) struct InterfaceDescription {
     pub(super) interface: Interface,
-    /// `if_tsresol` as it is in the file.
+    /// Resolution of time stamps in the encoding of `if_tsresol`.
     pub(super) resolution: u8,
-    /// Seconds to add to every time stamp.
+    /// Number of seconds to add to every time stamp.
     pub(super) offset_s: i64,
-    /// Bytes of frame check sequence that the capture holds behind each frame.
+    /// Number of FCS bytes that the capture stores after each frame.
     pub(super) fcs_bytes: u32,
 }
 
-impl Description {
-    /// Reads the body of an interface description block; `None` if it is shorter than its fixed fields. Malformed options and those
-    /// behind them are ignored.
-    pub(super) fn parse(body: &[u8], order: ByteOrder) -> Option<Description> {
-        let mut description = Description {
+impl InterfaceDescription {
+    /// Reads the body of an interface description block. Returns `None` if the body is shorter than its fixed
+    /// fields. A malformed option ends the options.
+    pub(super) fn parse(body: &[u8], order: ByteOrder) -> Option<InterfaceDescription> {
+        let mut description = InterfaceDescription {
             interface: Interface {
-                link_type: u32::from(order.u16(body, 0)?),
-                snaplen: order.u32(body, 4)?,
+                link_type: u32::from(order.read_u16(body, 0)?),
+                snaplen: order.read_u32(body, 4)?,
                 ..Interface::default()
             },
             resolution: RESOLUTION_DEFAULT,
-            ..Description::default()
+            ..InterfaceDescription::default()
         };
         let interface = &mut description.interface;
-        for (code, value) in options(&body[8..], order) {
+        for (code, value) in parse_options(&body[8..], order) {
             match code {
                 IF_NAME if !value.is_empty() => {
                     let name = String::from_utf8_lossy(value);
@@ -103,20 +105,22 @@ impl Description {
                 }
                 IF_MAC => interface.mac = value.first_chunk().copied(),
                 IF_TSRESOL => description.resolution = value.first().copied().unwrap_or(RESOLUTION_DEFAULT),
-                IF_TSOFFSET => description.offset_s = order.i64(value).unwrap_or(0),
-                IF_FCSLEN => description.fcs_bytes = value.first().map_or(0, |length| fcs_bytes(*length)),
+                IF_TSOFFSET => description.offset_s = order.read_i64(value).unwrap_or(0),
+                IF_FCSLEN => {
+                    description.fcs_bytes = value.first().map_or(0, |length| fcs_length_in_bytes(*length))
+                }
                 _ => {}
             }
         }
         Some(description)
     }
 
-    /// A time stamp in nanoseconds since 1970, rounded down and limited to what 64 bits hold.
-    pub(super) fn nanoseconds(&self, stamp: u64) -> i64 {
+    /// Converts a time stamp to nanoseconds since 1970. The result is rounded down and limited to 64 bits.
+    pub(super) fn stamp_to_ns(&self, stamp: u64) -> i64 {
         let power = u32::from(self.resolution & 0x7f);
         let stamp = u128::from(stamp);
         let ns = match self.resolution & 0x80 != 0 {
-            // A stamp has 64 bits: in units of 2^-94 seconds and less it is below a nanosecond.
+            // A 64-bit time stamp in units of 2^-94 seconds or less is shorter than a nanosecond.
             true => (stamp * 1_000_000_000).checked_shr(power).unwrap_or(0),
             false if power <= 9 => stamp * 10_u128.pow(9 - power),
             false => 10_u128.checked_pow(power - 9).map_or(0, |unit| stamp / unit),
@@ -127,75 +131,78 @@ impl Description {
     }
 }
 
-/// `if_fcslen` in bytes. The format leaves its unit open (pcapng issue 60), and writers use both. No FCS is shorter than a byte, so a
-/// value below 8 counts bytes, and one of 8 and more counts bits.
-fn fcs_bytes(length: u8) -> u32 {
+/// Converts `if_fcslen` to bytes. The format does not define its unit (pcapng issue 60), and writers use
+/// both. A value below 8 counts bytes, because an FCS has at least one byte. A value of 8 or more counts
+/// bits.
+fn fcs_length_in_bytes(length: u8) -> u32 {
     match u32::from(length) {
         bytes @ 0..8 => bytes,
         bits => bits / 8,
     }
 }
 
-/// A frame as its block describes it.
+/// The fields of a packet block that has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PacketBlock {
-    /// As numbered in the section.
+pub(super) struct ParsedPacketBlock {
+    /// Number of the interface in its section.
     pub(super) interface: u32,
-    /// In units of the interface's resolution; `None` if the block has no time stamp.
+    /// Time stamp in units of the resolution of the interface. `None` if the block has no time stamp.
     pub(super) stamp: Option<u64>,
-    /// Where the stored bytes are in the body. In a simple packet block they include the padding.
-    pub(super) stored: Range<usize>,
-    /// Length on the wire.
+    /// Range of the stored_range bytes in the body. In a simple packet block the range includes padding.
+    pub(super) stored_range: Range<usize>,
+    /// Original length of the frame in bytes.
     pub(super) len: u32,
-    /// `epb_flags`; 0 if absent.
+    /// Flags of the frame (`epb_flags`), or 0 without this option.
     pub(super) flags: u32,
 }
 
-impl PacketBlock {
-    /// Reads the body of an enhanced packet block (type 6); `None` if it contradicts itself.
-    pub(super) fn enhanced(body: &[u8], order: ByteOrder) -> Option<PacketBlock> {
-        PacketBlock::with_stamp(order.u32(body, 0)?, body, order)
+impl ParsedPacketBlock {
+    /// Reads the body of an enhanced packet block (type 6). Returns `None` if the block is malformed.
+    pub(super) fn parse_enhanced(body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
+        ParsedPacketBlock::parse_with_time_stamp(order.read_u32(body, 0)?, body, order)
     }
 
-    /// Reads the body of an obsolete packet block (type 2): it differs by an interface number of 16 bits and a drop counter.
-    pub(super) fn obsolete(body: &[u8], order: ByteOrder) -> Option<PacketBlock> {
-        PacketBlock::with_stamp(u32::from(order.u16(body, 0)?), body, order)
+    /// Reads the body of an obsolete packet block (type 2). It differs from an enhanced packet block by an
+    /// interface number of 16 bits and a drop counter.
+    pub(super) fn parse_obsolete(body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
+        ParsedPacketBlock::parse_with_time_stamp(u32::from(order.read_u16(body, 0)?), body, order)
     }
 
-    fn with_stamp(interface: u32, body: &[u8], order: ByteOrder) -> Option<PacketBlock> {
-        const FRAME_AT: usize = 20;
-        let word = |at| order.u32(body, at);
-        let stored = FRAME_AT..FRAME_AT.checked_add(word(12)? as usize)?;
-        body.get(stored.clone())?;
-        let options_at = stored.end.checked_next_multiple_of(4)?;
-        let flags = options(body.get(options_at..).unwrap_or_default(), order)
+    fn parse_with_time_stamp(interface: u32, body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
+        const FRAME_OFFSET: usize = 20;
+        let word = |at| order.read_u32(body, at);
+        let stored_range = FRAME_OFFSET..FRAME_OFFSET.checked_add(word(12)? as usize)?;
+        body.get(stored_range.clone())?;
+        let options_offset = stored_range.end.checked_next_multiple_of(4)?;
+        let flags = parse_options(body.get(options_offset..).unwrap_or_default(), order)
             .find(|(code, _)| *code == PACKET_FLAGS)
-            .and_then(|(_, value)| order.u32(value, 0));
-        Some(PacketBlock {
+            .and_then(|(_, value)| order.read_u32(value, 0));
+        Some(ParsedPacketBlock {
             interface,
             stamp: Some(u64::from(word(4)?) << 32 | u64::from(word(8)?)),
-            stored,
+            stored_range,
             len: word(16)?,
             flags: flags.unwrap_or(0),
         })
     }
 
-    /// Reads the body of a simple packet block (type 3), which belongs to the section's first interface.
-    pub(super) fn simple(body: &[u8], order: ByteOrder) -> Option<PacketBlock> {
-        Some(PacketBlock {
+    /// Reads the body of a simple packet block (type 3). Such a frame belongs to the first interface of the
+    /// section.
+    pub(super) fn parse_simple(body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
+        Some(ParsedPacketBlock {
             interface: 0,
             stamp: None,
-            stored: 4..body.len(),
-            len: order.u32(body, 0)?,
+            stored_range: 4..body.len(),
+            len: order.read_u32(body, 0)?,
             flags: 0,
         })
     }
 }
 
-/// The options of a block, up to the end marker or the first malformed one.
-fn options(mut bytes: &[u8], order: ByteOrder) -> impl Iterator<Item = (u16, &[u8])> {
+/// The options of a block up to the end marker or the first malformed option.
+fn parse_options(mut bytes: &[u8], order: ByteOrder) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
-        let (code, len) = (order.u16(bytes, 0)?, usize::from(order.u16(bytes, 2)?));
+        let (code, len) = (order.read_u16(bytes, 0)?, usize::from(order.read_u16(bytes, 2)?));
         let value = bytes.get(4..4 + len).filter(|_| code != 0)?;
         bytes = bytes.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
         Some((code, value))

@@ -1,4 +1,4 @@
-//! What is wrong with a capture file, and where.
+//! Errors of reading a capture file.
 
 use std::fmt;
 use std::io;
@@ -6,65 +6,68 @@ use std::io;
 use super::LINK_TYPE_ETHERNET;
 use xoff_telemetry::failure::Failure;
 
-/// Why a capture file cannot be read on.
+/// An error that ends the reading of a capture file.
 #[derive(Debug)]
 pub struct ReadError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: ReadErrorKind,
-    /// The number of the frame that would have come next, from 1.
+    /// Number of the frame that would have been read next, starting at 1.
     pub frame: u64,
-    /// Where in the file, in bytes, the thing begins that cannot be read.
+    /// Offset in bytes of the block or record that is not readable.
     pub offset: u64,
 }
 
-/// What is wrong with a capture file.
+/// The kind of an error in a capture file.
 #[derive(Debug)]
 pub enum ReadErrorKind {
-    /// The file cannot be read at all.
+    /// The operating system does not read the file.
     Io(io::Error),
-    /// It has no byte.
+    /// The file is empty.
     Empty,
-    /// It is no pcap and no pcapng file: its first bytes.
-    Magic([u8; 4]),
-    /// It ends inside its own header.
-    HeaderCut,
-    /// It ends inside a frame or a block: so many bytes are missing.
-    Cut {
-        /// Bytes that should still be there.
+    /// The file is neither pcap nor pcapng. The value is its first four bytes.
+    UnknownFormat([u8; 4]),
+    /// The file ends inside its own header.
+    TruncatedHeader,
+    /// The file ends inside a frame or a block.
+    Truncated {
+        /// Number of missing bytes.
         missing: u64,
     },
-    /// It says something that cannot be.
+    /// A field of the file is not valid. The text describes the field.
     Malformed(String),
-    /// All its interfaces have other link types than Ethernet.
-    LinkType {
-        /// `LINKTYPE_` number.
+    /// No interface of the file has the link type Ethernet.
+    NoEthernet {
+        /// Link type number (`LINKTYPE_`).
         number: u32,
-        /// Name of the interface, where the file has one.
+        /// Name of the interface, if the file contains it.
         interface: Option<String>,
     },
 }
 
 impl ReadError {
-    /// Whether the capture ends early: the frames before the error were read and are right.
+    /// Returns whether the capture ends early. All frames before the error are valid.
     pub fn ends_capture(&self) -> bool {
-        matches!(self.kind, ReadErrorKind::Cut { .. } | ReadErrorKind::Malformed(_))
+        matches!(
+            self.kind,
+            ReadErrorKind::Truncated { .. } | ReadErrorKind::Malformed(_)
+        )
     }
 
-    /// Whether the bytes contradict themselves, beyond the mere lack of an end.
+    /// Returns whether the file is damaged. A file that merely ends early is not damaged.
     pub fn is_damage(&self) -> bool {
         matches!(self.kind, ReadErrorKind::Malformed(_))
     }
 
-    /// The error as a user meets it.
-    pub fn failure(&self, file: &str) -> Failure {
+    /// Converts the error to the error message of a command. `file` is the file name in the message.
+    pub fn to_failure(&self, file: &str) -> Failure {
         let place = match self.kind {
             ReadErrorKind::Io(_)
             | ReadErrorKind::Empty
-            | ReadErrorKind::Magic(_)
-            | ReadErrorKind::LinkType { .. } => file.to_owned(),
+            | ReadErrorKind::UnknownFormat(_)
+            | ReadErrorKind::NoEthernet { .. } => file.to_owned(),
             _ => format!("{file}, frame {}, at byte {}", self.frame, self.offset),
         };
-        let failure = Failure::environment(self.what()).at(place);
+        let failure = Failure::environment(self.summary()).at(place);
         match &self.kind {
             ReadErrorKind::Io(error) => failure
                 .because(error)
@@ -72,59 +75,61 @@ impl ReadError {
             ReadErrorKind::Empty => {
                 failure.fix("capture again; `tcpdump -w` writes its first bytes when it begins")
             }
-            ReadErrorKind::Magic(magic) => failure.because(begins(*magic)).fix(decompress(*magic)),
-            ReadErrorKind::HeaderCut | ReadErrorKind::Cut { .. } => {
+            ReadErrorKind::UnknownFormat(magic) => {
+                failure.because(describe_magic(*magic)).fix(suggest_fix(*magic))
+            }
+            ReadErrorKind::TruncatedHeader | ReadErrorKind::Truncated { .. } => {
                 failure.fix("copy the file again, or capture again and end the capture with SIGINT")
             }
             ReadErrorKind::Malformed(why) => {
                 failure.because(why).fix("copy the file again, or capture again")
             }
-            ReadErrorKind::LinkType { number, interface } => failure
-                .because(link_type(*number, interface.as_deref()))
+            ReadErrorKind::NoEthernet { number, interface } => failure
+                .because(describe_link_type(*number, interface.as_deref()))
                 .fix("capture on an Ethernet device: `tcpdump -i DEV`, not `-i any`"),
         }
     }
 
-    fn what(&self) -> &'static str {
+    fn summary(&self) -> &'static str {
         match self.kind {
             ReadErrorKind::Io(_) => "the capture cannot be read",
-            ReadErrorKind::Empty => "the capture is empty: not even a file header is in it",
-            ReadErrorKind::Magic(_) => "this is no capture: neither pcap nor pcapng",
-            ReadErrorKind::HeaderCut => "the capture ends inside its file header",
-            ReadErrorKind::Cut { .. } => "the capture ends in the middle of a frame",
+            ReadErrorKind::Empty => "the capture is empty: it has no file header",
+            ReadErrorKind::UnknownFormat(_) => "the file is not a capture: it is neither pcap nor pcapng",
+            ReadErrorKind::TruncatedHeader => "the capture ends inside its file header",
+            ReadErrorKind::Truncated { .. } => "the capture ends in the middle of a frame",
             ReadErrorKind::Malformed(_) => "the capture is damaged",
-            ReadErrorKind::LinkType { .. } => "the capture is not of Ethernet frames",
+            ReadErrorKind::NoEthernet { .. } => "the capture has no Ethernet frames",
         }
     }
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.what())?;
-        if !matches!(self.kind, ReadErrorKind::LinkType { .. }) {
+        write!(f, "{}", self.summary())?;
+        if !matches!(self.kind, ReadErrorKind::NoEthernet { .. }) {
             write!(f, ": frame {}, at byte {}", self.frame, self.offset)?;
         }
         match &self.kind {
             ReadErrorKind::Io(error) => write!(f, ": {error}"),
-            ReadErrorKind::Magic(magic) => write!(f, ": {}", begins(*magic)),
-            ReadErrorKind::Cut { missing } => write!(f, ", {missing} bytes of it are missing"),
+            ReadErrorKind::UnknownFormat(magic) => write!(f, ": {}", describe_magic(*magic)),
+            ReadErrorKind::Truncated { missing } => write!(f, ", {missing} bytes of it are missing"),
             ReadErrorKind::Malformed(why) => write!(f, ": {why}"),
-            ReadErrorKind::LinkType { number, interface } => {
-                write!(f, ": {}", link_type(*number, interface.as_deref()))
+            ReadErrorKind::NoEthernet { number, interface } => {
+                write!(f, ": {}", describe_link_type(*number, interface.as_deref()))
             }
-            ReadErrorKind::Empty | ReadErrorKind::HeaderCut => Ok(()),
+            ReadErrorKind::Empty | ReadErrorKind::TruncatedHeader => Ok(()),
         }
     }
 }
 
 impl std::error::Error for ReadError {}
 
-fn begins(magic: [u8; 4]) -> String {
+fn describe_magic(magic: [u8; 4]) -> String {
     let [a, b, c, d] = magic;
     format!("it begins with the bytes {a:02x} {b:02x} {c:02x} {d:02x}")
 }
 
-fn decompress(magic: [u8; 4]) -> &'static str {
+fn suggest_fix(magic: [u8; 4]) -> &'static str {
     match magic {
         [0x28, 0xb5, 0x2f, 0xfd] => "it is compressed: `zstdcat FILE | xoff replay - ...`",
         [0xfd, b'7', b'z', b'X'] => "it is compressed: `xzcat FILE | xoff replay - ...`",
@@ -134,7 +139,7 @@ fn decompress(magic: [u8; 4]) -> &'static str {
     }
 }
 
-fn link_type(number: u32, interface: Option<&str>) -> String {
+fn describe_link_type(number: u32, interface: Option<&str>) -> String {
     let name = match number {
         LINK_TYPE_ETHERNET => "Ethernet",
         0 => "BSD loopback",

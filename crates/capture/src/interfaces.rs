@@ -2,40 +2,40 @@
 
 use std::collections::HashMap;
 
-use super::block::{Description, Interface};
+use super::block::{Interface, InterfaceDescription};
 
-/// An interface description of the current section.
+/// An interface of the current section.
 #[derive(Clone, Debug)]
 pub(super) struct SectionInterface {
-    pub(super) description: Description,
+    pub(super) description: InterfaceDescription,
     /// Index in [`InterfaceTable::all`].
     pub(super) index: usize,
 }
 
-/// How an interface is recognised in a later section.
+/// The properties by which an interface is recognised in a later section.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct InterfaceKey {
     name: Option<String>,
     mac: Option<[u8; 6]>,
     link_type: u32,
-    /// Position in the section; `None` for an interface with a name.
+    /// Position in the section. `None` for an interface with a name.
     position: Option<usize>,
-    /// Number of earlier interfaces of the same section that are the same otherwise.
+    /// Number of earlier interfaces in the same section with equal properties.
     repetition: usize,
 }
 
-/// All interfaces of a capture, and those of the current section by number.
+/// All interfaces of a capture, and the interfaces of the current section by number.
 #[derive(Debug, Default)]
 pub(super) struct InterfaceTable {
     all: Vec<Interface>,
     indices: HashMap<InterfaceKey, usize>,
-    /// In the order of their numbers; `None` for a description that cannot be read.
+    /// Interfaces of the current section in the order of their numbers. `None` for an unreadable description.
     section: Vec<Option<SectionInterface>>,
     repetitions: HashMap<InterfaceKey, usize>,
 }
 
 impl InterfaceTable {
-    /// The interfaces of all sections so far.
+    /// The interfaces of all sections read so far.
     pub(super) fn all(&self) -> &[Interface] {
         &self.all
     }
@@ -45,20 +45,20 @@ impl InterfaceTable {
         self.of_section(0)
     }
 
-    /// An interface of the current section; `None` if it has no readable description.
+    /// An interface of the current section. Returns `None` if its description is missing or unreadable.
     pub(super) fn of_section(&self, number: u32) -> Option<&SectionInterface> {
         self.section.get(number as usize)?.as_ref()
     }
 
-    /// Forgets the numbers of the previous section.
+    /// Starts a new section, whose interface numbers begin at 0 again.
     pub(super) fn begin_section(&mut self) {
         self.section.clear();
         self.repetitions.clear();
     }
 
-    /// Adds the next interface of the current section, and to those of the file unless an earlier section has it. A description that
-    /// cannot be read takes a number too.
-    pub(super) fn add(&mut self, description: Option<Description>) {
+    /// Adds the next interface of the current section. The interface is also added to the capture if no
+    /// earlier section has it. An unreadable description (`None`) occupies a number, too.
+    pub(super) fn add_to_section(&mut self, description: Option<InterfaceDescription>) {
         let added = description.map(|description| SectionInterface {
             index: self.index_of(&description.interface),
             description,
@@ -89,8 +89,8 @@ impl InterfaceTable {
 mod tests {
     use super::*;
 
-    fn described(name: Option<&str>) -> Option<Description> {
-        let mut description = Description::default();
+    fn description_with_name(name: Option<&str>) -> Option<InterfaceDescription> {
+        let mut description = InterfaceDescription::default();
         description.interface.name = name.map(str::to_owned);
         Some(description)
     }
@@ -100,7 +100,9 @@ mod tests {
         let mut table = InterfaceTable::default();
         let mut section = |names: &[Option<&str>]| -> Vec<usize> {
             table.begin_section();
-            names.iter().for_each(|name| table.add(described(*name)));
+            names
+                .iter()
+                .for_each(|name| table.add_to_section(description_with_name(*name)));
             let indices = (0..names.len() as u32).filter_map(|number| table.of_section(number));
             indices.map(|interface| interface.index).collect()
         };
@@ -114,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_description_takes_a_number() {
+    fn an_unreadable_description_occupies_a_number() {
         let mut table = InterfaceTable::default();
-        table.add(None);
-        table.add(described(Some("a")));
+        table.add_to_section(None);
+        table.add_to_section(description_with_name(Some("a")));
         assert!(table.first_of_section().is_none());
         assert_eq!(table.of_section(1).map(|interface| interface.index), Some(0));
     }

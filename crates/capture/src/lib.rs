@@ -1,7 +1,39 @@
-//! Capture files: pcap and pcapng in, pcapng out.
+//! Capture files: readers of pcap and pcapng, a writer of pcapng, and the recorder of a running switch.
 //!
-//! [`Reader`] reads a file frame by frame. [`mod@write`] composes the blocks of a pcapng file and [`Writer`] writes them to a file; the
-//! replay of a capture (`xoff replay`) and the recording of a running switch ([`live`]) use both.
+//! [`Reader`] returns the frames of a file one by one. [`Writer`] writes a pcapng file. The functions of
+//! [`mod@write`] compose single blocks in memory. The command `xoff replay` and the recorder ([`live`]) use
+//! these parts.
+//!
+//! # Examples
+//!
+//! Write a pcapng file to memory, and read the frame back:
+//!
+//! ```
+//! use xoff_capture::write::InterfaceBlock;
+//! use xoff_capture::{Direction, PacketBlock, Reader, Writer};
+//!
+//! let interface = InterfaceBlock { name: "Ethernet0", speed_mbps: 100_000, mac: None, snaplen: 0 };
+//! let frame = PacketBlock {
+//!     interface: 0,
+//!     at_ns: 1_000,
+//!     len: 60,
+//!     data: [&[0x55; 60][..], &[]],
+//!     direction: Direction::Inbound,
+//!     queue: None,
+//!     id: None,
+//!     comment: "",
+//! };
+//! let mut file = Vec::new();
+//! let mut writer = Writer::new(&mut file, "one frame", &[interface])?;
+//! writer.write(&frame)?;
+//! writer.finish()?;
+//!
+//! let mut reader = Reader::new(file.as_slice())?;
+//! let read = reader.next_frame()?.expect("the file has a frame");
+//! assert_eq!((read.at_ns, read.data.len()), (Some(1_000), 60));
+//! assert!(reader.next_frame()?.is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod block;
 mod error;
@@ -13,21 +45,21 @@ pub mod write;
 
 pub use block::Interface;
 pub use error::{ReadError, ReadErrorKind};
-pub use read::{FRAME_BYTES_MAX, Reader, Record, Unusable};
-pub use write::{Packet, Writer};
+pub use read::{CapturedFrame, FRAME_BYTES_MAX, Reader, UnusableReason};
+pub use write::{PacketBlock, Writer};
 
-/// `LINKTYPE_ETHERNET`: the only one a switch has ports for.
+/// Link type number of Ethernet (`LINKTYPE_ETHERNET`). Ports of a switch use only this link type.
 pub const LINK_TYPE_ETHERNET: u32 = 1;
 
-/// Which way a frame passed the place of the capture (`epb_flags`).
+/// Direction of a frame at the interface of the capture (`epb_flags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// The file does not say.
+    /// The file does not contain the direction.
     #[default]
     Unknown,
-    /// Received.
+    /// The interface received the frame.
     Inbound,
-    /// Sent.
+    /// The interface sent the frame.
     Outbound,
 }
 

@@ -1,8 +1,8 @@
-//! Recording the frames of a switch that runs, without ever making it wait.
+//! The recorder of a running switch. A recording never delays the switch.
 //!
-//! The switch's worker composes blocks in a chunk of memory and hands full chunks to a thread that writes them; written
-//! ones come back. There are a fixed number of chunks. When none is left, because a disk or a pipe is too slow, frames are
-//! not recorded, and counted: a recording may have gaps, the switch has none.
+//! The switch worker composes pcapng blocks in chunks of memory. It passes full chunks to a writer thread,
+//! which writes them to the files and returns the empty chunks. The number of chunks is fixed. If no chunk is
+//! free because a disk or a pipe is too slow, the recorder does not record the frame and counts it as missed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,38 +14,38 @@ use xoff_dataplane::PortId;
 use xoff_dataplane::config::SwitchConfig;
 
 use super::Direction;
-use super::write::{self, InterfaceBlock, Packet, packet_bytes_max};
+use super::write::{self, InterfaceBlock, PacketBlock, max_packet_block_bytes};
 
-/// Chunks of all files together, beside the one each file has in hand: 16 MiB.
-const CHUNKS: usize = 64;
-/// Octets of a chunk: some hundred frames, so that handing it over costs nothing per frame.
+/// Number of chunks that all files share, in addition to the current chunk of each file: 16 MiB.
+const SHARED_CHUNKS: usize = 64;
+/// Size of a chunk in bytes. A chunk holds several hundred frames, so passing it on costs little per frame.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What is to be recorded.
+/// The recordings of a run (`--pcap`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcapOptions {
-    /// The files.
+    /// The files to write.
     pub requests: Vec<PcapRequest>,
-    /// Octets stored of each frame at most; 0: all.
+    /// Largest number of bytes stored of each frame. The value 0 means no limit.
     pub snaplen: u32,
 }
 
-/// A file, and what goes into it.
+/// A file to write and the ports that it records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcapRequest {
-    /// One port; `None`: all of them, each an interface of the file.
+    /// The port to record. `None` records all ports, and each port is an interface of the file.
     pub port: Option<String>,
-    /// The file; `-` is standard output.
+    /// Path of the file. The path `-` is standard output.
     pub file: PathBuf,
 }
 
-/// A file that cannot be recorded to.
+/// The error of a recording that does not start.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot record to {}: {source}", file.display())]
 pub struct PcapError {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Why.
+    /// The reason given by the operating system.
     pub source: io::Error,
 }
 
@@ -55,28 +55,29 @@ struct Chunk {
     blocks: Vec<u8>,
 }
 
-/// The worker's end. It never waits.
+/// The part of a recording that belongs to the switch worker. Its methods do not block.
 #[derive(Debug)]
 pub struct Recorder {
-    /// For each port, the files it is recorded to, and its number there.
+    /// For each port, the files that record it and its interface number in each file.
     taps: Vec<Vec<(usize, u32)>>,
-    /// Of each file, the chunk in hand.
-    in_hand: Vec<Option<Vec<u8>>>,
+    /// For each file, the chunk that is being filled.
+    current_chunks: Vec<Option<Vec<u8>>>,
     to_writer: Sender<Chunk>,
-    written: Receiver<Vec<u8>>,
+    empty_chunks: Receiver<Vec<u8>>,
     snaplen: usize,
-    /// Frames that passed each port, and those of them that are not in every file they belong to.
-    passed: Vec<u64>,
-    missed: Vec<u64>,
-    /// CLOCK_REALTIME less CLOCK_MONOTONIC, at the start: a clock that is set must not tear a recording apart.
+    /// Frames that passed each port.
+    passed_frames: Vec<u64>,
+    missed_frames: Vec<u64>,
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC at the start. A constant offset keeps time stamps in order when
+    /// someone sets the clock.
     real_less_monotonic_ns: i64,
 }
 
-/// The thread's end.
+/// The part of a recording that belongs to the writer thread.
 pub struct RecordWriter {
     files: Vec<(PathBuf, Option<Box<dyn Write + Send>>)>,
     chunks: Receiver<Chunk>,
-    back: Sender<Vec<u8>>,
+    to_recorder: Sender<Vec<u8>>,
 }
 
 impl std::fmt::Debug for RecordWriter {
@@ -88,33 +89,35 @@ impl std::fmt::Debug for RecordWriter {
     }
 }
 
-/// Opens the files and begins them. `real_less_monotonic_ns` turns the driver's clock into time of day.
+/// Opens the files and writes their headers. `real_less_monotonic_ns` converts the clock of the driver to the
+/// time of day.
 ///
 /// # Errors
-/// The first file that cannot be written. A port that does not exist is recorded to a file without frames.
-pub fn record(
+///
+/// The first file that is not writable. An unknown port is no error: its file has no frames.
+pub fn open_recording(
     options: &PcapOptions,
     config: &SwitchConfig,
     dilate: u32,
     real_less_monotonic_ns: i64,
 ) -> Result<(Recorder, RecordWriter), PcapError> {
     let count = options.requests.len();
-    // Room for every chunk, and for the last words of each file.
-    let (to_writer, chunks) = bounded(CHUNKS + 2 * count);
-    let (back, written) = bounded(CHUNKS + count);
-    for _ in 0..CHUNKS + count {
-        // The channel has room for all of them.
-        let _ = back.try_send(Vec::with_capacity(CHUNK_BYTES));
+    // The channel has room for every chunk and for the statistics at the end of each file.
+    let (to_writer, chunks) = bounded(SHARED_CHUNKS + 2 * count);
+    let (to_recorder, empty_chunks) = bounded(SHARED_CHUNKS + count);
+    for _ in 0..SHARED_CHUNKS + count {
+        // The channel has room for all chunks, so this call does not fail.
+        let _ = to_recorder.try_send(Vec::with_capacity(CHUNK_BYTES));
     }
     let mut taps = vec![Vec::new(); config.ports.len()];
     let mut files = Vec::with_capacity(count);
     for (number, request) in options.requests.iter().enumerate() {
-        let header = begin(number, request, options.snaplen, config, dilate, &mut taps);
+        let header = first_blocks(number, request, options.snaplen, config, dilate, &mut taps);
         let error = |source| PcapError {
             file: request.file.clone(),
             source,
         };
-        let mut file = open(&request.file).map_err(error)?;
+        let mut file = open_output(&request.file).map_err(error)?;
         file.write_all(&header).map_err(error)?;
         files.push((request.file.clone(), Some(file)));
     }
@@ -123,28 +126,35 @@ pub fn record(
         snaplen => snaplen as usize,
     };
     let recorder = Recorder {
-        in_hand: (0..count).map(|_| None).collect(),
+        current_chunks: (0..count).map(|_| None).collect(),
         to_writer,
-        written,
+        empty_chunks,
         snaplen,
-        passed: vec![0; taps.len()],
-        missed: vec![0; taps.len()],
+        passed_frames: vec![0; taps.len()],
+        missed_frames: vec![0; taps.len()],
         taps,
         real_less_monotonic_ns,
     };
-    Ok((recorder, RecordWriter { files, chunks, back }))
+    Ok((
+        recorder,
+        RecordWriter {
+            files,
+            chunks,
+            to_recorder,
+        },
+    ))
 }
 
-fn open(file: &Path) -> io::Result<Box<dyn Write + Send>> {
+fn open_output(file: &Path) -> io::Result<Box<dyn Write + Send>> {
     match file == Path::new("-") {
         true => Ok(Box::new(io::stdout())),
         false => Ok(Box::new(File::create(file)?)),
     }
 }
 
-/// The first blocks of a file; its ports are noted in `taps`.
-fn begin(
-    number: usize,
+/// The first blocks of a file. The function adds the recorded ports to `taps`.
+fn first_blocks(
+    file_number: usize,
     request: &PcapRequest,
     snaplen: u32,
     config: &SwitchConfig,
@@ -156,7 +166,7 @@ fn begin(
         comment.push_str(&format!(", model time ran {dilate} times slower"));
     }
     let mut header = Vec::new();
-    write::section(&mut header, &comment);
+    write::append_section_header(&mut header, &comment);
     let wanted = |name: &str| request.port.as_deref().is_none_or(|port| port == name);
     let ports = config
         .ports
@@ -164,34 +174,35 @@ fn begin(
         .enumerate()
         .filter(|(_, port)| wanted(&port.name));
     for (interface, (index, port)) in ports.enumerate() {
-        taps[index].push((number, interface as u32));
+        taps[index].push((file_number, interface as u32));
         let block = InterfaceBlock {
             name: &port.name,
             speed_mbps: port.link.speed_mbps,
             mac: Some(port.mac),
             snaplen,
         };
-        write::interface(&mut header, &block);
+        write::append_interface(&mut header, &block);
     }
     header
 }
 
 impl Recorder {
-    /// Records a frame that passes a port at a time of CLOCK_MONOTONIC. The frame may lie in two parts.
-    pub fn record(&mut self, port: PortId, direction: Direction, monotonic_ns: u64, frame: [&[u8]; 2]) {
+    /// Records a frame that passes a port. `monotonic_ns` is a time of CLOCK_MONOTONIC. The frame may consist
+    /// of two parts.
+    pub fn record_frame(&mut self, port: PortId, direction: Direction, monotonic_ns: u64, frame: [&[u8]; 2]) {
         let port = port.index();
         if self.taps[port].is_empty() {
             return;
         }
-        self.passed[port] += 1;
+        self.passed_frames[port] += 1;
         let [head, tail] = frame;
         let stored_head = &head[..head.len().min(self.snaplen)];
         let stored_tail = &tail[..tail.len().min(self.snaplen - stored_head.len())];
-        let room = packet_bytes_max(stored_head.len() + stored_tail.len(), 0);
+        let room = max_packet_block_bytes(stored_head.len() + stored_tail.len(), 0);
         let mut missed = false;
         for tap in 0..self.taps[port].len() {
             let (file, interface) = self.taps[port][tap];
-            let packet = Packet {
+            let packet = PacketBlock {
                 interface,
                 at_ns: monotonic_ns.saturating_add_signed(self.real_less_monotonic_ns),
                 len: (head.len() + tail.len()) as u32,
@@ -201,61 +212,63 @@ impl Recorder {
                 id: None,
                 comment: "",
             };
-            match self.chunk(file, room) {
-                Some(blocks) => write::packet(blocks, &packet),
+            match self.chunk_with_room(file, room) {
+                Some(blocks) => write::append_packet(blocks, &packet),
                 None => missed = true,
             }
         }
-        self.missed[port] += u64::from(missed);
+        self.missed_frames[port] += u64::from(missed);
     }
 
-    /// Hands what was composed so far to the writer, so that whoever follows the file sees it.
+    /// Passes all composed blocks to the writer thread. Readers of the file then see the latest frames.
     pub fn flush(&mut self) {
-        (0..self.in_hand.len()).for_each(|file| self.hand_over(file));
+        (0..self.current_chunks.len()).for_each(|file| self.send_chunk(file));
     }
 
-    /// The end: the counts go into the files. Frames of each port that were missed.
+    /// Ends the recording and writes the counters of each port. Returns the number of missed frames of each
+    /// port.
     pub fn finish(mut self, monotonic_ns: u64) -> Vec<u64> {
         let at_ns = monotonic_ns.saturating_add_signed(self.real_less_monotonic_ns);
-        let mut last_words = vec![Vec::new(); self.in_hand.len()];
+        let mut statistics = vec![Vec::new(); self.current_chunks.len()];
         for port in 0..self.taps.len() {
-            let (passed, missed) = (self.passed[port], self.missed[port]);
+            let (passed, missed) = (self.passed_frames[port], self.missed_frames[port]);
             for tap in 0..self.taps[port].len() {
                 let (file, interface) = self.taps[port][tap];
-                // Not a chunk: there may be none left, and these are to be in the file all the same.
-                write::statistics(&mut last_words[file], interface, at_ns, passed, missed);
+                // The statistics use their own buffer, because they must be written even if no chunk is free.
+                write::append_statistics(&mut statistics[file], interface, at_ns, passed, missed);
             }
         }
         self.flush();
-        for (file, blocks) in last_words.into_iter().enumerate() {
+        for (file, blocks) in statistics.into_iter().enumerate() {
             let _ = self.to_writer.try_send(Chunk { file, blocks });
         }
-        self.missed
+        self.missed_frames
     }
 
-    /// The chunk in hand of a file, with room for so much more; `None` if there is none.
-    fn chunk(&mut self, file: usize, room: usize) -> Option<&mut Vec<u8>> {
+    /// The current chunk of a file with at least `room` free bytes. Returns `None` if no chunk is free.
+    fn chunk_with_room(&mut self, file: usize, room: usize) -> Option<&mut Vec<u8>> {
         let full = |blocks: &Vec<u8>| blocks.len() + room > CHUNK_BYTES;
-        if self.in_hand[file].as_ref().is_some_and(full) {
-            self.hand_over(file);
+        if self.current_chunks[file].as_ref().is_some_and(full) {
+            self.send_chunk(file);
         }
-        let in_hand = &mut self.in_hand[file];
-        if in_hand.is_none() {
-            *in_hand = self.written.try_recv().ok();
+        let current_chunk = &mut self.current_chunks[file];
+        if current_chunk.is_none() {
+            *current_chunk = self.empty_chunks.try_recv().ok();
         }
-        in_hand.as_mut()
+        current_chunk.as_mut()
     }
 
-    fn hand_over(&mut self, file: usize) {
-        if let Some(blocks) = self.in_hand[file].take_if(|blocks| !blocks.is_empty()) {
-            // The channel has room for every chunk there is; a writer that has died takes none, and none comes back.
+    fn send_chunk(&mut self, file: usize) {
+        if let Some(blocks) = self.current_chunks[file].take_if(|blocks| !blocks.is_empty()) {
+            // The channel has room for every chunk. A dead writer thread accepts no chunk and returns none.
             let _ = self.to_writer.try_send(Chunk { file, blocks });
         }
     }
 }
 
 impl RecordWriter {
-    /// Writes until the recorder is gone. What could not be written, in words.
+    /// Writes chunks until the recorder is dropped. Returns a message for each file that could not be
+    /// written.
     pub fn run(mut self) -> Vec<String> {
         let mut notes = Vec::new();
         while let Ok(Chunk { file, mut blocks }) = self.chunks.recv() {
@@ -266,7 +279,7 @@ impl RecordWriter {
             };
             if let Err(error) = result {
                 *open = None;
-                // A reader that has seen enough (`| head`) is no fault.
+                // A broken pipe is no error: the reader, such as `head`, has read enough.
                 if error.kind() != io::ErrorKind::BrokenPipe {
                     let note = format!("the recording {} ends early: {error}", path.display());
                     eprintln!("warning: {note}");
@@ -274,8 +287,8 @@ impl RecordWriter {
                 }
             }
             blocks.clear();
-            // A recorder that is gone needs no chunks.
-            let _ = self.back.try_send(blocks);
+            // A dropped recorder needs no chunks.
+            let _ = self.to_recorder.try_send(blocks);
         }
         notes
     }

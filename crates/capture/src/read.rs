@@ -1,69 +1,71 @@
-//! Reading pcap and pcapng: either byte order, any resolution of time stamps, any number of sections.
+//! The reader of pcap and pcapng files. It accepts both byte orders, any resolution of time stamps and any
+//! number of sections.
 //!
-//! A frame that cannot be used ([`Unusable`]) is counted, and reading goes on behind it. Only damage that hides where the next frame
-//! begins ends a capture; the frames before it have been read. No input panics, and no more is stored of a frame than
-//! [`FRAME_BYTES_MAX`].
+//! The reader counts a frame that it cannot use ([`UnusableReason`]) and continues with the next frame. Only
+//! damage that hides the start of the next frame ends a capture. All frames before the damage are returned.
+//! No input causes a panic, and the reader stores at most [`FRAME_BYTES_MAX`] bytes of a frame.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use super::block::{ByteOrder, Description, Interface, PacketBlock};
+use super::block::{ByteOrder, Interface, InterfaceDescription, ParsedPacketBlock};
 use super::interfaces::{InterfaceTable, SectionInterface};
 use super::pcap::{FILE_HEADER_LEN, PcapFormat};
 use super::{Direction, LINK_TYPE_ETHERNET, ReadError, ReadErrorKind};
 
-/// Longest usable frame, stored or on the wire: libpcap's own limit.
+/// Largest usable frame in bytes, both stored and original length. It is the limit of libpcap.
 pub const FRAME_BYTES_MAX: u32 = 262_144;
-/// Longest pcapng block that is read: a frame of the longest kind with options, with room to spare. Longer ones are passed over.
+/// Largest pcapng block that is read, in bytes. The largest frame with options fits. Longer blocks are
+/// skipped.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
 /// Major version of pcapng.
 const PCAPNG_MAJOR: u16 = 1;
 
-/// Type of a section header block, the same in both byte orders.
-const SECTION: u32 = 0x0a0d_0d0a;
+/// Type of a section header block. It is the same in both byte orders.
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-/// Bytes of a block in front of its body: type and length.
-const BLOCK_HEAD_LEN: usize = 8;
+/// Length of the type and length fields before the body of a block, in bytes.
+const BLOCK_HEADER_LEN: usize = 8;
 
 /// A frame of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Its number in the file, from 1, as Wireshark counts.
+pub struct CapturedFrame {
+    /// Number of the frame in the file, starting at 1 as in Wireshark.
     pub number: u64,
-    /// Where it begins in the file.
+    /// Offset of the frame in the file, in bytes.
     pub offset: u64,
-    /// The interface it was captured on: an index of [`Reader::interfaces`].
+    /// The interface of the frame: an index of [`Reader::interfaces`].
     pub interface: usize,
-    /// Time stamp in nanoseconds since 1970; `None` where the file has none (simple packet blocks).
+    /// Time stamp in nanoseconds since 1970. `None` if the block has none, as in a simple packet block.
     pub at_ns: Option<i64>,
-    /// The stored bytes, without FCS.
+    /// The stored bytes without FCS.
     pub data: Vec<u8>,
-    /// Length on the wire in bytes, without FCS.
+    /// Original length of the frame in bytes, without FCS.
     pub len: u32,
-    /// Which way it passed the interface.
+    /// Direction of the frame at the interface.
     pub direction: Direction,
 }
 
-/// Why a frame of a capture cannot be used.
+/// The reason why the reader cannot use a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unusable {
-    /// Its link type is not Ethernet.
+pub enum UnusableReason {
+    /// The link type of its interface is not Ethernet.
     LinkType,
-    /// It is longer than [`FRAME_BYTES_MAX`].
+    /// The frame is longer than [`FRAME_BYTES_MAX`].
     TooLong,
-    /// No interface description precedes it, or none that can be read.
+    /// Its interface has no description, or an unreadable one.
     UnknownInterface,
-    /// Its block contradicts itself.
+    /// Its block is malformed.
     Malformed,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Format {
+enum FileFormat {
     Pcap(PcapFormat),
     Pcapng(ByteOrder),
 }
 
-/// A frame before its interface is looked up.
+/// The fields of a frame whose interface has not been looked up yet.
 #[derive(Clone, Copy, Debug)]
 struct FrameFields {
     interface: u32,
@@ -75,22 +77,22 @@ struct FrameFields {
 #[derive(Clone, Copy, Debug)]
 enum FrameStamp {
     Nanoseconds(i64),
-    /// In units of the interface's resolution.
+    /// Units of the resolution of the interface.
     Units(u64),
 }
 
-/// A capture, frame by frame.
+/// A reader of a capture. It returns one frame after another.
 #[derive(Debug)]
 pub struct Reader<R> {
     source: R,
-    format: Format,
+    format: FileFormat,
     interfaces: InterfaceTable,
-    /// Bytes of the source before the current block.
+    /// Number of bytes of the source before the current block.
     offset: u64,
-    /// Frames met, usable or not.
+    /// Number of frames read so far, usable or not.
     frames: u64,
-    unusable: BTreeMap<Unusable, u64>,
-    /// The bytes of the current block read so far.
+    unusable: BTreeMap<UnusableReason, u64>,
+    /// The bytes of the current block that have been read.
     block: Vec<u8>,
 }
 
@@ -98,11 +100,12 @@ impl<R: Read> Reader<R> {
     /// Reads the file header.
     ///
     /// # Errors
-    /// The source is no capture.
+    ///
+    /// The source is not a capture.
     pub fn new(source: R) -> Result<Reader<R>, ReadError> {
         let mut reader = Reader {
             source,
-            format: Format::Pcapng(ByteOrder::Little),
+            format: FileFormat::Pcapng(ByteOrder::Little),
             interfaces: InterfaceTable::default(),
             offset: 0,
             frames: 0,
@@ -113,40 +116,42 @@ impl<R: Read> Reader<R> {
         let got = reader.read_up_to(4)?;
         magic[..got].copy_from_slice(&reader.block);
         if got == 0 {
-            return Err(reader.error(ReadErrorKind::Empty));
-        } else if u32::from_le_bytes(magic) == SECTION {
-            reader.section_header()?;
+            return Err(reader.error_at_current_frame(ReadErrorKind::Empty));
+        } else if u32::from_le_bytes(magic) == SECTION_HEADER {
+            reader.read_section_header()?;
         } else if got == 4 && PcapFormat::of_magic(magic).is_some() {
-            reader.pcap_header()?;
+            reader.read_pcap_header()?;
         } else {
-            return Err(reader.error(ReadErrorKind::Magic(magic)));
+            return Err(reader.error_at_current_frame(ReadErrorKind::UnknownFormat(magic)));
         }
         Ok(reader)
     }
 
-    /// The interfaces met so far. A pcap file has one.
+    /// The interfaces found so far. A pcap file has one interface.
     pub fn interfaces(&self) -> &[Interface] {
         self.interfaces.all()
     }
 
-    /// Frames met so far that cannot be used, by reason.
-    pub fn unusable(&self) -> &BTreeMap<Unusable, u64> {
+    /// Number of unusable frames so far, by reason.
+    pub fn unusable(&self) -> &BTreeMap<UnusableReason, u64> {
         &self.unusable
     }
 
-    /// The next usable frame; `None` at the end of the file.
+    /// Returns the next usable frame, or `None` at the end of the file.
     ///
     /// # Errors
-    /// The file ends inside a block, or the begin of the next frame cannot be found. Nothing can be read after that.
-    pub fn next_record(&mut self) -> Result<Option<Record>, ReadError> {
+    ///
+    /// The file ends inside a block, or the start of the next frame cannot be found. Nothing can be read
+    /// after an error.
+    pub fn next_frame(&mut self) -> Result<Option<CapturedFrame>, ReadError> {
         loop {
             let found = match self.format {
-                Format::Pcap(format) => match self.pcap_record(&format)? {
+                FileFormat::Pcap(format) => match self.read_pcap_record(&format)? {
                     Some(found) => found,
                     None => return Ok(None),
                 },
-                Format::Pcapng(_) => match self.begin_block()? {
-                    Some((kind, order)) => self.packet_of_block(kind, order)?,
+                FileFormat::Pcapng(_) => match self.read_block()? {
+                    Some((kind, order)) => self.frame_in_block(kind, order)?,
                     None => return Ok(None),
                 },
             };
@@ -157,15 +162,17 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Checks that there is an interface of Ethernet, or none at all.
+    /// Checks that at least one interface has the link type Ethernet. A file without interfaces passes the
+    /// check.
     ///
     /// # Errors
+    ///
     /// All interfaces have other link types.
     pub fn check_link_types(&self) -> Result<(), ReadError> {
         let is_ethernet = |interface: &Interface| interface.link_type == LINK_TYPE_ETHERNET;
         match self.interfaces().first() {
             Some(first) if !self.interfaces().iter().any(is_ethernet) => {
-                Err(self.error(ReadErrorKind::LinkType {
+                Err(self.error_at_current_frame(ReadErrorKind::NoEthernet {
                     number: first.link_type,
                     interface: first.name.clone(),
                 }))
@@ -174,49 +181,50 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn pcap_header(&mut self) -> Result<(), ReadError> {
+    fn read_pcap_header(&mut self) -> Result<(), ReadError> {
         self.read_up_to(FILE_HEADER_LEN - 4)?;
         let Some(header) = self.block.first_chunk() else {
-            return Err(self.error(ReadErrorKind::HeaderCut));
+            return Err(self.error_at_current_frame(ReadErrorKind::TruncatedHeader));
         };
         let format = match PcapFormat::parse(header) {
             Some(Ok(format)) => format,
             Some(Err(version)) => {
                 let why = format!("version {}.{} of pcap", version.major, version.minor);
-                return Err(self.malformed(why));
+                return Err(self.malformed_error(why));
             }
-            None => return Err(self.malformed("its file header makes no sense")),
+            None => return Err(self.malformed_error("its file header is not valid")),
         };
-        self.interfaces.add(Some(Description {
+        self.interfaces.add_to_section(Some(InterfaceDescription {
             interface: Interface {
                 link_type: format.link_type,
                 snaplen: format.snaplen,
                 ..Interface::default()
             },
             fcs_bytes: format.fcs_bytes,
-            ..Description::default()
+            ..InterfaceDescription::default()
         }));
-        self.format = Format::Pcap(format);
+        self.format = FileFormat::Pcap(format);
         self.end_block();
         Ok(())
     }
 
-    /// Reads the next record: `None` at the end of the file, `Some(None)` for an unusable frame.
-    fn pcap_record(&mut self, format: &PcapFormat) -> Result<Option<Option<Record>>, ReadError> {
+    /// Reads the next record of a pcap file. Returns `None` at the end of the file, and `Some(None)` for an
+    /// unusable frame.
+    fn read_pcap_record(&mut self, format: &PcapFormat) -> Result<Option<Option<CapturedFrame>>, ReadError> {
         let header_len = format.record_header_len;
         match self.read_up_to(header_len)? {
             0 => return Ok(None),
-            got if got < header_len => return Err(self.cut(header_len - got)),
+            got if got < header_len => return Err(self.truncated_error(header_len - got)),
             _ => {}
         }
-        let Some(header) = format.record(&self.block) else {
-            return Err(self.cut(0));
+        let Some(header) = format.parse_record_header(&self.block) else {
+            return Err(self.truncated_error(0));
         };
-        if header.stored > FRAME_BYTES_MAX {
-            self.skip(header.stored, "frame")?;
-            return Ok(Some(self.leave_out(Unusable::TooLong)));
+        if header.stored_len > FRAME_BYTES_MAX {
+            self.skip_bytes(header.stored_len, "frame")?;
+            return Ok(Some(self.count_unusable(UnusableReason::TooLong)));
         }
-        self.read_exactly(header.stored as usize)?;
+        self.read_exactly(header.stored_len as usize)?;
         let data = self.block.split_off(header_len);
         let fields = FrameFields {
             interface: 0,
@@ -224,50 +232,51 @@ impl<R: Read> Reader<R> {
             len: header.len,
             flags: 0,
         };
-        let found = self.record(fields, data);
-        self.offset += u64::from(header.stored);
+        let found = self.finish_frame(fields, data);
+        self.offset += u64::from(header.stored_len);
         Ok(Some(found))
     }
 
-    /// Reads the next block that is no section header: its type, and the byte order it is written in. `None` at the end of the file.
-    fn begin_block(&mut self) -> Result<Option<(u32, ByteOrder)>, ReadError> {
+    /// Reads the next block that is not a section header. Returns its type and its byte order, or `None` at
+    /// the end of the file.
+    fn read_block(&mut self) -> Result<Option<(u32, ByteOrder)>, ReadError> {
         loop {
-            match self.read_up_to(BLOCK_HEAD_LEN)? {
+            match self.read_up_to(BLOCK_HEADER_LEN)? {
                 0 => return Ok(None),
-                BLOCK_HEAD_LEN => {}
-                got => return Err(self.cut(BLOCK_HEAD_LEN - got)),
+                BLOCK_HEADER_LEN => {}
+                got => return Err(self.truncated_error(BLOCK_HEADER_LEN - got)),
             }
-            let Format::Pcapng(order) = self.format else {
+            let FileFormat::Pcapng(order) = self.format else {
                 return Ok(None);
             };
-            match self.word(0, order) {
-                SECTION => self.section_header()?,
-                kind if self.word(4, order) > BLOCK_BYTES_MAX => self.pass_over_block(kind, order)?,
+            match self.read_u32(0, order) {
+                SECTION_HEADER => self.read_section_header()?,
+                kind if self.read_u32(4, order) > BLOCK_BYTES_MAX => self.skip_block(kind, order)?,
                 kind => {
-                    self.block_behind_head(order, false)?;
+                    self.read_rest_of_block(order, false)?;
                     return Ok(Some((kind, order)));
                 }
             }
         }
     }
 
-    /// Passes over a block that is too long to be stored; its type and length are read.
-    fn pass_over_block(&mut self, kind: u32, order: ByteOrder) -> Result<(), ReadError> {
-        let len = self.word(4, order);
-        self.skip(
-            len.saturating_add(3) / 4 * 4 - (BLOCK_HEAD_LEN + 4) as u32,
+    /// Skips a block that is too long. Its type and length have been read.
+    fn skip_block(&mut self, kind: u32, order: ByteOrder) -> Result<(), ReadError> {
+        let len = self.read_u32(4, order);
+        self.skip_bytes(
+            len.saturating_add(3) / 4 * 4 - (BLOCK_HEADER_LEN + 4) as u32,
             "block",
         )?;
         self.read_exactly(4)?;
-        if self.word(BLOCK_HEAD_LEN, order) != len {
-            return Err(self.malformed(format!(
-                "a block that begins with the length {len} and ends with another"
+        if self.read_u32(BLOCK_HEADER_LEN, order) != len {
+            return Err(self.malformed_error(format!(
+                "a block with the length {len} at its start and another length at its end"
             )));
         }
         match kind {
-            1 => self.interfaces.add(None),
+            1 => self.interfaces.add_to_section(None),
             2 | 3 | 6 => {
-                self.leave_out(Unusable::TooLong);
+                self.count_unusable(UnusableReason::TooLong);
             }
             _ => {}
         }
@@ -275,84 +284,86 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads the rest of a section header, of which four or eight bytes are read: it has the byte order of what follows.
-    fn section_header(&mut self) -> Result<(), ReadError> {
+    /// Reads the rest of a section header. Four or eight bytes of it have been read. The header sets the byte
+    /// order.
+    fn read_section_header(&mut self) -> Result<(), ReadError> {
         let first = self.offset == 0;
-        let missing = BLOCK_HEAD_LEN + 4 - self.block.len();
+        let missing = BLOCK_HEADER_LEN + 4 - self.block.len();
         let got = self.read_up_to(missing)?;
         if got < missing {
             return Err(match first {
-                true => self.error(ReadErrorKind::HeaderCut),
-                false => self.cut(missing - got),
+                true => self.error_at_current_frame(ReadErrorKind::TruncatedHeader),
+                false => self.truncated_error(missing - got),
             });
         }
-        let order = match [ByteOrder::Little, ByteOrder::Big].map(|order| self.word(8, order)) {
+        let order = match [ByteOrder::Little, ByteOrder::Big].map(|order| self.read_u32(8, order)) {
             [BYTE_ORDER_MAGIC, _] => ByteOrder::Little,
             [_, BYTE_ORDER_MAGIC] => ByteOrder::Big,
-            _ => return Err(self.malformed("a section whose byte order cannot be told")),
+            _ => return Err(self.malformed_error("a section with an unknown byte order")),
         };
-        if self.word(4, order) < 28 {
-            return Err(self.malformed("a section header that is too short"));
+        if self.read_u32(4, order) < 28 {
+            return Err(self.malformed_error("a section header that is too short"));
         }
-        self.block_behind_head(order, first)?;
-        let [major, minor] = [12, 14].map(|at| order.u16(&self.block, at).unwrap_or_default());
+        self.read_rest_of_block(order, first)?;
+        let [major, minor] = [12, 14].map(|at| order.read_u16(&self.block, at).unwrap_or_default());
         if major != PCAPNG_MAJOR {
-            return Err(self.malformed(format!("version {major}.{minor} of pcapng")));
+            return Err(self.malformed_error(format!("version {major}.{minor} of pcapng")));
         }
-        self.format = Format::Pcapng(order);
+        self.format = FileFormat::Pcapng(order);
         self.interfaces.begin_section();
         self.end_block();
         Ok(())
     }
 
-    /// Reads a block to its end; its type and length are read. Some writers leave the padding out of the length.
-    fn block_behind_head(&mut self, order: ByteOrder, is_file_header: bool) -> Result<(), ReadError> {
-        let len = self.word(4, order);
+    /// Reads the rest of a block. Its type and length have been read. Some writers do not include the padding
+    /// in the length.
+    fn read_rest_of_block(&mut self, order: ByteOrder, is_file_header: bool) -> Result<(), ReadError> {
+        let len = self.read_u32(4, order);
         if !(12..=BLOCK_BYTES_MAX).contains(&len) {
-            return Err(self.malformed(format!("a block of {len} bytes")));
+            return Err(self.malformed_error(format!("a block of {len} bytes")));
         }
         let len = len as usize;
         let missing = len - self.block.len();
         let got = self.read_up_to(missing)?;
         if got < missing {
             return Err(match is_file_header {
-                true => self.error(ReadErrorKind::HeaderCut),
-                false => self.cut(missing - got),
+                true => self.error_at_current_frame(ReadErrorKind::TruncatedHeader),
+                false => self.truncated_error(missing - got),
             });
         }
-        let ends_with_length = |reader: &Self| reader.word(reader.block.len() - 4, order) as usize == len;
+        let ends_with_length = |reader: &Self| reader.read_u32(reader.block.len() - 4, order) as usize == len;
         if !ends_with_length(self) {
             self.read_up_to(len.next_multiple_of(4) - len)?;
             if !ends_with_length(self) {
-                return Err(self.malformed(format!(
-                    "a block that begins with the length {len} and ends with another"
+                return Err(self.malformed_error(format!(
+                    "a block with the length {len} at its start and another length at its end"
                 )));
             }
         }
         Ok(())
     }
 
-    /// The frame in the current block; `None` if there is none, or no usable one.
-    fn packet_of_block(&mut self, kind: u32, order: ByteOrder) -> Result<Option<Record>, ReadError> {
-        let body = &self.block[BLOCK_HEAD_LEN..self.block.len() - 4];
+    /// Returns the frame in the current block. Returns `None` if the block has no frame or an unusable frame.
+    fn frame_in_block(&mut self, kind: u32, order: ByteOrder) -> Result<Option<CapturedFrame>, ReadError> {
+        let body = &self.block[BLOCK_HEADER_LEN..self.block.len() - 4];
         let packet = match kind {
             1 => {
-                let description = Description::parse(body, order);
-                self.interfaces.add(description);
+                let description = InterfaceDescription::parse(body, order);
+                self.interfaces.add_to_section(description);
                 return Ok(None);
             }
-            2 => PacketBlock::obsolete(body, order),
-            3 => PacketBlock::simple(body, order),
-            6 => PacketBlock::enhanced(body, order),
-            // Names, statistics, and blocks that are not known here.
+            2 => ParsedPacketBlock::parse_obsolete(body, order),
+            3 => ParsedPacketBlock::parse_simple(body, order),
+            6 => ParsedPacketBlock::parse_enhanced(body, order),
+            // Name resolution, statistics and unknown blocks.
             _ => return Ok(None),
         };
         let Some(packet) = packet else {
-            return Ok(self.leave_out(Unusable::Malformed));
+            return Ok(self.count_unusable(UnusableReason::Malformed));
         };
-        let mut data = body[packet.stored].to_vec();
+        let mut data = body[packet.stored_range].to_vec();
         if packet.stamp.is_none() {
-            // The body of a simple packet block ends with its padding.
+            // The body of a simple packet block includes padding after the frame.
             let first = self.interfaces.first_of_section();
             let snaplen = first.map_or(0, |first| first.description.interface.snaplen);
             let limit = if snaplen == 0 { u32::MAX } else { snaplen };
@@ -364,22 +375,22 @@ impl<R: Read> Reader<R> {
             len: packet.len,
             flags: packet.flags,
         };
-        Ok(self.record(fields, data))
+        Ok(self.finish_frame(fields, data))
     }
 
-    /// The frame of the current block with the FCS taken off; `None` if it cannot be used.
-    fn record(&mut self, fields: FrameFields, mut data: Vec<u8>) -> Option<Record> {
+    /// Removes the FCS and returns the frame. Returns `None` if the frame is unusable.
+    fn finish_frame(&mut self, fields: FrameFields, mut data: Vec<u8>) -> Option<CapturedFrame> {
         let Some(SectionInterface { description, index }) = self.interfaces.of_section(fields.interface)
         else {
-            return self.leave_out(Unusable::UnknownInterface);
+            return self.count_unusable(UnusableReason::UnknownInterface);
         };
         if description.interface.link_type != LINK_TYPE_ETHERNET {
-            return self.leave_out(Unusable::LinkType);
+            return self.count_unusable(UnusableReason::LinkType);
         }
-        // Some writers leave the length on the wire 0; it is at least what was stored.
+        // Some writers set the original length to 0. It is at least the stored length.
         let len = fields.len.max(data.len() as u32);
         if len > FRAME_BYTES_MAX {
-            return self.leave_out(Unusable::TooLong);
+            return self.count_unusable(UnusableReason::TooLong);
         }
         let fcs_bytes = match fields.flags >> 5 & 0xf {
             0 => description.fcs_bytes,
@@ -388,13 +399,13 @@ impl<R: Read> Reader<R> {
         let len = len.saturating_sub(fcs_bytes);
         data.truncate(len as usize);
         self.frames += 1;
-        Some(Record {
+        Some(CapturedFrame {
             number: self.frames,
             offset: self.offset,
             interface: *index,
             at_ns: fields.stamp.map(|stamp| match stamp {
                 FrameStamp::Nanoseconds(at_ns) => at_ns,
-                FrameStamp::Units(stamp) => description.nanoseconds(stamp),
+                FrameStamp::Units(stamp) => description.stamp_to_ns(stamp),
             }),
             data,
             len,
@@ -406,19 +417,19 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Counts a frame that cannot be used.
-    fn leave_out(&mut self, reason: Unusable) -> Option<Record> {
+    /// Counts an unusable frame.
+    fn count_unusable(&mut self, reason: UnusableReason) -> Option<CapturedFrame> {
         self.frames += 1;
         *self.unusable.entry(reason).or_default() += 1;
         None
     }
 
-    /// A number of the current block, whose bytes are known to be there.
-    fn word(&self, at: usize, order: ByteOrder) -> u32 {
-        order.u32(&self.block, at).unwrap_or_default()
+    /// Reads a number in the current block. The caller has checked the length of the block.
+    fn read_u32(&self, at: usize, order: ByteOrder) -> u32 {
+        order.read_u32(&self.block, at).unwrap_or_default()
     }
 
-    /// Adds up to `count` bytes of the source to the current block, and returns how many there were.
+    /// Appends up to `count` bytes of the source to the current block. Returns the number of bytes appended.
     fn read_up_to(&mut self, count: usize) -> Result<usize, ReadError> {
         let before = self.block.len();
         let read = io::Read::by_ref(&mut self.source)
@@ -426,30 +437,30 @@ impl<R: Read> Reader<R> {
             .read_to_end(&mut self.block);
         match read {
             Ok(_) => Ok(self.block.len() - before),
-            Err(error) => Err(self.read_error(error)),
+            Err(error) => Err(self.convert_io_error(error)),
         }
     }
 
-    /// Adds `count` bytes to the current block.
+    /// Appends `count` bytes of the source to the current block.
     fn read_exactly(&mut self, count: usize) -> Result<(), ReadError> {
         match self.read_up_to(count)? {
-            got if got < count => Err(self.cut(count - got)),
+            got if got < count => Err(self.truncated_error(count - got)),
             _ => Ok(()),
         }
     }
 
-    /// Passes over what is too long to be stored, a frame or the rest of a block.
-    fn skip(&mut self, count: u32, what: &str) -> Result<(), ReadError> {
+    /// Skips a frame or the rest of a block that is too long. `subject` names it in the error.
+    fn skip_bytes(&mut self, count: u32, subject: &str) -> Result<(), ReadError> {
         let mut skipped = io::Read::by_ref(&mut self.source).take(u64::from(count));
         match io::copy(&mut skipped, &mut io::sink()) {
-            Ok(got) if got < u64::from(count) => Err(self.malformed(format!(
-                "a {what} of {count} stored bytes, of which the file has {got}"
+            Ok(got) if got < u64::from(count) => Err(self.malformed_error(format!(
+                "a {subject} of {count} stored bytes, of which the file has only {got}"
             ))),
             Ok(got) => {
                 self.offset += got;
                 Ok(())
             }
-            Err(error) => Err(self.read_error(error)),
+            Err(error) => Err(self.convert_io_error(error)),
         }
     }
 
@@ -458,17 +469,18 @@ impl<R: Read> Reader<R> {
         self.block.clear();
     }
 
-    /// What a failed read means: a decompressor reports damaged data with these kinds, a file never does.
-    fn read_error(&self, error: io::Error) -> ReadError {
+    /// Converts a read error. A decompressor reports damaged data with these error kinds, and a file never
+    /// does.
+    fn convert_io_error(&self, error: io::Error) -> ReadError {
         match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                self.malformed(format!("the compressed data cannot be read on: {error}"))
+                self.malformed_error(format!("the compressed data is damaged: {error}"))
             }
-            _ => self.error(ReadErrorKind::Io(error)),
+            _ => self.error_at_current_frame(ReadErrorKind::Io(error)),
         }
     }
 
-    fn error(&self, kind: ReadErrorKind) -> ReadError {
+    fn error_at_current_frame(&self, kind: ReadErrorKind) -> ReadError {
         ReadError {
             kind,
             frame: self.frames + 1,
@@ -476,13 +488,13 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn cut(&self, missing: usize) -> ReadError {
-        self.error(ReadErrorKind::Cut {
+    fn truncated_error(&self, missing: usize) -> ReadError {
+        self.error_at_current_frame(ReadErrorKind::Truncated {
             missing: missing as u64,
         })
     }
 
-    fn malformed(&self, why: impl Into<String>) -> ReadError {
-        self.error(ReadErrorKind::Malformed(why.into()))
+    fn malformed_error(&self, why: impl Into<String>) -> ReadError {
+        self.error_at_current_frame(ReadErrorKind::Malformed(why.into()))
     }
 }

@@ -1,16 +1,16 @@
-//! Reading what others write, reading what we write, and reading anything at all.
+//! Tests with files of other writers, with own files, and with random bytes.
 
 use std::io::Cursor;
 
 use proptest::prelude::*;
 use xoff_dataplane::PortId;
 
-use super::live::{PcapOptions, PcapRequest, record};
-use super::write::{InterfaceBlock, packet_bytes_max};
+use super::live::{PcapOptions, PcapRequest, open_recording};
+use super::write::{InterfaceBlock, max_packet_block_bytes};
 use super::*;
 
-/// A pcap file of two frames, the second stored in part.
-fn pcap(big_endian: bool, magic: u32, fraction: u32) -> Vec<u8> {
+/// A pcap file of two frames. The second frame is stored in part.
+fn pcap_file(big_endian: bool, magic: u32, fraction: u32) -> Vec<u8> {
     let word = |value: u32| {
         if big_endian {
             value.to_be_bytes()
@@ -35,13 +35,14 @@ fn pcap(big_endian: bool, magic: u32, fraction: u32) -> Vec<u8> {
     file
 }
 
-/// A pcapng file: two sections, of either byte order, the second with two interfaces of odd resolutions.
-fn pcapng() -> Vec<u8> {
+/// A pcapng file of two sections with different byte orders. The second section has two interfaces with
+/// unusual resolutions.
+fn pcapng_file() -> Vec<u8> {
     let mut file = Vec::new();
-    write::section(&mut file, "");
-    write::interface(&mut file, &plain("eth0"));
-    write::packet(&mut file, &frame(0, 1_700_000_000_123_456_789, &[1; 60]));
-    // Big-endian from here on.
+    write::append_section_header(&mut file, "");
+    write::append_interface(&mut file, &interface_named("eth0"));
+    write::append_packet(&mut file, &packet_block(0, 1_700_000_000_123_456_789, &[1; 60]));
+    // The second section is big-endian.
     let block = |kind: u32, body: &[u8]| {
         let len = (12 + body.len()) as u32;
         [&kind.to_be_bytes(), &len.to_be_bytes(), body, &len.to_be_bytes()].concat()
@@ -57,7 +58,7 @@ fn pcapng() -> Vec<u8> {
         &[&0x1a2b_3c4d_u32.to_be_bytes()[..], &[0, 1, 0, 0], &[0xff; 8]].concat(),
     ));
     let interface = |options: &[u8]| [&[0, 1, 0, 0, 0, 0, 0, 0], options, &[0; 4]].concat();
-    // 2^-10 of a second, and seconds with an offset.
+    // A resolution of 2^-10 seconds, and a resolution of one second with an offset.
     file.extend(block(
         1,
         &interface(&[option(2, b"a"), option(9, &[0x8a])].concat()),
@@ -83,7 +84,7 @@ fn pcapng() -> Vec<u8> {
     file
 }
 
-fn plain(name: &str) -> InterfaceBlock<'_> {
+fn interface_named(name: &str) -> InterfaceBlock<'_> {
     InterfaceBlock {
         name,
         speed_mbps: 1_000,
@@ -92,8 +93,8 @@ fn plain(name: &str) -> InterfaceBlock<'_> {
     }
 }
 
-fn frame(interface: u32, at_ns: u64, data: &[u8]) -> Packet<'_> {
-    Packet {
+fn packet_block(interface: u32, at_ns: u64, data: &[u8]) -> PacketBlock<'_> {
+    PacketBlock {
         interface,
         at_ns,
         len: data.len() as u32,
@@ -105,14 +106,14 @@ fn frame(interface: u32, at_ns: u64, data: &[u8]) -> Packet<'_> {
     }
 }
 
-fn read(file: &[u8]) -> (Vec<Record>, Option<ReadError>) {
+fn read_frames(file: &[u8]) -> (Vec<CapturedFrame>, Option<ReadError>) {
     let mut reader = match Reader::new(Cursor::new(file)) {
         Ok(reader) => reader,
         Err(error) => return (Vec::new(), Some(error)),
     };
     let mut records = Vec::new();
     loop {
-        match reader.next_record() {
+        match reader.next_frame() {
             Ok(Some(record)) => records.push(record),
             Ok(None) => return (records, None),
             Err(error) => return (records, Some(error)),
@@ -127,7 +128,7 @@ fn every_kind_of_pcap_is_read() {
         (0xa1b2_3c4d, 123_456_789, 123_456_789),
     ] {
         for big_endian in [false, true] {
-            let (records, error) = read(&pcap(big_endian, magic, fraction));
+            let (records, error) = read_frames(&pcap_file(big_endian, magic, fraction));
             assert!(error.is_none(), "{error:?}");
             let seen: Vec<_> = records
                 .iter()
@@ -141,7 +142,7 @@ fn every_kind_of_pcap_is_read() {
 
 #[test]
 fn sections_interfaces_resolutions_and_simple_packets_are_read() {
-    let (records, error) = read(&pcapng());
+    let (records, error) = read_frames(&pcapng_file());
     assert!(error.is_none(), "{error:?}");
     let seen: Vec<_> = records
         .iter()
@@ -159,46 +160,46 @@ fn sections_interfaces_resolutions_and_simple_packets_are_read() {
 }
 
 #[test]
-fn an_fcs_is_taken_off() {
-    let mut file = pcap(false, 0xa1b2_c3d4, 0);
-    // "Four octets of FCS follow each frame", in the upper half of the link type.
+fn the_fcs_is_removed() {
+    let mut file = pcap_file(false, 0xa1b2_c3d4, 0);
+    // The upper half of the link type field announces four bytes of FCS after each frame.
     file[20..24].copy_from_slice(&0x2400_0001_u32.to_le_bytes());
-    let (records, _) = read(&file);
+    let (records, _) = read_frames(&file);
     let seen: Vec<_> = records.iter().map(|r| (r.data.len(), r.len)).collect();
     assert_eq!(seen, [(56, 56), (64, 1_078)]);
 }
 
 #[test]
-fn what_is_no_capture_is_refused_in_words() {
-    let mut long = pcap(false, 0xa1b2_c3d4, 0);
+fn other_files_are_refused_with_a_fix() {
+    let mut long = pcap_file(false, 0xa1b2_c3d4, 0);
     long[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
     for (file, words) in [
         (Vec::new(), "the capture is empty"),
         (b"\x28\xb5\x2f\xfd".to_vec(), "zstdcat"),
         (b"PK".to_vec(), "neither pcap nor pcapng"),
         (
-            pcap(false, 0xa1b2_c3d4, 0)[..20].to_vec(),
+            pcap_file(false, 0xa1b2_c3d4, 0)[..20].to_vec(),
             "inside its file header",
         ),
-        (pcapng()[..20].to_vec(), "inside its file header"),
+        (pcapng_file()[..20].to_vec(), "inside its file header"),
         (long, "4294967295 stored bytes"),
     ] {
-        let (_, error) = read(&file);
-        let failure = error.expect(words).failure("in.pcap");
+        let (_, error) = read_frames(&file);
+        let failure = error.expect(words).to_failure("in.pcap");
         assert!(failure.to_string().contains(words), "{failure}");
         assert!(failure.fix.is_some() && failure.exit as u8 == 3, "{failure}");
     }
 }
 
 #[test]
-fn a_cut_capture_is_read_up_to_the_cut() {
+fn a_truncated_capture_is_read_up_to_its_end() {
     for (file, ends) in [
-        (pcap(false, 0xa1b2_c3d4, 0), vec![24, 100, 180]),
-        (pcapng(), Vec::new()),
+        (pcap_file(false, 0xa1b2_c3d4, 0), vec![24, 100, 180]),
+        (pcapng_file(), Vec::new()),
     ] {
-        let whole = read(&file).0;
+        let whole = read_frames(&file).0;
         for end in 30..file.len() {
-            let (records, error) = read(&file[..end]);
+            let (records, error) = read_frames(&file[..end]);
             assert_eq!(records[..], whole[..records.len()]);
             match error {
                 None => assert!(ends.is_empty() || ends.contains(&end), "{end}"),
@@ -206,20 +207,25 @@ fn a_cut_capture_is_read_up_to_the_cut() {
                     assert_eq!(error.frame, records.len() as u64 + 1);
                     assert!(error.offset < end as u64);
                 }
-                Some(error) => assert!(matches!(error.kind, ReadErrorKind::HeaderCut), "{error}"),
+                Some(error) => assert!(matches!(error.kind, ReadErrorKind::TruncatedHeader), "{error}"),
             }
         }
     }
 }
 
 #[test]
-fn what_we_write_is_what_was_to_be_written() {
+fn written_blocks_are_read_by_another_crate() {
     use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
     use pcap_parser::{Block, PcapBlockOwned, PcapNGReader};
     let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, "all of it", &[plain("Ethernet0"), plain("Ethernet4")]).unwrap();
+    let mut writer = Writer::new(
+        &mut file,
+        "all of it",
+        &[interface_named("Ethernet0"), interface_named("Ethernet4")],
+    )
+    .unwrap();
     writer
-        .write(&frame(1, 1_700_000_000_000_000_001, &[5; 61]))
+        .write(&packet_block(1, 1_700_000_000_000_000_001, &[5; 61]))
         .unwrap();
     writer.finish().unwrap();
     let mut reader = PcapNGReader::new(1 << 16, Cursor::new(&file)).unwrap();
@@ -254,13 +260,13 @@ fn what_we_write_is_what_was_to_be_written() {
 }
 
 #[test]
-fn a_frame_never_needs_more_room_than_is_said() {
+fn packet_blocks_fit_the_announced_length() {
     for len in 0..70 {
         let mut out = Vec::new();
         let data = vec![1; len];
-        write::packet(&mut out, &frame(0, u64::MAX, &data));
+        write::append_packet(&mut out, &packet_block(0, u64::MAX, &data));
         assert!(
-            out.len() <= packet_bytes_max(len, "a comment".len()),
+            out.len() <= max_packet_block_bytes(len, "a comment".len()),
             "{len}: {}",
             out.len()
         );
@@ -268,7 +274,7 @@ fn a_frame_never_needs_more_room_than_is_said() {
 }
 
 #[test]
-fn a_recorder_whose_writer_is_slow_counts_and_never_waits() {
+fn a_recorder_with_a_slow_writer_counts_missed_frames() {
     let config = xoff_config::load(
         &[("", "{}")],
         &xoff_config::Resolve {
@@ -286,11 +292,11 @@ fn a_recorder_whose_writer_is_slow_counts_and_never_waits() {
         requests: vec![request(None, "all"), request(Some("Ethernet4"), "one")],
         snaplen: 100,
     };
-    let (mut recorder, writer) = record(&options, &config, 1, 0).unwrap();
+    let (mut recorder, writer) = open_recording(&options, &config, 1, 0).unwrap();
     let (head, tail) = ([1; 90], [2; 1_000]);
-    // Nobody writes yet: some 16 MiB are all there is room for.
+    // The writer thread does not run yet, so only about 16 MiB of frames fit.
     for n in 0..200_000_u32 {
-        recorder.record(
+        recorder.record_frame(
             PortId((n % 2) as u16),
             Direction::Inbound,
             u64::from(n),
@@ -304,23 +310,23 @@ fn a_recorder_whose_writer_is_slow_counts_and_never_waits() {
         "{missed:?}"
     );
     assert!(writer.run().is_empty());
-    let (records, error) = read(&std::fs::read(folder.path().join("all")).unwrap());
+    let (records, error) = read_frames(&std::fs::read(folder.path().join("all")).unwrap());
     assert!(error.is_none(), "{error:?}");
     assert!(records.iter().all(|r| (r.data.len(), r.len) == (100, 1_090)));
     let of = |port: usize| records.iter().filter(|record| record.interface == port).count() as u64;
     assert_eq!(of(0), 100_000 - missed[0]);
     let file = std::fs::read(folder.path().join("all")).unwrap();
     let last = file.last_chunk::<52>().unwrap();
-    assert_eq!(last[..4], [5, 0, 0, 0], "what was missed is in the file");
+    assert_eq!(last[..4], [5, 0, 0, 0], "the missed frames are in the statistics");
     assert_eq!(last[36..44], missed[1].to_le_bytes());
-    let (records, _) = read(&std::fs::read(folder.path().join("one")).unwrap());
+    let (records, _) = read_frames(&std::fs::read(folder.path().join("one")).unwrap());
     assert!(of(1).min(records.len() as u64) + missed[1] >= 100_000);
 }
 
 #[test]
-fn no_octets_make_the_reader_panic() {
-    bolero::check!().for_each(|octets: &[u8]| {
-        let (records, _) = read(octets);
+fn random_bytes_never_make_the_reader_panic() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let (records, _) = read_frames(bytes);
         assert!(
             records
                 .iter()
@@ -331,18 +337,18 @@ fn no_octets_make_the_reader_panic() {
 
 proptest! {
     #[test]
-    fn a_damaged_capture_is_read_as_far_as_it_makes_sense(
+    fn a_damaged_capture_never_makes_the_reader_panic(
         ng in any::<bool>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<prop::sample::Index>(),
     ) {
-        let mut file = if ng { pcapng() } else { pcap(true, 0xa1b2_3c4d, 5) };
-        for (at, octet) in damage {
+        let mut file = if ng { pcapng_file() } else { pcap_file(true, 0xa1b2_3c4d, 5) };
+        for (at, byte) in damage {
             let at = at.index(file.len());
-            file[at] = octet;
+            file[at] = byte;
         }
         file.truncate(cut.index(file.len()) + 1);
-        let (records, _) = read(&file);
+        let (records, _) = read_frames(&file);
         prop_assert!(records.iter().all(|record| record.data.len() <= record.len as usize));
     }
 }

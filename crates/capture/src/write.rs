@@ -1,175 +1,183 @@
-//! Writing pcapng: little-endian, stamps in nanoseconds.
+//! Composition of pcapng blocks: little-endian, time stamps in nanoseconds.
 //!
-//! Composed here rather than by a crate: `pcap-parser` only re-writes what it has read, the release of `pcap-file` is of
-//! early 2023, and what records a running switch has to compose blocks in buffers that exist already. Four kinds of blocks
-//! and a dozen options are all that is needed. `pcap-parser` reads them back in the tests.
+//! The recorder must compose blocks in existing buffers, so this module does not use another crate.
+//! `pcap-parser` only writes blocks that it has read, and `pcap-file` has had no release since early 2023.
+//! Four kinds of blocks and a dozen options are sufficient. The tests read the blocks back with
+//! `pcap-parser`.
 
 use std::io::{self, Write};
 
 use super::{Direction, LINK_TYPE_ETHERNET};
 
-const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const STATISTICS: u32 = 5;
-const PACKET: u32 = 6;
-/// Octets of an enhanced packet block beside the frame: header, both lengths, and every option but the comment.
-const PACKET_OVERHEAD: usize = 32 + 8 + 12 + 8 + 4;
+const SECTION_HEADER_BLOCK: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION_BLOCK: u32 = 1;
+const INTERFACE_STATISTICS_BLOCK: u32 = 5;
+const ENHANCED_PACKET_BLOCK: u32 = 6;
+/// Bytes of an enhanced packet block in addition to the frame and the comment: header, both lengths and all
+/// other options.
+const PACKET_BLOCK_OVERHEAD: usize = 32 + 8 + 12 + 8 + 4;
 
-/// What an interface description says.
+/// The contents of an interface description block.
 #[derive(Clone, Copy, Debug)]
 pub struct InterfaceBlock<'a> {
-    /// `if_name`.
+    /// Name of the interface (`if_name`).
     pub name: &'a str,
-    /// `if_speed`, in Mb/s.
+    /// Speed of the interface in Mb/s (`if_speed`).
     pub speed_mbps: u32,
-    /// `if_macaddr`.
+    /// MAC address of the interface (`if_MACaddr`).
     pub mac: Option<[u8; 6]>,
-    /// Octets stored of each frame at most; 0: no limit.
+    /// Largest number of bytes stored of each frame. The value 0 means no limit.
     pub snaplen: u32,
 }
 
-/// A frame to write.
+/// The contents of an enhanced packet block: one frame.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
-    /// The interface, by the order of the descriptions.
+pub struct PacketBlock<'a> {
+    /// Number of the interface in the order of the interface descriptions.
     pub interface: u32,
-    /// Nanoseconds since 1970.
+    /// Time stamp in nanoseconds since 1970.
     pub at_ns: u64,
-    /// Length on the wire, without FCS.
+    /// Original length of the frame in bytes, without FCS.
     pub len: u32,
-    /// What is stored of it, in two parts, since a frame may lie in two places.
+    /// The stored bytes in two parts. A frame in memory may consist of two parts.
     pub data: [&'a [u8]; 2],
-    /// Which way it went.
+    /// Direction of the frame at the interface.
     pub direction: Direction,
-    /// `epb_queue`.
+    /// Number of the queue (`epb_queue`).
     pub queue: Option<u32>,
-    /// `epb_packetid`: the same for all copies of a frame.
+    /// Identifier of the frame (`epb_packetid`). All copies of a frame have the same identifier.
     pub id: Option<u64>,
-    /// `opt_comment`; empty for none.
+    /// Comment for the reader of the file (`opt_comment`). An empty text means no comment.
     pub comment: &'a str,
 }
 
-/// Octets that [`packet`] appends at most for a frame of which `stored` octets are kept.
-pub fn packet_bytes_max(stored: usize, comment: usize) -> usize {
-    let options = match comment {
+/// Largest number of bytes that [`append_packet`] appends. `stored_len` is the number of stored bytes of the
+/// frame.
+pub fn max_packet_block_bytes(stored_len: usize, comment_len: usize) -> usize {
+    let options = match comment_len {
         0 => 0,
-        comment => 4 + comment.next_multiple_of(4),
+        comment_len => 4 + comment_len.next_multiple_of(4),
     };
-    PACKET_OVERHEAD + stored.next_multiple_of(4) + options
+    PACKET_BLOCK_OVERHEAD + stored_len.next_multiple_of(4) + options
 }
 
-/// Appends a section header. The comment is for whoever opens the file.
-pub fn section(out: &mut Vec<u8>, comment: &str) {
-    block(out, SECTION, |out| {
-        put32(out, 0x1a2b_3c4d);
+/// Appends a section header block. The comment is for the reader of the file.
+pub fn append_section_header(out: &mut Vec<u8>, comment: &str) {
+    append_block(out, SECTION_HEADER_BLOCK, |out| {
+        append_u32(out, 0x1a2b_3c4d);
         out.extend_from_slice(&[1, 0, 0, 0]);
-        // The length of the section is not known yet.
+        // The length of the section is unknown.
         out.extend_from_slice(&[0xff; 8]);
-        option(out, 1, comment.as_bytes());
-        option(out, 4, concat!("xoff ", env!("CARGO_PKG_VERSION")).as_bytes());
-        end_of_options(out);
+        append_option(out, 1, comment.as_bytes());
+        append_option(out, 4, concat!("xoff ", env!("CARGO_PKG_VERSION")).as_bytes());
+        append_end_of_options(out);
     });
 }
 
-/// Appends the description of an interface.
-pub fn interface(out: &mut Vec<u8>, is: &InterfaceBlock<'_>) {
-    block(out, INTERFACE, |out| {
-        put32(out, LINK_TYPE_ETHERNET);
-        put32(out, is.snaplen);
-        option(out, 2, is.name.as_bytes());
-        if let Some(mac) = is.mac {
-            option(out, 6, &mac);
+/// Appends an interface description block.
+pub fn append_interface(out: &mut Vec<u8>, interface: &InterfaceBlock<'_>) {
+    append_block(out, INTERFACE_DESCRIPTION_BLOCK, |out| {
+        append_u32(out, LINK_TYPE_ETHERNET);
+        append_u32(out, interface.snaplen);
+        append_option(out, 2, interface.name.as_bytes());
+        if let Some(mac) = interface.mac {
+            append_option(out, 6, &mac);
         }
-        option(out, 8, &(u64::from(is.speed_mbps) * 1_000_000).to_le_bytes());
-        option(out, 9, &[9]);
-        end_of_options(out);
+        append_option(
+            out,
+            8,
+            &(u64::from(interface.speed_mbps) * 1_000_000).to_le_bytes(),
+        );
+        append_option(out, 9, &[9]);
+        append_end_of_options(out);
     });
 }
 
-/// Appends a frame.
+/// Appends an enhanced packet block.
 #[inline]
-pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
-    block(out, PACKET, |out| {
+pub fn append_packet(out: &mut Vec<u8>, packet: &PacketBlock<'_>) {
+    append_block(out, ENHANCED_PACKET_BLOCK, |out| {
         let [head, tail] = packet.data;
-        put32(out, packet.interface);
-        put32(out, (packet.at_ns >> 32) as u32);
-        put32(out, packet.at_ns as u32);
-        put32(out, (head.len() + tail.len()) as u32);
-        put32(out, packet.len);
+        append_u32(out, packet.interface);
+        append_u32(out, (packet.at_ns >> 32) as u32);
+        append_u32(out, packet.at_ns as u32);
+        append_u32(out, (head.len() + tail.len()) as u32);
+        append_u32(out, packet.len);
         out.extend_from_slice(head);
         out.extend_from_slice(tail);
-        pad(out, head.len() + tail.len());
-        option(out, 1, packet.comment.as_bytes());
+        append_padding(out, head.len() + tail.len());
+        append_option(out, 1, packet.comment.as_bytes());
         let direction = match packet.direction {
             Direction::Unknown => 0_u32,
             Direction::Inbound => 1,
             Direction::Outbound => 2,
         };
-        option(out, 2, &direction.to_le_bytes());
+        append_option(out, 2, &direction.to_le_bytes());
         if let Some(id) = packet.id {
-            option(out, 5, &id.to_le_bytes());
+            append_option(out, 5, &id.to_le_bytes());
         }
         if let Some(queue) = packet.queue {
-            option(out, 6, &queue.to_le_bytes());
+            append_option(out, 6, &queue.to_le_bytes());
         }
-        end_of_options(out);
+        append_end_of_options(out);
     });
 }
 
-/// Appends what was counted on an interface: frames seen, and frames of them that are not in the file.
-pub fn statistics(out: &mut Vec<u8>, interface: u32, at_ns: u64, seen: u64, missing: u64) {
-    block(out, STATISTICS, |out| {
-        put32(out, interface);
-        put32(out, (at_ns >> 32) as u32);
-        put32(out, at_ns as u32);
-        option(out, 4, &seen.to_le_bytes());
-        option(out, 5, &missing.to_le_bytes());
-        end_of_options(out);
+/// Appends an interface statistics block: the number of frames that passed the interface, and the number of
+/// frames that are missing in the file.
+pub fn append_statistics(out: &mut Vec<u8>, interface: u32, at_ns: u64, passed: u64, missing: u64) {
+    append_block(out, INTERFACE_STATISTICS_BLOCK, |out| {
+        append_u32(out, interface);
+        append_u32(out, (at_ns >> 32) as u32);
+        append_u32(out, at_ns as u32);
+        append_option(out, 4, &passed.to_le_bytes());
+        append_option(out, 5, &missing.to_le_bytes());
+        append_end_of_options(out);
     });
 }
 
-/// A block: its type, its length before and behind its body.
+/// Appends a block: its type, and its length before and after its body.
 #[inline]
-fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+fn append_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
-    put32(out, kind);
-    put32(out, 0);
+    append_u32(out, kind);
+    append_u32(out, 0);
     body(out);
     let len = (out.len() - begin + 4) as u32;
     out[begin + 4..begin + 8].copy_from_slice(&len.to_le_bytes());
-    put32(out, len);
+    append_u32(out, len);
 }
 
-/// An option; without a value, none.
+/// Appends an option. An empty value appends nothing.
 #[inline]
-fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+fn append_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     if value.is_empty() {
         return;
     }
-    // Texts here are sentences; a longer one than the format can say is cut.
+    // The format limits the length of an option. A longer value is cut.
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend_from_slice(&code.to_le_bytes());
     out.extend_from_slice(&(value.len() as u16).to_le_bytes());
     out.extend_from_slice(value);
-    pad(out, value.len());
+    append_padding(out, value.len());
 }
 
 #[inline]
-fn end_of_options(out: &mut Vec<u8>) {
-    put32(out, 0);
+fn append_end_of_options(out: &mut Vec<u8>) {
+    append_u32(out, 0);
 }
 
 #[inline]
-fn pad(out: &mut Vec<u8>, len: usize) {
+fn append_padding(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
 }
 
 #[inline]
-fn put32(out: &mut Vec<u8>, value: u32) {
+fn append_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// A pcapng file that is written frame by frame.
+/// A writer of a pcapng file.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -177,17 +185,20 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file with these interfaces.
+    /// Writes the section header and the interface descriptions.
     ///
     /// # Errors
-    /// Those of `out`.
+    ///
+    /// The write error of `out`.
     pub fn new(out: W, comment: &str, interfaces: &[InterfaceBlock<'_>]) -> io::Result<Writer<W>> {
         let mut writer = Writer {
             out,
             block: Vec::new(),
         };
-        section(&mut writer.block, comment);
-        interfaces.iter().for_each(|is| interface(&mut writer.block, is));
+        append_section_header(&mut writer.block, comment);
+        interfaces
+            .iter()
+            .for_each(|interface| append_interface(&mut writer.block, interface));
         writer.out.write_all(&writer.block)?;
         Ok(writer)
     }
@@ -195,17 +206,19 @@ impl<W: Write> Writer<W> {
     /// Appends a frame.
     ///
     /// # Errors
-    /// Those of the file.
-    pub fn write(&mut self, frame: &Packet<'_>) -> io::Result<()> {
+    ///
+    /// The write error of the file.
+    pub fn write(&mut self, frame: &PacketBlock<'_>) -> io::Result<()> {
         self.block.clear();
-        packet(&mut self.block, frame);
+        append_packet(&mut self.block, frame);
         self.out.write_all(&self.block)
     }
 
-    /// Writes what is buffered.
+    /// Flushes the file.
     ///
     /// # Errors
-    /// Those of the file.
+    ///
+    /// The write error of the file.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }

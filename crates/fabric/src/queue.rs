@@ -358,7 +358,7 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_testing::draws;
+    use xoff_testing::random_generator;
 
     fn event(at: u64, source: u32) -> Event {
         Event::new(Picos(at), source, source)
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn comes_out_in_order_whatever_the_order_in() {
         for reach in [50, 1 << SPAN_BITS, 100_000, 40_000_000, 1 << 40] {
-            let mut draw = draws(reach);
+            let mut draw = random_generator(reach);
             let (mut queue, mut heap) = (EventQueue::default(), BinaryHeap::new());
             let mut now = 0;
             for round in 0..4_000 {

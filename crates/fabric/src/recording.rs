@@ -10,7 +10,9 @@ use xoff_units::Picos;
 use super::observer::{FrameView, Observer};
 use super::plan::{End, FabricPlan};
 use xoff_capture::Direction;
-use xoff_capture::write::{InterfaceBlock, Packet, interface, packet, section};
+use xoff_capture::write::{
+    InterfaceBlock, PacketBlock, append_interface, append_packet, append_section_header,
+};
 
 /// Octets that are written at once.
 const CHUNK_BYTES: usize = 1 << 16;
@@ -51,7 +53,7 @@ impl LinkRecording {
         })?;
         let link = &plan.links[link];
         let mut chunk = Vec::with_capacity(2 * CHUNK_BYTES);
-        section(
+        append_section_header(
             &mut chunk,
             &format!("link {} in virtual time, from 1970-01-01", link.name),
         );
@@ -71,7 +73,7 @@ impl LinkRecording {
                     )
                 }
             };
-            interface(
+            append_interface(
                 &mut chunk,
                 &InterfaceBlock {
                     name: &name,
@@ -118,9 +120,9 @@ impl Observer for LinkRecording {
         let Some(index) = self.ends.iter().position(|end| *end == from) else {
             return;
         };
-        packet(
+        append_packet(
             &mut self.chunk,
-            &Packet {
+            &PacketBlock {
                 interface: index as u32,
                 at_ns: at.as_nanos(),
                 len: frame.frame_len,

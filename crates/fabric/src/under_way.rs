@@ -110,12 +110,12 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_testing::draws;
+    use xoff_testing::random_generator;
 
     /// Changes of windows in any order, beside the same in the order of time.
     #[test]
     fn the_order_within_a_window_is_nothing_to_it() {
-        let mut draw = draws(1);
+        let mut draw = random_generator(1);
         let longest = 1_048_576;
         let (mut apart, mut together) = (UnderWay::new(Picos(longest)), UnderWay::new(Picos(longest)));
         let (mut begin, mut exact, mut most) = (0, 0, 0);

@@ -204,12 +204,12 @@ mod tests {
     use std::collections::BinaryHeap;
 
     use super::*;
-    use xoff_testing::draws;
+    use xoff_testing::random_generator;
 
     /// Events come out as from a heap, alone in their slots or many in one, while others are added at times that are not past.
     #[test]
     fn events_come_in_order_whatever_is_added_meanwhile() {
-        let mut draw = draws(1);
+        let mut draw = random_generator(1);
         let mut window = Window::new(Picos(6_720));
         assert_eq!(window.span(), Picos(2_048 << 9));
         for round in 0..300 {

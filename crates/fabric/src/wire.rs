@@ -37,7 +37,7 @@ impl Wire {
             from,
             delay,
             timing,
-            gap: Line::new(timing).timing().gap(),
+            gap: Line::new(timing).timing().gap_duration(),
             up: true,
             latest: Picos::ZERO,
             faults: Faults::default(),
@@ -63,7 +63,7 @@ impl Wire {
     /// Its sender has another speed from the next frame on.
     pub(super) fn set_timing(&mut self, timing: LinkTiming) {
         self.timing = timing;
-        self.gap = Line::new(timing).timing().gap();
+        self.gap = Line::new(timing).timing().gap_duration();
     }
 
     pub(super) fn timing(&self) -> &LinkTiming {

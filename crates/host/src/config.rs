@@ -136,7 +136,7 @@ impl NicConfig {
             link,
             pfc_honoured: 0xff,
             pause_honoured: false,
-            response_ns: link.pause(2).as_nanos(),
+            response_ns: link.pause_duration(2).as_nanos(),
             weights: [1; PRIORITIES],
             receive_buffer: None,
             pauses_until_resumed: false,

@@ -28,7 +28,7 @@ impl Intake {
     pub(super) fn new(config: ReceiveBuffer, link: &LinkTiming) -> Intake {
         Intake {
             config,
-            refresh: Picos(link.pause(config.pause_quanta).0 / 2),
+            refresh: Picos(link.pause_duration(config.pause_quanta).0 / 2),
             waiting: VecDeque::new(),
             drained_at: Picos::ZERO,
             total_bytes: 0,

@@ -1,10 +1,24 @@
-//! What tests of several crates share.
+//! Helpers that tests of several crates share: random numbers, files of the repository, and a check that
+//! tests exist.
+//!
+//! The crate is a development dependency only. Its functions panic when a file is missing.
+//!
+//! # Examples
+//!
+//! ```
+//! let mut next_below = xoff_testing::random_generator(7);
+//! assert!((0..100).all(|_| next_below(6) < 6));
+//!
+//! let readme = xoff_testing::read_document("README.md");
+//! assert!(readme.contains("xoff"));
+//! ```
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 
-/// A sequence of numbers below the bounds that it is given, always the same for a seed.
-pub fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
+/// Returns a pseudo-random generator. Each call of the generator returns a number below its argument. The
+/// sequence depends only on the seed.
+pub fn random_generator(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |bound| {
         state = state
@@ -14,20 +28,21 @@ pub fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The top folder of the repository.
-pub fn repository() -> PathBuf {
+/// The root folder of the repository.
+pub fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The text of a file of the repository.
-pub fn document(path: &str) -> String {
-    let path = repository().join(path);
+/// Reads a text file of the repository. `path` is relative to the root folder.
+pub fn read_document(path: &str) -> String {
+    let path = repository_root().join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Fails unless the repository has a test of each of these names. Each comes with what it is named for.
-pub fn assert_tests_exist<'a>(named: impl IntoIterator<Item = (&'a str, &'a str)>) {
-    let root = repository();
+/// Panics unless a test function of each name exists in the repository. The first string of each pair is the
+/// subject that the panic message names.
+pub fn assert_tests_exist<'a>(subjects_and_tests: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    let root = repository_root();
     let mut folders: Vec<_> = ["src", "tests", "dataplane/src", "dataplane/tests", "crates"]
         .map(|folder| root.join(folder))
         .into();
@@ -44,10 +59,10 @@ pub fn assert_tests_exist<'a>(named: impl IntoIterator<Item = (&'a str, &'a str)
             }
         }
     }
-    for (what, test) in named {
+    for (subject, test) in subjects_and_tests {
         assert!(
             source.contains(&format!("fn {test}()")),
-            "{what}: there is no test {test}"
+            "{subject}: there is no test {test}"
         );
     }
 }

@@ -1,11 +1,21 @@
-//! Units of the switch and its surroundings: model time and the timing of links.
+//! Units of the data plane: model time and the timing of links.
+//!
+//! [`Picos`] is a point or a span of model time. [`LinkTiming`] converts frame lengths and pause quanta to
+//! time. Two functions measure how evenly a load is distributed: [`jain_index`] and [`max_mean_ratio`].
+//!
+//! # Examples
+//!
+//! Compute the time of the shortest frame on a 400 Gb/s link. Its length is 60 bytes without FCS:
 //!
 //! ```
 //! use xoff_units::{LinkTiming, Picos};
 //!
-//! // A 64-byte frame (60 bytes at a socket) on a 400 Gb/s Ethernet link, with preamble and gap.
 //! let link = LinkTiming::ethernet(400_000);
-//! let occupied_bytes = link.wire_len(link.mac_len(60));
+//! let frame_bytes = link.mac_len(60);
+//! assert_eq!(frame_bytes, 64);
+//!
+//! // The link adds preamble, start delimiter and gap: 20 bytes.
+//! let occupied_bytes = link.wire_len(frame_bytes);
 //! assert_eq!(link.duration(occupied_bytes), Picos(1_680));
 //! ```
 #![forbid(unsafe_code)]

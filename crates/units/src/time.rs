@@ -2,45 +2,45 @@
 
 use core::ops::{Add, AddAssign, Sub};
 
-/// A point in model time, or a span of it, in picoseconds (up to 213 days).
+/// A point in model time or a span of model time, in picoseconds. The largest value is 213 days.
 ///
-/// Picoseconds because a byte lasts a whole number of them at every speed from 10 Mb/s to 1.6 Tb/s:
-/// 64 bytes at 400 Gb/s last 1280 ps, which nanoseconds cannot say.
+/// A byte lasts a whole number of picoseconds at every speed from 10 Mb/s to 1.6 Tb/s. Nanoseconds are too
+/// coarse: 64 bytes at 400 Gb/s last 1280 ps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
 impl Picos {
-    /// The origin of model time.
+    /// The start of model time.
     pub const ZERO: Picos = Picos(0);
-    /// Later than every event: "not armed".
+    /// A time after every event. It marks a timer that is not armed.
     pub const NEVER: Picos = Picos(u64::MAX);
 
-    /// A span of whole nanoseconds.
+    /// Makes a span from whole nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Picos {
         Picos(nanos.saturating_mul(1_000))
     }
 
-    /// A span of whole microseconds.
+    /// Makes a span from whole microseconds.
     pub const fn from_micros(micros: u64) -> Picos {
         Picos(micros.saturating_mul(1_000_000))
     }
 
-    /// A span of whole milliseconds.
+    /// Makes a span from whole milliseconds.
     pub const fn from_millis(millis: u64) -> Picos {
         Picos(millis.saturating_mul(1_000_000_000))
     }
 
-    /// Whole nanoseconds, rounded down.
+    /// The time in whole nanoseconds, rounded down.
     pub const fn as_nanos(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// The span from `earlier` to here, zero when `earlier` lies later.
+    /// The span from `earlier` to this time. The span is zero if `earlier` is later.
     pub const fn since(self, earlier: Picos) -> Picos {
         Picos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This time plus `span`, ending at [`Picos::NEVER`].
+    /// This time plus `span`, at most [`Picos::NEVER`].
     pub const fn saturating_add(self, span: Picos) -> Picos {
         Picos(self.0.saturating_add(span.0))
     }
@@ -66,45 +66,49 @@ impl Sub for Picos {
     }
 }
 
-/// Nanoseconds of `value` units of `unit_ns` each, as ns-3 converts a floating-point time: to 64 whole and 64 fraction bits,
-/// cut off, then multiplied and cut off to whole nanoseconds. So 2.3 s is 2 299 999 999 ns there, since the nearest double lies
-/// below 2.3. `None`: negative, not a number, or more than 208 days.
+/// Converts `value` units of `unit_ns` nanoseconds to whole nanoseconds, in the same way as ns-3. ns-3 cuts a
+/// floating-point time to 64 integer bits and 64 fraction bits, multiplies it, and cuts it to nanoseconds.
+/// The result for 2.3 s is 2 299 999 999 ns, because the nearest double is less than 2.3. Returns `None` for
+/// a negative value, for NaN, and for more than 208 days.
 pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
     const NANOS_MAX: f64 = 1.8e16;
     if !(value >= 0.0 && value * (unit_ns as f64) < NANOS_MAX) {
         return None;
     }
     let whole = value as u64;
-    // Scaling by a power of two is exact, and the fraction is below 1.
+    // Multiplication by a power of two is exact, and the fraction is less than 1.
     let fraction = ((value - whole as f64) * 18_446_744_073_709_551_616.0) as u128;
     Some(whole * unit_ns + ((fraction * unit_ns as u128) >> 64) as u64)
 }
 
-/// How a link turns frames into time: its speed, and what it adds to each frame.
+/// Speed of a link and the bytes that it adds to each frame.
 ///
-/// The defaults are Ethernet's (IEEE 802.3: 7 octets preamble, 1 start delimiter, 12 inter-packet gap,
-/// 64-octet minimum with FCS). Other values exist to be held against simulators that model links otherwise.
+/// [`LinkTiming::ethernet`] has the values of IEEE 802.3: preamble 7 bytes, start delimiter 1 byte,
+/// inter-packet gap 12 bytes, shortest frame 64 bytes with FCS. Other values serve comparisons with
+/// simulators that model links differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkTiming {
-    /// Speed in Mb/s, 1 to 1 600 000 (SONiC `PORT.speed`).
+    /// Speed in Mb/s, 1 to 1 600 000 (SONiC `PORT` `speed`).
     pub speed_mbps: u32,
-    /// Octets a link spends on each frame beside the frame: preamble, start delimiter, gap. Ethernet: 20.
+    /// Bytes that the link adds to each frame: preamble, start delimiter and gap. Ethernet: 20.
     pub overhead_bytes: u32,
-    /// How many of those come behind the frame: the gap. The frame has arrived before them. Ethernet: 12.
+    /// Bytes of the gap, which are part of `overhead_bytes`. The frame has arrived before the gap. Ethernet:
+    /// 12.
     pub gap_bytes: u32,
-    /// Octets appended to what a socket sees: the FCS. Ethernet: 4.
+    /// Bytes of the FCS, which `frame_len` does not include. Ethernet: 4.
     pub fcs_bytes: u32,
-    /// Smallest frame on the link with its FCS. Ethernet: 64.
+    /// Length of the shortest frame with FCS, in bytes. Ethernet: 64.
     pub min_frame_bytes: u32,
-    /// Serialisation times are cut off to a multiple of this many picoseconds; 1 keeps them exact.
+    /// Serialisation times are rounded down to a multiple of this many picoseconds. The value 1 keeps them
+    /// exact.
     pub rounding_ps: u32,
-    /// Serialisation times are computed as ns-3 computes them instead: seconds as a floating-point number, cut off to
-    /// nanoseconds ([`ns3_nanos`]). One that is whole may come out a nanosecond short.
+    /// Whether serialisation times are computed as in ns-3: seconds in floating point, cut to nanoseconds
+    /// ([`ns3_nanos`]). A time that should be whole may then be a nanosecond short.
     pub as_ns3: bool,
 }
 
 impl LinkTiming {
-    /// Ethernet's own timing at a speed in Mb/s.
+    /// The timing of Ethernet at a speed in Mb/s.
     pub const fn ethernet(speed_mbps: u32) -> LinkTiming {
         LinkTiming {
             speed_mbps,
@@ -117,7 +121,8 @@ impl LinkTiming {
         }
     }
 
-    /// The length the MMU charges and counters count, for a frame of `frame_len` octets as a socket sees it.
+    /// Length of a frame with FCS and padding, in bytes. The MMU charges this length, and the counters count
+    /// it. `frame_len` is the length without FCS.
     pub const fn mac_len(&self, frame_len: u32) -> u32 {
         let with_fcs = frame_len + self.fcs_bytes;
         if with_fcs < self.min_frame_bytes {
@@ -127,13 +132,14 @@ impl LinkTiming {
         }
     }
 
-    /// The length a link takes for a frame of `mac_len`: with preamble and gap.
+    /// Length of a frame on the link with preamble and gap, in bytes. `mac_len` is the result of
+    /// [`LinkTiming::mac_len`].
     pub const fn wire_len(&self, mac_len: u32) -> u32 {
         mac_len + self.overhead_bytes
     }
 
-    /// How long the link stays silent behind a frame: part of what the frame takes, but over only after its last bit.
-    pub const fn gap(&self) -> Picos {
+    /// Time of the inter-packet gap. The gap is part of the time of a frame and follows its last bit.
+    pub const fn gap_duration(&self) -> Picos {
         let gap = if self.gap_bytes < self.overhead_bytes {
             self.gap_bytes
         } else {
@@ -142,7 +148,7 @@ impl LinkTiming {
         self.duration(gap)
     }
 
-    /// How long `bytes` octets last on this link.
+    /// Time of `bytes` bytes on the link.
     pub const fn duration(&self, bytes: u32) -> Picos {
         if self.as_ns3 {
             let seconds = bytes as f64 * 8.0 / (self.speed_mbps as u64 * 1_000_000) as f64;
@@ -155,13 +161,13 @@ impl LinkTiming {
         Picos(ps - ps % self.rounding_ps as u64)
     }
 
-    /// How long one pause quantum (512 bit times, IEEE 802.3 Annex 31B) lasts on this link.
-    pub const fn quantum(&self) -> Picos {
+    /// Time of one pause quantum: 512 bit times (IEEE 802.3 Annex 31B).
+    pub const fn quantum_duration(&self) -> Picos {
         Picos(512 * 1_000_000 / self.speed_mbps as u64)
     }
 
-    /// How long `quanta` pause quanta last: computed at once, so that rounding does not add up.
-    pub const fn pause(&self, quanta: u16) -> Picos {
+    /// Time of `quanta` pause quanta. The whole time is rounded once, so rounding errors do not accumulate.
+    pub const fn pause_duration(&self, quanta: u16) -> Picos {
         Picos(quanta as u64 * 512 * 1_000_000 / self.speed_mbps as u64)
     }
 }
@@ -171,10 +177,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_cut_off_as_ns3_cuts_them() {
+    fn ns3_nanos_are_cut_as_in_ns3() {
         assert_eq!(ns3_nanos(2.0, 1_000_000_000), Some(2_000_000_000));
         assert_eq!(ns3_nanos(0.001, 1_000_000), Some(1_000));
-        // The nearest double of 2.3 lies below it, that of 2.1 above.
+        // The nearest double of 2.3 is less than 2.3. The nearest double of 2.1 is greater than 2.1.
         assert_eq!(ns3_nanos(2.3, 1_000_000_000), Some(2_299_999_999));
         assert_eq!(ns3_nanos(2.1, 1_000_000_000), Some(2_100_000_000));
         assert_eq!(ns3_nanos(0.5, 1), Some(0));
@@ -184,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_as_in_ns3_loses_a_nanosecond_of_some_whole_times() {
+    fn ns3_link_times_may_be_a_nanosecond_short() {
         let link = |speed_mbps| LinkTiming {
             as_ns3: true,
             ..LinkTiming::ethernet(speed_mbps)

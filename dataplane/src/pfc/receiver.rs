@@ -140,7 +140,11 @@ impl PauseReceiver {
             match pause.quanta[priority] {
                 0 => self.resume(priority, now),
                 _ if pause.until_resumed => self.pause(priority, now, Picos::NEVER),
-                q => self.pause(priority, now, pause.effective.saturating_add(link.pause(q))),
+                q => self.pause(
+                    priority,
+                    now,
+                    pause.effective.saturating_add(link.pause_duration(q)),
+                ),
             }
         }
     }
@@ -346,7 +350,7 @@ mod tests {
     fn a_pause_takes_effect_after_the_response_time_and_keeps_its_length() {
         let at = Picos::from_nanos;
         let mut rx = PauseReceiver::new();
-        rx.set_response(GIGABIT.pause(2)); // 1024 ns
+        rx.set_response(GIGABIT.pause_duration(2)); // 1024 ns
         rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
         assert_eq!((rx.paused(), rx.next_change()), (0, at(1_024)));
         rx.expire(at(1_024));

@@ -169,7 +169,7 @@ impl Port {
         let until_resumed = port.pfc.pauses != PauseModel::Timed;
         self.receiver.set_until_resumed(until_resumed);
         self.whole_port.set_until_resumed(until_resumed);
-        let response = port.link.pause(port.pfc.response_quanta);
+        let response = port.link.pause_duration(port.pfc.response_quanta);
         self.receiver.set_response(response);
         self.whole_port.set_response(response);
         self.scheduler.reconfigure(&port.queues);

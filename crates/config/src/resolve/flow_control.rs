@@ -111,7 +111,7 @@ fn refresh(
     written: Option<Picos>,
     enabled: bool,
 ) -> Picos {
-    let pause = link.pause(quanta);
+    let pause = link.pause_duration(quanta);
     let budget = if context.is_attached(name) {
         context.how.reaction_budget
     } else {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{Effect, Fields, Table, tables};
-use xoff_testing::{assert_tests_exist, document};
+use xoff_testing::{assert_tests_exist, read_document};
 
 const DOCUMENT: &str = "docs/configuration-fields.md";
 
@@ -57,7 +57,7 @@ fn described(row: &str) -> String {
 
 #[test]
 fn the_document_has_every_field_that_is_read_and_what_it_does() {
-    let text = document(DOCUMENT);
+    let text = read_document(DOCUMENT);
     let documented: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
     let expected: Vec<String> = tables().flat_map(rows).collect();
     let found: Vec<String> = documented.iter().map(|row| described(row)).collect();
@@ -75,7 +75,7 @@ fn the_document_has_every_field_that_is_read_and_what_it_does() {
 
 #[test]
 fn tests_that_the_document_names_exist() {
-    let text = document(DOCUMENT);
+    let text = read_document(DOCUMENT);
     let rows = text.lines().filter(|line| line.starts_with("| `"));
     let named = rows.filter_map(|row| {
         let test = row.rsplit(" | ").next()?.strip_suffix(" |")?;

@@ -65,13 +65,13 @@ mod tests {
     use xoff_dataplane::TimerId;
 
     use super::*;
-    use xoff_testing::draws;
+    use xoff_testing::random_generator;
 
     #[test]
     fn events_come_in_order_whatever_is_added_meanwhile() {
         let mut agenda = Agenda::with_capacity(4);
         let mut pending: Vec<Deadline> = Vec::new();
-        let mut dice = draws(1);
+        let mut dice = random_generator(1);
         let mut now = 0;
         for _ in 0..20_000 {
             assert_eq!(agenda.first(), pending.iter().min().copied());

@@ -33,7 +33,7 @@ impl Hop {
 
     /// From the end of a frame's occupation to its arrival.
     fn arrival(&self, end: u64) -> u64 {
-        let gap = Line::new(self.timing).timing().gap().0;
+        let gap = Line::new(self.timing).timing().gap_duration().0;
         end.saturating_sub(gap).saturating_add(self.latency.0)
     }
 }

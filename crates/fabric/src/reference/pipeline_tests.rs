@@ -1,7 +1,7 @@
 //! The closed form and the repetition against packets one by one.
 
 use super::*;
-use xoff_testing::draws;
+use xoff_testing::random_generator;
 
 fn hop(speed_mbps: u32, latency_ns: u64) -> Hop {
     Hop {
@@ -34,7 +34,7 @@ fn one_by_one(path: &[Hop], train: &[Run]) -> Picos {
 
 #[test]
 fn the_closed_form_is_that_of_packets_one_by_one() {
-    let mut below = draws(1);
+    let mut below = random_generator(1);
     for _ in 0..500 {
         let path: Vec<Hop> = (0..1 + below(7))
             .map(|_| {
@@ -60,7 +60,7 @@ fn the_closed_form_is_that_of_packets_one_by_one() {
 
 #[test]
 fn stages_of_one_link_are_a_path() {
-    let mut below = draws(2);
+    let mut below = random_generator(2);
     for _ in 0..200 {
         let path: Vec<Hop> = (0..1 + below(6))
             .map(|_| hop([1_000, 10_000, 25_000, 100_000][below(4) as usize], below(5_000)))
@@ -82,7 +82,7 @@ fn stages_of_one_link_are_a_path() {
 
 #[test]
 fn skipped_packets_change_nothing() {
-    let mut below = draws(3);
+    let mut below = random_generator(3);
     for _ in 0..200 {
         let order = [QueueOrder::AsSent, QueueOrder::AsArrived, QueueOrder::Unknown][below(3) as usize];
         let stage = |_| {
@@ -184,7 +184,7 @@ fn assert_as_with_queues(
 
 #[test]
 fn spraying_over_spines_is_that_of_queues_of_their_own() {
-    let mut below = draws(5);
+    let mut below = random_generator(5);
     for _ in 0..500 {
         let spines = 1 + below(8) as usize;
         let speed = |below: &mut dyn FnMut(u64) -> u64| [25_000, 40_000, 100_000, 200_000][below(4) as usize];
@@ -215,7 +215,7 @@ fn spraying_over_spines_is_that_of_queues_of_their_own() {
 /// A fat tree: two aggregation switches in each pod, with `cores` core switches each.
 #[test]
 fn spraying_over_a_fat_tree_is_that_of_queues_of_their_own() {
-    let mut below = draws(6);
+    let mut below = random_generator(6);
     for _ in 0..500 {
         let cores = 1 + below(4) as usize;
         let speed = |below: &mut dyn FnMut(u64) -> u64| [25_000, 50_000, 100_000][below(3) as usize];

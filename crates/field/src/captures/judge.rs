@@ -110,7 +110,7 @@ pub(super) fn judge(capture: &Capture, replay: &Replay<'_>) -> Finding {
     }
     match (exit, capture.is_whole) {
         (Some(0), true) => {}
-        (Some(3), _) if !capture.is_ethernet && said.contains("not of Ethernet frames") => {
+        (Some(3), _) if !capture.is_ethernet && said.contains("has no Ethernet frames") => {
             return Finding::NotEthernet;
         }
         (Some(3 | 5), false) => return Finding::Damaged(damage(said)),
@@ -326,7 +326,7 @@ mod tests {
         };
         assert_eq!(exit(&unread, Some(0), ""), Finding::NotEthernet);
         assert!(matches!(exit(&unread, Some(101), ""), Finding::Deviates(_)));
-        let said = "error: the capture is not of Ethernet frames";
+        let said = "error: the capture has no Ethernet frames";
         assert_eq!(exit(&other, Some(3), said), Finding::NotEthernet);
         assert!(matches!(exit(&capture(), Some(3), said), Finding::Deviates(_)));
     }

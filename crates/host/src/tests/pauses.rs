@@ -49,7 +49,7 @@ fn a_pause_stops_its_class_alone_for_its_quanta_after_the_response_time() {
             one(class, 20_000),
             Picos::from_millis(20),
         );
-        let silent_until = at + RESPONSE + GIGABIT.pause(20_000);
+        let silent_until = at + RESPONSE + GIGABIT.pause_duration(20_000);
         for other in 0..8 {
             let sent = times(&after, other as u32);
             if other == class {
@@ -69,7 +69,7 @@ fn a_pause_stops_its_class_alone_for_its_quanta_after_the_response_time() {
             }
         }
         let nic = host.results(Picos::from_millis(20)).nic;
-        assert_eq!(nic.paused_ns[class], GIGABIT.pause(20_000).as_nanos());
+        assert_eq!(nic.paused_ns[class], GIGABIT.pause_duration(20_000).as_nanos());
         assert_eq!(nic.paused_ns.iter().sum::<u64>(), nic.paused_ns[class]);
         assert_eq!(
             (nic.pfc_rx[class], nic.pfc_on2off_rx[class], nic.pfc_rx_frames),
@@ -84,7 +84,7 @@ fn a_lone_class_resumes_to_the_picosecond() {
     host.start(Picos::ZERO);
     let at = Picos::from_millis(1);
     let (_, after) = pause_at(&mut host, at, ONLY_3, one(3, 1_000), Picos::from_millis(3));
-    let resumed = at + RESPONSE + GIGABIT.pause(1_000);
+    let resumed = at + RESPONSE + GIGABIT.pause_duration(1_000);
     assert_eq!(
         times(&after, 3).into_iter().find(|t| *t > at + RESPONSE),
         Some(resumed)
@@ -108,7 +108,7 @@ fn frames_leave_until_the_response_time_is_over() {
         "{in_response} frames, {fits} fit"
     );
     let resumed = times(&after, 3).into_iter().find(|t| *t >= at + response);
-    assert_eq!(resumed, Some(at + response + GIGABIT.pause(1_000)));
+    assert_eq!(resumed, Some(at + response + GIGABIT.pause_duration(1_000)));
 }
 
 #[test]
@@ -126,12 +126,12 @@ fn zero_quanta_resume_at_once_and_a_new_value_replaces_the_timer() {
     // 100 quanta, and 100 again when half are over: 150 in all.
     let first = Picos::from_millis(5);
     pfc(&mut host, first, ONLY_3, one(3, 100));
-    let second = first + GIGABIT.pause(50);
+    let second = first + GIGABIT.pause_duration(50);
     let mut frames = run_alone(&mut host, first, second);
     pfc(&mut host, second, ONLY_3, one(3, 100));
     frames.extend(run_alone(&mut host, second, Picos::from_millis(6)));
     let resumed = frames.iter().map(|f| f.at).find(|t| *t > first + RESPONSE);
-    assert_eq!(resumed, Some(first + RESPONSE + GIGABIT.pause(150)));
+    assert_eq!(resumed, Some(first + RESPONSE + GIGABIT.pause_duration(150)));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn all_eight_classes_resume_each_at_its_own_time() {
     let quanta: [u16; 8] = std::array::from_fn(|n| 1_000 * (n as u16 + 1));
     let (_, after) = pause_at(&mut host, at, 0xff, quanta, Picos::from_millis(20));
     for (class, quanta) in quanta.into_iter().enumerate() {
-        let until = at + RESPONSE + GIGABIT.pause(quanta);
+        let until = at + RESPONSE + GIGABIT.pause_duration(quanta);
         let first = times(&after, class as u32)
             .into_iter()
             .find(|t| *t > at + RESPONSE)
@@ -215,7 +215,7 @@ fn a_pause_that_ended_while_the_caller_slept_does_not_let_frames_out_from_before
     let at = Picos::from_millis(1);
     run_alone(&mut host, Picos::ZERO, at);
     pfc(&mut host, at, ONLY_3, one(3, 1_000));
-    let resumed = at + RESPONSE + GIGABIT.pause(1_000);
+    let resumed = at + RESPONSE + GIGABIT.pause_duration(1_000);
     let late = resumed + Picos(FRAME_TIME.0 * 5);
     let mut buf = [0; 2048];
     let mut burst = 0;
@@ -312,10 +312,10 @@ fn a_nic_without_pfc_honours_802_3x() {
             .find(|sent| *sent > at + RESPONSE);
         (first.unwrap(), host.results(Picos::from_millis(20)).nic)
     };
-    let silent_until = at + RESPONSE + GIGABIT.pause(20_000);
+    let silent_until = at + RESPONSE + GIGABIT.pause_duration(20_000);
     let (first, nic) = run(true);
     assert!((silent_until..=silent_until + FRAME_TIME).contains(&first));
-    assert_eq!(nic.global_paused_ns, GIGABIT.pause(20_000).as_nanos());
+    assert_eq!(nic.global_paused_ns, GIGABIT.pause_duration(20_000).as_nanos());
     assert_eq!((nic.pause_rx_frames, nic.paused_ns), (1, [0; 8]));
     // With PFC on the frame is counted and ignored (IEEE 802.1Q 36.1.1).
     let (first, nic) = run(false);

@@ -326,7 +326,7 @@ fn reaction_budget(plan: &LabPlan) -> Picos {
         let frame = timing.duration(timing.wire_len(FRAME_MAX_BYTES));
         Picos::from_nanos(link.delay_ns.saturating_mul(2))
             .saturating_add(Picos(frame.0 * 2))
-            .saturating_add(timing.pause(response_quanta_max(speed_mbps)))
+            .saturating_add(timing.pause_duration(response_quanta_max(speed_mbps)))
     });
     slowest.max().unwrap_or(Picos::from_micros(10))
 }

@@ -419,6 +419,6 @@ mod tests {
         let timing = Lengths::Model.timing(100_000);
         let data = timing.duration(timing.wire_len(timing.mac_len(1_048)));
         assert_eq!(data, Picos::from_nanos(83), "83.84 ns, cut off");
-        assert_eq!(timing.gap(), Picos::ZERO);
+        assert_eq!(timing.gap_duration(), Picos::ZERO);
     }
 }

@@ -134,7 +134,7 @@ impl VirtualDevice {
                 parsed: parse_prefix(&headers, frame_len as usize),
                 headers,
                 refresh: Picos::NEVER,
-                half_pause: Picos(config.ports[egress].link.pause(QUANTA).0 / 2),
+                half_pause: Picos(config.ports[egress].link.pause_duration(QUANTA).0 / 2),
                 paused: false,
             });
         }

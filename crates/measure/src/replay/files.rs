@@ -11,7 +11,7 @@ use xoff_wire::MacControl;
 use super::player::{Lost, Sent, Sink};
 use super::store::Origin;
 use xoff_capture::write::InterfaceBlock;
-use xoff_capture::{Direction, Packet, Writer};
+use xoff_capture::{Direction, PacketBlock, Writer};
 
 /// Where a capture goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Sink for CaptureFiles {
             }
             _ => self.comment = own(sent.data),
         }
-        self.sent.write(&Packet {
+        self.sent.write(&PacketBlock {
             interface: u32::from(sent.port.0),
             at_ns: self.zero_ns.saturating_add(sent.at.as_nanos()),
             len: sent.len,
@@ -152,7 +152,7 @@ impl Sink for CaptureFiles {
         let Some(file) = &mut self.lost else {
             return Ok(());
         };
-        file.write(&Packet {
+        file.write(&PacketBlock {
             interface: u32::from(lost.port.0),
             at_ns: self.zero_ns.saturating_add(lost.at.as_nanos()),
             len: lost.origin.len,

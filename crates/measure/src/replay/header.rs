@@ -4,7 +4,7 @@ use xoff_wire::parse::{ParsedHeaders, Payload, TAGS_MAX, parse_prefix};
 use xoff_wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, vlan};
 
 use super::survey::Mac;
-use xoff_capture::Record;
+use xoff_capture::CapturedFrame;
 
 /// Offset of the first tag or the ethertype.
 const ADDRESSES_LEN: usize = 12;
@@ -26,7 +26,7 @@ pub struct ParsedHeader {
 
 impl ParsedHeader {
     /// Parses the headers of a frame.
-    pub fn of(record: &Record) -> ParsedHeader {
+    pub fn of(record: &CapturedFrame) -> ParsedHeader {
         let address = |at: usize| record.data.get(at..)?.first_chunk::<6>().copied();
         let len = record.len as usize;
         let mut header = ParsedHeader {
@@ -127,7 +127,7 @@ mod tests {
     use xoff_capture::Direction;
 
     fn header(frame: &[u8], stored: usize) -> ParsedHeader {
-        ParsedHeader::of(&Record {
+        ParsedHeader::of(&CapturedFrame {
             number: 1,
             offset: 0,
             interface: 0,
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_frame_that_ends_before_its_ethertype_is_not_completed() {
         for len in 12..16 {
-            let header = ParsedHeader::of(&Record {
+            let header = ParsedHeader::of(&CapturedFrame {
                 number: 1,
                 offset: 0,
                 interface: 0,

@@ -16,7 +16,7 @@ use super::store::{CaptureStore, Origin};
 use super::survey::Survey;
 use super::timeline::{BeyondModelTime, Timeline};
 use super::witness::{Counts, Loss, Losses};
-use xoff_capture::{ReadError, Reader, Record};
+use xoff_capture::{CapturedFrame, ReadError, Reader};
 use xoff_driver::virtual_time::VirtualSwitch;
 use xoff_telemetry::SwitchSnapshot;
 
@@ -232,7 +232,7 @@ impl<'a, S: Sink> Player<'a, S> {
     /// The next frame that comes in somewhere, and where.
     fn read(&mut self, reader: &mut Reader<impl Read>) -> Result<Option<(PortId, Waiting)>, PlayError> {
         loop {
-            let record = match reader.next_record() {
+            let record = match reader.next_frame() {
                 Ok(Some(record)) => record,
                 Ok(None) => return Ok(None),
                 Err(error) if error.ends_capture() => return Ok(None),
@@ -252,7 +252,7 @@ impl<'a, S: Sink> Player<'a, S> {
         }
     }
 
-    fn admit(&self, record: Record, header: ParsedHeader, port: PortId, at: Picos) -> Waiting {
+    fn admit(&self, record: CapturedFrame, header: ParsedHeader, port: PortId, at: Picos) -> Waiting {
         let (tc, pg) = class_of(&self.switch.config().ports[port.index()].classify, &header.parsed);
         Waiting {
             origin: Origin {

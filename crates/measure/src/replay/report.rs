@@ -255,7 +255,7 @@ impl FrameSums {
         let dropped: u64 = sum(|port| port.dropped());
         let unusable = survey.unusable.iter();
         let unusable: Vec<_> = unusable
-            .map(|(why, count)| (SkipReason::Unusable(*why), count))
+            .map(|(why, count)| (SkipReason::UnusableReason(*why), count))
             .collect();
         let skipped = tally
             .skipped

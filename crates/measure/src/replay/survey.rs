@@ -6,7 +6,7 @@ use std::io::Read;
 use xoff_wire::parse::VlanTag;
 
 use super::header::ParsedHeader;
-use xoff_capture::{Direction, Interface, ReadError, Reader, Record, Unusable};
+use xoff_capture::{CapturedFrame, Direction, Interface, ReadError, Reader, UnusableReason};
 
 /// A hardware address.
 pub type Mac = [u8; 6];
@@ -37,7 +37,7 @@ pub struct Survey {
     /// Usable frames.
     pub frames: u64,
     /// Frames that cannot be used, by reason.
-    pub unusable: BTreeMap<Unusable, u64>,
+    pub unusable: BTreeMap<UnusableReason, u64>,
     /// Usable frames of each interface.
     pub frames_by_interface: Vec<u64>,
     /// The interfaces.
@@ -71,7 +71,7 @@ impl Survey {
         let mut survey = Survey::default();
         let mut seen = SeenAddresses::default();
         loop {
-            match reader.next_record() {
+            match reader.next_frame() {
                 Ok(Some(record)) => survey.add(&record, &mut seen),
                 Ok(None) => break,
                 Err(error) if error.ends_capture() => {
@@ -99,7 +99,7 @@ impl Survey {
         self.frames + self.unusable.values().sum::<u64>()
     }
 
-    fn add(&mut self, record: &Record, seen: &mut SeenAddresses) {
+    fn add(&mut self, record: &CapturedFrame, seen: &mut SeenAddresses) {
         self.first_ns = self.first_ns.or(record.at_ns);
         self.frames += 1;
         self.partial += u64::from((record.data.len() as u32) < record.len);

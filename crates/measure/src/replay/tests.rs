@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use xoff_capture::write::{self, InterfaceBlock};
-use xoff_capture::{Direction, Packet, Reader};
+use xoff_capture::{Direction, PacketBlock, Reader};
 use xoff_config::{Resolve, load};
 use xoff_telemetry::failure::Failure;
 
@@ -26,7 +26,7 @@ fn frame(to: Mac, from: Mac) -> Vec<u8> {
 /// A capture with these interfaces and frames, a microsecond apart.
 fn capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
-    write::section(&mut file, "");
+    write::append_section_header(&mut file, "");
     for name in interfaces {
         let interface = InterfaceBlock {
             name,
@@ -34,10 +34,10 @@ fn capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8>
             mac: None,
             snaplen: 0,
         };
-        write::interface(&mut file, &interface);
+        write::append_interface(&mut file, &interface);
     }
     for (n, (interface, direction, data)) in frames.iter().enumerate() {
-        let packet = Packet {
+        let packet = PacketBlock {
             interface: *interface,
             at_ns: 1_000_000 + 1_000 * n as u64,
             len: data.len() as u32,
@@ -47,7 +47,7 @@ fn capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8>
             id: None,
             comment: "",
         };
-        write::packet(&mut file, &packet);
+        write::append_packet(&mut file, &packet);
     }
     file
 }

@@ -32,7 +32,7 @@ pub fn frames_after_xoff(link: &LinkTiming, traffic: &Traffic) -> u32 {
     ];
     let window: u64 = window.iter().map(|span| span.0).sum();
     window
-        .saturating_sub(2 * link.gap().0)
+        .saturating_sub(2 * link.gap_duration().0)
         .div_ceil(wire(traffic.frame_bytes).0.max(1)) as u32
 }
 

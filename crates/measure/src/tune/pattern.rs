@@ -86,7 +86,9 @@ impl Traffic {
 
     /// What a sender may take to obey at most: IEEE 802.3 annex 31B.3.7, in nanoseconds.
     pub fn response_ns(link: &LinkTiming) -> u64 {
-        link.pause(response_quanta_max(link.speed_mbps)).0.div_ceil(1_000)
+        link.pause_duration(response_quanta_max(link.speed_mbps))
+            .0
+            .div_ceil(1_000)
     }
 
     /// The shortest frame of RoCEv2 over IPv4 that is at least so long, with FCS: payloads are padded to four bytes. `None`: there is none.

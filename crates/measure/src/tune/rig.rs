@@ -105,7 +105,7 @@ pub fn prepare(
         gone,
     ];
     let under_way: u64 = under_way.iter().map(|span| span.0).sum();
-    let sent = (due.0 + link.gap().0).checked_sub(under_way);
+    let sent = (due.0 + link.gap_duration().0).checked_sub(under_way);
     phase.own_frame_at = sent.map(Picos);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! RDMA READ.
 
 use super::*;
-use xoff_testing::draws;
+use xoff_testing::random_generator;
 
 #[test]
 fn responses_take_the_sequence_numbers_after_their_request() {
@@ -146,7 +146,7 @@ fn mixed_messages(
         config.ack_timeout = 8;
         config.ack_every = 1 + seed as u32 % 5;
     });
-    let mut below = draws(seed);
+    let mut below = random_generator(seed);
     let mut posted_bytes = 0;
     for id in 0..20 {
         let verb = [Verb::Read, Verb::Read, Verb::Write, Verb::Send][below(4) as usize];
@@ -168,7 +168,7 @@ fn mixed_messages(
 #[test]
 fn responses_out_of_order_are_kept_while_a_gap_is_tolerated() {
     for seed in 0..50 {
-        let mut below = draws(seed ^ 0x5555);
+        let mut below = random_generator(seed ^ 0x5555);
         let pipe = mixed_messages(
             seed,
             move |_, _, _| Fate::Delay(Picos::from_nanos(below(3_000))),
@@ -192,7 +192,7 @@ fn responses_out_of_order_are_kept_while_a_gap_is_tolerated() {
 fn lost_responses_are_asked_for_again_whatever_arrives_behind_them() {
     for recovery in [Recovery::GoBackN, Recovery::SelectiveRepeat, Recovery::GoBackZero] {
         for seed in 0..50 {
-            let mut below = draws(seed ^ 0xaaaa);
+            let mut below = random_generator(seed ^ 0xaaaa);
             // Go-back-0 ends only where losses are rare.
             let loss = if recovery == Recovery::GoBackZero { 200 } else { 20 };
             let script = move |_, _, _: &Packet| match below(loss) {

@@ -22,7 +22,7 @@ use super::portset::PortSet;
 use super::running::{CrewThread, Parts, Running};
 use super::teller;
 use super::worker::{End, Way, Worker};
-use xoff_capture::live::{PcapError, PcapOptions, Recorder, record};
+use xoff_capture::live::{PcapError, PcapOptions, Recorder, open_recording};
 use xoff_driver::engine::{Engine, WIRE_FRAMES_MAX};
 use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, Bell, Opened, Port, PortError};
@@ -309,7 +309,7 @@ fn recorder(options: &PcapOptions, config: &SwitchConfig, dilate: u32) -> Result
         return Ok((None, None));
     }
     let real_less_monotonic_ns = realtime_ns().wrapping_sub(monotonic_ns()) as i64;
-    let (recorder, writer) = record(options, config, dilate, real_less_monotonic_ns)?;
+    let (recorder, writer) = open_recording(options, config, dilate, real_less_monotonic_ns)?;
     let thread = spawn("xoff-pcap", None, || writer.run())?;
     Ok((Some(recorder), Some(thread)))
 }

@@ -39,7 +39,7 @@ impl Way {
     #[inline]
     fn due(&self, transmit: &Transmit, link: &LinkTiming) -> Picos {
         match self.in_memory {
-            true => transmit.end.since(link.gap()).saturating_add(self.delay),
+            true => transmit.end.since(link.gap_duration()).saturating_add(self.delay),
             false => transmit.start.saturating_add(self.delay),
         }
     }
@@ -162,7 +162,7 @@ impl Intake for Recorded<'_, '_> {
                 None => received.received_ns,
             };
             self.recorder
-                .record(port, Direction::Inbound, at_ns, [head, tail]);
+                .record_frame(port, Direction::Inbound, at_ns, [head, tail]);
         }
         self.wires.take(port, frames);
     }
@@ -385,7 +385,7 @@ impl Worker {
         for departure in self.leaving.range(before..) {
             let (head, tail) = arena.segments(departure.frame);
             let at_ns = self.clock.wall_ns(departure.start);
-            recorder.record(departure.port, Direction::Outbound, at_ns, [head, tail]);
+            recorder.record_frame(departure.port, Direction::Outbound, at_ns, [head, tail]);
         }
     }
 

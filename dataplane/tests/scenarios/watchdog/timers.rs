@@ -91,7 +91,7 @@ fn a_pause_that_ends_before_it_is_repeated_is_another_pause() {
 #[test]
 fn a_pause_that_runs_out_as_the_next_one_comes_is_over() {
     let mut harness = Harness::learnt(&watched(2, WatchdogAction::Drop));
-    let full = LinkTiming::ethernet(1_000).pause(0xffff);
+    let full = LinkTiming::ethernet(1_000).pause_duration(0xffff);
     let mut at = harness.now;
     for _ in 0..60 {
         harness.receive_at(at, 1, pause(3, 0xffff));

@@ -235,7 +235,7 @@ impl VirtualSwitch {
         let Some(port) = self.at_port[transmit.port.index()] else {
             return;
         };
-        let gap = self.tester[port].link.gap();
+        let gap = self.tester[port].link.gap_duration();
         let at = Picos(transmit.end.0 - gap.0).saturating_add(self.options.delay);
         let Some(origin) = self.store.origin(transmit.frame) else {
             self.hear_control(port, transmit.frame, at);
@@ -295,7 +295,8 @@ impl VirtualSwitch {
         let frame = self.store.insert(self.origin(number, from, data, len));
         self.sources[port].sent(self.now, span);
         let free = self.now.saturating_add(span);
-        let last_bit = Picos(free.0 - self.tester[port].link.gap().0).saturating_add(self.options.delay);
+        let last_bit =
+            Picos(free.0 - self.tester[port].link.gap_duration().0).saturating_add(self.options.delay);
         let arrive = Event::Arrive {
             frame: frame.0,
             stream: index as u32,

@@ -82,7 +82,7 @@ impl Mapping {
                 learnt.insert((seen.tag.map(VlanTag::vid), seen.station), port);
             }
         }
-        while let Ok::<_, ReadError>(Some(record)) = reader.next_record() {
+        while let Ok::<_, ReadError>(Some(record)) = reader.next_frame() {
             let header = ParsedHeader::of(&record);
             let port = self.port_of(&record, &header);
             effect.offered += u64::from(port.is_ok());

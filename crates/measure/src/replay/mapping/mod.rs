@@ -10,7 +10,7 @@ use xoff_dataplane::PortId;
 use self::draft::Draft;
 use super::header::ParsedHeader;
 use super::survey::{Mac, Observation, Survey, is_group};
-use xoff_capture::{Direction, Record, Unusable};
+use xoff_capture::{CapturedFrame, Direction, UnusableReason};
 use xoff_telemetry::failure::Failure;
 
 /// What is behind a port, as the command line says it.
@@ -67,7 +67,7 @@ pub enum SkipReason {
     /// Its addresses are not stored.
     NoAddress,
     /// The reader cannot use it.
-    Unusable(Unusable),
+    UnusableReason(UnusableReason),
 }
 
 impl SkipReason {
@@ -77,10 +77,10 @@ impl SkipReason {
             SkipReason::Outbound => "outbound",
             SkipReason::OfSwitch => "of_a_switch",
             SkipReason::NoAddress => "no_address",
-            SkipReason::Unusable(Unusable::LinkType) => "other_link_type",
-            SkipReason::Unusable(Unusable::TooLong) => "too_long",
-            SkipReason::Unusable(Unusable::UnknownInterface) => "unknown_interface",
-            SkipReason::Unusable(Unusable::Malformed) => "malformed",
+            SkipReason::UnusableReason(UnusableReason::LinkType) => "other_link_type",
+            SkipReason::UnusableReason(UnusableReason::TooLong) => "too_long",
+            SkipReason::UnusableReason(UnusableReason::UnknownInterface) => "unknown_interface",
+            SkipReason::UnusableReason(UnusableReason::Malformed) => "malformed",
         }
     }
 
@@ -145,7 +145,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Why it comes in on none.
-    pub fn port_of(&self, record: &Record, header: &ParsedHeader) -> Result<PortId, SkipReason> {
+    pub fn port_of(&self, record: &CapturedFrame, header: &ParsedHeader) -> Result<PortId, SkipReason> {
         let interface = self.interfaces.get(&record.interface);
         if record.direction == Direction::Outbound && (self.by_interface || interface.is_some()) {
             return Err(SkipReason::Outbound);
