@@ -6,4 +6,4 @@
 //! marks.
 
 pub use crate::bridge::{Fdb, Mac};
-pub use crate::egress::{Choice, Marker, Scheduler};
+pub use crate::egress::{Scheduler, SchedulerDecision, WredMarker};

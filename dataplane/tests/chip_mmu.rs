@@ -125,7 +125,7 @@ struct Fill {
 impl Fill {
     fn run(row: &Row) -> Vec<Progress> {
         let mmu = Mmu::new(&row.config());
-        let cells = mmu.cells(row.frame_bytes);
+        let cells = mmu.frame_cells(row.frame_bytes);
         let mut fill = Fill {
             mmu,
             cells,
@@ -133,7 +133,7 @@ impl Fill {
         };
         for &(order, until) in &row.steps {
             fill.step(order, until);
-            fill.mmu.check();
+            fill.mmu.assert_consistent();
         }
         fill.groups
     }

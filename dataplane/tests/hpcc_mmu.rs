@@ -145,8 +145,8 @@ impl Pair {
 
     fn arrive(&mut self, p: usize, q: usize, len: u32) {
         let pg = PgId::new(xoff_dataplane::PortId(p as u16), q as u8);
-        let cells = self.mmu.cells(len);
-        assert!(self.mmu.lossless(pg), "never dropped at egress");
+        let cells = self.mmu.frame_cells(len);
+        assert!(self.mmu.is_lossless(pg), "never dropped at egress");
         let plan = self.mmu.plan_ingress(pg, cells);
         let headroom_before = self.model.headroom[p][q];
         let Some(pauses) = self.model.arrive(p, q, len) else {
@@ -190,7 +190,7 @@ impl Pair {
             }
         }
         assert_eq!(self.mmu.pool_buffers(0).shared.current_cells, self.model.shared);
-        self.mmu.check();
+        self.mmu.assert_consistent();
     }
 }
 
@@ -314,8 +314,8 @@ fn only_an_own_release_resumes() {
         pair.depart(index);
     }
     let second = PgId::new(xoff_dataplane::PortId(1), 3);
-    assert!(pair.mmu.xoff(second) && pair.seen[3] == 1);
+    assert!(pair.mmu.is_in_xoff(second) && pair.seen[3] == 1);
     assert!(pair.model.used(1, 3) + RESUME_OFFSET < pair.model.threshold(1));
     pair.depart(0);
-    assert!(!pair.mmu.xoff(second));
+    assert!(!pair.mmu.is_in_xoff(second));
 }

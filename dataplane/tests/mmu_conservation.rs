@@ -57,7 +57,7 @@ fn conserve(operations: Vec<Operation>) -> Result<(), TestCaseError> {
                 let Ok(ingress) = mmu.plan_ingress(pg, cells) else {
                     continue;
                 };
-                let Ok(egress) = mmu.plan_egress(queue, cells, mmu.lossless(pg)) else {
+                let Ok(egress) = mmu.plan_egress(queue, cells, mmu.is_lossless(pg)) else {
                     continue;
                 };
                 prop_assert_eq!(ingress.reserved + ingress.shared + ingress.headroom, cells);
@@ -98,7 +98,7 @@ fn conserve(operations: Vec<Operation>) -> Result<(), TestCaseError> {
             prop_assert!(paused[pg.index()], "XON without XOFF");
             paused[pg.index()] = false;
         }
-        mmu.check();
+        mmu.assert_consistent();
         for group in 0..16 {
             let cells = held
                 .iter()
@@ -106,7 +106,7 @@ fn conserve(operations: Vec<Operation>) -> Result<(), TestCaseError> {
                 .map(|(.., cells)| cells)
                 .sum::<u32>();
             prop_assert_eq!(mmu.pg_buffers(PgId(group)).total.current_cells, cells);
-            prop_assert_eq!(mmu.xoff(PgId(group)), paused[usize::from(group)]);
+            prop_assert_eq!(mmu.is_in_xoff(PgId(group)), paused[usize::from(group)]);
             let cells = held
                 .iter()
                 .filter(|(_, queue, _)| queue.0 == group)
@@ -119,9 +119,9 @@ fn conserve(operations: Vec<Operation>) -> Result<(), TestCaseError> {
         mmu.release_egress(queue, cells);
         mmu.release_ingress(pg, cells, &mut resumed);
     }
-    mmu.check();
+    mmu.assert_consistent();
     for group in 0..16 {
-        prop_assert!(!mmu.xoff(PgId(group)), "an empty group is in XON");
+        prop_assert!(!mmu.is_in_xoff(PgId(group)), "an empty group is in XON");
     }
     prop_assert_eq!(mmu.pool_buffers(0).shared.current_cells, 0);
     prop_assert_eq!(mmu.pool_buffers(0).headroom.current_cells, 0);

@@ -186,9 +186,9 @@ impl Walk {
             5..8 => 1 + self.random.below(6) as u32,
             _ => 1 + self.random.below(40) as u32,
         };
-        let lossless = self.mmu.lossless(PgId(group));
+        let lossless = self.mmu.is_lossless(PgId(group));
         assert_eq!(lossless, self.reference.lossless(usize::from(group)));
-        if self.random.one_in(2) && self.mmu.admit(PgId(group), QueueId(queue), cells) {
+        if self.random.one_in(2) && self.mmu.try_admit(PgId(group), QueueId(queue), cells) {
             let expected = self.reference.arrive(usize::from(group), cells);
             assert_eq!(expected, Some(false), "XOFF of {group}, admitted in one go");
             assert!(self.reference.enqueue(usize::from(queue), cells, lossless));
@@ -265,7 +265,11 @@ impl Walk {
                 self.reference.pg_buffers(group),
                 "{pg:?}"
             );
-            assert_eq!(self.mmu.xoff(pg), self.reference.groups[group].xoff, "{pg:?}");
+            assert_eq!(
+                self.mmu.is_in_xoff(pg),
+                self.reference.groups[group].xoff,
+                "{pg:?}"
+            );
         }
         for queue in 0..self.reference.queues.len() {
             let id = QueueId(queue as u16);
@@ -282,7 +286,7 @@ impl Walk {
                 "pool {pool}"
             );
         }
-        self.mmu.check();
+        self.mmu.assert_consistent();
     }
 }
 

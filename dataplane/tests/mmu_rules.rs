@@ -14,7 +14,7 @@ const Q: QueueId = QueueId(0);
 fn arrive(mmu: &mut Mmu, pg: PgId, cells: u32) -> Result<bool, Refusal> {
     let plan = mmu.plan_ingress(pg, cells)?;
     let xoff = mmu.commit_ingress(pg, plan);
-    mmu.check();
+    mmu.assert_consistent();
     Ok(xoff)
 }
 
@@ -26,7 +26,7 @@ fn fill_to_xoff(mmu: &mut Mmu, pg: PgId) -> u32 {
 fn release(mmu: &mut Mmu, pg: PgId, cells: u32) -> Vec<PgId> {
     let mut resumed = Vec::new();
     mmu.release_ingress(pg, cells, &mut resumed);
-    mmu.check();
+    mmu.assert_consistent();
     resumed
 }
 
@@ -164,7 +164,7 @@ fn the_headroom_pool_may_run_out_before_the_group() {
 fn a_lossy_group_is_refused_by_its_threshold_or_by_the_pool() {
     let lossy = |threshold| Mmu::new(&config(0, profile(0, threshold)));
     let mut mmu = lossy(Threshold::Static(20));
-    assert!(!mmu.lossless(A));
+    assert!(!mmu.is_lossless(A));
     assert_eq!(
         arrive(&mut mmu, A, 20),
         Ok(false),
@@ -261,7 +261,7 @@ fn xon_after_exactly_the_offset() {
             assert_eq!(release(&mut mmu, A, 1), [], "offset {offset}");
         }
         assert_eq!(release(&mut mmu, A, 1), [A], "offset {offset}");
-        assert!(!mmu.xoff(A));
+        assert!(!mmu.is_in_xoff(A));
     }
 }
 
@@ -352,7 +352,7 @@ fn a_lossless_frame_is_never_refused_by_a_queue_and_always_charged() {
     assert_eq!(mmu.plan_egress(Q, 53, false), Err(refusal));
     let plan = mmu.plan_egress(Q, 152, true).expect("lossless");
     mmu.commit_egress(Q, plan);
-    mmu.check();
+    mmu.assert_consistent();
     assert_eq!(
         mmu.pool_buffers(1).shared.current_cells,
         150,
@@ -390,7 +390,7 @@ fn reconfiguration_keeps_use_and_resumes_who_may() {
     let mut smaller = before.clone();
     smaller.pools[0].size_bytes = 10;
     mmu.reconfigure(&smaller, &mut resumed);
-    mmu.check();
+    mmu.assert_consistent();
     assert_eq!(resumed, []);
     assert_eq!(mmu.pg_buffers(A).total.current_cells, filled + 4);
     assert_eq!(
@@ -412,7 +412,7 @@ fn reconfiguration_keeps_use_and_resumes_who_may() {
     larger.pools[0].size_bytes = 1_000;
     release(&mut mmu, A, 4);
     mmu.reconfigure(&larger, &mut resumed);
-    mmu.check();
+    mmu.assert_consistent();
     assert_eq!(resumed, [A]);
 
     // A port that is no longer there keeps what it holds, and accepts nothing.
@@ -439,7 +439,7 @@ fn a_group_without_profile_or_pool_refuses() {
     };
     assert_eq!(mmu.plan_ingress(A, 1), Err(refusal));
     assert_eq!(mmu.plan_ingress(B, 1), Err(refusal));
-    assert!(!mmu.lossless(A));
+    assert!(!mmu.is_lossless(A));
 }
 
 #[test]

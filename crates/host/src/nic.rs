@@ -1,7 +1,7 @@
 //! The transmit side of a NIC: one link, eight classes, pauses.
 
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::pfc::{PauseReceiver, bits};
+use xoff_dataplane::pfc::{PauseReceiver, set_bits};
 use xoff_dataplane::{Line, LinkTiming, Picos};
 
 use super::config::NicConfig;
@@ -117,7 +117,7 @@ impl Nic {
             let mut pauses = PauseReceiver::new();
             pauses.set_until_resumed(config.pauses_until_resumed);
             if is_used {
-                pauses.set_response(Picos::from_nanos(config.response_ns));
+                pauses.set_response_time(Picos::from_nanos(config.response_ns));
             }
             pauses
         };
@@ -209,7 +209,7 @@ impl Nic {
     /// [`Picos::NEVER`] if all that wait are paused.
     #[inline]
     pub(super) fn next_start(&self, earliest: Earliest<'_>) -> Picos {
-        let first = bits(earliest.waiting & !self.stopped)
+        let first = set_bits(earliest.waiting & !self.stopped)
             .map(|class| earliest.at[class].max(self.resumed_at[class]))
             .min();
         first.unwrap_or(Picos::NEVER).max(self.link_free)
@@ -241,7 +241,7 @@ impl Nic {
     /// The class whose turn it is of those that may send at `start`.
     fn choose(&mut self, earliest: Earliest<'_>, start: Picos) -> Option<Turn> {
         let mut eligible = 0_u8;
-        for class in bits(earliest.waiting & !self.stopped) {
+        for class in set_bits(earliest.waiting & !self.stopped) {
             let may = earliest.at[class] <= start && self.resumed_at[class] <= start;
             eligible |= u8::from(may) << class;
         }
@@ -327,7 +327,7 @@ impl Nic {
     /// Counters as of `now`.
     pub(super) fn counters(&self, now: Picos) -> NicCounters {
         NicCounters {
-            pfc_on2off_rx: *self.pauses.on_to_off(),
+            pfc_on2off_rx: *self.pauses.on_to_off_counts(),
             paused_ns: self.pauses.paused_ps(now).map(|ps| ps / 1_000),
             global_paused_ns: self.whole_link.paused_ps(now)[0] / 1_000,
             tx_deficit_ns: self.deficit.as_nanos(),

@@ -11,7 +11,7 @@ const NO_FRAME: u32 = u32::MAX;
 
 /// The ingress cells of a queued frame.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Charge {
+pub(crate) enum IngressCharge {
     /// The cells of one frame, charged to its priority group.
     Own { pg: PgId, cells: u32 },
     /// The cells of a flooded frame: an entry of [`SharedCharges`], released with the last copy.
@@ -34,13 +34,13 @@ pub(crate) struct QueuedFrame {
     /// longer be in the caches.
     next_len: u16,
     /// The priority group, or the index of the shared charge.
-    payer: u32,
+    charge_index: u32,
     cells: u16,
     charged_cells: u16,
     /// The next frame in the queue, or the next entry in the free list.
     next: u32,
     /// The kind of charge, and the flags below.
-    marks: u8,
+    flags: u8,
     pub(crate) tc: u8,
     pub(crate) l3_offset: u8,
     pub(crate) payload: Payload,
@@ -48,15 +48,15 @@ pub(crate) struct QueuedFrame {
 
 /// Bits of `flags`: the [`ChargeKind`] in the lowest two bits, ECN-capable, trimmed, and the queue that
 /// refused the frame before trimming.
-const PAYER: u8 = 3;
-const ECN_CAPABLE: u8 = 4;
-const TRIMMED: u8 = 8;
+const CHARGE_KIND_MASK: u8 = 3;
+const FLAG_ECN_CAPABLE: u8 = 4;
+const FLAG_TRIMMED: u8 = 8;
 const TRIMMED_FOR_SHIFT: u32 = 4;
 
 /// Values of the kind of an [`IngressCharge`] in `flags`.
-struct PayerKind;
+struct ChargeKind;
 
-impl PayerKind {
+impl ChargeKind {
     const OWN: u8 = 0;
     const SHARED: u8 = 1;
     const NONE: u8 = 2;
@@ -66,11 +66,11 @@ impl QueuedFrame {
     /// Creates a frame that occupies `cells` cells of its queue and may leave at once. The caller sets the
     /// class and the layer 3 header.
     #[inline(always)]
-    pub(crate) fn new(frame: Handle, mac_len: u32, cells: u32, charge: Charge) -> QueuedFrame {
-        let (payer_kind, payer, charged_cells) = match charge {
-            Charge::Own { pg, cells } => (PayerKind::OWN, u32::from(pg.0), cells),
-            Charge::Shared(entry) => (PayerKind::SHARED, entry, 0),
-            Charge::None => (PayerKind::NONE, 0, 0),
+    pub(crate) fn new(frame: Handle, mac_len: u32, cells: u32, charge: IngressCharge) -> QueuedFrame {
+        let (charge_kind, charge_index, charged_cells) = match charge {
+            IngressCharge::Own { pg, cells } => (ChargeKind::OWN, u32::from(pg.0), cells),
+            IngressCharge::Shared(entry) => (ChargeKind::SHARED, entry, 0),
+            IngressCharge::None => (ChargeKind::NONE, 0, 0),
         };
         debug_assert!(cells.max(charged_cells).max(mac_len) <= u32::from(u16::MAX));
         QueuedFrame {
@@ -78,11 +78,11 @@ impl QueuedFrame {
             frame,
             mac_len: mac_len as u16,
             next_len: 0,
-            payer,
+            charge_index,
             cells: cells as u16,
             charged_cells: charged_cells as u16,
             next: NO_FRAME,
-            marks: payer_kind,
+            flags: charge_kind,
             tc: 0,
             l3_offset: 0,
             payload: Payload::Other,
@@ -92,25 +92,25 @@ impl QueuedFrame {
     /// Sets whether the frame may be marked CE.
     #[inline(always)]
     pub(crate) fn set_ecn_capable(&mut self, ecn_capable: bool) {
-        let ecn_capable = if ecn_capable { ECN_CAPABLE } else { 0 };
-        self.marks = self.marks & PAYER | ecn_capable;
+        let ecn_capable = if ecn_capable { FLAG_ECN_CAPABLE } else { 0 };
+        self.flags = self.flags & CHARGE_KIND_MASK | ecn_capable;
     }
 
     /// Records that the frame was trimmed because `queue` refused it.
     pub(crate) fn set_trimmed_for(&mut self, queue: u8) {
-        self.marks |= TRIMMED | (queue & 7) << TRIMMED_FOR_SHIFT;
+        self.flags |= FLAG_TRIMMED | (queue & 7) << TRIMMED_FOR_SHIFT;
     }
 
     /// True if the frame may be marked CE.
     #[inline(always)]
     pub(crate) fn is_ecn_capable(&self) -> bool {
-        self.marks & ECN_CAPABLE != 0
+        self.flags & FLAG_ECN_CAPABLE != 0
     }
 
     /// The queue that refused the frame before trimming. `None` for frames that were not trimmed.
     #[inline(always)]
-    pub(crate) fn trimmed_for(&self) -> Option<usize> {
-        (self.marks & TRIMMED != 0).then_some(usize::from(self.marks >> TRIMMED_FOR_SHIFT & 7))
+    pub(crate) fn trimmed_for_queue(&self) -> Option<usize> {
+        (self.flags & FLAG_TRIMMED != 0).then_some(usize::from(self.flags >> TRIMMED_FOR_SHIFT & 7))
     }
 
     /// Length in bytes, with FCS.
@@ -127,14 +127,14 @@ impl QueuedFrame {
 
     /// The ingress cells of the frame.
     #[inline(always)]
-    pub(crate) fn charge(&self) -> Charge {
-        match self.marks & PAYER {
-            PayerKind::OWN => Charge::Own {
-                pg: PgId(self.payer as u16),
+    pub(crate) fn charge(&self) -> IngressCharge {
+        match self.flags & CHARGE_KIND_MASK {
+            ChargeKind::OWN => IngressCharge::Own {
+                pg: PgId(self.charge_index as u16),
                 cells: u32::from(self.charged_cells),
             },
-            PayerKind::SHARED => Charge::Shared(self.payer),
-            _ => Charge::None,
+            ChargeKind::SHARED => IngressCharge::Shared(self.charge_index),
+            _ => IngressCharge::None,
         }
     }
 }
@@ -143,7 +143,7 @@ const _: () = assert!(core::mem::size_of::<QueuedFrame>() == 32);
 
 /// The frames of one egress queue, first in, first out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fifo {
+pub(crate) struct FrameQueue {
     head: u32,
     tail: u32,
     bytes: u64,
@@ -151,8 +151,8 @@ pub(crate) struct Fifo {
     head_len: u16,
 }
 
-impl Fifo {
-    pub(crate) const EMPTY: Fifo = Fifo {
+impl FrameQueue {
+    pub(crate) const EMPTY: FrameQueue = FrameQueue {
         head: NO_FRAME,
         tail: NO_FRAME,
         bytes: 0,
@@ -173,12 +173,12 @@ impl Fifo {
 }
 
 /// A frame that was removed from the head of its queue.
-pub(crate) struct Taken<'a> {
+pub(crate) struct DequeuedFrame<'a> {
     pub(crate) frame: &'a QueuedFrame,
     /// The shared charges, to release the frame's cells.
     pub(crate) charges: &'a mut SharedCharges,
     /// Bytes (`mac_len`) that remain in all queues of the port.
-    pub(crate) behind_at_port: u64,
+    pub(crate) remaining_at_port: u64,
 }
 
 /// All frames in the switch, in the lists of their queues. Nothing is allocated after [`FrameTable::new`].
@@ -214,19 +214,19 @@ impl FrameTable {
 
     /// Number of frames that still fit.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn free_entries(&self) -> usize {
         self.frames_max - self.in_use
     }
 
     /// Appends a frame to a queue of a port. The caller has checked [`FrameTable::free_entries`].
     #[inline(always)]
-    pub(crate) fn push(&mut self, port: PortId, fifo: &mut Fifo, frame: QueuedFrame) {
-        debug_assert!(self.room() > 0, "room() was not checked");
+    pub(crate) fn push(&mut self, port: PortId, fifo: &mut FrameQueue, frame: QueuedFrame) {
+        debug_assert!(self.free_entries() > 0, "free_entries() was not checked");
         let index = self.free;
         let index = match self.frames.get_mut(index as usize) {
-            Some(place) => {
-                self.free = place.next;
-                *place = frame;
+            Some(entry) => {
+                self.free = entry.next;
+                *entry = frame;
                 index
             }
             None => {
@@ -246,18 +246,18 @@ impl FrameTable {
 
     /// The first frame of a queue.
     #[inline(always)]
-    pub(crate) fn head(&self, fifo: &Fifo) -> Option<&QueuedFrame> {
+    pub(crate) fn head(&self, fifo: &FrameQueue) -> Option<&QueuedFrame> {
         self.frames.get(fifo.head as usize)
     }
 
     /// Removes the first frame of a queue and returns a copy of its entry.
-    pub(crate) fn pop(&mut self, port: PortId, fifo: &mut Fifo) -> Option<QueuedFrame> {
-        self.take(port, fifo).map(|taken| *taken.frame)
+    pub(crate) fn dequeue_copy(&mut self, port: PortId, fifo: &mut FrameQueue) -> Option<QueuedFrame> {
+        self.dequeue(port, fifo).map(|taken| *taken.frame)
     }
 
     /// Removes the first frame of a queue. The entry stays valid until the next push.
     #[inline(always)]
-    pub(crate) fn take(&mut self, port: PortId, fifo: &mut Fifo) -> Option<Taken<'_>> {
+    pub(crate) fn dequeue(&mut self, port: PortId, fifo: &mut FrameQueue) -> Option<DequeuedFrame<'_>> {
         let index = fifo.head;
         let frame = self.frames.get_mut(index as usize)?;
         fifo.head = core::mem::replace(&mut frame.next, self.free);
@@ -266,7 +266,7 @@ impl FrameTable {
         fifo.bytes -= mac_len;
         let port_bytes = &mut self.port_bytes[port.index()];
         *port_bytes -= mac_len;
-        let behind_at_port = *port_bytes;
+        let remaining_at_port = *port_bytes;
         // The next frame leaves next, and has probably left the caches while it waited.
         match self.frames.get(fifo.head as usize) {
             Some(behind) => prefetch(behind),
@@ -274,16 +274,16 @@ impl FrameTable {
         }
         self.free = index;
         self.in_use -= 1;
-        Some(Taken {
+        Some(DequeuedFrame {
             frame: &self.frames[index as usize],
             charges: &mut self.shared,
-            behind_at_port,
+            remaining_at_port,
         })
     }
 
     /// The charges that copies of flooded frames share.
     #[inline(always)]
-    pub(crate) fn charges_mut(&mut self) -> &mut SharedCharges {
+    pub(crate) fn shared_charges_mut(&mut self) -> &mut SharedCharges {
         &mut self.shared
     }
 
@@ -300,26 +300,26 @@ impl FrameTable {
     }
 
     /// The priority groups of the frames in a queue, from its head. Frames without a charge are skipped.
-    pub(crate) fn groups_in(&self, fifo: &Fifo) -> impl Iterator<Item = PgId> + '_ {
+    pub(crate) fn priority_groups_in(&self, fifo: &FrameQueue) -> impl Iterator<Item = PgId> + '_ {
         let first = Some(fifo.head).filter(|index| *index != NO_FRAME);
-        let places = core::iter::successors(first, |index| {
+        let indices = core::iter::successors(first, |index| {
             Some(self.frames[*index as usize].next).filter(|index| *index != NO_FRAME)
         });
-        places.filter_map(|index| match self.frames[index as usize].charge() {
-            Charge::Own { pg, .. } => Some(pg),
-            Charge::Shared(charge) => self.shared.group(charge),
-            Charge::None => None,
+        indices.filter_map(|index| match self.frames[index as usize].charge() {
+            IngressCharge::Own { pg, .. } => Some(pg),
+            IngressCharge::Shared(charge) => self.shared.priority_group(charge),
+            IngressCharge::None => None,
         })
     }
 
     /// Adds a shared charge for `copies` copies of a flooded frame.
-    pub(crate) fn share_charge(&mut self, pg: PgId, cells: u32, copies: u32) -> Charge {
-        self.shared.open(pg, cells, copies)
+    pub(crate) fn add_shared_charge(&mut self, pg: PgId, cells: u32, copies: u32) -> IngressCharge {
+        self.shared.add(pg, cells, copies)
     }
 
     /// As [`SharedCharges::release_charge`].
-    pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
-        self.shared.settle(charge)
+    pub(crate) fn release_charge(&mut self, charge: IngressCharge) -> Option<(PgId, u32)> {
+        self.shared.release_charge(charge)
     }
 }
 
@@ -340,18 +340,18 @@ struct SharedCharge {
 }
 
 impl SharedCharges {
-    fn new(most: usize) -> SharedCharges {
+    fn new(charges_max: usize) -> SharedCharges {
         SharedCharges {
-            charges: Vec::with_capacity(most),
+            charges: Vec::with_capacity(charges_max),
             free: NO_FRAME,
         }
     }
 
-    fn group(&self, charge: u32) -> Option<PgId> {
+    fn priority_group(&self, charge: u32) -> Option<PgId> {
         self.charges.get(charge as usize).map(|shared| shared.pg)
     }
 
-    fn open(&mut self, pg: PgId, cells: u32, copies: u32) -> Charge {
+    fn add(&mut self, pg: PgId, cells: u32, copies: u32) -> IngressCharge {
         let entry = SharedCharge {
             pg,
             cells,
@@ -361,25 +361,25 @@ impl SharedCharges {
         let index = self.free;
         if index == NO_FRAME {
             self.charges.push(entry);
-            return Charge::Shared(self.charges.len() as u32 - 1);
+            return IngressCharge::Shared(self.charges.len() as u32 - 1);
         }
         self.free = self.charges[index as usize].next_free;
         self.charges[index as usize] = entry;
-        Charge::Shared(index)
+        IngressCharge::Shared(index)
     }
 
     /// Removes one copy from a charge. Returns the cells to release after the last copy.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, charge: Charge) -> Option<(PgId, u32)> {
+    pub(crate) fn release_charge(&mut self, charge: IngressCharge) -> Option<(PgId, u32)> {
         match charge {
-            Charge::Own { pg, cells } => Some((pg, cells)),
-            Charge::None => None,
-            Charge::Shared(index) => self.settle_copy(index),
+            IngressCharge::Own { pg, cells } => Some((pg, cells)),
+            IngressCharge::None => None,
+            IngressCharge::Shared(index) => self.release_copy(index),
         }
     }
 
     #[inline(never)]
-    fn settle_copy(&mut self, index: u32) -> Option<(PgId, u32)> {
+    fn release_copy(&mut self, index: u32) -> Option<(PgId, u32)> {
         let entry = &mut self.charges[index as usize];
         entry.copies -= 1;
         if entry.copies > 0 {

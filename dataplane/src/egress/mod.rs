@@ -1,13 +1,13 @@
 //! The egress side of a port: queues, scheduler, shapers, early drop and ECN marking.
 
 mod frames;
-mod line;
+mod link_rate;
 mod scheduler;
 mod shaper;
 mod wred;
 
-pub(crate) use frames::{Charge, Fifo, FrameTable, QueuedFrame, SharedCharges};
-pub use line::Line;
-pub use scheduler::{Choice, Scheduler};
+pub(crate) use frames::{FrameQueue, FrameTable, IngressCharge, QueuedFrame, SharedCharges};
+pub use link_rate::Line;
+pub use scheduler::{Scheduler, SchedulerDecision};
 pub(crate) use shaper::TokenBucket;
-pub use wred::Marker;
+pub use wred::WredMarker;

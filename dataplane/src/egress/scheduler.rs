@@ -5,7 +5,7 @@ use core::hint::select_unpredictable;
 use super::shaper::TokenBucket;
 use crate::config::{QueueConfig, Schedule};
 use crate::ids::PRIORITIES;
-use crate::pfc::bits;
+use crate::pfc::set_bits;
 use xoff_units::Picos;
 
 /// Bytes for each turn of the DWRR queue with the smallest weight. Other queues get more in proportion to
@@ -14,7 +14,7 @@ const QUANTUM_BYTES: u32 = 1_536;
 
 /// The decision of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum SchedulerDecision {
     /// This queue may send its first frame now.
     Queue(usize),
     /// No queue may send before this time. [`Picos::NEVER`]: not before a queue changes.
@@ -25,11 +25,11 @@ pub enum Choice {
 #[derive(Clone, Debug)]
 #[repr(C)] // what each departure reads comes first
 pub struct Scheduler {
-    strict: u8,
-    shaped: u8,
-    current: u8,
-    deficit: [u32; PRIORITIES],
-    quantum: [u32; PRIORITIES],
+    strict_queues: u8,
+    shaped_queues: u8,
+    current_queue: u8,
+    deficits: [u32; PRIORITIES],
+    quanta: [u32; PRIORITIES],
     shapers: [Option<TokenBucket>; PRIORITIES],
 }
 
@@ -37,12 +37,12 @@ impl Scheduler {
     /// Creates a scheduler with empty deficits.
     pub fn new(queues: &[QueueConfig; PRIORITIES]) -> Scheduler {
         let mut scheduler = Scheduler {
-            strict: 0,
-            shaped: 0,
+            strict_queues: 0,
+            shaped_queues: 0,
             shapers: [const { None }; PRIORITIES],
-            quantum: [0; PRIORITIES],
-            deficit: [0; PRIORITIES],
-            current: 0,
+            quanta: [0; PRIORITIES],
+            deficits: [0; PRIORITIES],
+            current_queue: 0,
         };
         scheduler.reconfigure(queues);
         scheduler
@@ -55,11 +55,11 @@ impl Scheduler {
             Schedule::Dwrr { weight } => Some(u32::from(weight.max(1))),
         };
         let smallest = queues.iter().filter_map(weight).min().unwrap_or(1);
-        (self.strict, self.shaped) = (0, 0);
+        (self.strict_queues, self.shaped_queues) = (0, 0);
         for (n, queue) in queues.iter().enumerate() {
             match weight(queue) {
-                None => self.strict |= 1 << n,
-                Some(weight) => self.quantum[n] = weight * QUANTUM_BYTES / smallest,
+                None => self.strict_queues |= 1 << n,
+                Some(weight) => self.quanta[n] = weight * QUANTUM_BYTES / smallest,
             }
             self.shapers[n] = match (self.shapers[n].take(), queue.shaper) {
                 (_, None) => None,
@@ -69,7 +69,7 @@ impl Scheduler {
                     Some(bucket)
                 }
             };
-            self.shaped |= u8::from(queue.shaper.is_some()) << n;
+            self.shaped_queues |= u8::from(queue.shaper.is_some()) << n;
         }
     }
 
@@ -77,83 +77,88 @@ impl Scheduler {
     /// returns the length of the first frame of a queue. If a DWRR queue is selected, its deficit is reduced
     /// at once.
     #[inline(always)]
-    pub fn choose(&mut self, now: Picos, candidates: u8, head_len: impl Fn(usize) -> u32) -> Choice {
-        let held = match candidates & self.shaped {
+    pub fn select_queue(
+        &mut self,
+        now: Picos,
+        candidates: u8,
+        head_len: impl Fn(usize) -> u32,
+    ) -> SchedulerDecision {
+        let held = match candidates & self.shaped_queues {
             0 => 0,
-            shaped => self.held_by_shapers(now, shaped),
+            shaped_queues => self.queues_held_by_shapers(now, shaped_queues),
         };
         let open = candidates & !held;
         if open == 0 {
-            return Choice::Wait(self.shapers_ready_at(held));
+            return SchedulerDecision::Wait(self.shapers_ready_at(held));
         }
-        let strict = open & self.strict;
-        if strict != 0 {
-            return Choice::Queue(7 - strict.leading_zeros() as usize);
+        let strict_queues = open & self.strict_queues;
+        if strict_queues != 0 {
+            return SchedulerDecision::Queue(7 - strict_queues.leading_zeros() as usize);
         }
         // No branch here, because the outcome is unpredictable. One quantum usually suffices for a frame.
-        let current = usize::from(self.current) % PRIORITIES;
-        let may_stay = open & 1 << current != 0;
-        let stays = may_stay & (self.deficit[current] >= head_len(current));
-        let mut n = select_unpredictable(stays, current, next_bit(open, current));
-        self.deficit[n] += select_unpredictable(stays, 0, self.quantum[n]);
+        let current_queue = usize::from(self.current_queue) % PRIORITIES;
+        let may_stay = open & 1 << current_queue != 0;
+        let stays = may_stay & (self.deficits[current_queue] >= head_len(current_queue));
+        let mut n = select_unpredictable(stays, current_queue, next_set_bit(open, current_queue));
+        self.deficits[n] += select_unpredictable(stays, 0, self.quanta[n]);
         // The loop ends because the deficit of every candidate grows by at least QUANTUM_BYTES a round.
         loop {
-            if let Some(left) = self.deficit[n].checked_sub(head_len(n)) {
-                self.deficit[n] = left;
-                self.current = n as u8;
-                return Choice::Queue(n);
+            if let Some(left) = self.deficits[n].checked_sub(head_len(n)) {
+                self.deficits[n] = left;
+                self.current_queue = n as u8;
+                return SchedulerDecision::Queue(n);
             }
-            n = next_bit(open, n);
-            self.deficit[n] = self.deficit[n].saturating_add(self.quantum[n]);
+            n = next_set_bit(open, n);
+            self.deficits[n] = self.deficits[n].saturating_add(self.quanta[n]);
         }
     }
 
-    /// Records that a frame of `bytes` bytes of queue `n` has started. `emptied`: the queue is empty now.
+    /// Records that a frame of `bytes` bytes of queue `queue` has started. `emptied`: the queue is empty now.
     #[inline(always)]
-    pub fn sent(&mut self, now: Picos, n: usize, bytes: u32, emptied: bool) {
-        if self.shaped & 1 << n != 0 {
-            self.spend(now, n, bytes);
+    pub fn record_sent(&mut self, now: Picos, queue: usize, bytes: u32, emptied: bool) {
+        if self.shaped_queues & 1 << queue != 0 {
+            self.charge_shaper(now, queue, bytes);
         }
         if emptied {
-            self.deficit[n] = 0;
+            self.deficits[queue] = 0;
         }
     }
 
-    /// Records a frame that passed through an otherwise empty port: queue `n` was selected and emptied.
+    /// Records a frame that passed through an otherwise empty port: queue `queue` was selected and emptied.
     #[inline(always)]
-    pub(crate) fn passed_through(&mut self, n: usize) {
-        if self.strict & 1 << n == 0 {
-            self.current = n as u8;
+    pub(crate) fn record_pass_through(&mut self, queue: usize) {
+        if self.strict_queues & 1 << queue == 0 {
+            self.current_queue = queue as u8;
         }
-        self.deficit[n] = 0;
+        self.deficits[queue] = 0;
     }
 
-    /// True if queue `n` has a shaper.
+    /// True if queue `queue` has a shaper.
     #[inline(always)]
-    pub(crate) fn shapes(&self, n: usize) -> bool {
-        self.shaped & 1 << n != 0
+    pub(crate) fn has_shaper(&self, queue: usize) -> bool {
+        self.shaped_queues & 1 << queue != 0
     }
 
     #[inline(never)]
-    fn spend(&mut self, now: Picos, n: usize, bytes: u32) {
-        if let Some(shaper) = &mut self.shapers[n] {
-            shaper.spend(now, bytes);
+    fn charge_shaper(&mut self, now: Picos, queue: usize, bytes: u32) {
+        if let Some(shaper) = &mut self.shapers[queue] {
+            shaper.charge(now, bytes);
         }
     }
 
     /// Clears the deficit of a queue that was flushed.
-    pub(crate) fn forget_deficit(&mut self, n: usize) {
-        self.deficit[n] = 0;
+    pub(crate) fn clear_deficit(&mut self, queue: usize) {
+        self.deficits[queue] = 0;
     }
 
     /// Clears the deficits of all queues after a flush.
-    pub(crate) fn forget_deficits(&mut self) {
-        self.deficit = [0; PRIORITIES];
+    pub(crate) fn clear_deficits(&mut self) {
+        self.deficits = [0; PRIORITIES];
     }
 
     #[inline(never)]
-    fn held_by_shapers(&self, now: Picos, shaped: u8) -> u8 {
-        bits(shaped)
+    fn queues_held_by_shapers(&self, now: Picos, shaped_queues: u8) -> u8 {
+        set_bits(shaped_queues)
             .filter(|&n| self.shapers[n].as_ref().is_some_and(|s| s.ready_at() > now))
             .fold(0, |held, n| held | 1 << n)
     }
@@ -163,14 +168,14 @@ impl Scheduler {
             let shaper = self.shapers[n].as_ref();
             shaper.map_or(Picos::NEVER, TokenBucket::ready_at)
         };
-        bits(held).map(ready).min().unwrap_or(Picos::NEVER)
+        set_bits(held).map(ready).min().unwrap_or(Picos::NEVER)
     }
 }
 
-/// The lowest set bit above `n`, cyclically. Returns `n` if no other bit is set.
-fn next_bit(mask: u8, n: usize) -> usize {
-    let above = mask.rotate_right(n as u32 + 1);
-    (n + 1 + above.trailing_zeros() as usize) % PRIORITIES
+/// The lowest set bit above `after`, cyclically. Returns `after` if no other bit is set.
+fn next_set_bit(mask: u8, after: usize) -> usize {
+    let above = mask.rotate_right(after as u32 + 1);
+    (after + 1 + above.trailing_zeros() as usize) % PRIORITIES
 }
 
 #[cfg(test)]
@@ -187,7 +192,7 @@ mod tests {
         }
     }
 
-    fn run(
+    fn send_turns(
         scheduler: &mut Scheduler,
         candidates: u8,
         lens: [u32; PRIORITIES],
@@ -195,11 +200,12 @@ mod tests {
     ) -> [u64; PRIORITIES] {
         let mut bytes = [0; PRIORITIES];
         for _ in 0..turns {
-            let Choice::Queue(n) = scheduler.choose(Picos::ZERO, candidates, |n| lens[n]) else {
+            let SchedulerDecision::Queue(n) = scheduler.select_queue(Picos::ZERO, candidates, |n| lens[n])
+            else {
                 panic!("nothing chosen")
             };
             bytes[n] += u64::from(lens[n]);
-            scheduler.sent(Picos::ZERO, n, lens[n], false);
+            scheduler.record_sent(Picos::ZERO, n, lens[n], false);
         }
         bytes
     }
@@ -209,7 +215,7 @@ mod tests {
         let mut queues = [dwrr(1); PRIORITIES];
         queues[3] = dwrr(3);
         let mut scheduler = Scheduler::new(&queues);
-        let bytes = run(&mut scheduler, 0b1001, [64, 0, 0, 9_216, 0, 0, 0, 0], 200_000);
+        let bytes = send_turns(&mut scheduler, 0b1001, [64, 0, 0, 9_216, 0, 0, 0, 0], 200_000);
         let ratio = bytes[3] as f64 / bytes[0] as f64;
         assert!((ratio - 3.0).abs() < 0.01, "{ratio}");
     }
@@ -221,16 +227,16 @@ mod tests {
         queues[6].schedule = Schedule::Strict;
         let mut scheduler = Scheduler::new(&queues);
         assert_eq!(
-            scheduler.choose(Picos::ZERO, 0b0110_0001, |_| 64),
-            Choice::Queue(6)
+            scheduler.select_queue(Picos::ZERO, 0b0110_0001, |_| 64),
+            SchedulerDecision::Queue(6)
         );
         assert_eq!(
-            scheduler.choose(Picos::ZERO, 0b0010_0001, |_| 64),
-            Choice::Queue(5)
+            scheduler.select_queue(Picos::ZERO, 0b0010_0001, |_| 64),
+            SchedulerDecision::Queue(5)
         );
         assert_eq!(
-            scheduler.choose(Picos::ZERO, 0b0000_0001, |_| 64),
-            Choice::Queue(0)
+            scheduler.select_queue(Picos::ZERO, 0b0000_0001, |_| 64),
+            SchedulerDecision::Queue(0)
         );
     }
 
@@ -242,21 +248,27 @@ mod tests {
             burst_bytes: 0,
         });
         let mut scheduler = Scheduler::new(&queues);
-        assert_eq!(scheduler.choose(Picos::ZERO, 0b100, |_| 100), Choice::Queue(2));
-        scheduler.sent(Picos::ZERO, 2, 100, false);
         assert_eq!(
-            scheduler.choose(Picos::ZERO, 0b100, |_| 100),
-            Choice::Wait(Picos::from_millis(100))
+            scheduler.select_queue(Picos::ZERO, 0b100, |_| 100),
+            SchedulerDecision::Queue(2)
         );
-        assert_eq!(scheduler.choose(Picos::ZERO, 0b101, |_| 100), Choice::Queue(0));
+        scheduler.record_sent(Picos::ZERO, 2, 100, false);
+        assert_eq!(
+            scheduler.select_queue(Picos::ZERO, 0b100, |_| 100),
+            SchedulerDecision::Wait(Picos::from_millis(100))
+        );
+        assert_eq!(
+            scheduler.select_queue(Picos::ZERO, 0b101, |_| 100),
+            SchedulerDecision::Queue(0)
+        );
     }
 
     #[test]
     fn an_empty_mask_waits_for_a_change() {
         let mut scheduler = Scheduler::new(&[dwrr(1); PRIORITIES]);
         assert_eq!(
-            scheduler.choose(Picos::ZERO, 0, |_| 64),
-            Choice::Wait(Picos::NEVER)
+            scheduler.select_queue(Picos::ZERO, 0, |_| 64),
+            SchedulerDecision::Wait(Picos::NEVER)
         );
     }
 }

@@ -8,7 +8,7 @@ const PS_PER_SECOND: u128 = 1_000_000_000_000;
 /// Limits frames to `bytes_per_second`, with bursts of `burst_bytes` after idle time.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
-    rate: u64,
+    bytes_per_second: u64,
     burst: Picos,
     /// Time at which the bucket is full again: the theoretical arrival time.
     full_at: Picos,
@@ -16,10 +16,10 @@ pub(crate) struct TokenBucket {
 
 impl TokenBucket {
     pub(crate) fn new(shaper: Shaper) -> TokenBucket {
-        let rate = shaper.bytes_per_second.max(1);
+        let bytes_per_second = shaper.bytes_per_second.max(1);
         TokenBucket {
-            rate,
-            burst: duration(rate, shaper.burst_bytes),
+            bytes_per_second,
+            burst: time_for_bytes(bytes_per_second, shaper.burst_bytes),
             full_at: Picos::ZERO,
         }
     }
@@ -30,20 +30,23 @@ impl TokenBucket {
     }
 
     /// Records that a frame of `bytes` bytes started at `now`.
-    pub(crate) fn spend(&mut self, now: Picos, bytes: u32) {
-        self.full_at = self.full_at.max(now).saturating_add(duration(self.rate, bytes));
+    pub(crate) fn charge(&mut self, now: Picos, bytes: u32) {
+        self.full_at = self
+            .full_at
+            .max(now)
+            .saturating_add(time_for_bytes(self.bytes_per_second, bytes));
     }
 
     /// Changes the rate and the burst. The used tokens are kept.
     pub(crate) fn reconfigure(&mut self, shaper: Shaper) {
         let fresh = TokenBucket::new(shaper);
-        self.rate = fresh.rate;
+        self.bytes_per_second = fresh.bytes_per_second;
         self.burst = fresh.burst;
     }
 }
 
-fn duration(rate: u64, bytes: u32) -> Picos {
-    let ps = u128::from(bytes) * PS_PER_SECOND / u128::from(rate);
+fn time_for_bytes(bytes_per_second: u64, bytes: u32) -> Picos {
+    let ps = u128::from(bytes) * PS_PER_SECOND / u128::from(bytes_per_second);
     Picos(u64::try_from(ps).unwrap_or(u64::MAX))
 }
 
@@ -60,7 +63,7 @@ mod tests {
         let mut sent = 0u64;
         let mut now = Picos::ZERO;
         while now < Picos::from_millis(1_000) {
-            bucket.spend(now, 1_000);
+            bucket.charge(now, 1_000);
             sent += 1_000;
             now = bucket.ready_at();
         }
@@ -76,7 +79,7 @@ mod tests {
         let now = Picos::from_millis(10_000);
         let mut at_once = 0;
         while bucket.ready_at() <= now {
-            bucket.spend(now, 1_000);
+            bucket.charge(now, 1_000);
             at_once += 1;
         }
         // The burst, and the one frame that may start while the bucket is not in debt.

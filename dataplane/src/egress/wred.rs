@@ -7,16 +7,16 @@ use crate::config::Wred;
 
 /// Random decisions of WRED. Each port has its own random stream (xoshiro256++), independent of other ports.
 #[derive(Clone, Debug)]
-pub struct Marker {
+pub struct WredMarker {
     random: Xoshiro256PlusPlus,
 }
 
-impl Marker {
+impl WredMarker {
     /// Creates the random stream of `port` in a switch with this seed.
-    pub fn new(seed: u64, port: u16) -> Marker {
+    pub fn new(seed: u64, port: u16) -> WredMarker {
         // The golden ratio spreads neighbouring ports over the seed space. seed_from_u64 mixes further.
         let stream = seed ^ (u64::from(port) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Marker {
+        WredMarker {
             random: Xoshiro256PlusPlus::seed_from_u64(stream),
         }
     }
@@ -25,18 +25,18 @@ impl Marker {
     /// the minimum, rises linearly to its maximum, and is one above. A random number is only drawn between
     /// the thresholds.
     #[inline(always)]
-    pub fn hit(&mut self, wred: &Wred, queued_bytes: u64) -> bool {
+    pub fn decide_mark_or_drop(&mut self, wred: &Wred, queued_bytes: u64) -> bool {
         if queued_bytes <= wred.min_bytes {
             return false;
         }
-        queued_bytes > wred.max_bytes || below(wred, queued_bytes, self.random.next_u32())
+        queued_bytes > wred.max_bytes || is_below_probability(wred, queued_bytes, self.random.next_u32())
     }
 }
 
 /// True if `draw` is below `max_probability * depth / span`, in units of 2^-32. The comparison is multiplied
 /// out, because a 128-bit division costs more than the rest of a departure.
 #[inline]
-fn below(wred: &Wred, queued_bytes: u64, draw: u32) -> bool {
+fn is_below_probability(wred: &Wred, queued_bytes: u64, draw: u32) -> bool {
     let depth = u128::from(queued_bytes - wred.min_bytes);
     let span = u128::from(wred.max_bytes - wred.min_bytes);
     (u128::from(draw) + 1) * span <= u128::from(wred.max_probability) * depth
@@ -56,12 +56,12 @@ mod tests {
 
     #[test]
     fn probability_is_zero_linear_one() {
-        let mut marker = Marker::new(7, 0);
-        assert!((0..1_000).all(|_| !marker.hit(&WRED, 1_000)));
-        assert!((0..1_000).all(|_| marker.hit(&WRED, 2_001)));
+        let mut marker = WredMarker::new(7, 0);
+        assert!((0..1_000).all(|_| !marker.decide_mark_or_drop(&WRED, 1_000)));
+        assert!((0..1_000).all(|_| marker.decide_mark_or_drop(&WRED, 2_001)));
         for (queued, probability) in [(1_500, 1 << 30), (2_000, 1_u32 << 31), (1_001, (1 << 31) / 1_000)] {
-            assert!(below(&WRED, queued, probability - 1), "{queued}");
-            assert!(!below(&WRED, queued, probability), "{queued}");
+            assert!(is_below_probability(&WRED, queued, probability - 1), "{queued}");
+            assert!(!is_below_probability(&WRED, queued, probability), "{queued}");
         }
     }
 
@@ -71,15 +71,17 @@ mod tests {
             max_bytes: 1_000,
             ..WRED
         };
-        let mut marker = Marker::new(7, 0);
-        assert!(!marker.hit(&step, 1_000));
-        assert!(marker.hit(&step, 1_001));
+        let mut marker = WredMarker::new(7, 0);
+        assert!(!marker.decide_mark_or_drop(&step, 1_000));
+        assert!(marker.decide_mark_or_drop(&step, 1_001));
     }
 
     #[test]
     fn draws_follow_the_probability() {
-        let mut marker = Marker::new(7, 0);
-        let hits = (0..100_000).filter(|_| marker.hit(&WRED, 1_500)).count();
+        let mut marker = WredMarker::new(7, 0);
+        let hits = (0..100_000)
+            .filter(|_| marker.decide_mark_or_drop(&WRED, 1_500))
+            .count();
         // 25 %. Three standard deviations are 411.
         assert!((24_589..=25_411).contains(&hits), "{hits}");
     }

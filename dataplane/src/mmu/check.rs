@@ -1,8 +1,8 @@
 //! Consistency checks of the buffer accounting, for tests and debug builds.
 
 use super::Mmu;
-use super::resolve::Limits;
-use super::user::{BEHIND_PORT, Group};
+use super::resolve::UserLimits;
+use super::user::{PriorityGroup, WAITS_AT_PORT_LIMIT};
 
 impl Mmu {
     /// Checks that the sums of each pool equal the use of its groups and queues. Also checks that every group
@@ -13,9 +13,9 @@ impl Mmu {
     ///
     /// # Panics
     /// Panics with the values that differ.
-    pub fn check(&self) {
+    pub fn assert_consistent(&self) {
         for (index, pool) in self.pools.iter().enumerate() {
-            let of_pool = |limits: &Limits| usize::from(limits.pool) == index;
+            let of_pool = |limits: &UserLimits| usize::from(limits.pool) == index;
             let groups = || self.groups.iter().filter(|group| of_pool(&group.limits));
             let queues = self.queues.iter().filter(|queue| of_pool(&queue.limits));
             let headroom: i64 = groups().map(|group| i64::from(group.headroom)).sum();
@@ -37,42 +37,51 @@ impl Mmu {
                 "pool {index}: waiters and groups in XOFF"
             );
             assert!(
-                pool.bound_holds(),
-                "pool {index}: a waiter needs less than the bound: {pool:?}"
+                pool.lower_bound_holds(),
+                "pool {index}: a waiter needs less than the lower bound: {pool:?}"
             );
         }
-        self.check_levels();
+        self.assert_port_limits();
         for (index, group) in self
             .groups
             .iter()
             .enumerate()
             .filter(|(_, group)| group.waits_in_pool())
         {
-            let waiter = self.pools[usize::from(group.limits.pool)].waiters()[group.place as usize];
-            assert_eq!(usize::from(waiter.group), index, "place of group {index}");
-            assert_eq!(waiter.needed, group.needed(), "need of group {index}");
+            let waiter = self.pools[usize::from(group.limits.pool)].waiters()[group.waiter_index as usize];
+            assert_eq!(
+                usize::from(waiter.group),
+                index,
+                "position of the waiter of group {index}"
+            );
+            assert_eq!(
+                waiter.needed,
+                group.needed_free_cells(),
+                "needed free cells of group {index}"
+            );
         }
     }
 
-    fn check_levels(&self) {
-        for (index, level) in self.levels.iter().enumerate() {
-            let of_level = |limits: &Limits| usize::from(limits.level) == index;
-            let groups = self.groups.iter().filter(|group| of_level(&group.limits));
-            let queues = self.queues.iter().filter(|queue| of_level(&queue.limits));
+    fn assert_port_limits(&self) {
+        for (index, port_limit) in self.port_limits.iter().enumerate() {
+            let has_port_limit = |limits: &UserLimits| usize::from(limits.port_limit) == index;
+            let groups = self.groups.iter().filter(|group| has_port_limit(&group.limits));
+            let queues = self.queues.iter().filter(|queue| has_port_limit(&queue.limits));
             let held: i64 = groups.map(|group| i64::from(group.shared)).sum::<i64>()
                 + queues.map(|queue| i64::from(queue.shared)).sum::<i64>();
             assert_eq!(
-                level.used, held,
-                "second level {index}: use and the sum of its users"
+                port_limit.used, held,
+                "port limit {index}: use and the sum of its users"
             );
         }
         for (index, pool) in self.pools.iter().enumerate() {
-            let behind =
-                |group: &&Group| group.place == BEHIND_PORT && usize::from(group.limits.pool) == index;
+            let waits_at_port_limit = |group: &&PriorityGroup| {
+                group.waiter_index == WAITS_AT_PORT_LIMIT && usize::from(group.limits.pool) == index
+            };
             assert_eq!(
-                pool.behind_ports.len(),
-                self.groups.iter().filter(behind).count(),
-                "pool {index}: waiters behind ports"
+                pool.waiting_at_port_limit.len(),
+                self.groups.iter().filter(waits_at_port_limit).count(),
+                "pool {index}: groups that wait at a port limit"
             );
         }
     }

@@ -19,19 +19,24 @@
 
 use super::plan::{IngressPlan, Limit, Refusal};
 use super::resolve::CellSize;
-use super::user::Group;
+use super::user::PriorityGroup;
 use crate::config::{SwitchConfig, Threshold};
 
 /// The limit of a group's shared use while `free` cells of the buffer are free.
 #[inline]
-pub(super) fn limit(free: i64, shift: u8) -> u32 {
+pub(super) fn shared_limit(free: i64, shift: u8) -> u32 {
     // Modulo 2^32, because the simulator subtracts without a check.
     (free as u32) >> shift
 }
 
 /// Plans the charge of an arriving frame of `cells` cells.
-pub(super) fn plan(group: &Group, free: i64, shift: u8, cells: u32) -> Result<IngressPlan, Refusal> {
-    let limit = limit(free, shift);
+pub(super) fn plan_charge(
+    group: &PriorityGroup,
+    free: i64,
+    shift: u8,
+    cells: u32,
+) -> Result<IngressPlan, Refusal> {
+    let limit = shared_limit(free, shift);
     let reserve = group.limits.reserved;
     let fits_headroom = group.headroom.saturating_add(cells) <= group.limits.headroom;
     if !fits_headroom && group.shared.saturating_add(cells) > limit {
@@ -60,14 +65,15 @@ pub(super) fn plan(group: &Group, free: i64, shift: u8, cells: u32) -> Result<In
 }
 
 /// True if a group in XOFF may resume after one of its own frames has left.
-pub(super) fn may_resume(group: &Group, free: i64, shift: u8) -> bool {
-    let below = u64::from(group.shared) + u64::from(group.limits.xon_offset) <= u64::from(limit(free, shift));
+pub(super) fn can_resume(group: &PriorityGroup, free: i64, shift: u8) -> bool {
+    let below =
+        u64::from(group.shared) + u64::from(group.limits.xon_offset) <= u64::from(shared_limit(free, shift));
     group.headroom == 0 && (group.shared == 0 || below)
 }
 
 /// Cells of a pool that are set aside for headroom and reserve: those of one group with this rule per port.
-pub(super) fn set_aside(config: &SwitchConfig, pool: usize, cell: CellSize) -> i64 {
-    let of_port = |pgs: &[u16]| {
+pub(super) fn set_aside_cells(config: &SwitchConfig, pool: usize, cell: CellSize) -> i64 {
+    let port_cells = |pgs: &[u16]| {
         let mut profiles = pgs
             .iter()
             .filter_map(|&index| config.profiles.get(usize::from(index)));
@@ -76,8 +82,9 @@ pub(super) fn set_aside(config: &SwitchConfig, pool: usize, cell: CellSize) -> i
                 usize::from(profile.pool) == pool && matches!(profile.threshold, Threshold::Hpcc { .. })
             })
             .map_or(0, |profile| {
-                i64::from(cell.whole(profile.size_bytes)) + i64::from(cell.whole(profile.xoff_bytes))
+                i64::from(cell.bytes_to_cells(profile.size_bytes))
+                    + i64::from(cell.bytes_to_cells(profile.xoff_bytes))
             })
     };
-    config.ports.iter().map(|port| of_port(&port.pgs)).sum()
+    config.ports.iter().map(|port| port_cells(&port.pgs)).sum()
 }

@@ -52,22 +52,24 @@ pub use plan::{EgressPlan, IngressPlan, Limit, Refusal};
 
 use crate::config::SwitchConfig;
 use crate::ids::{PRIORITIES, PgId, QueueId};
-use pool::{Pool, Waiter};
-use port::{NO_LEVEL, PortLevel};
-use resolve::{CellSize, Levels, Limits, PoolLimits};
-use threshold::Rule;
-use user::{ALONE, BEHIND_PORT, Group, NOT_WAITING, Queue, shared_refusal};
+use pool::{BufferPool, XonWaiter};
+use port::{NO_PORT_LIMIT, PortLimit};
+use resolve::{CellSize, PoolLimits, PortLimits, UserLimits};
+use threshold::LimitRule;
+use user::{
+    EgressQueue, NOT_WAITING, PriorityGroup, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE, describe_refusal,
+};
 
 /// The buffer accounting of a switch. The [module](self) describes the rules.
 #[derive(Clone, Debug)]
 pub struct Mmu {
     cell: CellSize,
-    groups: Vec<Group>,
-    queues: Vec<Queue>,
+    groups: Vec<PriorityGroup>,
+    queues: Vec<EgressQueue>,
     /// The configured pools, and an empty pool for users without a profile.
-    pools: Vec<Pool>,
+    pools: Vec<BufferPool>,
     /// Use and limits of whole ports in pools, for ports that have such limits.
-    levels: Vec<PortLevel>,
+    port_limits: Vec<PortLimit>,
     pool_names: Vec<String>,
 }
 
@@ -79,7 +81,7 @@ impl Mmu {
             groups: Vec::new(),
             queues: Vec::new(),
             pools: Vec::new(),
-            levels: Vec::new(),
+            port_limits: Vec::new(),
             pool_names: Vec::new(),
         };
         mmu.reconfigure(config, &mut Vec::new());
@@ -99,40 +101,42 @@ impl Mmu {
         self.replace_pools(config);
         for index in 0..self.groups.len() {
             let group = &mut self.groups[index];
-            if group.place == NOT_WAITING {
+            if group.waiter_index == NOT_WAITING {
                 continue;
             }
             let pool = &mut self.pools[usize::from(group.limits.pool)];
-            let may_resume = match group.limits.rule {
-                Rule::Hpcc { shift } => hpcc::may_resume(group, pool.free, shift),
-                _ => match level_of(&self.levels, &group.limits) {
-                    Some(level) => group.may_resume(pool.free, level),
-                    None => group.needed() <= pool.free,
+            let can_resume = match group.limits.rule {
+                LimitRule::Hpcc { shift } => hpcc::can_resume(group, pool.free, shift),
+                _ => match port_limit_of(&self.port_limits, &group.limits) {
+                    Some(port_limit) => group.can_resume(pool.free, port_limit),
+                    None => group.needed_free_cells() <= pool.free,
                 },
             };
-            if group.limits.tracks_xoff && !may_resume {
-                wait(group, pool, PgId(index as u16));
+            if group.limits.tracks_xoff && !can_resume {
+                register_waiter(group, pool, PgId(index as u16));
             } else {
-                group.place = NOT_WAITING;
+                group.waiter_index = NOT_WAITING;
                 resumed.push(PgId(index as u16));
             }
         }
     }
 
     fn resolve_limits(&mut self, config: &SwitchConfig) {
-        let none = Limits::none(config.pools.len() as u16);
+        let none = UserLimits::none(config.pools.len() as u16);
         let users = (config.ports.len() * PRIORITIES).max(self.groups.len());
-        self.groups.resize(users, Group::new(none));
-        self.queues.resize(users, Queue::new(none));
-        let levels = Levels::new(config, self.cell);
+        self.groups.resize(users, PriorityGroup::new(none));
+        self.queues.resize(users, EgressQueue::new(none));
+        let port_limits = PortLimits::new(config, self.cell);
         for (index, (group, queue)) in self.groups.iter_mut().zip(&mut self.queues).enumerate() {
             let number = (index % PRIORITIES) as u8;
             match config.ports.get(index / PRIORITIES) {
                 Some(port) => {
-                    let of_group = Limits::of_group(port, number, config, self.cell);
-                    let of_queue = Limits::of_queue(port, number, config, self.cell);
-                    group.limits = of_group.behind(levels.of(index / PRIORITIES, &of_group));
-                    queue.limits = of_queue.behind(levels.of(index / PRIORITIES, &of_queue));
+                    let group_limits = UserLimits::group_limits(port, number, config, self.cell);
+                    let queue_limits = UserLimits::queue_limits(port, number, config, self.cell);
+                    group.limits = group_limits
+                        .with_port_limit(port_limits.index_for(index / PRIORITIES, &group_limits));
+                    queue.limits = queue_limits
+                        .with_port_limit(port_limits.index_for(index / PRIORITIES, &queue_limits));
                 }
                 None => {
                     group.limits = none;
@@ -140,44 +144,44 @@ impl Mmu {
                 }
             }
         }
-        self.levels = levels.levels;
+        self.port_limits = port_limits.port_limits;
     }
 
     fn replace_pools(&mut self, config: &SwitchConfig) {
         let limits = config.pools.iter().enumerate().map(|(index, pool)| {
             let mut limits = PoolLimits::new(pool, self.cell);
-            limits.size -= hpcc::set_aside(config, index, self.cell);
+            limits.size -= hpcc::set_aside_cells(config, index, self.cell);
             limits
         });
-        let pools: Vec<Pool> = limits.chain([PoolLimits::NONE]).map(Pool::new).collect();
+        let pools: Vec<BufferPool> = limits.chain([PoolLimits::NONE]).map(BufferPool::new).collect();
         let before = std::mem::replace(&mut self.pools, pools);
         let names = config.pools.iter().map(|pool| pool.name.clone()).collect();
         let names_before = std::mem::replace(&mut self.pool_names, names);
         for index in 0..self.pools.len() {
-            let of_pool = |group: &&Group| usize::from(group.limits.pool) == index;
-            self.pools[index].expect_waiters(self.groups.iter().filter(of_pool).count());
+            let of_pool = |group: &&PriorityGroup| usize::from(group.limits.pool) == index;
+            self.pools[index].reserve_waiters(self.groups.iter().filter(of_pool).count());
         }
         for group in &self.groups {
             let pool = &mut self.pools[usize::from(group.limits.pool)];
             pool.charge_shared(group.shared);
             pool.charge_headroom(group.headroom);
-            charge_level(&mut self.levels, &group.limits, group.shared);
+            charge_port_limit(&mut self.port_limits, &group.limits, group.shared);
         }
         for queue in &self.queues {
             self.pools[usize::from(queue.limits.pool)].charge_shared(queue.shared);
-            charge_level(&mut self.levels, &queue.limits, queue.shared);
+            charge_port_limit(&mut self.port_limits, &queue.limits, queue.shared);
         }
         for (pool, name) in self.pools.iter_mut().zip(&self.pool_names) {
             if let Some(index) = names_before.iter().position(|before| before == name) {
-                pool.keep_peaks(&before[index]);
+                pool.keep_watermarks(&before[index]);
             }
         }
     }
 
     /// The number of cells that a frame of `mac_len` bytes occupies.
     #[inline(always)]
-    pub fn cells(&self, mac_len: u32) -> u32 {
-        self.cell.cells(mac_len)
+    pub fn frame_cells(&self, mac_len: u32) -> u32 {
+        self.cell.frame_cells(mac_len)
     }
 
     /// Plans and commits a frame on both sides at once, if only the common rules apply. The group must be
@@ -187,11 +191,11 @@ impl Mmu {
     /// Returns false if the frame needs the full rules. Nothing was charged in that case. Call
     /// [`plan_ingress`](Self::plan_ingress) and [`plan_egress`](Self::plan_egress) instead.
     #[inline(always)]
-    pub fn admit(&mut self, pg: PgId, queue: QueueId, cells: u32) -> bool {
+    pub fn try_admit(&mut self, pg: PgId, queue: QueueId, cells: u32) -> bool {
         let group = &mut self.groups[pg.index()];
         let queue = &mut self.queues[queue.index()];
-        let at_rest = group.place == NOT_WAITING && group.headroom == 0;
-        if !group.limits.plain || !queue.limits.plain || !at_rest {
+        let is_idle = group.waiter_index == NOT_WAITING && group.headroom == 0;
+        if !group.limits.uses_common_rules || !queue.limits.uses_common_rules || !is_idle {
             return false;
         }
         if !group.limits.lossless {
@@ -220,7 +224,7 @@ impl Mmu {
         }
         group.reserved += reserved;
         group.shared = used;
-        group.record_use();
+        group.record_use_watermarks();
         pool.charge_shared(shared);
         let shared = queue.charge(cells);
         if let Some(pool) = self.pools.get_mut(usize::from(queue.limits.pool)) {
@@ -237,12 +241,12 @@ impl Mmu {
     pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, Refusal> {
         let group = &self.groups[pg.index()];
         let pool = &self.pools[usize::from(group.limits.pool)];
-        if let Rule::Hpcc { shift } = group.limits.rule {
-            return hpcc::plan(group, pool.free, shift, cells);
+        if let LimitRule::Hpcc { shift } = group.limits.rule {
+            return hpcc::plan_charge(group, pool.free, shift, cells);
         }
         let reserved = cells.min(group.limits.reserved.saturating_sub(group.reserved));
-        let mut shared = self.room(&group.limits, group.shared, pool, cells - reserved);
-        if shared == 0 && reserved == 0 && group.declares_xoff(pool) {
+        let mut shared = self.available_cells(&group.limits, group.shared, pool, cells - reserved);
+        if shared == 0 && reserved == 0 && group.next_cell_enters_xoff(pool) {
             shared = cells.min(1);
         }
         let headroom = cells - reserved - shared;
@@ -256,24 +260,30 @@ impl Mmu {
         })
     }
 
-    /// How many of `wanted_cells` cells a user with `used_cells` may charge to shared space.
+    /// How many of `wanted` cells a user with `used` shared cells may charge to shared space.
     #[inline]
-    fn room(&self, limits: &Limits, used: u32, pool: &Pool, wanted: u32) -> u32 {
-        match level_of(&self.levels, limits) {
-            None => limits.rule.room(used, pool.free, wanted),
-            Some(level) => level.room(limits.rule, used, pool.free, wanted),
+    fn available_cells(&self, limits: &UserLimits, used: u32, pool: &BufferPool, wanted: u32) -> u32 {
+        match port_limit_of(&self.port_limits, limits) {
+            None => limits.rule.available_cells(used, pool.free, wanted),
+            Some(port_limit) => port_limit.available_cells(limits.rule, used, pool.free, wanted),
         }
     }
 
     /// Checks that `headroom` cells fit into the headroom, in addition to `shared` cells of shared space.
     #[inline(never)]
-    fn check_headroom(&self, group: &Group, pool: &Pool, shared: u32, headroom: u32) -> Result<(), Refusal> {
+    fn check_headroom(
+        &self,
+        group: &PriorityGroup,
+        pool: &BufferPool,
+        shared: u32,
+        headroom: u32,
+    ) -> Result<(), Refusal> {
         if group.limits.headroom == 0 {
-            return Err(shared_refusal(
+            return Err(describe_refusal(
                 &group.limits,
                 group.shared,
                 pool,
-                level_of(&self.levels, &group.limits),
+                port_limit_of(&self.port_limits, &group.limits),
                 shared + headroom,
             ));
         }
@@ -303,7 +313,7 @@ impl Mmu {
         group.reserved += plan.reserved;
         group.shared += plan.shared;
         pool.charge_shared(plan.shared);
-        charge_level(&mut self.levels, &group.limits, plan.shared);
+        charge_port_limit(&mut self.port_limits, &group.limits, plan.shared);
         if plan.headroom > 0 {
             group.headroom += plan.headroom;
             pool.charge_headroom(plan.headroom);
@@ -314,20 +324,20 @@ impl Mmu {
                 && (plan.headroom == 0 || group.headroom <= group.limits.headroom),
             "{pg:?}: a plan was committed that no longer holds: {plan:?} {group:?}"
         );
-        group.record_peaks();
+        group.record_watermarks();
         if !group.limits.tracks_xoff {
             return false;
         }
-        if group.place != NOT_WAITING {
+        if group.waiter_index != NOT_WAITING {
             if group.waits_in_pool() {
-                pool.update(group.place, group.needed());
+                pool.update_waiter(group.waiter_index, group.needed_free_cells());
             }
             return false;
         }
-        if !group.congested(pool.free, level_of(&self.levels, &group.limits)) {
+        if !group.meets_xoff_condition(pool.free, port_limit_of(&self.port_limits, &group.limits)) {
             return false;
         }
-        wait(group, pool, pg);
+        register_waiter(group, pool, pg);
         true
     }
 
@@ -343,9 +353,15 @@ impl Mmu {
         let shared = cells - reserved;
         if !lossless && shared > 0 {
             let pool = &self.pools[usize::from(queue.limits.pool)];
-            if self.room(&queue.limits, queue.shared, pool, shared) < shared {
-                let level = level_of(&self.levels, &queue.limits);
-                return Err(shared_refusal(&queue.limits, queue.shared, pool, level, shared));
+            if self.available_cells(&queue.limits, queue.shared, pool, shared) < shared {
+                let port_limit = port_limit_of(&self.port_limits, &queue.limits);
+                return Err(describe_refusal(
+                    &queue.limits,
+                    queue.shared,
+                    pool,
+                    port_limit,
+                    shared,
+                ));
             }
         }
         Ok(EgressPlan { reserved, shared })
@@ -358,7 +374,7 @@ impl Mmu {
         let shared = queue.charge(plan.reserved + plan.shared);
         debug_assert_eq!(shared, plan.shared, "a plan was committed that no longer holds");
         self.pools[usize::from(queue.limits.pool)].charge_shared(plan.shared);
-        charge_level(&mut self.levels, &queue.limits, plan.shared);
+        charge_port_limit(&mut self.port_limits, &queue.limits, plan.shared);
     }
 
     /// Releases `cells` cells of a group. Groups that leave XOFF are appended to `resumed` in ascending
@@ -369,23 +385,23 @@ impl Mmu {
     #[inline(always)]
     pub fn release_ingress(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let group = &mut self.groups[pg.index()];
-        let at_rest = group.place == NOT_WAITING && group.headroom == 0;
-        if !group.limits.plain || !at_rest || cells > group.shared {
-            return self.release_any(pg, cells, resumed);
+        let is_idle = group.waiter_index == NOT_WAITING && group.headroom == 0;
+        if !group.limits.uses_common_rules || !is_idle || cells > group.shared {
+            return self.release_ingress_in_full(pg, cells, resumed);
         }
         group.shared -= cells;
         let index = usize::from(group.limits.pool);
         let pool = &mut self.pools[index];
         pool.free += i64::from(cells);
-        if pool.someone_may_go() {
-            self.look_at_waiters(index, resumed.len(), resumed);
+        if pool.can_resume_any() {
+            self.resume_waiting_groups(index, resumed.len(), resumed);
         }
     }
 
     /// The general form of [`Mmu::release_ingress`]: also for groups in XOFF, with a port limit, or with
     /// fewer shared cells than are released.
     #[inline(never)]
-    fn release_any(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
+    fn release_ingress_in_full(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let first = resumed.len();
         let group = &mut self.groups[pg.index()];
         let index = usize::from(group.limits.pool);
@@ -393,44 +409,45 @@ impl Mmu {
         let (headroom, shared) = group.release(cells);
         pool.headroom -= i64::from(headroom);
         pool.free += i64::from(shared);
-        release_level(&mut self.levels, &group.limits, shared);
-        if group.place != NOT_WAITING {
+        release_port_limit(&mut self.port_limits, &group.limits, shared);
+        if group.waiter_index != NOT_WAITING {
             match group.limits.rule {
-                Rule::Hpcc { shift } if hpcc::may_resume(group, pool.free, shift) => {
-                    group.place = NOT_WAITING;
+                LimitRule::Hpcc { shift } if hpcc::can_resume(group, pool.free, shift) => {
+                    group.waiter_index = NOT_WAITING;
                     resumed.push(pg);
                 }
-                Rule::Hpcc { .. } => {}
-                _ if group.place == BEHIND_PORT => {}
-                _ => pool.update(group.place, group.needed()),
+                LimitRule::Hpcc { .. } => {}
+                _ if group.waiter_index == WAITS_AT_PORT_LIMIT => {}
+                _ => pool.update_waiter(group.waiter_index, group.needed_free_cells()),
             }
         }
-        if pool.someone_may_go() {
-            self.look_at_waiters(index, first, resumed);
+        if pool.can_resume_any() {
+            self.resume_waiting_groups(index, first, resumed);
         }
     }
 
     /// Resumes the groups of a pool that may leave XOFF after a release.
     #[cold]
-    fn look_at_waiters(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
-        if self.pools[pool].bound_reached() {
-            self.resume(pool, first, resumed);
+    fn resume_waiting_groups(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
+        if self.pools[pool].lower_bound_reached() {
+            self.resume_waiters(pool, first, resumed);
         }
-        if !self.pools[pool].behind_ports.is_empty() {
-            self.resume_behind_ports(pool, first, resumed);
+        if !self.pools[pool].waiting_at_port_limit.is_empty() {
+            self.resume_at_port_limits(pool, first, resumed);
         }
     }
 
     /// As [`resume_waiters`](Self::resume_waiters), for groups with a port limit. Their condition also
     /// depends on the use of their port, so each group is checked.
-    fn resume_behind_ports(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
-        let (groups, levels, pool) = (&mut self.groups, &self.levels, &mut self.pools[pool]);
+    fn resume_at_port_limits(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
+        let (groups, port_limits, pool) = (&mut self.groups, &self.port_limits, &mut self.pools[pool]);
         let free = pool.free;
-        pool.behind_ports.retain(|&index| {
+        pool.waiting_at_port_limit.retain(|&index| {
             let group = &mut groups[usize::from(index)];
-            let waits = level_of(levels, &group.limits).is_some_and(|level| !group.may_resume(free, level));
+            let waits = port_limit_of(port_limits, &group.limits)
+                .is_some_and(|port_limit| !group.can_resume(free, port_limit));
             if !waits {
-                group.place = NOT_WAITING;
+                group.waiter_index = NOT_WAITING;
                 resumed.push(PgId(index));
             }
             waits
@@ -439,19 +456,19 @@ impl Mmu {
     }
 
     /// Resumes all waiters of a pool that may leave XOFF, and sorts the entries of `resumed` from `first` on.
-    fn resume(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
+    fn resume_waiters(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let pool = &mut self.pools[pool];
         let mut from = 0;
-        while let Some(place) = pool.ready(from) {
-            let group = pool.waiters()[place as usize].group;
-            self.groups[usize::from(group)].place = NOT_WAITING;
+        while let Some(waiter_index) = pool.next_resumable(from) {
+            let group = pool.waiters()[waiter_index as usize].group;
+            self.groups[usize::from(group)].waiter_index = NOT_WAITING;
             resumed.push(PgId(group));
-            if let Some(moved) = pool.leave(place) {
-                self.groups[usize::from(moved.group)].place = place;
+            if let Some(moved) = pool.remove_waiter(waiter_index) {
+                self.groups[usize::from(moved.group)].waiter_index = waiter_index;
             }
-            from = place;
+            from = waiter_index;
         }
-        pool.tighten_bound();
+        pool.recompute_lower_bound();
         resumed[first..].sort_unstable();
     }
 
@@ -468,56 +485,56 @@ impl Mmu {
             false => queue.release(cells),
         };
         self.pools[usize::from(queue.limits.pool)].free += i64::from(shared);
-        release_level(&mut self.levels, &queue.limits, shared);
+        release_port_limit(&mut self.port_limits, &queue.limits, shared);
     }
 
     /// True if the group has headroom. Its frames are never dropped at egress.
     #[inline(always)]
-    pub fn lossless(&self, pg: PgId) -> bool {
+    pub fn is_lossless(&self, pg: PgId) -> bool {
         self.groups[pg.index()].limits.lossless
     }
 
     /// True if the group is in XOFF.
     #[inline]
-    pub fn xoff(&self, pg: PgId) -> bool {
-        self.groups[pg.index()].place != NOT_WAITING
+    pub fn is_in_xoff(&self, pg: PgId) -> bool {
+        self.groups[pg.index()].waiter_index != NOT_WAITING
     }
 }
 
 /// The port limit of a user, if its port has one.
 #[inline]
-fn level_of(levels: &[PortLevel], limits: &Limits) -> Option<PortLevel> {
-    if limits.level == NO_LEVEL {
+fn port_limit_of(port_limits: &[PortLimit], limits: &UserLimits) -> Option<PortLimit> {
+    if limits.port_limit == NO_PORT_LIMIT {
         return None;
     }
-    levels.get(usize::from(limits.level)).copied()
+    port_limits.get(usize::from(limits.port_limit)).copied()
 }
 
 #[inline]
-fn charge_level(levels: &mut [PortLevel], limits: &Limits, cells: u32) {
-    if limits.level != NO_LEVEL {
-        levels[usize::from(limits.level)].used += i64::from(cells);
+fn charge_port_limit(port_limits: &mut [PortLimit], limits: &UserLimits, cells: u32) {
+    if limits.port_limit != NO_PORT_LIMIT {
+        port_limits[usize::from(limits.port_limit)].used += i64::from(cells);
     }
 }
 
 #[inline]
-fn release_level(levels: &mut [PortLevel], limits: &Limits, cells: u32) {
-    if limits.level != NO_LEVEL {
-        levels[usize::from(limits.level)].used -= i64::from(cells);
+fn release_port_limit(port_limits: &mut [PortLimit], limits: &UserLimits, cells: u32) {
+    if limits.port_limit != NO_PORT_LIMIT {
+        port_limits[usize::from(limits.port_limit)].used -= i64::from(cells);
     }
 }
 
 /// Registers a group that is in XOFF for the event that lets it resume.
 #[cold]
-fn wait(group: &mut Group, pool: &mut Pool, pg: PgId) {
-    group.place = match group.limits.rule {
-        Rule::Hpcc { .. } => ALONE,
-        _ if group.limits.level != NO_LEVEL => {
-            pool.behind_ports.push(pg.0);
-            BEHIND_PORT
+fn register_waiter(group: &mut PriorityGroup, pool: &mut BufferPool, pg: PgId) {
+    group.waiter_index = match group.limits.rule {
+        LimitRule::Hpcc { .. } => WAITS_FOR_OWN_RELEASE,
+        _ if group.limits.port_limit != NO_PORT_LIMIT => {
+            pool.waiting_at_port_limit.push(pg.0);
+            WAITS_AT_PORT_LIMIT
         }
-        _ => pool.wait(Waiter {
-            needed: group.needed(),
+        _ => pool.add_waiter(XonWaiter {
+            needed: group.needed_free_cells(),
             group: pg.0,
         }),
     };

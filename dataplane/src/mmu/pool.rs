@@ -5,7 +5,7 @@ use crate::counters::{Gauge, PoolBuffers};
 
 /// A priority group in XOFF that waits for free cells of its pool.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiter {
+pub(super) struct XonWaiter {
     /// Free shared cells of the pool with which the group may resume. [`i64::MIN`]: any number. [`i64::MAX`]:
     /// the group must drain first.
     pub(super) needed: i64,
@@ -20,7 +20,7 @@ pub(super) struct Waiter {
 /// be too low but never too high. A waiter that needs less lowers the bound at once. A waiter that needs more
 /// leaves the bound unchanged, which costs at most one unnecessary check.
 #[derive(Clone, Debug)]
-pub(super) struct Pool {
+pub(super) struct BufferPool {
     pub(super) limits: PoolLimits,
     /// Free shared cells. Negative if lossless queues exceeded the pool or the pool was made smaller.
     pub(super) free: i64,
@@ -30,30 +30,30 @@ pub(super) struct Pool {
     /// number.
     least_free: i64,
     headroom_peak: i64,
-    bound: i64,
-    waiters: Vec<Waiter>,
+    lower_bound: i64,
+    waiters: Vec<XonWaiter>,
     /// Groups in XOFF whose port has a port limit. Each of them is checked at each release.
-    pub(super) behind_ports: Vec<u16>,
+    pub(super) waiting_at_port_limit: Vec<u16>,
 }
 
-impl Pool {
-    pub(super) fn new(limits: PoolLimits) -> Pool {
-        Pool {
+impl BufferPool {
+    pub(super) fn new(limits: PoolLimits) -> BufferPool {
+        BufferPool {
             limits,
             free: limits.size,
             headroom: 0,
             least_free: limits.size,
             headroom_peak: 0,
-            bound: i64::MAX,
+            lower_bound: i64::MAX,
             waiters: Vec::new(),
-            behind_ports: Vec::new(),
+            waiting_at_port_limit: Vec::new(),
         }
     }
 
     /// Reserves memory for `groups` waiters, so that entering XOFF does not allocate.
-    pub(super) fn expect_waiters(&mut self, groups: usize) {
+    pub(super) fn reserve_waiters(&mut self, groups: usize) {
         self.waiters.reserve(groups);
-        self.behind_ports.reserve(groups);
+        self.waiting_at_port_limit.reserve(groups);
     }
 
     /// Shared cells in use.
@@ -78,12 +78,12 @@ impl Pool {
     }
 
     /// Keeps the watermarks of the previous generation, because a reconfiguration does not clear them.
-    pub(super) fn keep_peaks(&mut self, before: &Pool) {
+    pub(super) fn keep_watermarks(&mut self, before: &BufferPool) {
         self.least_free = self.least_free.min(self.limits.size - before.shared_peak());
         self.headroom_peak = self.headroom_peak.max(before.headroom_peak);
     }
 
-    pub(super) fn clear_peaks(&mut self) {
+    pub(super) fn clear_watermarks(&mut self) {
         self.least_free = self.free;
         self.headroom_peak = self.headroom;
     }
@@ -100,39 +100,39 @@ impl Pool {
     }
 
     /// Adds a waiter. Returns its position in the list.
-    pub(super) fn wait(&mut self, waiter: Waiter) -> u32 {
-        self.bound = self.bound.min(waiter.needed);
+    pub(super) fn add_waiter(&mut self, waiter: XonWaiter) -> u32 {
+        self.lower_bound = self.lower_bound.min(waiter.needed);
         self.waiters.push(waiter);
         (self.waiters.len() - 1) as u32
     }
 
     /// Sets the free cells that the waiter at `position` needs.
     #[inline]
-    pub(super) fn update(&mut self, place: u32, needed: i64) {
-        self.bound = self.bound.min(needed);
-        self.waiters[place as usize].needed = needed;
+    pub(super) fn update_waiter(&mut self, waiter_index: u32, needed: i64) {
+        self.lower_bound = self.lower_bound.min(needed);
+        self.waiters[waiter_index as usize].needed = needed;
     }
 
     /// Removes the waiter at `position`. Returns the waiter that moved to this position, if any.
-    pub(super) fn leave(&mut self, place: u32) -> Option<Waiter> {
-        self.waiters.swap_remove(place as usize);
-        self.waiters.get(place as usize).copied()
+    pub(super) fn remove_waiter(&mut self, waiter_index: u32) -> Option<XonWaiter> {
+        self.waiters.swap_remove(waiter_index as usize);
+        self.waiters.get(waiter_index as usize).copied()
     }
 
     /// True if a release may have let a group resume.
     #[inline(always)]
-    pub(super) fn someone_may_go(&self) -> bool {
-        self.bound_reached() || !self.behind_ports.is_empty()
+    pub(super) fn can_resume_any(&self) -> bool {
+        self.lower_bound_reached() || !self.waiting_at_port_limit.is_empty()
     }
 
     /// True if a waiter in the list may resume.
     #[inline]
-    pub(super) fn bound_reached(&self) -> bool {
-        self.free >= self.bound
+    pub(super) fn lower_bound_reached(&self) -> bool {
+        self.free >= self.lower_bound
     }
 
     /// The position of a waiter that may resume, at or after `from`.
-    pub(super) fn ready(&self, from: u32) -> Option<u32> {
+    pub(super) fn next_resumable(&self, from: u32) -> Option<u32> {
         let rest = &self.waiters[from as usize..];
         rest.iter()
             .position(|waiter| waiter.needed <= self.free)
@@ -140,8 +140,8 @@ impl Pool {
     }
 
     /// Sets the bound to the smallest need of the remaining waiters.
-    pub(super) fn tighten_bound(&mut self) {
-        self.bound = self
+    pub(super) fn recompute_lower_bound(&mut self) {
+        self.lower_bound = self
             .waiters
             .iter()
             .map(|waiter| waiter.needed)
@@ -149,12 +149,14 @@ impl Pool {
             .unwrap_or(i64::MAX);
     }
 
-    pub(super) fn waiters(&self) -> &[Waiter] {
+    pub(super) fn waiters(&self) -> &[XonWaiter] {
         &self.waiters
     }
 
     /// True if the bound does not exceed any waiter's need. Used by [`super::Mmu::assert_consistent`].
-    pub(super) fn bound_holds(&self) -> bool {
-        self.waiters.iter().all(|waiter| self.bound <= waiter.needed)
+    pub(super) fn lower_bound_holds(&self) -> bool {
+        self.waiters
+            .iter()
+            .all(|waiter| self.lower_bound <= waiter.needed)
     }
 }

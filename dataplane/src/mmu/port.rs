@@ -8,41 +8,44 @@
 //!
 //! Ports without a threshold, or with a threshold that never limits, have no port limit and cost nothing.
 
-use super::threshold::Rule;
+use super::threshold::LimitRule;
 
 /// Index of a user whose port has no limit in its pool.
-pub(super) const NO_LEVEL: u16 = u16::MAX;
+pub(super) const NO_PORT_LIMIT: u16 = u16::MAX;
 
 /// The threshold of a port in a pool, and its use of the pool.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PortLevel {
-    pub(super) rule: Rule,
+pub(super) struct PortLimit {
+    pub(super) rule: LimitRule,
     /// Shared cells that all groups, or all queues, of the port hold.
     pub(super) used: i64,
 }
 
-impl PortLevel {
+impl PortLimit {
     /// Cells that the port may hold while `free` cells of the pool are free.
     fn limit(self, free: i64) -> i64 {
         i64::try_from(self.rule.limit(free)).unwrap_or(i64::MAX)
     }
 
     /// The limit of a group or queue with threshold `rule` at this port.
-    pub(super) fn limit_of(self, rule: Rule, free: i64) -> u64 {
+    pub(super) fn user_limit(self, rule: LimitRule, free: i64) -> u64 {
         match (rule, self.rule) {
-            (Rule::Dynamic { .. }, Rule::Dynamic { .. }) => rule.limit(self.limit(free) - self.used),
+            (LimitRule::Dynamic { .. }, LimitRule::Dynamic { .. }) => {
+                rule.limit(self.limit(free) - self.used)
+            }
             _ => rule.limit(free),
         }
     }
 
     /// True if a user with `used` shared cells is at its own limit or at the port limit.
-    pub(super) fn at_limit(self, rule: Rule, used: i64, free: i64) -> bool {
-        self.used >= self.limit(free) || used >= i64::try_from(self.limit_of(rule, free)).unwrap_or(i64::MAX)
+    pub(super) fn at_limit(self, rule: LimitRule, used: i64, free: i64) -> bool {
+        self.used >= self.limit(free)
+            || used >= i64::try_from(self.user_limit(rule, free)).unwrap_or(i64::MAX)
     }
 
     /// The state after charging `cells` more cells.
-    pub(super) fn with(self, cells: i64) -> PortLevel {
-        PortLevel {
+    pub(super) fn after_charging(self, cells: i64) -> PortLimit {
+        PortLimit {
             used: self.used + cells,
             ..self
         }
@@ -50,12 +53,12 @@ impl PortLevel {
 
     /// How many of `wanted` cells a user that holds `used` cells may charge. Cells are charged one by one,
     /// while both limits are not reached and the pool has a free cell.
-    pub(super) fn room(self, rule: Rule, used: u32, free: i64, wanted: u32) -> u32 {
+    pub(super) fn available_cells(self, rule: LimitRule, used: u32, free: i64, wanted: u32) -> u32 {
         let admits = |cell: u32| {
             let cell = i64::from(cell);
             cell < free
                 && !self
-                    .with(cell)
+                    .after_charging(cell)
                     .at_limit(rule, i64::from(used) + cell, free - cell)
         };
         // Use rises and limits fall with each cell, so a binary search finds the first refused cell.
@@ -71,7 +74,7 @@ impl PortLevel {
     }
 
     /// The port limit for the last of `wanted` cells, if this limit refuses the cell.
-    pub(super) fn refusing(self, free: i64, wanted: u32) -> Option<i64> {
+    pub(super) fn limit_if_refusing(self, free: i64, wanted: u32) -> Option<i64> {
         let before = i64::from(wanted) - 1;
         let limit = self.limit(free - before);
         (self.used + before >= limit).then_some(limit)
@@ -83,15 +86,15 @@ mod tests {
     use super::*;
     use crate::config::Threshold;
 
-    fn dynamic(n: i8) -> Rule {
-        Rule::new(Threshold::Dynamic(n), |bytes| bytes as u32)
+    fn dynamic(n: i8) -> LimitRule {
+        LimitRule::new(Threshold::Dynamic(n), |bytes| bytes as u32)
     }
 
     /// Charges cells to one group alone until it reaches a limit.
-    fn settles(port: Rule, group: Rule, pool: i64) -> i64 {
+    fn cells_until_limit(port: LimitRule, group: LimitRule, pool: i64) -> i64 {
         let mut used = 0;
-        let level = PortLevel { rule: port, used: 0 };
-        while used < pool && !level.with(used).at_limit(group, used, pool - used) {
+        let port_limit = PortLimit { rule: port, used: 0 };
+        while used < pool && !port_limit.after_charging(used).at_limit(group, used, pool - used) {
             used += 1;
         }
         used
@@ -104,19 +107,19 @@ mod tests {
             let alpha = |n: i8| 2_f64.powi(i32::from(n));
             let (a, b) = (alpha(p), alpha(g));
             let expected = (a * b / (a * b + b + 1.0) * pool as f64).min(a / (1.0 + a) * pool as f64);
-            let settled = settles(dynamic(p), dynamic(g), pool) as f64;
+            let settled = cells_until_limit(dynamic(p), dynamic(g), pool) as f64;
             assert!((settled - expected).abs() <= 3.0, "{p} {g}: {settled} {expected}");
         }
     }
 
     #[test]
     fn fixed_limits_hold_beside_each_other() {
-        let fixed = |cells: u64| Rule::new(Threshold::Static(cells), |bytes| bytes as u32);
-        assert_eq!(settles(fixed(70), fixed(50), 1_000), 50);
-        assert_eq!(settles(fixed(30), fixed(50), 1_000), 30);
-        assert_eq!(settles(fixed(30), dynamic(0), 1_000), 30);
-        assert_eq!(settles(fixed(700), dynamic(0), 1_000), 500);
-        assert_eq!(settles(dynamic(-1), fixed(500), 999), 333);
+        let fixed = |cells: u64| LimitRule::new(Threshold::Static(cells), |bytes| bytes as u32);
+        assert_eq!(cells_until_limit(fixed(70), fixed(50), 1_000), 50);
+        assert_eq!(cells_until_limit(fixed(30), fixed(50), 1_000), 30);
+        assert_eq!(cells_until_limit(fixed(30), dynamic(0), 1_000), 30);
+        assert_eq!(cells_until_limit(fixed(700), dynamic(0), 1_000), 500);
+        assert_eq!(cells_until_limit(dynamic(-1), fixed(500), 999), 333);
     }
 
     #[test]
@@ -129,13 +132,15 @@ mod tests {
             for port_used in 0..20 {
                 for used in 0..=port_used {
                     for free in -1..40 {
-                        let level = PortLevel {
+                        let port_limit = PortLimit {
                             rule: port,
                             used: port_used,
                         };
-                        let admits = |n: i64| free > n && !level.with(n).at_limit(group, used + n, free - n);
+                        let admits = |n: i64| {
+                            free > n && !port_limit.after_charging(n).at_limit(group, used + n, free - n)
+                        };
                         let slow = (0..25).take_while(|n| admits(*n)).count() as u32;
-                        assert_eq!(level.room(group, used as u32, free, 25), slow);
+                        assert_eq!(port_limit.available_cells(group, used as u32, free, 25), slow);
                     }
                 }
             }

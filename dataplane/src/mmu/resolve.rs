@@ -1,7 +1,7 @@
 //! Converts the configuration to cells: the limits of groups, queues and pools.
 
-use super::port::{NO_LEVEL, PortLevel};
-use super::threshold::Rule;
+use super::port::{NO_PORT_LIMIT, PortLimit};
+use super::threshold::LimitRule;
 use std::collections::BTreeMap;
 
 use crate::config::{BufferProfile, PoolConfig, PortConfig, SwitchConfig, Threshold};
@@ -31,15 +31,15 @@ impl CellSize {
         }
     }
 
-    /// Cells of a frame: `ceil(len / cell)`.
+    /// Cells of a frame: `ceil(mac_len / cell)`.
     #[inline]
-    pub(super) fn cells(self, len: u32) -> u32 {
-        let dividend = u64::from(len) + u64::from(self.bytes - 1);
+    pub(super) fn frame_cells(self, mac_len: u32) -> u32 {
+        let dividend = u64::from(mac_len) + u64::from(self.bytes - 1);
         ((u128::from(dividend) * u128::from(self.reciprocal)) >> RECIPROCAL_BITS) as u32
     }
 
     /// Whole cells in a configured size of `bytes`, at most [`CELLS_MAX`].
-    pub(super) fn whole(self, bytes: u64) -> u32 {
+    pub(super) fn bytes_to_cells(self, bytes: u64) -> u32 {
         (bytes / u64::from(self.bytes)).min(CELLS_MAX) as u32
     }
 }
@@ -60,10 +60,10 @@ impl PoolLimits {
     pub(super) fn new(pool: &PoolConfig, cell: CellSize) -> PoolLimits {
         let headroom = match pool.xoff_bytes {
             0 => i64::MAX,
-            bytes => i64::from(cell.whole(bytes)),
+            bytes => i64::from(cell.bytes_to_cells(bytes)),
         };
         PoolLimits {
-            size: i64::from(cell.whole(pool.size_bytes)),
+            size: i64::from(cell.bytes_to_cells(pool.size_bytes)),
             headroom,
         }
     }
@@ -71,9 +71,9 @@ impl PoolLimits {
 
 /// The limits of a priority group or a queue. A queue does not use the fields of headroom and XON.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct UserLimits {
     /// Threshold of the shared use.
-    pub(super) rule: Rule,
+    pub(super) rule: LimitRule,
     /// Reserved cells.
     pub(super) reserved: u32,
     /// Headroom cells.
@@ -85,46 +85,46 @@ pub(super) struct Limits {
     /// Index of the pool.
     pub(super) pool: u16,
     /// Index of the port limit in that pool, or `NO_PORT_LIMIT`.
-    pub(super) level: u16,
+    pub(super) port_limit: u16,
     /// True if the profile has headroom.
     pub(super) lossless: bool,
     /// True if XOFF is signalled, or the group has headroom and XOFF is reported.
     pub(super) tracks_xoff: bool,
     /// True if only the own limit and the pool decide: no port limit and no simulator rule.
-    pub(super) plain: bool,
+    pub(super) uses_common_rules: bool,
 }
 
-impl Limits {
+impl UserLimits {
     /// The limits of a group or queue without a profile. Nothing fits. `pool` is the index of the empty pool.
-    pub(super) const fn none(pool: u16) -> Limits {
-        Limits {
-            rule: Rule::Static { cells: 0 },
+    pub(super) const fn none(pool: u16) -> UserLimits {
+        UserLimits {
+            rule: LimitRule::Static { cells: 0 },
             reserved: 0,
             headroom: 0,
             xon: 0,
             xon_offset: 0,
             pool,
-            level: NO_LEVEL,
+            port_limit: NO_PORT_LIMIT,
             lossless: false,
             tracks_xoff: false,
-            plain: false,
+            uses_common_rules: false,
         }
     }
 
-    /// The same limits with a port limit of index `level`, or `NO_PORT_LIMIT`.
-    pub(super) fn behind(self, level: u16) -> Limits {
-        Limits {
-            level,
-            plain: level == NO_LEVEL && !self.rule.is_hpcc(),
+    /// The same limits with a port limit of index `port_limit`, or `NO_PORT_LIMIT`.
+    pub(super) fn with_port_limit(self, port_limit: u16) -> UserLimits {
+        UserLimits {
+            port_limit,
+            uses_common_rules: port_limit == NO_PORT_LIMIT && !self.rule.is_hpcc(),
             ..self
         }
     }
 
-    fn new(profile: &BufferProfile, config: &SwitchConfig, cell: CellSize) -> Limits {
+    fn new(profile: &BufferProfile, config: &SwitchConfig, cell: CellSize) -> UserLimits {
         let Some(pool) = config.pools.get(usize::from(profile.pool)) else {
-            return Limits::none(config.pools.len() as u16);
+            return UserLimits::none(config.pools.len() as u16);
         };
-        let rule = Rule::new(profile.threshold, |bytes| cell.whole(bytes));
+        let rule = LimitRule::new(profile.threshold, |bytes| cell.bytes_to_cells(bytes));
         // Private headroom form: `size` contains the headroom.
         let contains_headroom =
             !rule.is_hpcc() && pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes;
@@ -133,85 +133,95 @@ impl Limits {
         } else {
             profile.size_bytes
         };
-        Limits {
+        UserLimits {
             rule,
-            reserved: cell.whole(reserved_bytes),
-            headroom: cell.whole(profile.xoff_bytes),
-            xon: cell.whole(profile.xon_bytes),
-            xon_offset: cell.whole(profile.xon_offset_bytes),
+            reserved: cell.bytes_to_cells(reserved_bytes),
+            headroom: cell.bytes_to_cells(profile.xoff_bytes),
+            xon: cell.bytes_to_cells(profile.xon_bytes),
+            xon_offset: cell.bytes_to_cells(profile.xon_offset_bytes),
             pool: profile.pool,
-            level: NO_LEVEL,
+            port_limit: NO_PORT_LIMIT,
             // A group of the simulator never loses a frame at egress, with or without headroom.
             lossless: profile.xoff_bytes > 0 || rule.is_hpcc(),
             tracks_xoff: profile.xoff_bytes > 0 || rule.is_hpcc(),
-            plain: !rule.is_hpcc(),
+            uses_common_rules: !rule.is_hpcc(),
         }
     }
 
     /// The limits of priority group `number` of `port`.
-    pub(super) fn of_group(port: &PortConfig, number: u8, config: &SwitchConfig, cell: CellSize) -> Limits {
-        let mut limits = Limits::of_profile(port.pgs[usize::from(number)], config, cell);
+    pub(super) fn group_limits(
+        port: &PortConfig,
+        number: u8,
+        config: &SwitchConfig,
+        cell: CellSize,
+    ) -> UserLimits {
+        let mut limits = UserLimits::for_profile(port.pgs[usize::from(number)], config, cell);
         limits.tracks_xoff |= port.pfc.signals(number);
         limits
     }
 
     /// The limits of queue `number` of `port`.
-    pub(super) fn of_queue(port: &PortConfig, number: u8, config: &SwitchConfig, cell: CellSize) -> Limits {
-        let mut limits = Limits::of_profile(port.queues[usize::from(number)].profile, config, cell);
+    pub(super) fn queue_limits(
+        port: &PortConfig,
+        number: u8,
+        config: &SwitchConfig,
+        cell: CellSize,
+    ) -> UserLimits {
+        let mut limits = UserLimits::for_profile(port.queues[usize::from(number)].profile, config, cell);
         if limits.rule.is_hpcc() {
-            limits.rule = Rule::Static { cells: u32::MAX };
+            limits.rule = LimitRule::Static { cells: u32::MAX };
         }
         limits
     }
 
-    fn of_profile(profile: u16, config: &SwitchConfig, cell: CellSize) -> Limits {
+    fn for_profile(profile: u16, config: &SwitchConfig, cell: CellSize) -> UserLimits {
         match config.profiles.get(usize::from(profile)) {
-            Some(profile) => Limits::new(profile, config, cell),
-            None => Limits::none(config.pools.len() as u16),
+            Some(profile) => UserLimits::new(profile, config, cell),
+            None => UserLimits::none(config.pools.len() as u16),
         }
     }
 }
 
 /// Smallest `dynamic_th` of a port that never limits: alpha 64.
-const PORT_UNLIMITED: i8 = 6;
+const PORT_UNLIMITED_MIN: i8 = 6;
 
 /// The port limits, and an index of them by port and pool.
 #[derive(Debug, Default)]
-pub(super) struct Levels {
-    pub(super) levels: Vec<PortLevel>,
-    /// Index into `levels` by port and pool.
+pub(super) struct PortLimits {
+    pub(super) port_limits: Vec<PortLimit>,
+    /// Index into `port_limits` by port and pool.
     index: BTreeMap<(u16, u16), u16>,
 }
 
-impl Levels {
-    pub(super) fn new(config: &SwitchConfig, cell: CellSize) -> Levels {
-        let mut levels = Levels::default();
+impl PortLimits {
+    pub(super) fn new(config: &SwitchConfig, cell: CellSize) -> PortLimits {
+        let mut port_limits = PortLimits::default();
         for entry in &config.port_profiles {
             let Some(profile) = config.profiles.get(usize::from(entry.profile)) else {
                 continue;
             };
             let limited = match profile.threshold {
-                Threshold::Dynamic(n) => n < PORT_UNLIMITED,
+                Threshold::Dynamic(n) => n < PORT_UNLIMITED_MIN,
                 Threshold::Static(bytes) => bytes > 0,
                 Threshold::Hpcc { .. } => false,
             };
-            if limited && levels.levels.len() < usize::from(NO_LEVEL) {
-                let rule = Rule::new(profile.threshold, |bytes| cell.whole(bytes));
-                levels
+            if limited && port_limits.port_limits.len() < usize::from(NO_PORT_LIMIT) {
+                let rule = LimitRule::new(profile.threshold, |bytes| cell.bytes_to_cells(bytes));
+                port_limits
                     .index
-                    .insert((entry.port, profile.pool), levels.levels.len() as u16);
-                levels.levels.push(PortLevel { rule, used: 0 });
+                    .insert((entry.port, profile.pool), port_limits.port_limits.len() as u16);
+                port_limits.port_limits.push(PortLimit { rule, used: 0 });
             }
         }
-        levels
+        port_limits
     }
 
     /// The index of the port limit for a user of this port.
-    pub(super) fn of(&self, port: usize, limits: &Limits) -> u16 {
+    pub(super) fn index_for(&self, port: usize, limits: &UserLimits) -> u16 {
         let key = (port as u16, limits.pool);
         match self.index.get(&key) {
-            Some(level) if !limits.rule.is_hpcc() => *level,
-            _ => NO_LEVEL,
+            Some(port_limit) if !limits.rule.is_hpcc() => *port_limit,
+            _ => NO_PORT_LIMIT,
         }
     }
 }
@@ -229,7 +239,7 @@ mod tests {
         for len in lengths {
             for bytes in sizes {
                 assert_eq!(
-                    CellSize::new(bytes).cells(len),
+                    CellSize::new(bytes).frame_cells(len),
                     len.div_ceil(bytes),
                     "{len} / {bytes}"
                 );
@@ -240,8 +250,12 @@ mod tests {
     #[test]
     fn sizes_are_cut_down_to_whole_cells() {
         let cell = CellSize::new(208);
-        assert_eq!(cell.whole(33_329_088 / 4), 40_059, "Tomahawk 2, one pipe");
-        assert_eq!(cell.whole(207), 0);
-        assert_eq!(u64::from(cell.whole(u64::MAX)), CELLS_MAX);
+        assert_eq!(
+            cell.bytes_to_cells(33_329_088 / 4),
+            40_059,
+            "Tomahawk 2, one pipe"
+        );
+        assert_eq!(cell.bytes_to_cells(207), 0);
+        assert_eq!(u64::from(cell.bytes_to_cells(u64::MAX)), CELLS_MAX);
     }
 }

@@ -14,7 +14,7 @@ const FRACTION_BITS: u32 = 8;
 
 /// The rule for the shared limit of one group or queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum LimitRule {
     /// `2^n` times the free shared cells of the pool at that moment (SAI `SHARED_DYNAMIC_TH`).
     Dynamic {
         /// `n + 8`, 0 to 15.
@@ -32,25 +32,25 @@ pub(super) enum Rule {
     },
 }
 
-impl Rule {
+impl LimitRule {
     /// Converts a configured threshold. `bytes_to_cells` rounds bytes down to cells.
-    pub(super) fn new(threshold: Threshold, whole_cells: impl Fn(u64) -> u32) -> Rule {
+    pub(super) fn new(threshold: Threshold, bytes_to_cells: impl Fn(u64) -> u32) -> LimitRule {
         match threshold {
-            Threshold::Dynamic(n) => Rule::Dynamic {
+            Threshold::Dynamic(n) => LimitRule::Dynamic {
                 shift: (n.clamp(-8, 7) + FRACTION_BITS as i8) as u8,
             },
-            Threshold::Static(0) => Rule::Static { cells: u32::MAX },
-            Threshold::Static(bytes) => Rule::Static {
-                cells: whole_cells(bytes),
+            Threshold::Static(0) => LimitRule::Static { cells: u32::MAX },
+            Threshold::Static(bytes) => LimitRule::Static {
+                cells: bytes_to_cells(bytes),
             },
-            Threshold::Hpcc { shift } => Rule::Hpcc { shift: shift.min(31) },
+            Threshold::Hpcc { shift } => LimitRule::Hpcc { shift: shift.min(31) },
         }
     }
 
     /// True for the rule of the HPCC simulator, which has its own code in the MMU.
     #[inline(always)]
     pub(super) fn is_hpcc(self) -> bool {
-        matches!(self, Rule::Hpcc { .. })
+        matches!(self, LimitRule::Hpcc { .. })
     }
 
     /// The limit while `free` shared cells of the pool are free. A negative number counts as 0. It occurs
@@ -58,13 +58,13 @@ impl Rule {
     #[inline(always)]
     pub(super) fn limit(self, free: i64) -> u64 {
         match self {
-            Rule::Dynamic { shift } => ((free.max(0) as u64) << shift) >> FRACTION_BITS,
-            Rule::Static { cells } => u64::from(cells),
-            Rule::Hpcc { shift } => u64::from(hpcc::limit(free, shift)),
+            LimitRule::Dynamic { shift } => ((free.max(0) as u64) << shift) >> FRACTION_BITS,
+            LimitRule::Static { cells } => u64::from(cells),
+            LimitRule::Hpcc { shift } => u64::from(hpcc::shared_limit(free, shift)),
         }
     }
 
-    /// True if all of `wanted` cells may be charged to shared space. See [`LimitRule::room`].
+    /// True if all of `wanted` cells may be charged to shared space. See [`LimitRule::available_cells`].
     #[inline(always)]
     pub(super) fn fits(self, used: u32, free: i64, wanted: u32) -> bool {
         let Some(last) = wanted.checked_sub(1) else {
@@ -77,54 +77,55 @@ impl Rule {
     /// How many of `wanted` cells may be charged to shared space. Cells are charged one by one, while the use
     /// is below the limit of that moment and the pool has a free cell.
     #[inline(always)]
-    pub(super) fn room(self, used: u32, free: i64, wanted: u32) -> u32 {
+    pub(super) fn available_cells(self, used: u32, free: i64, wanted: u32) -> u32 {
         if self.fits(used, free, wanted) {
             return wanted;
         }
         if free <= 0 || u64::from(used) >= self.limit(free) {
             return 0;
         }
-        self.crossing(i64::from(used), free).min(i64::from(wanted)) as u32
+        self.cells_until_limit(i64::from(used), free)
+            .min(i64::from(wanted)) as u32
     }
 
     /// The smallest number of cells after which no further cell may be charged. Requires `free > 0` and `used
     /// < limit(free)`.
     #[cold]
-    fn crossing(self, used: i64, free: i64) -> i64 {
+    fn cells_until_limit(self, used: i64, free: i64) -> i64 {
         match self {
             // used + j >= (free - j) * 2^n
-            Rule::Dynamic { shift } if u32::from(shift) >= FRACTION_BITS => {
+            LimitRule::Dynamic { shift } if u32::from(shift) >= FRACTION_BITS => {
                 let n = u32::from(shift) - FRACTION_BITS;
                 div_ceil((free << n) - used, 1 + (1 << n))
             }
             // used + j >= floor((free - j) / 2^k), which is (used + j + 1) * 2^k > free - j
-            Rule::Dynamic { shift } => {
+            LimitRule::Dynamic { shift } => {
                 let k = FRACTION_BITS - u32::from(shift);
                 div_ceil(free + 1 - ((used + 1) << k), 1 + (1 << k))
             }
-            Rule::Static { cells } => (i64::from(cells) - used).min(free),
+            LimitRule::Static { cells } => (i64::from(cells) - used).min(free),
             // This rule never divides a frame, so the result is not used.
-            Rule::Hpcc { .. } => 0,
+            LimitRule::Hpcc { .. } => 0,
         }
     }
 
     /// The fewest free cells of the pool with which a user of `used` shared cells stays below its limit even
-    /// if it held `target` cells: `target < limit(free - (target - used))`. Returns [`i64::MIN`] if any
+    /// if it held `target_use` cells: `target_use < limit(free - (target_use - used))`. Returns [`i64::MIN`] if any
     /// number of free cells suffices, and [`i64::MAX`] if none does.
     #[inline]
-    pub(super) fn free_needed(self, used: u32, then: i64) -> i64 {
-        let free_then = match self {
+    pub(super) fn needed_free_cells(self, used: u32, target_use: i64) -> i64 {
+        let free_at_target = match self {
             // target < free_then * 2^n
-            Rule::Dynamic { shift } if u32::from(shift) >= FRACTION_BITS => {
-                (then >> (u32::from(shift) - FRACTION_BITS)) + 1
+            LimitRule::Dynamic { shift } if u32::from(shift) >= FRACTION_BITS => {
+                (target_use >> (u32::from(shift) - FRACTION_BITS)) + 1
             }
             // target < floor(free_then / 2^k)
-            Rule::Dynamic { shift } => (then + 1) << (FRACTION_BITS - u32::from(shift)),
-            Rule::Static { cells } if then < i64::from(cells) => return i64::MIN,
+            LimitRule::Dynamic { shift } => (target_use + 1) << (FRACTION_BITS - u32::from(shift)),
+            LimitRule::Static { cells } if target_use < i64::from(cells) => return i64::MIN,
             // Under HPCC's rule, only its own releases let a group resume.
-            Rule::Static { .. } | Rule::Hpcc { .. } => return i64::MAX,
+            LimitRule::Static { .. } | LimitRule::Hpcc { .. } => return i64::MAX,
         };
-        free_then + then - i64::from(used)
+        free_at_target + target_use - i64::from(used)
     }
 }
 
@@ -137,17 +138,17 @@ fn div_ceil(dividend: i64, divisor: i64) -> i64 {
 mod tests {
     use super::*;
 
-    fn rules() -> Vec<Rule> {
+    fn all_rules() -> Vec<LimitRule> {
         let whole = |bytes| bytes as u32;
-        let dynamic = (-8..=7).map(|n| Rule::new(Threshold::Dynamic(n), whole));
+        let dynamic = (-8..=7).map(|n| LimitRule::new(Threshold::Dynamic(n), whole));
         dynamic
-            .chain([0, 1, 5, 40].map(|cells| Rule::new(Threshold::Static(cells), whole)))
+            .chain([0, 1, 5, 40].map(|cells| LimitRule::new(Threshold::Static(cells), whole)))
             .collect()
     }
 
     #[test]
     fn dynamic_limit_is_the_power_of_two_rounded_down() {
-        let limit = |n, free| Rule::new(Threshold::Dynamic(n), |b| b as u32).limit(free);
+        let limit = |n, free| LimitRule::new(Threshold::Dynamic(n), |b| b as u32).limit(free);
         assert_eq!(limit(0, 1000), 1000);
         assert_eq!(limit(7, 1000), 128_000);
         assert_eq!(limit(-1, 1001), 500);
@@ -158,15 +159,15 @@ mod tests {
 
     #[test]
     fn static_zero_is_no_limit() {
-        let rule = Rule::new(Threshold::Static(0), |_| unreachable!());
-        assert_eq!(rule.room(1_000_000, 50, 49), 49);
-        assert_eq!(rule.room(1_000_000, 50, 80), 50, "but the pool is");
-        assert_eq!(rule.free_needed(7, 1_000_000), i64::MIN);
+        let rule = LimitRule::new(Threshold::Static(0), |_| unreachable!());
+        assert_eq!(rule.available_cells(1_000_000, 50, 49), 49);
+        assert_eq!(rule.available_cells(1_000_000, 50, 80), 50, "but the pool is");
+        assert_eq!(rule.needed_free_cells(7, 1_000_000), i64::MIN);
     }
 
     #[test]
     fn room_equals_charging_cell_by_cell() {
-        for rule in rules() {
+        for rule in all_rules() {
             for used in 0..50 {
                 for free in -2..70 {
                     for wanted in 0..75 {
@@ -178,7 +179,7 @@ mod tests {
                             charged += 1;
                         }
                         assert_eq!(
-                            rule.room(used, free, wanted),
+                            rule.available_cells(used, free, wanted),
                             charged,
                             "{rule:?} used {used} free {free} wanted {wanted}"
                         );
@@ -190,14 +191,18 @@ mod tests {
 
     #[test]
     fn free_needed_is_the_smallest_that_will_do() {
-        for rule in rules() {
+        for rule in all_rules() {
             for used in 0..30_u32 {
-                for then in 0..40_i64 {
-                    let under = |free: i64| (then as u64) < rule.limit(free - (then - i64::from(used)));
-                    match rule.free_needed(used, then) {
+                for target_use in 0..40_i64 {
+                    let under =
+                        |free: i64| (target_use as u64) < rule.limit(free - (target_use - i64::from(used)));
+                    match rule.needed_free_cells(used, target_use) {
                         i64::MIN => assert!(under(-100_000)),
                         i64::MAX => assert!(!under(100_000)),
-                        needed => assert!(under(needed) && !under(needed - 1), "{rule:?} {used} {then}"),
+                        needed => assert!(
+                            under(needed) && !under(needed - 1),
+                            "{rule:?} {used} {target_use}"
+                        ),
                     }
                 }
             }

@@ -1,24 +1,24 @@
 //! Priority groups and queues, and the rules for one of them.
 
 use super::plan::{Limit, Refusal};
-use super::pool::Pool;
-use super::port::PortLevel;
-use super::resolve::Limits;
+use super::pool::BufferPool;
+use super::port::PortLimit;
+use super::resolve::UserLimits;
 
 /// `waiter_index` of a group that is not in XOFF.
 pub(super) const NOT_WAITING: u32 = u32::MAX;
 /// `waiter_index` of a group in XOFF that resumes after its own releases only (HPCC's rule).
-pub(super) const ALONE: u32 = u32::MAX - 1;
+pub(super) const WAITS_FOR_OWN_RELEASE: u32 = u32::MAX - 1;
 
-/// `waiter_index` of a group in XOFF with a port limit. The group is in `behind_ports` of its pool.
-pub(super) const BEHIND_PORT: u32 = u32::MAX - 2;
+/// `waiter_index` of a group in XOFF with a port limit. The group is in `waiting_at_port_limit` of its pool.
+pub(super) const WAITS_AT_PORT_LIMIT: u32 = u32::MAX - 2;
 
 /// A priority group. Limits, use and watermarks fill one cache line, so that admission reads this line and
 /// the pool.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-pub(super) struct Group {
-    pub(super) limits: Limits,
+pub(super) struct PriorityGroup {
+    pub(super) limits: UserLimits,
     pub(super) reserved: u32,
     pub(super) shared: u32,
     pub(super) headroom: u32,
@@ -27,12 +27,12 @@ pub(super) struct Group {
     pub(super) headroom_peak: u32,
     /// Position in the waiter list of the pool, or one of the special values above. [`NOT_WAITING`] outside
     /// XOFF.
-    pub(super) place: u32,
+    pub(super) waiter_index: u32,
 }
 
-impl Group {
-    pub(super) fn new(limits: Limits) -> Group {
-        Group {
+impl PriorityGroup {
+    pub(super) fn new(limits: UserLimits) -> PriorityGroup {
+        PriorityGroup {
             limits,
             reserved: 0,
             shared: 0,
@@ -40,7 +40,7 @@ impl Group {
             total_peak: 0,
             shared_peak: 0,
             headroom_peak: 0,
-            place: NOT_WAITING,
+            waiter_index: NOT_WAITING,
         }
     }
 
@@ -51,11 +51,11 @@ impl Group {
 
     /// True if the XOFF rule holds.
     #[inline(always)]
-    pub(super) fn congested(&self, free: i64, level: Option<PortLevel>) -> bool {
-        if let Some(level) = level {
+    pub(super) fn meets_xoff_condition(&self, free: i64, port_limit: Option<PortLimit>) -> bool {
+        if let Some(port_limit) = port_limit {
             let full = self.reserved >= self.limits.reserved;
             return self.headroom > 0
-                || (full && level.at_limit(self.limits.rule, i64::from(self.shared), free));
+                || (full && port_limit.at_limit(self.limits.rule, i64::from(self.shared), free));
         }
         let at_limit = u64::from(self.shared) >= self.limits.rule.limit(free)
             && (self.reserved >= self.limits.reserved || self.limits.rule.is_hpcc());
@@ -64,19 +64,22 @@ impl Group {
 
     /// True if the group is in the waiter list of its pool.
     pub(super) fn waits_in_pool(&self) -> bool {
-        !matches!(self.place, NOT_WAITING | ALONE | BEHIND_PORT)
+        !matches!(
+            self.waiter_index,
+            NOT_WAITING | WAITS_FOR_OWN_RELEASE | WAITS_AT_PORT_LIMIT
+        )
     }
 
     /// True if a cell that meets the limit puts the group into XOFF. This cell is the last one charged to
     /// shared space. It requires headroom for the following cells.
     #[inline]
-    pub(super) fn declares_xoff(&self, pool: &Pool) -> bool {
-        self.limits.headroom > 0 && self.place == NOT_WAITING && pool.free > 0
+    pub(super) fn next_cell_enters_xoff(&self, pool: &BufferPool) -> bool {
+        self.limits.headroom > 0 && self.waiter_index == NOT_WAITING && pool.free > 0
     }
 
     /// The XON rule: the fewest free shared cells of the pool with which this group may resume.
     #[inline]
-    pub(super) fn needed(&self) -> i64 {
+    pub(super) fn needed_free_cells(&self) -> i64 {
         if self.headroom > 0 {
             return i64::MAX;
         }
@@ -87,33 +90,36 @@ impl Group {
         if self.limits.xon_offset == 0 {
             return i64::MAX;
         }
-        let then = self.below_xoff();
-        if then < 0 {
+        let target_use = self.largest_use_outside_xoff();
+        if target_use < 0 {
             i64::MIN
         } else {
-            self.limits.rule.free_needed(self.shared, then)
+            self.limits.rule.needed_free_cells(self.shared, target_use)
         }
     }
 
     /// The XON condition is total <= reserved + X - offset, where X is the first shared use in XOFF. The
     /// shared use total - reserved + offset - 1 must therefore be outside XOFF.
-    fn below_xoff(&self) -> i64 {
+    fn largest_use_outside_xoff(&self) -> i64 {
         let total = self.reserved + self.shared;
         i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1
     }
 
     /// The XON rule of a group with a port limit.
-    pub(super) fn may_resume(&self, free: i64, level: PortLevel) -> bool {
+    pub(super) fn can_resume(&self, free: i64, port_limit: PortLimit) -> bool {
         if self.headroom > 0 {
             return false;
         }
         if self.reserved + self.shared <= self.limits.xon {
             return true;
         }
-        let then = self.below_xoff();
-        let more = then - i64::from(self.shared);
+        let target_use = self.largest_use_outside_xoff();
+        let more = target_use - i64::from(self.shared);
         self.limits.xon_offset > 0
-            && (then < 0 || !level.with(more).at_limit(self.limits.rule, then, free - more))
+            && (target_use < 0
+                || !port_limit
+                    .after_charging(more)
+                    .at_limit(self.limits.rule, target_use, free - more))
     }
 
     /// Releases cells in the order headroom, shared, reserved. Returns the released headroom and shared
@@ -134,14 +140,14 @@ impl Group {
     }
 
     #[inline(always)]
-    pub(super) fn record_peaks(&mut self) {
-        self.record_use();
+    pub(super) fn record_watermarks(&mut self) {
+        self.record_use_watermarks();
         self.headroom_peak = self.headroom_peak.max(self.headroom);
     }
 
-    /// As [`PriorityGroup::record_peaks`], if headroom has not grown.
+    /// As [`PriorityGroup::record_watermarks`], if headroom has not grown.
     #[inline(always)]
-    pub(super) fn record_use(&mut self) {
+    pub(super) fn record_use_watermarks(&mut self) {
         self.total_peak = self.total_peak.max(self.total());
         self.shared_peak = self.shared_peak.max(self.shared);
     }
@@ -150,17 +156,17 @@ impl Group {
 /// An egress queue: limits, use and watermarks.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-pub(super) struct Queue {
-    pub(super) limits: Limits,
+pub(super) struct EgressQueue {
+    pub(super) limits: UserLimits,
     pub(super) reserved: u32,
     pub(super) shared: u32,
     pub(super) total_peak: u32,
     pub(super) shared_peak: u32,
 }
 
-impl Queue {
-    pub(super) fn new(limits: Limits) -> Queue {
-        Queue {
+impl EgressQueue {
+    pub(super) fn new(limits: UserLimits) -> EgressQueue {
+        EgressQueue {
             limits,
             reserved: 0,
             shared: 0,
@@ -197,11 +203,11 @@ impl Queue {
 
 /// Describes why `wanted` cells did not fit: the pool, the port limit or the own limit.
 #[cold]
-pub(super) fn shared_refusal(
-    limits: &Limits,
+pub(super) fn describe_refusal(
+    limits: &UserLimits,
     used: u32,
-    pool: &Pool,
-    level: Option<PortLevel>,
+    pool: &BufferPool,
+    port_limit: Option<PortLimit>,
     wanted: u32,
 ) -> Refusal {
     let cells = |n: i64| n.clamp(0, i64::from(u32::MAX)) as u32;
@@ -214,16 +220,20 @@ pub(super) fn shared_refusal(
         };
     }
     let before = i64::from(wanted) - 1;
-    if let Some((level, limit)) = level.and_then(|level| Some((level, level.refusing(pool.free, wanted)?))) {
+    if let Some((port_limit, limit)) =
+        port_limit.and_then(|port_limit| Some((port_limit, port_limit.limit_if_refusing(pool.free, wanted)?)))
+    {
         return Refusal {
             limit: Limit::Port,
             limit_cells: cells(limit),
-            used_cells: cells(level.used),
+            used_cells: cells(port_limit.used),
             wanted_cells: wanted,
         };
     }
-    let limit = match level {
-        Some(level) => level.with(before).limit_of(limits.rule, pool.free - before),
+    let limit = match port_limit {
+        Some(port_limit) => port_limit
+            .after_charging(before)
+            .user_limit(limits.rule, pool.free - before),
         None => limits.rule.limit(pool.free - before),
     };
     Refusal {

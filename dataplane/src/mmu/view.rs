@@ -1,7 +1,7 @@
 //! Buffer use and watermarks, for reports.
 
 use super::Mmu;
-use super::pool::Pool;
+use super::pool::BufferPool;
 use super::user::NOT_WAITING;
 use crate::counters::{Gauge, PgBuffers, PoolBuffers, QueueBuffers};
 use crate::ids::{PgId, QueueId};
@@ -23,7 +23,7 @@ impl Mmu {
                 current_cells: group.headroom,
                 peak_cells: group.headroom_peak,
             },
-            xoff: group.place != NOT_WAITING,
+            xoff: group.waiter_index != NOT_WAITING,
         }
     }
 
@@ -52,12 +52,12 @@ impl Mmu {
     pub fn clear_watermarks(&mut self) {
         for group in &mut self.groups {
             (group.total_peak, group.shared_peak, group.headroom_peak) = (0, 0, 0);
-            group.record_peaks();
+            group.record_watermarks();
         }
         for queue in &mut self.queues {
             queue.total_peak = queue.reserved + queue.shared;
             queue.shared_peak = queue.shared;
         }
-        self.pools.iter_mut().for_each(Pool::clear_peaks);
+        self.pools.iter_mut().for_each(BufferPool::clear_watermarks);
     }
 }

@@ -5,4 +5,4 @@ mod receiver;
 
 pub(crate) use generator::{PauseGenerator, WHOLE_PORT};
 
-pub use receiver::{PauseHistory, PauseReceiver, bits, response_quanta_max};
+pub use receiver::{PauseHistory, PauseReceiver, response_quanta_max, set_bits};

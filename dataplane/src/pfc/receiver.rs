@@ -26,7 +26,7 @@ pub const fn response_quanta_max(speed_mbps: u32) -> u16 {
 /// A received pause frame that has not taken effect yet.
 #[derive(Clone, Copy, Debug)]
 struct PendingPause {
-    effective: Picos,
+    effective_at: Picos,
     quanta: [u16; PRIORITIES],
     /// Link speed that defines the length of a pause quantum.
     speed_mbps: u32,
@@ -41,15 +41,15 @@ struct PendingPause {
 /// timer expires, the priority resumes. A priority whose enable bit is clear is not changed. A frame in
 /// transmission is completed by the transmitter.
 ///
-/// With a response time ([`PauseReceiver::set_response`]), a pause frame takes effect that long after its
+/// With a response time ([`PauseReceiver::set_response_time`]), a pause frame takes effect that long after its
 /// arrival. A resume is delayed by the same time, so the pause keeps its length.
 #[derive(Clone, Debug, Default)]
 pub struct PauseReceiver {
-    until: [Picos; PRIORITIES],
+    paused_until: [Picos; PRIORITIES],
     paused: u8,
-    since: [Picos; PRIORITIES],
+    paused_since: [Picos; PRIORITIES],
     /// End of the latest completed pause.
-    ended: [Picos; PRIORITIES],
+    ended_at: [Picos; PRIORITIES],
     /// Arrival of the latest XOFF.
     last_xoff: [Picos; PRIORITIES],
     paused_ps: [u64; PRIORITIES],
@@ -88,7 +88,7 @@ impl PauseReceiver {
 
     /// Sets the response time, from the arrival of a pause frame to its effect, for frames that arrive later.
     /// Zero: no delay.
-    pub fn set_response(&mut self, response: Picos) {
+    pub fn set_response_time(&mut self, response: Picos) {
         self.response = response;
         if response != Picos::ZERO {
             self.pending.reserve(PENDING_PAUSES_MAX);
@@ -107,43 +107,43 @@ impl PauseReceiver {
     ) {
         self.expire(now);
         let mut pause = PendingPause {
-            effective: now.saturating_add(self.response),
+            effective_at: now.saturating_add(self.response),
             quanta: *quanta,
             speed_mbps: link.speed_mbps,
             enable: enable & honoured,
             until_resumed: self.until_resumed,
         };
-        for priority in bits(pause.enable).filter(|&priority| quanta[priority] != 0) {
+        for priority in set_bits(pause.enable).filter(|&priority| quanta[priority] != 0) {
             self.last_xoff[priority] = now;
         }
-        let Some(last) = self.pending.back().map(|last| last.effective) else {
+        let Some(last) = self.pending.back().map(|last| last.effective_at) else {
             match self.response {
-                Picos::ZERO => self.apply(now, &pause),
+                Picos::ZERO => self.apply_pause(now, &pause),
                 _ => self.pending.push_back(pause),
             }
             return;
         };
         // After the response time was shortened, no pause may overtake an earlier one.
-        pause.effective = pause.effective.max(last);
+        pause.effective_at = pause.effective_at.max(last);
         if self.pending.len() >= PENDING_PAUSES_MAX
             && let Some(first) = self.pending.pop_front()
         {
-            self.apply(now, &first);
+            self.apply_pause(now, &first);
         }
         self.pending.push_back(pause);
     }
 
     /// Applies a pause frame at `now`.
-    fn apply(&mut self, now: Picos, pause: &PendingPause) {
+    fn apply_pause(&mut self, now: Picos, pause: &PendingPause) {
         let link = LinkTiming::ethernet(pause.speed_mbps);
-        for priority in bits(pause.enable) {
+        for priority in set_bits(pause.enable) {
             match pause.quanta[priority] {
-                0 => self.resume(priority, now),
-                _ if pause.until_resumed => self.pause(priority, now, Picos::NEVER),
-                q => self.pause(
+                0 => self.resume_priority(priority, now),
+                _ if pause.until_resumed => self.pause_priority(priority, now, Picos::NEVER),
+                q => self.pause_priority(
                     priority,
                     now,
-                    pause.effective.saturating_add(link.pause_duration(q)),
+                    pause.effective_at.saturating_add(link.pause_duration(q)),
                 ),
             }
         }
@@ -160,20 +160,20 @@ impl PauseReceiver {
             .pending
             .front()
             .copied()
-            .filter(|first| first.effective <= now)
+            .filter(|first| first.effective_at <= now)
         {
             self.pending.pop_front();
-            self.end_pauses(pause.effective);
-            self.apply(pause.effective, &pause);
+            self.end_pauses(pause.effective_at);
+            self.apply_pause(pause.effective_at, &pause);
         }
         self.end_pauses(now);
     }
 
     /// Ends the pauses whose time is over.
     fn end_pauses(&mut self, now: Picos) {
-        for priority in bits(self.paused) {
-            if self.until[priority] <= now {
-                self.resume(priority, self.until[priority]);
+        for priority in set_bits(self.paused) {
+            if self.paused_until[priority] <= now {
+                self.resume_priority(priority, self.paused_until[priority]);
             }
         }
     }
@@ -183,7 +183,7 @@ impl PauseReceiver {
     pub fn next_change(&self) -> Picos {
         match self.pending.front() {
             None => self.next_end(),
-            Some(first) => first.effective.min(self.next_end()),
+            Some(first) => first.effective_at.min(self.next_end()),
         }
     }
 
@@ -192,90 +192,94 @@ impl PauseReceiver {
         if self.paused == 0 {
             return Picos::NEVER;
         }
-        bits(self.paused)
-            .map(|p| self.until[p])
+        set_bits(self.paused)
+            .map(|p| self.paused_until[p])
             .min()
             .unwrap_or(Picos::NEVER)
     }
 
     /// Resumes every priority outside `honoured` and discards its pending pauses. Called when PFC is disabled
     /// or the link goes down.
-    pub fn release(&mut self, now: Picos, honoured: u8) {
+    pub fn release_priorities(&mut self, now: Picos, honoured: u8) {
         self.pending.iter_mut().for_each(|pause| pause.enable &= honoured);
-        for priority in bits(self.paused & !honoured) {
-            self.resume(priority, now);
+        for priority in set_bits(self.paused & !honoured) {
+            self.resume_priority(priority, now);
         }
     }
 
     /// Time for which each priority was paused until `now`, in picoseconds, including the current pause.
     pub fn paused_ps(&self, now: Picos) -> [u64; PRIORITIES] {
         let mut total = self.paused_ps;
-        for priority in bits(self.paused) {
-            total[priority] += now.min(self.until[priority]).since(self.since[priority]).0;
+        for priority in set_bits(self.paused) {
+            total[priority] += now
+                .min(self.paused_until[priority])
+                .since(self.paused_since[priority])
+                .0;
         }
         total
     }
 
     /// How often each running priority was paused.
-    pub fn on_to_off(&self) -> &[u64; PRIORITIES] {
+    pub fn on_to_off_counts(&self) -> &[u64; PRIORITIES] {
         &self.on_to_off
     }
 
     /// Start of the latest pause of a priority. Zero if there was none.
-    pub fn since(&self, priority: usize) -> Picos {
-        self.since[priority]
+    pub fn paused_since(&self, priority: usize) -> Picos {
+        self.paused_since[priority]
     }
 
     /// Arrival time of the latest XOFF of a priority. Returns [`Picos::NEVER`] during a pause that lasts
     /// until its resume, because such a pause is not repeated.
-    pub fn quiet_since(&self, priority: usize) -> Picos {
-        let stands = self.paused & (1 << priority) != 0 && self.until[priority] == Picos::NEVER;
-        match stands {
+    pub fn last_xoff_at(&self, priority: usize) -> Picos {
+        let lasts_until_resumed =
+            self.paused & (1 << priority) != 0 && self.paused_until[priority] == Picos::NEVER;
+        match lasts_until_resumed {
             true => Picos::NEVER,
             false => self.last_xoff[priority],
         }
     }
 
     /// Pause statistics of each priority until `now`.
-    pub fn history(&self, now: Picos) -> [PauseHistory; PRIORITIES] {
+    pub fn pause_history(&self, now: Picos) -> [PauseHistory; PRIORITIES] {
         let total = self.paused_ps(now);
         core::array::from_fn(|n| {
             let end = match self.paused & (1 << n) != 0 {
-                true => now.min(self.until[n]),
-                false => self.ended[n],
+                true => now.min(self.paused_until[n]),
+                false => self.ended_at[n],
             };
             PauseHistory {
                 transitions: self.on_to_off[n],
                 total_pause_ps: total[n],
-                recent_pause_at: (self.on_to_off[n] != 0).then_some(self.since[n]),
-                recent_pause_ps: end.since(self.since[n]).0,
+                recent_pause_at: (self.on_to_off[n] != 0).then_some(self.paused_since[n]),
+                recent_pause_ps: end.since(self.paused_since[n]).0,
             }
         })
     }
 
-    fn pause(&mut self, priority: usize, now: Picos, until: Picos) {
+    fn pause_priority(&mut self, priority: usize, now: Picos, until: Picos) {
         if self.paused & (1 << priority) == 0 {
             self.paused |= 1 << priority;
-            self.since[priority] = now;
+            self.paused_since[priority] = now;
             self.on_to_off[priority] += 1;
         }
-        self.until[priority] = until;
+        self.paused_until[priority] = until;
     }
 
-    fn resume(&mut self, priority: usize, at: Picos) {
+    fn resume_priority(&mut self, priority: usize, at: Picos) {
         if self.paused & (1 << priority) != 0 {
             self.paused &= !(1 << priority);
-            self.ended[priority] = at;
-            if self.until[priority] == Picos::NEVER {
+            self.ended_at[priority] = at;
+            if self.paused_until[priority] == Picos::NEVER {
                 self.last_xoff[priority] = at;
             }
-            self.paused_ps[priority] += at.since(self.since[priority]).0;
+            self.paused_ps[priority] += at.since(self.paused_since[priority]).0;
         }
     }
 }
 
 /// The numbers of the set bits, lowest first.
-pub fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+pub fn set_bits(mut mask: u8) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let lowest = mask.trailing_zeros() as usize;
         mask &= mask.wrapping_sub(1);
@@ -308,7 +312,7 @@ mod tests {
             rx.paused_ps(Picos::from_millis(1))[3],
             Picos::from_nanos(76_800).0
         );
-        assert_eq!(rx.on_to_off()[3], 1);
+        assert_eq!(rx.on_to_off_counts()[3], 1);
     }
 
     #[test]
@@ -328,13 +332,16 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_pause_is_remembered_with_its_start_and_length() {
+    fn history_has_start_and_length_of_the_latest_pause() {
         let mut rx = PauseReceiver::new();
-        assert_eq!(rx.history(Picos::from_millis(1))[3], PauseHistory::default());
+        assert_eq!(
+            rx.pause_history(Picos::from_millis(1))[3],
+            PauseHistory::default()
+        );
         let at = Picos::from_nanos;
         rx.receive(at(1_000), 1 << 3, &quanta(3, 100), 0xff, &GIGABIT); // until 52.2 us
         rx.receive(at(100_000), 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
-        let so_far = rx.history(at(110_000))[3];
+        let so_far = rx.pause_history(at(110_000))[3];
         assert_eq!((so_far.transitions, so_far.recent_pause_ps), (2, at(10_000).0));
         rx.receive(at(120_000), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
         let after = PauseHistory {
@@ -343,14 +350,14 @@ mod tests {
             recent_pause_at: Some(at(100_000)),
             recent_pause_ps: at(20_000).0,
         };
-        assert_eq!(rx.history(at(900_000))[3], after);
+        assert_eq!(rx.pause_history(at(900_000))[3], after);
     }
 
     #[test]
     fn a_pause_takes_effect_after_the_response_time_and_keeps_its_length() {
         let at = Picos::from_nanos;
         let mut rx = PauseReceiver::new();
-        rx.set_response(GIGABIT.pause_duration(2)); // 1024 ns
+        rx.set_response_time(GIGABIT.pause(2)); // 1024 ns
         rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
         assert_eq!((rx.paused(), rx.next_change()), (0, at(1_024)));
         rx.expire(at(1_024));
@@ -362,43 +369,43 @@ mod tests {
         rx.expire(at(20_000));
         assert_eq!((rx.paused(), rx.next_change()), (0, Picos::NEVER));
         assert_eq!(rx.paused_ps(at(20_000))[3], at(10_000).0);
-        assert_eq!(rx.quiet_since(3), Picos::ZERO, "silence begins with the arrival");
+        assert_eq!(rx.last_xoff_at(3), Picos::ZERO, "silence begins with the arrival");
     }
 
     #[test]
-    fn pauses_in_the_response_time_are_bounded_ordered_and_forgotten_with_the_link() {
+    fn pending_pauses_are_bounded_ordered_and_discarded_with_the_link() {
         let at = Picos::from_nanos;
         let mut rx = PauseReceiver::new();
-        rx.set_response(at(1_000_000));
+        rx.set_response_time(at(1_000_000));
         for n in 0..300 {
             rx.receive(at(n), 1 << 3, &quanta(3, 1000), 0xff, &GIGABIT);
         }
         assert_eq!(rx.pending.len(), PENDING_PAUSES_MAX);
         assert_eq!(rx.paused(), 1 << 3, "the first ones took effect early");
-        rx.set_response(Picos::ZERO);
+        rx.set_response_time(Picos::ZERO);
         rx.receive(at(400), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
         assert_eq!(rx.paused(), 1 << 3, "no pause overtakes an earlier one");
-        rx.release(at(500), 0);
+        rx.release_priorities(at(500), 0);
         assert_eq!(rx.paused(), 0);
         rx.expire(at(2_000_000));
         assert_eq!((rx.paused(), rx.next_change()), (0, Picos::NEVER));
     }
 
     #[test]
-    fn xon_is_no_xoff_and_a_pause_that_stands_is_never_quiet() {
+    fn last_xoff_ignores_xon_and_never_expires_until_resumed() {
         let mut rx = PauseReceiver::new();
         rx.receive(Picos(5), 1 << 3, &quanta(3, 9), 0xff, &GIGABIT);
         rx.receive(Picos(7), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
-        assert_eq!(rx.quiet_since(3), Picos(5));
+        assert_eq!(rx.last_xoff_at(3), Picos(5));
         rx.set_until_resumed(true);
         rx.receive(Picos(8), 1 << 3, &quanta(3, 9), 0xff, &GIGABIT);
-        assert_eq!(rx.quiet_since(3), Picos::NEVER);
+        assert_eq!(rx.last_xoff_at(3), Picos::NEVER);
         rx.receive(Picos(20), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
-        assert_eq!(rx.quiet_since(3), Picos(20));
+        assert_eq!(rx.last_xoff_at(3), Picos(20));
     }
 
     #[test]
-    fn zero_resumes_clear_bits_and_foreign_priorities_do_nothing() {
+    fn zero_resumes_and_other_priorities_are_ignored() {
         let mut rx = PauseReceiver::new();
         rx.receive(Picos::ZERO, 0, &[0xffff; PRIORITIES], 0xff, &GIGABIT);
         rx.receive(Picos::ZERO, 0xff, &[0xffff; PRIORITIES], 1 << 4, &GIGABIT);

@@ -13,46 +13,63 @@ use xoff_wire::link_quality::{self, LinkQuality};
 impl Switch {
     /// Handles the link quality deadline.
     #[cold]
-    pub(super) fn advertise<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn advertise_loads<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         let news = self.balance.update_advertised_sites(now, &self.frames);
-        self.tell_if_due(now, news, store, outputs);
+        self.send_advertisements_if_due(now, news, store, outputs);
     }
 
     /// Advertises paths that were lost or restored, after links, routes or received advertisements have
     /// changed.
-    pub(super) fn ways_changed<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn advertise_path_changes<S: Store>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         if self.balance.update_advertised_sites(now, &self.frames) {
-            self.tell_if_due(now, true, store, outputs);
+            self.send_advertisements_if_due(now, true, store, outputs);
         }
     }
 
     /// Advertises all paths after a port came up, because the peer has no information yet.
-    pub(super) fn greet<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn advertise_to_new_peer<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         if self.balance.remote().accepts_messages(port)
             && self.balance.advertiser_mut().repeat_unreachable_sites()
         {
-            self.tell_if_due(now, true, store, outputs);
+            self.send_advertisements_if_due(now, true, store, outputs);
         }
     }
 
     /// Repeats the advertisement of a missing path after a packet arrived that has no path. The rate is
     /// limited to that of load advertisements.
     #[cold]
-    pub(super) fn tell_who_sent_here(&mut self, now: Picos, outputs: &mut Outputs) {
+    pub(super) fn readvertise_missing_path(&mut self, now: Picos, outputs: &mut Outputs) {
         let at = self.balance.advertiser_mut().handle_packet_without_path(now);
         if at != Picos::NEVER {
             self.timers.arm_link_quality(at, outputs);
         }
     }
 
-    fn tell_if_due<S: Store>(&mut self, now: Picos, news: bool, store: &mut S, outputs: &mut Outputs) {
+    fn send_advertisements_if_due<S: Store>(
+        &mut self,
+        now: Picos,
+        news: bool,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         let due = self.balance.advertiser_mut().next_action(now, news);
         if due.send {
             for index in 0..self.balance.advertiser().ports().len() {
                 let port = PortId(self.balance.advertiser().ports()[index]);
                 if self.ports.get(port.index()).is_some_and(|state| state.up) {
-                    self.tell(port, store);
-                    self.kick_control(now, port, store, outputs);
+                    self.queue_link_quality_messages(port, store);
+                    self.try_transmit_control(now, port, store, outputs);
                 }
             }
             self.balance.advertiser_mut().record_sent();
@@ -63,13 +80,13 @@ impl Switch {
     }
 
     /// Queues link quality messages at a port, ahead of data. The MTU limits the entries of a message.
-    fn tell<S: Store>(&mut self, port: PortId, store: &mut S) {
+    fn queue_link_quality_messages<S: Store>(&mut self, port: PortId, store: &mut S) {
         let most = link_quality::max_entries_for_mtu(self.ports[port.index()].mtu as usize);
         let entries = self.balance.advertiser().entries(port).count();
         let mut told = 0;
         while told < entries && most > 0 {
             let count = most.min(entries - told);
-            let Some(frame) = self.message(port, told, count, store) else {
+            let Some(frame) = self.build_link_quality_message(port, told, count, store) else {
                 return;
             };
             let state = &mut self.ports[port.index()];
@@ -83,7 +100,7 @@ impl Switch {
     }
 
     /// Builds a message with `count` entries from `first` on. `None`: no frame slot is free.
-    fn message<S: Store>(
+    fn build_link_quality_message<S: Store>(
         &mut self,
         port: PortId,
         first: usize,
@@ -124,12 +141,12 @@ impl Switch {
             Ok(changed) => {
                 self.ports[port.index()].counters.link_quality_rx += 1;
                 if changed {
-                    self.refresh_balance();
-                    self.ways_changed(now, store, outputs);
+                    self.update_group_members();
+                    self.advertise_path_changes(now, store, outputs);
                 }
                 Verdict::Control
             }
-            Err(reason) => Verdict::Dropped(self.drop_control(port, arrival.frame_len, reason)),
+            Err(reason) => Verdict::Dropped(self.drop_control_frame(port, arrival.frame_len, reason)),
         }
     }
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Switch;
-use super::filter;
-use super::ingress::Transit;
+use super::acl;
+use super::ingress::FrameContext;
 use crate::balance::{
     AnnounceResult, FlowMove, GroupView, LookupContext, Member, MemberState, PathDecision,
     QueuePairAnnouncement, ReorderTracker, ReorderingView, queue_pair_key,
@@ -19,26 +19,31 @@ use xoff_wire::parse::{ParsedHeaders, Payload};
 
 /// What a scheme needs to know of a packet.
 #[inline(always)]
-fn asked<'a>(transit: &'a Transit, l3: &'a [u8]) -> LookupContext<'a> {
+fn asked<'a>(context: &'a FrameContext, l3: &'a [u8]) -> LookupContext<'a> {
     LookupContext {
-        now: transit.now,
-        mac_len: transit.mac_len,
-        tc: transit.tc,
-        parsed: transit.parsed,
+        now: context.now,
+        mac_len: context.mac_len,
+        tc: context.tc,
+        parsed: context.parsed,
         l3,
     }
 }
 
 impl Switch {
     /// Selects the next hop of a packet in a load balancing group. `None`: no next hop is reachable.
-    pub(super) fn next_hop_in(&mut self, transit: &Transit, group: GroupId, l3: &[u8]) -> Option<NextHopId> {
-        self.group_member(transit.from, group, transit.parsed, l3, || asked(transit, l3))
+    pub(super) fn next_hop_in(
+        &mut self,
+        context: &FrameContext,
+        group: GroupId,
+        l3: &[u8],
+    ) -> Option<NextHopId> {
+        self.select_group_member(context.from, group, context.parsed, l3, || asked(context, l3))
     }
 
     /// As [`Switch::next_hop_in`], for a packet that arrived at port `from`. The context is only built if a
     /// scheme needs it.
     #[inline(always)]
-    pub(super) fn group_member<'a>(
+    pub(super) fn select_group_member<'a>(
         &mut self,
         from: PortId,
         group: GroupId,
@@ -51,56 +56,56 @@ impl Switch {
             return self.router.by_hash(group, hash);
         }
         if self.balance.uses_five_tuple_hash(group) {
-            return self.by_hash_or_detour(group, hash);
+            return self.hash_or_detour(group, hash);
         }
         match self.balance.choose_next_hop(group, &asked(), &self.frames) {
-            PathDecision::Hash(hash) => self.by_other_hash(group, hash),
+            PathDecision::Hash(hash) => self.hash_or_detour_outlined(group, hash),
             PathDecision::Member(member) => Some(self.router.member(group, member)),
             PathDecision::NoMember => None,
         }
     }
 
     #[inline(always)]
-    fn by_hash_or_detour(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
+    fn hash_or_detour(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         let chosen = self.router.by_hash(group, hash)?;
         Some(self.balance.detour_next_hop(group, hash, chosen))
     }
 
     #[inline(never)]
-    fn by_other_hash(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
-        self.by_hash_or_detour(group, hash)
+    fn hash_or_detour_outlined(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
+        self.hash_or_detour(group, hash)
     }
 
     /// Selects the port for a packet that leaves by the port or LAG `to`. `None`: the LAG is down.
     #[inline(always)]
-    pub(super) fn lag_member<S: Store>(
+    pub(super) fn select_lag_port<S: Store>(
         &mut self,
-        transit: &Transit,
+        context: &FrameContext,
         to: LogicalPort,
         store: &S,
     ) -> Option<PortId> {
         match self.lags.index_of(to) {
             None => Some(PortId(to.0)),
-            Some(lag) => self.member_of_lag(transit, to, lag, store),
+            Some(lag) => self.select_lag_member(context, to, lag, store),
         }
     }
 
     #[inline(never)]
-    fn member_of_lag<S: Store>(
+    fn select_lag_member<S: Store>(
         &mut self,
-        transit: &Transit,
+        context: &FrameContext,
         to: LogicalPort,
         lag: usize,
         store: &S,
     ) -> Option<PortId> {
-        let prefix = store.prefix(transit.frame);
-        let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
-        if self.is_exempt(transit.from, transit.parsed.payload, l3) {
-            return self.lags.select(to, transit.parsed.flow_hash);
+        let prefix = store.prefix(context.frame);
+        let l3 = prefix.get(usize::from(context.parsed.l3_offset)..).unwrap_or(&[]);
+        if self.is_exempt(context.from, context.parsed.payload, l3) {
+            return self.lags.select(to, context.parsed.flow_hash);
         }
         let said = self
             .balance
-            .choose_lag_member(lag, &asked(transit, l3), &self.frames);
+            .choose_lag_member(lag, &asked(context, l3), &self.frames);
         match said {
             PathDecision::Hash(hash) => self.lags.select(to, hash),
             PathDecision::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
@@ -112,18 +117,18 @@ impl Switch {
     #[inline]
     fn is_exempt(&self, from: PortId, payload: Payload, l3: &[u8]) -> bool {
         let tables = &self.balance.config().exempt;
-        !tables.is_empty() && filter::exempts(tables, from.0, l3, payload)
+        !tables.is_empty() && acl::is_exempt_packet(tables, from.0, l3, payload)
     }
 
     /// Makes `fib` the current generation for routing and load balancing. Returns the previous generation.
-    pub(super) fn take_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
+    pub(super) fn install_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let old = self.router.set_fib(fib);
         let leads: Vec<_> = self
             .router
             .fib
             .next_hops()
             .iter()
-            .map(|hop| self.lead(*hop))
+            .map(|hop| self.member_state(*hop))
             .collect();
         let hops = Arc::clone(&self.router.fib);
         let lead = |hop: NextHop| match hops.next_hops().binary_search(&hop) {
@@ -135,20 +140,20 @@ impl Switch {
     }
 
     /// Updates which next hops are up, after links have changed.
-    pub(super) fn refresh_balance(&mut self) {
+    pub(super) fn update_group_members(&mut self) {
         let router = &self.router;
         self.balance
             .update_live_members(&router.fib, &self.frames, |hop| router.lives(hop));
     }
 
     /// Updates the members of all LAGs, after LAGs or their links have changed.
-    pub(super) fn balance_lags(&mut self) {
+    pub(super) fn update_lag_members(&mut self) {
         let alternate = |port: PortId| {
             let told = self.balance.config().ports.get(port.index());
             told.is_some_and(|told| told.alternate_in_lag)
         };
         let member = |lag: usize, port: PortId| {
-            let mut lead = self.lead_over(&[port]);
+            let mut lead = self.member_state_of_ports(&[port]);
             lead.live = self.lags.is_active(lag, port);
             lead.member.alternate = alternate(port);
             lead
@@ -165,14 +170,14 @@ impl Switch {
     }
 
     /// The member state of a next hop: its ports, speed, scheme, and whether it is up.
-    fn lead(&self, hop: NextHop) -> MemberState {
+    fn member_state(&self, hop: NextHop) -> MemberState {
         let interface = self.router.interfaces().get(hop.interface.index());
         let ports = match interface.map(|interface| interface.attachment) {
             Some(Attachment::Port(port)) => vec![PortId(port)],
             Some(Attachment::Lag(lag)) => self.lags.members(usize::from(lag)).to_vec(),
             Some(Attachment::Vlan(_) | Attachment::Loopback) | None => Vec::new(),
         };
-        let mut lead = self.lead_over(&ports);
+        let mut lead = self.member_state_of_ports(&ports);
         lead.live = self.router.lives(hop);
         let told = self
             .balance
@@ -187,7 +192,7 @@ impl Switch {
         lead
     }
 
-    fn lead_over(&self, ports: &[PortId]) -> MemberState {
+    fn member_state_of_ports(&self, ports: &[PortId]) -> MemberState {
         let told = |port: &PortId| self.balance.config().ports.get(port.index()).copied();
         let first: PortBalancing = ports.first().and_then(told).unwrap_or_default();
         MemberState {
@@ -219,11 +224,11 @@ impl Switch {
 
     /// Counts reordering of a received frame, if reordering is counted.
     #[inline(always)]
-    pub(super) fn note_order<S: Store>(&mut self, transit: &Transit, store: &S) {
+    pub(super) fn count_reordering<S: Store>(&mut self, context: &FrameContext, store: &S) {
         if let Some(reordering) = &mut self.reordering {
-            let prefix = store.prefix(transit.frame);
-            let l3 = prefix.get(usize::from(transit.parsed.l3_offset)..);
-            reordering.count_packet(transit.now, transit.parsed.payload, l3.unwrap_or(&[]));
+            let prefix = store.prefix(context.frame);
+            let l3 = prefix.get(usize::from(context.parsed.l3_offset)..);
+            reordering.count_packet(context.now, context.parsed.payload, l3.unwrap_or(&[]));
         }
     }
 
@@ -231,7 +236,7 @@ impl Switch {
     pub(super) fn configure_reordering(&mut self, config: &SwitchConfig) {
         let streams_max = self.reordering.as_ref().map_or(0, |known| known.streams_max());
         if streams_max != config.balancing.reordering_flows {
-            self.reordering = reordering(config);
+            self.reordering = new_reordering(config);
         }
     }
 
@@ -243,7 +248,7 @@ impl Switch {
 }
 
 /// Creates the reordering counters, if the configuration counts reordering.
-pub(super) fn reordering(config: &SwitchConfig) -> Option<Box<ReorderTracker>> {
+pub(super) fn new_reordering(config: &SwitchConfig) -> Option<Box<ReorderTracker>> {
     let flows = config.balancing.reordering_flows;
     (flows > 0).then(|| Box::new(ReorderTracker::new(flows)))
 }

@@ -7,13 +7,13 @@ use crate::drops::DropReason;
 use crate::frame::{Arrival, Store};
 use crate::ids::{PRIORITIES, PortId};
 use crate::outputs::{Drop, Outputs, Verdict};
-use crate::pfc::bits;
+use crate::pfc::set_bits;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{MacControl, Pfc};
 
 impl Switch {
     #[cold]
-    pub(super) fn receive_control<S: Store>(
+    pub(super) fn receive_mac_control<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -39,7 +39,7 @@ impl Switch {
             }
             Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
                 ingress.counters.pfc_rx_frames += 1;
-                bits(enable).for_each(|n| ingress.counters.pfc_rx[n] += 1);
+                set_bits(enable).for_each(|n| ingress.counters.pfc_rx[n] += 1);
                 ingress.receiver.receive(
                     now,
                     enable,
@@ -55,18 +55,18 @@ impl Switch {
             Ok(()) => {
                 let expiry = self.ports[port.index()].next_pause_change();
                 self.timers.arm(port, TimerKind::PauseExpiry, expiry, outputs);
-                if self.pauses_changed(now, port, outputs) {
-                    self.kick(now, port, store, outputs);
+                if self.apply_pause_changes(now, port, outputs) {
+                    self.try_transmit(now, port, store, outputs);
                 }
                 Verdict::Control
             }
-            Err(reason) => Verdict::Dropped(self.drop_control(port, arrival.frame_len, reason)),
+            Err(reason) => Verdict::Dropped(self.drop_control_frame(port, arrival.frame_len, reason)),
         }
     }
 
     /// Drops a control frame or link quality message and counts it as a received frame of class 0, so that
     /// received frames equal sent plus dropped frames.
-    pub(super) fn drop_control(&mut self, port: PortId, frame_len: u32, reason: DropReason) -> Drop {
+    pub(super) fn drop_control_frame(&mut self, port: PortId, frame_len: u32, reason: DropReason) -> Drop {
         let ingress = &mut self.ports[port.index()];
         let mac_len = ingress.link.mac_len(frame_len);
         let drop = Drop {

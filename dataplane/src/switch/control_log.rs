@@ -26,24 +26,24 @@ pub struct ControlRecord {
 /// The latest MAC control frames of the ports whose recording is on.
 #[derive(Debug)]
 pub(super) struct ControlLog {
-    recorded: Vec<bool>,
+    is_recorded: Vec<bool>,
     records: VecDeque<ControlRecord>,
 }
 
 impl ControlLog {
     pub(super) fn new(ports: usize) -> ControlLog {
         ControlLog {
-            recorded: vec![false; ports],
+            is_recorded: vec![false; ports],
             records: VecDeque::with_capacity(CONTROL_RECORDS_MAX),
         }
     }
 
-    pub(super) fn set(&mut self, port: PortId, on: bool) {
-        self.recorded[port.index()] = on;
+    pub(super) fn set_recording(&mut self, port: PortId, on: bool) {
+        self.is_recorded[port.index()] = on;
     }
 
     pub(super) fn record(&mut self, at: Picos, port: PortId, frame: &[u8]) {
-        if !self.recorded[port.index()] {
+        if !self.is_recorded[port.index()] {
             return;
         }
         if self.records.len() == CONTROL_RECORDS_MAX {

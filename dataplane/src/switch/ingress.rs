@@ -19,7 +19,7 @@ pub const FLOOD_PREFIX_BYTES: usize = 128;
 
 /// A received frame and what the switch has decided about it.
 #[derive(Clone, Copy)]
-pub(super) struct Transit<'a> {
+pub(super) struct FrameContext<'a> {
     pub(super) now: Picos,
     pub(super) from: PortId,
     /// The ingress port, or its LAG.
@@ -34,11 +34,11 @@ pub(super) struct Transit<'a> {
     /// The egress port or LAG of [`ForwardingDecision::Unicast`].
     pub(super) to: LogicalPort,
     /// The ICMP error for the sender if the frame is dropped.
-    pub(super) tell: Option<PuntReason>,
+    pub(super) icmp_error: Option<PuntReason>,
     pub(super) tc: u8,
     pub(super) lossless: bool,
     /// True if the watchdog drops the frames of the priority group.
-    pub(super) stormed: bool,
+    pub(super) is_group_dropped: bool,
     pub(super) parsed: &'a ParsedHeaders,
     pub(super) frame: Handle,
     pub(super) frame_len: u32,
@@ -46,10 +46,10 @@ pub(super) struct Transit<'a> {
     pub(super) cells: u32,
 }
 
-impl Transit<'_> {
+impl FrameContext<'_> {
     /// Describes the drop of this frame at its ingress port.
     #[cold]
-    pub(super) fn drop(&self, reason: DropReason) -> Drop {
+    pub(super) fn drop_at_ingress(&self, reason: DropReason) -> Drop {
         Drop {
             reason,
             port: self.from,
@@ -60,7 +60,7 @@ impl Transit<'_> {
     }
 
     /// The frame as an entry of [`Outputs::punts`].
-    pub(super) fn punt(&self, reason: PuntReason) -> Punt {
+    pub(super) fn to_punt(&self, reason: PuntReason) -> Punt {
         Punt {
             port: self.from,
             interface: self.interface,
@@ -71,7 +71,7 @@ impl Transit<'_> {
     }
 
     /// The frame as an entry of the frames that wait for a neighbour.
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn to_held_frame(&self) -> Held {
         Held {
             from: Some(self.from),
             interface: self.interface,
@@ -83,33 +83,33 @@ impl Transit<'_> {
 
     /// Drops the frame if the watchdog drops the frames of its priority group.
     #[inline(always)]
-    pub(super) fn refuse_stormed(&self) -> Result<(), Drop> {
-        match self.stormed {
+    pub(super) fn check_watchdog_drop(&self) -> Result<(), Drop> {
+        match self.is_group_dropped {
             false => Ok(()),
-            true => Err(self.drop(DropReason::WatchdogIngress)),
+            true => Err(self.drop_at_ingress(DropReason::WatchdogIngress)),
         }
     }
 
     /// Sets the egress port or LAG of a unicast frame.
     #[inline(always)]
-    pub(super) fn leaves_by(&mut self, to: LogicalPort) -> Way {
+    pub(super) fn forward_to(&mut self, to: LogicalPort) -> ForwardingDecision {
         self.to = to;
-        Way::Unicast
+        ForwardingDecision::Unicast
     }
 
     /// Describes the drop of this frame at an egress port.
     #[cold]
-    pub(super) fn drop_at(&self, port: PortId, reason: DropReason) -> Drop {
+    pub(super) fn drop_at_port(&self, port: PortId, reason: DropReason) -> Drop {
         Drop {
             port,
-            ..self.drop(reason)
+            ..self.drop_at_ingress(reason)
         }
     }
 }
 
 /// Where a frame is forwarded.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum ForwardingDecision {
     /// To one port or LAG, [`FrameContext::to`]. The port is not stored here, so that this enum stays small.
     Unicast,
     /// To every other port of its VLAN.
@@ -123,17 +123,17 @@ pub(super) enum Way {
 }
 
 /// The result of bridging a frame.
-enum Bridged {
+enum BridgeResult {
     /// The frame is addressed to the router on the VLAN's interface.
     ToRouter(InterfaceId),
     /// The frame is forwarded within its VLAN.
-    Onward(Way),
+    Forward(ForwardingDecision),
 }
 
 impl Switch {
     /// As [`Switch::receive`], for frames of all kinds.
     #[inline(never)]
-    pub(super) fn receive_any<S: Store>(
+    pub(super) fn receive_on_full_path<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -142,42 +142,52 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Verdict {
         match arrival.parsed.payload {
-            Payload::MacControl => return self.receive_control(now, port, arrival, store, outputs),
+            Payload::MacControl => return self.receive_mac_control(now, port, arrival, store, outputs),
             Payload::Other if LinkQuality::is_link_quality(store.prefix(arrival.frame)) => {
                 return self.receive_link_quality(now, port, arrival, store, outputs);
             }
             _ => {}
         }
-        let mut transit = self.arrives(now, port, arrival);
-        self.note_order(&transit, store);
+        let mut context = self.count_arrival(now, port, arrival);
+        self.count_reordering(&context, store);
         let ingress = &self.ports[port.index()];
-        let way = match ingress.refuses(arrival.frame_len, arrival.parsed.l3_offset) {
-            None => self.find_way(&mut transit, store, outputs),
+        let decision = match ingress.ingress_drop_reason(arrival.frame_len, arrival.parsed.l3_offset) {
+            None => self.decide_forwarding(&mut context, store, outputs),
             Some(reason) => Err(reason),
         };
-        let verdict = self.send_on_its_way(&mut transit, way, store, outputs);
+        let result = self.execute_decision(&mut context, decision, store, outputs);
         if !self.found.is_empty() {
-            self.let_go(now, store, outputs);
+            self.forward_held_frames(now, store, outputs);
         }
-        verdict
+        result
     }
 
     /// Counts a received frame and creates its context.
-    pub(super) fn arrives<'a>(&mut self, now: Picos, port: PortId, arrival: &'a Arrival) -> Transit<'a> {
+    pub(super) fn count_arrival<'a>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: &'a Arrival,
+    ) -> FrameContext<'a> {
         let ingress = &mut self.ports[port.index()];
         let (frame, frame_len) = (arrival.frame, arrival.frame_len);
-        let transit = transit(ingress, &self.mmu, now, port, frame, frame_len, &arrival.parsed);
+        let context = frame_context(ingress, &self.mmu, now, port, frame, frame_len, &arrival.parsed);
         let counters = &mut ingress.counters;
         counters.rx_packets += 1;
-        counters.rx_bytes += u64::from(transit.mac_len);
-        counters.rx_class_packets[usize::from(transit.tc)] += 1;
-        transit
+        counters.rx_bytes += u64::from(context.mac_len);
+        counters.rx_class_packets[usize::from(context.tc)] += 1;
+        context
     }
 
     /// Creates the context of a frame that waited for a neighbour.
-    pub(super) fn transit_again<'a>(&self, now: Picos, from: PortId, held: &'a Held) -> Transit<'a> {
+    pub(super) fn context_of_held_frame<'a>(
+        &self,
+        now: Picos,
+        from: PortId,
+        held: &'a Held,
+    ) -> FrameContext<'a> {
         let ingress = &self.ports[from.index()];
-        transit(
+        frame_context(
             ingress,
             &self.mmu,
             now,
@@ -189,36 +199,38 @@ impl Switch {
     }
 
     /// Executes the forwarding decision or the drop.
-    pub(super) fn send_on_its_way<S: Store>(
+    pub(super) fn execute_decision<S: Store>(
         &mut self,
-        transit: &mut Transit,
-        way: Result<Way, DropReason>,
+        context: &mut FrameContext,
+        decision: Result<ForwardingDecision, DropReason>,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        match way {
-            Ok(Way::Unicast) => match self.unicast(transit, store, outputs) {
+        match decision {
+            Ok(ForwardingDecision::Unicast) => match self.forward_unicast(context, store, outputs) {
                 Ok(()) => Verdict::Forwarded { copies: 1 },
-                Err(drop) => self.discard(drop, transit.frame, store),
+                Err(drop) => self.discard_frame(drop, context.frame, store),
             },
-            Ok(Way::Flood) => self.flood(transit, store, outputs),
-            Ok(Way::Hold(neighbour)) => self.hold(transit, neighbour, store, outputs),
-            Ok(Way::Consumed) => {
-                self.ports[transit.from.index()].counters.rx_own_packets += 1;
-                store.release(transit.frame);
+            Ok(ForwardingDecision::Flood) => self.flood_frame(context, store, outputs),
+            Ok(ForwardingDecision::Hold(neighbour)) => {
+                self.hold_for_neighbour(context, neighbour, store, outputs)
+            }
+            Ok(ForwardingDecision::Consumed) => {
+                self.ports[context.from.index()].counters.rx_own_packets += 1;
+                store.release(context.frame);
                 Verdict::Punted
             }
-            Ok(Way::Cpu(reason)) => {
-                self.ports[transit.from.index()].counters.rx_own_packets += 1;
-                outputs.punts.push(transit.punt(reason));
+            Ok(ForwardingDecision::Cpu(reason)) => {
+                self.ports[context.from.index()].counters.rx_own_packets += 1;
+                outputs.punts.push(context.to_punt(reason));
                 Verdict::Punted
             }
-            Err(reason) => self.refuse(transit, reason, store, outputs),
+            Err(reason) => self.drop_and_report(context, reason, store, outputs),
         }
     }
 
     #[cold]
-    pub(super) fn discard<S: Store>(&mut self, drop: Drop, frame: Handle, store: &mut S) -> Verdict {
+    pub(super) fn discard_frame<S: Store>(&mut self, drop: Drop, frame: Handle, store: &mut S) -> Verdict {
         self.ports[drop.port.index()].count_drop(&drop);
         store.release(frame);
         Verdict::Dropped(drop)
@@ -227,36 +239,36 @@ impl Switch {
     /// Drops a frame at its ingress port. If an ICMP error is due, the CPU gets the frame, within the rate
     /// limit.
     #[cold]
-    pub(super) fn refuse<S: Store>(
+    pub(super) fn drop_and_report<S: Store>(
         &mut self,
-        transit: &Transit,
+        context: &FrameContext,
         reason: DropReason,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        let drop = transit.drop(reason);
+        let drop = context.drop_at_ingress(reason);
         if reason == DropReason::L3EgressLinkDown {
-            self.tell_who_sent_here(transit.now, outputs);
+            self.readvertise_missing_path(context.now, outputs);
         }
-        if let Some(tell) = transit.tell
+        if let Some(icmp_error) = context.icmp_error
             && self.cpu_attached
-            && self.router.icmp_limit.allow(transit.now)
+            && self.router.icmp_limit.allow(context.now)
         {
             self.ports[drop.port.index()].count_drop(&drop);
-            outputs.punts.push(transit.punt(tell));
+            outputs.punts.push(context.to_punt(icmp_error));
             return Verdict::Dropped(drop);
         }
-        self.discard(drop, transit.frame, store)
+        self.discard_frame(drop, context.frame, store)
     }
 
     /// Decides where the frame goes, from its addresses and its VLAN, and learns the source address.
-    fn find_way<S: Store>(
+    fn decide_forwarding<S: Store>(
         &mut self,
-        transit: &mut Transit,
+        context: &mut FrameContext,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<Way, DropReason> {
-        let Some((destination, source)) = Mac::of_frame(store.prefix(transit.frame)) else {
+    ) -> Result<ForwardingDecision, DropReason> {
+        let Some((destination, source)) = Mac::of_frame(store.prefix(context.frame)) else {
             return Err(DropReason::Truncated);
         };
         if source.is_group() {
@@ -267,60 +279,62 @@ impl Switch {
         }
         if destination.is_reserved() {
             return match self.protocols_attached {
-                true => Ok(Way::Cpu(PuntReason::Protocol)),
+                true => Ok(ForwardingDecision::Cpu(PuntReason::Protocol)),
                 false => Err(DropReason::DmacReserved),
             };
         }
-        let entrance = self.ports[transit.from.index()].entrance;
-        let interface = match entrance.interface {
-            Some(interface) => match self.arrives_at_router(transit, entrance.mac, destination)? {
-                true => interface,
-                false => return self.not_addressed(transit, interface, destination, store),
-            },
-            None => match self.bridge(transit, destination, source, store, outputs)? {
-                Bridged::Onward(way) => return Ok(way),
-                Bridged::ToRouter(interface) => interface,
+        let ingress_binding = self.ports[context.from.index()].ingress_binding;
+        let interface = match ingress_binding.interface {
+            Some(interface) => {
+                match self.is_addressed_to_router(context, ingress_binding.mac, destination)? {
+                    true => interface,
+                    false => return self.handle_frame_not_to_router(context, interface, destination, store),
+                }
+            }
+            None => match self.bridge_frame(context, destination, source, store, outputs)? {
+                BridgeResult::Forward(decision) => return Ok(decision),
+                BridgeResult::ToRouter(interface) => interface,
             },
         };
-        self.route(transit, interface, store)
+        self.route_packet(context, interface, store)
     }
 
     /// Bridges a frame of a bridged port or LAG.
-    fn bridge<S: Store>(
+    fn bridge_frame<S: Store>(
         &mut self,
-        transit: &mut Transit,
+        context: &mut FrameContext,
         destination: Mac,
         source: Mac,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<Bridged, DropReason> {
-        let (now, from) = (transit.now, transit.logical);
-        let Some(vlan) = self.vlans.ingress(from, transit.parsed.tag) else {
+    ) -> Result<BridgeResult, DropReason> {
+        let (now, from) = (context.now, context.logical);
+        let Some(vlan) = self.vlans.ingress(from, context.parsed.tag) else {
             return Err(DropReason::IngressVlanFilter);
         };
-        transit.vlan = Some(vlan);
+        context.vlan = Some(vlan);
         self.fdb.learn(now, vlan, source, from);
         if let Some(interface) = self.router.of_vlan(vlan) {
             if destination == self.router.interface(interface).mac {
-                return Ok(Bridged::ToRouter(interface));
+                return Ok(BridgeResult::ToRouter(interface));
             }
             if destination.is_group() {
-                self.overhear(transit, interface, store, &mut outputs.punts);
+                self.learn_from_group_frame(context, interface, store, &mut outputs.punts);
             }
         }
         if destination.is_group() {
-            return Ok(Bridged::Onward(Way::Flood));
+            return Ok(BridgeResult::Forward(ForwardingDecision::Flood));
         }
         match self.fdb.lookup(now, vlan, destination) {
             Some(to) if to == from => Err(DropReason::L2LoopbackFilter),
-            Some(to) => Ok(Bridged::Onward(transit.leaves_by(to))),
-            None => Ok(Bridged::Onward(Way::Flood)),
+            Some(to) => Ok(BridgeResult::Forward(context.forward_to(to))),
+            None => Ok(BridgeResult::Forward(ForwardingDecision::Flood)),
         }
     }
 }
 
 /// Creates the context of a frame before any decision.
-fn transit<'a>(
+fn frame_context<'a>(
     ingress: &Port,
     mmu: &Mmu,
     now: Picos,
@@ -328,28 +342,28 @@ fn transit<'a>(
     frame: Handle,
     frame_len: u32,
     parsed: &'a ParsedHeaders,
-) -> Transit<'a> {
+) -> FrameContext<'a> {
     let mac_len = ingress.link.mac_len(frame_len);
     let tc = ingress.traffic_class(parsed);
     let group = ingress.priority_group(tc);
     let pg = PgId::new(from, group);
-    Transit {
+    FrameContext {
         now,
         from,
-        logical: ingress.entrance.logical,
+        logical: ingress.ingress_binding.logical,
         pg,
         vlan: None,
         interface: None,
         rewrite: None,
-        to: ingress.entrance.logical,
-        tell: None,
+        to: ingress.ingress_binding.logical,
+        icmp_error: None,
         tc,
-        lossless: mmu.lossless(pg),
-        stormed: ingress.dropping_groups & 1 << group != 0,
+        lossless: mmu.is_lossless(pg),
+        is_group_dropped: ingress.dropping_groups & 1 << group != 0,
         parsed,
         frame,
         frame_len,
         mac_len,
-        cells: mmu.cells(mac_len),
+        cells: mmu.frame_cells(mac_len),
     }
 }

@@ -25,40 +25,40 @@ impl Switch {
         state.link_up = up;
         state.up = state.admin_up && up;
         if up {
-            state.generator.announce();
-            self.kick(now, port, store, outputs);
+            state.generator.announce_xoff();
+            self.try_transmit(now, port, store, outputs);
         } else {
-            self.bring_down(now, port, store, outputs);
+            self.flush_port(now, port, store, outputs);
         }
-        self.links_changed(now, store, outputs);
+        self.update_links(now, store, outputs);
         if up {
-            self.greet(now, port, store, outputs);
+            self.advertise_to_new_peer(now, port, store, outputs);
         }
     }
 
-    pub(super) fn bring_down<S: Store>(
+    pub(super) fn flush_port<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        self.end_storms(now, port, store, outputs);
+        self.end_storms_of_port(now, port, store, outputs);
         if self.balance.remote_mut().clear_port(port) {
-            self.refresh_balance();
+            self.update_group_members();
         }
         self.ports[port.index()].release_pauses(now, true);
-        self.pauses_changed(now, port, outputs);
+        self.apply_pause_changes(now, port, outputs);
         let state = &mut self.ports[port.index()];
-        state.generator.forget_peer();
-        state.scheduler.forget_deficits();
+        state.generator.discard_pending();
+        state.scheduler.clear_deficits();
         state.backlog = 0;
         while let Some(frame) = state.control.pop_front() {
             store.release(frame);
         }
         for queue in 0..PRIORITIES {
-            while let Some(frame) = self.unqueue(QueueId::new(port, queue as u8)) {
-                self.release(&frame, QueueId::new(port, queue as u8));
+            while let Some(frame) = self.remove_queue_head(QueueId::new(port, queue as u8)) {
+                self.release_frame_cells(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
                 self.ports[port.index()].count_trimmed_drop(&frame);
                 self.ports[port.index()].count_drop(&Drop {
@@ -74,43 +74,44 @@ impl Switch {
     }
 
     /// Updates LAGs, interfaces, routes and load balancing after a link, LAG or interface may have changed.
-    pub(super) fn links_changed<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn update_links<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         self.lags.refresh(|port| self.ports[port.index()].up);
         for index in 0..self.ports.len() {
             let port = PortId(index as u16);
             let logical = self.lags.logical(port);
-            self.ports[index].lag_down = logical != LogicalPort(port.0) && !self.logical_up(logical);
+            self.ports[index].lag_down = logical != LogicalPort(port.0) && !self.is_logical_port_up(logical);
         }
-        self.were_up.resize(self.ports.len() + self.lags.count(), false);
-        for index in 0..self.were_up.len() {
+        self.was_up_at_last_update
+            .resize(self.ports.len() + self.lags.count(), false);
+        for index in 0..self.was_up_at_last_update.len() {
             let logical = LogicalPort(index as u16);
-            let up = self.logical_up(logical);
-            if core::mem::replace(&mut self.were_up[index], up) && !up {
+            let up = self.is_logical_port_up(logical);
+            if core::mem::replace(&mut self.was_up_at_last_update[index], up) && !up {
                 self.fdb.flush_port(logical);
             }
         }
         let mut changed = false;
         for index in 0..self.router.interfaces().len() {
-            let up = self.stands(self.router.interfaces()[index].attachment);
+            let up = self.is_attachment_up(self.router.interfaces()[index].attachment);
             if !self.router.set_up(InterfaceId(index as u16), up) {
                 continue;
             }
             changed = true;
             if !up {
-                self.lose_neighbours(now, InterfaceId(index as u16), store, outputs);
+                self.remove_neighbours(now, InterfaceId(index as u16), store, outputs);
             }
         }
         if changed {
             self.router.refresh_paths();
-            self.refresh_balance();
+            self.update_group_members();
         }
-        self.balance_lags();
-        self.ways_changed(now, store, outputs);
-        self.look_for_hops(now, store, outputs);
+        self.update_lag_members();
+        self.advertise_path_changes(now, store, outputs);
+        self.resolve_next_hops(now, store, outputs);
     }
 
     /// Resolves the next hops of routes before the first packet needs them.
-    pub(super) fn look_for_hops<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn resolve_next_hops<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.router.interfaces().len() {
             if self.router.interfaces()[index].up {
                 for hop in self.router.hops_behind(InterfaceId(index as u16)) {
@@ -118,23 +119,23 @@ impl Switch {
                 }
             }
         }
-        self.ask_neighbours(now, store, outputs);
+        self.process_due_neighbours(now, store, outputs);
     }
 
-    fn logical_up(&self, logical: LogicalPort) -> bool {
+    fn is_logical_port_up(&self, logical: LogicalPort) -> bool {
         match logical.index().checked_sub(self.ports.len()) {
             None => self.ports[logical.index()].up,
             Some(group) => self.lags.group_up(group),
         }
     }
 
-    fn stands(&self, attachment: Attachment) -> bool {
+    fn is_attachment_up(&self, attachment: Attachment) -> bool {
         match attachment {
-            Attachment::Port(port) => self.logical_up(LogicalPort(port)),
+            Attachment::Port(port) => self.is_logical_port_up(LogicalPort(port)),
             Attachment::Lag(lag) => self.lags.group_up(usize::from(lag)),
             Attachment::Vlan(vlan) => {
                 let mut members = self.vlans.members(vlan).iter();
-                members.any(|&member| self.logical_up(member))
+                members.any(|&member| self.is_logical_port_up(member))
             }
             Attachment::Loopback => true,
         }

@@ -1,23 +1,23 @@
 //! The switch: ports, buffer, bridge and router, driven by received frames and expired deadlines.
 
+mod acl;
+mod admission;
 mod advertising;
 mod balancing;
 mod control;
 mod control_log;
-mod departure;
-mod filter;
+mod fast_path;
 mod flood;
 mod ingress;
 mod learn;
 mod links;
 mod neighbours;
-mod own;
+mod own_frames;
 mod pauses;
-mod plain;
 mod port;
-mod queueing;
 mod routing;
 mod timers;
+mod transmission;
 mod trimming;
 mod watchdog;
 
@@ -39,14 +39,14 @@ use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PgId, PortId, QueueId, Ti
 use crate::lag::Lags;
 use crate::mmu::{Mmu, Refusal};
 use crate::outputs::Outputs;
-use crate::pfc::bits;
+use crate::pfc::set_bits;
 use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
-use balancing::reordering;
+use admission::EgressTarget;
+use balancing::new_reordering;
 use control_log::ControlLog;
-use port::{CONTROL_FRAMES_MAX, Entrance, Port};
-use queueing::Leg;
+use port::{CONTROL_FRAMES_MAX, IngressBinding, Port};
 use timers::Timers;
-use trimming::Trimming;
+use trimming::TrimmingRules;
 use watchdog::Watchdog;
 use xoff_units::Picos;
 
@@ -64,11 +64,11 @@ pub struct Switch {
     frames: FrameTable,
     timers: Timers,
     mark_point: MarkPoint,
-    trimming: Trimming,
+    trimming: TrimmingRules,
     pipeline_latency: Picos,
     lags: Lags,
     /// Which ports and LAGs were up at the last link update.
-    were_up: Vec<bool>,
+    was_up_at_last_update: Vec<bool>,
     router: Router,
     balance: LoadBalancer,
     /// Counters of received reordering, if enabled.
@@ -84,7 +84,7 @@ pub struct Switch {
     /// Reused buffer: groups to resume after a release.
     resumed: Vec<PgId>,
     /// Reused buffer: egress targets of a flooded frame.
-    legs: Vec<Leg>,
+    targets: Vec<EgressTarget>,
     /// Reused buffer: neighbours that were just resolved.
     found: Vec<NeighbourId>,
 }
@@ -135,25 +135,25 @@ impl Switch {
             frames: FrameTable::new(config.frames_max, ports),
             timers: Timers::new(ports),
             mark_point: config.mark_point,
-            trimming: Trimming::new(config),
+            trimming: TrimmingRules::new(config),
             pipeline_latency: config.pipeline_latency,
             lags: Lags::new(config),
-            were_up: vec![false; ports + config.lags.len()],
+            was_up_at_last_update: vec![false; ports + config.lags.len()],
             router: Router::new(config),
             balance: LoadBalancer::new(config),
-            reordering: reordering(config),
+            reordering: new_reordering(config),
             cpu_attached: false,
             protocols_attached: false,
             control_log: ControlLog::new(ports),
             watchdog: Watchdog::new(config),
             marked_on_arrival: Vec::with_capacity(ports + config.lags.len()),
             resumed: Vec::with_capacity(ports * PRIORITIES),
-            legs: Vec::with_capacity(ports + config.lags.len()),
+            targets: Vec::with_capacity(ports + config.lags.len()),
             found: Vec::with_capacity(4),
         };
-        switch.open_entrances();
-        switch.balance_lags();
-        switch.take_fib(Arc::clone(&config.routing.fib));
+        switch.bind_ports();
+        switch.update_lag_members();
+        switch.install_fib(Arc::clone(&config.routing.fib));
         switch.start_watchdog(config);
         switch
     }
@@ -179,7 +179,7 @@ impl Switch {
         }
         self.name.clone_from(&config.name);
         self.mark_point = config.mark_point;
-        self.trimming = Trimming::new(config);
+        self.trimming = TrimmingRules::new(config);
         self.pipeline_latency = config.pipeline_latency;
         self.fdb.set_ageing(config.fdb_ageing);
         let vlans = VlanTable::new(config);
@@ -188,7 +188,7 @@ impl Switch {
             self.fdb.flush();
         }
         self.mmu.reconfigure(config, &mut self.resumed);
-        self.settle_watchdog();
+        self.update_storm_counts();
         let was_up: Vec<bool> = self.ports.iter().map(|port| port.up).collect();
         for (state, port) in self.ports.iter_mut().zip(&config.ports) {
             state.configure(port, config.mark_point);
@@ -198,37 +198,37 @@ impl Switch {
         self.configure_watchdog(now, config, store, outputs);
         for (index, was_up) in was_up.iter().enumerate() {
             let port = PortId(index as u16);
-            self.restate_pauses(now, port, outputs);
+            self.update_pauses(now, port, outputs);
             match (*was_up, self.ports[index].up) {
-                (true, false) => self.bring_down(now, port, store, outputs),
-                (false, true) => self.ports[index].generator.announce(),
+                (true, false) => self.flush_port(now, port, store, outputs),
+                (false, true) => self.ports[index].generator.announce_xoff(),
                 _ => {}
             }
-            self.kick(now, port, store, outputs);
+            self.try_transmit(now, port, store, outputs);
         }
         for interface in self.router.changed_by(&config.routing) {
-            self.lose_neighbours(now, interface, store, outputs);
+            self.remove_neighbours(now, interface, store, outputs);
         }
         self.router.configure(config);
-        self.open_entrances();
+        self.bind_ports();
         self.balance.configure(config);
         self.configure_reordering(config);
-        self.take_fib(Arc::clone(&config.routing.fib));
-        self.links_changed(now, store, outputs);
+        self.install_fib(Arc::clone(&config.routing.fib));
+        self.update_links(now, store, outputs);
         for (index, was_up) in was_up.into_iter().enumerate() {
             if self.ports[index].up && !was_up {
-                self.greet(now, PortId(index as u16), store, outputs);
+                self.advertise_to_new_peer(now, PortId(index as u16), store, outputs);
             }
         }
         Ok(())
     }
 
     /// Updates the ingress binding of each port after LAGs or router interfaces have changed.
-    fn open_entrances(&mut self) {
+    fn bind_ports(&mut self) {
         for (index, port) in self.ports.iter_mut().enumerate() {
             let logical = self.lags.logical(PortId(index as u16));
             let interface = self.router.of_logical(logical);
-            port.entrance = Entrance {
+            port.ingress_binding = IngressBinding {
                 logical,
                 interface,
                 mac: interface.map_or(Mac(0), |interface| self.router.interface(interface).mac),
@@ -246,7 +246,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         self.ports[port.index()].tx_enabled = on;
-        self.kick(now, port, store, outputs);
+        self.try_transmit(now, port, store, outputs);
     }
 
     /// Blocks or unblocks one queue of a port. The other queues share the link as if the blocked queue were
@@ -261,10 +261,10 @@ impl Switch {
     ) {
         let state = &mut self.ports[queue.port().index()];
         match on {
-            true => state.open_queues |= 1 << queue.number(),
-            false => state.open_queues &= !(1 << queue.number()),
+            true => state.enabled_queues |= 1 << queue.number(),
+            false => state.enabled_queues &= !(1 << queue.number()),
         }
-        self.kick(now, queue.port(), store, outputs);
+        self.try_transmit(now, queue.port(), store, outputs);
     }
 
     /// Sends a MAC control frame unchanged, ahead of all queues.
@@ -284,7 +284,7 @@ impl Switch {
             return Err(frame);
         }
         state.control.push_back(frame);
-        self.kick_control(now, port, store, outputs);
+        self.try_transmit_control(now, port, store, outputs);
         Ok(())
     }
 
@@ -293,7 +293,7 @@ impl Switch {
     pub fn restart_utilisation(&mut self) {
         for port in &mut self.ports {
             port.counters.restart_utilisation();
-            (port.control_busy_ps, port.late_ps) = (0, 0);
+            (port.control_busy_ps, port.tx_deficit_ps) = (0, 0);
         }
     }
 
@@ -301,8 +301,8 @@ impl Switch {
     /// time counts as transmit deficit if frames waited.
     pub fn hold_link(&mut self, port: PortId, from: Picos, until: Picos) {
         let state = &mut self.ports[port.index()];
-        if state.has_work() {
-            state.late_ps += until.since(from.max(state.free_at)).0;
+        if state.has_frames_to_send() {
+            state.tx_deficit_ps += until.since(from.max(state.free_at)).0;
         }
         state.free_at = state.free_at.max(until);
     }
@@ -321,7 +321,7 @@ impl Switch {
 
     /// Starts or stops the recording of received MAC control frames at a port.
     pub fn record_mac_control(&mut self, port: PortId, on: bool) {
-        self.control_log.set(port, on);
+        self.control_log.set_recording(port, on);
     }
 
     /// The recorded MAC control frames, oldest first, at most [`CONTROL_RECORDS_MAX`].
@@ -350,9 +350,9 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Arc<Fib> {
-        let old = self.take_fib(fib);
-        self.ways_changed(now, store, outputs);
-        self.look_for_hops(now, store, outputs);
+        let old = self.install_fib(fib);
+        self.advertise_path_changes(now, store, outputs);
+        self.resolve_next_hops(now, store, outputs);
         old
     }
 }
@@ -379,10 +379,10 @@ impl Switch {
         let state = &self.ports[port.index()];
         let mut counters = state.counters.clone();
         counters.rx_pause_ps = state.receiver.paused_ps(now);
-        counters.tx_pause_ps = state.generator.asked_ps(now);
+        counters.tx_pause_ps = state.generator.peer_paused_ps(now);
         counters.rx_global_pause_ps = state.whole_port.paused_ps(now)[0];
-        counters.tx_global_pause_ps = state.generator.asked_whole_port_ps(now);
-        counters.pfc_on2off_rx = *state.receiver.on_to_off();
+        counters.tx_global_pause_ps = state.generator.peer_port_paused_ps(now);
+        counters.pfc_on2off_rx = *state.receiver.on_to_off_counts();
         counters
     }
 
@@ -399,7 +399,7 @@ impl Switch {
     pub fn groups_in(&self, queue: QueueId) -> Vec<PgId> {
         let mut groups = Vec::new();
         let fifo = &self.ports[queue.port().index()].fifos[usize::from(queue.number())];
-        for group in self.frames.groups_in(fifo) {
+        for group in self.frames.priority_groups_in(fifo) {
             if !groups.contains(&group) {
                 groups.push(group);
             }
@@ -409,7 +409,7 @@ impl Switch {
 
     /// Time by which transmissions of a port started late because the driver was late.
     pub fn tx_deficit(&self, port: PortId) -> Picos {
-        Picos(self.ports[port.index()].late_ps)
+        Picos(self.ports[port.index()].tx_deficit_ps)
     }
 
     /// The buffer limit that caused the latest drop of a port for `reason`.
@@ -442,8 +442,8 @@ impl Switch {
 
     /// Bit *n*: priority group *n* of this port is in XOFF.
     pub fn xoff(&self, port: PortId) -> u8 {
-        bits(0xff)
-            .filter(|&n| self.mmu.xoff(PgId::new(port, n as u8)))
+        set_bits(0xff)
+            .filter(|&n| self.mmu.is_in_xoff(PgId::new(port, n as u8)))
             .fold(0, |mask, n| mask | 1 << n)
     }
 
@@ -500,7 +500,7 @@ impl Switch {
     /// The port whose transmissions a timer drives. `None` for other timers. A late driver uses it to limit
     /// how much a port catches up at once.
     pub fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
-        let port = timers::transmitter(timer).filter(|port| *port < self.ports.len());
+        let port = timers::port_of_transmit_timer(timer).filter(|port| *port < self.ports.len());
         port.map(|port| PortId(port as u16))
     }
 
@@ -520,6 +520,6 @@ impl Switch {
     /// # Panics
     /// Panics if the sums of the accounting differ.
     pub fn check(&self) {
-        self.mmu.check();
+        self.mmu.assert_consistent();
     }
 }

@@ -1,7 +1,7 @@
 //! Frames that wait for a neighbour, and neighbour solicitations.
 
 use super::Switch;
-use super::ingress::Transit;
+use super::ingress::FrameContext;
 use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::InterfaceId;
@@ -12,23 +12,23 @@ use xoff_units::Picos;
 impl Switch {
     /// Holds a frame until its neighbour is resolved, and starts the resolution.
     #[cold]
-    pub(super) fn hold<S: Store>(
+    pub(super) fn hold_for_neighbour<S: Store>(
         &mut self,
-        transit: &mut Transit,
+        context: &mut FrameContext,
         neighbour: NeighbourId,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        let verdict = match self.router.neighbours.hold(neighbour, transit.held()) {
+        let verdict = match self.router.neighbours.hold(neighbour, context.to_held_frame()) {
             Ok(()) => Verdict::Held,
-            Err(_) => self.refuse(transit, DropReason::UnresolvedNextHop, store, outputs),
+            Err(_) => self.drop_and_report(context, DropReason::UnresolvedNextHop, store, outputs),
         };
-        self.look_for(transit.now, neighbour, store, outputs);
+        self.resolve_neighbour(context.now, neighbour, store, outputs);
         verdict
     }
 
     /// Starts the resolution of a neighbour.
-    pub(super) fn look_for<S: Store>(
+    pub(super) fn resolve_neighbour<S: Store>(
         &mut self,
         now: Picos,
         neighbour: NeighbourId,
@@ -36,16 +36,21 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         self.router.neighbours.look_for(now, neighbour);
-        self.ask_neighbours(now, store, outputs);
+        self.process_due_neighbours(now, store, outputs);
     }
 
     /// Handles due neighbour timers and requests the next deadline.
-    pub(super) fn ask_neighbours<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn process_due_neighbours<S: Store>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         while let Some(due) = self.router.neighbours.take_due(now) {
             match due {
-                Due::Solicit(id) => self.solicit(now, id, store, outputs),
+                Due::Solicit(id) => self.send_solicitation(now, id, store, outputs),
                 Due::Failed(id) => {
-                    self.give_up(now, id, DropReason::UnresolvedNextHop, store, outputs);
+                    self.drop_held_frames(now, id, DropReason::UnresolvedNextHop, store, outputs);
                     self.router.neighbours.forget(id);
                 }
             }
@@ -56,7 +61,13 @@ impl Switch {
 
     /// Sends one solicitation for a neighbour. If no port or frame slot is available, the next timer tries
     /// again.
-    fn solicit<S: Store>(&mut self, now: Picos, id: NeighbourId, store: &mut S, outputs: &mut Outputs) {
+    fn send_solicitation<S: Store>(
+        &mut self,
+        now: Picos,
+        id: NeighbourId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         let (interface, target) = (
             self.router.neighbours.interface(id),
             self.router.neighbours.address(id),
@@ -78,13 +89,13 @@ impl Switch {
 
     /// Forwards the frames of neighbours that were just resolved.
     #[cold]
-    pub(super) fn let_go<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn forward_held_frames<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         while let Some(id) = self.found.pop() {
             for _ in 0..self.router.neighbours.held_for(id) {
                 let Some(held) = self.router.neighbours.take_held(id) else {
                     break;
                 };
-                self.resume(now, &held, store, outputs);
+                self.resume_held_frame(now, &held, store, outputs);
             }
         }
         let next = self.router.neighbours.next_due();
@@ -93,12 +104,12 @@ impl Switch {
 
     /// Routes a held frame again, because routes may have changed.
     #[cold]
-    fn resume<S: Store>(&mut self, now: Picos, held: &Held, store: &mut S, outputs: &mut Outputs) {
+    fn resume_held_frame<S: Store>(&mut self, now: Picos, held: &Held, store: &mut S, outputs: &mut Outputs) {
         match (held.from, held.interface) {
             (Some(from), Some(interface)) => {
-                let mut transit = self.transit_again(now, from, held);
-                let way = self.route(&mut transit, interface, store);
-                self.send_on_its_way(&mut transit, way, store, outputs);
+                let mut context = self.context_of_held_frame(now, from, held);
+                let decision = self.route_packet(&mut context, interface, store);
+                self.execute_decision(&mut context, decision, store, outputs);
             }
             _ => {
                 if let Err(frame) = self.originate(now, held.interface, held.frame, store, outputs) {
@@ -109,7 +120,7 @@ impl Switch {
     }
 
     /// Drops the frames that wait for a neighbour.
-    fn give_up<S: Store>(
+    fn drop_held_frames<S: Store>(
         &mut self,
         now: Picos,
         id: NeighbourId,
@@ -122,16 +133,16 @@ impl Switch {
                 store.release(held.frame);
                 continue;
             };
-            let mut transit = self.transit_again(now, from, &held);
-            transit.interface = held.interface;
-            transit.tell = Some(PuntReason::HostUnreachable);
-            self.refuse(&transit, reason, store, outputs);
+            let mut context = self.context_of_held_frame(now, from, &held);
+            context.interface = held.interface;
+            context.icmp_error = Some(PuntReason::HostUnreachable);
+            self.drop_and_report(&context, reason, store, outputs);
         }
     }
 
     /// Removes the neighbours of an interface that was removed or is down, and drops the frames that wait for
     /// them.
-    pub(super) fn lose_neighbours<S: Store>(
+    pub(super) fn remove_neighbours<S: Store>(
         &mut self,
         now: Picos,
         interface: InterfaceId,
@@ -139,7 +150,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         for id in self.router.neighbours.dynamic_behind(interface) {
-            self.give_up(now, id, DropReason::L3EgressLinkDown, store, outputs);
+            self.drop_held_frames(now, id, DropReason::L3EgressLinkDown, store, outputs);
             self.router.neighbours.forget(id);
         }
     }

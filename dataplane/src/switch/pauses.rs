@@ -4,61 +4,61 @@ use super::Switch;
 use super::port::Port;
 use crate::ids::{PRIORITIES, PgId, PortId, TRAFFIC_CLASSES};
 use crate::outputs::Outputs;
-use crate::pfc::{PauseHistory, bits};
+use crate::pfc::{PauseHistory, set_bits};
 use xoff_units::Picos;
 
 impl Port {
     /// Updates the watchdog's view of paused queues. Returns the queues whose pause began or ended.
-    fn update_held(&mut self, now: Picos) -> u8 {
+    fn update_paused_queues_for_watchdog(&mut self, now: Picos) -> u8 {
         let (receiver, map, counters) = (&self.receiver, &self.pfc.priority_to_queue, &self.counters);
         let paused = receiver.paused();
         let queue_of = |p: usize| usize::from(map[p]) % PRIORITIES;
-        let held = bits(paused).fold(0, |mask, p| mask | 1 << queue_of(p));
+        let held = set_bits(paused).fold(0, |mask, p| mask | 1 << queue_of(p));
         let since = |n: usize| {
-            let pauses = bits(paused).filter(|&p| queue_of(p) == n);
-            pauses.map(|p| receiver.since(p)).min().unwrap_or_default()
+            let pauses = set_bits(paused).filter(|&p| queue_of(p) == n);
+            pauses.map(|p| receiver.paused_since(p)).min().unwrap_or_default()
         };
         let sent = |n: usize| counters.queues[n].packets;
-        self.watch.update_held(now, held, since, sent)
+        self.watchdog.update_paused(now, held, since, sent)
     }
 }
 
 impl Switch {
     /// Stops or resumes the queues of a port after its pauses may have changed. Returns true if a queue
     /// resumed.
-    pub(super) fn pauses_changed(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
+    pub(super) fn apply_pause_changes(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
         let state = &mut self.ports[port.index()];
-        let changed = state.update_held(now);
-        if changed & state.watch.watched() != 0 && !self.watchdog.config.big_red_switch {
+        let changed = state.update_paused_queues_for_watchdog(now);
+        if changed & state.watchdog.watched_queues() != 0 && !self.watchdog.config.big_red_switch {
             self.timers
-                .arm_watchdog(self.watchdog.grid.next_after(now), outputs);
+                .arm_watchdog(self.watchdog.poll_schedule.next_after(now), outputs);
         }
-        let resumed = state.refresh_paused_queues();
-        let stopped = |tc: usize| u16::from(state.paused_queues >> state.queue(tc as u8) & 1);
+        let resumed = state.update_paused_queues();
+        let stopped = |tc: usize| u16::from(state.paused_queues >> state.egress_queue(tc as u8) & 1);
         let tcs = (0..TRAFFIC_CLASSES).fold(0, |mask, tc| mask | stopped(tc) << tc);
         self.balance.loads_mut().set_paused_tcs(port.index(), tcs);
         resumed
     }
 
     /// Updates pauses in both directions for a new configuration of a port.
-    pub(super) fn restate_pauses(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) {
-        let congested = self.congested(port);
+    pub(super) fn update_pauses(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) {
+        let xoff_subjects = self.xoff_subjects(port);
         let state = &mut self.ports[port.index()];
         let asked = state.generator.xoff_mask();
-        state.generator.xon(now, asked & !congested);
-        state.generator.xoff(now, congested & !asked);
+        state.generator.leave_xoff(now, asked & !xoff_subjects);
+        state.generator.enter_xoff(now, xoff_subjects & !asked);
         state.release_pauses(now, false);
-        self.pauses_changed(now, port, outputs);
+        self.apply_pause_changes(now, port, outputs);
     }
 
     /// Priorities that the peer must pause, from the XOFF states of the port's groups. A group whose frames
     /// the watchdog drops does not pause the peer.
-    pub(super) fn congested(&self, port: PortId) -> u16 {
+    pub(super) fn xoff_subjects(&self, port: PortId) -> u16 {
         let state = &self.ports[port.index()];
-        bits(!state.dropping_groups)
+        set_bits(!state.dropping_groups)
             .map(|pg| pg as u8)
-            .filter(|&pg| self.mmu.xoff(PgId::new(port, pg)))
-            .fold(0, |mask, pg| mask | state.asks_for(pg))
+            .filter(|&pg| self.mmu.is_in_xoff(PgId::new(port, pg)))
+            .fold(0, |mask, pg| mask | state.pause_subjects_for(pg))
     }
 }
 
@@ -79,17 +79,17 @@ impl Switch {
         let state = &self.ports[port.index()];
         let stops = match state.pfc.global_honoured() {
             true => 0xff,
-            false => state.priorities_of(usize::from(queue)),
+            false => state.priorities_pausing_queue(usize::from(queue)),
         };
         let signals = match state.pfc.global_generated() {
             true => 0xff,
-            false => state.signalling(pg),
+            false => state.priorities_signalling(pg),
         };
         (signals, stops)
     }
 
     /// The received pauses of each priority up to `now` (`show pfc counters --history`).
     pub fn pause_history(&self, now: Picos, port: PortId) -> [PauseHistory; PRIORITIES] {
-        self.ports[port.index()].receiver.history(now)
+        self.ports[port.index()].receiver.pause_history(now)
     }
 }

@@ -7,13 +7,13 @@ use crate::bridge::Mac;
 use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, Wred};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
-use crate::egress::{Fifo, FrameTable, Line, Marker, QueuedFrame, Scheduler, TokenBucket};
+use crate::egress::{FrameQueue, FrameTable, Line, QueuedFrame, Scheduler, TokenBucket, WredMarker};
 use crate::frame::Handle;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId};
 use crate::mmu::Refusal;
 use crate::outputs::{Deadline, Drop, Outputs};
-use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT, bits};
-use crate::watchdog::PortWatch;
+use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT, set_bits};
+use crate::watchdog::PortMonitor;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{self, MacControl};
 use xoff_wire::parse::ParsedHeaders;
@@ -23,7 +23,7 @@ pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
 
 /// How the bridge and the router treat frames of an ingress port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entrance {
+pub(crate) struct IngressBinding {
     /// The port, or the LAG of which it is a member.
     pub(crate) logical: LogicalPort,
     /// The router interface of the port or LAG. `None`: the port or LAG is bridged.
@@ -45,7 +45,7 @@ pub(crate) struct Port {
     /// With `frees_by_deadline`: end of the current transmission.
     pub(crate) occupied_until: Picos,
     /// Sum of the delays of transmissions that the driver caused, in picoseconds.
-    pub(crate) late_ps: u64,
+    pub(crate) tx_deficit_ps: u64,
     /// Time spent on MAC control frames since the last data frame, in picoseconds.
     pub(crate) control_busy_ps: u64,
     pub(crate) mtu: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Port {
     /// False blocks data frames but not control frames. SAI tests block egress this way.
     pub(crate) tx_enabled: bool,
     /// Bit *n*: queue *n* is not blocked.
-    pub(crate) open_queues: u8,
+    pub(crate) enabled_queues: u8,
     /// Queues that the peer pauses and that honour the pause.
     pub(crate) paused_queues: u8,
     /// Queues with waiting frames.
@@ -68,20 +68,20 @@ pub(crate) struct Port {
     /// Queues whose frames the watchdog drops.
     pub(crate) dropping_queues: u8,
     /// Queues with rules on arrival: the watchdog drops, or WRED drops or marks.
-    pub(crate) early_queues: u8,
+    pub(crate) arrival_rule_queues: u8,
     /// The same for frames of lossless groups: WRED marks on arrival, or the watchdog drops.
-    pub(crate) early_lossless: u8,
+    pub(crate) arrival_rule_queues_lossless: u8,
     pub(crate) link: Line,
     /// Updated with LAGs and router interfaces. See [`Switch::bind_ports`](super::Switch::bind_ports).
-    pub(crate) entrance: Entrance,
+    pub(crate) ingress_binding: IngressBinding,
     pub(crate) mac: [u8; 6],
     /// The waiting frames of each queue.
-    pub(crate) fifos: [Fifo; PRIORITIES],
+    pub(crate) fifos: [FrameQueue; PRIORITIES],
     pub(crate) wred: [Option<Wred>; PRIORITIES],
     pub(crate) scheduler: Scheduler,
     pub(crate) classify: ClassMaps,
     pub(crate) counters: PortCounters,
-    pub(crate) marker: Marker,
+    pub(crate) marker: WredMarker,
     pub(crate) shaper: Option<TokenBucket>,
     /// MAC control frames that are sent ahead of all queues.
     pub(crate) control: VecDeque<Handle>,
@@ -93,13 +93,13 @@ pub(crate) struct Port {
     pub(crate) receiver: PauseReceiver,
     /// Timer of 802.3x PAUSE. Priority 0 stands for the whole port.
     pub(crate) whole_port: PauseReceiver,
-    pub(crate) watch: Box<PortWatch>,
+    pub(crate) watchdog: Box<PortMonitor>,
     /// Queues that ignore pauses because of the watchdog.
-    unheeding_queues: u8,
+    pause_ignoring_queues: u8,
     /// Queues whose WRED profile has rules on arrival.
-    early_wred: u8,
+    wred_arrival_queues: u8,
     /// Queues whose WRED profile marks on arrival.
-    early_marks: u8,
+    mark_on_arrival_queues: u8,
     /// The limit that caused the latest drop of each reason.
     pub(crate) refusals: [Option<Refusal>; DropReason::COUNT],
 }
@@ -108,7 +108,7 @@ impl Port {
     pub(crate) fn new(config: &SwitchConfig, index: usize) -> Port {
         let port = &config.ports[index];
         let mut new = Port {
-            entrance: Entrance {
+            ingress_binding: IngressBinding {
                 logical: LogicalPort(index as u16),
                 interface: None,
                 mac: Mac(0),
@@ -121,26 +121,26 @@ impl Port {
             up: false,
             lag_down: false,
             tx_enabled: true,
-            open_queues: 0xff,
+            enabled_queues: 0xff,
             classify: port.classify,
             pfc: port.pfc,
             generator: PauseGenerator::new(&port.pfc),
             receiver: PauseReceiver::new(),
             whole_port: PauseReceiver::new(),
             paused_queues: 0,
-            watch: Box::default(),
+            watchdog: Box::default(),
             dropping_queues: 0,
             dropping_groups: 0,
-            unheeding_queues: 0,
+            pause_ignoring_queues: 0,
             scheduler: Scheduler::new(&port.queues),
             shaper: None,
             wred: [None; PRIORITIES],
-            early_queues: 0,
-            early_wred: 0,
-            early_lossless: 0,
-            early_marks: 0,
-            marker: Marker::new(config.seed, index as u16),
-            fifos: [Fifo::EMPTY; PRIORITIES],
+            arrival_rule_queues: 0,
+            wred_arrival_queues: 0,
+            arrival_rule_queues_lossless: 0,
+            mark_on_arrival_queues: 0,
+            marker: WredMarker::new(config.seed, index as u16),
+            fifos: [FrameQueue::EMPTY; PRIORITIES],
             backlog: 0,
             transmit_due: Picos::NEVER,
             free_at: Picos::ZERO,
@@ -149,7 +149,7 @@ impl Port {
             control: VecDeque::with_capacity(CONTROL_FRAMES_MAX),
             counters: PortCounters::default(),
             control_busy_ps: 0,
-            late_ps: 0,
+            tx_deficit_ps: 0,
             refusals: [None; DropReason::COUNT],
         };
         new.configure(port, config.mark_point);
@@ -170,8 +170,8 @@ impl Port {
         self.receiver.set_until_resumed(until_resumed);
         self.whole_port.set_until_resumed(until_resumed);
         let response = port.link.pause_duration(port.pfc.response_quanta);
-        self.receiver.set_response(response);
-        self.whole_port.set_response(response);
+        self.receiver.set_response_time(response);
+        self.whole_port.set_response_time(response);
         self.scheduler.reconfigure(&port.queues);
         self.shaper = match (self.shaper.take(), port.shaper) {
             (_, None) => None,
@@ -183,30 +183,30 @@ impl Port {
         };
         self.wred = core::array::from_fn(|n| port.queues[n].wred);
         let queues_of = |says: fn(Wred) -> bool| {
-            let queues = bits(0xff).filter(|&n| self.wred[n].is_some_and(says));
+            let queues = set_bits(0xff).filter(|&n| self.wred[n].is_some_and(says));
             queues.fold(0, |mask, n| mask | 1 << n)
         };
-        self.early_marks = match mark_point {
+        self.mark_on_arrival_queues = match mark_point {
             MarkPoint::Enqueue => queues_of(|_| true),
             MarkPoint::Dequeue => 0,
         };
-        self.early_wred = self.early_marks | queues_of(|wred| wred.drop);
-        self.refresh_watchdog();
+        self.wred_arrival_queues = self.mark_on_arrival_queues | queues_of(|wred| wred.drop);
+        self.apply_watchdog_state();
     }
 
     /// Derives the states of queues and groups from storms and the big red switch.
-    pub(crate) fn refresh_watchdog(&mut self) {
-        self.dropping_queues = self.watch.dropping();
-        self.dropping_groups = self.groups_of(self.dropping_queues);
-        self.unheeding_queues = self.watch.unheeding();
-        self.early_queues = self.early_wred | self.dropping_queues;
-        self.early_lossless = self.early_marks | self.dropping_queues;
+    pub(crate) fn apply_watchdog_state(&mut self) {
+        self.dropping_queues = self.watchdog.dropping_queues();
+        self.dropping_groups = self.priority_groups_of_queues(self.dropping_queues);
+        self.pause_ignoring_queues = self.watchdog.pause_ignoring_queues();
+        self.arrival_rule_queues = self.wred_arrival_queues | self.dropping_queues;
+        self.arrival_rule_queues_lossless = self.mark_on_arrival_queues | self.dropping_queues;
     }
 
     /// Why a frame is dropped on arrival, whatever its content. The first `l3_offset` bytes do not count
     /// against the MTU.
     #[inline(always)]
-    pub(crate) fn refuses(&self, frame_len: u32, l3_offset: u8) -> Option<DropReason> {
+    pub(crate) fn ingress_drop_reason(&self, frame_len: u32, l3_offset: u8) -> Option<DropReason> {
         if !self.up || self.lag_down {
             return Some(DropReason::PortDown);
         }
@@ -227,30 +227,30 @@ impl Port {
 
     /// The egress queue of a traffic class at this port.
     #[inline(always)]
-    pub(crate) fn queue(&self, tc: u8) -> usize {
+    pub(crate) fn egress_queue(&self, tc: u8) -> usize {
         self.classify.queue(tc)
     }
 
     /// The enabled priorities that signal XOFF of a priority group.
-    pub(crate) fn signalling(&self, pg: u8) -> u8 {
-        bits(self.pfc.enabled)
+    pub(crate) fn priorities_signalling(&self, pg: u8) -> u8 {
+        set_bits(self.pfc.enabled)
             .filter(|&p| self.pfc.priority_to_pg[p] == pg)
             .fold(0, |mask, p| mask | 1 << p)
     }
 
     /// The priorities to pause when a priority group is in XOFF, or [`WHOLE_PORT`].
-    pub(crate) fn asks_for(&self, pg: u8) -> u16 {
+    pub(crate) fn pause_subjects_for(&self, pg: u8) -> u16 {
         match self.pfc.global_generated() {
             true => WHOLE_PORT,
-            false => u16::from(self.signalling(pg)),
+            false => u16::from(self.priorities_signalling(pg)),
         }
     }
 
     /// Updates which queues are paused. Returns true if a queue resumed.
-    pub(crate) fn refresh_paused_queues(&mut self) -> bool {
+    pub(crate) fn update_paused_queues(&mut self) -> bool {
         let before = self.paused_queues;
         self.paused_queues = match self.whole_port.paused() {
-            0 => self.watch.held() & !self.unheeding_queues,
+            0 => self.watchdog.paused_queues() & !self.pause_ignoring_queues,
             _ => 0xff,
         };
         before & !self.paused_queues != 0
@@ -267,8 +267,8 @@ impl Port {
             true => (0, 0),
             false => (self.pfc.honoured(), u8::from(self.pfc.global_honoured())),
         };
-        self.receiver.release(now, honoured);
-        self.whole_port.release(now, global);
+        self.receiver.release_priorities(now, honoured);
+        self.whole_port.release_priorities(now, global);
     }
 
     /// Appends a frame to a queue. The caller has checked that the frame table has room.
@@ -283,7 +283,7 @@ impl Port {
     #[inline(always)]
     pub(crate) fn sendable(&self) -> u8 {
         if self.tx_enabled {
-            self.backlog & self.open_queues & !self.paused_queues
+            self.backlog & self.enabled_queues & !self.paused_queues
         } else {
             0
         }
@@ -292,34 +292,34 @@ impl Port {
     /// True if a new frame for `queue` would leave at once: the link is free, nothing waits, and nothing
     /// blocks it.
     #[inline(always)]
-    pub(crate) fn is_at_rest(&self, now: Picos, queue: usize) -> bool {
+    pub(crate) fn is_idle(&self, now: Picos, queue: usize) -> bool {
         self.free_at <= now
             && self.backlog == 0
             && self.tx_enabled
-            && self.open_queues & !self.paused_queues & 1 << queue != 0
+            && self.enabled_queues & !self.paused_queues & 1 << queue != 0
             && self.shaper.is_none()
-            && !self.scheduler.shapes(queue)
-            && !self.owes_control()
+            && !self.scheduler.has_shaper(queue)
+            && !self.has_control_frames()
     }
 
     /// True if a frame could leave now if the link were free.
     #[inline(always)]
-    pub(crate) fn has_work(&self) -> bool {
-        self.sendable() != 0 || self.owes_control()
+    pub(crate) fn has_frames_to_send(&self) -> bool {
+        self.sendable() != 0 || self.has_control_frames()
     }
 
     /// True if a pause frame or a MAC control frame waits.
     #[inline(always)]
-    pub(crate) fn owes_control(&self) -> bool {
-        self.generator.owes() || !self.control.is_empty()
+    pub(crate) fn has_control_frames(&self) -> bool {
+        self.generator.has_pending() || !self.control.is_empty()
     }
 
     /// Requests a transmit deadline at `at`, unless an earlier or equal deadline is already requested.
     #[inline(always)]
-    pub(crate) fn arm_transmit(&mut self, id: PortId, at: Picos, outputs: &mut Outputs) {
+    pub(crate) fn schedule_transmit(&mut self, id: PortId, at: Picos, outputs: &mut Outputs) {
         if at < self.transmit_due {
             self.transmit_due = at;
-            let timer = timers::transmit(id);
+            let timer = timers::transmit_timer(id);
             outputs.deadlines.push(Deadline { at, timer });
         }
     }
@@ -327,18 +327,18 @@ impl Port {
     /// True if the port cannot start a transmission: the port is down or the link is busy. For a busy link
     /// with waiting frames, a deadline is requested.
     #[inline(always)]
-    pub(crate) fn awaits_link(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
-        !self.up || self.is_busy(now, id, outputs)
+    pub(crate) fn cannot_transmit(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
+        !self.up || self.is_link_busy(now, id, outputs)
     }
 
     /// As [`Port::cannot_transmit`], for a port that is up.
     #[inline(always)]
-    pub(crate) fn is_busy(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
+    pub(crate) fn is_link_busy(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
         if self.free_at <= now {
             return false;
         }
-        if self.has_work() {
-            self.arm_transmit(id, self.free_at, outputs);
+        if self.has_frames_to_send() {
+            self.schedule_transmit(id, self.free_at, outputs);
         }
         true
     }
@@ -347,7 +347,7 @@ impl Port {
     #[inline(always)]
     pub(crate) fn decide_mark(&mut self, queue: usize, behind: u64) -> bool {
         match &self.wred[queue] {
-            Some(wred) if wred.ecn => self.marker.hit(wred, behind),
+            Some(wred) if wred.ecn => self.marker.decide_mark_or_drop(wred, behind),
             _ => false,
         }
     }
@@ -362,7 +362,7 @@ impl Port {
         counters.tx_class_packets[usize::from(frame.tc)] += 1;
         counters.queues[queue].packets += 1;
         counters.queues[queue].bytes += bytes;
-        if let Some(refused_by) = frame.trimmed_for() {
+        if let Some(refused_by) = frame.trimmed_for_queue() {
             counters.queues[refused_by].tx_trim_packets += 1;
         }
         counters.tx_first_ps = counters.tx_first_ps.min(now.0);
@@ -373,14 +373,14 @@ impl Port {
     /// Time for which a MAC control frame occupies the link. This time counts as busy only when a data frame
     /// follows, because the utilisation is measured between the first and the last data frame.
     pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
-        self.control_busy(self.link.mac_len(frame_len))
+        self.add_control_busy_time(self.link.mac_len(frame_len))
     }
 
     /// As [`Port::control_duration`], for a PFC or PAUSE frame.
     pub(crate) fn pause_duration(&mut self) -> Picos {
         match self.pfc.pauses {
             PauseModel::Timed => self.control_duration(mac_control::FRAME_LEN as u32),
-            PauseModel::UntilResumed { frame_bytes } => self.control_busy(frame_bytes),
+            PauseModel::UntilResumed { frame_bytes } => self.add_control_busy_time(frame_bytes),
         }
     }
 
@@ -390,12 +390,12 @@ impl Port {
             MacControl::Pause { .. } => self.counters.pause_tx += 1,
             MacControl::Pfc(pfc) => {
                 self.counters.pfc_tx_frames += 1;
-                bits(pfc.enable).for_each(|n| self.counters.pfc_tx[n] += 1);
+                set_bits(pfc.enable).for_each(|n| self.counters.pfc_tx[n] += 1);
             }
         }
     }
 
-    fn control_busy(&mut self, mac_len: u32) -> Picos {
+    fn add_control_busy_time(&mut self, mac_len: u32) -> Picos {
         let duration = self.link.occupied(mac_len);
         if self.counters.tx_first_ps != u64::MAX {
             self.control_busy_ps += duration.0;
@@ -405,7 +405,7 @@ impl Port {
 
     /// Counts a trimmed frame that is dropped from its queue. Other frames are not counted.
     pub(crate) fn count_trimmed_drop(&mut self, frame: &QueuedFrame) {
-        if let Some(refused_by) = frame.trimmed_for() {
+        if let Some(refused_by) = frame.trimmed_for_queue() {
             self.counters.queues[refused_by].dropped_trim_packets += 1;
         }
     }
@@ -427,7 +427,7 @@ impl Port {
                 self.counters.pgs[group].watchdog_dropped_packets += 1;
             }
             DropReason::QueueDropped | DropReason::WredDropped | DropReason::WatchdogEgress => {
-                let queue = self.queue(drop.tc);
+                let queue = self.egress_queue(drop.tc);
                 self.counters.queues[queue].count_drop(drop.mac_len);
                 if drop.reason == DropReason::WatchdogEgress {
                     self.counters.queues[queue].watchdog_dropped_packets += 1;

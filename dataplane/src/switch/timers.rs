@@ -15,7 +15,7 @@ pub(crate) enum TimerKind {
 
 /// The owner of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum TimerOwner {
     /// A port.
     Port(PortId, TimerKind),
     /// The neighbour table.
@@ -33,13 +33,13 @@ const IDS_PER_PORT: u32 = 4;
 /// [`Port::transmit_due`](super::port::Port::transmit_due), in the cache lines that a transmission reads
 /// anyway.
 #[inline(always)]
-pub(crate) fn transmit(port: PortId) -> TimerId {
+pub(crate) fn transmit_timer(port: PortId) -> TimerId {
     TimerId(u32::from(port.0) * IDS_PER_PORT)
 }
 
 /// The port index of a transmit timer. `None` for other timers.
 #[inline(always)]
-pub(crate) fn transmitter(timer: TimerId) -> Option<usize> {
+pub(crate) fn port_of_transmit_timer(timer: TimerId) -> Option<usize> {
     timer
         .0
         .is_multiple_of(IDS_PER_PORT)
@@ -47,53 +47,53 @@ pub(crate) fn transmitter(timer: TimerId) -> Option<usize> {
 }
 
 /// Number of timers of the switch itself. Their ids follow those of the ports.
-const OF_SWITCH: usize = 3;
+const SWITCH_TIMERS: usize = 3;
 
 /// The earliest requested deadline of each timer. A deadline cannot be cancelled. If it is no longer needed,
 /// its expiry does nothing or requests a later deadline.
 #[derive(Debug)]
 pub(crate) struct Timers {
     /// Requested times: those of the ports, then neighbours, watchdog and link quality.
-    out_at: Vec<Picos>,
+    requested_at: Vec<Picos>,
 }
 
 impl Timers {
     pub(crate) fn new(ports: usize) -> Timers {
         Timers {
-            out_at: vec![Picos::NEVER; ports * IDS_PER_PORT as usize + OF_SWITCH],
+            requested_at: vec![Picos::NEVER; ports * IDS_PER_PORT as usize + SWITCH_TIMERS],
         }
     }
 
     /// Requests a deadline at `at`, unless an earlier or equal deadline is already requested.
     #[inline(always)]
     pub(crate) fn arm(&mut self, port: PortId, kind: TimerKind, at: Picos, outputs: &mut Outputs) {
-        self.arm_id(u32::from(port.0) * IDS_PER_PORT + kind as u32, at, outputs);
+        self.request_deadline(u32::from(port.0) * IDS_PER_PORT + kind as u32, at, outputs);
     }
 
     /// As [`Timers::arm`], for the neighbour table.
     pub(crate) fn arm_neighbours(&mut self, at: Picos, outputs: &mut Outputs) {
-        self.arm_id(self.neighbours(), at, outputs);
+        self.request_deadline(self.first_switch_timer(), at, outputs);
     }
 
     /// As [`Timers::arm`], for the next poll of the watchdog.
     pub(crate) fn arm_watchdog(&mut self, at: Picos, outputs: &mut Outputs) {
-        self.arm_id(self.neighbours() + 1, at, outputs);
+        self.request_deadline(self.first_switch_timer() + 1, at, outputs);
     }
 
     /// As [`Timers::arm`], for link quality messages.
     pub(crate) fn arm_link_quality(&mut self, at: Picos, outputs: &mut Outputs) {
-        self.arm_id(self.neighbours() + 2, at, outputs);
+        self.request_deadline(self.first_switch_timer() + 2, at, outputs);
     }
 
-    fn neighbours(&self) -> u32 {
-        (self.out_at.len() - OF_SWITCH) as u32
+    fn first_switch_timer(&self) -> u32 {
+        (self.requested_at.len() - SWITCH_TIMERS) as u32
     }
 
     #[inline(always)]
-    fn arm_id(&mut self, id: u32, at: Picos, outputs: &mut Outputs) {
-        let out_at = &mut self.out_at[id as usize];
-        if at < *out_at {
-            *out_at = at;
+    fn request_deadline(&mut self, id: u32, at: Picos, outputs: &mut Outputs) {
+        let requested_at = &mut self.requested_at[id as usize];
+        if at < *requested_at {
+            *requested_at = at;
             outputs.deadlines.push(Deadline {
                 at,
                 timer: TimerId(id),
@@ -102,26 +102,26 @@ impl Timers {
     }
 
     /// Handles an expired deadline and returns its owner. `None`: the deadline was replaced by a later one.
-    pub(crate) fn fire(&mut self, now: Picos, timer: TimerId) -> Option<Owner> {
-        let out_at = self.out_at.get_mut(timer.0 as usize)?;
-        if *out_at > now {
+    pub(crate) fn take_expired(&mut self, now: Picos, timer: TimerId) -> Option<TimerOwner> {
+        let requested_at = self.requested_at.get_mut(timer.0 as usize)?;
+        if *requested_at > now {
             return None;
         }
-        *out_at = Picos::NEVER;
-        Some(self.owner(timer))
+        *requested_at = Picos::NEVER;
+        Some(self.timer_owner(timer))
     }
 
-    fn owner(&self, timer: TimerId) -> Owner {
-        match timer.0.checked_sub(self.neighbours()) {
+    fn timer_owner(&self, timer: TimerId) -> TimerOwner {
+        match timer.0.checked_sub(self.first_switch_timer()) {
             None => {}
-            Some(0) => return Owner::Neighbours,
-            Some(1) => return Owner::Watchdog,
-            Some(_) => return Owner::LinkQuality,
+            Some(0) => return TimerOwner::Neighbours,
+            Some(1) => return TimerOwner::Watchdog,
+            Some(_) => return TimerOwner::LinkQuality,
         }
         let kind = match timer.0 % IDS_PER_PORT {
             1 => TimerKind::PauseExpiry,
             _ => TimerKind::PauseRefresh,
         };
-        Owner::Port(PortId((timer.0 / IDS_PER_PORT) as u16), kind)
+        TimerOwner::Port(PortId((timer.0 / IDS_PER_PORT) as u16), kind)
     }
 }

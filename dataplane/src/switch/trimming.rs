@@ -12,10 +12,10 @@
 //!   layers are not, so that the receiver can see the original length. The ICRC of RoCE is removed.
 
 use super::Switch;
-use super::filter;
-use super::ingress::Transit;
+use super::acl;
+use super::admission::{EgressTarget, queue_full_drop};
+use super::ingress::FrameContext;
 use super::port::Port;
-use super::queueing::{Leg, queue_drop};
 use crate::bridge::TagEdit;
 use crate::config::{AclTable, SwitchConfig, TrimDscp, TrimQueue};
 use crate::drops::DropReason;
@@ -29,7 +29,7 @@ use xoff_wire::{IPV6_LEN, rewrite};
 
 /// The trimming rules of a switch.
 #[derive(Debug, Default)]
-pub(super) struct Trimming {
+pub(super) struct TrimmingRules {
     size: u32,
     ports: Vec<PortTrimming>,
     exempt: Vec<AclTable>,
@@ -47,20 +47,20 @@ struct PortTrimming {
 
 /// How a packet is trimmed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trim {
+pub(super) struct TrimPlan {
     /// Bytes that remain, without FCS.
     len: u32,
     dscp: u8,
     /// The queue that was full.
     pub(super) refused_by: u8,
     /// Original length of the packet at the egress port (`mac_len`).
-    whole_len: u32,
+    original_len: u32,
 }
 
-impl Trimming {
-    pub(super) fn new(config: &SwitchConfig) -> Trimming {
+impl TrimmingRules {
+    pub(super) fn new(config: &SwitchConfig) -> TrimmingRules {
         let Some(trimming) = &config.trimming else {
-            return Trimming::default();
+            return TrimmingRules::default();
         };
         let trims = |profile: u16| config.profiles.get(usize::from(profile)).is_some_and(|p| p.trim);
         let ports = config.ports.iter().map(|port| {
@@ -85,7 +85,7 @@ impl Trimming {
                 queue: queue % PRIORITIES as u8,
             }
         });
-        Trimming {
+        TrimmingRules {
             size: trimming.size_bytes,
             ports: ports.collect(),
             exempt: trimming.exempt.clone(),
@@ -93,9 +93,9 @@ impl Trimming {
     }
 
     /// The trimming rule of an egress queue. `None`: the queue does not trim.
-    fn of(&self, leg: &Leg) -> Option<PortTrimming> {
-        let port = self.ports.get(leg.to.index())?;
-        (port.queues & 1 << leg.queue != 0).then_some(*port)
+    fn rule_for(&self, target: &EgressTarget) -> Option<PortTrimming> {
+        let port = self.ports.get(target.to.index())?;
+        (port.queues & 1 << target.queue != 0).then_some(*port)
     }
 }
 
@@ -106,33 +106,33 @@ impl Switch {
     /// # Errors
     /// Returns the drop otherwise.
     #[cold]
-    pub(super) fn trim<S: Store>(
+    pub(super) fn try_trim<S: Store>(
         &mut self,
-        transit: &Transit,
-        leg: &mut Leg,
+        context: &FrameContext,
+        target: &mut EgressTarget,
         refusal: Refusal,
         store: &S,
     ) -> Result<EgressPlan, Drop> {
-        let l3 = store.prefix(transit.frame);
-        let l3 = l3.get(usize::from(transit.parsed.l3_offset)..).unwrap_or(&[]);
-        let payload = transit.parsed.payload;
-        let rule = self.trimming.of(leg).filter(|_| {
-            self.can_cut(transit, leg, l3)
-                && !filter::exempts(&self.trimming.exempt, transit.from.0, l3, payload)
+        let l3 = store.prefix(context.frame);
+        let l3 = l3.get(usize::from(context.parsed.l3_offset)..).unwrap_or(&[]);
+        let payload = context.parsed.payload;
+        let rule = self.trimming.rule_for(target).filter(|_| {
+            self.can_trim(context, target, l3)
+                && !acl::is_exempt_packet(&self.trimming.exempt, context.from.0, l3, payload)
         });
         let Some(rule) = rule else {
-            return Err(queue_drop(transit, leg, refusal));
+            return Err(queue_full_drop(context, target, refusal));
         };
-        let trim = Trim {
+        let trim = TrimPlan {
             len: self.trimming.size,
             dscp: rule.dscp,
-            refused_by: leg.queue as u8,
-            whole_len: leg.mac_len,
+            refused_by: target.queue as u8,
+            original_len: target.mac_len,
         };
-        let egress = &mut self.ports[leg.to.index()];
+        let egress = &mut self.ports[target.to.index()];
         let mac_len = egress.link.mac_len(trim.len);
-        let cells = self.mmu.cells(mac_len);
-        let queue = QueueId::new(leg.to, rule.queue);
+        let cells = self.mmu.frame_cells(mac_len);
+        let queue = QueueId::new(target.to, rule.queue);
         // A queue that the watchdog drops has no room either.
         let storms = egress.dropping_queues & 1 << rule.queue != 0;
         let plan = match storms {
@@ -141,48 +141,60 @@ impl Switch {
         };
         match plan {
             Ok(plan) => {
-                leg.queue = usize::from(rule.queue);
-                (leg.mac_len, leg.cells, leg.mark, leg.trim) = (mac_len, cells, false, Some(trim));
+                target.queue = usize::from(rule.queue);
+                (target.mac_len, target.cells, target.mark, target.trim) =
+                    (mac_len, cells, false, Some(trim));
                 Ok(plan)
             }
             Err(refusal) => {
                 count_trimmed(egress, trim);
-                egress.counters.queues[leg.queue].dropped_trim_packets += 1;
+                egress.counters.queues[target.queue].dropped_trim_packets += 1;
                 Err(Drop {
                     mac_len,
                     refusal,
-                    ..transit.drop_at(leg.to, DropReason::TrimDropped)
+                    ..context.drop_at_port(target.to, DropReason::TrimDropped)
                 })
             }
         }
     }
 
     /// True if the packet is longer than the trimmed size and its IP header fits into the trimmed packet.
-    fn can_cut(&self, transit: &Transit, leg: &Leg, l3: &[u8]) -> bool {
+    fn can_trim(&self, context: &FrameContext, target: &EgressTarget, l3: &[u8]) -> bool {
         let tag = TAG_LEN as u32;
-        let edited = |len: u32| match leg.edit {
+        let edited = |len: u32| match target.edit {
             TagEdit::Keep | TagEdit::Rewrite { .. } => len,
             TagEdit::Push { .. } => len + tag,
             TagEdit::Pop => len - tag,
         };
-        let header = match transit.parsed.payload {
+        let header = match context.parsed.payload {
             Payload::Ipv4 => l3.first().map_or(0, |first| u32::from(first & 15) * 4),
             Payload::Ipv6 => IPV6_LEN as u32,
             _ => return false,
         };
-        let header_end = edited(u32::from(transit.parsed.l3_offset)) + header;
-        header_end <= self.trimming.size && self.trimming.size < edited(transit.frame_len)
+        let header_end = edited(u32::from(context.parsed.l3_offset)) + header;
+        header_end <= self.trimming.size && self.trimming.size < edited(context.frame_len)
     }
 
     /// Truncates a frame after all other edits, and counts it.
     #[cold]
-    pub(super) fn cut<S: Store>(&mut self, leg: &Leg, trim: Trim, l3: (u8, Payload), store: &mut S) {
-        cut(leg.frame, trim, l3, store);
-        count_trimmed(&mut self.ports[leg.to.index()], trim);
+    pub(super) fn trim_frame<S: Store>(
+        &mut self,
+        target: &EgressTarget,
+        trim: TrimPlan,
+        l3: (u8, Payload),
+        store: &mut S,
+    ) {
+        truncate_packet(target.frame, trim, l3, store);
+        count_trimmed(&mut self.ports[target.to.index()], trim);
     }
 }
 
-fn cut<S: Store>(frame: Handle, trim: Trim, (l3_offset, payload): (u8, Payload), store: &mut S) {
+fn truncate_packet<S: Store>(
+    frame: Handle,
+    trim: TrimPlan,
+    (l3_offset, payload): (u8, Payload),
+    store: &mut S,
+) {
     store.truncate(frame, trim.len as usize);
     let l3_offset = usize::from(l3_offset);
     if let Some(l3) = store.prefix_mut(frame).get_mut(l3_offset..) {
@@ -192,9 +204,9 @@ fn cut<S: Store>(frame: Handle, trim: Trim, (l3_offset, payload): (u8, Payload),
 }
 
 /// SAI counts the packet both as trimmed and as dropped at the queue that refused it.
-fn count_trimmed(egress: &mut Port, trim: Trim) {
+fn count_trimmed(egress: &mut Port, trim: TrimPlan) {
     let counters = &mut egress.counters.queues[usize::from(trim.refused_by)];
     counters.trim_packets += 1;
     counters.dropped_packets += 1;
-    counters.dropped_bytes += u64::from(trim.whole_len);
+    counters.dropped_bytes += u64::from(trim.original_len);
 }

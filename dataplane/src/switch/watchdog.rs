@@ -7,38 +7,38 @@ use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::{PRIORITIES, PortId, QueueId};
 use crate::outputs::{Outputs, SwitchEvent, SwitchEventKind};
-use crate::pfc::bits;
-use crate::watchdog::{Mode, PollGrid, Sight, StormCounters, WatchdogStats, WatchdogStatus};
+use crate::pfc::set_bits;
+use crate::watchdog::{PollSchedule, QueueSample, QueueState, StormCounters, WatchdogStats, WatchdogStatus};
 use xoff_units::Picos;
 
 /// Watchdog state that is common to all ports.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     pub(super) config: WatchdogConfig,
-    pub(super) grid: PollGrid,
+    pub(super) poll_schedule: PollSchedule,
 }
 
 impl Watchdog {
     pub(super) fn new(config: &SwitchConfig) -> Watchdog {
         Watchdog {
             config: config.watchdog,
-            grid: PollGrid::new(Picos::ZERO, config.watchdog.poll),
+            poll_schedule: PollSchedule::new(Picos::ZERO, config.watchdog.poll),
         }
     }
 }
 
 impl Port {
     /// The priorities whose pauses stop a queue.
-    pub(super) fn priorities_of(&self, queue: usize) -> u8 {
-        bits(0xff)
+    pub(super) fn priorities_pausing_queue(&self, queue: usize) -> u8 {
+        set_bits(0xff)
             .filter(|&p| usize::from(self.pfc.priority_to_queue[p]) % PRIORITIES == queue)
             .fold(0, |mask, p| mask | 1 << p)
     }
 
     /// The priority groups of the honoured priorities that stop these queues.
-    pub(super) fn groups_of(&self, queues: u8) -> u8 {
-        bits(queues)
-            .flat_map(|n| bits(self.priorities_of(n) & self.pfc.honoured()))
+    pub(super) fn priority_groups_of_queues(&self, queues: u8) -> u8 {
+        set_bits(queues)
+            .flat_map(|n| set_bits(self.priorities_pausing_queue(n) & self.pfc.honoured()))
             .fold(0, |mask, p| {
                 mask | 1 << (self.pfc.priority_to_pg[p] % PRIORITIES as u8)
             })
@@ -52,7 +52,7 @@ impl Port {
             tx_dropped_packets: out.dropped_packets,
             ..StormCounters::default()
         };
-        for group in bits(self.groups_of(1 << queue)) {
+        for group in set_bits(self.priority_groups_of_queues(1 << queue)) {
             let group = &self.counters.pgs[group];
             counters.rx_packets += group.packets;
             counters.rx_dropped_packets += group.dropped_packets;
@@ -61,9 +61,9 @@ impl Port {
     }
 
     /// Arrival time of the latest XOFF for a queue.
-    fn quiet_since(&self, queue: usize) -> Picos {
-        bits(self.priorities_of(queue))
-            .map(|p| self.receiver.quiet_since(p))
+    fn last_xoff_at(&self, queue: usize) -> Picos {
+        set_bits(self.priorities_pausing_queue(queue))
+            .map(|p| self.receiver.last_xoff_at(p))
             .max()
             .unwrap_or_default()
     }
@@ -78,17 +78,17 @@ impl Switch {
         }
         let mut again = false;
         for index in 0..self.ports.len() {
-            let Some(&config) = self.ports[index].watch.config() else {
+            let Some(&config) = self.ports[index].watchdog.config() else {
                 continue;
             };
-            for n in bits(config.queues) {
+            for n in set_bits(config.queues) {
                 let queue = QueueId::new(PortId(index as u16), n as u8);
                 again |= self.poll_queue(now, queue, &config, store, outputs);
             }
         }
         if again {
             self.timers
-                .arm_watchdog(self.watchdog.grid.next_after(now), outputs);
+                .arm_watchdog(self.watchdog.poll_schedule.next_after(now), outputs);
         }
     }
 
@@ -102,38 +102,39 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> bool {
         let n = usize::from(queue.number());
-        let grid = &self.watchdog.grid;
+        let poll_schedule = &self.watchdog.poll_schedule;
         let state = &mut self.ports[queue.port().index()];
-        let seen = Sight {
+        let sample = QueueSample {
             now,
-            interval_start: grid.interval_start(now),
-            poll: grid.poll(),
-            waiting: state.backlog & (1 << n) != 0,
+            interval_start: poll_schedule.interval_start(now),
+            poll: poll_schedule.interval(),
+            has_waiting_frames: state.backlog & (1 << n) != 0,
             sent: state.counters.queues[n].packets,
-            quiet_since: state.quiet_since(n),
+            last_xoff_at: state.last_xoff_at(n),
         };
-        let watch = &mut state.watch.queues[n];
-        watch.observe(&seen);
-        let stuck = watch.stuck_for(&seen, self.watchdog.config.rule);
-        let stuck = stuck.filter(|span| *span >= config.detection);
-        match (state.watch.mode(n) == Mode::Stormed, stuck) {
+        let watch = &mut state.watchdog.queues[n];
+        watch.close_interval(&sample);
+        let paused_time = watch.paused_without_progress(&sample, self.watchdog.config.rule);
+        let paused_time = paused_time.filter(|span| *span >= config.detection);
+        match (state.watchdog.queue_state(n) == QueueState::Stormed, paused_time) {
             (false, Some(paused)) => self.begin_storm(now, queue, config.action, paused, store, outputs),
-            (false, None) => return state.watch.queues[n].may_become_stormed(),
+            (false, None) => return state.watchdog.queues[n].can_become_stormed(),
             (true, _) => {
-                let quiet = |span| seen.quiet_since != Picos::NEVER && now.since(seen.quiet_since) >= span;
+                let quiet =
+                    |span| sample.last_xoff_at != Picos::NEVER && now.since(sample.last_xoff_at) >= span;
                 let over = match config.action {
-                    WatchdogAction::Alert => stuck.is_none(),
+                    WatchdogAction::Alert => paused_time.is_none(),
                     WatchdogAction::Drop | WatchdogAction::Forward => config.restoration.is_some_and(quiet),
                 };
                 if over {
                     self.end_storm(now, queue, store, outputs);
-                    return self.ports[queue.port().index()].watch.queues[n].may_become_stormed();
+                    return self.ports[queue.port().index()].watchdog.queues[n].can_become_stormed();
                 }
             }
         }
         // A pause that lasts until its resume changes nothing by itself. Its end requests a poll.
         let ends = config.action == WatchdogAction::Alert || config.restoration.is_some();
-        ends && seen.quiet_since != Picos::NEVER
+        ends && sample.last_xoff_at != Picos::NEVER
     }
 
     fn begin_storm<S: Store>(
@@ -145,7 +146,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        self.change_mode(now, queue, Mode::Stormed);
+        self.change_queue_state(now, queue, QueueState::Stormed);
         outputs.events.push(SwitchEvent {
             at: now,
             kind: SwitchEventKind::StormDetected {
@@ -158,63 +159,63 @@ impl Switch {
     }
 
     fn end_storm<S: Store>(&mut self, now: Picos, queue: QueueId, store: &mut S, outputs: &mut Outputs) {
-        self.change_mode(now, queue, Mode::Watching);
-        tell_restored(now, queue, outputs);
+        self.change_queue_state(now, queue, QueueState::Watched);
+        push_restored_event(now, queue, outputs);
         self.enforce_watchdog(now, queue.port(), store, outputs);
     }
 
     /// Ends the storms of a port whose link went down.
-    pub(super) fn end_storms<S: Store>(
+    pub(super) fn end_storms_of_port<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        for n in bits(self.ports[port.index()].watch.stormed()) {
+        for n in set_bits(self.ports[port.index()].watchdog.stormed_queues()) {
             self.end_storm(now, QueueId::new(port, n as u8), store, outputs);
         }
     }
 
     /// Sets the watchdog state of a queue and updates its statistics.
-    fn change_mode(&mut self, now: Picos, queue: QueueId, mode: Mode) {
+    fn change_queue_state(&mut self, now: Picos, queue: QueueId, new_state: QueueState) {
         let n = usize::from(queue.number());
         let state = &mut self.ports[queue.port().index()];
         let counters = state.storm_counters(n);
-        let watch = &mut state.watch;
-        let before = watch.mode(n);
-        let account = &mut watch.accounts[n];
+        let watch = &mut state.watchdog;
+        let before = watch.queue_state(n);
+        let account = &mut watch.storm_accounts[n];
         match before {
-            before if before == mode => return,
-            Mode::Stormed | Mode::BigRedSwitch => account.close(now, counters),
-            Mode::Watching | Mode::Unwatched => {}
+            before if before == new_state => return,
+            QueueState::Stormed | QueueState::BigRedSwitch => account.end(now, counters),
+            QueueState::Watched | QueueState::Unwatched => {}
         }
-        match mode {
-            Mode::Stormed => account.open(WatchdogStatus::Stormed, now, counters),
-            Mode::BigRedSwitch => account.open(WatchdogStatus::BigRedSwitch, now, counters),
-            Mode::Watching => watch.queues[n].judge_from(now),
-            Mode::Unwatched => {}
+        match new_state {
+            QueueState::Stormed => account.begin(WatchdogStatus::Stormed, now, counters),
+            QueueState::BigRedSwitch => account.begin(WatchdogStatus::BigRedSwitch, now, counters),
+            QueueState::Watched => watch.queues[n].ignore_pauses_before(now),
+            QueueState::Unwatched => {}
         }
-        watch.set_mode(n, mode);
+        watch.set_state(n, new_state);
     }
 
     /// Applies the watchdog states of a port: drops queues, ignores pauses, and starts transmissions.
     fn enforce_watchdog<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
-        self.ports[port.index()].refresh_watchdog();
+        self.ports[port.index()].apply_watchdog_state();
         let state = &self.ports[port.index()];
-        for n in bits(state.dropping_queues & state.backlog) {
+        for n in set_bits(state.dropping_queues & state.backlog) {
             self.discard_queue(QueueId::new(port, n as u8), store);
         }
-        self.restate_pauses(now, port, outputs);
+        self.update_pauses(now, port, outputs);
         self.resume_groups(now, store, outputs);
-        self.kick(now, port, store, outputs);
+        self.try_transmit(now, port, store, outputs);
     }
 
     /// Drops the frames that wait in a queue.
     fn discard_queue<S: Store>(&mut self, queue: QueueId, store: &mut S) {
         let n = usize::from(queue.number());
-        while let Some(frame) = self.unqueue(queue) {
-            self.release(&frame, queue);
+        while let Some(frame) = self.remove_queue_head(queue) {
+            self.release_frame_cells(&frame, queue);
             store.release(frame.frame);
             let state = &mut self.ports[queue.port().index()];
             state.count_trimmed_drop(&frame);
@@ -225,15 +226,15 @@ impl Switch {
         }
         let state = &mut self.ports[queue.port().index()];
         state.backlog &= !(1 << n);
-        state.scheduler.forget_deficit(n);
+        state.scheduler.clear_deficit(n);
     }
 
     /// Updates storm statistics before the ports get a new configuration with other priority groups.
-    pub(super) fn settle_watchdog(&mut self) {
+    pub(super) fn update_storm_counts(&mut self) {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {
                 let counters = state.storm_counters(n);
-                state.watch.accounts[n].settle(counters);
+                state.watchdog.storm_accounts[n].add_counts(counters);
             }
         }
     }
@@ -248,9 +249,12 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         let before = core::mem::replace(&mut self.watchdog.config, config.watchdog);
-        let any_watched = self.ports.iter().any(|state| state.watch.watched() != 0);
+        let any_watched = self
+            .ports
+            .iter()
+            .any(|state| state.watchdog.watched_queues() != 0);
         if before.poll != config.watchdog.poll || !any_watched {
-            self.watchdog.grid = PollGrid::new(now, config.watchdog.poll);
+            self.watchdog.poll_schedule = PollSchedule::new(now, config.watchdog.poll);
         }
         let on = config.watchdog.big_red_switch;
         if before.big_red_switch != on {
@@ -261,9 +265,9 @@ impl Switch {
             self.configure_port_watchdog(now, PortId(index as u16), port.watchdog, outputs);
             self.enforce_watchdog(now, PortId(index as u16), store, outputs);
         }
-        let grid = &self.watchdog.grid;
-        if !on && self.ports.iter().any(|state| state.watch.worth_a_poll()) {
-            self.timers.arm_watchdog(grid.next_after(now), outputs);
+        let poll_schedule = &self.watchdog.poll_schedule;
+        if !on && self.ports.iter().any(|state| state.watchdog.needs_poll()) {
+            self.timers.arm_watchdog(poll_schedule.next_after(now), outputs);
         }
     }
 
@@ -277,24 +281,24 @@ impl Switch {
         let watched = config.map_or(0, |config| config.queues);
         for n in 0..PRIORITIES {
             let queue = QueueId::new(port, n as u8);
-            let before = self.ports[port.index()].watch.mode(n);
-            let mode = match before {
-                _ if watched & (1 << n) == 0 => Mode::Unwatched,
-                _ if self.watchdog.config.big_red_switch => Mode::BigRedSwitch,
-                Mode::Stormed => Mode::Stormed,
-                _ => Mode::Watching,
+            let before = self.ports[port.index()].watchdog.queue_state(n);
+            let new_state = match before {
+                _ if watched & (1 << n) == 0 => QueueState::Unwatched,
+                _ if self.watchdog.config.big_red_switch => QueueState::BigRedSwitch,
+                QueueState::Stormed => QueueState::Stormed,
+                _ => QueueState::Watched,
             };
             // The queue may have other priority groups now. The counts of the old groups are already
             // included.
             let state = &mut self.ports[port.index()];
             let counters = state.storm_counters(n);
-            state.watch.accounts[n].restart_from(counters);
-            self.change_mode(now, queue, mode);
-            if before == Mode::Stormed && mode != Mode::Stormed {
-                tell_restored(now, queue, outputs);
+            state.watchdog.storm_accounts[n].restart_counts_from(counters);
+            self.change_queue_state(now, queue, new_state);
+            if before == QueueState::Stormed && new_state != QueueState::Stormed {
+                push_restored_event(now, queue, outputs);
             }
         }
-        self.ports[port.index()].watch.configure(config);
+        self.ports[port.index()].watchdog.configure(config);
     }
 
     /// Applies the first configuration.
@@ -302,7 +306,7 @@ impl Switch {
         let mut none = Outputs::default();
         for (index, port) in config.ports.iter().enumerate() {
             self.configure_port_watchdog(Picos::ZERO, PortId(index as u16), port.watchdog, &mut none);
-            self.ports[index].refresh_watchdog();
+            self.ports[index].apply_watchdog_state();
         }
     }
 
@@ -311,19 +315,19 @@ impl Switch {
     pub fn watchdog_stats(&self, queue: QueueId) -> Option<WatchdogStats> {
         let n = usize::from(queue.number());
         let state = &self.ports[queue.port().index()];
-        let watched = state.watch.watched() & (1 << n) != 0;
-        let account = &state.watch.accounts[n];
-        (watched || account.has_counted()).then(|| account.stats(state.storm_counters(n)))
+        let watched = state.watchdog.watched_queues() & (1 << n) != 0;
+        let account = &state.watchdog.storm_accounts[n];
+        (watched || account.has_counts()).then(|| account.stats_at(state.storm_counters(n)))
     }
 
     /// Bit *n*: queue *n* of this port is watched.
     pub fn watched_queues(&self, port: PortId) -> u8 {
-        self.ports[port.index()].watch.watched()
+        self.ports[port.index()].watchdog.watched_queues()
     }
 
     /// Bit *n*: queue *n* of this port is in a storm.
     pub fn stormed_queues(&self, port: PortId) -> u8 {
-        self.ports[port.index()].watch.stormed()
+        self.ports[port.index()].watchdog.stormed_queues()
     }
 
     /// Clears the watchdog statistics of all queues. A current storm continues and still counts as detected,
@@ -332,13 +336,13 @@ impl Switch {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {
                 let counters = state.storm_counters(n);
-                state.watch.accounts[n].clear(counters);
+                state.watchdog.storm_accounts[n].clear(counters);
             }
         }
     }
 }
 
-fn tell_restored(now: Picos, queue: QueueId, outputs: &mut Outputs) {
+fn push_restored_event(now: Picos, queue: QueueId, outputs: &mut Outputs) {
     let kind = SwitchEventKind::StormRestored { queue };
     outputs.events.push(SwitchEvent { at: now, kind });
 }

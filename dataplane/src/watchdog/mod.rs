@@ -32,12 +32,12 @@
 //! - **Big red switch**: all storms end, and every watched queue drops its frames until the switch is off. No
 //!   storms are detected meanwhile.
 
-mod account;
-mod grid;
+mod poll_schedule;
 mod port;
 mod queue;
+mod statistics;
 
-pub use account::{StormCounters, WatchdogStats, WatchdogStatus};
-pub(crate) use grid::PollGrid;
-pub(crate) use port::{Mode, PortWatch};
-pub(crate) use queue::Sight;
+pub(crate) use poll_schedule::PollSchedule;
+pub(crate) use port::{PortMonitor, QueueState};
+pub(crate) use queue::QueueSample;
+pub use statistics::{StormCounters, WatchdogStats, WatchdogStatus};

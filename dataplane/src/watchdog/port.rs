@@ -1,19 +1,19 @@
 //! Watchdog state of the queues of one port.
 
-use super::account::Account;
-use super::queue::QueueWatch;
+use super::queue::QueueMonitor;
+use super::statistics::StormAccount;
 use crate::config::{PortWatchdog, WatchdogAction};
 use crate::ids::PRIORITIES;
-use crate::pfc::bits;
+use crate::pfc::set_bits;
 use xoff_units::Picos;
 
 /// State of a queue in the watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum QueueState {
     /// The queue is not watched.
     Unwatched,
     /// The queue is watched and is not in a storm.
-    Watching,
+    Watched,
     /// The queue is in a storm.
     Stormed,
     /// The big red switch is on.
@@ -22,19 +22,19 @@ pub(crate) enum Mode {
 
 /// Watchdog state of a port. Pauses are tracked on every port, watched or not.
 #[derive(Debug, Default)]
-pub(crate) struct PortWatch {
+pub(crate) struct PortMonitor {
     config: Option<PortWatchdog>,
     /// Queues that the peer pauses, whether the port honours the pause or not.
-    held: u8,
+    paused: u8,
     /// Queues in a storm.
     stormed: u8,
     /// Queues that drop because of the big red switch.
-    switched_off: u8,
-    pub(crate) queues: [QueueWatch; PRIORITIES],
-    pub(crate) accounts: [Account; PRIORITIES],
+    big_red_switched: u8,
+    pub(crate) queues: [QueueMonitor; PRIORITIES],
+    pub(crate) storm_accounts: [StormAccount; PRIORITIES],
 }
 
-impl PortWatch {
+impl PortMonitor {
     /// The watchdog configuration of the port.
     pub(crate) fn config(&self) -> Option<&PortWatchdog> {
         self.config.as_ref()
@@ -46,88 +46,88 @@ impl PortWatch {
     }
 
     /// Watched queues.
-    pub(crate) fn watched(&self) -> u8 {
+    pub(crate) fn watched_queues(&self) -> u8 {
         self.config.map_or(0, |config| config.queues)
     }
 
     /// Queues in a storm.
-    pub(crate) fn stormed(&self) -> u8 {
+    pub(crate) fn stormed_queues(&self) -> u8 {
         self.stormed
     }
 
     /// The state of a queue.
-    pub(crate) fn mode(&self, queue: usize) -> Mode {
+    pub(crate) fn queue_state(&self, queue: usize) -> QueueState {
         let bit = 1 << queue;
         match () {
-            () if self.switched_off & bit != 0 => Mode::BigRedSwitch,
-            () if self.stormed & bit != 0 => Mode::Stormed,
-            () if self.watched() & bit != 0 => Mode::Watching,
-            () => Mode::Unwatched,
+            () if self.big_red_switched & bit != 0 => QueueState::BigRedSwitch,
+            () if self.stormed & bit != 0 => QueueState::Stormed,
+            () if self.watched_queues() & bit != 0 => QueueState::Watched,
+            () => QueueState::Unwatched,
         }
     }
 
     /// Sets the state of a queue.
-    pub(crate) fn set_mode(&mut self, queue: usize, mode: Mode) {
+    pub(crate) fn set_state(&mut self, queue: usize, state: QueueState) {
         let bit = 1 << queue;
         self.stormed &= !bit;
-        self.switched_off &= !bit;
-        match mode {
-            Mode::Stormed => self.stormed |= bit,
-            Mode::BigRedSwitch => self.switched_off |= bit,
-            Mode::Unwatched | Mode::Watching => {}
+        self.big_red_switched &= !bit;
+        match state {
+            QueueState::Stormed => self.stormed |= bit,
+            QueueState::BigRedSwitch => self.big_red_switched |= bit,
+            QueueState::Unwatched | QueueState::Watched => {}
         }
     }
 
     /// Queues that drop all frames.
-    pub(crate) fn dropping(&self) -> u8 {
+    pub(crate) fn dropping_queues(&self) -> u8 {
         match self.action() {
-            Some(WatchdogAction::Drop) => self.switched_off | self.stormed,
-            _ => self.switched_off,
+            Some(WatchdogAction::Drop) => self.big_red_switched | self.stormed,
+            _ => self.big_red_switched,
         }
     }
 
     /// Queues that ignore pauses.
-    pub(crate) fn unheeding(&self) -> u8 {
+    pub(crate) fn pause_ignoring_queues(&self) -> u8 {
         match self.action() {
-            Some(WatchdogAction::Drop | WatchdogAction::Forward) => self.switched_off | self.stormed,
-            _ => self.switched_off,
+            Some(WatchdogAction::Drop | WatchdogAction::Forward) => self.big_red_switched | self.stormed,
+            _ => self.big_red_switched,
         }
     }
 
     /// Queues that the peer pauses, whether the port honours the pause or not.
-    pub(crate) fn held(&self) -> u8 {
-        self.held
+    pub(crate) fn paused_queues(&self) -> u8 {
+        self.paused
     }
 
     /// Sets the queues that the peer pauses. `since` returns the start of the oldest pause of a queue, and
     /// `sent` the number of frames sent from a queue. Returns the queues whose pause began, ended, or was
     /// replaced by a new one.
-    pub(crate) fn update_held(
+    pub(crate) fn update_paused(
         &mut self,
         now: Picos,
-        held: u8,
+        paused: u8,
         since: impl Fn(usize) -> Picos,
         sent: impl Fn(usize) -> u64,
     ) -> u8 {
-        let before = core::mem::replace(&mut self.held, held);
-        let mut changed = before ^ held;
+        let before = core::mem::replace(&mut self.paused, paused);
+        let mut changed = before ^ paused;
         // If a new pause begins when the old one ends, the old pause still counts as ended.
-        changed |= bits(before & held)
-            .filter(|&n| since(n) >= now && self.queues[n].held_since() != Some(now))
+        changed |= set_bits(before & paused)
+            .filter(|&n| since(n) >= now && self.queues[n].paused_since() != Some(now))
             .fold(0, |mask, n| mask | 1 << n);
-        for n in bits(changed & before) {
-            self.queues[n].let_go(now);
+        for n in set_bits(changed & before) {
+            self.queues[n].end_pause(now);
         }
-        for n in bits(changed & held) {
-            self.queues[n].hold(now, sent(n));
+        for n in set_bits(changed & paused) {
+            self.queues[n].begin_pause(now, sent(n));
         }
         changed
     }
 
     /// True if the next poll can detect or restore a storm.
-    pub(crate) fn worth_a_poll(&self) -> bool {
-        let watched = self.watched();
-        watched & self.stormed != 0 || bits(watched).any(|n| self.queues[n].may_become_stormed())
+    pub(crate) fn needs_poll(&self) -> bool {
+        let watched = self.watched_queues();
+        watched & self.stormed != 0 || set_bits(watched).any(|n| self.queues[n].can_become_stormed())
     }
 
     fn action(&self) -> Option<WatchdogAction> {

@@ -214,7 +214,7 @@ mod tests {
                 name == "pipeline",
                 "{name}"
             );
-            let lossless = Mmu::new(&config).lossless(PgId::new(PortId(0), 3));
+            let lossless = Mmu::new(&config).is_lossless(PgId::new(PortId(0), 3));
             assert_eq!(
                 (lossless, port.pfc.signals(3)),
                 (name != "no-pfc", name != "no-pfc"),

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use xoff_dataplane::config::{QueueConfig, Schedule, Wred};
 use xoff_dataplane::mmu::Mmu;
-use xoff_dataplane::stages::{Choice, Marker, Scheduler};
+use xoff_dataplane::stages::{Scheduler, SchedulerDecision, WredMarker};
 use xoff_dataplane::{PgId, Picos, PortId, QueueId};
 use xoff_wire::parse::{Payload, parse};
 use xoff_wire::{Ecn, Ipv4Packet, mark_ce};
@@ -56,8 +56,8 @@ impl Admission {
     #[inline(always)]
     fn admit(&mut self) {
         for &(pg, queue, octets) in &self.frames[self.at..self.at + BURST] {
-            let cells = self.mmu.cells(black_box(octets));
-            let admitted = self.mmu.admit(black_box(pg), black_box(queue), cells);
+            let cells = self.mmu.frame_cells(black_box(octets));
+            let admitted = self.mmu.try_admit(black_box(pg), black_box(queue), cells);
             self.refused += u64::from(!admitted);
         }
         self.at = (self.at + BURST) % self.frames.len();
@@ -67,7 +67,7 @@ impl Admission {
     #[inline(always)]
     fn release(&mut self, first: usize) {
         for &(pg, queue, octets) in &self.frames[first..first + BURST] {
-            let cells = self.mmu.cells(black_box(octets));
+            let cells = self.mmu.frame_cells(black_box(octets));
             self.mmu.release_egress(black_box(queue), cells);
             self.mmu.release_ingress(black_box(pg), cells, &mut self.resumed);
         }
@@ -89,7 +89,7 @@ impl Load for Admission {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.mmu.check();
+        self.mmu.assert_consistent();
         if self.refused > 0 || !self.resumed.is_empty() {
             return Err(format!(
                 "{} frames were not plain, {} groups were in XOFF",
@@ -98,7 +98,7 @@ impl Load for Admission {
             ));
         }
         let held = self.held();
-        let cells = |octets: u32| self.mmu.cells(octets);
+        let cells = |octets: u32| self.mmu.frame_cells(octets);
         let expected: u32 = self.frames[held..held + BURST]
             .iter()
             .map(|frame| cells(frame.2))
@@ -162,10 +162,10 @@ impl Scheduling {
     #[inline(always)]
     fn turn(&mut self, candidates: u8) {
         let octets = |n: usize| self.octets[self.heads[n % 8] % FLOWS as usize];
-        if let Choice::Queue(n) = self.scheduler.choose(Picos::ZERO, candidates, octets) {
+        if let SchedulerDecision::Queue(n) = self.scheduler.select_queue(Picos::ZERO, candidates, octets) {
             let n = n % 8;
             let sent = octets(n);
-            self.scheduler.sent(Picos::ZERO, n, sent, n == STRICT);
+            self.scheduler.record_sent(Picos::ZERO, n, sent, n == STRICT);
             self.heads[n] += 1;
             self.chosen[n].0 += 1;
             self.chosen[n].1 += u64::from(sent);
@@ -207,7 +207,7 @@ impl Load for Scheduling {
 /// Draws for 64 frames in turn that see queues of 1 to 64 frames, and marks those that are hit: every second one.
 #[derive(Debug)]
 pub(super) struct Marking {
-    marker: Marker,
+    marker: WredMarker,
     wred: Wred,
     /// Frames, and the octets that wait behind each.
     frames: Vec<(Vec<u8>, u64)>,
@@ -224,7 +224,7 @@ impl Marking {
             (many_to_one::frame(n as u16 % 4, n, way), depth * 1_086)
         };
         Marking {
-            marker: Marker::new(1, 0),
+            marker: WredMarker::new(1, 0),
             wred: Wred {
                 min_bytes: 0,
                 max_bytes: u64::from(FLOWS) * 1_086,
@@ -245,7 +245,7 @@ impl Load for Marking {
         let count = in_bursts(frames, || {
             for (frame, behind) in &mut self.frames[at..at + BURST] {
                 // To mark a frame again takes what it took to mark it.
-                if self.marker.hit(black_box(&self.wred), *behind) {
+                if self.marker.decide_mark_or_drop(black_box(&self.wred), *behind) {
                     self.marked += u64::from(mark_ce(black_box(&mut frame[L3..]), Payload::Ipv4));
                 }
             }

@@ -73,19 +73,19 @@ pub struct WatchdogStats {
 
 /// The statistics of a queue, and the counter values from which the current storm is counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct StormAccount {
     stats: WatchdogStats,
     /// Counter values that are already included in `stats`. `None`: no storm.
-    settled: Option<StormCounters>,
+    counted_until: Option<StormCounters>,
 }
 
-impl Account {
+impl StormAccount {
     /// Begins a storm or a period of the big red switch. `counters` are the current counters of the queue and
     /// its groups.
-    pub(crate) fn open(&mut self, status: WatchdogStatus, now: Picos, counters: StormCounters) {
+    pub(crate) fn begin(&mut self, status: WatchdogStatus, now: Picos, counters: StormCounters) {
         self.stats.status = status;
         self.stats.last = StormCounters::default();
-        self.settled = Some(counters);
+        self.counted_until = Some(counters);
         if status == WatchdogStatus::Stormed {
             self.stats.storms_detected += 1;
             self.stats.detected_at = Some(now);
@@ -93,9 +93,9 @@ impl Account {
     }
 
     /// Ends the storm or the period of the big red switch.
-    pub(crate) fn close(&mut self, now: Picos, counters: StormCounters) {
-        self.settle(counters);
-        self.settled = None;
+    pub(crate) fn end(&mut self, now: Picos, counters: StormCounters) {
+        self.add_counts(counters);
+        self.counted_until = None;
         if self.stats.status == WatchdogStatus::Stormed {
             self.stats.storms_restored += 1;
             self.stats.restored_at = Some(now);
@@ -104,29 +104,29 @@ impl Account {
     }
 
     /// Adds the counts since the last call to the statistics.
-    pub(crate) fn settle(&mut self, counters: StormCounters) {
-        if let Some(settled) = self.settled.replace(counters) {
-            self.stats.total += counters - settled;
-            self.stats.last += counters - settled;
+    pub(crate) fn add_counts(&mut self, counters: StormCounters) {
+        if let Some(counted_until) = self.counted_until.replace(counters) {
+            self.stats.total += counters - counted_until;
+            self.stats.last += counters - counted_until;
         } else {
-            self.settled = None;
+            self.counted_until = None;
         }
     }
 
     /// Counts from `counters` on, after the queue got other priority groups.
-    pub(crate) fn restart_from(&mut self, counters: StormCounters) {
-        self.settled = self.settled.map(|_| counters);
+    pub(crate) fn restart_counts_from(&mut self, counters: StormCounters) {
+        self.counted_until = self.counted_until.map(|_| counters);
     }
 
     /// True if a storm was detected or frames were counted.
-    pub(crate) fn has_counted(&self) -> bool {
+    pub(crate) fn has_counts(&self) -> bool {
         self.stats.storms_detected > 0 || self.stats.total != StormCounters::default()
     }
 
     /// The statistics up to `counters`.
-    pub(crate) fn stats(&self, counters: StormCounters) -> WatchdogStats {
+    pub(crate) fn stats_at(&self, counters: StormCounters) -> WatchdogStats {
         let mut now = *self;
-        now.settle(counters);
+        now.add_counts(counters);
         now.stats
     }
 
@@ -140,6 +140,6 @@ impl Account {
             detected_at: self.stats.detected_at.filter(|_| stormed),
             ..WatchdogStats::default()
         };
-        self.restart_from(counters);
+        self.restart_counts_from(counters);
     }
 }

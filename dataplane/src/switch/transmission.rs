@@ -2,15 +2,15 @@
 
 use super::Switch;
 use super::port::Port;
-use super::timers::{self, Owner, TimerKind, Timers};
+use super::timers::{self, TimerKind, TimerOwner, Timers};
 use crate::balance::LoadBalancer;
 use crate::config::MarkPoint;
-use crate::egress::{Choice, FrameTable, QueuedFrame, SharedCharges};
+use crate::egress::{FrameTable, QueuedFrame, SchedulerDecision, SharedCharges};
 use crate::frame::{Handle, Store};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::mmu::Mmu;
 use crate::outputs::{Outputs, Transmit};
-use crate::pfc::bits;
+use crate::pfc::set_bits;
 use xoff_units::Picos;
 use xoff_wire::mac_control;
 use xoff_wire::parse::Payload;
@@ -24,11 +24,12 @@ impl Switch {
     /// deficit if a frame could have left in that time.
     #[inline(never)] // one body for every driver, with the whole of a departure in it
     pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
-        let port = timers::transmitter(timer);
-        let Some((index, mut sender)) = port.and_then(|index| Some((index, self.sender(index)?))) else {
+        let port = timers::port_of_transmit_timer(timer);
+        let Some((index, mut transmitter)) = port.and_then(|index| Some((index, self.transmitter(index)?)))
+        else {
             return self.expire_other(now, timer, store, outputs);
         };
-        let state = &mut *sender.state;
+        let state = &mut *transmitter.state;
         let (port, due) = (PortId(index as u16), state.transmit_due);
         if due > now {
             return; // overtaken
@@ -38,17 +39,17 @@ impl Switch {
             let until = state.occupied_until;
             if until > now {
                 // An earlier deadline was requested for another reason, such as a shaper.
-                return state.arm_transmit(port, until, outputs);
+                return state.schedule_transmit(port, until, outputs);
             }
             state.free_at = until;
         }
-        if state.awaits_link(now, port, outputs) {
+        if state.cannot_transmit(now, port, outputs) {
             return;
         }
-        if state.owes_control() {
-            return self.serve(now, port, due, store, outputs);
+        if state.has_control_frames() {
+            return self.transmit_next(now, port, due, store, outputs);
         }
-        sender.send_queued(now, port, due, store, outputs);
+        transmitter.transmit_queued(now, port, due, store, outputs);
         if !self.resumed.is_empty() {
             self.resume_groups(now, store, outputs);
         }
@@ -57,12 +58,12 @@ impl Switch {
     /// Handles an expired deadline that does not belong to transmissions.
     #[inline(never)]
     fn expire_other<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
-        let (port, kind) = match self.timers.fire(now, timer) {
+        let (port, kind) = match self.timers.take_expired(now, timer) {
             None => return, // overtaken
-            Some(Owner::Port(port, kind)) => (port, kind),
-            Some(Owner::Neighbours) => return self.ask_neighbours(now, store, outputs),
-            Some(Owner::Watchdog) => return self.poll_watchdog(now, store, outputs),
-            Some(Owner::LinkQuality) => return self.advertise(now, store, outputs),
+            Some(TimerOwner::Port(port, kind)) => (port, kind),
+            Some(TimerOwner::Neighbours) => return self.process_due_neighbours(now, store, outputs),
+            Some(TimerOwner::Watchdog) => return self.poll_watchdog(now, store, outputs),
+            Some(TimerOwner::LinkQuality) => return self.advertise_loads(now, store, outputs),
         };
         let state = &mut self.ports[port.index()];
         match kind {
@@ -71,16 +72,16 @@ impl Switch {
                 state.whole_port.expire(now);
                 let next = state.next_pause_change();
                 self.timers.arm(port, TimerKind::PauseExpiry, next, outputs);
-                let resumed = self.pauses_changed(now, port, outputs);
+                let resumed = self.apply_pause_changes(now, port, outputs);
                 if resumed {
-                    self.kick(now, port, store, outputs);
+                    self.try_transmit(now, port, store, outputs);
                 }
             }
             TimerKind::PauseRefresh => {
-                state.generator.refresh_due(now);
+                state.generator.schedule_refresh(now);
                 let next = state.generator.refresh_at();
                 self.timers.arm(port, TimerKind::PauseRefresh, next, outputs);
-                self.kick_control(now, port, store, outputs);
+                self.try_transmit_control(now, port, store, outputs);
             }
         }
     }
@@ -88,17 +89,23 @@ impl Switch {
     /// Starts the next transmission of a port if its link is free. Otherwise requests a deadline for the end
     /// of the current transmission.
     #[inline(always)]
-    pub(super) fn kick<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn try_transmit<S: Store>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         let state = &mut self.ports[port.index()];
-        if !state.awaits_link(now, port, outputs) {
-            self.serve_at_once(now, port, store, outputs);
+        if !state.cannot_transmit(now, port, outputs) {
+            self.transmit_next_now(now, port, store, outputs);
         }
     }
 
     /// Starts the next transmission of a port with a free link. The transmission was due at `due`. The time
     /// since then, as far as the link was free, counts as transmit deficit.
     #[inline(never)]
-    fn serve<S: Store>(
+    fn transmit_next<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -106,11 +113,11 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        if self.ports[port.index()].owes_control() && self.send_control(now, port, store, outputs) {
+        if self.ports[port.index()].has_control_frames() && self.transmit_control(now, port, store, outputs) {
             return;
         }
-        if let Some(mut sender) = self.sender(port.index()) {
-            sender.send_queued(now, port, due, store, outputs);
+        if let Some(mut transmitter) = self.transmitter(port.index()) {
+            transmitter.transmit_queued(now, port, due, store, outputs);
         }
         if !self.resumed.is_empty() {
             self.resume_groups(now, store, outputs);
@@ -119,7 +126,7 @@ impl Switch {
 
     /// As [`Switch::transmit_next`], with the due time of the port.
     #[inline(always)]
-    pub(super) fn serve_at_once<S: Store>(
+    pub(super) fn transmit_next_now<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -127,13 +134,13 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         let due = self.ports[port.index()].transmit_due;
-        self.serve(now, port, due, store, outputs);
+        self.transmit_next(now, port, due, store, outputs);
     }
 
     /// Sends a frame that was just charged and finds its port [idle](Port::is_idle). The result is the same
     /// as queueing and dequeueing it.
     #[inline(never)]
-    pub(super) fn pass_through<S: Store>(
+    pub(super) fn transmit_unqueued<S: Store>(
         &mut self,
         now: Picos,
         id: QueueId,
@@ -142,30 +149,30 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         let state = &mut self.ports[id.port().index()];
-        state.late_ps += now.since(state.transmit_due.max(state.free_at)).0;
-        release(
+        state.tx_deficit_ps += now.since(state.transmit_due.max(state.free_at)).0;
+        release_cells(
             &mut self.mmu,
-            self.frames.charges_mut(),
+            self.frames.shared_charges_mut(),
             frame,
             id,
             &mut self.resumed,
         );
-        state.scheduler.passed_through(usize::from(id.number()));
-        let departure = Departure {
+        state.scheduler.record_pass_through(usize::from(id.number()));
+        let departure = DepartingFrame {
             now,
             id,
             frame,
             behind: 0,
-            behind_at_port: 0,
+            remaining_at_port: 0,
             more: false,
         };
-        let mut exit = Exit {
+        let mut link_transmitter = LinkTransmitter {
             state,
             balance: &mut self.balance,
             timers: &mut self.timers,
             mark_point: self.mark_point,
         };
-        exit.leave(departure, store, outputs);
+        link_transmitter.transmit(departure, store, outputs);
         if !self.resumed.is_empty() {
             self.resume_groups(now, store, outputs);
         }
@@ -173,8 +180,8 @@ impl Switch {
 
     /// Borrows the state that a transmission of a port needs. `None`: the port does not exist.
     #[inline(always)]
-    fn sender(&mut self, port: usize) -> Option<Sender<'_>> {
-        Some(Sender {
+    fn transmitter(&mut self, port: usize) -> Option<PortTransmitter<'_>> {
+        Some(PortTransmitter {
             state: self.ports.get_mut(port)?,
             frames: &mut self.frames,
             mmu: &mut self.mmu,
@@ -188,7 +195,7 @@ impl Switch {
 
     /// As [`Switch::try_transmit`], for MAC control frames only. Called where only the link can hold up data
     /// frames, so that transmissions do not nest.
-    pub(super) fn kick_control<S: Store>(
+    pub(super) fn try_transmit_control<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -196,27 +203,27 @@ impl Switch {
         outputs: &mut Outputs,
     ) {
         let state = &mut self.ports[port.index()];
-        if !state.up || !state.owes_control() {
+        if !state.up || !state.has_control_frames() {
             return;
         }
         if state.free_at > now {
-            return state.arm_transmit(port, state.free_at, outputs);
+            return state.schedule_transmit(port, state.free_at, outputs);
         }
-        self.send_control(now, port, store, outputs);
+        self.transmit_control(now, port, store, outputs);
     }
 
     /// Releases the cells of a discarded frame. Groups that may resume are added to `self.resumed`.
-    pub(super) fn release(&mut self, frame: &QueuedFrame, queue: QueueId) {
+    pub(super) fn release_frame_cells(&mut self, frame: &QueuedFrame, queue: QueueId) {
         self.mmu.release_egress(queue, frame.cells());
-        if let Some((pg, cells)) = self.frames.settle(frame.charge()) {
+        if let Some((pg, cells)) = self.frames.release_charge(frame.charge()) {
             self.mmu.release_ingress(pg, cells, &mut self.resumed);
         }
     }
 
     /// Removes the first frame of a queue, to drop it.
-    pub(super) fn unqueue(&mut self, queue: QueueId) -> Option<QueuedFrame> {
+    pub(super) fn remove_queue_head(&mut self, queue: QueueId) -> Option<QueuedFrame> {
         let fifo = &mut self.ports[queue.port().index()].fifos[usize::from(queue.number())];
-        self.frames.pop(queue.port(), fifo)
+        self.frames.dequeue_copy(queue.port(), fifo)
     }
 
     /// Sends XON for the groups in `self.resumed`.
@@ -224,18 +231,18 @@ impl Switch {
     pub(super) fn resume_groups<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.resumed.len() {
             let pg = self.resumed[index];
-            let congested = self.congested(pg.port());
+            let xoff_subjects = self.xoff_subjects(pg.port());
             let state = &mut self.ports[pg.port().index()];
-            let resumed = state.asks_for(pg.number()) & !congested;
-            state.generator.xon(now, resumed);
-            self.kick_control(now, pg.port(), store, outputs);
+            let resumed = state.pause_subjects_for(pg.number()) & !xoff_subjects;
+            state.generator.leave_xoff(now, resumed);
+            self.try_transmit_control(now, pg.port(), store, outputs);
         }
         self.resumed.clear();
     }
 
     /// Sends a pause frame, or otherwise a MAC control frame.
     #[cold]
-    fn send_control<S: Store>(
+    fn transmit_control<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -243,20 +250,20 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> bool {
         let state = &mut self.ports[port.index()];
-        if state.generator.owes() {
-            return self.send_pause(now, port, store, outputs);
+        if state.generator.has_pending() {
+            return self.transmit_pause(now, port, store, outputs);
         }
         let Some(frame) = state.control.pop_front() else {
             return false;
         };
         let duration = state.control_duration(store.frame_len(frame));
-        let leaving = Leaving::control(frame, duration);
-        occupy(state, now, port, leaving, state.has_work(), outputs);
+        let leaving = LinkFrame::control(frame, duration);
+        occupy_link(state, now, port, leaving, state.has_frames_to_send(), outputs);
         true
     }
 
     #[cold]
-    fn send_pause<S: Store>(
+    fn transmit_pause<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -265,10 +272,10 @@ impl Switch {
     ) -> bool {
         let state = &mut self.ports[port.index()];
         let Some(frame) = store.allocate(mac_control::FRAME_LEN) else {
-            state.arm_transmit(port, now.saturating_add(NO_SLOT_RETRY), outputs);
+            state.schedule_transmit(port, now.saturating_add(NO_SLOT_RETRY), outputs);
             return false;
         };
-        let Some(pause) = state.generator.take(now) else {
+        let Some(pause) = state.generator.next_frame(now) else {
             store.release(frame);
             return false;
         };
@@ -280,14 +287,14 @@ impl Switch {
         let duration = state.pause_duration();
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);
-        let leaving = Leaving::control(frame, duration);
-        occupy(state, now, port, leaving, state.has_work(), outputs);
+        let leaving = LinkFrame::control(frame, duration);
+        occupy_link(state, now, port, leaving, state.has_frames_to_send(), outputs);
         true
     }
 }
 
 /// The state that a transmission needs, borrowed once.
-struct Sender<'a> {
+struct PortTransmitter<'a> {
     state: &'a mut Port,
     frames: &'a mut FrameTable,
     mmu: &'a mut Mmu,
@@ -298,11 +305,11 @@ struct Sender<'a> {
     pipeline_latency: Picos,
 }
 
-impl Sender<'_> {
+impl PortTransmitter<'_> {
     /// Sends the next frame of a port with a free link, if a queue may send. Groups that may resume are added
     /// to `resumed`.
     #[inline(always)]
-    fn send_queued<S: Store>(
+    fn transmit_queued<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -312,73 +319,73 @@ impl Sender<'_> {
     ) {
         let state = &mut *self.state;
         let sendable = state.sendable();
-        let queue = match choose(state, self.frames, sendable, now, self.pipeline_latency) {
-            Choice::Queue(queue) => queue % PRIORITIES,
-            Choice::Wait(Picos::NEVER) => return,
-            Choice::Wait(until) => return state.arm_transmit(port, until, outputs),
+        let queue = match select_queue(state, self.frames, sendable, now, self.pipeline_latency) {
+            SchedulerDecision::Queue(queue) => queue % PRIORITIES,
+            SchedulerDecision::Wait(Picos::NEVER) => return,
+            SchedulerDecision::Wait(until) => return state.schedule_transmit(port, until, outputs),
         };
-        let Some(taken) = self.frames.take(port, &mut state.fifos[queue]) else {
+        let Some(dequeued) = self.frames.dequeue(port, &mut state.fifos[queue]) else {
             return;
         };
-        let (frame, charges) = (taken.frame, taken.charges);
+        let (frame, charges) = (dequeued.frame, dequeued.charges);
         let id = QueueId::new(port, queue as u8);
         let mac_len = frame.mac_len();
-        state.late_ps += now.since(due.max(state.free_at)).0;
-        release(self.mmu, charges, frame, id, self.resumed);
+        state.tx_deficit_ps += now.since(due.max(state.free_at)).0;
+        release_cells(self.mmu, charges, frame, id, self.resumed);
         let behind = state.fifos[queue].bytes();
         if behind == 0 {
             state.backlog &= !(1 << queue);
         }
-        state.scheduler.sent(now, queue, mac_len, behind == 0);
+        state.scheduler.record_sent(now, queue, mac_len, behind == 0);
         if let Some(shaper) = &mut state.shaper {
-            shaper.spend(now, mac_len);
+            shaper.charge(now, mac_len);
         }
         let others = sendable & !(u8::from(behind == 0) << queue);
-        let departure = Departure {
+        let departure = DepartingFrame {
             now,
             id,
             frame,
             behind,
-            behind_at_port: taken.behind_at_port,
-            more: others != 0 || state.owes_control(),
+            remaining_at_port: dequeued.remaining_at_port,
+            more: others != 0 || state.has_control_frames(),
         };
-        let mut exit = Exit {
+        let mut link_transmitter = LinkTransmitter {
             state,
             balance: self.balance,
             timers: self.timers,
             mark_point: self.mark_point,
         };
-        exit.leave(departure, store, outputs);
+        link_transmitter.transmit(departure, store, outputs);
     }
 }
 
 /// A frame that starts to leave, and the bytes that remain behind it.
-struct Departure<'a> {
+struct DepartingFrame<'a> {
     now: Picos,
     id: QueueId,
     frame: &'a QueuedFrame,
     /// Bytes that wait behind the frame in its queue.
     behind: u64,
     /// Bytes that wait in all queues of the port.
-    behind_at_port: u64,
+    remaining_at_port: u64,
     /// True if another frame could leave after this one.
     more: bool,
 }
 
 /// The state for the last steps of a transmission.
-struct Exit<'a> {
+struct LinkTransmitter<'a> {
     state: &'a mut Port,
     balance: &'a mut LoadBalancer,
     timers: &'a mut Timers,
     mark_point: MarkPoint,
 }
 
-impl Exit<'_> {
+impl LinkTransmitter<'_> {
     /// Decides about the ECN mark, counts the frame, and puts it on the link.
     #[inline(always)]
-    fn leave<S: Store>(&mut self, departure: Departure<'_>, store: &mut S, outputs: &mut Outputs) {
+    fn transmit<S: Store>(&mut self, departure: DepartingFrame<'_>, store: &mut S, outputs: &mut Outputs) {
         let state = &mut *self.state;
-        let Departure { now, id, frame, .. } = departure;
+        let DepartingFrame { now, id, frame, .. } = departure;
         let (port, queue) = (id.port(), usize::from(id.number()));
         let (handle, mac_len) = (frame.frame, frame.mac_len());
         let marked = frame.is_ecn_capable()
@@ -386,39 +393,42 @@ impl Exit<'_> {
             && state.decide_mark(queue, departure.behind)
             && {
                 let header = (frame.l3_offset, frame.payload);
-                mark(state, queue, handle, mac_len, header, store)
+                mark_ce(state, queue, handle, mac_len, header, store)
             };
         let duration = state.link.occupied(mac_len);
         state.count_departure(now, queue, frame, duration);
         if self.balance.measures_load() {
             let wire_len = state.link.timing().wire_len(mac_len);
-            self.balance
-                .loads_mut()
-                .record_departure(now, port.index(), wire_len, departure.behind_at_port);
+            self.balance.loads_mut().record_departure(
+                now,
+                port.index(),
+                wire_len,
+                departure.remaining_at_port,
+            );
             if self.balance.advertiser().needs_wake() {
                 let at = self.balance.advertiser_mut().wake(now);
                 self.timers.arm_link_quality(at, outputs);
             }
         }
-        let leaving = Leaving {
+        let leaving = LinkFrame {
             frame: handle,
             duration,
             marked,
         };
-        occupy(state, now, port, leaving, departure.more, outputs);
+        occupy_link(state, now, port, leaving, departure.more, outputs);
     }
 }
 
 /// A frame that is put on the link.
-struct Leaving {
+struct LinkFrame {
     frame: Handle,
     duration: Picos,
     marked: bool,
 }
 
-impl Leaving {
-    fn control(frame: Handle, duration: Picos) -> Leaving {
-        Leaving {
+impl LinkFrame {
+    fn control(frame: Handle, duration: Picos) -> LinkFrame {
+        LinkFrame {
             frame,
             duration,
             marked: false,
@@ -428,19 +438,25 @@ impl Leaving {
 
 /// Selects a queue among `candidates`: its first frame has passed the pipeline, and its shaper permits it.
 #[inline(always)]
-fn choose(state: &mut Port, frames: &FrameTable, mut candidates: u8, now: Picos, pipeline: Picos) -> Choice {
+fn select_queue(
+    state: &mut Port,
+    frames: &FrameTable,
+    mut candidates: u8,
+    now: Picos,
+    pipeline: Picos,
+) -> SchedulerDecision {
     if candidates == 0 {
-        return Choice::Wait(Picos::NEVER);
+        return SchedulerDecision::Wait(Picos::NEVER);
     }
     if let Some(shaper) = &state.shaper
         && shaper.ready_at() > now
     {
-        return Choice::Wait(shaper.ready_at());
+        return SchedulerDecision::Wait(shaper.ready_at());
     }
     let fifos = &state.fifos;
     let mut ready_at = Picos::NEVER;
     if pipeline > Picos::ZERO {
-        for n in bits(candidates) {
+        for n in set_bits(candidates) {
             let ready = frames.head(&fifos[n]).map_or(Picos::NEVER, |f| f.ready_at);
             if ready > now {
                 candidates &= !(1 << n);
@@ -449,15 +465,22 @@ fn choose(state: &mut Port, frames: &FrameTable, mut candidates: u8, now: Picos,
         }
     }
     let head_len = |n: usize| fifos[n % PRIORITIES].head_len();
-    match state.scheduler.choose(now, candidates, head_len) {
-        Choice::Wait(until) => Choice::Wait(until.min(ready_at)),
+    match state.scheduler.select_queue(now, candidates, head_len) {
+        SchedulerDecision::Wait(until) => SchedulerDecision::Wait(until.min(ready_at)),
         queue => queue,
     }
 }
 
 /// Occupies the link with a frame from `now` on. `more`: another frame could leave after it.
 #[inline(always)]
-fn occupy(state: &mut Port, now: Picos, port: PortId, leaving: Leaving, more: bool, outputs: &mut Outputs) {
+fn occupy_link(
+    state: &mut Port,
+    now: Picos,
+    port: PortId,
+    leaving: LinkFrame,
+    more: bool,
+    outputs: &mut Outputs,
+) {
     let end = now.saturating_add(leaving.duration);
     state.free_at = end;
     outputs.transmits.push(Transmit {
@@ -469,15 +492,15 @@ fn occupy(state: &mut Port, now: Picos, port: PortId, leaving: Leaving, more: bo
     });
     if state.frees_by_deadline {
         (state.free_at, state.occupied_until) = (Picos::NEVER, end);
-        state.arm_transmit(port, end, outputs);
+        state.schedule_transmit(port, end, outputs);
     } else if more {
-        state.arm_transmit(port, end, outputs);
+        state.schedule_transmit(port, end, outputs);
     }
 }
 
 /// Releases the cells of a frame at ingress and egress.
 #[inline(always)]
-fn release(
+fn release_cells(
     mmu: &mut Mmu,
     charges: &mut SharedCharges,
     frame: &QueuedFrame,
@@ -485,7 +508,7 @@ fn release(
     resumed: &mut Vec<PgId>,
 ) {
     mmu.release_egress(queue, frame.cells());
-    if let Some((pg, cells)) = charges.settle(frame.charge()) {
+    if let Some((pg, cells)) = charges.release_charge(frame.charge()) {
         mmu.release_ingress(pg, cells, resumed);
     }
 }
@@ -493,7 +516,7 @@ fn release(
 /// Marks a frame CE and counts it. Returns false if the frame has no ECN field. `header` is the offset and
 /// kind of the layer 3 header.
 #[inline(never)]
-pub(super) fn mark<S: Store>(
+pub(super) fn mark_ce<S: Store>(
     state: &mut Port,
     queue: usize,
     frame: Handle,

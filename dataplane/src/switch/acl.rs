@@ -7,7 +7,7 @@ use xoff_wire::parse::Payload;
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
 /// The header fields that ACL rules match.
-struct Fields {
+struct AclFields {
     source: IpAddr,
     destination: IpAddr,
     protocol: u8,
@@ -18,17 +18,17 @@ struct Fields {
 
 /// True if a rule of these tables exempts a packet that arrived on `port`. In each table, the first matching
 /// rule decides. `l3` is the stored part of the packet from the IP header on.
-pub(super) fn exempts(tables: &[AclTable], port: u16, l3: &[u8], payload: Payload) -> bool {
+pub(super) fn is_exempt_packet(tables: &[AclTable], port: u16, l3: &[u8], payload: Payload) -> bool {
     let decides = |table: &AclTable| {
-        let hit = |rule: &&AclRule| matches(rule, l3, payload);
+        let hit = |rule: &&AclRule| rule_matches(rule, l3, payload);
         table.ports.contains(&port) && table.rules.iter().find(hit).is_some_and(|rule| rule.exempts)
     };
     tables.iter().any(decides)
 }
 
 /// True if `rule` matches an IP packet. `l3` starts at the IP header. Other packets match no rule.
-fn matches(rule: &AclRule, l3: &[u8], payload: Payload) -> bool {
-    let Some(packet) = fields(l3, payload) else {
+fn rule_matches(rule: &AclRule, l3: &[u8], payload: Payload) -> bool {
+    let Some(packet) = parse_acl_fields(l3, payload) else {
         return false;
     };
     let within = |(first, last): (u16, u16), port: u16| (first..=last).contains(&port);
@@ -48,46 +48,46 @@ fn matches(rule: &AclRule, l3: &[u8], payload: Payload) -> bool {
         && rule.dscp.is_none_or(|dscp| dscp == packet.dscp)
 }
 
-fn fields(l3: &[u8], payload: Payload) -> Option<Fields> {
+fn parse_acl_fields(l3: &[u8], payload: Payload) -> Option<AclFields> {
     match payload {
         Payload::Ipv4 => {
             let header = l3.first_chunk::<IPV4_LEN>()?;
-            let address = |at: usize| {
-                let octets = header[at..].first_chunk::<4>().copied();
+            let address = |offset: usize| {
+                let octets = header[offset..].first_chunk::<4>().copied();
                 octets.map(|octets| IpAddr::V4(Ipv4Addr::from(octets)))
             };
-            let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
-            let behind = usize::from(header[0] & 15) * 4;
-            Some(Fields {
+            let is_unfragmented = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
+            let header_len = usize::from(header[0] & 15) * 4;
+            Some(AclFields {
                 source: address(12)?,
                 destination: address(16)?,
                 protocol: header[9],
                 dscp: header[1] >> 2,
-                ports: ports(l3, behind, header[9]).filter(|_| whole),
+                ports: parse_ports(l3, header_len, header[9]).filter(|_| is_unfragmented),
             })
         }
         Payload::Ipv6 => {
             let header = l3.first_chunk::<IPV6_LEN>()?;
-            let address = |at: usize| {
-                let octets = header[at..].first_chunk::<16>().copied();
+            let address = |offset: usize| {
+                let octets = header[offset..].first_chunk::<16>().copied();
                 octets.map(|octets| IpAddr::V6(Ipv6Addr::from(octets)))
             };
-            Some(Fields {
+            Some(AclFields {
                 source: address(8)?,
                 destination: address(24)?,
                 protocol: header[6],
                 dscp: (header[0] << 4 | header[1] >> 4) >> 2,
-                ports: ports(l3, IPV6_LEN, header[6]),
+                ports: parse_ports(l3, IPV6_LEN, header[6]),
             })
         }
         _ => None,
     }
 }
 
-fn ports(l3: &[u8], at: usize, protocol: u8) -> Option<(u16, u16)> {
+fn parse_ports(l3: &[u8], offset: usize, protocol: u8) -> Option<(u16, u16)> {
     if protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP {
         return None;
     }
-    let &[a, b, c, d] = l3.get(at..)?.first_chunk::<4>()?;
+    let &[a, b, c, d] = l3.get(offset..)?.first_chunk::<4>()?;
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }

@@ -1,11 +1,11 @@
 //! Frames that the switch itself sends: from the CPU port, and solicitations of the router.
 
 use super::Switch;
+use super::admission::edit_tag;
 use super::ingress::FLOOD_PREFIX_BYTES;
-use super::queueing::edit_tag;
 use crate::bridge::Mac;
 use crate::config::Attachment;
-use crate::egress::{Charge, QueuedFrame};
+use crate::egress::{IngressCharge, QueuedFrame};
 use crate::frame::{Handle, Store};
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
 use crate::outputs::Outputs;
@@ -16,7 +16,7 @@ use xoff_wire::ETHERNET_LEN;
 use xoff_wire::parse::{self, Payload};
 
 /// Queue of the switch's own frames: SONiC's network control.
-const OWN_QUEUE: u8 = 7;
+const OWN_FRAMES_QUEUE: u8 = 7;
 
 impl Switch {
     /// Sends a frame by `queue` of `port` without charging a priority group.
@@ -32,7 +32,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Handle> {
-        if !self.ports[port.index()].up || self.frames.room() == 0 {
+        if !self.ports[port.index()].up || self.frames.free_entries() == 0 {
             return Err(frame);
         }
         let queue = usize::from(queue) % PRIORITIES;
@@ -41,17 +41,17 @@ impl Switch {
         }
         let id = QueueId::new(port, queue as u8);
         let mac_len = self.ports[port.index()].link.mac_len(store.frame_len(frame));
-        let cells = self.mmu.cells(mac_len);
+        let cells = self.mmu.frame_cells(mac_len);
         let Ok(plan) = self.mmu.plan_egress(id, cells, true) else {
             return Err(frame);
         };
         self.mmu.commit_egress(id, plan);
-        let mut queued = QueuedFrame::new(frame, mac_len, cells, Charge::None);
+        let mut queued = QueuedFrame::new(frame, mac_len, cells, IngressCharge::None);
         queued.ready_at = now;
         queued.l3_offset = 14;
         let egress = &mut self.ports[port.index()];
         egress.enqueue(&mut self.frames, port, queue, queued);
-        self.kick(now, port, store, outputs);
+        self.try_transmit(now, port, store, outputs);
         Ok(())
     }
 
@@ -72,8 +72,12 @@ impl Switch {
             return Err(frame);
         };
         match out.attachment {
-            Attachment::Port(port) => self.send_own(now, LogicalPort(port), None, frame, store, outputs),
-            Attachment::Lag(lag) => self.send_own(now, self.lags.group(lag), None, frame, store, outputs),
+            Attachment::Port(port) => {
+                self.send_by_logical_port(now, LogicalPort(port), None, frame, store, outputs)
+            }
+            Attachment::Lag(lag) => {
+                self.send_by_logical_port(now, self.lags.group(lag), None, frame, store, outputs)
+            }
             Attachment::Vlan(vlan) => self.send_in_vlan(now, vlan, frame, store, outputs),
             Attachment::Loopback => Err(frame),
         }
@@ -91,13 +95,13 @@ impl Switch {
             return Err(frame);
         };
         if let Some(to) = self.fdb.lookup(now, vlan, destination) {
-            return self.send_own(now, to, Some(vlan), frame, store, outputs);
+            return self.send_by_logical_port(now, to, Some(vlan), frame, store, outputs);
         }
         for index in 0..self.vlans.members(vlan).len() {
             let to = self.vlans.members(vlan)[index];
             // Ignore copies without a slot or a port, as for any flooded frame.
             if let Some(copy) = store.copy(frame, FLOOD_PREFIX_BYTES)
-                && let Err(copy) = self.send_own(now, to, Some(vlan), copy, store, outputs)
+                && let Err(copy) = self.send_by_logical_port(now, to, Some(vlan), copy, store, outputs)
             {
                 store.release(copy);
             }
@@ -106,7 +110,7 @@ impl Switch {
         Ok(())
     }
 
-    fn send_own<S: Store>(
+    fn send_by_logical_port<S: Store>(
         &mut self,
         now: Picos,
         to: LogicalPort,
@@ -125,7 +129,7 @@ impl Switch {
             };
             edit_tag(edit, frame, ETHERNET_LEN as u8, store);
         }
-        self.inject(now, port, OWN_QUEUE, frame, store, outputs)
+        self.inject(now, port, OWN_FRAMES_QUEUE, frame, store, outputs)
     }
 
     /// Routes a packet of the switch. `frame` begins with an untagged Ethernet header with its ethertype.
@@ -185,7 +189,7 @@ impl Switch {
             if self.router.neighbours.hold(neighbour, held).is_err() {
                 return Err(frame);
             }
-            self.look_for(now, neighbour, store, outputs);
+            self.resolve_neighbour(now, neighbour, store, outputs);
             return Ok(());
         };
         if let Some(addresses) = store.prefix_mut(frame).first_chunk_mut::<12>() {

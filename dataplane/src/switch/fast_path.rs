@@ -8,10 +8,10 @@
 //! `tests/fast_path.rs` compares their results.
 
 use super::Switch;
-use super::port::Entrance;
+use super::port::IngressBinding;
 use crate::balance::LookupContext;
 use crate::bridge::{Mac, TagEdit};
-use crate::egress::{Charge, QueuedFrame};
+use crate::egress::{IngressCharge, QueuedFrame};
 use crate::frame::{Arrival, Store};
 use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId, TRAFFIC_CLASSES};
 use crate::outputs::{Outputs, Verdict};
@@ -24,14 +24,14 @@ use xoff_wire::rewrite::{self, LinkAddresses};
 
 /// Traffic class and length of a frame at its ingress port.
 #[derive(Clone, Copy)]
-struct Class {
+struct FrameClass {
     tc: u8,
     mac_len: u32,
 }
 
 /// Egress port and new MAC addresses of a routed frame.
 #[derive(Clone, Copy)]
-struct RoutedWay {
+struct RoutedTo {
     to: PortId,
     /// Its new link addresses.
     addresses: LinkAddresses,
@@ -39,13 +39,13 @@ struct RoutedWay {
 
 /// Egress port and VLAN of a bridged frame.
 #[derive(Clone, Copy)]
-struct BridgedWay {
+struct BridgedTo {
     to: PortId,
     vlan: u16,
 }
 
 /// What the fast path had decided when it gave a frame to the full path.
-pub(super) enum Decided {
+pub(super) enum PartialDecision {
     /// Nothing.
     Nothing,
     /// The next hop. `None`: no next hop is reachable.
@@ -53,15 +53,15 @@ pub(super) enum Decided {
 }
 
 /// The result of admission on the fast path.
-enum Entered {
+enum Admitted {
     /// The frame is queued, and a deadline is requested.
-    Waits,
+    Queued,
     /// The frame is queued, and the link is free.
-    FindsLinkFree,
+    QueuedLinkFree,
     /// The frame is not queued, because the port is idle and can send it at once.
-    FindsPortAtRest(QueueId, QueuedFrame),
+    PortIdle(QueueId, QueuedFrame),
     /// The frame was not admitted and needs the full path.
-    Not,
+    NeedsFullPath,
 }
 
 impl Switch {
@@ -98,86 +98,101 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Verdict {
         // The result of nearly all frames. Writing it here keeps a register free in the code below.
-        let mut verdict = Verdict::Forwarded { copies: 1 };
-        self.receive_into(now, port, (arrival, ahead), store, outputs, &mut verdict);
-        verdict
+        let mut result = Verdict::Forwarded { copies: 1 };
+        self.receive_and_set_result(now, port, (arrival, ahead), store, outputs, &mut result);
+        result
     }
 
     /// As [`Switch::receive_with_route_hint`]. Writes `result` only if it differs from the common result.
     #[inline(never)] // one body for every driver
-    fn receive_into<S: Store>(
+    fn receive_and_set_result<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
         (arrival, ahead): (&Arrival, RouteAhead),
         store: &mut S,
         outputs: &mut Outputs,
-        verdict: &mut Verdict,
+        result: &mut Verdict,
     ) {
         self.marked_on_arrival.clear();
         let frame = store.prefix_mut(arrival.frame);
-        let Some((entrance, class, destination, source)) = self.plain_start(port, arrival, frame) else {
-            *verdict = self.receive_any(now, port, arrival, store, outputs);
+        let Some((ingress_binding, class, destination, source)) =
+            self.classify_on_fast_path(port, arrival, frame)
+        else {
+            *result = self.receive_on_full_path(now, port, arrival, store, outputs);
             return;
         };
         // This code exists twice, for bridged and for routed ports, so that neither carries the variables of
         // the other.
-        if entrance.interface.is_none() {
-            let Some(way) = self.plain_bridge(now, entrance, destination, source) else {
-                *verdict = self.receive_any(now, port, arrival, store, outputs);
+        if ingress_binding.interface.is_none() {
+            let Some(decision) = self.bridge_on_fast_path(now, ingress_binding, destination, source) else {
+                *result = self.receive_on_full_path(now, port, arrival, store, outputs);
                 return;
             };
-            match self.enter_plainly(now, port, arrival, (class, way.to, None), frame, outputs) {
-                Entered::Waits => {}
-                Entered::FindsPortAtRest(id, frame) => self.pass_through(now, id, &frame, store, outputs),
-                Entered::FindsLinkFree => self.serve_at_once(now, way.to, store, outputs),
-                Entered::Not => *verdict = self.receive_bridged(now, port, arrival, way, store, outputs),
+            match self.admit_on_fast_path(now, port, arrival, (class, decision.to, None), frame, outputs) {
+                Admitted::Queued => {}
+                Admitted::PortIdle(id, frame) => self.transmit_unqueued(now, id, &frame, store, outputs),
+                Admitted::QueuedLinkFree => self.transmit_next_now(now, decision.to, store, outputs),
+                Admitted::NeedsFullPath => {
+                    *result = self.receive_bridged(now, port, arrival, decision, store, outputs)
+                }
             }
             return;
         }
-        if destination != entrance.mac {
-            *verdict = self.receive_any(now, port, arrival, store, outputs);
+        if destination != ingress_binding.mac {
+            *result = self.receive_on_full_path(now, port, arrival, store, outputs);
             return;
         }
-        let way = match self.plain_route(now, port, (arrival, ahead), class, frame) {
-            Ok(way) => way,
-            Err(Decided::Nothing) => {
-                *verdict = self.receive_any(now, port, arrival, store, outputs);
+        let decision = match self.route_on_fast_path(now, port, (arrival, ahead), class, frame) {
+            Ok(decision) => decision,
+            Err(PartialDecision::Nothing) => {
+                *result = self.receive_on_full_path(now, port, arrival, store, outputs);
                 return;
             }
-            Err(Decided::NextHop(hop)) => {
-                *verdict = self.receive_towards(now, port, arrival, hop, store, outputs);
+            Err(PartialDecision::NextHop(hop)) => {
+                *result = self.receive_with_next_hop(now, port, arrival, hop, store, outputs);
                 return;
             }
         };
-        let addresses = Some(way.addresses);
-        match self.enter_plainly(now, port, arrival, (class, way.to, addresses), frame, outputs) {
-            Entered::Waits => {}
-            Entered::FindsPortAtRest(id, frame) => self.pass_through(now, id, &frame, store, outputs),
-            Entered::FindsLinkFree => self.serve_at_once(now, way.to, store, outputs),
-            Entered::Not => *verdict = self.receive_routed(now, port, arrival, way, store, outputs),
+        let addresses = Some(decision.addresses);
+        match self.admit_on_fast_path(
+            now,
+            port,
+            arrival,
+            (class, decision.to, addresses),
+            frame,
+            outputs,
+        ) {
+            Admitted::Queued => {}
+            Admitted::PortIdle(id, frame) => self.transmit_unqueued(now, id, &frame, store, outputs),
+            Admitted::QueuedLinkFree => self.transmit_next_now(now, decision.to, store, outputs),
+            Admitted::NeedsFullPath => {
+                *result = self.receive_routed(now, port, arrival, decision, store, outputs)
+            }
         }
     }
 
     /// Checks the port and the addresses of a frame, and classifies it. `None`: the frame needs the full
     /// path.
     #[inline(always)]
-    fn plain_start(
+    fn classify_on_fast_path(
         &self,
         port: PortId,
         arrival: &Arrival,
         frame: &[u8],
-    ) -> Option<(Entrance, Class, Mac, Mac)> {
+    ) -> Option<(IngressBinding, FrameClass, Mac, Mac)> {
         let ingress = &self.ports[port.index()];
         let parsed = &arrival.parsed;
         if !matches!(parsed.payload, Payload::Ipv4 | Payload::Ipv6)
             || parsed.tag.is_some()
-            || ingress.refuses(arrival.frame_len, ETHERNET_LEN as u8).is_some()
+            || ingress
+                .ingress_drop_reason(arrival.frame_len, ETHERNET_LEN as u8)
+                .is_some()
             || self.reordering.is_some()
         {
             return None;
         }
-        let class = Class {
+        let class = FrameClass {
             tc: ingress.traffic_class(parsed),
             mac_len: ingress.link.mac_len(arrival.frame_len),
         };
@@ -185,19 +200,19 @@ impl Switch {
         if source.is_group() || source == destination {
             return None;
         }
-        Some((ingress.entrance, class, destination, source))
+        Some((ingress.ingress_binding, class, destination, source))
     }
 
     /// Bridges a frame between two untagged ports of one VLAN.
     #[inline(always)]
-    fn plain_bridge(
+    fn bridge_on_fast_path(
         &mut self,
         now: Picos,
-        entrance: Entrance,
+        ingress_binding: IngressBinding,
         destination: Mac,
         source: Mac,
-    ) -> Option<BridgedWay> {
-        let from = entrance.logical;
+    ) -> Option<BridgedTo> {
+        let from = ingress_binding.logical;
         let vlan = self.vlans.ingress(from, None)?;
         self.fdb.learn(now, vlan, source, from);
         let own = |interface| self.router.interface(interface).mac == destination;
@@ -209,7 +224,7 @@ impl Switch {
         if to == from || !keeps || self.lags.index_of(to).is_some() {
             return None;
         }
-        Some(BridgedWay {
+        Some(BridgedTo {
             to: PortId(to.0),
             vlan,
         })
@@ -217,27 +232,27 @@ impl Switch {
 
     /// Routes an IPv4 packet from one port to another, by a resolved next hop.
     #[inline(always)]
-    fn plain_route(
+    fn route_on_fast_path(
         &mut self,
         now: Picos,
         port: PortId,
         (arrival, ahead): (&Arrival, RouteAhead),
-        class: Class,
+        class: FrameClass,
         frame: &[u8],
-    ) -> Result<RoutedWay, Decided> {
+    ) -> Result<RoutedTo, PartialDecision> {
         let parsed = &arrival.parsed;
         let l3 = frame.get(ETHERNET_LEN..).unwrap_or(&[]);
         if parsed.payload != Payload::Ipv4 || usize::from(parsed.l3_offset) != ETHERNET_LEN {
-            return Err(Decided::Nothing);
+            return Err(PartialDecision::Nothing);
         }
         let Ok(packet) = packet::ipv4(l3) else {
-            return Err(Decided::Nothing);
+            return Err(PartialDecision::Nothing);
         };
         let Destination::V4(destination) = packet.destination else {
-            return Err(Decided::Nothing);
+            return Err(PartialDecision::Nothing);
         };
         if packet.scope != Scope::Global || packet.ttl <= 1 {
-            return Err(Decided::Nothing);
+            return Err(PartialDecision::Nothing);
         }
         let found = match ahead.leaf() {
             Some(found) => found,
@@ -256,16 +271,16 @@ impl Switch {
                 parsed,
                 l3,
             };
-            match self.group_member(port, group, parsed, l3, asked) {
+            match self.select_group_member(port, group, parsed, l3, asked) {
                 Some(hop) => Ok(hop),
-                None => return Err(Decided::NextHop(None)),
+                None => return Err(PartialDecision::NextHop(None)),
             }
         } else if let Some(hop) = found.next_hop() {
             Ok(hop)
         } else if let Some(interface) = found.connected() {
             Err(interface)
         } else {
-            return Err(Decided::Nothing);
+            return Err(PartialDecision::Nothing);
         };
         let adjacency = match hop {
             Ok(hop) => self.router.adjacency(hop),
@@ -273,11 +288,11 @@ impl Switch {
         };
         if packet.len > adjacency.mtu {
             return Err(match hop {
-                Ok(hop) => Decided::NextHop(Some(hop)),
-                Err(_) => Decided::Nothing,
+                Ok(hop) => PartialDecision::NextHop(Some(hop)),
+                Err(_) => PartialDecision::Nothing,
             });
         }
-        Ok(RoutedWay {
+        Ok(RoutedTo {
             to: PortId(adjacency.port),
             addresses: adjacency.addresses,
         })
@@ -286,40 +301,40 @@ impl Switch {
     /// Charges, counts and queues a frame whose egress port is known. Changes nothing if the full path is
     /// needed.
     #[inline(always)]
-    fn enter_plainly(
+    fn admit_on_fast_path(
         &mut self,
         now: Picos,
         port: PortId,
         arrival: &Arrival,
-        (Class { tc, mac_len }, to, rewrite): (Class, PortId, Option<LinkAddresses>),
+        (FrameClass { tc, mac_len }, to, rewrite): (FrameClass, PortId, Option<LinkAddresses>),
         frame: &mut [u8],
         outputs: &mut Outputs,
-    ) -> Entered {
+    ) -> Admitted {
         let (parsed, frame_len) = (&arrival.parsed, arrival.frame_len);
         let places = [port.index(), to.index()];
         let Ok([ingress, egress]) = self.ports.get_disjoint_mut(places) else {
-            return Entered::Not;
+            return Admitted::NeedsFullPath;
         };
         let group = ingress.priority_group(tc);
-        let queue = egress.queue(tc);
+        let queue = egress.egress_queue(tc);
         let pg = PgId::new(port, group);
-        let early = match self.mmu.lossless(pg) {
-            true => egress.early_lossless,
-            false => egress.early_queues,
+        let apply_arrival_rules = match self.mmu.is_lossless(pg) {
+            true => egress.arrival_rule_queues_lossless,
+            false => egress.arrival_rule_queues,
         };
         if ingress.dropping_groups & 1 << group != 0
             || !egress.up
             || frame_len > egress.mtu + ETHERNET_LEN as u32
-            || early & 1 << queue != 0
-            || self.frames.room() == 0
+            || apply_arrival_rules & 1 << queue != 0
+            || self.frames.free_entries() == 0
             || !egress.link.has_lengths_of(&ingress.link)
         {
-            return Entered::Not;
+            return Admitted::NeedsFullPath;
         }
-        let cells = self.mmu.cells(mac_len);
+        let cells = self.mmu.frame_cells(mac_len);
         let id = QueueId::new(to, queue as u8);
-        if !self.mmu.admit(pg, id, cells) {
-            return Entered::Not;
+        if !self.mmu.try_admit(pg, id, cells) {
+            return Admitted::NeedsFullPath;
         }
         let counters = &mut ingress.counters;
         counters.rx_packets += 1;
@@ -332,19 +347,19 @@ impl Switch {
             let whole = rewrite::rewrite_routed_ipv4(frame, addresses);
             debug_assert!(whole, "its header has been read");
         }
-        let mut queued = QueuedFrame::new(arrival.frame, mac_len, cells, Charge::Own { pg, cells });
+        let mut queued = QueuedFrame::new(arrival.frame, mac_len, cells, IngressCharge::Own { pg, cells });
         queued.ready_at = now.saturating_add(self.pipeline_latency);
         queued.tc = tc;
         queued.l3_offset = parsed.l3_offset;
         queued.payload = parsed.payload;
         queued.set_ecn_capable(parsed.is_ecn_capable());
-        if self.pipeline_latency == Picos::ZERO && egress.is_at_rest(now, queue) {
-            return Entered::FindsPortAtRest(id, queued);
+        if self.pipeline_latency == Picos::ZERO && egress.is_idle(now, queue) {
+            return Admitted::PortIdle(id, queued);
         }
         egress.enqueue(&mut self.frames, to, queue, queued);
-        match egress.is_busy(now, to, outputs) {
-            true => Entered::Waits,
-            false => Entered::FindsLinkFree,
+        match egress.is_link_busy(now, to, outputs) {
+            true => Admitted::Queued,
+            false => Admitted::QueuedLinkFree,
         }
     }
 
@@ -355,14 +370,14 @@ impl Switch {
         now: Picos,
         port: PortId,
         arrival: &Arrival,
-        way: BridgedWay,
+        decision: BridgedTo,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        let mut transit = self.arrives(now, port, arrival);
-        transit.vlan = Some(way.vlan);
-        let leaves = transit.leaves_by(LogicalPort(way.to.0));
-        self.send_on_its_way(&mut transit, Ok(leaves), store, outputs)
+        let mut context = self.count_arrival(now, port, arrival);
+        context.vlan = Some(decision.vlan);
+        let leaves = context.forward_to(LogicalPort(decision.to.0));
+        self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 
     /// As [`Switch::receive_full_path`], for a frame that the fast path has routed.
@@ -372,20 +387,20 @@ impl Switch {
         now: Picos,
         port: PortId,
         arrival: &Arrival,
-        way: RoutedWay,
+        decision: RoutedTo,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        let mut transit = self.arrives(now, port, arrival);
-        transit.rewrite = Some(way.addresses);
-        transit.interface = self.ports[port.index()].entrance.interface;
-        let leaves = transit.leaves_by(LogicalPort(way.to.0));
-        self.send_on_its_way(&mut transit, Ok(leaves), store, outputs)
+        let mut context = self.count_arrival(now, port, arrival);
+        context.rewrite = Some(decision.addresses);
+        context.interface = self.ports[port.index()].ingress_binding.interface;
+        let leaves = context.forward_to(LogicalPort(decision.to.0));
+        self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 
     /// As [`Switch::receive_full_path`], for a frame whose next hop the fast path has selected.
     #[inline(never)]
-    fn receive_towards<S: Store>(
+    fn receive_with_next_hop<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -394,9 +409,9 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        let mut transit = self.arrives(now, port, arrival);
-        transit.interface = self.ports[port.index()].entrance.interface;
-        let way = self.forward_by(&mut transit, hop, store);
-        self.send_on_its_way(&mut transit, way, store, outputs)
+        let mut context = self.count_arrival(now, port, arrival);
+        context.interface = self.ports[port.index()].ingress_binding.interface;
+        let decision = self.forward_to_selected_hop(&mut context, hop, store);
+        self.execute_decision(&mut context, decision, store, outputs)
     }
 }

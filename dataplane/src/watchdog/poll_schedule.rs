@@ -7,41 +7,41 @@ const POLL_MIN: Picos = Picos::from_micros(1);
 
 /// Poll times: multiples of an interval from an origin.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PollGrid {
+pub(crate) struct PollSchedule {
     origin: Picos,
-    poll: Picos,
+    interval: Picos,
 }
 
-impl PollGrid {
-    pub(crate) fn new(origin: Picos, poll: Picos) -> PollGrid {
-        PollGrid {
+impl PollSchedule {
+    pub(crate) fn new(origin: Picos, interval: Picos) -> PollSchedule {
+        PollSchedule {
             origin,
-            poll: poll.max(POLL_MIN),
+            interval: interval.max(POLL_MIN),
         }
     }
 
     /// The poll interval.
-    pub(crate) fn poll(&self) -> Picos {
-        self.poll
+    pub(crate) fn interval(&self) -> Picos {
+        self.interval
     }
 
     /// The first poll after `now`.
     pub(crate) fn next_after(&self, now: Picos) -> Picos {
-        self.instant(self.polls_until(now).saturating_add(1))
+        self.poll_time(self.poll_count(now).saturating_add(1))
     }
 
     /// Start of the interval that was complete at `now`: the poll before the latest poll.
     pub(crate) fn interval_start(&self, now: Picos) -> Picos {
-        self.instant(self.polls_until(now).saturating_sub(1))
+        self.poll_time(self.poll_count(now).saturating_sub(1))
     }
 
-    fn polls_until(&self, now: Picos) -> u64 {
-        now.since(self.origin).0 / self.poll.0
+    fn poll_count(&self, now: Picos) -> u64 {
+        now.since(self.origin).0 / self.interval.0
     }
 
-    fn instant(&self, number: u64) -> Picos {
+    fn poll_time(&self, number: u64) -> Picos {
         self.origin
-            .saturating_add(Picos(self.poll.0.saturating_mul(number)))
+            .saturating_add(Picos(self.interval.0.saturating_mul(number)))
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn polls_are_multiples_of_the_interval_from_the_origin() {
         let ms = Picos::from_millis;
-        let grid = PollGrid::new(ms(7), ms(200));
+        let grid = PollSchedule::new(ms(7), ms(200));
         assert_eq!(grid.next_after(ms(7)), ms(207));
         assert_eq!(grid.next_after(Picos(ms(207).0 - 1)), ms(207));
         assert_eq!(
@@ -64,14 +64,14 @@ mod tests {
         assert_eq!(
             grid.interval_start(ms(410)),
             ms(207),
-            "a late poll is about the same interval"
+            "a late interval is about the same interval"
         );
         assert_eq!(grid.interval_start(ms(8)), ms(7));
     }
 
     #[test]
     fn no_interval_is_too_short_and_no_time_too_late() {
-        let grid = PollGrid::new(Picos::ZERO, Picos::ZERO);
+        let grid = PollSchedule::new(Picos::ZERO, Picos::ZERO);
         assert_eq!(grid.next_after(Picos::ZERO), POLL_MIN);
         assert_eq!(grid.next_after(Picos::NEVER), Picos::NEVER);
     }
