@@ -357,7 +357,7 @@ mod tests {
     fn a_pause_takes_effect_after_the_response_time_and_keeps_its_length() {
         let at = Picos::from_nanos;
         let mut rx = PauseReceiver::new();
-        rx.set_response_time(GIGABIT.pause(2)); // 1024 ns
+        rx.set_response_time(GIGABIT.pause_duration(2)); // 1024 ns
         rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
         assert_eq!((rx.paused(), rx.next_change()), (0, at(1_024)));
         rx.expire(at(1_024));
