@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use xoff_config::preset;
+use xoff_config::build_preset;
 use xoff_measure::result::{BenchResult, Better, Figure};
 use xoff_ports::net::{add_veth, delete_link};
 
@@ -142,7 +142,7 @@ fn port_name(n: usize) -> String {
 
 fn configuration(folder: &Path, ports: usize) -> Result<std::path::PathBuf, Failure> {
     let ports: Vec<(String, u32)> = (0..ports).map(|n| (port_name(n), SPEED_MBPS)).collect();
-    let text = preset("roce-lossless", &ports, REACTION_BUDGET)
+    let text = build_preset("roce-lossless", &ports, REACTION_BUDGET)
         .map_err(|error| error.to_string())?
         .to_json();
     let path = folder.join("footprint.json");

@@ -9,7 +9,7 @@ use xoff_units::Picos;
 
 use super::{ConfigurationInput, args, output, values};
 use xoff_capture::{ReadError, Reader};
-use xoff_config::{Attachment, Loaded, Resolve, load, parse_layers, preset};
+use xoff_config::{LoadedConfig, PortAttachment, ResolveOptions, build_preset, load, parse_layers};
 use xoff_measure::replay::{
     Behind, CaptureFiles, ConfiguredPorts, Destination, Mapping, MappingMode, MappingOptions, Pace,
     PlayError, Player, ReplayReport, SkipReason, Source, Survey,
@@ -311,7 +311,7 @@ fn configure(
     arguments: &ReplayArguments,
     written: Vec<(String, String)>,
     mapping: &Mapping,
-) -> Result<Loaded, Failure> {
+) -> Result<LoadedConfig, Failure> {
     let speed_mbps = arguments.speed.unwrap_or(SPEED_MBPS);
     let mut ports = serde_json::Map::new();
     for port in &mapping.ports {
@@ -330,18 +330,18 @@ fn configure(
             .iter()
             .map(|port| (port.clone(), speed_mbps))
             .collect();
-        let preset = preset(name, &ports, Picos::ZERO)
+        let preset = build_preset(name, &ports, Picos::ZERO)
             .map_err(|unknown| Failure::usage(unknown.to_string()).at(format!("--preset {name}")))?;
         layers.push((format!("preset {name}"), preset.to_json()));
     }
     layers.extend(written);
     let layers = args::borrow_layers(&layers);
-    let resolve = arguments.configuration.applied_to(Resolve {
+    let resolve = arguments.configuration.applied_to(ResolveOptions {
         ports: mapping.ports.clone(),
         seed: arguments.seed,
         reaction_budget: Picos::ZERO,
-        attachment: Attachment::Capture,
-        ..Resolve::default()
+        attachment: PortAttachment::Capture,
+        ..ResolveOptions::default()
     })?;
     let place = layers.last().map_or("", |(place, _)| *place);
     let loaded = load(&layers, &resolve).map_err(|problems| invalid(place, &problems))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{SwitchRun, args, output, values};
 use xoff_capture::live::{PcapOptions, PcapRequest};
-use xoff_config::{Loaded, Resolve, load};
+use xoff_config::{LoadedConfig, ResolveOptions, load};
 use xoff_lab::report::{Report, build, render};
 use xoff_runtime::control::{Address, Endpoint, ServerHandle, Target, serve};
 use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget};
@@ -28,11 +28,11 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     }
     let stop = super::signals::watch()?;
     let options = options(&arguments);
-    let resolve = arguments.configuration.applied_to(Resolve {
+    let resolve = arguments.configuration.applied_to(ResolveOptions {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
         seed: arguments.seed,
         reaction_budget: reaction_budget(&options),
-        ..Resolve::default()
+        ..ResolveOptions::default()
     })?;
     let loaded = read(&arguments.config, &resolve)?;
     let name = loaded.resolved.config.name.clone();
@@ -138,7 +138,7 @@ fn workers(cores: usize, ports: usize) -> usize {
         .clamp(1, WORKERS_CHOSEN_MAX)
 }
 
-fn read(paths: &[PathBuf], resolve: &Resolve) -> Result<Loaded, Failure> {
+fn read(paths: &[PathBuf], resolve: &ResolveOptions) -> Result<LoadedConfig, Failure> {
     let layers = args::read_layers(paths)?;
     load(&args::borrow_layers(&layers), resolve).map_err(|problems| {
         let places: Vec<&str> = layers.iter().map(|(place, _)| place.as_str()).collect();

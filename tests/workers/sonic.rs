@@ -8,7 +8,7 @@ use std::time::Duration;
 use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use xoff_config::preset;
+use xoff_config::build_preset;
 use xoff_telemetry::SwitchReport;
 use xoff_units::Picos;
 
@@ -37,7 +37,7 @@ const PFC_FRAMES: u64 = 10;
 
 fn config() -> Result<Value, Failed> {
     let ports: Vec<(String, u32)> = (0..PORTS).map(|n| (port(n), SPEED_MBPS)).collect();
-    let mut config = preset("roce-lossless", &ports, Picos::from_millis(20))?.to_value();
+    let mut config = build_preset("roce-lossless", &ports, Picos::from_millis(20))?.to_value();
     config["DEVICE_METADATA"] = json!({"localhost": {"mac": "02:00:00:00:10:00"}});
     // What the cables of the test take.
     (0..PORTS).for_each(|n| config["PORT"][port(n)]["mtu"] = json!("1500"));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use xoff_config::preset;
+use xoff_config::build_preset;
 use xoff_ports::net::Netns;
 use xoff_telemetry::{StormReport, WatchdogQueue};
 use xoff_units::Picos;
@@ -43,7 +43,7 @@ const LEN: usize = 1_000;
 /// Priority 3 is lossless and watched on every port.
 fn config() -> Result<Value, Failed> {
     let ports: Vec<(String, u32)> = (0..PORTS).map(|n| (port(n), 1_000)).collect();
-    let mut config = preset("roce-lossless", &ports, Picos::from_millis(20))?.to_value();
+    let mut config = build_preset("roce-lossless", &ports, Picos::from_millis(20))?.to_value();
     let own = json!({"action": "drop", "detection_time": "200", "restoration_time": "200", "pfc_stat_history": "enable"});
     config["PFC_WD"] = (0..PORTS).map(|n| (port(n), own.clone())).collect();
     config["PFC_WD"]["GLOBAL"] = json!({"POLL_INTERVAL": "200"});

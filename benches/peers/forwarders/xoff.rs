@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use xoff_config::preset;
+use xoff_config::build_preset;
 use xoff_units::Picos;
 
 use super::Running;
@@ -89,7 +89,7 @@ impl Switch<'_> {
             .iter()
             .map(|name| ((*name).to_owned(), self.speed_mbps))
             .collect();
-        let text = preset("roce-lossless", &ports, REACTION_BUDGET)
+        let text = build_preset("roce-lossless", &ports, REACTION_BUDGET)
             .map_err(|error| error.to_string())?
             .to_json();
         let mut config: Value =

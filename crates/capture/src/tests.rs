@@ -277,7 +277,7 @@ fn packet_blocks_fit_the_announced_length() {
 fn a_recorder_with_a_slow_writer_counts_missed_frames() {
     let config = xoff_config::load(
         &[("", "{}")],
-        &xoff_config::Resolve {
+        &xoff_config::ResolveOptions {
             ports: vec!["Ethernet0".into(), "Ethernet4".into()],
             ..Default::default()
         },

@@ -7,7 +7,7 @@ use xoff_units::Picos;
 
 /// A load-balancing scheme that needs no entry in the configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct BuiltIn {
+pub struct BuiltInScheme {
     /// Name of the scheme in configurations, lab files and reports.
     pub name: &'static str,
     /// Short description for lists of schemes.
@@ -15,38 +15,38 @@ pub struct BuiltIn {
     /// Fields of `XOFF_LB_SCHEME` that this scheme reads.
     pub(crate) fields: &'static [&'static str],
     /// Whether packets of one flow can take different paths without an idle time between them.
-    pub sprays: bool,
+    pub sprays_packets: bool,
     /// Whether the scheme uses the load that other switches advertise.
-    pub listens: bool,
+    pub uses_remote_load: bool,
     /// Creates the configuration with default parameters and an empty name.
-    make: fn() -> SchemeConfig,
+    create: fn() -> SchemeConfig,
 }
 
-impl BuiltIn {
+impl BuiltInScheme {
     /// The scheme with its default parameters.
-    pub fn config(&self) -> SchemeConfig {
+    pub fn default_config(&self) -> SchemeConfig {
         SchemeConfig {
             name: self.name.to_owned(),
-            ..(self.make)()
+            ..(self.create)()
         }
     }
 }
 
 /// Default idle time of quality-based flowlets. The value exceeds half the round-trip time of a two-tier
 /// fabric with short queues. Vendors document values from 16 to 256 us.
-const FLOWLET_IDLE: Picos = Picos::from_micros(64);
+const FLOWLET_IDLE_TIME: Picos = Picos::from_micros(64);
 /// Default idle time of LetFlow and CONGA, as in the simulator of ConWeave.
-const PAPERS_IDLE: Picos = Picos::from_micros(100);
+const LETFLOW_IDLE_TIME: Picos = Picos::from_micros(100);
 /// Default size of the flow table of a group. This is the largest flow table that Juniper documents.
 const FLOWSET_ENTRIES: u32 = 4_096;
 /// Default idle time after which a group of a cluster scheme may forget a queue pair.
-const CLUSTER_IDLE: Picos = Picos::from_millis(100);
+const CLUSTER_IDLE_TIME: Picos = Picos::from_millis(100);
 /// Default number of queue pairs in a group of a cluster scheme.
-const CLUSTER_FLOWS: u32 = 131_072;
+const CLUSTER_FLOWS_MAX: u32 = 131_072;
 
-const HASHED: &[&str] = &["hash_fields"];
-const QUALITY: &[&str] = &["primary_threshold", "alternate_cost"];
-const FLOWLETS: &[&str] = &[
+const HASH_FIELDS: &[&str] = &["hash_fields"];
+const QUALITY_FIELDS: &[&str] = &["primary_threshold", "alternate_cost"];
+const FLOWLET_FIELDS: &[&str] = &[
     "hash_fields",
     "idle_time",
     "flowset_size",
@@ -57,56 +57,56 @@ const FLOWLETS: &[&str] = &[
 ];
 
 /// All built-in schemes, in the order of the documents.
-pub const SCHEMES: &[BuiltIn] = &[
-    BuiltIn {
+pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
+    BuiltInScheme {
         name: "ecmp",
         summary: "hash of the five-tuple",
-        fields: HASHED,
-        sprays: false,
-        listens: false,
-        make: || hashing(HashFields::FiveTuple),
+        fields: HASH_FIELDS,
+        sprays_packets: false,
+        uses_remote_load: false,
+        create: || hash_scheme(HashFields::FiveTuple),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "ecmp-qp",
         summary: "hash of the five-tuple and the destination queue pair (E-ECMP)",
-        fields: HASHED,
-        sprays: false,
-        listens: false,
-        make: || hashing(HashFields::FiveTupleQp),
+        fields: HASH_FIELDS,
+        sprays_packets: false,
+        uses_remote_load: false,
+        create: || hash_scheme(HashFields::FiveTupleQp),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "symmetric",
         summary: "hash of the five-tuple that is the same in both directions",
-        fields: HASHED,
-        sprays: false,
-        listens: false,
-        make: || hashing(HashFields::Symmetric),
+        fields: HASH_FIELDS,
+        sprays_packets: false,
+        uses_remote_load: false,
+        create: || hash_scheme(HashFields::Symmetric),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "flowlet",
         summary: "a flow that was silent takes a link of the best quality",
-        fields: FLOWLETS,
-        sprays: false,
-        listens: false,
-        make: || flowlet(FLOWLET_IDLE, Pick::Quality),
+        fields: FLOWLET_FIELDS,
+        sprays_packets: false,
+        uses_remote_load: false,
+        create: || flowlet_scheme(FLOWLET_IDLE_TIME, Pick::Quality),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "letflow",
         summary: "a flow that was silent takes a random link",
         fields: &["hash_fields", "idle_time", "flowset_size"],
-        sprays: false,
-        listens: false,
-        make: || flowlet(PAPERS_IDLE, Pick::Random),
+        sprays_packets: false,
+        uses_remote_load: false,
+        create: || flowlet_scheme(LETFLOW_IDLE_TIME, Pick::Random),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "per-packet",
         summary: "each packet takes a link of the best quality",
-        fields: QUALITY,
-        sprays: true,
-        listens: false,
-        make: || scheme(SchemeKind::PerPacket { pick: Pick::Quality }),
+        fields: QUALITY_FIELDS,
+        sprays_packets: true,
+        uses_remote_load: false,
+        create: || scheme_of_kind(SchemeKind::PerPacket { pick: Pick::Quality }),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "fixed",
         summary: "a new flow takes a link of the best quality and stays there",
         fields: &[
@@ -115,48 +115,48 @@ pub const SCHEMES: &[BuiltIn] = &[
             "primary_threshold",
             "alternate_cost",
         ],
-        sprays: false,
-        listens: false,
-        make: || scheme(SchemeKind::Fixed { pick: Pick::Quality }),
+        sprays_packets: false,
+        uses_remote_load: false,
+        create: || scheme_of_kind(SchemeKind::Fixed { pick: Pick::Quality }),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "round-robin",
         summary: "packets take the links in turn, by weight",
         fields: &[],
-        sprays: true,
-        listens: false,
-        make: || scheme(SchemeKind::RoundRobin),
+        sprays_packets: true,
+        uses_remote_load: false,
+        create: || scheme_of_kind(SchemeKind::RoundRobin),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "random",
         summary: "each packet takes a random link, by weight",
         fields: &[],
-        sprays: true,
-        listens: false,
-        make: || scheme(SchemeKind::PerPacket { pick: Pick::Random }),
+        sprays_packets: true,
+        uses_remote_load: false,
+        create: || scheme_of_kind(SchemeKind::PerPacket { pick: Pick::Random }),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "drill",
         summary: "each packet takes the emptiest of some random links and some remembered ones",
         fields: &["samples", "memory"],
-        sprays: true,
-        listens: false,
-        make: || {
-            scheme(SchemeKind::Drill {
+        sprays_packets: true,
+        uses_remote_load: false,
+        create: || {
+            scheme_of_kind(SchemeKind::Drill {
                 samples: 2,
                 memory: 1,
             })
         },
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "conga",
         summary: "a flow that was silent takes the path whose busiest link is the least busy, as leaves and spines tell",
         fields: &["hash_fields", "idle_time", "flowset_size"],
-        sprays: false,
-        listens: true,
-        make: || flowlet(PAPERS_IDLE, Pick::PathLoad),
+        sprays_packets: false,
+        uses_remote_load: true,
+        create: || flowlet_scheme(LETFLOW_IDLE_TIME, Pick::PathLoad),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "global",
         summary: "as flowlet, by the own link and what the next switch tells of its links",
         fields: &[
@@ -169,32 +169,32 @@ pub const SCHEMES: &[BuiltIn] = &[
             "primary_threshold",
             "alternate_cost",
         ],
-        sprays: false,
-        listens: true,
-        make: || flowlet(FLOWLET_IDLE, Pick::Global { remote_percent: 50 }),
+        sprays_packets: false,
+        uses_remote_load: true,
+        create: || flowlet_scheme(FLOWLET_IDLE_TIME, Pick::Global { remote_percent: 50 }),
     },
-    BuiltIn {
+    BuiltInScheme {
         name: "cluster",
         summary: "queue pairs are learnt and spread evenly, for each destination leaf",
         fields: &["hash_fields", "idle_time", "flows_max"],
-        sprays: false,
-        listens: false,
-        make: || {
-            scheme(SchemeKind::Cluster {
-                flows_max: CLUSTER_FLOWS,
-                idle: CLUSTER_IDLE,
+        sprays_packets: false,
+        uses_remote_load: false,
+        create: || {
+            scheme_of_kind(SchemeKind::Cluster {
+                flows_max: CLUSTER_FLOWS_MAX,
+                idle: CLUSTER_IDLE_TIME,
             })
         },
     },
 ];
 
 /// Returns the built-in scheme of this name.
-pub fn built_in(name: &str) -> Option<&'static BuiltIn> {
-    SCHEMES.iter().find(|scheme| scheme.name == name)
+pub fn built_in_scheme(name: &str) -> Option<&'static BuiltInScheme> {
+    BUILT_IN_SCHEMES.iter().find(|scheme| scheme.name == name)
 }
 
 /// A scheme of this kind with the default size of the flow table.
-fn scheme(kind: SchemeKind) -> SchemeConfig {
+fn scheme_of_kind(kind: SchemeKind) -> SchemeConfig {
     SchemeConfig {
         flowset_entries: FLOWSET_ENTRIES,
         ..SchemeConfig::new("", kind)
@@ -202,7 +202,7 @@ fn scheme(kind: SchemeKind) -> SchemeConfig {
 }
 
 /// A static hash over these fields.
-fn hashing(hash: HashFields) -> SchemeConfig {
+fn hash_scheme(hash: HashFields) -> SchemeConfig {
     SchemeConfig {
         hash,
         ..SchemeConfig::new("", SchemeKind::Hash)
@@ -210,8 +210,8 @@ fn hashing(hash: HashFields) -> SchemeConfig {
 }
 
 /// A flowlet scheme that never moves a busy flow.
-fn flowlet(idle: Picos, pick: Pick) -> SchemeConfig {
-    scheme(SchemeKind::Flowlet {
+fn flowlet_scheme(idle: Picos, pick: Pick) -> SchemeConfig {
+    scheme_of_kind(SchemeKind::Flowlet {
         idle,
         pick,
         rebalance: None::<Rebalance>,

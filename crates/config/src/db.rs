@@ -4,39 +4,39 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::merge::Removals;
-use super::natural::Name;
+use super::merge::LayerRemovals;
+use super::natural::NaturalName;
 use super::problem::{Problem, Problems};
 use super::schema;
 
 /// The fields of one entry and their values.
-pub(crate) type Entry = BTreeMap<Name, Value>;
+pub(crate) type ConfigEntry = BTreeMap<NaturalName, FieldValue>;
 /// The entries of one table by their keys.
-pub(crate) type Entries = BTreeMap<Name, Entry>;
+pub(crate) type TableEntries = BTreeMap<NaturalName, ConfigEntry>;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum FieldValue {
     Text(String),
     List(Vec<String>),
 }
 
-impl Value {
+impl FieldValue {
     /// Returns the value as one text. Items of a list are joined by commas, as in SONiC's Redis database.
     pub(crate) fn text(&self) -> String {
         match self {
-            Value::Text(text) => text.clone(),
-            Value::List(items) => items.join(","),
+            FieldValue::Text(text) => text.clone(),
+            FieldValue::List(items) => items.join(","),
         }
     }
 
     /// Converts a text into the value of a field of this kind.
-    pub(crate) fn of(kind: schema::Kind, text: &str) -> Value {
+    pub(crate) fn from_text(kind: schema::ValueKind, text: &str) -> FieldValue {
         match kind {
-            schema::Kind::Words(_) | schema::Kind::References(_) => {
-                Value::List(schema::items(text).map(str::to_owned).collect())
+            schema::ValueKind::Words(_) | schema::ValueKind::References(_) => {
+                FieldValue::List(schema::split_list(text).map(str::to_owned).collect())
             }
-            _ => Value::Text(text.to_owned()),
+            _ => FieldValue::Text(text.to_owned()),
         }
     }
 }
@@ -49,7 +49,7 @@ impl Value {
 /// Two configurations are equal if their tables are equal. The source files do not matter.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigDb {
-    pub(crate) tables: BTreeMap<Name, Entries>,
+    pub(crate) tables: BTreeMap<NaturalName, TableEntries>,
     /// The file, or the files of all layers joined by ` + `.
     pub(crate) source: String,
     /// Notes about the text, such as values without quotes.
@@ -57,7 +57,7 @@ pub struct ConfigDb {
     /// Whether the tables are one part of a file that configures several ASICs.
     pub(crate) is_asic_part: bool,
     /// Tables, entries and fields that this layer removes from lower layers. A merged configuration has none.
-    pub(crate) removals: Removals,
+    pub(crate) removals: LayerRemovals,
 }
 
 impl PartialEq for ConfigDb {
@@ -69,7 +69,9 @@ impl PartialEq for ConfigDb {
 impl ConfigDb {
     /// Returns the value of a field. Items of a list are joined by commas.
     pub fn get(&self, table: &str, key: &str, field: &str) -> Option<String> {
-        self.entry(table, key)?.get(&Name::from(field)).map(Value::text)
+        self.entry(table, key)?
+            .get(&NaturalName::from(field))
+            .map(FieldValue::text)
     }
 
     /// The keys of a table in natural order.
@@ -82,29 +84,29 @@ impl ConfigDb {
     /// # Errors
     /// The table, key, field or value is not valid.
     pub fn set(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Problems> {
-        self.try_set(table, key, field, value)
+        self.set_checked(table, key, field, value)
             .map_err(|problem| Problems::new(vec![*problem]))
     }
 
-    fn try_set(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Box<Problem>> {
+    fn set_checked(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Box<Problem>> {
         if !schema::is_table_name(table) {
-            return Err(Box::new(Problem::at(table, key, field, "no such table")));
+            return Err(Box::new(Problem::at_field(table, key, field, "no such table")));
         }
-        let Some(known) = schema::table_with_key(table, key) else {
+        let Some(known) = schema::find_table_for_key(table, key) else {
             if !field.is_empty() {
-                schema::check_foreign_field(table, field)
-                    .map_err(|why| Problem::at(table, key, field, why).value(value))?;
+                schema::check_ignored_field(table, field)
+                    .map_err(|why| Problem::at_field(table, key, field, why).with_value(value))?;
             }
             self.insert(table, key, field, value);
             return Ok(());
         };
         known
             .check_key(key)
-            .map_err(|why| Problem::at(table, key, "", why))?;
+            .map_err(|why| Problem::at_field(table, key, "", why))?;
         if !field.is_empty() {
             known
                 .check_field(field, value)
-                .map_err(|why| Problem::at(table, key, field, why).value(value))?;
+                .map_err(|why| Problem::at_field(table, key, field, why).with_value(value))?;
         }
         self.insert(table, key, field, value);
         Ok(())
@@ -119,9 +121,9 @@ impl ConfigDb {
             .entry(key.into())
             .or_default();
         if !field.is_empty() {
-            let known = schema::table_with_key(table, key).and_then(|table| table.field(field));
-            let kind = known.map_or(schema::Kind::Any, |field| field.kind);
-            entry.insert(field.into(), Value::of(kind, value));
+            let known = schema::find_table_for_key(table, key).and_then(|table| table.find_field(field));
+            let kind = known.map_or(schema::ValueKind::Any, |field| field.kind);
+            entry.insert(field.into(), FieldValue::from_text(kind, value));
         }
     }
 
@@ -158,13 +160,18 @@ impl ConfigDb {
     }
 
     /// Returns the fields of an entry.
-    pub(crate) fn entry(&self, table: &str, key: &str) -> Option<&Entry> {
-        self.tables.get(&Name::from(table))?.get(&Name::from(key))
+    pub(crate) fn entry(&self, table: &str, key: &str) -> Option<&ConfigEntry> {
+        self.tables
+            .get(&NaturalName::from(table))?
+            .get(&NaturalName::from(key))
     }
 
     /// The entries of a table in natural order of their keys.
-    pub(crate) fn entries<'a>(&'a self, table: &str) -> impl Iterator<Item = (&'a str, &'a Entry)> + use<'a> {
-        let entries = self.tables.get(&Name::from(table));
+    pub(crate) fn entries<'a>(
+        &'a self,
+        table: &str,
+    ) -> impl Iterator<Item = (&'a str, &'a ConfigEntry)> + use<'a> {
+        let entries = self.tables.get(&NaturalName::from(table));
         entries
             .into_iter()
             .flatten()
@@ -178,7 +185,7 @@ impl ConfigDb {
 
     /// Converts the configuration to canonical JSON: names in natural order and every scalar as a string.
     pub fn to_value(&self) -> serde_json::Value {
-        let object = |pairs: Vec<(&Name, serde_json::Value)>| {
+        let object = |pairs: Vec<(&NaturalName, serde_json::Value)>| {
             serde_json::Value::Object(
                 pairs
                     .into_iter()
@@ -186,7 +193,7 @@ impl ConfigDb {
                     .collect(),
             )
         };
-        let entry = |entry: &Entry| {
+        let entry = |entry: &ConfigEntry| {
             object(
                 entry
                     .iter()
@@ -194,8 +201,9 @@ impl ConfigDb {
                     .collect(),
             )
         };
-        let entries =
-            |entries: &Entries| object(entries.iter().map(|(key, fields)| (key, entry(fields))).collect());
+        let entries = |entries: &TableEntries| {
+            object(entries.iter().map(|(key, fields)| (key, entry(fields))).collect())
+        };
         object(
             self.tables
                 .iter()
@@ -221,11 +229,11 @@ impl ConfigDb {
     }
 }
 
-impl Value {
+impl FieldValue {
     fn to_json(&self) -> serde_json::Value {
         match self {
-            Value::Text(text) => serde_json::Value::from(text.as_str()),
-            Value::List(items) => serde_json::Value::from(items.clone()),
+            FieldValue::Text(text) => serde_json::Value::from(text.as_str()),
+            FieldValue::List(items) => serde_json::Value::from(items.clone()),
         }
     }
 }

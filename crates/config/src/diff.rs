@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::db::{ConfigDb, Entries, Value};
-use super::merge::align_ranges;
-use super::natural::Name;
+use super::db::{ConfigDb, FieldValue, TableEntries};
+use super::merge::split_overlapping_ranges;
+use super::natural::NaturalName;
 use super::schema;
 
 /// A field that was added, removed or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct FieldChange {
     /// Name of the table.
     pub table: String,
     /// Key of the entry.
@@ -23,7 +23,7 @@ pub struct Change {
     pub new: Option<String>,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for FieldChange {
     /// Writes a line with `-` for the old value and a line with `+` for the new value, as in a unified diff.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |f: &mut fmt::Formatter<'_>, sign, value: &str| {
@@ -50,14 +50,14 @@ impl fmt::Display for Change {
 /// Returns the changes from `old` to `new`, sorted by table, key and field in natural order.
 ///
 /// Different forms of the same range, such as `3-4` and the two keys `3` and `4`, are not a change.
-pub fn diff(old: &ConfigDb, new: &ConfigDb) -> Vec<Change> {
+pub fn diff_configs(old: &ConfigDb, new: &ConfigDb) -> Vec<FieldChange> {
     let mut changes = Vec::new();
-    let names: BTreeSet<&Name> = old.tables.keys().chain(new.tables.keys()).collect();
+    let names: BTreeSet<&NaturalName> = old.tables.keys().chain(new.tables.keys()).collect();
     for name in names {
         let entries = |db: &ConfigDb| db.tables.get(name).cloned().unwrap_or_default();
         let (mut before, mut after) = (entries(old), entries(new));
-        if schema::table(name.as_str()).is_some_and(schema::Table::has_numbers) {
-            align_ranges(&mut before, &mut after);
+        if schema::find_table(name.as_str()).is_some_and(schema::TableSchema::has_number_range) {
+            split_overlapping_ranges(&mut before, &mut after);
         }
         diff_table(name, &before, &after, &mut changes);
     }
@@ -65,14 +65,19 @@ pub fn diff(old: &ConfigDb, new: &ConfigDb) -> Vec<Change> {
 }
 
 /// Appends the changes of one table.
-fn diff_table(table: &Name, before: &Entries, after: &Entries, changes: &mut Vec<Change>) {
-    let keys: BTreeSet<&Name> = before.keys().chain(after.keys()).collect();
+fn diff_table(
+    table: &NaturalName,
+    before: &TableEntries,
+    after: &TableEntries,
+    changes: &mut Vec<FieldChange>,
+) {
+    let keys: BTreeSet<&NaturalName> = before.keys().chain(after.keys()).collect();
     for key in keys {
         let (old, new) = (before.get(key), after.get(key));
         let mut push = |field: &str, old: Option<String>, new: Option<String>| {
             if old != new {
                 let (table, key) = (table.as_str().to_owned(), key.as_str().to_owned());
-                changes.push(Change {
+                changes.push(FieldChange {
                     table,
                     key,
                     field: field.to_owned(),
@@ -81,7 +86,7 @@ fn diff_table(table: &Name, before: &Entries, after: &Entries, changes: &mut Vec
                 });
             }
         };
-        let fields: BTreeSet<&Name> = old
+        let fields: BTreeSet<&NaturalName> = old
             .into_iter()
             .chain(new)
             .flat_map(|entry| entry.keys())
@@ -90,7 +95,9 @@ fn diff_table(table: &Name, before: &Entries, after: &Entries, changes: &mut Vec
             push("", old.map(|_| String::new()), new.map(|_| String::new()));
         }
         for field in fields {
-            let text = |entry: Option<&super::db::Entry>| entry.and_then(|e| e.get(field)).map(Value::text);
+            let text = |entry: Option<&super::db::ConfigEntry>| {
+                entry.and_then(|e| e.get(field)).map(FieldValue::text)
+            };
             push(field.as_str(), text(old), text(new));
         }
     }

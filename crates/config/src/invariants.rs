@@ -11,7 +11,7 @@ use xoff_dataplane::ids::PRIORITIES;
 use super::resolve::PORTS_MAX;
 
 /// Returns a description of the first condition that does not hold.
-pub(crate) fn broken(config: &SwitchConfig) -> Option<String> {
+pub(crate) fn find_violation(config: &SwitchConfig) -> Option<String> {
     let require = |holds: bool, what: String| if holds { None } else { Some(what) };
     let whole = require(
         (1..=16_384).contains(&config.cell_bytes),
@@ -42,29 +42,35 @@ pub(crate) fn broken(config: &SwitchConfig) -> Option<String> {
     };
     let lists = || {
         let fits = |entry: &&xoff_dataplane::config::PortProfile| {
-            usize::from(entry.port) < config.ports.len() && side_of(config, entry.profile).is_some()
+            usize::from(entry.port) < config.ports.len()
+                && pool_side_of_profile(config, entry.profile).is_some()
         };
         let wrong = config.port_profiles.iter().find(|entry| !fits(entry))?;
         Some(format!("profile list of port {}", wrong.port))
     };
-    let ports = || config.ports.iter().find_map(|port| broken_port(config, port));
+    let ports = || {
+        config
+            .ports
+            .iter()
+            .find_map(|port| find_port_violation(config, port))
+    };
     whole
         .or_else(profiles)
         .or_else(lists)
         .or_else(ports)
-        .or_else(|| broken_lags(config))
-        .or_else(|| broken_vlans(config))
-        .or_else(|| broken_interfaces(config))
-        .or_else(|| broken_routes(config))
+        .or_else(|| find_lag_violation(config))
+        .or_else(|| find_vlan_violation(config))
+        .or_else(|| find_interface_violation(config))
+        .or_else(|| find_route_violation(config))
 }
 
 /// The pool side of a profile, or `None` if the profile or its pool does not exist.
-fn side_of(config: &SwitchConfig, profile: u16) -> Option<PoolSide> {
+fn pool_side_of_profile(config: &SwitchConfig, profile: u16) -> Option<PoolSide> {
     let profile = config.profiles.get(usize::from(profile))?;
     Some(config.pools.get(usize::from(profile.pool))?.side)
 }
 
-fn broken_port(config: &SwitchConfig, port: &PortConfig) -> Option<String> {
+fn find_port_violation(config: &SwitchConfig, port: &PortConfig) -> Option<String> {
     let below = |values: &[u8], limit: usize| values.iter().all(|value| usize::from(*value) < limit);
     let classes = &port.classify;
     let checks = [
@@ -76,13 +82,13 @@ fn broken_port(config: &SwitchConfig, port: &PortConfig) -> Option<String> {
             "group profiles",
             port.pgs
                 .iter()
-                .all(|p| *p == NO_PROFILE || side_of(config, *p) == Some(PoolSide::Ingress)),
+                .all(|p| *p == NO_PROFILE || pool_side_of_profile(config, *p) == Some(PoolSide::Ingress)),
         ),
         (
             "queue profiles",
-            port.queues
-                .iter()
-                .all(|q| q.profile == NO_PROFILE || side_of(config, q.profile) == Some(PoolSide::Egress)),
+            port.queues.iter().all(|q| {
+                q.profile == NO_PROFILE || pool_side_of_profile(config, q.profile) == Some(PoolSide::Egress)
+            }),
         ),
         (
             "header maps",
@@ -130,7 +136,7 @@ fn broken_port(config: &SwitchConfig, port: &PortConfig) -> Option<String> {
     Some(format!("{what} of {}", port.name))
 }
 
-fn broken_vlans(config: &SwitchConfig) -> Option<String> {
+fn find_vlan_violation(config: &SwitchConfig) -> Option<String> {
     let Bridging::Vlans(vlans) = &config.bridging else {
         return None;
     };
@@ -149,7 +155,7 @@ fn broken_vlans(config: &SwitchConfig) -> Option<String> {
 }
 
 /// Each member exists, and a port is a member of at most one LAG.
-fn broken_lags(config: &SwitchConfig) -> Option<String> {
+fn find_lag_violation(config: &SwitchConfig) -> Option<String> {
     let mut used = BTreeSet::new();
     let fits = |port: &u16| usize::from(*port) < config.ports.len();
     let mut members = config.lags.iter().map(|lag| {
@@ -162,7 +168,7 @@ fn broken_lags(config: &SwitchConfig) -> Option<String> {
 
 /// Every interface has an existing port, LAG or VLAN, and no two interfaces share one. A routed port or LAG
 /// is not a member of a VLAN.
-fn broken_interfaces(config: &SwitchConfig) -> Option<String> {
+fn find_interface_violation(config: &SwitchConfig) -> Option<String> {
     let vlans = match &config.bridging {
         Bridging::Transparent => &[][..],
         Bridging::Vlans(vlans) => vlans,
@@ -203,7 +209,7 @@ fn broken_interfaces(config: &SwitchConfig) -> Option<String> {
     })
 }
 
-fn broken_routes(config: &SwitchConfig) -> Option<String> {
+fn find_route_violation(config: &SwitchConfig) -> Option<String> {
     let routing = &config.routing;
     let known = |id: xoff_dataplane::ids::InterfaceId| id.index() < routing.interfaces.len();
     if let Some(hop) = routing.fib.next_hops().iter().find(|hop| !known(hop.interface)) {

@@ -1,65 +1,100 @@
-//! A switch's configuration: SONiC's `config_db.json`, read, checked and resolved for the data plane.
+//! The configuration of a switch: SONiC's `config_db.json`, parsed, checked and resolved for the data plane.
 //!
-//! ```text
-//! text ──parse──▶ ConfigDb ──merge (layers)──▶ ConfigDb ──resolve──▶ SwitchConfig + warnings
-//!                    ▲  │                         │
-//!                 preset └─ to_json             diff
+//! [`load`] does all steps at once. It parses several layers of JSON text and merges them. It then checks the
+//! result, applies defaults and returns the [`SwitchConfig`] of the data plane with all warnings.
+//!
+//! ```
+//! use xoff_config::{ResolveOptions, load};
+//!
+//! let text = r#"{
+//!     "PORT": {
+//!         "Ethernet0": {"speed": "100000", "mtu": "9100", "admin_status": "up"},
+//!         "Ethernet4": {"speed": "100000", "mtu": "9100", "admin_status": "up"}
+//!     },
+//!     "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4"}}
+//! }"#;
+//! let loaded = load(&[("config_db.json", text)], &ResolveOptions::default())?;
+//!
+//! let ethernet0 = &loaded.resolved.config.ports[0];
+//! assert_eq!(ethernet0.name, "Ethernet0");
+//! assert_eq!(ethernet0.mtu, 9_100);
+//! assert_eq!(ethernet0.pfc.enabled, 0b0001_1000);
+//! # Ok::<(), xoff_config::Problems>(())
 //! ```
 //!
-//! Names, types, units and ranges are SONiC's (its YANG models); what SONiC has no place for is in tables
-//! whose names begin with `XOFF_`, documented in `schema/xoff.rs`. Nothing is ignored in silence:
+//! The steps are also available as separate functions:
 //!
-//! - a table, key or field that SONiC has and this switch does not act on is named in a warning, with the
-//!   reason (fields that only describe, such as `alias` or `lanes`, pass without one);
-//! - a name that nobody knows, a value out of range, a reference to nothing and a contradiction are
-//!   [`Problems`]: all of them, sorted, one line each, [exit code 4](Problems::EXIT_CODE).
+//! - [`parse`], [`parse_asic_part`] and [`parse_layers`] convert text into a [`ConfigDb`].
+//! - [`merge_layers`] merges several layers as JSON merge patches, and [`diff_configs`] lists the changes between
+//!   two configurations.
+//! - [`resolve`] converts a [`ConfigDb`] into a [`ResolvedConfig`].
+//! - [`build_preset`] creates a complete configuration, such as `roce-lossless`.
 //!
-//! Defaults, where the file says nothing: `{}` and some ports on the command line are a working switch.
+//! Names, types, units and ranges are those of SONiC's YANG models. Tables that begin with `XOFF_` contain settings
+//! that SONiC does not have. Their fields are described in `schema/xoff.rs` and `schema/balancing.rs`.
 //!
-//! | what | default | source |
+//! # Errors and warnings
+//!
+//! Unknown names, values out of range, invalid references and contradictions are errors. [`Problems`] contains all
+//! errors of a configuration, sorted and with one line for each error. Programs that stop because of these errors
+//! use the [exit code 4](Problems::EXIT_CODE).
+//!
+//! SONiC tables and fields without an effect in xoff are listed in a warning with the reason. Fields that only
+//! describe an object, such as `alias` and `lanes`, cause no warning.
+//!
+//! # Defaults
+//!
+//! The empty configuration `{}` and some ports on the command line are a working switch.
+//!
+//! | setting | default | source |
 //! |---|---|---|
-//! | `PORT.speed` | 1000 Mb/s | what two cores forward in real time |
-//! | `PORT.mtu` | 1500 | what a veth is born with; SONiC's images write 9100 into the file |
-//! | `PORT.admin_status` | up on the command line, else down | SONiC: down |
-//! | no map bound in `PORT_QOS_MAP` | class 0, queue 0, group 0; PFC maps identity | SAI: no map |
-//! | an entry missing in a map | 0; PFC maps identity | SAI |
-//! | no `BUFFER_PG`, `BUFFER_QUEUE` entry | lossy profile of a built-in pool of 16 MiB | - |
-//! | no `QUEUE` entry | DWRR, weight 1 | SAI |
-//! | no VLAN, no INTERFACE, no PORTCHANNEL_INTERFACE | one bridge that does not look at tags | - |
-//! | MTU of an interface | of its port; of the smallest member of its LAG or VLAN | SONiC: 9100 |
+//! | `PORT.speed` | 1000 Mb/s | the speed that two CPU cores forward in real time |
+//! | `PORT.mtu` | 1500 | the MTU of a new veth device; the images of SONiC write 9100 into the file |
+//! | `PORT.admin_status` | up for ports on the command line, otherwise down | SONiC: down |
+//! | missing map in `PORT_QOS_MAP` | class 0, queue 0, priority group 0; identity for PFC maps | SAI: no map |
+//! | missing entry in a map | 0; identity for PFC maps | SAI |
+//! | missing `BUFFER_PG` or `BUFFER_QUEUE` entry | lossy profile of a built-in pool of 16 MiB | - |
+//! | missing `QUEUE` entry | DWRR, weight 1 | SAI |
+//! | no VLAN, INTERFACE or PORTCHANNEL_INTERFACE | one bridge that ignores VLAN tags | - |
+//! | MTU of an interface | MTU of its port, or the smallest MTU of the members of its LAG or VLAN | SONiC: 9100 |
 //! | MAC address of an interface | `DEVICE_METADATA.mac` | SONiC |
-//! | IPv6 on an interface | with a link-local address that follows from the MAC address | RFC 4291 |
+//! | IPv6 on an interface | a link-local address that is derived from the MAC address | RFC 4291 |
 //! | `STATIC_ROUTE.distance` | 1, also for 0 | FRR |
+//!
+//! [`SwitchConfig`]: xoff_dataplane::config::SwitchConfig
 
-mod asic;
 pub mod balancing;
 mod chip;
 mod db;
 mod diff;
-mod follow_up;
 mod headroom;
 mod invariants;
 mod json;
 mod merge;
+mod multi_asic;
 mod natural;
 mod pg_profiles;
 mod preset;
 mod problem;
+mod queue_filter;
 mod read;
 mod resolve;
+mod root_cause;
 mod schema;
-mod unused;
 
 #[cfg(test)]
 mod tests;
 
 pub use db::ConfigDb;
-pub use diff::{Change, diff};
-pub use merge::merge;
-pub use natural::compare as natural_order;
-pub use pg_profiles::PgProfiles;
-pub use preset::{PRESETS, UnknownPreset, preset};
+pub use diff::{FieldChange, diff_configs};
+pub use merge::merge_layers;
+pub use natural::compare_naturally as natural_order;
+pub use pg_profiles::PgProfileLookup;
+pub use preset::{PRESETS, UnknownPreset, build_preset};
 pub use problem::{Problem, Problems};
-pub use read::parse_valid_part;
-pub use read::{parse, parse_asic, parse_layers};
-pub use resolve::{Attachment, Loaded, PORTS_MAX, Resolve, Resolved, StaticRoute, hash_seed, load, resolve};
+pub use read::parse_valid_entries;
+pub use read::{parse, parse_asic_part, parse_layers};
+pub use resolve::{
+    LoadedConfig, PORTS_MAX, PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute, hash_seed, load,
+    resolve,
+};

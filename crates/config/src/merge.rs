@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::db::{ConfigDb, Entries};
-use super::natural::Name;
-use super::schema::{self, Table};
+use super::db::{ConfigDb, TableEntries};
+use super::natural::NaturalName;
+use super::schema::{self, TableSchema};
 
 /// Tables, entries and fields that a layer sets to `null`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Removals {
-    tables: BTreeSet<Name>,
+pub(crate) struct LayerRemovals {
+    tables: BTreeSet<NaturalName>,
     /// Tables and keys.
-    entries: BTreeSet<(Name, Name)>,
+    entries: BTreeSet<(NaturalName, NaturalName)>,
     /// Tables, keys and fields.
-    fields: BTreeSet<(Name, Name, Name)>,
+    fields: BTreeSet<(NaturalName, NaturalName, NaturalName)>,
 }
 
-impl Removals {
+impl LayerRemovals {
     pub(crate) fn add_table(&mut self, table: &str) {
         self.tables.insert(table.into());
     }
@@ -30,7 +30,7 @@ impl Removals {
     }
 
     pub(crate) fn has_table(&self, table: &str) -> bool {
-        self.tables.contains(&Name::from(table))
+        self.tables.contains(&NaturalName::from(table))
     }
 
     pub(crate) fn has_entry(&self, table: &str, key: &str) -> bool {
@@ -38,7 +38,7 @@ impl Removals {
     }
 
     /// Removes the tables, entries and fields from the lower layer.
-    fn apply(&self, lower: &mut ConfigDb) {
+    fn apply_to(&self, lower: &mut ConfigDb) {
         for table in &self.tables {
             lower.tables.remove(table);
         }
@@ -46,7 +46,7 @@ impl Removals {
             let Some(entries) = lower.tables.get_mut(table) else {
                 continue;
             };
-            for key in aligned_keys(table, entries, key) {
+            for key in split_covered_keys(table, entries, key) {
                 entries.remove(&key);
             }
         }
@@ -54,7 +54,7 @@ impl Removals {
             let Some(entries) = lower.tables.get_mut(table) else {
                 continue;
             };
-            for key in aligned_keys(table, entries, key) {
+            for key in split_covered_keys(table, entries, key) {
                 if let Some(entry) = entries.get_mut(&key) {
                     entry.remove(field);
                 }
@@ -65,12 +65,16 @@ impl Removals {
 
 /// Splits ranges of `entries` that overlap `key`, and returns the keys that `key` covers. For example,
 /// `Ethernet0|3-4` covers `Ethernet0|3`.
-fn aligned_keys(table: &Name, entries: &mut Entries, key: &Name) -> Vec<Name> {
-    if !schema::table(table.as_str()).is_some_and(Table::has_numbers) {
+fn split_covered_keys(
+    table: &NaturalName,
+    entries: &mut TableEntries,
+    key: &NaturalName,
+) -> Vec<NaturalName> {
+    if !schema::find_table(table.as_str()).is_some_and(TableSchema::has_number_range) {
         return vec![key.clone()];
     }
-    let mut covering = Entries::from([(key.clone(), Default::default())]);
-    align_ranges(entries, &mut covering);
+    let mut covering = TableEntries::from([(key.clone(), Default::default())]);
+    split_overlapping_ranges(entries, &mut covering);
     covering.into_keys().collect()
 }
 
@@ -83,7 +87,7 @@ fn aligned_keys(table: &Name, entries: &mut Entries, key: &Name) -> Vec<Name> {
 /// - `dynamic_th` in a later layer removes `static_th` of an earlier layer, and the reverse.
 /// - A key can name a part of a range of an earlier layer, such as `Ethernet0|3` and `Ethernet0|3-4`. The
 ///   range is then split into its numbers.
-pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
+pub fn merge_layers(layers: &[ConfigDb]) -> ConfigDb {
     let mut result = ConfigDb::default();
     for layer in layers {
         if !result.source.is_empty() && !layer.source.is_empty() {
@@ -92,7 +96,7 @@ pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
         result.source.push_str(&layer.source);
         result.notes.extend_from_slice(&layer.notes);
         result.is_asic_part |= layer.is_asic_part;
-        layer.removals.apply(&mut result);
+        layer.removals.apply_to(&mut result);
         for (table, entries) in &layer.tables {
             merge_table(
                 table.as_str(),
@@ -105,10 +109,10 @@ pub fn merge(layers: &[ConfigDb]) -> ConfigDb {
 }
 
 /// Merges the entries of an upper layer into a table of the lower layer.
-fn merge_table(table: &str, lower: &mut Entries, upper: &Entries) {
+fn merge_table(table: &str, lower: &mut TableEntries, upper: &TableEntries) {
     let mut upper = upper.clone();
-    if schema::table(table).is_some_and(Table::has_numbers) {
-        align_ranges(lower, &mut upper);
+    if schema::find_table(table).is_some_and(TableSchema::has_number_range) {
+        split_overlapping_ranges(lower, &mut upper);
     }
     for (key, fields) in upper {
         let entry = lower.entry(key).or_default();
@@ -122,11 +126,14 @@ fn merge_table(table: &str, lower: &mut Entries, upper: &Entries) {
 }
 
 /// Splits every range of one table that overlaps a different range of the other table.
-pub(crate) fn align_ranges(a: &mut Entries, b: &mut Entries) {
-    let crossing = |one: &Entries, other: &Entries| -> Vec<Name> {
-        let others: Vec<_> = other.keys().filter_map(|key| split_range(key.as_str())).collect();
-        let crosses = |key: &&Name| {
-            split_range(key.as_str()).is_some_and(|(owner, first, last)| {
+pub(crate) fn split_overlapping_ranges(a: &mut TableEntries, b: &mut TableEntries) {
+    let crossing = |one: &TableEntries, other: &TableEntries| -> Vec<NaturalName> {
+        let others: Vec<_> = other
+            .keys()
+            .filter_map(|key| parse_range_key(key.as_str()))
+            .collect();
+        let crosses = |key: &&NaturalName| {
+            parse_range_key(key.as_str()).is_some_and(|(owner, first, last)| {
                 others
                     .iter()
                     .any(|&(o, f, l)| o == owner && (f, l) != (first, last) && f <= last && first <= l)
@@ -135,27 +142,31 @@ pub(crate) fn align_ranges(a: &mut Entries, b: &mut Entries) {
         one.keys().filter(crosses).cloned().collect()
     };
     let (of_a, of_b) = (crossing(a, b), crossing(b, a));
-    split_keys(a, &of_a);
-    split_keys(b, &of_b);
+    split_into_numbers(a, &of_a);
+    split_into_numbers(b, &of_b);
 }
 
 /// Replaces each key with a range by one key for each number.
-fn split_keys(entries: &mut Entries, keys: &[Name]) {
+fn split_into_numbers(entries: &mut TableEntries, keys: &[NaturalName]) {
     for key in keys {
-        let (Some((owner, first, last)), Some(entry)) = (split_range(key.as_str()), entries.get(key)) else {
+        let (Some((owner, first, last)), Some(entry)) = (parse_range_key(key.as_str()), entries.get(key))
+        else {
             continue;
         };
         let entry = entry.clone();
         entries.remove(key);
         for number in first..=last {
-            entries.insert(Name::from(format!("{owner}|{number}").as_str()), entry.clone());
+            entries.insert(
+                NaturalName::from(format!("{owner}|{number}").as_str()),
+                entry.clone(),
+            );
         }
     }
 }
 
 /// Parses a key such as `Ethernet0|3-4` into its owner and the first and last number.
-pub(crate) fn split_range(key: &str) -> Option<(&str, u8, u8)> {
+pub(crate) fn parse_range_key(key: &str) -> Option<(&str, u8, u8)> {
     let (owner, numbers) = key.rsplit_once('|')?;
-    let (first, last) = schema::parse_numbers(numbers)?;
+    let (first, last) = schema::parse_number_range(numbers)?;
     Some((owner, first, last))
 }

@@ -5,13 +5,13 @@ use std::fmt;
 
 /// Compares two names in natural order: runs of digits by their value, and all other characters by code
 /// point.
-pub fn compare(a: &str, b: &str) -> Ordering {
+pub fn compare_naturally(a: &str, b: &str) -> Ordering {
     let (mut x, mut y) = (a, b);
     while let (Some(cx), Some(cy)) = (x.chars().next(), y.chars().next()) {
         let order = if cx.is_ascii_digit() && cy.is_ascii_digit() {
             let (nx, ny);
-            (nx, x) = split_number(x);
-            (ny, y) = split_number(y);
+            (nx, x) = split_leading_number(x);
+            (ny, y) = split_leading_number(y);
             // After leading zeros are removed, the longer run of digits is the larger number.
             nx.len().cmp(&ny.len()).then_with(|| nx.cmp(ny))
         } else {
@@ -28,7 +28,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 }
 
 /// Splits a text into its leading digits without leading zeros and the rest.
-fn split_number(text: &str) -> (&str, &str) {
+fn split_leading_number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     (digits.trim_start_matches('0'), rest)
@@ -36,34 +36,34 @@ fn split_number(text: &str) -> (&str, &str) {
 
 /// The name of a table, a key or a field. Maps of these names iterate in natural order.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Name(String);
+pub(crate) struct NaturalName(String);
 
-impl Name {
+impl NaturalName {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl From<&str> for Name {
-    fn from(text: &str) -> Name {
-        Name(text.to_owned())
+impl From<&str> for NaturalName {
+    fn from(text: &str) -> NaturalName {
+        NaturalName(text.to_owned())
     }
 }
 
-impl fmt::Debug for Name {
+impl fmt::Debug for NaturalName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
 }
 
-impl Ord for Name {
-    fn cmp(&self, other: &Name) -> Ordering {
-        compare(&self.0, &other.0)
+impl Ord for NaturalName {
+    fn cmp(&self, other: &NaturalName) -> Ordering {
+        compare_naturally(&self.0, &other.0)
     }
 }
 
-impl PartialOrd for Name {
-    fn partial_cmp(&self, other: &Name) -> Option<Ordering> {
+impl PartialOrd for NaturalName {
+    fn partial_cmp(&self, other: &NaturalName) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
@@ -85,7 +85,7 @@ mod tests {
             "a01",
             "a1",
         ];
-        names.sort_by(|a, b| compare(a, b));
+        names.sort_by(|a, b| compare_naturally(a, b));
         assert_eq!(
             names,
             [
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn numbers_too_large_for_a_machine_word_have_an_order() {
         assert_eq!(
-            compare("x99999999999999999999999", "x100000000000000000000000"),
+            compare_naturally("x99999999999999999999999", "x100000000000000000000000"),
             Ordering::Less
         );
     }

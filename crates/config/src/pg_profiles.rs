@@ -22,14 +22,14 @@ const COLUMNS: &str = "speed cable size xon xoff threshold [xon_offset]";
 
 /// The rows of a lookup file by speed and cable length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PgProfiles {
+pub struct PgProfileLookup {
     source: String,
-    rows: BTreeMap<(String, String), PgProfile>,
+    rows: BTreeMap<(String, String), PgProfileRow>,
 }
 
 /// The sizes of a profile in bytes, as written in one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PgProfile {
+pub(crate) struct PgProfileRow {
     pub(crate) size: String,
     pub(crate) xon: String,
     pub(crate) xoff: String,
@@ -38,13 +38,13 @@ pub(crate) struct PgProfile {
     pub(crate) xon_offset: Option<String>,
 }
 
-impl PgProfiles {
+impl PgProfileLookup {
     /// Parses the text of a lookup file. Error messages use `source` as the name of the file.
     ///
     /// # Errors
     /// A row has too few columns, or a value is not a whole number in its range. All such rows are reported.
-    pub fn parse(text: &str, source: &str) -> Result<PgProfiles, Problems> {
-        let mut profiles = PgProfiles {
+    pub fn parse(text: &str, source: &str) -> Result<PgProfileLookup, Problems> {
+        let mut profiles = PgProfileLookup {
             source: source.to_owned(),
             rows: BTreeMap::new(),
         };
@@ -86,27 +86,27 @@ impl PgProfiles {
     }
 
     /// Returns the row for a port speed in Mb/s and a cable length such as `5m`.
-    pub(crate) fn row(&self, speed_mbps: u32, cable: &str) -> Option<&PgProfile> {
+    pub(crate) fn find_row(&self, speed_mbps: u32, cable: &str) -> Option<&PgProfileRow> {
         self.rows.get(&(speed_mbps.to_string(), cable.to_owned()))
     }
 }
 
 /// Parses one row into speed and cable length, and the sizes of the profile.
-fn parse_row(line: &str) -> Result<((String, String), PgProfile), String> {
+fn parse_row(line: &str) -> Result<((String, String), PgProfileRow), String> {
     let mut columns = line.split_ascii_whitespace();
     let mut next = |name: &str| {
         columns
             .next()
             .ok_or_else(|| format!("the row has no {name}; expected {COLUMNS}"))
     };
-    let speed = whole_number("speed", next("speed")?, "Mb/s")?;
+    let speed = parse_whole_number("speed", next("speed")?, "Mb/s")?;
     let cable = next("cable")?.to_owned();
     if schema::parse_cable(&cable).is_none() {
         return Err(format!(
             "cable {cable:?}: expected a length in metres, such as 5m"
         ));
     }
-    let mut bytes = |name: &str| whole_number(name, next(name)?, "bytes");
+    let mut bytes = |name: &str| parse_whole_number(name, next(name)?, "bytes");
     let (size, xon, xoff) = (bytes("size")?, bytes("xon")?, bytes("xoff")?);
     let threshold = next("threshold")?;
     // A dynamic threshold can be negative. The schema checks the range when the profile is created.
@@ -114,10 +114,10 @@ fn parse_row(line: &str) -> Result<((String, String), PgProfile), String> {
         return Err(format!("threshold {threshold:?}: expected a whole number"));
     }
     let xon_offset = match columns.next() {
-        Some(text) => Some(whole_number("xon_offset", text, "bytes")?),
+        Some(text) => Some(parse_whole_number("xon_offset", text, "bytes")?),
         None => None,
     };
-    let profile = PgProfile {
+    let profile = PgProfileRow {
         size,
         xon,
         xoff,
@@ -128,7 +128,7 @@ fn parse_row(line: &str) -> Result<((String, String), PgProfile), String> {
 }
 
 /// Checks a whole number without a sign, and returns its decimal form.
-fn whole_number(name: &str, text: &str, unit: &str) -> Result<String, String> {
+fn parse_whole_number(name: &str, text: &str, unit: &str) -> Result<String, String> {
     match text.parse::<u64>() {
         Ok(number) => Ok(number.to_string()),
         Err(_) => Err(format!("{name} {text:?}: expected a whole number of {unit}")),
@@ -139,27 +139,27 @@ fn whole_number(name: &str, text: &str, unit: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    const FILE: &str = "# PG lossless profiles.\n# speed cable size xon xoff threshold xon_offset\n\
+    const EXAMPLE_FILE: &str = "# PG lossless profiles.\n# speed cable size xon xoff threshold xon_offset\n\
                         \x20 10000   5m  49152 19456 29696 1\n\n100000\t300m 1248 2288 177632 -2 2288 rest\n\
                         10000 5m 50000 19456 29696 1\n";
 
     #[test]
     fn rows_are_read_as_buffermgrd_reads_them() {
-        let profiles = PgProfiles::parse(FILE, "lookup.ini").unwrap_or_else(|e| panic!("{e}"));
+        let profiles = PgProfileLookup::parse(EXAMPLE_FILE, "lookup.ini").unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(profiles.len(), 2);
-        let short = profiles.row(10_000, "5m").expect("the row of 10 Gb/s");
+        let short = profiles.find_row(10_000, "5m").expect("the row of 10 Gb/s");
         assert_eq!(
             (short.size.as_str(), &short.xon_offset),
             ("50000", &None),
             "the later row counts"
         );
-        let long = profiles.row(100_000, "300m").expect("the row of 100 Gb/s");
+        let long = profiles.find_row(100_000, "300m").expect("the row of 100 Gb/s");
         assert_eq!(
             (long.threshold.as_str(), long.xon_offset.as_deref()),
             ("-2", Some("2288"))
         );
-        assert_eq!(profiles.row(100_000, "5m"), None);
-        assert!(PgProfiles::parse("", "empty").is_ok_and(|profiles| profiles.is_empty()));
+        assert_eq!(profiles.find_row(100_000, "5m"), None);
+        assert!(PgProfileLookup::parse("", "empty").is_ok_and(|profiles| profiles.is_empty()));
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
             ),
         ] {
             let text = format!("# comment\n{line}\n");
-            let problems = PgProfiles::parse(&text, "lookup.ini")
+            let problems = PgProfileLookup::parse(&text, "lookup.ini")
                 .expect_err(line)
                 .to_string();
             assert!(problems.starts_with("lookup.ini:2: "), "{problems}");

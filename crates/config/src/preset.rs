@@ -3,7 +3,7 @@
 use xoff_units::Picos;
 
 use super::db::ConfigDb;
-use super::resolve::bytes_during;
+use super::resolve::bytes_in_time_span;
 
 /// The names and descriptions of all presets of [`preset`].
 pub const PRESETS: &[(&str, &str)] = &[
@@ -19,14 +19,14 @@ pub const PRESETS: &[(&str, &str)] = &[
 
 /// The error for an unknown preset name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no preset {name:?}; there are {}", names())]
+#[error("there is no preset {name:?}; there are {}", preset_names())]
 pub struct UnknownPreset {
     /// The requested name.
     pub name: String,
 }
 
 /// The names of all presets, separated by commas.
-fn names() -> String {
+fn preset_names() -> String {
     PRESETS
         .iter()
         .map(|(name, _)| *name)
@@ -36,15 +36,15 @@ fn names() -> String {
 
 /// Shortest reaction time of a link: the round trip of a cable of 300 m and the response of the peer, about
 /// 4 us.
-const REACTION_MIN: Picos = Picos::from_micros(4);
-const MTU: u64 = 9_100;
+const REACTION_TIME_MIN: Picos = Picos::from_micros(4);
+const PORT_MTU: u64 = 9_100;
 /// Largest frame in bytes.
-const FRAME_MAX: u64 = 9_216;
+const FRAME_BYTES_MAX: u64 = 9_216;
 /// A frame of 1 KiB or more occupies at most 25 % more cell space than its length.
 const CELL_ROUNDING_PERCENT: u64 = 125;
 const MEBIBYTE: u64 = 1 << 20;
 /// Smallest share of the shared pool for a congested priority group.
-const GROUP_BYTES_MIN: u64 = 256 << 10;
+const SHARED_GROUP_BYTES_MIN: u64 = 256 << 10;
 
 /// Creates the configuration of a preset for ports with these speeds in Mb/s.
 ///
@@ -54,12 +54,12 @@ const GROUP_BYTES_MIN: u64 = 256 << 10;
 ///
 /// # Errors
 /// The preset does not exist.
-pub fn preset(
+pub fn build_preset(
     name: &str,
     ports: &[(String, u32)],
     reaction_budget: Picos,
 ) -> Result<ConfigDb, UnknownPreset> {
-    let lossless = match name {
+    let is_lossless = match name {
         "roce-lossless" => true,
         "roce-lossy" => false,
         _ => {
@@ -72,24 +72,24 @@ pub fn preset(
         source: format!("preset {name}"),
         ..ConfigDb::default()
     };
-    maps(&mut db);
-    scheduling(&mut db);
-    pools(&mut db, ports, reaction_budget, lossless);
+    insert_qos_maps(&mut db);
+    insert_schedulers(&mut db);
+    insert_buffer_pools(&mut db, ports, reaction_budget, is_lossless);
     for (port, speed) in ports {
-        bind(&mut db, port, *speed, lossless);
+        bind_port(&mut db, port, *speed, is_lossless);
     }
     Ok(db)
 }
 
 /// Inserts several fields of one entry.
-fn put(db: &mut ConfigDb, table: &str, key: &str, fields: &[(&str, &str)]) {
+fn insert_fields(db: &mut ConfigDb, table: &str, key: &str, fields: &[(&str, &str)]) {
     for (field, value) in fields {
         db.insert(table, key, field, value);
     }
 }
 
 /// Inserts the QoS maps. RoCE uses priority 3 and CNPs use priority 6, as in common RoCE deployments.
-fn maps(db: &mut ConfigDb) {
+fn insert_qos_maps(db: &mut ConfigDb) {
     for dscp in 0..64 {
         let class = match dscp {
             26 => "3",
@@ -118,11 +118,11 @@ fn maps(db: &mut ConfigDb) {
 }
 
 /// Inserts the schedulers and the WRED profile.
-fn scheduling(db: &mut ConfigDb) {
-    put(db, "SCHEDULER", "roce", &[("type", "DWRR"), ("weight", "50")]);
-    put(db, "SCHEDULER", "other", &[("type", "DWRR"), ("weight", "50")]);
-    put(db, "SCHEDULER", "cnp", &[("type", "STRICT")]);
-    put(
+fn insert_schedulers(db: &mut ConfigDb) {
+    insert_fields(db, "SCHEDULER", "roce", &[("type", "DWRR"), ("weight", "50")]);
+    insert_fields(db, "SCHEDULER", "other", &[("type", "DWRR"), ("weight", "50")]);
+    insert_fields(db, "SCHEDULER", "cnp", &[("type", "STRICT")]);
+    insert_fields(
         db,
         "WRED_PROFILE",
         "roce_ecn",
@@ -137,26 +137,35 @@ fn scheduling(db: &mut ConfigDb) {
 }
 
 /// The headroom of a lossless priority group in bytes.
-fn headroom(speed_mbps: u32, reaction_budget: Picos) -> u64 {
-    let in_flight = bytes_during(reaction_budget.max(REACTION_MIN), speed_mbps);
-    let bytes = in_flight / 100 * CELL_ROUNDING_PERCENT + 2 * FRAME_MAX;
+fn headroom_bytes(speed_mbps: u32, reaction_budget: Picos) -> u64 {
+    let in_flight = bytes_in_time_span(reaction_budget.max(REACTION_TIME_MIN), speed_mbps);
+    let bytes = in_flight / 100 * CELL_ROUNDING_PERCENT + 2 * FRAME_BYTES_MAX;
     bytes.next_multiple_of(1_024)
 }
 
 /// Name of the lossless profile for ports of this speed.
-fn headroom_profile(speed_mbps: u32) -> String {
+fn headroom_profile_name(speed_mbps: u32) -> String {
     format!("pg_lossless_{speed_mbps}_profile")
 }
 
 /// Inserts the buffer pools and buffer profiles.
-fn pools(db: &mut ConfigDb, ports: &[(String, u32)], reaction_budget: Picos, lossless: bool) {
-    let of_ports = || ports.iter().map(|(_, speed)| headroom(*speed, reaction_budget));
-    let group = (of_ports().max().unwrap_or(0) / 4).max(GROUP_BYTES_MIN);
+fn insert_buffer_pools(
+    db: &mut ConfigDb,
+    ports: &[(String, u32)],
+    reaction_budget: Picos,
+    is_lossless: bool,
+) {
+    let of_ports = || {
+        ports
+            .iter()
+            .map(|(_, speed)| headroom_bytes(*speed, reaction_budget))
+    };
+    let group = (of_ports().max().unwrap_or(0) / 4).max(SHARED_GROUP_BYTES_MIN);
     let shared = (group * (ports.len() as u64).max(4)).next_multiple_of(MEBIBYTE);
     let lossy = shared.max(4 * MEBIBYTE);
     let text = |bytes: u64| bytes.min(super::schema::BYTES_MAX).to_string();
     let mut pool = |name: &str, side: &str, mode: &str, size: u64, xoff: u64| {
-        put(
+        insert_fields(
             db,
             "BUFFER_POOL",
             name,
@@ -176,7 +185,7 @@ fn pools(db: &mut ConfigDb, ports: &[(String, u32)], reaction_budget: Picos, los
         ("static_th", all.as_str()),
     ];
     let egress = [("pool", "egress_lossy_pool"), ("size", "0"), ("dynamic_th", "0")];
-    if lossless {
+    if is_lossless {
         let headroom_total: u64 = of_ports().sum();
         let held = shared + headroom_total;
         pool(
@@ -193,32 +202,32 @@ fn pools(db: &mut ConfigDb, ports: &[(String, u32)], reaction_budget: Picos, los
             ("size", "0"),
             ("static_th", &text(held)),
         ];
-        put(db, "BUFFER_PROFILE", "egress_lossless_profile", &fields);
+        insert_fields(db, "BUFFER_PROFILE", "egress_lossless_profile", &fields);
         let offset = text((group / 8).next_multiple_of(1_024));
         for (_, speed) in ports {
-            let xoff = text(headroom(*speed, reaction_budget));
+            let xoff = text(headroom_bytes(*speed, reaction_budget));
             let fields = [
                 ("pool", "ingress_lossless_pool"),
                 ("size", "0"),
                 ("dynamic_th", "0"),
             ];
-            put(db, "BUFFER_PROFILE", &headroom_profile(*speed), &fields);
-            put(
+            insert_fields(db, "BUFFER_PROFILE", &headroom_profile_name(*speed), &fields);
+            insert_fields(
                 db,
                 "BUFFER_PROFILE",
-                &headroom_profile(*speed),
+                &headroom_profile_name(*speed),
                 &[("xoff", &xoff), ("xon_offset", &offset)],
             );
         }
     }
-    put(db, "BUFFER_PROFILE", "ingress_lossy_profile", &ingress);
-    put(db, "BUFFER_PROFILE", "egress_lossy_profile", &egress);
+    insert_fields(db, "BUFFER_PROFILE", "ingress_lossy_profile", &ingress);
+    insert_fields(db, "BUFFER_PROFILE", "egress_lossy_profile", &egress);
 }
 
 /// Inserts a port and binds it to the maps, profiles and schedulers.
-fn bind(db: &mut ConfigDb, port: &str, speed: u32, lossless: bool) {
-    let (speed_text, mtu) = (speed.to_string(), MTU.to_string());
-    put(
+fn bind_port(db: &mut ConfigDb, port: &str, speed: u32, is_lossless: bool) {
+    let (speed_text, mtu) = (speed.to_string(), PORT_MTU.to_string());
+    insert_fields(
         db,
         "PORT",
         port,
@@ -230,15 +239,15 @@ fn bind(db: &mut ConfigDb, port: &str, speed: u32, lossless: bool) {
         ("tc_to_queue_map", "ROCE"),
         ("tc_to_pg_map", "ROCE"),
         ("pfc_to_queue_map", "ROCE"),
-        ("pfc_enable", if lossless { "3" } else { "" }),
-        ("pfcwd_sw_enable", if lossless { "3" } else { "" }),
+        ("pfc_enable", if is_lossless { "3" } else { "" }),
+        ("pfcwd_sw_enable", if is_lossless { "3" } else { "" }),
     ];
-    put(db, "PORT_QOS_MAP", port, &maps);
+    insert_fields(db, "PORT_QOS_MAP", port, &maps);
     let mut use_profile = |table: &str, numbers: &str, profile: &str| {
         db.insert(table, &format!("{port}|{numbers}"), "profile", profile);
     };
-    let (roce_in, roce_out) = if lossless {
-        (headroom_profile(speed), "egress_lossless_profile")
+    let (roce_in, roce_out) = if is_lossless {
+        (headroom_profile_name(speed), "egress_lossless_profile")
     } else {
         ("ingress_lossy_profile".to_owned(), "egress_lossy_profile")
     };
@@ -248,12 +257,12 @@ fn bind(db: &mut ConfigDb, port: &str, speed: u32, lossless: bool) {
     }
     use_profile("BUFFER_PG", "3", &roce_in);
     use_profile("BUFFER_QUEUE", "3", roce_out);
-    put(db, "QUEUE", &format!("{port}|0"), &[("scheduler", "other")]);
-    put(
+    insert_fields(db, "QUEUE", &format!("{port}|0"), &[("scheduler", "other")]);
+    insert_fields(
         db,
         "QUEUE",
         &format!("{port}|3"),
         &[("scheduler", "roce"), ("wred_profile", "roce_ecn")],
     );
-    put(db, "QUEUE", &format!("{port}|6"), &[("scheduler", "cnp")]);
+    insert_fields(db, "QUEUE", &format!("{port}|6"), &[("scheduler", "cnp")]);
 }

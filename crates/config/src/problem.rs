@@ -26,7 +26,7 @@ pub struct Problem {
 
 impl Problem {
     /// Creates an error at a field. Empty names stand for the entry, the table or the file as a whole.
-    pub(crate) fn at(table: &str, key: &str, field: &str, why: impl Into<String>) -> Problem {
+    pub(crate) fn at_field(table: &str, key: &str, field: &str, why: impl Into<String>) -> Problem {
         Problem {
             table: table.to_owned(),
             key: key.to_owned(),
@@ -37,13 +37,13 @@ impl Problem {
     }
 
     /// Adds the refused value.
-    pub(crate) fn value(mut self, value: impl Into<String>) -> Problem {
+    pub(crate) fn with_value(mut self, value: impl Into<String>) -> Problem {
         self.value = Some(value.into());
         self
     }
 
     /// Adds a suggestion.
-    pub(crate) fn fix(mut self, fix: impl Into<String>) -> Problem {
+    pub(crate) fn with_fix(mut self, fix: impl Into<String>) -> Problem {
         self.fix = Some(fix.into());
         self
     }
@@ -54,25 +54,25 @@ impl fmt::Display for Problem {
         if !self.source.is_empty() {
             write!(f, "{}: ", self.source)?;
         }
-        let mut place = self.table.clone();
+        let mut location = self.table.clone();
         if !self.key.is_empty() {
-            place = format!("{place}|{}", self.key);
+            location = format!("{location}|{}", self.key);
         }
         if !self.field.is_empty() {
-            place = format!("{place} {}", self.field);
+            location = format!("{location} {}", self.field);
         }
         if let Some(value) = &self.value {
-            place = format!("{place} {value:?}");
+            location = format!("{location} {value:?}");
         }
         // Names come from the file. A control character must not break the line of the message.
-        for c in place.trim_start().chars() {
+        for c in location.trim_start().chars() {
             if c.is_control() {
                 write!(f, "{}", c.escape_default())?
             } else {
                 write!(f, "{c}")?
             }
         }
-        if !place.is_empty() {
+        if !location.is_empty() {
             f.write_str(": ")?;
         }
         f.write_str(&self.why)?;
@@ -105,12 +105,12 @@ impl Problems {
 
     /// Sorts the errors and removes duplicates.
     pub(crate) fn new(mut all: Vec<Problem>) -> Problems {
-        let place = |p: &Problem| (p.source.clone(), p.value.clone(), p.why.clone());
+        let location = |p: &Problem| (p.source.clone(), p.value.clone(), p.why.clone());
         all.sort_by(|a, b| {
-            natural::compare(&a.table, &b.table)
-                .then_with(|| natural::compare(&a.key, &b.key))
-                .then_with(|| natural::compare(&a.field, &b.field))
-                .then_with(|| place(a).cmp(&place(b)))
+            natural::compare_naturally(&a.table, &b.table)
+                .then_with(|| natural::compare_naturally(&a.key, &b.key))
+                .then_with(|| natural::compare_naturally(&a.field, &b.field))
+                .then_with(|| location(a).cmp(&location(b)))
         });
         all.dedup();
         Problems(all)
@@ -132,7 +132,7 @@ impl Problems {
 /// Errors that differ only in their keys share a line. An example are the users of a missing profile.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let groups = self.groups();
+        let groups = self.group_by_keys();
         for (n, (first, others)) in groups.iter().take(PRINTED_MAX).enumerate() {
             if n > 0 {
                 f.write_str("\n")?;
@@ -161,8 +161,8 @@ impl fmt::Display for Problems {
 impl Problems {
     /// Groups the errors that differ only in their keys. Returns the first error of each group, and the
     /// number of further errors in this group.
-    fn groups(&self) -> Vec<(&Problem, usize)> {
-        type Alike<'a> = (
+    fn group_by_keys(&self) -> Vec<(&Problem, usize)> {
+        type EqualExceptKey<'a> = (
             &'a str,
             &'a str,
             &'a str,
@@ -171,7 +171,7 @@ impl Problems {
             Option<&'a str>,
         );
         let mut groups: Vec<(&Problem, usize)> = Vec::new();
-        let mut numbers: BTreeMap<Alike<'_>, usize> = BTreeMap::new();
+        let mut numbers: BTreeMap<EqualExceptKey<'_>, usize> = BTreeMap::new();
         for problem in &self.0 {
             let alike = (
                 problem.source.as_str(),

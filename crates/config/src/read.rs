@@ -1,80 +1,80 @@
 //! Parsing of a `config_db.json`: checks its structure, its names and each value, and converts old forms to
 //! new ones.
 
-use super::asic;
-use super::db::{ConfigDb, Entry, Value};
-use super::follow_up::{Findings, Refused, without_follow_ups};
-use super::json::Json;
-use super::merge::{merge, split_range};
-use super::natural::Name;
+use super::db::{ConfigDb, ConfigEntry, FieldValue};
+use super::json::JsonValue;
+use super::merge::{merge_layers, parse_range_key};
+use super::multi_asic;
+use super::natural::NaturalName;
 use super::problem::{Problem, Problems};
-use super::schema::{self, Fields, Kind, Part, Table};
-use super::unused::{ChassisKeys, LineCard, UnusedQueues};
+use super::queue_filter::{ChassisKeyFilter, LineCard, QueueFilter};
+use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
+use super::schema::{self, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Parses the text of a `config_db.json`. Messages use `source` as the name of the text, such as a path.
 ///
 /// # Errors
 /// The structure, a name or a value is not valid. All errors of the text are returned.
 pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
-    parse_asic(text, source, None)
+    parse_asic_part(text, source, None)
 }
 
 /// Parses the part `asic` of a file that configures several ASICs. Other files are parsed as with [`parse`].
 ///
 /// # Errors
 /// As for [`parse`]. In addition, the file has several parts and `asic` selects none of them.
-pub fn parse_asic(text: &str, source: &str, asic: Option<&str>) -> Result<ConfigDb, Problems> {
+pub fn parse_asic_part(text: &str, source: &str, asic: Option<&str>) -> Result<ConfigDb, Problems> {
     parse_layers(&[(source, text)], asic)
 }
 
 /// Parses several layers of `(source, text)` and [merges](merge) them.
 ///
 /// # Errors
-/// As for [`parse_asic`]. The errors of all layers are returned.
+/// As for [`parse_asic_part`]. The errors of all layers are returned.
 pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<ConfigDb, Problems> {
-    let Read {
+    let ParsedLayers {
         layers,
         problems,
         refused,
-    } = read(layers, asic);
+    } = parse_all_layers(layers, asic);
     match &layers[..] {
         _ if !problems.is_empty() => {
-            let found = Findings {
+            let found = FoundErrors {
                 values: problems,
-                ..Findings::default()
+                ..FoundErrors::default()
             };
-            Err(without_follow_ups(&merge(&layers), &refused, found))
+            Err(remove_consequences(&merge_layers(&layers), &refused, found))
         }
         [one] => Ok(one.clone()),
-        layers => Ok(merge(layers)),
+        layers => Ok(merge_layers(layers)),
     }
 }
 
 /// Parses and merges several layers, and leaves out every table, entry and field with an error.
-pub fn parse_valid_part(layers: &[(&str, &str)], asic: Option<&str>) -> ConfigDb {
-    merge(&read(layers, asic).layers)
+pub fn parse_valid_entries(layers: &[(&str, &str)], asic: Option<&str>) -> ConfigDb {
+    merge_layers(&parse_all_layers(layers, asic).layers)
 }
 
 /// The layers that could be parsed, and the errors of all layers.
 #[derive(Default)]
-pub(crate) struct Read {
+pub(crate) struct ParsedLayers {
     pub(crate) layers: Vec<ConfigDb>,
     /// Each layer without its invalid parts.
     pub(crate) problems: Vec<Problem>,
-    pub(crate) refused: Refused,
+    pub(crate) refused: RefusedObjects,
 }
 
 /// Parses layers of `(source, text)`. The result contains the valid parts, so that later checks can use them.
 ///
 /// On a VOQ chassis, the merged layers determine the host and the ASIC whose keys are read.
-pub(crate) fn read(layers: &[(&str, &str)], asic: Option<&str>) -> Read {
-    let texts: Vec<_> = layers.iter().map(|(_, text)| tables_of(text, asic)).collect();
+pub(crate) fn parse_all_layers(layers: &[(&str, &str)], asic: Option<&str>) -> ParsedLayers {
+    let texts: Vec<_> = layers.iter().map(|(_, text)| parse_tables(text, asic)).collect();
     let mut line_card = LineCard::default();
     for selected in texts.iter().flatten() {
-        line_card.update(&selected.tables);
+        line_card.update_names(&selected.tables);
     }
     line_card.select_asic(asic);
-    let mut all = Read::default();
+    let mut all = ParsedLayers::default();
     for ((source, _), selected) in layers.iter().zip(texts) {
         read_layer(source, selected, &line_card, &mut all);
     }
@@ -82,13 +82,13 @@ pub(crate) fn read(layers: &[(&str, &str)], asic: Option<&str>) -> Read {
 }
 
 /// Parses a text into its tables. Returns one error if the text is not an object of tables.
-fn tables_of(text: &str, asic: Option<&str>) -> Result<asic::Selected, Box<Problem>> {
-    let problem = |why: String| Box::new(Problem::at("", "", "", why));
-    match serde_json::from_str::<Json>(text.trim_start_matches('\u{feff}')) {
-        Ok(Json::Object(top)) => asic::select(top, asic),
+fn parse_tables(text: &str, asic: Option<&str>) -> Result<multi_asic::SelectedTables, Box<Problem>> {
+    let problem = |why: String| Box::new(Problem::at_field("", "", "", why));
+    match serde_json::from_str::<JsonValue>(text.trim_start_matches('\u{feff}')) {
+        Ok(JsonValue::Object(top)) => multi_asic::select_asic_part(top, asic),
         Ok(other) => Err(problem(format!(
             "expected an object of tables, {{\"PORT\": {{...}}}}, found {}",
-            other.kind()
+            other.describe_kind()
         ))),
         Err(error) => Err(problem(format!("not JSON: {error}"))),
     }
@@ -97,24 +97,28 @@ fn tables_of(text: &str, asic: Option<&str>) -> Result<asic::Selected, Box<Probl
 /// Reads the tables of one layer, and appends the layer and its errors to `all`.
 fn read_layer(
     source: &str,
-    selected: Result<asic::Selected, Box<Problem>>,
+    selected: Result<multi_asic::SelectedTables, Box<Problem>>,
     line_card: &LineCard,
-    all: &mut Read,
+    all: &mut ParsedLayers,
 ) {
-    let mut reader = Reader {
+    let mut reader = LayerReader {
         source,
-        chassis: ChassisKeys::new(line_card.clone()),
-        ..Reader::default()
+        chassis: ChassisKeyFilter::new(line_card.clone()),
+        ..LayerReader::default()
     };
     match selected {
         Ok(selected) => {
             reader.db.is_asic_part = selected.is_part;
-            reader.tables(selected.tables);
+            reader.read_tables(selected.tables);
         }
-        Err(problem) => reader.problem(*problem),
+        Err(problem) => reader.report(*problem),
     }
-    reader.note_unquoted();
-    let unused = reader.chassis.note().into_iter().chain(reader.queues.notes());
+    reader.add_unquoted_note();
+    let unused = reader
+        .chassis
+        .describe_skipped_keys()
+        .into_iter()
+        .chain(reader.queues.describe_skipped_entries());
     let unused: Vec<String> = unused.map(|note| format!("{source}: {note}")).collect();
     reader.db.notes.extend(unused);
     reader.db.source = source.to_owned();
@@ -126,107 +130,116 @@ fn read_layer(
 
 /// Reason for refusing a table that neither SONiC nor xoff has.
 const NO_SUCH_TABLE: &str = "no such table";
-const KEY_TWICE: &str = "the key is there twice";
-const FIELD_TWICE: &str = "the field is there twice";
+const DUPLICATE_KEY: &str = "the key is there twice";
+const DUPLICATE_FIELD: &str = "the field is there twice";
 
 /// Returns the similar table name that the message of a refused table suggests.
-pub(crate) fn misspelt_table(problem: &Problem) -> Option<&str> {
+pub(crate) fn suggested_table_name(problem: &Problem) -> Option<&str> {
     let suggestion = problem.fix.as_deref()?.strip_prefix("did you mean ")?;
     (problem.why == NO_SUCH_TABLE).then(|| suggestion.trim_end_matches('?'))
 }
 
 /// The state of reading one layer.
 #[derive(Default)]
-struct Reader<'a> {
+struct LayerReader<'a> {
     source: &'a str,
     db: ConfigDb,
     /// Locations of values without quotes.
     problems: Vec<Problem>,
-    unquoted: Vec<String>,
-    refused: Refused,
-    chassis: ChassisKeys,
-    queues: UnusedQueues,
+    unquoted_locations: Vec<String>,
+    refused: RefusedObjects,
+    chassis: ChassisKeyFilter,
+    queues: QueueFilter,
 }
 
 /// The location of a field. Without a field name, the location of an entry.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct FieldLocation<'a> {
     table: &'a str,
     key: &'a str,
     field: &'a str,
 }
 
-impl Place<'_> {
+impl FieldLocation<'_> {
     fn problem(self, why: impl Into<String>) -> Problem {
-        Problem::at(self.table, self.key, self.field, why)
+        Problem::at_field(self.table, self.key, self.field, why)
     }
 }
 
-impl Reader<'_> {
+impl LayerReader<'_> {
     /// Adds an error to the errors of this layer.
-    fn problem(&mut self, problem: Problem) {
+    fn report(&mut self, problem: Problem) {
         self.problems.push(Problem {
             source: self.source.to_owned(),
             ..problem
         });
     }
 
-    fn tables(&mut self, tables: Vec<(String, Json)>) {
+    fn read_tables(&mut self, tables: Vec<(String, JsonValue)>) {
         for (name, entries) in tables {
             let name = name.as_str();
             if !schema::is_table_name(name) {
-                let problem = Problem::at(name, "", "", NO_SUCH_TABLE);
-                self.problem(match schema::nearest(name, schema::table_names()) {
-                    Some(meant) => problem.fix(format!("did you mean {meant}?")),
+                let problem = Problem::at_field(name, "", "", NO_SUCH_TABLE);
+                self.report(match schema::find_similar_name(name, schema::table_names()) {
+                    Some(meant) => problem.with_fix(format!("did you mean {meant}?")),
                     None => problem,
                 });
                 continue;
             }
-            if self.db.tables.contains_key(&Name::from(name)) || self.db.removals.has_table(name) {
-                self.problem(Problem::at(name, "", "", "the table is there twice").fix("make it one"));
+            if self.db.tables.contains_key(&NaturalName::from(name)) || self.db.removals.has_table(name) {
+                self.report(
+                    Problem::at_field(name, "", "", "the table is there twice").with_fix("make it one"),
+                );
             }
-            if entries == Json::Null {
+            if entries == JsonValue::Null {
                 self.db.removals.add_table(name);
                 continue;
             }
             self.db.tables.entry(name.into()).or_default();
             match entries {
-                Json::Object(entries) => self.entries(name, entries),
+                JsonValue::Object(entries) => self.read_entries(name, entries),
                 other => {
-                    let why = format!("expected an object of entries, found {}", other.kind());
+                    let why = format!("expected an object of entries, found {}", other.describe_kind());
                     self.refused.tables.insert(name.to_owned());
-                    self.problem(Problem::at(name, "", "", why));
+                    self.report(Problem::at_field(name, "", "", why));
                 }
             }
         }
     }
 
     /// Reads the entries of one table.
-    fn entries(&mut self, table: &str, entries: Vec<(String, Json)>) {
+    fn read_entries(&mut self, table: &str, entries: Vec<(String, JsonValue)>) {
         for (key, fields) in entries {
-            let Some(key) = self.chassis.own_key(table, key) else {
+            let Some(key) = self.chassis.local_key(table, key) else {
                 continue;
             };
-            let known = schema::table_with_key(table, &key);
-            if fields == Json::Null {
-                self.remove_entry(table, known, &key);
+            let known = schema::find_table_for_key(table, &key);
+            if fields == JsonValue::Null {
+                self.read_entry_removal(table, known, &key);
                 continue;
             }
-            let Json::Object(fields) = fields else {
-                let why = format!("expected an object of fields, found {}", fields.kind());
-                self.problem(Problem::at(table, &key, "", why));
+            let JsonValue::Object(fields) = fields else {
+                let why = format!("expected an object of fields, found {}", fields.describe_kind());
+                self.report(Problem::at_field(table, &key, "", why));
                 self.db.insert(table, &key, "", "");
                 continue;
             };
-            let place = Place {
+            let location = FieldLocation {
                 table,
                 key: &key,
                 field: "",
             };
-            let (entry, removed) = self.fields(place, known, fields);
-            for key in expand_ports(known, &key) {
-                if let Some(key) = self.queues.used_key(table, known, &key) {
-                    self.entry(Place { key: &key, ..place }, known, &entry);
+            let (entry, removed) = self.read_fields(location, known, fields);
+            for key in split_port_list(known, &key) {
+                if let Some(key) = self.queues.supported_key(table, known, &key) {
+                    self.store_entry(
+                        FieldLocation {
+                            key: &key,
+                            ..location
+                        },
+                        known,
+                        &entry,
+                    );
                     for field in &removed {
                         self.db.removals.add_field(table, &key, field);
                     }
@@ -236,16 +249,16 @@ impl Reader<'_> {
     }
 
     /// Registers the removal of an entry. Its key must be valid. The lower layers need not have the entry.
-    fn remove_entry(&mut self, table: &str, known: Option<&'static Table>, key: &str) {
-        for key in expand_ports(known, key) {
-            let Some(key) = self.queues.used_key(table, known, &key) else {
+    fn read_entry_removal(&mut self, table: &str, known: Option<&'static TableSchema>, key: &str) {
+        for key in split_port_list(known, key) {
+            let Some(key) = self.queues.supported_key(table, known, &key) else {
                 continue;
             };
             let is_twice = self.db.entry(table, &key).is_some() || self.db.removals.has_entry(table, &key);
             if let Some(Err(why)) = known.map(|table| table.check_key(&key)) {
-                self.problem(Problem::at(table, &key, "", why));
+                self.report(Problem::at_field(table, &key, "", why));
             } else if known.is_some() && is_twice {
-                self.problem(Problem::at(table, &key, "", KEY_TWICE).fix("make it one"));
+                self.report(Problem::at_field(table, &key, "", DUPLICATE_KEY).with_fix("make it one"));
             } else {
                 self.db.removals.add_entry(table, &key);
             }
@@ -253,142 +266,170 @@ impl Reader<'_> {
     }
 
     /// Stores an entry under one key.
-    fn entry(&mut self, place: Place<'_>, known: Option<&'static Table>, entry: &Entry) {
-        if let Some(Err(why)) = known.map(|table| table.check_key(place.key)) {
-            let object = (place.table.to_owned(), place.key.to_owned());
+    fn store_entry(
+        &mut self,
+        location: FieldLocation<'_>,
+        known: Option<&'static TableSchema>,
+        entry: &ConfigEntry,
+    ) {
+        if let Some(Err(why)) = known.map(|table| table.check_key(location.key)) {
+            let object = (location.table.to_owned(), location.key.to_owned());
             self.refused.entries.insert(object);
-            self.problem(place.problem(why));
+            self.report(location.problem(why));
             return;
         }
-        if known.is_some_and(Table::has_numbers) {
-            let other = self.db.keys(place.table).find(|other| overlap(other, place.key));
+        if known.is_some_and(TableSchema::has_number_range) {
+            let other = self
+                .db
+                .keys(location.table)
+                .find(|other| ranges_overlap(other, location.key));
             if let Some(other) = other {
                 let why = format!("{other} of the same table names some of these numbers too");
-                self.problem(place.problem(why).fix("let each number be in one key"));
+                self.report(location.problem(why).with_fix("let each number be in one key"));
                 return;
             }
-        } else if known.is_some() && self.db.entry(place.table, place.key).is_some() {
-            self.problem(place.problem(KEY_TWICE).fix("make it one"));
+        } else if known.is_some() && self.db.entry(location.table, location.key).is_some() {
+            self.report(location.problem(DUPLICATE_KEY).with_fix("make it one"));
             return;
         }
-        if known.is_some() && self.db.removals.has_entry(place.table, place.key) {
-            self.problem(place.problem(KEY_TWICE).fix("make it one"));
+        if known.is_some() && self.db.removals.has_entry(location.table, location.key) {
+            self.report(location.problem(DUPLICATE_KEY).with_fix("make it one"));
             return;
         }
-        let table = self.db.tables.entry(place.table.into()).or_default();
-        table.insert(place.key.into(), entry.clone());
+        let table = self.db.tables.entry(location.table.into()).or_default();
+        table.insert(location.key.into(), entry.clone());
     }
 
     /// Reads the fields of an entry. Returns the fields with values and the names of removed fields.
-    fn fields(
+    fn read_fields(
         &mut self,
-        place: Place<'_>,
-        known: Option<&'static Table>,
-        fields: Vec<(String, Json)>,
-    ) -> (Entry, Vec<String>) {
-        let (mut entry, mut removed) = (Entry::new(), Vec::new());
+        location: FieldLocation<'_>,
+        known: Option<&'static TableSchema>,
+        fields: Vec<(String, JsonValue)>,
+    ) -> (ConfigEntry, Vec<String>) {
+        let (mut entry, mut removed) = (ConfigEntry::new(), Vec::new());
         for (field, value) in fields {
             // Redis has no empty hashes. SONiC writes this field for an entry without fields.
-            if field == "NULL" && value == Json::Text("NULL".to_owned()) {
+            if field == "NULL" && value == JsonValue::Text("NULL".to_owned()) {
                 continue;
             }
             // Redis marks the name of a list with a final `@`.
             let name = field.strip_suffix('@').unwrap_or(&field);
-            let place = Place { field: name, ..place };
-            if value == Json::Null {
-                if self.removal_of_field(place, known, entry.contains_key(&name.into())) {
+            let location = FieldLocation {
+                field: name,
+                ..location
+            };
+            if value == JsonValue::Null {
+                if self.check_field_removal(location, known, entry.contains_key(&name.into())) {
                     removed.push(name.to_owned());
                 }
                 continue;
             }
-            let Some(value) = self.value(place, known, value) else {
+            let Some(value) = self.read_value(location, known, value) else {
                 continue;
             };
             let checked = match known {
                 Some(table) => table.check_field(name, &value.text()),
-                None => schema::check_foreign_field(place.table, name),
+                None => schema::check_ignored_field(location.table, name),
             };
             if let Err(why) = checked {
-                self.problem(place.problem(why).value(value.text()));
-            } else if self.queues.is_unused_value(place.table, known, &value.text()) {
+                self.report(location.problem(why).with_value(value.text()));
+            } else if self
+                .queues
+                .is_unsupported_value(location.table, known, &value.text())
+            {
                 continue;
             } else if (entry.insert(name.into(), value).is_some()
                 || removed.iter().any(|field| field == name))
                 && known.is_some()
             {
-                self.problem(place.problem(FIELD_TWICE).fix("make it one"));
+                self.report(location.problem(DUPLICATE_FIELD).with_fix("make it one"));
             }
         }
         (entry, removed)
     }
 
     /// Whether a field can be removed: its name is valid, and the same entry has no value for it.
-    fn removal_of_field(&mut self, place: Place<'_>, known: Option<&'static Table>, has_value: bool) -> bool {
+    fn check_field_removal(
+        &mut self,
+        location: FieldLocation<'_>,
+        known: Option<&'static TableSchema>,
+        has_value: bool,
+    ) -> bool {
         let checked = match known {
-            Some(table) => table.check_field_name(place.field),
-            None => schema::check_foreign_field(place.table, place.field),
+            Some(table) => table.check_field_name(location.field),
+            None => schema::check_ignored_field(location.table, location.field),
         };
         if let Err(why) = checked {
-            self.problem(place.problem(why));
+            self.report(location.problem(why));
             return false;
         }
         if has_value && known.is_some() {
-            self.problem(place.problem(FIELD_TWICE).fix("make it one"));
+            self.report(location.problem(DUPLICATE_FIELD).with_fix("make it one"));
         }
         true
     }
 
     /// Converts a JSON value into the value of a field. Returns `None` after an error.
-    fn value(&mut self, place: Place<'_>, known: Option<&'static Table>, value: Json) -> Option<Value> {
-        let kind = known.map_or(Some(Kind::Any), |table| match table.fields {
-            Fields::Named(_) => match table.field(place.field) {
+    fn read_value(
+        &mut self,
+        location: FieldLocation<'_>,
+        known: Option<&'static TableSchema>,
+        value: JsonValue,
+    ) -> Option<FieldValue> {
+        let kind = known.map_or(Some(ValueKind::Any), |table| match table.fields {
+            TableFields::Named(_) => match table.find_field(location.field) {
                 Some(field) => Some(field.kind),
-                None => table.has_unused_field(place.field).then_some(Kind::Any),
+                None => table.has_ignored_field(location.field).then_some(ValueKind::Any),
             },
-            Fields::Map { .. } => Some(Kind::number(0, 0, "")),
-            Fields::ByPort(kind) => Some(kind),
+            TableFields::Map { .. } => Some(ValueKind::number(0, 0, "")),
+            TableFields::ByPort(kind) => Some(kind),
         });
         match value {
             // No code reads this value, so the text is kept.
-            Json::Object(_) if kind == Some(Kind::Any) => Some(Value::Text(value.to_string())),
-            Json::List(items) => {
-                let items: Option<Vec<String>> =
-                    items.into_iter().map(|item| self.scalar(place, item)).collect();
+            JsonValue::Object(_) if kind == Some(ValueKind::Any) => Some(FieldValue::Text(value.to_string())),
+            JsonValue::List(items) => {
+                let items: Option<Vec<String>> = items
+                    .into_iter()
+                    .map(|item| self.read_scalar(location, item))
+                    .collect();
                 match kind {
-                    Some(Kind::Any) => items.map(Value::List),
-                    Some(Kind::Words(_)) => items.map(Value::List),
-                    Some(Kind::References(target)) => {
-                        let names = items?.into_iter().map(|name| self.reference(place, target, name));
-                        names.collect::<Option<_>>().map(Value::List)
+                    Some(ValueKind::Any) => items.map(FieldValue::List),
+                    Some(ValueKind::Words(_)) => items.map(FieldValue::List),
+                    Some(ValueKind::References(target)) => {
+                        let names = items?
+                            .into_iter()
+                            .map(|name| self.read_reference(location, target, name));
+                        names.collect::<Option<_>>().map(FieldValue::List)
                     }
-                    Some(Kind::Priorities | Kind::Each(_) | Kind::Ports) => {
-                        items.map(|items| Value::Text(items.join(",")))
+                    Some(ValueKind::Priorities | ValueKind::Each(_) | ValueKind::Ports) => {
+                        items.map(|items| FieldValue::Text(items.join(",")))
                     }
                     // The caller reports the unknown name of the field.
-                    None => items.map(|items| Value::Text(items.join(","))),
+                    None => items.map(|items| FieldValue::Text(items.join(","))),
                     Some(_) => {
-                        self.problem(place.problem("expected a string, found a list"));
+                        self.report(location.problem("expected a string, found a list"));
                         None
                     }
                 }
             }
             scalar => {
-                let text = self.scalar(place, scalar)?;
+                let text = self.read_scalar(location, scalar)?;
                 match kind {
-                    Some(Kind::Reference(target) | Kind::ReferenceOrNull(target)) => {
-                        self.reference(place, target, text).map(Value::Text)
+                    Some(ValueKind::Reference(target) | ValueKind::ReferenceOrNull(target)) => {
+                        self.read_reference(location, target, text).map(FieldValue::Text)
                     }
-                    Some(Kind::References(target)) => {
-                        let names =
-                            schema::items(&text).map(|name| self.reference(place, target, name.to_owned()));
-                        names.collect::<Option<_>>().map(Value::List)
+                    Some(ValueKind::References(target)) => {
+                        let names = schema::split_list(&text)
+                            .map(|name| self.read_reference(location, target, name.to_owned()));
+                        names.collect::<Option<_>>().map(FieldValue::List)
                     }
-                    Some(kind @ Kind::Words(_)) => Some(Value::of(kind, &text)),
+                    Some(kind @ ValueKind::Words(_)) => Some(FieldValue::from_text(kind, &text)),
                     // orchagent reads numbers with `stoul`, which skips blanks.
-                    Some(Kind::Number { .. } | Kind::NumberOr(..)) => {
-                        Some(Value::Text(text.trim().to_owned()))
+                    Some(ValueKind::Number { .. } | ValueKind::NumberOr(..)) => {
+                        Some(FieldValue::Text(text.trim().to_owned()))
                     }
-                    _ => Some(Value::Text(text)),
+                    _ => Some(FieldValue::Text(text)),
                 }
             }
         }
@@ -396,15 +437,15 @@ impl Reader<'_> {
 
     /// Returns the name in a reference, and removes the table from an old reference such as
     /// `[BUFFER_POOL|x]`.
-    fn reference(&mut self, place: Place<'_>, target: &str, text: String) -> Option<String> {
-        match schema::old_reference(&text) {
+    fn read_reference(&mut self, location: FieldLocation<'_>, target: &str, text: String) -> Option<String> {
+        match schema::parse_old_reference(&text) {
             None => Some(text),
             Some((table, name)) if table == target => Some(name.to_owned()),
             Some(_) => {
-                self.problem(
-                    place
+                self.report(
+                    location
                         .problem(format!("expected a reference to {target}"))
-                        .value(text),
+                        .with_value(text),
                 );
                 None
             }
@@ -412,27 +453,27 @@ impl Reader<'_> {
     }
 
     /// Converts a scalar into text. Numbers and booleans without quotes are accepted with a note.
-    fn scalar(&mut self, place: Place<'_>, value: Json) -> Option<String> {
-        let unquoted = match value {
-            Json::Text(text) => return Some(text),
-            Json::Number(number) => number,
-            Json::Bool(truth) => truth.to_string(),
+    fn read_scalar(&mut self, location: FieldLocation<'_>, value: JsonValue) -> Option<String> {
+        let unquoted_locations = match value {
+            JsonValue::Text(text) => return Some(text),
+            JsonValue::Number(number) => number,
+            JsonValue::Bool(truth) => truth.to_string(),
             other => {
-                self.problem(place.problem(format!("expected a string, found {}", other.kind())));
+                self.report(location.problem(format!("expected a string, found {}", other.describe_kind())));
                 return None;
             }
         };
-        self.unquoted
-            .push(format!("{}|{} {}", place.table, place.key, place.field));
-        Some(unquoted)
+        self.unquoted_locations
+            .push(format!("{}|{} {}", location.table, location.key, location.field));
+        Some(unquoted_locations)
     }
 
     /// Adds the note about values without quotes. SONiC's tools accept such values, so they are not an error.
-    fn note_unquoted(&mut self) {
-        let Some(first) = self.unquoted.first() else {
+    fn add_unquoted_note(&mut self) {
+        let Some(first) = self.unquoted_locations.first() else {
             return;
         };
-        let more = match self.unquoted.len() {
+        let more = match self.unquoted_locations.len() {
             1 => String::new(),
             n => format!(" and {} more", n - 1),
         };
@@ -444,11 +485,11 @@ impl Reader<'_> {
 }
 
 /// Splits an old key with several ports, such as `Ethernet0,Ethernet4|3-4`, into one key for each port.
-fn expand_ports(table: Option<&Table>, key: &str) -> Vec<String> {
+fn split_port_list(table: Option<&TableSchema>, key: &str) -> Vec<String> {
     let position = table.and_then(|t| {
         t.key
             .iter()
-            .position(|p| matches!(p, Part::Port | Part::PortOrGlobal))
+            .position(|p| matches!(p, KeyPart::Port | KeyPart::PortOrGlobal))
     });
     let parts: Vec<&str> = key.split('|').collect();
     match position.and_then(|p| Some((p, parts.get(p)?))) {
@@ -465,8 +506,8 @@ fn expand_ports(table: Option<&Table>, key: &str) -> Vec<String> {
 }
 
 /// Whether two keys of a table have the same port and overlapping numbers.
-fn overlap(a: &str, b: &str) -> bool {
-    match (split_range(a), split_range(b)) {
+fn ranges_overlap(a: &str, b: &str) -> bool {
+    match (parse_range_key(a), parse_range_key(b)) {
         (Some((owner_a, first_a, last_a)), Some((owner_b, first_b, last_b))) => {
             owner_a == owner_b && first_a <= last_b && first_b <= last_a
         }

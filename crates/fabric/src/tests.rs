@@ -6,7 +6,7 @@ use xoff_dataplane::config::{SwitchConfig, Threshold, TrimDscp, TrimQueue, Trimm
 use xoff_dataplane::{LinkTiming, Picos, Verdict};
 
 use super::*;
-use xoff_config::{Resolve, load, preset};
+use xoff_config::{ResolveOptions, build_preset, load};
 use xoff_host::{HostConfig, QueuePairSetup};
 use xoff_rdma::congestion::{Algorithm, Choice, Context};
 use xoff_rdma::{CompletionKind, QpConfig, QpIndex, Verb, WorkRequest};
@@ -33,17 +33,17 @@ fn star_with(hosts: usize, change: impl FnOnce(&mut SwitchConfig)) -> Fabric {
         .map(|n| (format!("Ethernet{}", 4 * n), SPEED_MBPS))
         .collect();
     let budget = Picos::from_micros(6);
-    let layer = preset("roce-lossless", &ports, budget).unwrap().to_json();
+    let layer = build_preset("roce-lossless", &ports, budget).unwrap().to_json();
     let speeds: Vec<String> = ports
         .iter()
         .map(|(name, speed)| format!("\"{name}\": {{\"speed\": \"{speed}\"}}"))
         .collect();
     let base = format!("{{\"PORT\": {{{}}}}}", speeds.join(","));
-    let resolve = Resolve {
+    let resolve = ResolveOptions {
         ports: ports.iter().map(|(name, _)| name.clone()).collect(),
         seed: 1,
         reaction_budget: budget,
-        ..Resolve::default()
+        ..ResolveOptions::default()
     };
     let mut loaded = load(&[("base", base.as_str()), ("preset", layer.as_str())], &resolve).unwrap();
     change(&mut loaded.resolved.config);

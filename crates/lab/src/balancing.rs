@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::plan::{ConfigLayer, SwitchPlan};
 use xoff_config::ConfigDb;
-use xoff_config::balancing::{SCHEMES, built_in};
+use xoff_config::balancing::{BUILT_IN_SCHEMES, built_in_scheme};
 
 /// A layer that says which scheme a switch has.
 pub(super) fn layer(scheme: &str, source: String) -> ConfigLayer {
@@ -22,7 +22,7 @@ const SCHEMES_TABLE: &str = "XOFF_LB_SCHEME";
 
 /// Whether a switch knows a scheme of this name: a built-in one, or one that its configuration defines.
 pub(super) fn knows(switch: &SwitchPlan, scheme: &str) -> bool {
-    built_in(scheme).is_some() || merged(switch).keys(SCHEMES_TABLE).any(|name| name == scheme)
+    built_in_scheme(scheme).is_some() || merged(switch).keys(SCHEMES_TABLE).any(|name| name == scheme)
 }
 
 /// The configuration of a switch without its presets, which have no schemes. Its errors are reported when the switch is configured.
@@ -31,18 +31,21 @@ fn merged(switch: &SwitchPlan) -> ConfigDb {
         ConfigLayer::Text { source, text } => Some((source.as_str(), text.as_str())),
         ConfigLayer::Preset { .. } => None,
     });
-    xoff_config::parse_valid_part(&texts.collect::<Vec<_>>(), switch.asic.as_deref())
+    xoff_config::parse_valid_entries(&texts.collect::<Vec<_>>(), switch.asic.as_deref())
 }
 
 /// The built-in scheme that a name means to a switch.
 pub(super) fn base_of(switch: &SwitchPlan, scheme: &str) -> Option<&'static str> {
     let base = merged(switch).get(SCHEMES_TABLE, scheme, "scheme");
-    built_in(base.as_deref().unwrap_or(scheme)).map(|scheme| scheme.name)
+    built_in_scheme(base.as_deref().unwrap_or(scheme)).map(|scheme| scheme.name)
 }
 
 /// The names that a switch knows, for messages.
 pub(super) fn names(switch: &SwitchPlan) -> Vec<String> {
-    let mut names: Vec<String> = SCHEMES.iter().map(|scheme| scheme.name.to_owned()).collect();
+    let mut names: Vec<String> = BUILT_IN_SCHEMES
+        .iter()
+        .map(|scheme| scheme.name.to_owned())
+        .collect();
     for name in merged(switch).keys(SCHEMES_TABLE) {
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
@@ -57,7 +60,8 @@ pub(super) fn advertise_where_heard(switches: &mut [SwitchPlan], source: &str) {
     let listens = |switch: &SwitchPlan| {
         let scheme = scheme_of(switch);
         let base = scheme.and_then(|scheme| base_of(switch, &scheme));
-        base.and_then(built_in).is_some_and(|scheme| scheme.listens)
+        base.and_then(built_in_scheme)
+            .is_some_and(|scheme| scheme.uses_remote_load)
     };
     if !switches.iter().any(listens) {
         return;

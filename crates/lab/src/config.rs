@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use xoff_units::Picos;
 
 use super::plan::{ConfigLayer, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT};
-use xoff_config::{Loaded, PgProfiles, Resolve};
+use xoff_config::{LoadedConfig, PgProfileLookup, ResolveOptions};
 use xoff_runtime::session::reaction_budget;
 use xoff_runtime::workers::Options;
 use xoff_telemetry::failure::Failure;
@@ -15,9 +15,9 @@ use xoff_telemetry::failure::Failure;
 #[derive(Clone, Debug)]
 pub struct SwitchSetup {
     /// The configuration, as said and as resolved.
-    pub loaded: Loaded,
+    pub loaded: LoadedConfig,
     /// How it was resolved; later generations are resolved in the same way.
-    pub resolve: Resolve,
+    pub resolve: ResolveOptions,
     /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]; zero for those that are
     /// not in a port of this switch.
     pub speeds_mbps: Vec<u32>,
@@ -72,7 +72,7 @@ pub fn switch_setup(
         layers.push(match layer {
             ConfigLayer::Text { source, text } => (source.clone(), text.clone()),
             ConfigLayer::Preset { name, source } => {
-                let preset = xoff_config::preset(name, &ports, reaction_budget)
+                let preset = xoff_config::build_preset(name, &ports, reaction_budget)
                     .map_err(|unknown| Failure::configuration(unknown.to_string()).at(source))?;
                 (format!("preset {name}"), preset.to_json())
             }
@@ -84,13 +84,13 @@ pub fn switch_setup(
         .map(|(source, text)| (source.as_str(), text.as_str()))
         .collect();
     let pg_profiles = plan.switches[switch].pg_profiles.as_ref().map(|lookup| {
-        PgProfiles::parse(&lookup.text, &lookup.source).map_err(|problems| {
+        PgProfileLookup::parse(&lookup.text, &lookup.source).map_err(|problems| {
             Failure::configuration("the lookup file is invalid")
                 .at(format!("switch {name}"))
                 .because(problems)
         })
     });
-    let resolve = Resolve {
+    let resolve = ResolveOptions {
         ports: ports.into_iter().map(|(port, _)| port).collect(),
         hostname: Some(name.clone()),
         seed,
@@ -98,8 +98,8 @@ pub fn switch_setup(
         link_mtus: link_mtus.collect(),
         asic: plan.switches[switch].asic.clone(),
         pg_profiles: pg_profiles.transpose()?.map(Arc::new),
-        attachment: xoff_config::Attachment::Lab,
-        ..Resolve::default()
+        attachment: xoff_config::PortAttachment::Lab,
+        ..ResolveOptions::default()
     };
     let loaded = xoff_config::load(&layers, &resolve).map_err(|problems| {
         Failure::configuration("the configuration is invalid")
@@ -134,7 +134,7 @@ fn base_layer(links: &[(&str, &LinkPlan)]) -> Value {
     }
 }
 
-fn speed_of(loaded: &Loaded, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
+fn speed_of(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
     let mut ports = loaded.resolved.config.ports.iter();
     let configured = ports
         .find(|port| port.name == name)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use xoff_config::{PgProfiles, Resolve};
+use xoff_config::{PgProfileLookup, ResolveOptions};
 use xoff_telemetry::failure::Failure;
 
 /// Options of all commands that read a switch's configuration from files: `config check`, `switch run` and `replay`.
@@ -28,9 +28,9 @@ impl ConfigurationInput {
     ///
     /// # Errors
     /// The lookup file cannot be read or has a wrong row.
-    pub(in crate::cli) fn applied_to(&self, how: Resolve) -> Result<Resolve, Failure> {
+    pub(in crate::cli) fn applied_to(&self, how: ResolveOptions) -> Result<ResolveOptions, Failure> {
         let profiles = self.pg_profiles.as_deref().map(read_pg_profiles).transpose()?;
-        Ok(Resolve {
+        Ok(ResolveOptions {
             asic: self.asic.clone(),
             pg_profiles: profiles.map(Arc::new),
             ..how
@@ -62,7 +62,7 @@ pub(in crate::cli) fn borrow_layers(layers: &[(String, String)]) -> Vec<(&str, &
 }
 
 /// Reads a lookup file of lossless profiles.
-fn read_pg_profiles(path: &Path) -> Result<PgProfiles, Failure> {
+fn read_pg_profiles(path: &Path) -> Result<PgProfileLookup, Failure> {
     let place = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::configuration("the lookup file cannot be read")
@@ -70,7 +70,7 @@ fn read_pg_profiles(path: &Path) -> Result<PgProfiles, Failure> {
             .because(error)
             .fix("name a pg_profile_lookup.ini, such as that of the SKU in sonic-buildimage")
     })?;
-    PgProfiles::parse(&text, &place).map_err(|problems| {
+    PgProfileLookup::parse(&text, &place).map_err(|problems| {
         Failure::configuration("the lookup file is invalid")
             .at(&place)
             .because(problems)

@@ -8,7 +8,7 @@ use clap::Args;
 use xoff_dataplane::config::SwitchConfig;
 
 use super::super::output;
-use xoff_config::{Resolve, load};
+use xoff_config::{ResolveOptions, load};
 use xoff_measure::probe::{
     ClassResult, Options, ProbeReport, SCHEMA, VirtualDevice, classes, expected, measure,
 };
@@ -102,7 +102,7 @@ pub(super) fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchC
             .because(error)
             .fix("give a readable config_db.json, or a lab file whose name ends in .yml")
     })?;
-    let loaded = load(&[(&place, &text)], &Resolve::default())
+    let loaded = load(&[(&place, &text)], &ResolveOptions::default())
         .map_err(|problems| Failure::configuration(problems.to_string()))?;
     Ok(loaded.resolved.config)
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::{ConfigCheck, ConfigCheckFormat, args, output};
-use xoff_config::{Problem, Problems, Resolve, load};
+use xoff_config::{Problem, Problems, ResolveOptions, load};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// What was found in one file.
@@ -26,9 +26,9 @@ struct CheckedFile {
 }
 
 pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
-    let how = arguments.configuration.applied_to(Resolve {
+    let how = arguments.configuration.applied_to(ResolveOptions {
         ports: arguments.ports.clone(),
-        ..Resolve::default()
+        ..ResolveOptions::default()
     })?;
     let files: Vec<CheckedFile> = match arguments.layers {
         true => vec![check(&arguments.files, &how)],
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
 }
 
 /// Checks files as layers of one configuration.
-fn check(paths: &[PathBuf], how: &Resolve) -> CheckedFile {
+fn check(paths: &[PathBuf], how: &ResolveOptions) -> CheckedFile {
     let read = |path: &PathBuf| {
         let file = path.display().to_string();
         match std::fs::read_to_string(path) {

@@ -11,7 +11,7 @@ use self::platforms::{HWSKUS, PLATFORMS};
 use super::headroom::Asic;
 
 /// Returns the chip of a platform, or of a SKU if the platform does not determine the chip.
-pub(crate) fn chip_of(platform: &str, hwsku: &str) -> Option<Asic> {
+pub(crate) fn find_chip(platform: &str, hwsku: &str) -> Option<Asic> {
     let find = |table: &[(&str, &'static str)], key: &str| {
         let index = table.binary_search_by(|(name, _)| (*name).cmp(key)).ok()?;
         Asic::named(table[index].1)
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_chip_follows_from_platform_then_hwsku() {
-        let name = |platform, hwsku| chip_of(platform, hwsku).map(|chip| (chip.name, chip.cell_bytes));
+        let name = |platform, hwsku| find_chip(platform, hwsku).map(|chip| (chip.name, chip.cell_bytes));
         assert_eq!(
             name("x86_64-mlnx_msn2700-r0", "ACS-MSN2700"),
             Some(("spectrum1", 96))

@@ -23,7 +23,7 @@ pub(crate) struct Asic {
 }
 
 /// A chip with the common MAC, PHY and peer delays. The pipeline latency is in KiB.
-const fn asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> Asic {
+const fn common_asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> Asic {
     Asic {
         name,
         cell_bytes,
@@ -38,53 +38,53 @@ const fn asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> Asic {
 }
 
 /// A tiled Spectrum chip.
-const fn tiled(name: &'static str) -> Asic {
+const fn tiled_asic(name: &'static str) -> Asic {
     Asic {
         tiles: true,
-        ..asic(name, 192, 19)
+        ..common_asic(name, 192, 19)
     }
 }
 
 /// A chip of which SONiC publishes only the cell size. Its latencies are those of SONiC's virtual switch.
 /// Only the dynamic buffer model uses these latencies, and SONiC does not support this model on these
 /// chips.
-const fn cells_only(name: &'static str, cell_bytes: u32) -> Asic {
-    asic(name, cell_bytes, 18)
+const fn asic_with_cell_size(name: &'static str, cell_bytes: u32) -> Asic {
+    common_asic(name, cell_bytes, 18)
 }
 
 /// All chips. docs/chips.md lists the source of each constant.
 pub(super) const ASICS: &[Asic] = &[
-    asic("vs", 128, 18),
-    asic("spectrum1", 96, 19),
-    asic("spectrum2", 144, 19),
-    asic("spectrum3", 144, 19),
-    tiled("spectrum4"),
-    tiled("spectrum5"),
+    common_asic("vs", 128, 18),
+    common_asic("spectrum1", 96, 19),
+    common_asic("spectrum2", 144, 19),
+    common_asic("spectrum3", 144, 19),
+    tiled_asic("spectrum4"),
+    tiled_asic("spectrum5"),
     Asic {
         xoff_extra_bytes: 18 * 1_024,
-        ..asic("spectrum6", 256, 42)
+        ..common_asic("spectrum6", 256, 42)
     },
     Asic {
         peer_response_tenth_bytes: 90 * 1_024,
-        ..asic("tofino2", 176, 68)
+        ..common_asic("tofino2", 176, 68)
     },
-    cells_only("td2", 208),
-    cells_only("td3", 256),
-    cells_only("td4", 318),
-    cells_only("th", 208),
-    cells_only("th2", 208),
-    cells_only("th3", 254),
-    cells_only("th4", 254),
-    cells_only("th5", 254),
-    cells_only("th6", 420),
-    cells_only("jr2", 4_096),
-    cells_only("j2c+", 4_096),
-    cells_only("q3d", 4_096),
-    cells_only("gb", 384),
-    cells_only("gr", 384),
-    cells_only("gr2", 512),
-    cells_only("p200", 512),
-    cells_only("pac", 384),
+    asic_with_cell_size("td2", 208),
+    asic_with_cell_size("td3", 256),
+    asic_with_cell_size("td4", 318),
+    asic_with_cell_size("th", 208),
+    asic_with_cell_size("th2", 208),
+    asic_with_cell_size("th3", 254),
+    asic_with_cell_size("th4", 254),
+    asic_with_cell_size("th5", 254),
+    asic_with_cell_size("th6", 420),
+    asic_with_cell_size("jr2", 4_096),
+    asic_with_cell_size("j2c+", 4_096),
+    asic_with_cell_size("q3d", 4_096),
+    asic_with_cell_size("gb", 384),
+    asic_with_cell_size("gr", 384),
+    asic_with_cell_size("gr2", 512),
+    asic_with_cell_size("p200", 512),
+    asic_with_cell_size("pac", 384),
 ];
 
 const NAMES: [&str; ASICS.len()] = {

@@ -22,7 +22,7 @@ const COMPENSATION_BYTES: u128 = 2 * 1_024;
 
 /// A port, its cable and its traffic: the inputs of the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct LinkParameters {
     /// Speed in Mb/s.
     pub(crate) speed_mbps: u32,
     /// Length of the cable in metres.
@@ -38,12 +38,12 @@ pub(crate) struct Link {
     /// `LOSSLESS_TRAFFIC_PATTERN.small_packet_percentage`, 0 to 100.
     pub(crate) small_packet_percent: u32,
     /// Whether the headroom comes from a shared headroom pool.
-    pub(crate) shared_pool: bool,
+    pub(crate) uses_shared_pool: bool,
 }
 
 /// The sizes of a lossless buffer profile, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Headroom {
+pub(crate) struct HeadroomSizes {
     /// XON threshold.
     pub(crate) xon_bytes: u64,
     /// Headroom.
@@ -71,38 +71,38 @@ const REACTION_QUANTA: &[(u32, u128)] = &[
 ];
 
 /// Computes the sizes of the lossless profile for a link of a chip.
-pub(crate) fn headroom(asic: &Asic, link: &Link) -> Headroom {
+pub(crate) fn compute_headroom(asic: &Asic, link: &LinkParameters) -> HeadroomSizes {
     let lossless_mtu = u128::from(link.lossless_mtu_bytes.max(1));
     let percent = u128::from(link.small_packet_percent.min(100));
     // In the worst case a packet occupies this multiple of its length in cells.
-    let blow_up = worst_case_factor(asic.cell_bytes);
-    let delay = propagation(asic, link);
+    let cell_factor = worst_case_cell_factor(asic.cell_bytes);
+    let delay = scaled_response_bytes(asic, link);
     // Small packets are 6400 / mix of all bytes, so the occupancy is 1 + 6400 / mix x (factor - 1).
     let mix = percent * FRAME_MIN_BYTES + (100 - percent) * lossless_mtu;
-    let occupied = delay * (mix + 100 * FRAME_MIN_BYTES * (blow_up - 1));
-    let xoff = round_up(lossless_mtu * DENOMINATOR * mix + occupied, DENOMINATOR * mix);
+    let occupied = delay * (mix + 100 * FRAME_MIN_BYTES * (cell_factor - 1));
+    let xoff = round_up_to_step(lossless_mtu * DENOMINATOR * mix + occupied, DENOMINATOR * mix);
     let mut xoff = xoff + u128::from(asic.xoff_extra_bytes);
-    if !link.shared_pool && percent != 100 {
-        let worst = round_up(lossless_mtu * DENOMINATOR + delay * blow_up, DENOMINATOR);
+    if !link.uses_shared_pool && percent != 100 {
+        let worst = round_up_to_step(lossless_mtu * DENOMINATOR + delay * cell_factor, DENOMINATOR);
         if xoff + COMPENSATION_BYTES < worst {
             xoff += COMPENSATION_BYTES;
         }
     }
     let eight_lanes = link.lanes == 8;
     let latency = u128::from(asic.pipeline_latency_bytes) * if eight_lanes { 2 } else { 1 };
-    let xon = round_up(latency, 1);
+    let xon = round_up_to_step(latency, 1);
     let second_frame = if eight_lanes {
         u128::from(link.mtu_bytes)
     } else {
         0
     };
-    let size = if link.shared_pool {
+    let size = if link.uses_shared_pool {
         xon
     } else {
-        round_up(xoff + xon + second_frame, 1)
+        round_up_to_step(xoff + xon + second_frame, 1)
     };
     let bytes = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
-    Headroom {
+    HeadroomSizes {
         xon_bytes: bytes(xon),
         xoff_bytes: bytes(xoff),
         size_bytes: bytes(size),
@@ -110,7 +110,7 @@ pub(crate) fn headroom(asic: &Asic, link: &Link) -> Headroom {
 }
 
 /// Bytes that arrive after the decision to send XOFF if all cells are full, multiplied by [`DENOMINATOR`].
-fn propagation(asic: &Asic, link: &Link) -> u128 {
+fn scaled_response_bytes(asic: &Asic, link: &LinkParameters) -> u128 {
     let speed = u128::from(link.speed_mbps);
     // Both directions at 198 000 km/s: 2 m x Mb/s x 1e9 / 198e6 / 8000 bytes.
     let cable = u128::from(link.cable_m) * speed * (DENOMINATOR / 792);
@@ -137,7 +137,7 @@ fn propagation(asic: &Asic, link: &Link) -> u128 {
 ///
 /// In a large cell, the smallest packet is the worst case. In a small cell, it is a packet that exceeds one
 /// cell by one byte.
-fn worst_case_factor(cell_bytes: u32) -> u128 {
+fn worst_case_cell_factor(cell_bytes: u32) -> u128 {
     let cell = u128::from(cell_bytes.max(1));
     if cell > 2 * FRAME_MIN_BYTES {
         cell.div_ceil(FRAME_MIN_BYTES)
@@ -147,7 +147,7 @@ fn worst_case_factor(cell_bytes: u32) -> u128 {
 }
 
 /// Returns `dividend / divisor`, rounded up to the next multiple of [`STEP_BYTES`].
-fn round_up(dividend: u128, divisor: u128) -> u128 {
+fn round_up_to_step(dividend: u128, divisor: u128) -> u128 {
     dividend.div_ceil(divisor * STEP_BYTES) * STEP_BYTES
 }
 

@@ -1,8 +1,8 @@
 use super::asic::ASICS;
 use super::*;
 
-fn link(speed_mbps: u32, cable_m: u64) -> Link {
-    Link {
+fn link(speed_mbps: u32, cable_m: u64) -> LinkParameters {
+    LinkParameters {
         speed_mbps,
         cable_m,
         mtu_bytes: 9_100,
@@ -10,17 +10,17 @@ fn link(speed_mbps: u32, cable_m: u64) -> Link {
         gearbox_delay_ns: 0,
         lossless_mtu_bytes: 1_024,
         small_packet_percent: 100,
-        shared_pool: false,
+        uses_shared_pool: false,
     }
 }
 
-fn sizes(asic: &str, link: &Link) -> (u64, u64, u64) {
+fn sizes(asic: &str, link: &LinkParameters) -> (u64, u64, u64) {
     let asic = Asic::named(asic).expect("a known chip");
-    let Headroom {
+    let HeadroomSizes {
         xon_bytes,
         xoff_bytes,
         size_bytes,
-    } = headroom(&asic, link);
+    } = compute_headroom(&asic, link);
     (xon_bytes, xoff_bytes, size_bytes)
 }
 
@@ -44,8 +44,8 @@ fn golden_vectors() {
             "{asic} {speed} {cable}m"
         );
     }
-    let shared = Link {
-        shared_pool: true,
+    let shared = LinkParameters {
+        uses_shared_pool: true,
         ..link(100_000, 300)
     };
     assert_eq!(sizes("vs", &shared), (18_432, 147_456, 18_432));
@@ -69,19 +69,19 @@ fn the_integers_are_the_formula() {
                     (68, 1, 99),
                     (4_096, 256, 77),
                 ] {
-                    for (lanes, gearbox, shared_pool) in
+                    for (lanes, gearbox, uses_shared_pool) in
                         [(1, 0, false), (8, 10, false), (4, 300, true), (8, 0, true)]
                     {
-                        let link = Link {
+                        let link = LinkParameters {
                             mtu_bytes: mtu,
                             lossless_mtu_bytes: lossless,
                             small_packet_percent: percent,
                             lanes,
                             gearbox_delay_ns: gearbox,
-                            shared_pool,
+                            uses_shared_pool,
                             ..link(speed, cable)
                         };
-                        let (exact, float) = (headroom(asic, &link), in_floats(asic, &link));
+                        let (exact, float) = (compute_headroom(asic, &link), headroom_in_floats(asic, &link));
                         assert_eq!(exact.xon_bytes, float.xon_bytes);
                         // A value on a step may come out one step higher in floating point.
                         for (a, b) in [
@@ -103,7 +103,7 @@ fn the_integers_are_the_formula() {
     assert_eq!(compared, ASICS.len() * 14 * 8 * 6 * 4);
 }
 
-fn in_floats(asic: &Asic, link: &Link) -> Headroom {
+fn headroom_in_floats(asic: &Asic, link: &LinkParameters) -> HeadroomSizes {
     let kib = |bytes: f64| (bytes / 1_024.0).ceil() * 1_024.0;
     let cell = f64::from(asic.cell_bytes);
     let speed = f64::from(link.speed_mbps);
@@ -135,17 +135,17 @@ fn in_floats(asic: &Asic, link: &Link) -> Headroom {
     if asic.name == "spectrum6" {
         xoff += 18.0 * 1_024.0;
     }
-    if !link.shared_pool && link.small_packet_percent != 100 && xoff + 2_048.0 < kib(l + prop * w) {
+    if !link.uses_shared_pool && link.small_packet_percent != 100 && xoff + 2_048.0 < kib(l + prop * w) {
         xoff += 2_048.0;
     }
     let eight = link.lanes == 8;
     let xon = kib(asic.pipeline_latency_bytes as f64 * if eight { 2.0 } else { 1.0 });
-    let size = if link.shared_pool {
+    let size = if link.uses_shared_pool {
         xon
     } else {
         kib(xoff + xon + if eight { f64::from(link.mtu_bytes) } else { 0.0 })
     };
-    Headroom {
+    HeadroomSizes {
         xon_bytes: xon as u64,
         xoff_bytes: xoff as u64,
         size_bytes: size as u64,
@@ -156,12 +156,12 @@ fn in_floats(asic: &Asic, link: &Link) -> Headroom {
 /// top.
 #[test]
 fn fewer_small_packets_need_less() {
-    let half = Link {
+    let half = LinkParameters {
         small_packet_percent: 50,
         ..link(100_000, 40)
     };
-    let shared = Link {
-        shared_pool: true,
+    let shared = LinkParameters {
+        uses_shared_pool: true,
         ..half
     };
     let (_, private, _) = sizes("vs", &half);
@@ -176,7 +176,7 @@ fn fewer_small_packets_need_less() {
 
 #[test]
 fn eight_lanes_double_the_latency_and_add_a_frame() {
-    let eight = Link {
+    let eight = LinkParameters {
         lanes: 8,
         ..link(400_000, 5)
     };
@@ -187,7 +187,7 @@ fn eight_lanes_double_the_latency_and_add_a_frame() {
 
 #[test]
 fn the_longest_cable_does_not_overflow() {
-    let far = Link {
+    let far = LinkParameters {
         cable_m: u64::from(u32::MAX),
         gearbox_delay_ns: 1_000_000,
         ..link(1_600_000, 0)

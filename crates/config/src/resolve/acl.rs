@@ -4,8 +4,8 @@
 use ipnet::IpNet;
 use xoff_dataplane::config::{AclRule, AclTable};
 
-use super::context::Context;
-use crate::db::Entry;
+use super::context::ResolveContext;
+use crate::db::ConfigEntry;
 use crate::problem::Problem;
 use crate::schema;
 
@@ -19,46 +19,46 @@ const IP_TYPES: [&str; 3] = ["L3", "L3V6", "L3V4V6"];
 
 /// The feature from which a rule exempts packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exemption {
+pub(super) enum AclExemption {
     /// Packet trimming.
     Trim,
     /// Adaptive routing and switching. Exempt packets are hashed.
     Ars,
 }
 
-impl Exemption {
-    const ALL: [Exemption; 2] = [Exemption::Trim, Exemption::Ars];
+impl AclExemption {
+    const ALL: [AclExemption; 2] = [AclExemption::Trim, AclExemption::Ars];
 
     /// The `PACKET_ACTION` of exempting rules. SONiC's ARS design uses a field of this name, and its test
     /// plan an action.
     const fn action(self) -> &'static str {
         match self {
-            Exemption::Trim => "DISABLE_TRIM",
-            Exemption::Ars => "DISABLE_ARS_FORWARDING",
+            AclExemption::Trim => "DISABLE_TRIM",
+            AclExemption::Ars => "DISABLE_ARS_FORWARDING",
         }
     }
 
     /// The values of `ACTIONS` in `ACL_TABLE_TYPE` that allow exempting rules.
-    const fn of_types(self) -> &'static [&'static str] {
+    const fn table_type_actions(self) -> &'static [&'static str] {
         match self {
-            Exemption::Trim => &["DISABLE_TRIM_ACTION"],
-            Exemption::Ars => &["DISABLE_ARS_FORWARDING_ACTION", "ARS_ACTION"],
+            AclExemption::Trim => &["DISABLE_TRIM_ACTION"],
+            AclExemption::Ars => &["DISABLE_ARS_FORWARDING_ACTION", "ARS_ACTION"],
         }
     }
 
     /// Whether a rule exempts packets from this feature.
-    fn is_of(self, context: &Context<'_>, rule: &str) -> bool {
-        let flag = self == Exemption::Ars && context.text(RULE, rule, self.action()) == Some("true");
+    fn matches_rule(self, context: &ResolveContext<'_>, rule: &str) -> bool {
+        let flag = self == AclExemption::Ars && context.text(RULE, rule, self.action()) == Some("true");
         flag || context.text(RULE, rule, ACTION) == Some(self.action())
     }
 }
 
 /// Whether an entry of an ACL table has an effect. A note lists all other entries.
-pub(super) fn acts_on(context: &Context<'_>, table: &str, key: &str) -> bool {
+pub(super) fn has_effect(context: &ResolveContext<'_>, table: &str, key: &str) -> bool {
     let decides = |table: &str| {
-        Exemption::ALL
+        AclExemption::ALL
             .into_iter()
-            .any(|from| decides_on(context, from, table))
+            .any(|exemption| has_exempting_rule(context, exemption, table))
     };
     match table {
         TABLE => decides(key),
@@ -72,40 +72,42 @@ pub(super) fn acts_on(context: &Context<'_>, table: &str, key: &str) -> bool {
 }
 
 /// Whether some ACL tables have an effect, so that entries of this table can differ in their effect.
-pub(super) fn is_acted_on_in_part(context: &Context<'_>, table: &str) -> bool {
+pub(super) fn has_mixed_effect(context: &ResolveContext<'_>, table: &str) -> bool {
     let mut lists = context.db.keys(TABLE);
-    matches!(table, TABLE | RULE | TYPE) && lists.any(|list| acts_on(context, TABLE, list))
+    matches!(table, TABLE | RULE | TYPE) && lists.any(|list| has_effect(context, TABLE, list))
 }
 
 /// Whether an ACL table has a rule that exempts packets from this feature.
-fn decides_on(context: &Context<'_>, from: Exemption, table: &str) -> bool {
-    let mut rules = rules_of(context, table).into_iter();
-    rules.any(|key| from.is_of(context, key))
+fn has_exempting_rule(context: &ResolveContext<'_>, exemption: AclExemption, table: &str) -> bool {
+    let mut rules = rules_of_table(context, table).into_iter();
+    rules.any(|key| exemption.matches_rule(context, key))
 }
 
 /// The keys of all rules of an ACL table.
-fn rules_of<'a>(context: &Context<'a>, table: &str) -> Vec<&'a str> {
+fn rules_of_table<'a>(context: &ResolveContext<'a>, table: &str) -> Vec<&'a str> {
     let of_table = |key: &&str| key.split_once('|').is_some_and(|(of, _)| of == table);
     context.db.keys(RULE).filter(of_table).collect()
 }
 
 /// Resolves all ACL tables with a rule that exempts packets from this feature.
-pub(super) fn exempt(context: &mut Context<'_>, from: Exemption) -> Vec<AclTable> {
+pub(super) fn resolve_exemptions(context: &mut ResolveContext<'_>, exemption: AclExemption) -> Vec<AclTable> {
     let mut tables = Vec::new();
     for key in context.db.keys(RULE) {
         let of = key.split_once('|').map_or(key, |(of, _)| of);
-        if from.is_of(context, key) && context.db.entry(TABLE, of).is_none() {
-            let problem = Problem::at(RULE, key, "", format!("{TABLE} has no entry {of}"));
-            context.problem(problem.fix(format!("add {of} to {TABLE}")));
+        if exemption.matches_rule(context, key) && context.db.entry(TABLE, of).is_none() {
+            let problem = Problem::at_field(RULE, key, "", format!("{TABLE} has no entry {of}"));
+            context.report_derived(problem.with_fix(format!("add {of} to {TABLE}")));
         }
     }
     for name in context.db.keys(TABLE) {
-        if !decides_on(context, from, name) || !matches_ip(context, from, name) {
+        if !has_exempting_rule(context, exemption, name) || !check_table_type(context, exemption, name) {
             continue;
         }
-        let ports = ports_of(context, name);
-        let keys = rules_of(context, name).into_iter();
-        let mut rules: Vec<(u64, AclRule)> = keys.filter_map(|key| rule(context, from, key)).collect();
+        let ports = ports_of_table(context, name);
+        let keys = rules_of_table(context, name).into_iter();
+        let mut rules: Vec<(u64, AclRule)> = keys
+            .filter_map(|key| resolve_rule(context, exemption, key))
+            .collect();
         // The rule with the highest priority applies. Rules with equal priorities keep the order of their
         // names.
         rules.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
@@ -116,31 +118,32 @@ pub(super) fn exempt(context: &mut Context<'_>, from: Exemption) -> Vec<AclTable
 }
 
 /// Checks that the type and the stage of an ACL table allow exempting rules, and reports an error otherwise.
-fn matches_ip(context: &mut Context<'_>, from: Exemption, name: &str) -> bool {
+fn check_table_type(context: &mut ResolveContext<'_>, exemption: AclExemption, name: &str) -> bool {
     let kind = context.text(TABLE, name, "type").unwrap_or("L3");
-    let action = from.action();
+    let action = exemption.action();
     let own_type = || {
         let actions = context.db.get(TYPE, kind, "ACTIONS");
         let allows = |item: &str| {
-            from.of_types()
+            exemption
+                .table_type_actions()
                 .iter()
                 .any(|action| item.eq_ignore_ascii_case(action))
         };
-        actions.is_some_and(|list| schema::items(&list).any(allows))
+        actions.is_some_and(|list| schema::split_list(&list).any(allows))
     };
     if !IP_TYPES.contains(&kind) && !own_type() {
         let why = format!(
             "a rule of this table has the action {action}, expected L3, L3V6, L3V4V6 or an entry of ACL_TABLE_TYPE with {} among \
              its ACTIONS",
-            from.of_types()[0]
+            exemption.table_type_actions()[0]
         );
-        context.problem(Problem::at(TABLE, name, "type", why).value(kind));
+        context.report_derived(Problem::at_field(TABLE, name, "type", why).with_value(kind));
         return false;
     }
     match context.text(TABLE, name, "stage") {
         Some(stage) if !stage.eq_ignore_ascii_case("ingress") => {
             let why = format!("a rule of this table has the action {action}, expected ingress");
-            context.problem(Problem::at(TABLE, name, "stage", why).value(stage));
+            context.report_derived(Problem::at_field(TABLE, name, "stage", why).with_value(stage));
             false
         }
         _ => true,
@@ -148,19 +151,19 @@ fn matches_ip(context: &mut Context<'_>, from: Exemption, name: &str) -> bool {
 }
 
 /// The ports of an ACL table, including the member ports of its LAGs.
-fn ports_of(context: &mut Context<'_>, table: &str) -> Vec<u16> {
+fn ports_of_table(context: &mut ResolveContext<'_>, table: &str) -> Vec<u16> {
     let list = context.db.get(TABLE, table, "ports").unwrap_or_default();
     let mut ports = Vec::new();
-    for name in schema::items(&list) {
-        if let Some(port) = context.port(name) {
+    for name in schema::split_list(&list) {
+        if let Some(port) = context.port_index(name) {
             ports.push(port as u16);
-        } else if context.lag(name).is_some() {
+        } else if context.lag_index(name).is_some() {
             let members = context.db.keys("PORTCHANNEL_MEMBER");
             let of_lag = members.filter_map(|key| key.split_once('|').filter(|(lag, _)| *lag == name));
-            ports.extend(of_lag.filter_map(|(_, port)| context.port(port).map(|port| port as u16)));
+            ports.extend(of_lag.filter_map(|(_, port)| context.port_index(port).map(|port| port as u16)));
         } else {
             let why = format!("there is no port or LAG {name}");
-            context.problem(Problem::at(TABLE, table, "ports", why).value(list.clone()));
+            context.report_derived(Problem::at_field(TABLE, table, "ports", why).with_value(list.clone()));
         }
     }
     ports.sort_unstable();
@@ -169,10 +172,16 @@ fn ports_of(context: &mut Context<'_>, table: &str) -> Vec<u16> {
 }
 
 /// Resolves a rule. Returns its priority, and `None` for a rule without an effect.
-fn rule(context: &mut Context<'_>, from: Exemption, key: &str) -> Option<(u64, AclRule)> {
+fn resolve_rule(
+    context: &mut ResolveContext<'_>,
+    exemption: AclExemption,
+    key: &str,
+) -> Option<(u64, AclRule)> {
     let entry = context.db.entry(RULE, key)?;
-    let exempts = from.is_of(context, key);
-    let other = Exemption::ALL.into_iter().any(|from| from.is_of(context, key));
+    let exempts = exemption.matches_rule(context, key);
+    let other = AclExemption::ALL
+        .into_iter()
+        .any(|exemption| exemption.matches_rule(context, key));
     match context.text(RULE, key, ACTION) {
         _ if exempts || other => {}
         Some("FORWARD") => {}
@@ -193,33 +202,33 @@ fn rule(context: &mut Context<'_>, from: Exemption, key: &str) -> Option<(u64, A
     let mut sound = true;
     for (field, value) in entry {
         let (field, value) = (field.as_str(), value.text());
-        match condition(&mut rule, &mut priority, field, &value) {
+        match apply_field(&mut rule, &mut priority, field, &value) {
             Ok(()) => {}
-            Err(Refused::Unknown) => {
+            Err(FieldError::Unknown) => {
                 let why = format!("no effect: its condition {field} is not implemented");
                 context.warn_entry(RULE, key, why);
                 sound = false;
             }
-            Err(Refused::Value(expected)) => {
+            Err(FieldError::Value(expected)) => {
                 let why = format!("expected {expected}");
-                context.own_problem(Problem::at(RULE, key, field, why).value(value));
+                context.report_own(Problem::at_field(RULE, key, field, why).with_value(value));
                 sound = false;
             }
         }
     }
-    if priority.is_none() && has_no(entry, "PRIORITY") {
-        context.own_problem(Problem::at(RULE, key, "PRIORITY", "the field is missing"));
+    if priority.is_none() && lacks_field(entry, "PRIORITY") {
+        context.report_own(Problem::at_field(RULE, key, "PRIORITY", "the field is missing"));
     }
     Some((priority?, rule)).filter(|_| sound)
 }
 
 /// Whether an entry does not have a field.
-fn has_no(entry: &Entry, field: &str) -> bool {
+fn lacks_field(entry: &ConfigEntry, field: &str) -> bool {
     !entry.keys().any(|name| name.as_str() == field)
 }
 
 /// The reason why a field of a rule was refused.
-enum Refused {
+enum FieldError {
     /// The switch does not support this match condition.
     Unknown,
     /// The value is not valid. Contains the expected values.
@@ -227,72 +236,76 @@ enum Refused {
 }
 
 /// Applies one field of a rule.
-fn condition(
+fn apply_field(
     rule: &mut AclRule,
     priority: &mut Option<u64>,
     field: &str,
     value: &str,
-) -> Result<(), Refused> {
+) -> Result<(), FieldError> {
     match field {
         ACTION => {}
         "DISABLE_ARS_FORWARDING" if matches!(value, "true" | "false") => {}
-        "DISABLE_ARS_FORWARDING" => return Err(Refused::Value("true or false")),
+        "DISABLE_ARS_FORWARDING" => return Err(FieldError::Value("true or false")),
         "PRIORITY" => {
-            *priority = Some(number(value, PRIORITY_MAX, "a whole number from 0 to 999999")?);
+            *priority = Some(parse_number_up_to(
+                value,
+                PRIORITY_MAX,
+                "a whole number from 0 to 999999",
+            )?);
         }
-        "SRC_IP" => rule.source = Some(prefix(value, false)?),
-        "SRC_IPV6" => rule.source = Some(prefix(value, true)?),
-        "DST_IP" => rule.destination = Some(prefix(value, false)?),
-        "DST_IPV6" => rule.destination = Some(prefix(value, true)?),
+        "SRC_IP" => rule.source = Some(parse_network(value, false)?),
+        "SRC_IPV6" => rule.source = Some(parse_network(value, true)?),
+        "DST_IP" => rule.destination = Some(parse_network(value, false)?),
+        "DST_IPV6" => rule.destination = Some(parse_network(value, true)?),
         "IP_PROTOCOL" | "NEXT_HEADER" => {
-            rule.protocol = Some(number(value, 255, "a whole number from 0 to 255")? as u8);
+            rule.protocol = Some(parse_number_up_to(value, 255, "a whole number from 0 to 255")? as u8);
         }
-        "DSCP" => rule.dscp = Some(number(value, 63, "a whole number from 0 to 63")? as u8),
-        "L4_SRC_PORT" => rule.source_ports = Some(single(value)?),
-        "L4_DST_PORT" => rule.destination_ports = Some(single(value)?),
-        "L4_SRC_PORT_RANGE" => rule.source_ports = Some(range(value)?),
-        "L4_DST_PORT_RANGE" => rule.destination_ports = Some(range(value)?),
+        "DSCP" => rule.dscp = Some(parse_number_up_to(value, 63, "a whole number from 0 to 63")? as u8),
+        "L4_SRC_PORT" => rule.source_ports = Some(parse_single_port(value)?),
+        "L4_DST_PORT" => rule.destination_ports = Some(parse_single_port(value)?),
+        "L4_SRC_PORT_RANGE" => rule.source_ports = Some(parse_port_range(value)?),
+        "L4_DST_PORT_RANGE" => rule.destination_ports = Some(parse_port_range(value)?),
         "IP_TYPE" if matches!(value, "ANY" | "IP") => {}
-        _ => return Err(Refused::Unknown),
+        _ => return Err(FieldError::Unknown),
     }
     Ok(())
 }
 
 /// Parses a whole number from 0 to `max`.
-fn number(value: &str, max: u64, expected: &'static str) -> Result<u64, Refused> {
+fn parse_number_up_to(value: &str, max: u64, expected: &'static str) -> Result<u64, FieldError> {
     let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     let number = value.parse().ok().filter(|n| digits && *n <= max);
-    number.ok_or(Refused::Value(expected))
+    number.ok_or(FieldError::Value(expected))
 }
 
 /// Parses one layer-4 port as a range of one port.
-fn single(value: &str) -> Result<(u16, u16), Refused> {
-    let port = number(value, 65_535, "a port from 0 to 65535")? as u16;
+fn parse_single_port(value: &str) -> Result<(u16, u16), FieldError> {
+    let port = parse_number_up_to(value, 65_535, "a port from 0 to 65535")? as u16;
     Ok((port, port))
 }
 
 /// Parses a range of layer-4 ports such as `4791-4799`.
-fn range(value: &str) -> Result<(u16, u16), Refused> {
+fn parse_port_range(value: &str) -> Result<(u16, u16), FieldError> {
     const EXPECTED: &str = "two ports from 0 to 65535, the smaller first, such as 4791-4799";
-    let (first, last) = value.split_once('-').ok_or(Refused::Value(EXPECTED))?;
+    let (first, last) = value.split_once('-').ok_or(FieldError::Value(EXPECTED))?;
     let (first, last) = (
-        number(first, 65_535, EXPECTED)? as u16,
-        number(last, 65_535, EXPECTED)? as u16,
+        parse_number_up_to(first, 65_535, EXPECTED)? as u16,
+        parse_number_up_to(last, 65_535, EXPECTED)? as u16,
     );
     if first > last {
-        return Err(Refused::Value(EXPECTED));
+        return Err(FieldError::Value(EXPECTED));
     }
     Ok((first, last))
 }
 
 /// Parses a network, or an address as a network of one host.
-fn prefix(value: &str, six: bool) -> Result<IpNet, Refused> {
+fn parse_network(value: &str, is_ipv6: bool) -> Result<IpNet, FieldError> {
     let net = schema::parse_prefix(value)
         .or_else(|| value.parse().ok().map(|address: std::net::IpAddr| address.into()));
-    let expected = match six {
+    let expected = match is_ipv6 {
         true => "an IPv6 network such as 2001:db8::/64",
         false => "an IPv4 network such as 10.0.0.0/24",
     };
-    let fits = |net: &IpNet| matches!(net, IpNet::V6(_)) == six;
-    net.filter(fits).ok_or(Refused::Value(expected))
+    let fits = |net: &IpNet| matches!(net, IpNet::V6(_)) == is_ipv6;
+    net.filter(fits).ok_or(FieldError::Value(expected))
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 /// Returns the reason why an address cannot belong to a host in any network.
-pub(super) fn not_a_host(address: IpAddr) -> Option<&'static str> {
+pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => match address.octets() {
             [0, ..] => Some("addresses that begin with 0 name no host"),
@@ -30,7 +30,7 @@ pub(super) fn not_a_host(address: IpAddr) -> Option<&'static str> {
 ///
 /// The first and the last address of an IPv4 network are the network address and the broadcast address.
 /// This does not apply to networks with prefix length 31 (RFC 3021) and 32.
-pub(super) fn not_of_network(address: IpAddr, network: IpNet) -> Option<String> {
+pub(super) fn why_not_host_of_network(address: IpAddr, network: IpNet) -> Option<String> {
     let (IpNet::V4(network), IpAddr::V4(address)) = (network, address) else {
         return None;
     };
@@ -47,7 +47,7 @@ pub(super) fn not_of_network(address: IpAddr, network: IpNet) -> Option<String> 
 }
 
 /// Returns the reason why packets to a prefix are never routed.
-pub(super) fn not_routable(prefix: IpNet) -> Option<&'static str> {
+pub(super) fn why_not_routable(prefix: IpNet) -> Option<&'static str> {
     let within = |network: &str| {
         network
             .parse::<IpNet>()
@@ -72,14 +72,14 @@ pub(super) fn is_link_local(address: IpAddr) -> bool {
 }
 
 /// Derives the IPv6 link-local address from a MAC address (RFC 4291, appendix A).
-pub(super) fn link_local(mac: [u8; 6]) -> IpNet {
+pub(super) fn link_local_network(mac: [u8; 6]) -> IpNet {
     let [a, b, c, d, e, f] = mac;
     let address = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
     IpNet::new_assert(IpAddr::from(address), 64)
 }
 
 /// Returns `IPv4` or `IPv6`.
-pub(super) fn family(address: IpAddr) -> &'static str {
+pub(super) fn address_family(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_what_is_none() {
+    fn addresses_that_cannot_belong_to_a_host_are_found() {
         for host in [
             "10.0.0.1",
             "1.0.0.0",
@@ -105,7 +105,7 @@ mod tests {
             "fe80::1",
             "2001:db8::",
         ] {
-            assert_eq!(not_a_host(ip(host)), None, "{host}");
+            assert_eq!(why_not_host_address(ip(host)), None, "{host}");
         }
         let no_host = [
             "0.0.0.0",
@@ -121,12 +121,12 @@ mod tests {
             "::ffff:10.0.0.1",
         ];
         for address in no_host {
-            assert!(not_a_host(ip(address)).is_some(), "{address}");
+            assert!(why_not_host_address(ip(address)).is_some(), "{address}");
         }
     }
 
     #[test]
-    fn the_first_and_last_address_of_a_network() {
+    fn network_and_broadcast_addresses_are_not_hosts() {
         let cases = [
             ("10.0.0.0", "10.0.0.0/24", true),
             ("10.0.0.255", "10.0.0.0/24", true),
@@ -140,7 +140,7 @@ mod tests {
         ];
         for (address, network, refused) in cases {
             assert_eq!(
-                not_of_network(ip(address), net(network)).is_some(),
+                why_not_host_of_network(ip(address), net(network)).is_some(),
                 refused,
                 "{address} of {network}"
             );
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn link_local_addresses_turn_the_universal_bit() {
+    fn link_local_addresses_invert_the_universal_bit() {
         assert_eq!(
-            link_local([0x02, 0, 0, 0, 0x10, 0x01]),
+            link_local_network([0x02, 0, 0, 0, 0x10, 0x01]),
             net("fe80::ff:fe00:1001/64")
         );
         assert_eq!(
-            link_local([0x00, 0x1b, 0x21, 0x01, 0x02, 0x03]),
+            link_local_network([0x00, 0x1b, 0x21, 0x01, 0x02, 0x03]),
             net("fe80::21b:21ff:fe01:203/64")
         );
     }

@@ -4,13 +4,13 @@ use xoff_dataplane::config::{BufferProfile, PortConfig, SwitchConfig};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_units::Picos;
 
-use super::context::Context;
-use super::flow_control::micros;
-use super::profiles::xoff_point;
+use super::context::ResolveContext;
+use super::flow_control::format_micros;
+use super::profiles::xoff_threshold_bytes;
 use super::traditional::bound_groups;
 
 /// Adds the warnings about PFC, headroom, marking and queue limits.
-pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
+pub(super) fn add_warnings(context: &mut ResolveContext<'_>, config: &SwitchConfig) {
     let bound = bound_groups(context);
     for port in &config.ports {
         let is_bound = |group: u8| {
@@ -18,29 +18,29 @@ pub(super) fn advise(context: &mut Context<'_>, config: &SwitchConfig) {
                 .get(port.name.as_str())
                 .is_some_and(|groups| groups.contains_key(&group))
         };
-        priorities_without_headroom(context, config, port, is_bound);
-        groups_without_signal(context, config, port);
-        late_marking(context, config, port);
-        limits_of_lossless_queues(context, config, port);
+        warn_priorities_without_headroom(context, config, port, is_bound);
+        warn_headroom_without_pfc(context, config, port);
+        warn_marking_above_xoff(context, config, port);
+        warn_limits_of_lossless_queues(context, config, port);
     }
-    headroom(context, config);
+    warn_small_headroom(context, config);
 }
 
 /// Returns the profile with this index, or `None` for a priority group without a buffer.
-fn profile(config: &SwitchConfig, index: u16) -> Option<&BufferProfile> {
+fn find_profile(config: &SwitchConfig, index: u16) -> Option<&BufferProfile> {
     config.profiles.get(usize::from(index))
 }
 
 /// Warns about lossless priorities whose priority group has no headroom.
-fn priorities_without_headroom(
-    context: &mut Context<'_>,
+fn warn_priorities_without_headroom(
+    context: &mut ResolveContext<'_>,
     config: &SwitchConfig,
     port: &PortConfig,
     is_bound: impl Fn(u8) -> bool,
 ) {
     for priority in (0..PRIORITIES).filter(|n| port.pfc.enabled & (1 << n) != 0) {
         let group = port.pfc.priority_to_pg[priority];
-        let Some(profile) = profile(config, port.pgs[usize::from(group)]) else {
+        let Some(profile) = find_profile(config, port.pgs[usize::from(group)]) else {
             let text = format!(
                 "pfc_enable has priority {priority}, but its priority group {group} has no buffer (profile NULL): its \
                  frames are dropped"
@@ -69,9 +69,9 @@ fn priorities_without_headroom(
 }
 
 /// Warns about priority groups with headroom for which the port sends no PFC.
-fn groups_without_signal(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
+fn warn_headroom_without_pfc(context: &mut ResolveContext<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (group, index) in port.pgs.iter().enumerate() {
-        let Some(profile) = profile(config, *index) else {
+        let Some(profile) = find_profile(config, *index) else {
             continue;
         };
         if profile.xoff_bytes > 0 && !port.pfc.signals(group as u8) {
@@ -87,13 +87,13 @@ fn groups_without_signal(context: &mut Context<'_>, config: &SwitchConfig, port:
 
 /// Warns about queues that mark packets only above the XOFF threshold. ECN should slow senders before PFC
 /// pauses them.
-fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
+fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (number, queue) in port.queues.iter().enumerate() {
         let Some(wred) = queue.wred.filter(|wred| wred.ecn) else {
             continue;
         };
-        let lowest = lossless_groups(config, port, number)
-            .map(|p| xoff_point(&config.pools[usize::from(p.pool)], p))
+        let lowest = lossless_profiles_of_queue(config, port, number)
+            .map(|p| xoff_threshold_bytes(&config.pools[usize::from(p.pool)], p))
             .min();
         if let Some(xoff) = lowest.filter(|xoff| *xoff <= wred.min_bytes) {
             let text = format!(
@@ -110,15 +110,19 @@ fn late_marking(context: &mut Context<'_>, config: &SwitchConfig, port: &PortCon
 ///
 /// The switch never drops lossless frames at egress and ignores this limit. A chip that enforces the limit
 /// drops frames before PFC pauses the senders.
-fn limits_of_lossless_queues(context: &mut Context<'_>, config: &SwitchConfig, port: &PortConfig) {
+fn warn_limits_of_lossless_queues(
+    context: &mut ResolveContext<'_>,
+    config: &SwitchConfig,
+    port: &PortConfig,
+) {
     for (number, queue) in port.queues.iter().enumerate() {
-        let Some(own) = profile(config, queue.profile) else {
+        let Some(own) = find_profile(config, queue.profile) else {
             continue;
         };
         let pool = &config.pools[usize::from(own.pool)];
-        let limit = xoff_point(pool, own);
-        let xoff = lossless_groups(config, port, number)
-            .map(|group| xoff_point(&config.pools[usize::from(group.pool)], group))
+        let limit = xoff_threshold_bytes(pool, own);
+        let xoff = lossless_profiles_of_queue(config, port, number)
+            .map(|group| xoff_threshold_bytes(&config.pools[usize::from(group.pool)], group))
             .min();
         if let Some(xoff) = xoff.filter(|xoff| limit < *xoff) {
             let text = format!(
@@ -132,35 +136,35 @@ fn limits_of_lossless_queues(context: &mut Context<'_>, config: &SwitchConfig, p
 }
 
 /// The profiles with headroom of the priority groups whose traffic classes use a queue.
-fn lossless_groups<'a>(
+fn lossless_profiles_of_queue<'a>(
     config: &'a SwitchConfig,
     port: &'a PortConfig,
     queue: usize,
 ) -> impl Iterator<Item = &'a BufferProfile> {
     let classes = (0..port.classify.tc_to_queue.len())
         .filter(move |class| usize::from(port.classify.tc_to_queue[*class]) == queue);
-    let groups =
-        classes.filter_map(|class| profile(config, port.pgs[usize::from(port.classify.tc_to_pg[class])]));
+    let groups = classes
+        .filter_map(|class| find_profile(config, port.pgs[usize::from(port.classify.tc_to_pg[class])]));
     groups.filter(|group| group.xoff_bytes > 0)
 }
 
 /// Number of bytes that a link of this speed carries in a time span, rounded up.
-pub(crate) fn bytes_during(span: Picos, speed_mbps: u32) -> u64 {
+pub(crate) fn bytes_in_time_span(span: Picos, speed_mbps: u32) -> u64 {
     u64::try_from((u128::from(span.0) * u128::from(speed_mbps)).div_ceil(8_000_000)).unwrap_or(u64::MAX)
 }
 
 /// Warns about headroom that is too small for the reaction budget. A stalled host sends and honours pauses
 /// late, and its links carry frames meanwhile.
-fn headroom(context: &mut Context<'_>, config: &SwitchConfig) {
-    let budget = context.how.reaction_budget;
+fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) {
+    let budget = context.options.reaction_budget;
     let mut pool_need = vec![0u64; config.pools.len()];
     for port in config.ports.iter().filter(|port| port.admin_up) {
         if !context.is_attached(&port.name) {
             continue;
         }
-        let need = bytes_during(budget, port.link.speed_mbps);
+        let need = bytes_in_time_span(budget, port.link.speed_mbps);
         for (group, index) in port.pgs.iter().enumerate() {
-            let Some(profile) = profile(config, *index) else {
+            let Some(profile) = find_profile(config, *index) else {
                 continue;
             };
             if profile.xoff_bytes == 0 || !port.pfc.signals(group as u8) {
@@ -175,7 +179,7 @@ fn headroom(context: &mut Context<'_>, config: &SwitchConfig) {
                     profile.name,
                     profile.xoff_bytes,
                     port.link.speed_mbps,
-                    micros(budget)
+                    format_micros(budget)
                 );
                 context.warn_port(&port.name, text);
             }
@@ -187,7 +191,7 @@ fn headroom(context: &mut Context<'_>, config: &SwitchConfig) {
                 "the shared headroom xoff {} is too small for all its lossless groups during the reaction budget of \
                  {}: {need} bytes are needed, or frames may be lost when this host stalls",
                 pool.xoff_bytes,
-                micros(budget)
+                format_micros(budget)
             );
             context.warn_entry("BUFFER_POOL", &pool.name, text);
         }

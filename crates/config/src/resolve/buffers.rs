@@ -5,31 +5,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PoolConfig, PoolSide, Threshold};
 use xoff_dataplane::ids::PRIORITIES;
 
-use super::context::Context;
-use super::{FRAMES, profiles, trimming};
-use crate::merge::split_range;
+use super::context::ResolveContext;
+use super::{FRAMES_RANGE, profiles, trimming};
+use crate::merge::parse_range_key;
 use crate::problem::Problem;
 use crate::schema::BYTES_MAX;
 
 /// Size in bytes of built-in pools, and of pools without a size.
-const POOL_BYTES: u64 = 16 << 20;
+const POOL_BYTES_DEFAULT: u64 = 16 << 20;
 
 /// Largest number of entries of a table. Indices have 16 bits, and a pool of type `both` needs two entries.
-const PROFILES_MAX: usize = 4_096;
+const TABLE_ENTRIES_MAX: usize = 4_096;
 
 /// The indices of an object on the ingress side and on the egress side.
 ///
 /// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has both. A frame occupies its memory once, but is
 /// charged to a priority group and to a queue. Each side therefore counts all frames in the pool.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BySide {
+pub(super) struct SideIndices {
     pub(super) ingress: Option<u16>,
     pub(super) egress: Option<u16>,
 }
 
-impl BySide {
+impl SideIndices {
     /// Returns the index on one side.
-    pub(super) fn of(self, side: PoolSide) -> Option<u16> {
+    pub(super) fn get(self, side: PoolSide) -> Option<u16> {
         match side {
             PoolSide::Ingress => self.ingress,
             PoolSide::Egress => self.egress,
@@ -48,7 +48,7 @@ impl BySide {
 pub(super) const SIDES: [PoolSide; 2] = [PoolSide::Ingress, PoolSide::Egress];
 
 /// The resolved buffer tables.
-pub(super) struct Buffers {
+pub(super) struct ResolvedBuffers {
     pub(super) pools: Vec<PoolConfig>,
     pub(super) profiles: Vec<BufferProfile>,
     cell_bytes: u64,
@@ -60,44 +60,45 @@ pub(super) struct Buffers {
     unlimited: [Option<u16>; 2],
 }
 
-impl Buffers {
+impl ResolvedBuffers {
     /// Resolves pools, profiles and their users.
-    pub(super) fn resolve(context: &mut Context<'_>) -> Buffers {
-        let (pools, pool_index) = pools(context);
-        let (profiles, profile_index) = profiles::resolve(context, &pools, &pool_index);
-        let mut buffers = Buffers {
+    pub(super) fn resolve(context: &mut ResolveContext<'_>) -> ResolvedBuffers {
+        let (pools, pool_index) = resolve_pools(context);
+        let (profiles, profile_index) = profiles::resolve_profiles(context, &pools, &pool_index);
+        let mut buffers = ResolvedBuffers {
             pools,
             profiles,
             cell_bytes: context
                 .number(super::SWITCH, super::LOCALHOST, "cell_size")
-                .unwrap_or_else(|| super::chip::cell_bytes(context)),
+                .unwrap_or_else(|| super::chip::default_cell_bytes(context)),
             groups: Vec::new(),
             queues: Vec::new(),
             built_in: [None; 2],
             unlimited: [None; 2],
         };
-        buffers.groups = buffers.users(context, "BUFFER_PG", PoolSide::Ingress, &profile_index);
-        buffers.queues = buffers.users(context, "BUFFER_QUEUE", PoolSide::Egress, &profile_index);
+        buffers.groups = buffers.resolve_users(context, "BUFFER_PG", PoolSide::Ingress, &profile_index);
+        buffers.queues = buffers.resolve_users(context, "BUFFER_QUEUE", PoolSide::Egress, &profile_index);
         buffers
     }
 
     /// Returns the profile of each priority group or queue of each port, from `BUFFER_PG` or `BUFFER_QUEUE`.
-    fn users(
+    fn resolve_users(
         &mut self,
-        context: &mut Context<'_>,
+        context: &mut ResolveContext<'_>,
         table: &str,
         side: PoolSide,
-        profile_index: &BTreeMap<&str, BySide>,
+        profile_index: &BTreeMap<&str, SideIndices>,
     ) -> Vec<[Option<u16>; PRIORITIES]> {
         let mut users = vec![[None; PRIORITIES]; context.ports.len()];
-        let mut of_other_side = OtherSide::default();
+        let mut of_other_side = OtherSideUsers::default();
         let mut without_buffer = BTreeSet::new();
         let db = context.db;
         for (key, _) in db.entries(table) {
-            let Some((port, first, last)) = split_range(key) else {
+            let Some((port, first, last)) = parse_range_key(key) else {
                 continue;
             };
-            let (Some(port), Some(name)) = (context.port(port), context.text(table, key, "profile")) else {
+            let (Some(port), Some(name)) = (context.port_index(port), context.text(table, key, "profile"))
+            else {
                 continue;
             };
             if name == "NULL" {
@@ -109,23 +110,23 @@ impl Buffers {
             let Some(profiles) = profile_index.get(name) else {
                 continue;
             };
-            let profile = profiles.of(side).unwrap_or_else(|| {
+            let profile = profiles.get(side).unwrap_or_else(|| {
                 of_other_side.add(key, name);
-                self.unlimited(side)
+                self.unlimited_profile(side)
             });
             if self.pools[usize::from(self.profiles[usize::from(profile)].pool)].size_bytes == 0 {
                 without_buffer.insert(name);
             }
-            if side == PoolSide::Ingress && trimming::wanted(context, name) {
+            if side == PoolSide::Ingress && trimming::selects_trimming(context, name) {
                 let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
-                let problem = Problem::at(table, key, "profile", why).value(name);
-                context.problem(problem.fix("name a profile that drops"));
+                let problem = Problem::at_field(table, key, "profile", why).with_value(name);
+                context.report_derived(problem.with_fix("name a profile that drops"));
             }
             for number in first..=last {
                 users[port][usize::from(number)] = Some(profile);
             }
         }
-        of_other_side.note(context, table, side);
+        of_other_side.add_warning(context, table, side);
         for name in without_buffer {
             let text = format!("its pool has no bytes: what {table} binds to it has its reserve alone");
             context.warn_entry("BUFFER_PROFILE", name, text);
@@ -134,22 +135,22 @@ impl Buffers {
     }
 
     /// Returns the profile of each priority group of a port.
-    pub(super) fn groups_of(&mut self, port: usize) -> [u16; PRIORITIES] {
-        self.groups[port].map(|profile| profile.unwrap_or_else(|| self.built_in(PoolSide::Ingress)))
+    pub(super) fn group_profiles(&mut self, port: usize) -> [u16; PRIORITIES] {
+        self.groups[port].map(|profile| profile.unwrap_or_else(|| self.built_in_profile(PoolSide::Ingress)))
     }
 
     /// Returns the profile of each queue of a port.
-    pub(super) fn queues_of(&mut self, port: usize) -> [u16; PRIORITIES] {
-        self.queues[port].map(|profile| profile.unwrap_or_else(|| self.built_in(PoolSide::Egress)))
+    pub(super) fn queue_profiles(&mut self, port: usize) -> [u16; PRIORITIES] {
+        self.queues[port].map(|profile| profile.unwrap_or_else(|| self.built_in_profile(PoolSide::Egress)))
     }
 
     /// Returns the built-in lossy profile of a side.
     ///
     /// Lossy frames are dropped at the congested egress queue. The limit at ingress is therefore the whole
     /// pool. A queue can use at most half of its pool.
-    fn built_in(&mut self, side: PoolSide) -> u16 {
+    fn built_in_profile(&mut self, side: PoolSide) -> u16 {
         let (slot, name, threshold) = match side {
-            PoolSide::Ingress => (0, "default_ingress", Threshold::Static(POOL_BYTES)),
+            PoolSide::Ingress => (0, "default_ingress", Threshold::Static(POOL_BYTES_DEFAULT)),
             PoolSide::Egress => (1, "default_egress", Threshold::Dynamic(0)),
         };
         if let Some(profile) = self.built_in[slot] {
@@ -158,7 +159,7 @@ impl Buffers {
         self.pools.push(PoolConfig {
             name: format!("{name}_pool"),
             side,
-            size_bytes: POOL_BYTES,
+            size_bytes: POOL_BYTES_DEFAULT,
             xoff_bytes: 0,
         });
         self.profiles.push(BufferProfile {
@@ -178,7 +179,7 @@ impl Buffers {
 
     /// Returns the profile without a limit, for priority groups or queues that are bound to a profile of
     /// the other side.
-    fn unlimited(&mut self, side: PoolSide) -> u16 {
+    fn unlimited_profile(&mut self, side: PoolSide) -> u16 {
         let (slot, name) = match side {
             PoolSide::Ingress => (0, "unlimited_ingress"),
             PoolSide::Egress => (1, "unlimited_egress"),
@@ -207,26 +208,26 @@ impl Buffers {
         profile
     }
 
-    /// Number of cells in all egress pools without reserved space, limited to [`FRAMES`]. A frame occupies
-    /// at least one cell.
-    pub(super) fn egress_cells(&self) -> u64 {
+    /// Number of cells in all egress pools without reserved space, limited to [`FRAMES_RANGE`]. A frame
+    /// occupies at least one cell.
+    pub(super) fn count_egress_cells(&self) -> u64 {
         let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
         let cells = egress.fold(0_u64, |cells, pool| {
             cells.saturating_add(pool.size_bytes / self.cell_bytes)
         });
-        cells.clamp(*FRAMES.start(), *FRAMES.end())
+        cells.clamp(*FRAMES_RANGE.start(), *FRAMES_RANGE.end())
     }
 }
 
 /// Priority groups or queues that are bound to a profile of the other side.
 #[derive(Default)]
-struct OtherSide<'a> {
+struct OtherSideUsers<'a> {
     count: usize,
     first: Option<&'a str>,
     profiles: BTreeSet<&'a str>,
 }
 
-impl<'a> OtherSide<'a> {
+impl<'a> OtherSideUsers<'a> {
     /// Adds an entry and its profile.
     fn add(&mut self, key: &'a str, profile: &'a str) {
         self.count += 1;
@@ -235,7 +236,7 @@ impl<'a> OtherSide<'a> {
     }
 
     /// Adds one warning for all entries, because shipped files have thousands of them.
-    fn note(&self, context: &mut Context<'_>, table: &str, side: PoolSide) {
+    fn add_warning(&self, context: &mut ResolveContext<'_>, table: &str, side: PoolSide) {
         let Some(first) = self.first else { return };
         let (users, other, here) = match side {
             PoolSide::Ingress => ("priority groups", "egress", "ingress"),
@@ -255,7 +256,7 @@ impl<'a> OtherSide<'a> {
 }
 
 /// Resolves the pools. Returns the pools, and the indices of each name.
-fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, BySide>) {
+fn resolve_pools<'a>(context: &mut ResolveContext<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, SideIndices>) {
     let (mut pools, mut index) = (Vec::new(), BTreeMap::new());
     let db = context.db;
     for (name, _) in db.entries("BUFFER_POOL") {
@@ -273,15 +274,16 @@ fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, B
             );
         }
         let size_bytes = context.bytes("BUFFER_POOL", name, "size").unwrap_or_else(|| {
-            let why = format!("no size is given and none is computed: {POOL_BYTES} bytes are assumed");
+            let why =
+                format!("no size is given and none is computed: {POOL_BYTES_DEFAULT} bytes are assumed");
             context.warn_entry("BUFFER_POOL", name, why);
-            POOL_BYTES
+            POOL_BYTES_DEFAULT
         });
         for &side in sides {
             let number = pools.len() as u16;
             index
                 .entry(name)
-                .or_insert_with(BySide::default)
+                .or_insert_with(SideIndices::default)
                 .set(side, number);
             let xoff_bytes = if side == PoolSide::Ingress { xoff_bytes } else { 0 };
             pools.push(PoolConfig {
@@ -292,14 +294,14 @@ fn pools<'a>(context: &mut Context<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, B
             });
         }
     }
-    limit(context, "BUFFER_POOL", index.len());
+    check_entry_count(context, "BUFFER_POOL", index.len());
     (pools, index)
 }
 
-/// Reports an error if a table has more than [`PROFILES_MAX`] entries.
-pub(super) fn limit(context: &mut Context<'_>, table: &str, entries: usize) {
-    if entries > PROFILES_MAX {
-        let why = format!("{entries} entries, at most {PROFILES_MAX} are possible");
-        context.problem(Problem::at(table, "", "", why));
+/// Reports an error if a table has more than [`TABLE_ENTRIES_MAX`] entries.
+pub(super) fn check_entry_count(context: &mut ResolveContext<'_>, table: &str, entries: usize) {
+    if entries > TABLE_ENTRIES_MAX {
+        let why = format!("{entries} entries, at most {TABLE_ENTRIES_MAX} are possible");
+        context.report_derived(Problem::at_field(table, "", "", why));
     }
 }

@@ -1,25 +1,25 @@
 //! The chip of the switch and its constants.
 
-use super::context::Context;
+use super::context::ResolveContext;
 use super::{LOCALHOST, SWITCH, dynamic};
-use crate::chip::chip_of;
+use crate::chip::find_chip;
 use crate::headroom::Asic;
 
 /// Size in bytes of a buffer cell if the chip is unknown.
-const CELL_BYTES: u64 = 256;
+const UNKNOWN_CHIP_CELL_BYTES: u64 = 256;
 
 /// Returns the chip of `XOFF_SWITCH|localhost asic`, or else the chip of `platform` and `hwsku`.
-pub(super) fn known(context: &Context<'_>) -> Option<Asic> {
+pub(super) fn find_configured_chip(context: &ResolveContext<'_>) -> Option<Asic> {
     let explicit = context.text(SWITCH, LOCALHOST, "asic").and_then(Asic::named);
     let metadata = |field| context.text("DEVICE_METADATA", LOCALHOST, field).unwrap_or("");
-    explicit.or_else(|| chip_of(metadata("platform"), metadata("hwsku")))
+    explicit.or_else(|| find_chip(metadata("platform"), metadata("hwsku")))
 }
 
 /// Returns the constants for computed headroom. The chip defaults to SONiC's virtual switch. The fields of
 /// `XOFF_SWITCH` override single constants.
-pub(super) fn constants(context: &Context<'_>) -> Asic {
+pub(super) fn chip_constants(context: &ResolveContext<'_>) -> Asic {
     let own = |field: &str| context.number(SWITCH, LOCALHOST, field);
-    let known = known(context).unwrap_or_else(Asic::virtual_switch);
+    let known = find_configured_chip(context).unwrap_or_else(Asic::virtual_switch);
     Asic {
         cell_bytes: own("asic_cell_size").map_or(known.cell_bytes, |bytes| bytes as u32),
         pipeline_latency_bytes: own("asic_pipeline_latency").unwrap_or(known.pipeline_latency_bytes),
@@ -34,35 +34,37 @@ pub(super) fn constants(context: &Context<'_>) -> Asic {
 
 /// Returns the default of `cell_size`: the cell size of the chip if it is known or headroom is computed for
 /// it.
-pub(super) fn cell_bytes(context: &Context<'_>) -> u64 {
-    match dynamic::is_on(context.db) || known(context).is_some() {
-        true => u64::from(constants(context).cell_bytes),
-        false => CELL_BYTES,
+pub(super) fn default_cell_bytes(context: &ResolveContext<'_>) -> u64 {
+    match dynamic::is_selected(context.db) || find_configured_chip(context).is_some() {
+        true => u64::from(chip_constants(context).cell_bytes),
+        false => UNKNOWN_CHIP_CELL_BYTES,
     }
 }
 
 /// Adds a note about the constants that follow from the platform.
-pub(super) fn note_constants(context: &mut Context<'_>) {
+pub(super) fn note_chip_constants(context: &mut ResolveContext<'_>) {
     if context.text(SWITCH, LOCALHOST, "asic").is_some() {
         return;
     }
-    let Some(chip) = known(context) else { return };
-    let used = constants(context);
+    let Some(chip) = find_configured_chip(context) else {
+        return;
+    };
+    let used = chip_constants(context);
     let cell = context
         .number(SWITCH, LOCALHOST, "cell_size")
-        .unwrap_or_else(|| cell_bytes(context));
+        .unwrap_or_else(|| default_cell_bytes(context));
     let mut text = format!(
         "platform and hwsku are those of chip {}: cell_size {cell}",
         chip.name
     );
-    if dynamic::is_on(context.db) {
+    if dynamic::is_selected(context.db) {
         text.push_str(&format!(
             ", pipeline latency {}, MAC and PHY delay {}, peer response {} bytes",
             used.pipeline_latency_bytes,
-            tenths(used.mac_phy_delay_tenth_bytes),
+            format_tenths(used.mac_phy_delay_tenth_bytes),
             match used.own_peer_response {
-                true => tenths(used.peer_response_tenth_bytes),
-                false => "by speed, else ".to_owned() + &tenths(used.peer_response_tenth_bytes),
+                true => format_tenths(used.peer_response_tenth_bytes),
+                false => "by speed, else ".to_owned() + &format_tenths(used.peer_response_tenth_bytes),
             },
         ));
     }
@@ -71,7 +73,7 @@ pub(super) fn note_constants(context: &mut Context<'_>) {
 }
 
 /// Formats tenths of a byte as bytes.
-fn tenths(value: u64) -> String {
+fn format_tenths(value: u64) -> String {
     match value % 10 {
         0 => (value / 10).to_string(),
         tenth => format!("{}.{tenth}", value / 10),

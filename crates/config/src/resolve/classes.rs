@@ -2,12 +2,12 @@
 
 use xoff_dataplane::config::{ClassMaps, Trust};
 
-use super::context::Context;
+use super::context::ResolveContext;
 
 const BINDINGS: &str = "PORT_QOS_MAP";
 
 /// Resolves the maps of a port.
-pub(super) fn resolve(context: &mut Context<'_>, port: &str) -> ClassMaps {
+pub(super) fn resolve_class_maps(context: &mut ResolveContext<'_>, port: &str) -> ClassMaps {
     let dot1p = context.text(BINDINGS, port, "dot1p_to_tc_map");
     // The DSCP map of the switch applies to ports without a map of their own.
     let own_dscp = context.text(BINDINGS, port, "dscp_to_tc_map");
@@ -38,16 +38,16 @@ pub(super) fn resolve(context: &mut Context<'_>, port: &str) -> ClassMaps {
         } else {
             Trust::Dscp
         },
-        dscp_to_tc: map(context, "DSCP_TO_TC_MAP", dscp, |_| 0),
-        dot1p_to_tc: map(context, "DOT1P_TO_TC_MAP", dot1p, |_| 0),
-        tc_to_queue: map(context, "TC_TO_QUEUE_MAP", to_queue, |_| 0),
-        tc_to_pg: map(context, "TC_TO_PRIORITY_GROUP_MAP", to_pg, |_| 0),
+        dscp_to_tc: read_map(context, "DSCP_TO_TC_MAP", dscp, |_| 0),
+        dot1p_to_tc: read_map(context, "DOT1P_TO_TC_MAP", dot1p, |_| 0),
+        tc_to_queue: read_map(context, "TC_TO_QUEUE_MAP", to_queue, |_| 0),
+        tc_to_pg: read_map(context, "TC_TO_PRIORITY_GROUP_MAP", to_pg, |_| 0),
     }
 }
 
 /// Reads a map table as an array. `default` gives the values without a map or an entry.
-pub(super) fn map<const N: usize>(
-    context: &Context<'_>,
+pub(super) fn read_map<const N: usize>(
+    context: &ResolveContext<'_>,
     table: &str,
     name: Option<&str>,
     default: fn(usize) -> u8,

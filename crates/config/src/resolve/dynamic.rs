@@ -18,11 +18,11 @@ mod pools;
 
 use std::collections::BTreeMap;
 
-use super::context::Context;
+use super::context::ResolveContext;
 use super::{LOCALHOST, SWITCH, chip, ports, traditional};
 use crate::db::ConfigDb;
-use crate::headroom::{Asic, Headroom, Link, headroom};
-use crate::merge::split_range;
+use crate::headroom::{Asic, HeadroomSizes, LinkParameters, compute_headroom};
+use crate::merge::parse_range_key;
 use crate::problem::Problem;
 use crate::schema::{self, BYTES_MAX};
 
@@ -40,12 +40,12 @@ const PATTERN_MTU: u64 = 1_024;
 const PATTERN_SMALL_PERCENT: u64 = 50;
 
 /// Whether the dynamic buffer model is selected.
-pub(super) fn is_on(db: &ConfigDb) -> bool {
+pub(super) fn is_selected(db: &ConfigDb) -> bool {
     db.get("DEVICE_METADATA", LOCALHOST, "buffer_model").as_deref() == Some("dynamic")
 }
 
 /// The parameters of the dynamic buffer model.
-struct Parameters {
+struct DynamicModelParameters {
     asic: Asic,
     threshold: i64,
     over_subscribe_ratio: u64,
@@ -54,12 +54,12 @@ struct Parameters {
     lossless_mtu_bytes: u32,
     small_packet_percent: u32,
     gearbox_delay_ns: u64,
-    shared_pool: bool,
+    uses_shared_pool: bool,
 }
 
 /// The properties of a lossless profile that a priority group needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Wanted {
+struct LosslessProfileSpec {
     speed_mbps: u32,
     cable: String,
     mtu_bytes: u32,
@@ -68,15 +68,15 @@ struct Wanted {
 }
 
 /// Completes the configuration. Returns the completed configuration and the added entries.
-pub(super) fn complete(context: &mut Context<'_>) -> (ConfigDb, ConfigDb) {
-    let parameters = parameters(context);
-    let wanted = wanted(context, &parameters);
+pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> (ConfigDb, ConfigDb) {
+    let parameters = read_parameters(context);
+    let wanted = collect_computed_profiles(context, &parameters);
     let mut db = context.db.clone();
     let mut added = ConfigDb {
         source: db.source.clone(),
         ..ConfigDb::default()
     };
-    let names = naming::names(
+    let names = naming::assign_names(
         parameters.asic.name,
         parameters.threshold,
         wanted.values().flatten(),
@@ -86,88 +86,96 @@ pub(super) fn complete(context: &mut Context<'_>) -> (ConfigDb, ConfigDb) {
         db.insert(GROUPS, key, "profile", name);
     }
     for (wanted, name) in &names {
-        generate(context, &parameters, wanted, name, &mut added);
+        add_generated_profile(context, &parameters, wanted, name, &mut added);
     }
     if !names.is_empty() && db.entry(POOLS, LOSSLESS_POOL).is_none() {
         let why = format!("generated profiles need this pool, and {POOLS} has no {LOSSLESS_POOL}");
-        context.problem(
-            Problem::at(POOLS, LOSSLESS_POOL, "", why).fix("add it, with type ingress and mode dynamic"),
+        context.report_derived(
+            Problem::at_field(POOLS, LOSSLESS_POOL, "", why)
+                .with_fix("add it, with type ingress and mode dynamic"),
         );
     }
     db.complete_by(&added);
-    pools::complete(context, &parameters, &db, &mut added);
+    pools::add_pool_sizes(context, &parameters, &db, &mut added);
     db.complete_by(&added);
-    most_headroom(context, &parameters, &db);
+    check_headroom_of_ports(context, &parameters, &db);
     (db, added)
 }
 
 /// Returns the key of a table that may have only one entry.
-fn only_entry<'a>(context: &mut Context<'a>, table: &str) -> &'a str {
+fn only_entry_key<'a>(context: &mut ResolveContext<'a>, table: &str) -> &'a str {
     let mut keys = context.db.keys(table);
     let first = keys.next().unwrap_or("AZURE");
     let others: Vec<&str> = keys.collect();
     for other in others {
         let why = format!("{first} is there too, and only one entry can hold for the switch");
-        context.own_problem(
-            Problem::at(table, other, "", why).fix("remove one of them, AZURE is the usual name"),
+        context.report_own(
+            Problem::at_field(table, other, "", why).with_fix("remove one of them, AZURE is the usual name"),
         );
     }
     first
 }
 
 /// Reads the parameters of the model.
-fn parameters(context: &mut Context<'_>) -> Parameters {
-    let (parameter, pattern) = (only_entry(context, PARAMETER), only_entry(context, PATTERN));
+fn read_parameters(context: &mut ResolveContext<'_>) -> DynamicModelParameters {
+    let (parameter, pattern) = (
+        only_entry_key(context, PARAMETER),
+        only_entry_key(context, PATTERN),
+    );
     let of_default = |field: &str| context.number(PARAMETER, parameter, field).unwrap_or(0);
     let of_pattern =
         |field: &str, default: u64| context.number(PATTERN, pattern, field).unwrap_or(default) as u32;
     let over_subscribe_ratio = of_default("over_subscribe_ratio");
     let pool_xoff = context.number(POOLS, LOSSLESS_POOL, "xoff").unwrap_or(0);
-    Parameters {
-        asic: chip::constants(context),
-        threshold: threshold(context, PARAMETER, parameter, "default_dynamic_th").unwrap_or(0),
+    DynamicModelParameters {
+        asic: chip::chip_constants(context),
+        threshold: read_threshold(context, PARAMETER, parameter, "default_dynamic_th").unwrap_or(0),
         over_subscribe_ratio,
         max_headroom_bytes: of_default("max_headroom_size"),
         lossless_mtu_bytes: of_pattern("mtu", PATTERN_MTU),
         small_packet_percent: of_pattern("small_packet_percentage", PATTERN_SMALL_PERCENT),
         gearbox_delay_ns: context.number(SWITCH, LOCALHOST, "gearbox_delay").unwrap_or(0),
-        shared_pool: over_subscribe_ratio > 0 || pool_xoff > 0,
+        uses_shared_pool: over_subscribe_ratio > 0 || pool_xoff > 0,
     }
 }
 
 /// Reads a threshold, which can be negative.
-fn threshold(context: &Context<'_>, table: &str, key: &str, field: &str) -> Option<i64> {
+fn read_threshold(context: &ResolveContext<'_>, table: &str, key: &str, field: &str) -> Option<i64> {
     context.text(table, key, field)?.parse().ok()
 }
 
 /// Returns the computed profile of each priority group by its key in `BUFFER_PG`. `None` means no buffer.
-fn wanted(context: &mut Context<'_>, parameters: &Parameters) -> BTreeMap<String, Option<Wanted>> {
+fn collect_computed_profiles(
+    context: &mut ResolveContext<'_>,
+    parameters: &DynamicModelParameters,
+) -> BTreeMap<String, Option<LosslessProfileSpec>> {
     let mut wanted = BTreeMap::new();
     let db = context.db;
     for (key, _) in db.entries(GROUPS) {
-        let (Some((port, ..)), Some(profile)) = (split_range(key), context.text(GROUPS, key, "profile"))
+        let (Some((port, ..)), Some(profile)) = (parse_range_key(key), context.text(GROUPS, key, "profile"))
         else {
             continue;
         };
         let computed = context.text(PROFILES, profile, "headroom_type") == Some("dynamic");
-        if context.port(port).is_none() || (profile != "NULL" && !computed) {
+        if context.port_index(port).is_none() || (profile != "NULL" && !computed) {
             continue;
         }
-        let threshold = threshold(context, PROFILES, profile, "dynamic_th").unwrap_or(parameters.threshold);
-        let Some(cable) = traditional::cable(context, port) else {
+        let threshold =
+            read_threshold(context, PROFILES, profile, "dynamic_th").unwrap_or(parameters.threshold);
+        let Some(cable) = traditional::cable_length(context, port) else {
             let cables = context.db.keys(CABLES).next().unwrap_or("AZURE");
             let why = format!("the length is missing, and headroom of {GROUPS}|{key} depends on it");
             let fix = "add one, such as 5m, or give the group a profile with headroom of BUFFER_PROFILE";
-            context.problem(Problem::at(CABLES, cables, port, why).fix(fix));
+            context.report_derived(Problem::at_field(CABLES, cables, port, why).with_fix(fix));
             continue;
         };
         let lanes = context.text("PORT", port, "lanes").unwrap_or("");
-        let profile = (schema::parse_cable(cable) != Some(0)).then(|| Wanted {
+        let profile = (schema::parse_cable(cable) != Some(0)).then(|| LosslessProfileSpec {
             speed_mbps: ports::speed_mbps(context, port),
             cable: cable.to_owned(),
             mtu_bytes: ports::mtu_bytes(context, port),
             threshold,
-            eight_lanes: schema::items(lanes).count() == 8,
+            eight_lanes: schema::split_list(lanes).count() == 8,
         });
         if profile.is_none() {
             context.warn_entry(
@@ -182,14 +190,14 @@ fn wanted(context: &mut Context<'_>, parameters: &Parameters) -> BTreeMap<String
 }
 
 /// Adds a generated profile, unless the configuration has a profile of this name.
-fn generate(
-    context: &mut Context<'_>,
-    parameters: &Parameters,
-    wanted: &Wanted,
+fn add_generated_profile(
+    context: &mut ResolveContext<'_>,
+    parameters: &DynamicModelParameters,
+    wanted: &LosslessProfileSpec,
     name: &str,
     added: &mut ConfigDb,
 ) {
-    let link = Link {
+    let link = LinkParameters {
         speed_mbps: wanted.speed_mbps,
         cable_m: schema::parse_cable(&wanted.cable).unwrap_or(0),
         mtu_bytes: wanted.mtu_bytes,
@@ -197,19 +205,21 @@ fn generate(
         gearbox_delay_ns: parameters.gearbox_delay_ns,
         lossless_mtu_bytes: parameters.lossless_mtu_bytes,
         small_packet_percent: parameters.small_packet_percent,
-        shared_pool: parameters.shared_pool,
+        uses_shared_pool: parameters.uses_shared_pool,
     };
-    let Headroom {
+    let HeadroomSizes {
         xon_bytes,
         xoff_bytes,
         size_bytes,
-    } = headroom(&parameters.asic, &link);
+    } = compute_headroom(&parameters.asic, &link);
     if xoff_bytes.max(size_bytes) > BYTES_MAX {
         let why = format!(
             "a cable of {} needs a headroom of {xoff_bytes} bytes, at most {BYTES_MAX} are possible",
             wanted.cable
         );
-        context.problem(Problem::at(PROFILES, name, "xoff", why).fix("shorten the cable in CABLE_LENGTH"));
+        context.report_derived(
+            Problem::at_field(PROFILES, name, "xoff", why).with_fix("shorten the cable in CABLE_LENGTH"),
+        );
         return;
     }
     let fields = [
@@ -242,22 +252,27 @@ fn generate(
 
 /// Checks `max_headroom_size` against the reserved space and headroom of all lossless priority groups of a
 /// port.
-fn most_headroom(context: &mut Context<'_>, parameters: &Parameters, db: &ConfigDb) {
+fn check_headroom_of_ports(
+    context: &mut ResolveContext<'_>,
+    parameters: &DynamicModelParameters,
+    db: &ConfigDb,
+) {
     let most = parameters.max_headroom_bytes;
     if most == 0 {
         return;
     }
     let mut ports: BTreeMap<&str, u64> = BTreeMap::new();
     for (key, _) in db.entries(GROUPS) {
-        let (Some((port, first, last)), Some(profile)) = (split_range(key), db.get(GROUPS, key, "profile"))
+        let (Some((port, first, last)), Some(profile)) =
+            (parse_range_key(key), db.get(GROUPS, key, "profile"))
         else {
             continue;
         };
-        let bytes = |field: &str| pools::bytes(db, PROFILES, &profile, field);
+        let bytes = |field: &str| pools::read_bytes(db, PROFILES, &profile, field);
         // With private headroom, the size includes the headroom.
         let each = match bytes("xoff") {
             0 => 0,
-            xoff if parameters.shared_pool => bytes("size") + xoff,
+            xoff if parameters.uses_shared_pool => bytes("size") + xoff,
             xoff => bytes("size").max(xoff),
         };
         *ports.entry(port).or_default() += u64::from(last - first + 1) * each;
@@ -267,6 +282,6 @@ fn most_headroom(context: &mut Context<'_>, parameters: &Parameters, db: &Config
             "the lossless groups of {port} take {need} bytes together, and max_headroom_size of {PARAMETER} allows {most}"
         );
         let fix = "shorten its cable, let fewer groups be lossless, or raise max_headroom_size";
-        context.problem(Problem::at(GROUPS, port, "", why).fix(fix));
+        context.report_derived(Problem::at_field(GROUPS, port, "", why).with_fix(fix));
     }
 }

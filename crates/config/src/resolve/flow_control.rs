@@ -4,17 +4,17 @@ use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig};
 use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::classes::map;
-use super::context::Context;
+use super::classes::read_map;
+use super::context::ResolveContext;
 use super::{LOCALHOST, SWITCH};
 use crate::schema;
 
-const BINDINGS: &str = "PORT_QOS_MAP";
+const QOS_MAP_TABLE: &str = "PORT_QOS_MAP";
 /// Length of a PFC frame on the link, with preamble and gap.
 const PFC_FRAME_WIRE_BYTES: u32 = 84;
 
 /// Sets the flow control of all ports.
-pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
+pub(super) fn resolve_flow_control(context: &mut ResolveContext<'_>, ports: &mut [PortConfig]) {
     for field in [
         "dot1p_to_tc_map",
         "tc_to_queue_map",
@@ -26,21 +26,21 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
         "pfc_enable",
         "pfcwd_sw_enable",
     ] {
-        if context.text(BINDINGS, "global", field).is_some() {
+        if context.text(QOS_MAP_TABLE, "global", field).is_some() {
             let why = format!("{field} has no effect: only dscp_to_tc_map is bound to the whole switch");
-            context.warn_entry(BINDINGS, "global", why);
+            context.warn_entry(QOS_MAP_TABLE, "global", why);
         }
     }
     for port in ports {
-        port.pfc = pfc(context, port);
+        port.pfc = resolve_pfc(context, port);
     }
 }
 
 /// Resolves the flow control of a port.
-fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
+fn resolve_pfc(context: &mut ResolveContext<'_>, port: &PortConfig) -> PfcConfig {
     let name = &port.name;
     let enabled = context
-        .text(BINDINGS, name, "pfc_enable")
+        .text(QOS_MAP_TABLE, name, "pfc_enable")
         .and_then(schema::parse_priorities)
         .unwrap_or(0);
     let own = |field: &str| {
@@ -56,28 +56,28 @@ fn pfc(context: &mut Context<'_>, port: &PortConfig) -> PfcConfig {
         asymmetric: context.text("PORT", name, "pfc_asym") == Some("on"),
         pause_quanta,
         refresh: Picos::NEVER,
-        priority_to_queue: map(
+        priority_to_queue: read_map(
             context,
             "MAP_PFC_PRIORITY_TO_QUEUE",
-            context.text(BINDINGS, name, "pfc_to_queue_map"),
+            context.text(QOS_MAP_TABLE, name, "pfc_to_queue_map"),
             identity,
         ),
-        priority_to_pg: map(
+        priority_to_pg: read_map(
             context,
             "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
-            context.text(BINDINGS, name, "pfc_to_pg_map"),
+            context.text(QOS_MAP_TABLE, name, "pfc_to_pg_map"),
             identity,
         ),
         pauses: PauseModel::Timed,
-        response_quanta: response_quanta(context, name, port.link.speed_mbps),
-        global: global_pause(context, name, enabled),
+        response_quanta: resolve_response_quanta(context, name, port.link.speed_mbps),
+        global: resolve_global_pause(context, name, enabled),
     };
-    let refresh = refresh(context, name, &port.link, pause_quanta, written, enabled != 0);
+    let refresh = resolve_refresh_interval(context, name, &port.link, pause_quanta, written, enabled != 0);
     PfcConfig { refresh, ..pfc }
 }
 
 /// `PORT.pause_response_quanta`, by default 0.
-fn response_quanta(context: &Context<'_>, name: &str, speed_mbps: u32) -> u16 {
+fn resolve_response_quanta(context: &ResolveContext<'_>, name: &str, speed_mbps: u32) -> u16 {
     let written = context.text("PORT", name, "pause_response_quanta");
     match (written, context.number("PORT", name, "pause_response_quanta")) {
         (Some("standard"), _) => response_quanta_max(speed_mbps),
@@ -87,7 +87,7 @@ fn response_quanta(context: &Context<'_>, name: &str, speed_mbps: u32) -> u16 {
 }
 
 /// Resolves 802.3x pauses. PFC on any priority disables them.
-fn global_pause(context: &mut Context<'_>, name: &str, pfc_enabled: u8) -> GlobalPause {
+fn resolve_global_pause(context: &mut ResolveContext<'_>, name: &str, pfc_enabled: u8) -> GlobalPause {
     let written = context.text("XOFF_PORT", name, "flow_control");
     if let Some(mode) = written.filter(|mode| *mode != "off" && pfc_enabled != 0) {
         let text =
@@ -103,17 +103,17 @@ fn global_pause(context: &mut Context<'_>, name: &str, pfc_enabled: u8) -> Globa
 
 /// Returns the time between two XOFF frames: half the pause time, or less if a stall of the host could let
 /// the sender resume.
-fn refresh(
-    context: &mut Context<'_>,
+fn resolve_refresh_interval(
+    context: &mut ResolveContext<'_>,
     name: &str,
     link: &LinkTiming,
     quanta: u16,
     written: Option<Picos>,
-    enabled: bool,
+    is_enabled: bool,
 ) -> Picos {
     let pause = link.pause_duration(quanta);
     let budget = if context.is_attached(name) {
-        context.how.reaction_budget
+        context.options.reaction_budget
     } else {
         Picos::ZERO
     };
@@ -124,7 +124,7 @@ fn refresh(
         None if latest == Picos::ZERO => half,
         None => half.min(latest),
     };
-    if enabled && latest == Picos::ZERO {
+    if is_enabled && latest == Picos::ZERO {
         let dilate = budget.0 / pause.0.max(1) + 1;
         context.warn_port(
             name,
@@ -133,28 +133,28 @@ fn refresh(
                  budget lets senders resume before XOFF is repeated; run with `--dilate {dilate}` (times the \
                  dilation now), or lower PORT speed",
                 link.speed_mbps,
-                micros(pause),
-                micros(budget)
+                format_micros(pause),
+                format_micros(budget)
             ),
         );
-    } else if enabled && chosen > latest {
+    } else if is_enabled && chosen > latest {
         let text = format!(
             "pause_refresh {} is longer than the pause of {} less the reaction budget of {}, {}: senders may resume \
              before XOFF is repeated",
-            micros(chosen),
-            micros(pause),
-            micros(budget),
-            micros(latest)
+            format_micros(chosen),
+            format_micros(pause),
+            format_micros(budget),
+            format_micros(latest)
         );
         context.warn_port(name, text);
     }
     // With a shorter interval, XOFF frames would occupy the whole link.
     let floor = Picos(link.duration(2 * PFC_FRAME_WIRE_BYTES).0.max(1));
-    if enabled && chosen < floor {
+    if is_enabled && chosen < floor {
         let text = format!(
             "XOFF would be repeated every {}, faster than the link carries PFC frames; every {} instead",
-            micros(chosen),
-            micros(floor)
+            format_micros(chosen),
+            format_micros(floor)
         );
         context.warn_port(name, text);
     }
@@ -162,7 +162,7 @@ fn refresh(
 }
 
 /// Formats a time span in microseconds with up to three decimals.
-pub(super) fn micros(span: Picos) -> String {
+pub(super) fn format_micros(span: Picos) -> String {
     let micros = span.0 as f64 / 1e6;
     let text = format!("{micros:.3}");
     format!("{} us", text.trim_end_matches('0').trim_end_matches('.'))

@@ -7,19 +7,24 @@ use ipnet::IpNet;
 use xoff_dataplane::config::{Attachment, Bridging, InterfaceConfig, LagConfig, PortConfig};
 use xoff_dataplane::ids::InterfaceId;
 
-use super::addresses::{family, link_local, not_a_host, not_of_network};
-use super::context::Context;
+use super::addresses::{address_family, link_local_network, why_not_host_address, why_not_host_of_network};
+use super::context::ResolveContext;
 use super::lags;
 use crate::db::ConfigDb;
-use crate::natural::Name;
+use crate::natural::NaturalName;
 use crate::problem::Problem;
 use crate::schema;
 
 /// Table of interfaces without a link.
-const LOOPBACKS: &str = "LOOPBACK_INTERFACE";
+const LOOPBACK_TABLE: &str = "LOOPBACK_INTERFACE";
 
 /// The tables of interfaces of ports, LAGs and VLANs, and of loopback interfaces.
-pub(super) const TABLES: [&str; 4] = ["INTERFACE", "PORTCHANNEL_INTERFACE", "VLAN_INTERFACE", LOOPBACKS];
+pub(super) const TABLES: [&str; 4] = [
+    "INTERFACE",
+    "PORTCHANNEL_INTERFACE",
+    "VLAN_INTERFACE",
+    LOOPBACK_TABLE,
+];
 
 /// MTU of loopback interfaces, and of VLANs without members.
 const MTU_MAX: u32 = 9_216;
@@ -29,7 +34,7 @@ const IPV6_MTU_MIN: u32 = 1_280;
 pub(super) const MTU_MIN: u64 = 68;
 
 /// An interface in construction, with its table.
-struct Draft<'a> {
+struct InterfaceDraft<'a> {
     table: &'static str,
     config: InterfaceConfig,
     /// The key of each address.
@@ -39,18 +44,18 @@ struct Draft<'a> {
 /// All router interfaces. The index is the number of the interface.
 pub(super) struct Interfaces {
     pub(super) list: Vec<InterfaceConfig>,
-    by_name: BTreeMap<Name, InterfaceId>,
+    by_name: BTreeMap<NaturalName, InterfaceId>,
 }
 
 impl Interfaces {
     /// Returns an interface by its name.
     pub(super) fn find(&self, name: &str) -> Option<(InterfaceId, &InterfaceConfig)> {
-        let id = *self.by_name.get(&Name::from(name))?;
+        let id = *self.by_name.get(&NaturalName::from(name))?;
         Some((id, &self.list[id.index()]))
     }
 
     /// Returns the interface with the longest network that contains an address.
-    pub(super) fn towards(&self, address: IpAddr) -> Option<(InterfaceId, IpNet)> {
+    pub(super) fn find_by_network(&self, address: IpAddr) -> Option<(InterfaceId, IpNet)> {
         let networks = self.list.iter().enumerate().flat_map(|(index, interface)| {
             interface
                 .addresses
@@ -63,14 +68,14 @@ impl Interfaces {
     }
 
     /// Returns the interface with this address.
-    pub(super) fn owner(&self, address: IpAddr) -> Option<&InterfaceConfig> {
+    pub(super) fn find_by_address(&self, address: IpAddr) -> Option<&InterfaceConfig> {
         let has = |interface: &&InterfaceConfig| interface.addresses.iter().any(|net| net.addr() == address);
         self.list.iter().find(has)
     }
 }
 
 /// The ports, LAGs and VLANs on which interfaces are based.
-pub(super) struct Ground<'a> {
+pub(super) struct InterfaceParents<'a> {
     pub(super) mac: [u8; 6],
     pub(super) ports: &'a [PortConfig],
     pub(super) lags: &'a [LagConfig],
@@ -84,23 +89,26 @@ pub(super) fn is_interface(db: &ConfigDb, table: &str, name: &str) -> bool {
 }
 
 /// Resolves all interfaces.
-pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfaces {
+pub(super) fn resolve_interfaces(
+    context: &mut ResolveContext<'_>,
+    parents: &InterfaceParents<'_>,
+) -> Interfaces {
     let db = context.db;
-    let mut drafts: BTreeMap<Name, Draft<'_>> = BTreeMap::new();
+    let mut drafts: BTreeMap<NaturalName, InterfaceDraft<'_>> = BTreeMap::new();
     for table in TABLES {
         for (key, _) in db.entries(table) {
             let owner = key.split_once('|').map_or(key, |(owner, _)| owner);
             // SONiC's interface manager creates a loopback interface with its first address.
-            if owner != key && table != LOOPBACKS && db.entry(table, owner).is_none() {
+            if owner != key && table != LOOPBACK_TABLE && db.entry(table, owner).is_none() {
                 let why = format!("{table}|{owner} is missing; SONiC adds it when it migrates an old file");
                 context.warn_entry(table, key, why);
             }
-            if !drafts.contains_key(&Name::from(owner))
-                && let Some(config) = interface(context, ground, table, owner)
+            if !drafts.contains_key(&NaturalName::from(owner))
+                && let Some(config) = create_interface(context, parents, table, owner)
             {
                 drafts.insert(
                     owner.into(),
-                    Draft {
+                    InterfaceDraft {
                         table,
                         config,
                         keys: Vec::new(),
@@ -109,22 +117,27 @@ pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfa
             }
         }
     }
-    let mut drafts: Vec<Draft<'_>> = drafts.into_values().collect();
+    let mut drafts: Vec<InterfaceDraft<'_>> = drafts.into_values().collect();
     for draft in &mut drafts {
-        addresses(context, draft);
+        add_addresses(context, draft);
     }
-    disjoint(context, &drafts);
+    check_networks_are_disjoint(context, &drafts);
     for draft in &mut drafts {
-        link_local_too(context, draft);
+        add_link_local_address(context, draft);
     }
-    let list = numbered(
+    let list = order_by_number(
         drafts.into_iter().map(|draft| draft.config),
-        &context.how.interfaces,
+        &context.options.interfaces,
     );
     let by_name = list
         .iter()
         .enumerate()
-        .map(|(index, interface)| (Name::from(interface.name.as_str()), InterfaceId(index as u16)))
+        .map(|(index, interface)| {
+            (
+                NaturalName::from(interface.name.as_str()),
+                InterfaceId(index as u16),
+            )
+        })
         .collect();
     Interfaces { list, by_name }
 }
@@ -133,7 +146,10 @@ pub(super) fn resolve(context: &mut Context<'_>, ground: &Ground<'_>) -> Interfa
 ///
 /// New interfaces are numbered by name. Interfaces of a running switch keep their numbers, so that
 /// neighbours and flows stay valid. The last interfaces fill numbers that have become free.
-fn numbered(sorted: impl Iterator<Item = InterfaceConfig>, running: &[String]) -> Vec<InterfaceConfig> {
+fn order_by_number(
+    sorted: impl Iterator<Item = InterfaceConfig>,
+    running: &[String],
+) -> Vec<InterfaceConfig> {
     let (mut kept, new): (Vec<_>, Vec<_>) = sorted
         .map(|config| (running.iter().position(|name| *name == config.name), config))
         .partition(|(number, _)| number.is_some());
@@ -154,25 +170,25 @@ fn numbered(sorted: impl Iterator<Item = InterfaceConfig>, running: &[String]) -
 }
 
 /// Creates an interface without addresses. Returns `None` if its port, LAG or VLAN does not exist.
-fn interface(
-    context: &mut Context<'_>,
-    ground: &Ground<'_>,
+fn create_interface(
+    context: &mut ResolveContext<'_>,
+    parents: &InterfaceParents<'_>,
     table: &'static str,
     name: &str,
 ) -> Option<InterfaceConfig> {
     let (attachment, mtu) = match table {
         "INTERFACE" => {
-            let port = context.port(name)?;
-            (Attachment::Port(port as u16), ground.ports[port].mtu)
+            let port = context.port_index(name)?;
+            (Attachment::Port(port as u16), parents.ports[port].mtu)
         }
         "PORTCHANNEL_INTERFACE" => {
-            let lag = context.lag(name)?;
-            (Attachment::Lag(lag as u16), lag_mtu(ground, lag))
+            let lag = context.lag_index(name)?;
+            (Attachment::Lag(lag as u16), smallest_member_mtu(parents, lag))
         }
         "VLAN_INTERFACE" => {
             context.db.entry("VLAN", name)?;
-            let id = schema::parse_vlan(name)?;
-            (Attachment::Vlan(id), vlan_mtu(context, ground, name, id))
+            let id = schema::parse_vlan_id(name)?;
+            (Attachment::Vlan(id), vlan_mtu(context, parents, name, id))
         }
         _ => (Attachment::Loopback, MTU_MAX),
     };
@@ -189,22 +205,22 @@ fn interface(
     Some(InterfaceConfig {
         name: name.to_owned(),
         attachment,
-        mac: mac.unwrap_or(ground.mac),
+        mac: mac.unwrap_or(parents.mac),
         mtu,
         addresses: Vec::new(),
     })
 }
 
 /// Returns the smallest MTU of the members of a LAG.
-fn lag_mtu(ground: &Ground<'_>, lag: usize) -> u32 {
-    let members = ground.lags[lag].members.iter();
-    let mtus = members.map(|port| ground.ports[usize::from(*port)].mtu);
+fn smallest_member_mtu(parents: &InterfaceParents<'_>, lag: usize) -> u32 {
+    let members = parents.lags[lag].members.iter();
+    let mtus = members.map(|port| parents.ports[usize::from(*port)].mtu);
     mtus.min().unwrap_or(MTU_MAX)
 }
 
 /// Returns `VLAN.mtu`, or the smallest MTU of the members.
-fn vlan_mtu(context: &mut Context<'_>, ground: &Ground<'_>, name: &str, id: u16) -> u32 {
-    let Bridging::Vlans(vlans) = ground.bridging else {
+fn vlan_mtu(context: &mut ResolveContext<'_>, parents: &InterfaceParents<'_>, name: &str, id: u16) -> u32 {
+    let Bridging::Vlans(vlans) = parents.bridging else {
         return MTU_MAX;
     };
     let members = vlans
@@ -214,9 +230,9 @@ fn vlan_mtu(context: &mut Context<'_>, ground: &Ground<'_>, name: &str, id: u16)
     let smallest = members
         .map(|member| {
             let port = usize::from(member.port);
-            match port.checked_sub(ground.ports.len()) {
-                None => (ground.ports[port].mtu, ground.ports[port].name.as_str()),
-                Some(lag) => (lag_mtu(ground, lag), ground.lags[lag].name.as_str()),
+            match port.checked_sub(parents.ports.len()) {
+                None => (parents.ports[port].mtu, parents.ports[port].name.as_str()),
+                Some(lag) => (smallest_member_mtu(parents, lag), parents.lags[lag].name.as_str()),
             }
         })
         .min_by_key(|(mtu, _)| *mtu);
@@ -239,7 +255,7 @@ fn vlan_mtu(context: &mut Context<'_>, ground: &Ground<'_>, name: &str, id: u16)
 }
 
 /// Adds the addresses of the keys, and checks each address by itself.
-fn addresses<'a>(context: &mut Context<'a>, draft: &mut Draft<'a>) {
+fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraft<'a>) {
     let (db, table) = (context.db, draft.table);
     for (key, _) in db.entries(table) {
         let Some((owner, prefix)) = key.split_once('|') else {
@@ -253,37 +269,39 @@ fn addresses<'a>(context: &mut Context<'a>, draft: &mut Draft<'a>) {
         };
         let address = prefix.addr();
         let mut problem = |field: &str, why: String| {
-            context.own_problem(Problem::at(table, key, field, why).fix("write an address of a single host"));
+            context.report_own(
+                Problem::at_field(table, key, field, why).with_fix("write an address of a single host"),
+            );
         };
-        if let Some(why) = not_a_host(address) {
+        if let Some(why) = why_not_host_address(address) {
             problem("", format!("{address} cannot be an interface's: {why}"));
         } else if prefix.prefix_len() == 0 {
             problem(
                 "",
                 "a network of all addresses leaves none to route to".to_owned(),
             );
-        } else if let Some(why) = not_of_network(address, prefix) {
+        } else if let Some(why) = why_not_host_of_network(address, prefix) {
             problem("", format!("{address} cannot be an interface's: {why}"));
         } else if draft.config.addresses.iter().any(|known| known.addr() == address) {
             let why = format!("{} has {address} already", draft.config.name);
-            context.problem(Problem::at(table, key, "", why).fix("remove one of the two"));
+            context.report_derived(Problem::at_field(table, key, "", why).with_fix("remove one of the two"));
         } else {
             draft.config.addresses.push(prefix);
             draft.keys.push(key);
         }
         if let Some(said) = context
             .text(table, key, "family")
-            .filter(|said| *said != family(address))
+            .filter(|said| *said != address_family(address))
         {
-            let why = format!("the address is of family {}", family(address));
-            context.own_problem(Problem::at(table, key, "family", why).value(said));
+            let why = format!("the address is of family {}", address_family(address));
+            context.report_own(Problem::at_field(table, key, "family", why).with_value(said));
         }
     }
 }
 
 /// Checks that networks of different interfaces do not overlap, so that each destination has one interface.
-fn disjoint(context: &mut Context<'_>, drafts: &[Draft<'_>]) {
-    let mut all: Vec<(IpNet, &str, &Draft<'_>)> = Vec::new();
+fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[InterfaceDraft<'_>]) {
+    let mut all: Vec<(IpNet, &str, &InterfaceDraft<'_>)> = Vec::new();
     for draft in drafts {
         let networks = draft.config.addresses.iter().zip(&draft.keys);
         all.extend(networks.map(|(network, key)| (*network, *key, draft)));
@@ -292,7 +310,7 @@ fn disjoint(context: &mut Context<'_>, drafts: &[Draft<'_>]) {
     // contain it.
     all.retain(|(network, ..)| !super::addresses::is_link_local(network.addr()));
     all.sort_by_key(|(network, _, draft)| (network.trunc(), draft.config.attachment == Attachment::Loopback));
-    let mut around: Vec<(IpNet, &Draft<'_>)> = Vec::new();
+    let mut around: Vec<(IpNet, &InterfaceDraft<'_>)> = Vec::new();
     for (network, key, draft) in all {
         while around
             .last()
@@ -308,23 +326,25 @@ fn disjoint(context: &mut Context<'_>, drafts: &[Draft<'_>]) {
             let name = &other.config.name;
             let problem = if outer.addr() == network.addr() {
                 let why = format!("{name} has the address {} already", network.addr());
-                Problem::at(draft.table, key, "", why).fix("give each interface an address of its own")
+                Problem::at_field(draft.table, key, "", why)
+                    .with_fix("give each interface an address of its own")
             } else {
                 let why = format!(
                     "the network {} overlaps {} of {name}",
                     network.trunc(),
                     outer.trunc()
                 );
-                Problem::at(draft.table, key, "", why).fix("give each interface a network of its own")
+                Problem::at_field(draft.table, key, "", why)
+                    .with_fix("give each interface a network of its own")
             };
-            context.problem(problem);
+            context.report_derived(problem);
         }
         around.push((network, draft));
     }
 }
 
 /// Adds the link-local address of an interface with IPv6 (RFC 4291, section 2.1), and checks its MTU.
-fn link_local_too(context: &mut Context<'_>, draft: &mut Draft<'_>) {
+fn add_link_local_address(context: &mut ResolveContext<'_>, draft: &mut InterfaceDraft<'_>) {
     let (table, config) = (draft.table, &mut draft.config);
     if config.attachment == Attachment::Loopback {
         return;
@@ -344,9 +364,9 @@ fn link_local_too(context: &mut Context<'_>, draft: &mut Draft<'_>) {
             config.name, config.mtu
         );
         let fix = format!("raise mtu in {place}, or remove the IPv6 addresses");
-        context.problem(Problem::at(table, &config.name, "", why).fix(fix));
+        context.report_derived(Problem::at_field(table, &config.name, "", why).with_fix(fix));
     }
-    let own = link_local(config.mac);
+    let own = link_local_network(config.mac);
     if !config
         .addresses
         .iter()
@@ -357,7 +377,7 @@ fn link_local_too(context: &mut Context<'_>, draft: &mut Draft<'_>) {
 }
 
 /// Warns about interfaces without an address, and about VLAN MTUs without an effect.
-pub(super) fn advise(context: &mut Context<'_>, interfaces: &Interfaces) {
+pub(super) fn warn_unusable_interfaces(context: &mut ResolveContext<'_>, interfaces: &Interfaces) {
     for table in TABLES {
         for (key, _) in context.db.entries(table) {
             if let Some((_, interface)) = interfaces.find(key)
@@ -381,7 +401,7 @@ mod tests {
     use super::*;
 
     /// The names of interfaces in the order of their numbers.
-    fn order(sorted: &[&str], running: &[&str]) -> Vec<String> {
+    fn interface_order(sorted: &[&str], running: &[&str]) -> Vec<String> {
         let config = |name: &&str| InterfaceConfig {
             name: (*name).to_owned(),
             attachment: Attachment::Loopback,
@@ -390,21 +410,24 @@ mod tests {
             addresses: Vec::new(),
         };
         let running: Vec<String> = running.iter().map(|name| (*name).to_owned()).collect();
-        let all = numbered(sorted.iter().map(config), &running);
+        let all = order_by_number(sorted.iter().map(config), &running);
         all.into_iter().map(|interface| interface.name).collect()
     }
 
     #[test]
     fn interfaces_that_remain_keep_their_numbers() {
-        assert_eq!(order(&["a", "b", "c"], &[]), ["a", "b", "c"]);
-        assert_eq!(order(&["a", "b", "c"], &["b", "c"]), ["b", "c", "a"]);
-        assert_eq!(order(&["a", "c", "d"], &["a", "b", "c"]), ["a", "d", "c"]);
+        assert_eq!(interface_order(&["a", "b", "c"], &[]), ["a", "b", "c"]);
+        assert_eq!(interface_order(&["a", "b", "c"], &["b", "c"]), ["b", "c", "a"]);
         assert_eq!(
-            order(&["a", "c"], &["a", "b", "c"]),
+            interface_order(&["a", "c", "d"], &["a", "b", "c"]),
+            ["a", "d", "c"]
+        );
+        assert_eq!(
+            interface_order(&["a", "c"], &["a", "b", "c"]),
             ["a", "c"],
             "the last one moves"
         );
-        assert_eq!(order(&["c"], &["a", "b", "c"]), ["c"]);
-        assert_eq!(order(&[], &["a"]), [""; 0]);
+        assert_eq!(interface_order(&["c"], &["a", "b", "c"]), ["c"]);
+        assert_eq!(interface_order(&[], &["a"]), [""; 0]);
     }
 }

@@ -2,23 +2,24 @@
 
 use xoff_dataplane::config::{LagConfig, PortConfig};
 
-use super::context::Context;
+use super::context::ResolveContext;
 use super::interfaces::{MTU_MIN, is_interface};
 use crate::problem::Problem;
 
 pub(super) const TABLE: &str = "PORTCHANNEL";
-const MEMBER: &str = "PORTCHANNEL_MEMBER";
+const MEMBER_TABLE: &str = "PORTCHANNEL_MEMBER";
 
-/// Resolves all LAGs by their index in [`Context::lags`]. Members without an MTU get the MTU of their LAG.
-pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Vec<LagConfig> {
+/// Resolves all LAGs by their index in [`ResolveContext::lags`]. Members without an MTU get the MTU of
+/// their LAG.
+pub(super) fn resolve_lags(context: &mut ResolveContext<'_>, ports: &mut [PortConfig]) -> Vec<LagConfig> {
     let names = context.lags.clone();
     let mut member_of: Vec<Option<&str>> = vec![None; ports.len()];
     let mut lags = Vec::with_capacity(names.len());
     for name in names {
-        let members = members(context, name, ports, &mut member_of);
-        same_mtu(context, name, &members, ports);
+        let members = resolve_members(context, name, ports, &mut member_of);
+        apply_lag_mtu(context, name, &members, ports);
         let min_links = context.number(TABLE, name, "min_links").unwrap_or(1);
-        say_what_lacp_would_do(context, name, members.len(), min_links);
+        warn_about_lacp(context, name, members.len(), min_links);
         lags.push(LagConfig {
             name: name.to_owned(),
             admin_up: context.text(TABLE, name, "admin_status") == Some("up"),
@@ -30,30 +31,32 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Ve
 }
 
 /// Resolves the members of a LAG.
-fn members<'a>(
-    context: &mut Context<'a>,
+fn resolve_members<'a>(
+    context: &mut ResolveContext<'a>,
     lag: &'a str,
     ports: &[PortConfig],
     member_of: &mut [Option<&'a str>],
 ) -> Vec<u16> {
     let db = context.db;
     let mut members: Vec<u16> = Vec::new();
-    for (key, _) in db.entries(MEMBER) {
+    for (key, _) in db.entries(MEMBER_TABLE) {
         let Some((_, name)) = key.split_once('|').filter(|(of, _)| *of == lag) else {
             continue;
         };
-        let Some(port) = context.port(name) else {
+        let Some(port) = context.port_index(name) else {
             continue;
         };
         if let Some(other) = member_of[port].replace(lag) {
             let why = format!("{name} is a member of {other} already");
-            context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
+            context.report_derived(
+                Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("remove one of the two"),
+            );
             continue;
         }
         if is_interface(db, "INTERFACE", name) {
             let why = format!("{name} is a routed port, INTERFACE has it");
             let fix = format!("remove it there; PORTCHANNEL_INTERFACE|{lag} makes the LAG an interface");
-            context.problem(Problem::at(MEMBER, key, "", why).fix(fix));
+            context.report_derived(Problem::at_field(MEMBER_TABLE, key, "", why).with_fix(fix));
         }
         if let Some(first) = members.first().map(|first| &ports[usize::from(*first)]) {
             let (ours, theirs) = (ports[port].link.speed_mbps, first.link.speed_mbps);
@@ -62,7 +65,9 @@ fn members<'a>(
                     "{name} has {ours} Mb/s and {} of the same LAG {theirs}",
                     first.name
                 );
-                context.problem(Problem::at(MEMBER, key, "", why).fix("give all members one speed"));
+                context.report_derived(
+                    Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("give all members one speed"),
+                );
             }
         }
         members.push(port as u16);
@@ -71,7 +76,7 @@ fn members<'a>(
 }
 
 /// Applies the MTU of a LAG to its members. As in SONiC's model, a member has the same MTU or none.
-fn same_mtu(context: &mut Context<'_>, lag: &str, members: &[u16], ports: &mut [PortConfig]) {
+fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], ports: &mut [PortConfig]) {
     let Some(mtu) = context.number(TABLE, lag, "mtu") else {
         return;
     };
@@ -85,11 +90,11 @@ fn same_mtu(context: &mut Context<'_>, lag: &str, members: &[u16], ports: &mut [
         match context.number("PORT", &port.name, "mtu") {
             Some(own) if own != mtu => {
                 let why = format!("{lag}, of which it is a member, has mtu {mtu}");
-                let problem = Problem::at("PORT", &port.name, "mtu", why).value(own.to_string());
-                context.problem(problem.fix("make them equal, or remove the port's"));
+                let problem = Problem::at_field("PORT", &port.name, "mtu", why).with_value(own.to_string());
+                context.report_derived(problem.with_fix("make them equal, or remove the port's"));
             }
             _ => {
-                let link = context.how.link_mtus.get(&port.name).copied();
+                let link = context.options.link_mtus.get(&port.name).copied();
                 port.mtu = (mtu as u32).min(link.unwrap_or(u32::MAX));
             }
         }
@@ -97,7 +102,7 @@ fn same_mtu(context: &mut Context<'_>, lag: &str, members: &[u16], ports: &mut [
 }
 
 /// Warns about missing LACP, and about LAGs that are never up.
-fn say_what_lacp_would_do(context: &mut Context<'_>, lag: &str, members: usize, min_links: u64) {
+fn warn_about_lacp(context: &mut ResolveContext<'_>, lag: &str, members: usize, min_links: u64) {
     if context.text(TABLE, lag, "static") != Some("true") {
         let why = "LACP is not implemented: a member takes part while its link is up, whatever its peer says; \
                    static \"true\" says that this is meant";

@@ -32,14 +32,14 @@ use xoff_dataplane::config::{MarkPoint, SwitchConfig};
 use xoff_dataplane::route::Rib;
 use xoff_units::Picos;
 
-use self::buffers::Buffers;
-use self::context::Context;
-use self::interfaces::Ground;
+use self::buffers::ResolvedBuffers;
+use self::context::ResolveContext;
+use self::interfaces::InterfaceParents;
 use super::db::ConfigDb;
-use super::follow_up::{Findings, Refused, without_follow_ups};
-use super::merge::merge;
-use super::pg_profiles::PgProfiles;
+use super::merge::merge_layers;
+use super::pg_profiles::PgProfileLookup;
 use super::problem::{Problem, Problems};
+use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
 
 pub use ports::PORTS_MAX;
@@ -55,11 +55,11 @@ const FDB_AGEING_S: u64 = 600;
 const FDB_ENTRIES: u64 = 65_536;
 /// Limits of the computed number of frames. A frame slot has 2 KiB of memory, and a frame occupies an
 /// egress cell.
-const FRAMES: std::ops::RangeInclusive<u64> = 1_024..=131_072;
+const FRAMES_RANGE: std::ops::RangeInclusive<u64> = 1_024..=131_072;
 
 /// The kind of links that are attached to the ports of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Attachment {
+pub enum PortAttachment {
     /// Devices on the command line.
     #[default]
     CommandLine,
@@ -69,24 +69,24 @@ pub enum Attachment {
     Capture,
 }
 
-impl Attachment {
+impl PortAttachment {
     /// The reason why a port should be up, for a warning.
-    fn describe(self) -> Option<&'static str> {
+    fn describe_reason(self) -> Option<&'static str> {
         match self {
-            Attachment::CommandLine => Some("named on the command line"),
-            Attachment::Lab => Some("a link of the lab ends here"),
-            Attachment::Capture => None,
+            PortAttachment::CommandLine => Some("named on the command line"),
+            PortAttachment::Lab => Some("a link of the lab ends here"),
+            PortAttachment::Capture => None,
         }
     }
 }
 
 /// Inputs that are not part of the configuration.
 #[derive(Clone, Debug, Default)]
-pub struct Resolve {
+pub struct ResolveOptions {
     /// Attached ports. They exist, and are up unless the configuration sets them down.
     pub ports: Vec<String>,
     /// The kind of the attached links.
-    pub attachment: Attachment,
+    pub attachment: PortAttachment,
     /// Name of the switch if `DEVICE_METADATA|localhost hostname` is missing. The default is `xoff`. This
     /// name does not select keys of a VOQ chassis.
     pub hostname: Option<String>,
@@ -103,14 +103,14 @@ pub struct Resolve {
     /// numbers.
     pub interfaces: Vec<String>,
     /// The lookup file of the SKU with the lossless profiles of the traditional buffer model.
-    pub pg_profiles: Option<Arc<PgProfiles>>,
+    pub pg_profiles: Option<Arc<PgProfileLookup>>,
     /// The ASIC whose part is read if a file configures several ASICs, such as `asic0`.
     pub asic: Option<String>,
 }
 
 /// A valid configuration for the data plane, with its warnings.
 #[derive(Clone, Debug)]
-pub struct Resolved {
+pub struct ResolvedConfig {
     /// The configuration of the data plane.
     pub config: SwitchConfig,
     /// All sources of the routes in [`SwitchConfig::routing`]. A running switch computes the next
@@ -119,7 +119,7 @@ pub struct Resolved {
     /// The static routes by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
     /// Entries and fields of buffers that the file does not contain. The dynamic buffer model computes
-    /// them, and the traditional model takes them from [`Resolve::pg_profiles`].
+    /// them, and the traditional model takes them from [`ResolveOptions::pg_profiles`].
     pub generated: ConfigDb,
     /// Notes about settings without an effect, and warnings, one line each.
     pub warnings: Vec<String>,
@@ -127,30 +127,30 @@ pub struct Resolved {
 
 /// A configuration as written and as resolved.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The merged layers in canonical form.
     pub db: ConfigDb,
     /// The resolved configuration.
-    pub resolved: Resolved,
+    pub resolved: ResolvedConfig,
 }
 
 /// Parses layers of `(source, text)`, merges them in order, and resolves the result.
 ///
 /// # Errors
 /// All errors of all layers and of the merged configuration, so that a user can correct them at once.
-pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> {
-    let read = read::read(layers, how.asic.as_deref());
-    let db = merge(&read.layers);
+pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedConfig, Problems> {
+    let read = read::parse_all_layers(layers, options.asic.as_deref());
+    let db = merge_layers(&read.layers);
     // If a text could not be parsed at all, references to its entries would only cause further errors.
     if read.problems.iter().any(|problem| problem.table.is_empty()) {
         return Err(Problems::new(read.problems));
     }
-    match find(&db, how) {
-        Ok(resolved) if read.problems.is_empty() => Ok(Loaded { resolved, db }),
+    match resolve_with_consequences(&db, options) {
+        Ok(resolved) if read.problems.is_empty() => Ok(LoadedConfig { resolved, db }),
         found => {
             let mut found = found.err().unwrap_or_default();
             found.values.extend(read.problems);
-            Err(without_follow_ups(&db, &read.refused, found))
+            Err(remove_consequences(&db, &read.refused, found))
         }
     }
 }
@@ -160,49 +160,50 @@ pub fn load(layers: &[(&str, &str)], how: &Resolve) -> Result<Loaded, Problems> 
 ///
 /// # Errors
 /// Invalid references, missing fields, contradictions and invalid port names. All errors are returned.
-pub fn resolve(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Problems> {
-    find(db, how).map_err(|found| without_follow_ups(db, &Refused::default(), found))
+pub fn resolve(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, Problems> {
+    resolve_with_consequences(db, options)
+        .map_err(|found| remove_consequences(db, &RefusedObjects::default(), found))
 }
 
 /// Resolves a configuration. In case of an error, the result includes the consequences of other errors.
-fn find(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Findings> {
-    let mut before = Context::new(db, how);
-    let completed = match dynamic::is_on(db) {
-        true => Some(dynamic::complete(&mut before)),
-        false => traditional::complete(&mut before),
+fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, FoundErrors> {
+    let mut completion_context = ResolveContext::new(db, options);
+    let completed = match dynamic::is_selected(db) {
+        true => Some(dynamic::complete_buffers(&mut completion_context)),
+        false => traditional::complete_buffers(&mut completion_context),
     };
-    let mut context = Context::new(completed.as_ref().map_or(db, |(completed, _)| completed), how);
-    context.absorb(before);
-    selected_asic(&mut context);
-    references::check(&mut context);
-    let mut buffers = Buffers::resolve(&mut context);
-    let mut ports = ports::resolve(&mut context, &mut buffers);
-    queues::resolve(&mut context, &mut ports);
-    flow_control::resolve(&mut context, &mut ports);
-    let watchdog = watchdog::resolve(&mut context, &mut ports);
-    let lags = lags::resolve(&mut context, &mut ports);
-    let bridging = vlans::resolve(&mut context, &ports, &lags);
-    let port_profiles = port_profiles::resolve(&mut context, &buffers);
-    let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(how.seed);
-    let ground = Ground {
+    let mut context = ResolveContext::new(completed.as_ref().map_or(db, |(completed, _)| completed), options);
+    context.take_results_of(completion_context);
+    check_selected_asic(&mut context);
+    references::check_entries(&mut context);
+    let mut buffers = ResolvedBuffers::resolve(&mut context);
+    let mut ports = ports::resolve_ports(&mut context, &mut buffers);
+    queues::resolve_queues(&mut context, &mut ports);
+    flow_control::resolve_flow_control(&mut context, &mut ports);
+    let watchdog = watchdog::resolve_watchdog(&mut context, &mut ports);
+    let lags = lags::resolve_lags(&mut context, &mut ports);
+    let bridging = vlans::resolve_bridging(&mut context, &ports, &lags);
+    let port_profiles = port_profiles::resolve_port_profiles(&mut context, &buffers);
+    let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(options.seed);
+    let parents = InterfaceParents {
         mac: ports::base_mac(&context),
         ports: &ports,
         lags: &lags,
         bridging: &bridging,
     };
-    let balancing = balancing::resolve(&mut context, &lags);
-    let routing = routing::resolve(&mut context, &ground, &balancing, seed);
-    let trimming = trimming::resolve(&mut context, &ports, &buffers.profiles);
+    let balancing = balancing::resolve_balancing(&mut context, &lags);
+    let routing = routing::resolve_routing(&mut context, &parents, &balancing, seed);
+    let trimming = trimming::resolve_trimming(&mut context, &ports, &buffers.profiles);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
-        .unwrap_or_else(|| buffers.egress_cells());
+        .unwrap_or_else(|| buffers.count_egress_cells());
     let config = SwitchConfig {
         name: context.hostname().to_owned(),
         mac: ports::base_mac(&context),
         seed,
         cell_bytes: context
             .number(SWITCH, LOCALHOST, "cell_size")
-            .unwrap_or_else(|| chip::cell_bytes(&context)) as u32,
+            .unwrap_or_else(|| chip::default_cell_bytes(&context)) as u32,
         pipeline_latency: Picos::from_nanos(
             context.number(SWITCH, LOCALHOST, "pipeline_latency").unwrap_or(0),
         ),
@@ -232,14 +233,14 @@ fn find(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Findings> {
         watchdog,
         trimming,
     };
-    chip::note_constants(&mut context);
-    advice::advise(&mut context, &config);
-    let (warnings, found) = context.finish();
+    chip::note_chip_constants(&mut context);
+    advice::add_warnings(&mut context, &config);
+    let (warnings, found) = context.into_results();
     if !found.is_empty() {
         return Err(found);
     }
-    debug_assert_eq!(invariants::broken(&config), None);
-    Ok(Resolved {
+    debug_assert_eq!(invariants::find_violation(&config), None);
+    Ok(ResolvedConfig {
         config,
         rib: routing.rib,
         static_routes: routing.static_routes,
@@ -249,16 +250,21 @@ fn find(db: &ConfigDb, how: &Resolve) -> Result<Resolved, Findings> {
 }
 
 /// Checks that the selected ASIC is the ASIC of the configuration.
-fn selected_asic(context: &mut Context<'_>) {
-    let Some(asic) = context.how.asic.as_deref().filter(|_| !context.db.is_asic_part) else {
+fn check_selected_asic(context: &mut ResolveContext<'_>) {
+    let Some(asic) = context
+        .options
+        .asic
+        .as_deref()
+        .filter(|_| !context.db.is_asic_part)
+    else {
         return;
     };
     match context.text("DEVICE_METADATA", LOCALHOST, "asic_name") {
         Some(own) if own == asic => {}
         Some(own) => {
             let why = format!("the configuration is that of {own}, and {asic} is selected");
-            let problem = Problem::at("DEVICE_METADATA", LOCALHOST, "asic_name", why).value(own);
-            context.problem(problem.fix(format!("select {own}, or no ASIC")));
+            let problem = Problem::at_field("DEVICE_METADATA", LOCALHOST, "asic_name", why).with_value(own);
+            context.report_derived(problem.with_fix(format!("select {own}, or no ASIC")));
         }
         None => context.warn_entry(
             "DEVICE_METADATA",
@@ -268,4 +274,4 @@ fn selected_asic(context: &mut Context<'_>) {
     }
 }
 
-pub(super) use advice::bytes_during;
+pub(super) use advice::bytes_in_time_span;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use xoff_dataplane::config::{Attachment, StaticNeighbour};
 
-use super::addresses::{family, not_a_host, not_of_network};
-use super::context::Context;
+use super::addresses::{address_family, why_not_host_address, why_not_host_of_network};
+use super::context::ResolveContext;
 use super::interfaces::Interfaces;
 use crate::problem::Problem;
 use crate::schema;
@@ -14,7 +14,10 @@ use crate::schema;
 const TABLE: &str = "NEIGH";
 
 /// Resolves all static neighbours.
-pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec<StaticNeighbour> {
+pub(super) fn resolve_neighbours(
+    context: &mut ResolveContext<'_>,
+    interfaces: &Interfaces,
+) -> Vec<StaticNeighbour> {
     let db = context.db;
     let (mut neighbours, mut known) = (Vec::new(), BTreeSet::new());
     for (key, _) in db.entries(TABLE) {
@@ -26,29 +29,32 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
         };
         if let Some(said) = context
             .text(TABLE, key, "family")
-            .filter(|said| !said.eq_ignore_ascii_case(family(address)))
+            .filter(|said| !said.eq_ignore_ascii_case(address_family(address)))
         {
-            let why = format!("the address is of family {}", family(address));
-            context.own_problem(Problem::at(TABLE, key, "family", why).value(said));
+            let why = format!("the address is of family {}", address_family(address));
+            context.report_own(Problem::at_field(TABLE, key, "family", why).with_value(said));
         }
         let Some((interface, config)) = interfaces.find(name) else {
             let names = interfaces.list.iter().map(|interface| interface.name.as_str());
-            let fix = match schema::nearest(name, names) {
+            let fix = match schema::find_similar_name(name, names) {
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("add {name} to the table of its kind, such as INTERFACE"),
             };
-            context.problem(Problem::at(TABLE, key, "", format!("there is no interface {name}")).fix(fix));
+            context.report_derived(
+                Problem::at_field(TABLE, key, "", format!("there is no interface {name}")).with_fix(fix),
+            );
             continue;
         };
-        if let Some(why) = not_behind(address, config, interfaces) {
+        if let Some(why) = why_not_neighbour(address, config, interfaces) {
             let why = format!("{address} cannot be a neighbour of {name}: {why}");
-            context
-                .problem(Problem::at(TABLE, key, "", why).fix("name a host in a network of the interface"));
+            context.report_derived(
+                Problem::at_field(TABLE, key, "", why).with_fix("name a host in a network of the interface"),
+            );
             continue;
         }
         if !known.insert((interface, address)) {
             let why = format!("{name} has the neighbour {address} already");
-            context.problem(Problem::at(TABLE, key, "", why).fix("make it one"));
+            context.report_derived(Problem::at_field(TABLE, key, "", why).with_fix("make it one"));
             continue;
         }
         match context.text(TABLE, key, "neigh").and_then(schema::parse_mac) {
@@ -67,22 +73,22 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
 }
 
 /// Returns the reason why an address cannot belong to a neighbour on an interface.
-fn not_behind(
+fn why_not_neighbour(
     address: IpAddr,
     config: &xoff_dataplane::config::InterfaceConfig,
     interfaces: &Interfaces,
 ) -> Option<String> {
-    if let Some(why) = not_a_host(address) {
+    if let Some(why) = why_not_host_address(address) {
         return Some(why.to_owned());
     }
     if config.attachment == Attachment::Loopback {
         return Some("there is nobody behind a loopback interface".to_owned());
     }
-    if let Some(owner) = interfaces.owner(address) {
+    if let Some(owner) = interfaces.find_by_address(address) {
         return Some(format!("{} has this address itself", owner.name));
     }
     let Some(network) = config.addresses.iter().find(|network| network.contains(&address)) else {
         return Some("it is in no network of it".to_owned());
     };
-    not_of_network(address, *network)
+    why_not_host_of_network(address, *network)
 }

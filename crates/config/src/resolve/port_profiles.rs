@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use xoff_dataplane::config::{BufferProfile, PoolSide, PortProfile};
 
-use super::buffers::Buffers;
-use super::context::Context;
+use super::buffers::ResolvedBuffers;
+use super::context::ResolveContext;
 use crate::schema;
 
 /// Resolves the profile lists of all ports.
-pub(super) fn resolve(context: &mut Context<'_>, buffers: &Buffers) -> Vec<PortProfile> {
+pub(super) fn resolve_port_profiles(
+    context: &mut ResolveContext<'_>,
+    buffers: &ResolvedBuffers,
+) -> Vec<PortProfile> {
     let mut listed = Vec::new();
     for (table, side) in [
         ("BUFFER_PORT_INGRESS_PROFILE_LIST", PoolSide::Ingress),
@@ -17,10 +20,11 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &Buffers) -> Vec<PortP
     ] {
         let db = context.db;
         for port in db.keys(table) {
-            let (Some(index), Some(list)) = (context.port(port), db.get(table, port, "profile_list")) else {
+            let (Some(index), Some(list)) = (context.port_index(port), db.get(table, port, "profile_list"))
+            else {
                 continue;
             };
-            let profiles = of_port(context, buffers, (table, side), port, &list);
+            let profiles = resolve_profile_list(context, buffers, (table, side), port, &list);
             listed.extend(profiles.into_iter().map(|profile| PortProfile {
                 port: index as u16,
                 profile,
@@ -31,15 +35,15 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &Buffers) -> Vec<PortP
 }
 
 /// Returns the profiles of one list, with the first profile of each pool.
-fn of_port(
-    context: &mut Context<'_>,
-    buffers: &Buffers,
+fn resolve_profile_list(
+    context: &mut ResolveContext<'_>,
+    buffers: &ResolvedBuffers,
     (table, side): (&str, PoolSide),
     port: &str,
     list: &str,
 ) -> Vec<u16> {
     let mut by_pool: BTreeMap<u16, (u16, &str)> = BTreeMap::new();
-    for name in schema::items(list) {
+    for name in schema::split_list(list) {
         let is_of_side = |profile: &BufferProfile| {
             buffers.pools[usize::from(profile.pool)].side == side && profile.name == name
         };

@@ -4,8 +4,8 @@ use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig, Que
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::buffers::Buffers;
-use super::context::Context;
+use super::buffers::ResolvedBuffers;
+use super::context::ResolveContext;
 use super::{LOCALHOST, classes};
 use crate::natural;
 use crate::problem::Problem;
@@ -16,34 +16,41 @@ use crate::schema;
 pub const PORTS_MAX: usize = 1_024;
 
 /// Default speed in Mb/s, which two CPU cores can forward in real time.
-const SPEED_MBPS: u64 = 1_000;
-const MTU: u64 = 1_500;
-const TPID: u16 = 0x8100;
+const SPEED_MBPS_DEFAULT: u64 = 1_000;
+const MTU_DEFAULT: u64 = 1_500;
+const TPID_DEFAULT: u16 = 0x8100;
 
 /// The ports of the configuration and the attached ports, in natural order.
-pub(super) fn names(context: &mut Context<'_>) -> Vec<String> {
+pub(super) fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
     let mut names: Vec<String> = context.db.keys("PORT").map(str::to_owned).collect();
     let mut seen = std::collections::BTreeSet::new();
-    for name in &context.how.ports {
+    for name in &context.options.ports {
         if !schema::is_object_name(name) {
             let why = "a port's name is 1 to 128 letters, digits and . _ - / :";
-            context.own_problem(Problem::at("PORT", name, "", why).fix("rename it on the command line"));
+            context.report_own(
+                Problem::at_field("PORT", name, "", why).with_fix("rename it on the command line"),
+            );
         } else if !seen.insert(name) {
             let why = "the port is named twice on the command line";
-            context.own_problem(Problem::at("PORT", name, "", why).fix("give each port one device"));
+            context
+                .report_own(Problem::at_field("PORT", name, "", why).with_fix("give each port one device"));
         } else {
             names.push(name.clone());
         }
     }
-    for name in names.iter().filter(|name| schema::is_reserved_for_others(name)) {
+    for name in names
+        .iter()
+        .filter(|name| schema::is_reserved_interface_name(name))
+    {
         let why = "a port cannot be called like a VLAN, a LAG or a loopback interface";
-        context.own_problem(Problem::at("PORT", name, "", why).fix("rename it, EthernetN is usual"));
+        context
+            .report_own(Problem::at_field("PORT", name, "", why).with_fix("rename it, EthernetN is usual"));
     }
-    names.sort_by(|a, b| natural::compare(a, b));
+    names.sort_by(|a, b| natural::compare_naturally(a, b));
     names.dedup();
     if names.len() > PORTS_MAX {
         let why = format!("{} ports, at most {PORTS_MAX} are possible", names.len());
-        context.problem(Problem::at("PORT", "", "", why));
+        context.report_derived(Problem::at_field("PORT", "", "", why));
         names.truncate(PORTS_MAX);
     }
     names
@@ -51,18 +58,18 @@ pub(super) fn names(context: &mut Context<'_>) -> Vec<String> {
 
 /// Returns `DEVICE_METADATA|localhost mac`, or a locally administered address that is derived from the host
 /// name.
-pub(super) fn base_mac(context: &Context<'_>) -> [u8; 6] {
+pub(super) fn base_mac(context: &ResolveContext<'_>) -> [u8; 6] {
     let written = context
         .text("DEVICE_METADATA", LOCALHOST, "mac")
         .and_then(schema::parse_mac);
     written.unwrap_or_else(|| {
-        let [_, _, _, _, a, b, c, d] = fnv1a(context.hostname().as_bytes()).to_be_bytes();
+        let [_, _, _, _, a, b, c, d] = fnv1a_hash(context.hostname().as_bytes()).to_be_bytes();
         [0x02, a, b, c, d, 0]
     })
 }
 
 /// The 64-bit FNV-1a hash. Derived addresses must be the same on all machines and in all versions.
-pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
+pub(super) fn fnv1a_hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
@@ -77,7 +84,10 @@ fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
 }
 
 /// Resolves all ports with default schedulers and without flow control. Later steps complete them.
-pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<PortConfig> {
+pub(super) fn resolve_ports(
+    context: &mut ResolveContext<'_>,
+    buffers: &mut ResolvedBuffers,
+) -> Vec<PortConfig> {
     let base = base_mac(context);
     let names = context.ports.clone();
     let mut ports = Vec::with_capacity(names.len());
@@ -85,7 +95,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
         let admin_up = !is_admin_down(context, &name);
         if !admin_up
             && context.is_attached(&name)
-            && let Some(attachment) = context.how.attachment.describe()
+            && let Some(attachment) = context.options.attachment.describe_reason()
         {
             context.warn_port(&name, format!("{attachment}, but PORT says admin_status down"));
         }
@@ -96,20 +106,20 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
             shaper: None,
             wred: None,
         }; PRIORITIES];
-        for (queue, profile) in queues.iter_mut().zip(buffers.queues_of(index)) {
+        for (queue, profile) in queues.iter_mut().zip(buffers.queue_profiles(index)) {
             queue.profile = profile;
         }
         ports.push(PortConfig {
             mac: port_mac(base, index),
             admin_up,
-            mtu: carried_mtu_bytes(context, &name),
-            link: link(context, &name),
-            tpid: tpid.unwrap_or(TPID),
-            classify: classes::resolve(context, &name),
-            pfc: pfc_off(),
+            mtu: link_limited_mtu_bytes(context, &name),
+            link: resolve_link_timing(context, &name),
+            tpid: tpid.unwrap_or(TPID_DEFAULT),
+            classify: classes::resolve_class_maps(context, &name),
+            pfc: pfc_disabled(),
             watchdog: None,
-            tc_to_dscp: tc_to_dscp(context, &name),
-            pgs: buffers.groups_of(index),
+            tc_to_dscp: read_tc_to_dscp_map(context, &name),
+            pgs: buffers.group_profiles(index),
             queues,
             shaper: None,
             name,
@@ -119,7 +129,7 @@ pub(super) fn resolve(context: &mut Context<'_>, buffers: &mut Buffers) -> Vec<P
 }
 
 /// Whether a port is administratively down.
-pub(super) fn is_admin_down(context: &Context<'_>, port: &str) -> bool {
+pub(super) fn is_admin_down(context: &ResolveContext<'_>, port: &str) -> bool {
     match context.text("PORT", port, "admin_status") {
         Some(status) => status != "up",
         None => !context.is_attached(port),
@@ -127,23 +137,25 @@ pub(super) fn is_admin_down(context: &Context<'_>, port: &str) -> bool {
 }
 
 /// The speed of a port in Mb/s.
-pub(super) fn speed_mbps(context: &Context<'_>, port: &str) -> u32 {
-    context.number("PORT", port, "speed").unwrap_or(SPEED_MBPS) as u32
+pub(super) fn speed_mbps(context: &ResolveContext<'_>, port: &str) -> u32 {
+    context
+        .number("PORT", port, "speed")
+        .unwrap_or(SPEED_MBPS_DEFAULT) as u32
 }
 
 /// The configured MTU of a port in bytes.
-pub(super) fn mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
-    context.number("PORT", port, "mtu").unwrap_or(MTU) as u32
+pub(super) fn mtu_bytes(context: &ResolveContext<'_>, port: &str) -> u32 {
+    context.number("PORT", port, "mtu").unwrap_or(MTU_DEFAULT) as u32
 }
 
 /// The MTU of a port in bytes, limited by the MTU of its link.
-fn carried_mtu_bytes(context: &Context<'_>, port: &str) -> u32 {
-    let link = context.how.link_mtus.get(port).copied().unwrap_or(u32::MAX);
+fn link_limited_mtu_bytes(context: &ResolveContext<'_>, port: &str) -> u32 {
+    let link = context.options.link_mtus.get(port).copied().unwrap_or(u32::MAX);
     mtu_bytes(context, port).min(link)
 }
 
 /// Resolves the link timing of a port from its speed and `XOFF_PORT`.
-fn link(context: &Context<'_>, port: &str) -> LinkTiming {
+fn resolve_link_timing(context: &ResolveContext<'_>, port: &str) -> LinkTiming {
     let ethernet = LinkTiming::ethernet(speed_mbps(context, port));
     let ours = |field: &str, default: u32| {
         context
@@ -164,7 +176,7 @@ fn link(context: &Context<'_>, port: &str) -> LinkTiming {
 }
 
 /// Reads the `TC_TO_DSCP_MAP` of a port.
-fn tc_to_dscp(context: &Context<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES] {
+fn read_tc_to_dscp_map(context: &ResolveContext<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES] {
     let map = context.text("PORT_QOS_MAP", port, "tc_to_dscp_map");
     std::array::from_fn(|tc| {
         let dscp = context.number("TC_TO_DSCP_MAP", map?, &tc.to_string())?;
@@ -173,7 +185,7 @@ fn tc_to_dscp(context: &Context<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES
 }
 
 /// Flow control without lossless priorities.
-fn pfc_off() -> PfcConfig {
+fn pfc_disabled() -> PfcConfig {
     let identity = std::array::from_fn(|n| n as u8);
     PfcConfig {
         enabled: 0,

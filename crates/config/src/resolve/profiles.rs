@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
 
-use super::buffers::{BySide, SIDES, limit};
-use super::context::Context;
+use super::buffers::{SIDES, SideIndices, check_entry_count};
+use super::context::ResolveContext;
 use super::dynamic;
 use super::trimming;
 use crate::problem::Problem;
@@ -13,22 +13,22 @@ use crate::problem::Problem;
 const TABLE: &str = "BUFFER_PROFILE";
 
 /// Resolves all profiles. Returns the profiles, and the indices of each name.
-pub(super) fn resolve<'a>(
-    context: &mut Context<'a>,
+pub(super) fn resolve_profiles<'a>(
+    context: &mut ResolveContext<'a>,
     pools: &[PoolConfig],
-    pool_index: &BTreeMap<&str, BySide>,
-) -> (Vec<BufferProfile>, BTreeMap<&'a str, BySide>) {
+    pool_index: &BTreeMap<&str, SideIndices>,
+) -> (Vec<BufferProfile>, BTreeMap<&'a str, SideIndices>) {
     let (mut profiles, mut index) = (Vec::new(), BTreeMap::new());
     let db = context.db;
     for (name, _) in db.entries(TABLE) {
         if context.text(TABLE, name, "size").is_none() {
-            if dynamic::is_on(db) && context.text(TABLE, name, "headroom_type") == Some("dynamic") {
+            if dynamic::is_selected(db) && context.text(TABLE, name, "headroom_type") == Some("dynamic") {
                 // This entry is a template for generated profiles and has no direct users.
                 continue;
             }
-            context.own_problem(Problem::at(TABLE, name, "size", "the field is missing"));
+            context.report_own(Problem::at_field(TABLE, name, "size", "the field is missing"));
         }
-        let threshold = threshold(context, name);
+        let threshold = resolve_threshold(context, name);
         let Some(&pool_sides) = context
             .text(TABLE, name, "pool")
             .and_then(|pool| pool_index.get(pool))
@@ -51,11 +51,13 @@ pub(super) fn resolve<'a>(
             context.warn_entry(TABLE, name, why);
         }
         for side in SIDES {
-            let Some(pool) = pool_sides.of(side) else { continue };
+            let Some(pool) = pool_sides.get(side) else {
+                continue;
+            };
             let number = profiles.len() as u16;
             index
                 .entry(name)
-                .or_insert_with(BySide::default)
+                .or_insert_with(SideIndices::default)
                 .set(side, number);
             let is_egress = side == PoolSide::Egress;
             let profile = BufferProfile {
@@ -66,19 +68,19 @@ pub(super) fn resolve<'a>(
                 xoff_bytes: if is_egress { 0 } else { xoff },
                 xon_bytes: xon,
                 xon_offset_bytes: xon_offset,
-                trim: is_egress && trimming::wanted(context, name),
+                trim: is_egress && trimming::selects_trimming(context, name),
             };
-            check(context, &pools[usize::from(pool)], &profile);
-            advise_on_reserve(context, &pools[usize::from(pool)], &profile);
+            check_xoff_and_xon(context, &pools[usize::from(pool)], &profile);
+            warn_large_reserve(context, &pools[usize::from(pool)], &profile);
             profiles.push(profile);
         }
     }
-    limit(context, TABLE, index.len());
+    check_entry_count(context, TABLE, index.len());
     (profiles, index)
 }
 
 /// Resolves `dynamic_th` or `static_th`. In SONiC's model, both can be missing.
-fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
+fn resolve_threshold(context: &mut ResolveContext<'_>, profile: &str) -> Threshold {
     let dynamic = context
         .text(TABLE, profile, "dynamic_th")
         .and_then(|text| text.parse().ok());
@@ -88,7 +90,7 @@ fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
         (None, Some(bytes)) => Threshold::Static(bytes),
         (Some(_), Some(_)) => {
             let why = "dynamic_th and static_th exclude each other";
-            context.own_problem(Problem::at(TABLE, profile, "", why).fix("remove one of them"));
+            context.report_own(Problem::at_field(TABLE, profile, "", why).with_fix("remove one of them"));
             Threshold::Dynamic(0)
         }
         (None, None) => {
@@ -100,7 +102,7 @@ fn threshold(context: &mut Context<'_>, profile: &str) -> Threshold {
 }
 
 /// The reserved bytes of a priority group or queue. With private headroom, the size includes the headroom.
-fn reserve(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
+fn reserved_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     match pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes {
         true => profile.size_bytes - profile.xoff_bytes,
         false => profile.size_bytes,
@@ -109,7 +111,7 @@ fn reserve(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
 
 /// The XOFF threshold in bytes if only one priority group is congested: `reserve + a / (1 + a) x pool`, as
 /// in SONiC's tests. Other congested priority groups can only lower this threshold.
-pub(super) fn xoff_point(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
+pub(super) fn xoff_threshold_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     let size = pool.size_bytes;
     let shared = match profile.threshold {
         Threshold::Static(0) => size,
@@ -118,13 +120,13 @@ pub(super) fn xoff_point(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
         Threshold::Dynamic(n) => size / (1 + (1 << n.unsigned_abs())),
         Threshold::Hpcc { shift } => size / (1 + (1 << shift)),
     };
-    reserve(pool, profile).saturating_add(shared)
+    reserved_bytes(pool, profile).saturating_add(shared)
 }
 
 /// Warns about a reserve that is larger than its pool. The switch grants the reserve anyway, because
 /// reserved space is not a part of the shared space of the pool.
-fn advise_on_reserve(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) {
-    let reserve = reserve(pool, profile);
+fn warn_large_reserve(context: &mut ResolveContext<'_>, pool: &PoolConfig, profile: &BufferProfile) {
+    let reserve = reserved_bytes(pool, profile);
     if reserve > pool.size_bytes {
         let why = format!(
             "size {}: each group or queue reserves {reserve} bytes, more than all of pool {} has ({})",
@@ -135,7 +137,7 @@ fn advise_on_reserve(context: &mut Context<'_>, pool: &PoolConfig, profile: &Buf
 }
 
 /// Checks that the pool can hold the headroom, and that the XON thresholds are below the XOFF threshold.
-fn check(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) {
+fn check_xoff_and_xon(context: &mut ResolveContext<'_>, pool: &PoolConfig, profile: &BufferProfile) {
     let BufferProfile {
         xoff_bytes: xoff,
         xon_bytes: xon,
@@ -146,8 +148,8 @@ fn check(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) 
         return;
     }
     let mut refuse = |field: &str, value: u64, why: String, fix: &str| {
-        let problem = Problem::at(TABLE, &profile.name, field, why).value(value.to_string());
-        context.problem(problem.fix(fix));
+        let problem = Problem::at_field(TABLE, &profile.name, field, why).with_value(value.to_string());
+        context.report_derived(problem.with_fix(fix));
     };
     let (room, of) = match pool.xoff_bytes {
         0 => (pool.size_bytes, "size"),
@@ -160,7 +162,7 @@ fn check(context: &mut Context<'_>, pool: &PoolConfig, profile: &BufferProfile) 
         );
         refuse("xoff", xoff, why, "lower xoff, or make the pool larger");
     }
-    let point = xoff_point(pool, profile);
+    let point = xoff_threshold_bytes(pool, profile);
     if xon > 0 && xon >= point {
         let why = format!(
             "a group of this profile pauses at {point} bytes at the latest, and would resume at {xon} already"

@@ -2,74 +2,80 @@
 
 use xoff_dataplane::config::{PortConfig, Schedule, Shaper, Wred};
 
-use super::context::Context;
-use crate::merge::split_range;
+use super::context::ResolveContext;
+use crate::merge::parse_range_key;
 use crate::problem::Problem;
 
-const SCHEDULER: &str = "SCHEDULER";
-const WRED: &str = "WRED_PROFILE";
+const SCHEDULER_TABLE: &str = "SCHEDULER";
+const WRED_TABLE: &str = "WRED_PROFILE";
 
 /// Smallest default burst of a shaper: a frame of the largest MTU with headers, tags and FCS.
-const BURST_BYTES_MIN: u64 = 9_216 + 26;
+const DEFAULT_BURST_BYTES_MIN: u64 = 9_216 + 26;
 
 /// Sets the schedulers, shapers and WRED profiles of all ports.
-pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) {
+pub(super) fn resolve_queues(context: &mut ResolveContext<'_>, ports: &mut [PortConfig]) {
     let db = context.db;
-    for (name, _) in db.entries(SCHEDULER) {
+    for (name, _) in db.entries(SCHEDULER_TABLE) {
         check_scheduler(context, name);
     }
-    for (name, _) in db.entries(WRED) {
+    for (name, _) in db.entries(WRED_TABLE) {
         check_wred(context, name);
     }
     for (key, _) in db.entries("QUEUE") {
-        let Some((port, first, last)) = split_range(key) else {
+        let Some((port, first, last)) = parse_range_key(key) else {
             continue;
         };
-        let Some(port) = context.port(port) else { continue };
+        let Some(port) = context.port_index(port) else {
+            continue;
+        };
         let scheduler = context
             .text("QUEUE", key, "scheduler")
-            .filter(|name| db.entry(SCHEDULER, name).is_some());
+            .filter(|name| db.entry(SCHEDULER_TABLE, name).is_some());
         let wred = context
             .text("QUEUE", key, "wred_profile")
-            .and_then(|name| wred(context, name));
+            .and_then(|name| resolve_wred(context, name));
         for queue in &mut ports[port].queues[usize::from(first)..=usize::from(last)] {
             if let Some(name) = scheduler {
-                queue.schedule = schedule(context, name);
-                queue.shaper = shaper(context, name);
+                queue.schedule = resolve_schedule(context, name);
+                queue.shaper = resolve_shaper(context, name);
             }
             queue.wred = wred;
         }
     }
     for port in ports {
         if let Some(name) = context.text("PORT_QOS_MAP", &port.name, "scheduler") {
-            port.shaper = shaper(context, name);
+            port.shaper = resolve_shaper(context, name);
         }
     }
 }
 
-/// Resolves the scheduling of a `SCHEDULER` entry.
-fn schedule(context: &Context<'_>, name: &str) -> Schedule {
-    match context.text(SCHEDULER, name, "type") {
+/// Resolves the scheduling of a `SCHEDULER_TABLE` entry.
+fn resolve_schedule(context: &ResolveContext<'_>, name: &str) -> Schedule {
+    match context.text(SCHEDULER_TABLE, name, "type") {
         Some("STRICT") => Schedule::Strict,
         _ => Schedule::Dwrr {
             weight: context
-                .number(SCHEDULER, name, "weight")
+                .number(SCHEDULER_TABLE, name, "weight")
                 .unwrap_or(1)
                 .clamp(1, 100) as u8,
         },
     }
 }
 
-/// Resolves the shaper of a `SCHEDULER` entry. Returns `None` without a peak rate in bytes per second.
-fn shaper(context: &Context<'_>, name: &str) -> Option<Shaper> {
-    let rate = context.number(SCHEDULER, name, "pir").filter(|rate| *rate > 0)?;
-    if context.text(SCHEDULER, name, "meter_type") == Some("packets") {
+/// Resolves the shaper of a `SCHEDULER_TABLE` entry. Returns `None` without a peak rate in bytes per second.
+fn resolve_shaper(context: &ResolveContext<'_>, name: &str) -> Option<Shaper> {
+    let rate = context
+        .number(SCHEDULER_TABLE, name, "pir")
+        .filter(|rate| *rate > 0)?;
+    if context.text(SCHEDULER_TABLE, name, "meter_type") == Some("packets") {
         return None;
     }
     // The default burst is one millisecond of the rate, similar to the default buckets of switch chips.
-    let default = (rate / 1_000).max(BURST_BYTES_MIN).min(u64::from(u32::MAX));
+    let default = (rate / 1_000)
+        .max(DEFAULT_BURST_BYTES_MIN)
+        .min(u64::from(u32::MAX));
     let burst = context
-        .number(SCHEDULER, name, "pbs")
+        .number(SCHEDULER_TABLE, name, "pbs")
         .filter(|burst| *burst > 0)
         .unwrap_or(default);
     Some(Shaper {
@@ -78,27 +84,27 @@ fn shaper(context: &Context<'_>, name: &str) -> Option<Shaper> {
     })
 }
 
-/// Checks a `SCHEDULER` entry, and warns about fields without an effect.
-fn check_scheduler(context: &mut Context<'_>, name: &str) {
+/// Checks a `SCHEDULER_TABLE` entry, and warns about fields without an effect.
+fn check_scheduler(context: &mut ResolveContext<'_>, name: &str) {
     let (pir, cir) = (
-        context.number(SCHEDULER, name, "pir"),
-        context.number(SCHEDULER, name, "cir"),
+        context.number(SCHEDULER_TABLE, name, "pir"),
+        context.number(SCHEDULER_TABLE, name, "cir"),
     );
     let positive = |rate: Option<u64>| rate.is_some_and(|rate| rate > 0);
-    match context.text(SCHEDULER, name, "type") {
+    match context.text(SCHEDULER_TABLE, name, "type") {
         Some("DWRR" | "STRICT") => {}
         _ => context.warn_entry(
-            SCHEDULER,
+            SCHEDULER_TABLE,
             name,
             "WRR works as DWRR: weights count bytes, not frames",
         ),
     }
-    if context.number(SCHEDULER, name, "weight") == Some(0) {
-        context.warn_entry(SCHEDULER, name, "weight 0 works as 1");
+    if context.number(SCHEDULER_TABLE, name, "weight") == Some(0) {
+        context.warn_entry(SCHEDULER_TABLE, name, "weight 0 works as 1");
     }
     if positive(cir) {
         context.warn_entry(
-            SCHEDULER,
+            SCHEDULER_TABLE,
             name,
             "cir has no effect: no rate is guaranteed, only pir shapes",
         );
@@ -107,12 +113,13 @@ fn check_scheduler(context: &mut Context<'_>, name: &str) {
             && pir < cir
         {
             let why = format!("the peak rate is below the committed rate, expected at least cir {cir}");
-            context.own_problem(Problem::at(SCHEDULER, name, "pir", why).value(pir.to_string()));
+            context
+                .report_own(Problem::at_field(SCHEDULER_TABLE, name, "pir", why).with_value(pir.to_string()));
         }
     }
-    if positive(pir) && context.text(SCHEDULER, name, "meter_type") == Some("packets") {
+    if positive(pir) && context.text(SCHEDULER_TABLE, name, "meter_type") == Some("packets") {
         context.warn_entry(
-            SCHEDULER,
+            SCHEDULER_TABLE,
             name,
             "pir has no effect: rates in packets per second are not implemented",
         );
@@ -120,23 +127,26 @@ fn check_scheduler(context: &mut Context<'_>, name: &str) {
 }
 
 /// Whether ECN marking and early drops are enabled for green frames.
-fn wred_modes(context: &Context<'_>, name: &str) -> (bool, bool) {
+fn wred_modes(context: &ResolveContext<'_>, name: &str) -> (bool, bool) {
     let ecn = context
-        .text(WRED, name, "ecn")
+        .text(WRED_TABLE, name, "ecn")
         .is_some_and(|mode| mode == "ecn_all" || mode.contains("green"));
-    (ecn, context.text(WRED, name, "wred_green_enable") == Some("true"))
+    (
+        ecn,
+        context.text(WRED_TABLE, name, "wred_green_enable") == Some("true"),
+    )
 }
 
 /// Resolves a `WRED_PROFILE` entry. Returns `None` if marking and early drops are both disabled.
-fn wred(context: &Context<'_>, name: &str) -> Option<Wred> {
+fn resolve_wred(context: &ResolveContext<'_>, name: &str) -> Option<Wred> {
     let (ecn, drop) = wred_modes(context, name);
     if !ecn && !drop {
         return None;
     }
-    let min_bytes = context.bytes(WRED, name, "green_min_threshold")?;
-    let max_bytes = context.bytes(WRED, name, "green_max_threshold")?;
+    let min_bytes = context.bytes(WRED_TABLE, name, "green_min_threshold")?;
+    let max_bytes = context.bytes(WRED_TABLE, name, "green_max_threshold")?;
     let percent = context
-        .number(WRED, name, "green_drop_probability")
+        .number(WRED_TABLE, name, "green_drop_probability")
         .unwrap_or(100)
         .min(100);
     Some(Wred {
@@ -149,27 +159,29 @@ fn wred(context: &Context<'_>, name: &str) -> Option<Wred> {
 }
 
 /// Checks the thresholds of a `WRED_PROFILE` entry.
-fn check_wred(context: &mut Context<'_>, name: &str) {
+fn check_wred(context: &mut ResolveContext<'_>, name: &str) {
     let (min, max) = (
-        context.bytes(WRED, name, "green_min_threshold"),
-        context.bytes(WRED, name, "green_max_threshold"),
+        context.bytes(WRED_TABLE, name, "green_min_threshold"),
+        context.bytes(WRED_TABLE, name, "green_max_threshold"),
     );
     if let (Some(min), Some(max)) = (min, max)
         && max < min
     {
         let why = format!("the maximum is below the minimum, expected at least green_min_threshold {min}");
-        context.own_problem(Problem::at(WRED, name, "green_max_threshold", why).value(max.to_string()));
+        context.report_own(
+            Problem::at_field(WRED_TABLE, name, "green_max_threshold", why).with_value(max.to_string()),
+        );
     }
     let (ecn, drop) = wred_modes(context, name);
     if ecn || drop {
         for (field, value) in [("green_min_threshold", min), ("green_max_threshold", max)] {
             if value.is_none() {
                 let why = "the field is missing, and marking or dropping of green frames is on";
-                context.own_problem(Problem::at(WRED, name, field, why));
+                context.report_own(Problem::at_field(WRED_TABLE, name, field, why));
             }
         }
     } else if max.is_some() {
         let why = "no effect: neither ecn nor wred_green_enable is on";
-        context.warn_entry(WRED, name, why);
+        context.warn_entry(WRED_TABLE, name, why);
     }
 }

@@ -8,17 +8,19 @@ use xoff_dataplane::config::Attachment;
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::route::{DISTANCE_STATIC, NextHop, Path, Target};
 
-use super::addresses::{family, is_link_local, not_a_host, not_of_network, not_routable};
-use super::context::Context;
+use super::addresses::{
+    address_family, is_link_local, why_not_host_address, why_not_host_of_network, why_not_routable,
+};
+use super::context::ResolveContext;
 use super::interfaces::Interfaces;
 use crate::problem::Problem;
 use crate::schema;
 
 const TABLE: &str = "STATIC_ROUTE";
-const WEIGHTS: &str = "XOFF_ROUTE";
+const WEIGHT_TABLE: &str = "XOFF_ROUTE";
 /// The VRF of the management network.
 const MANAGEMENT_VRF: &str = "mgmt";
-const MANAGEMENT: &str = "no effect: the management network is outside the data path of a switch";
+const MANAGEMENT_NOTE: &str = "no effect: the management network is outside the data path of a switch";
 
 /// A static route. An entry with next hops of several distances gives several routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,43 +34,46 @@ pub struct StaticRoute {
 }
 
 /// One item of the parallel lists of a route.
-struct Item {
+struct RouteItem {
     distance: u8,
-    way: Way,
+    destination: RouteDestination,
 }
 
 /// The destination of one item.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum RouteDestination {
     Blackhole,
     Interface(InterfaceId),
     Via(Path),
 }
 
 /// An entry of `STATIC_ROUTE` with its lists.
-struct Entry<'a> {
+struct RouteEntry<'a> {
     key: &'a str,
     prefix: IpNet,
     lists: [(&'static str, Vec<&'a str>); 5],
 }
 
-impl Entry<'_> {
+impl RouteEntry<'_> {
     /// Returns an item of a list, or `None` if the list or the item is empty.
-    fn item(&self, field: &str, at: usize) -> Option<&str> {
+    fn list_item(&self, field: &str, index: usize) -> Option<&str> {
         let (_, list) = self.lists.iter().find(|(name, _)| *name == field)?;
-        list.get(at).copied().filter(|item| !item.is_empty())
+        list.get(index).copied().filter(|item| !item.is_empty())
     }
 
     /// Creates an error for a field of this entry.
     fn problem(&self, field: &str, why: impl Into<String>) -> Problem {
-        Problem::at(TABLE, self.key, field, why)
+        Problem::at_field(TABLE, self.key, field, why)
     }
 }
 
 /// Resolves all static routes.
-pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec<StaticRoute> {
+pub(super) fn resolve_static_routes(
+    context: &mut ResolveContext<'_>,
+    interfaces: &Interfaces,
+) -> Vec<StaticRoute> {
     let db = context.db;
-    let mut weights = weights(context);
+    let mut weights = read_weights(context);
     let mut routes: BTreeMap<IpNet, Vec<StaticRoute>> = BTreeMap::new();
     for (key, _) in db.entries(TABLE) {
         let (vrf, prefix) = key.split_once('|').unwrap_or(("default", key));
@@ -76,14 +81,14 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
             continue;
         };
         let prefix = written.trunc();
-        if vrf == MANAGEMENT_VRF || leaves_by_management(context, key) {
-            context.warn_entry(TABLE, key, MANAGEMENT);
+        if vrf == MANAGEMENT_VRF || uses_management_network(context, key) {
+            context.warn_entry(TABLE, key, MANAGEMENT_NOTE);
             weights.remove(&prefix);
             continue;
         }
         if vrf != "default" {
             let why = format!("VRFs are not implemented, expected default|{prefix} or {prefix}");
-            context.own_problem(Problem::at(TABLE, key, "", why));
+            context.report_own(Problem::at_field(TABLE, key, "", why));
             continue;
         }
         if written != prefix {
@@ -92,44 +97,46 @@ pub(super) fn resolve(context: &mut Context<'_>, interfaces: &Interfaces) -> Vec
             );
             context.warn_entry(TABLE, key, why);
         }
-        if let Some(why) = not_routable(prefix) {
-            context.own_problem(Problem::at(TABLE, key, "", why));
+        if let Some(why) = why_not_routable(prefix) {
+            context.report_own(Problem::at_field(TABLE, key, "", why));
             weights.remove(&prefix);
             continue;
         }
         let lists = ["nexthop", "ifname", "distance", "blackhole", "nexthop-vrf"].map(|field| {
             (
                 field,
-                schema::items(context.text(TABLE, key, field).unwrap_or("")).collect(),
+                schema::split_list(context.text(TABLE, key, field).unwrap_or("")).collect(),
             )
         });
-        let entry = Entry { key, prefix, lists };
+        let entry = RouteEntry { key, prefix, lists };
         let weights = weights.remove(&prefix).unwrap_or_default();
-        let Some(items) = items(context, interfaces, &entry, &weights) else {
+        let Some(items) = resolve_items(context, interfaces, &entry, &weights) else {
             continue;
         };
-        let by_distance = by_distance(context, &entry, &items);
+        let by_distance = group_by_distance(context, &entry, &items);
         if routes.insert(prefix, by_distance).is_some() {
             let why = format!("there is a route to {prefix} already");
-            context.own_problem(
+            context.report_own(
                 entry
                     .problem("", why)
-                    .fix("make it one, several next hops are lists"),
+                    .with_fix("make it one, several next hops are lists"),
             );
         }
     }
     for (prefix, (key, _)) in weights {
         let why = format!("there is no route to {prefix}");
-        context.problem(Problem::at(WEIGHTS, key, "", why).fix(format!("add {prefix} to {TABLE}")));
+        context.report_derived(
+            Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix(format!("add {prefix} to {TABLE}")),
+        );
     }
     let routes: Vec<StaticRoute> = routes.into_values().flatten().collect();
-    hidden(context, interfaces, &routes);
+    warn_connected_networks(context, interfaces, &routes);
     routes
 }
 
 /// Whether all next hops of a route belong to the management network.
-fn leaves_by_management(context: &Context<'_>, key: &str) -> bool {
-    let list = |field: &str| schema::items(context.text(TABLE, key, field).unwrap_or(""));
+fn uses_management_network(context: &ResolveContext<'_>, key: &str) -> bool {
+    let list = |field: &str| schema::split_list(context.text(TABLE, key, field).unwrap_or(""));
     let is_management = |name: &str| {
         context.db.entry("MGMT_PORT", name).is_some()
             || context
@@ -142,83 +149,93 @@ fn leaves_by_management(context: &Context<'_>, key: &str) -> bool {
 }
 
 /// Reads the weights and keys of `XOFF_ROUTE` by prefix.
-fn weights<'a>(context: &mut Context<'a>) -> BTreeMap<IpNet, (&'a str, Vec<&'a str>)> {
+fn read_weights<'a>(context: &mut ResolveContext<'a>) -> BTreeMap<IpNet, (&'a str, Vec<&'a str>)> {
     let db = context.db;
     let mut all = BTreeMap::new();
-    for (key, _) in db.entries(WEIGHTS) {
+    for (key, _) in db.entries(WEIGHT_TABLE) {
         let Some(prefix) = schema::parse_prefix(key) else {
             continue;
         };
-        let list = schema::items(context.text(WEIGHTS, key, "weight").unwrap_or("")).collect();
+        let list = schema::split_list(context.text(WEIGHT_TABLE, key, "weight").unwrap_or("")).collect();
         if all.insert(prefix, (key, list)).is_some() {
             let why = format!("there are weights for {prefix} already");
-            context.own_problem(Problem::at(WEIGHTS, key, "", why).fix("make it one"));
+            context.report_own(Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix("make it one"));
         }
     }
     all
 }
 
 /// Resolves the items of the parallel lists. Returns `None` after an error.
-fn items(
-    context: &mut Context<'_>,
+fn resolve_items(
+    context: &mut ResolveContext<'_>,
     interfaces: &Interfaces,
-    entry: &Entry<'_>,
+    entry: &RouteEntry<'_>,
     (weights_key, weights): &(&str, Vec<&str>),
-) -> Option<Vec<Item>> {
-    let count = length(context, entry)?;
+) -> Option<Vec<RouteItem>> {
+    let count = common_list_length(context, entry)?;
     if !weights.is_empty() && weights.len() != count {
         let why = format!("{} weights for {count} next hops", weights.len());
-        context.problem(
-            Problem::at(WEIGHTS, weights_key, "weight", why)
-                .fix("one for each, in the order of STATIC_ROUTE"),
+        context.report_derived(
+            Problem::at_field(WEIGHT_TABLE, weights_key, "weight", why)
+                .with_fix("one for each, in the order of STATIC_ROUTE"),
         );
     }
-    let mut items: Vec<Item> = Vec::with_capacity(count);
-    let mut whole = true;
-    for at in 0..count {
-        let distance = match entry.item("distance", at).and_then(|text| text.parse().ok()) {
+    let mut items: Vec<RouteItem> = Vec::with_capacity(count);
+    let mut all_valid = true;
+    for index in 0..count {
+        let distance = match entry
+            .list_item("distance", index)
+            .and_then(|text| text.parse().ok())
+        {
             // SONiC uses 0 for the default distance of FRR.
             None | Some(0) => DISTANCE_STATIC,
             Some(distance) => distance,
         };
-        let weight = weights.get(at).and_then(|text| text.parse().ok()).unwrap_or(1);
-        match way(interfaces, entry, at, weight) {
-            Ok(way) if items.iter().any(|other| same_way(other.way, way)) => {
-                let why = format!("item {} is there twice", at + 1);
-                context.problem(
+        let weight = weights.get(index).and_then(|text| text.parse().ok()).unwrap_or(1);
+        match resolve_destination(interfaces, entry, index, weight) {
+            Ok(destination)
+                if items
+                    .iter()
+                    .any(|other| is_same_destination(other.destination, destination)) =>
+            {
+                let why = format!("item {} is there twice", index + 1);
+                context.report_derived(
                     entry
                         .problem("", why)
-                        .fix("XOFF_ROUTE weight gives a next hop a larger share"),
+                        .with_fix("XOFF_ROUTE weight gives a next hop a larger share"),
                 );
-                whole = false;
+                all_valid = false;
             }
-            Ok(way) => items.push(Item { distance, way }),
+            Ok(destination) => items.push(RouteItem {
+                distance,
+                destination,
+            }),
             Err(problem) => {
-                context.problem(*problem);
-                whole = false;
+                context.report_derived(*problem);
+                all_valid = false;
             }
         }
     }
-    whole.then_some(items)
+    all_valid.then_some(items)
 }
 
 /// Whether two destinations are equal apart from their weights.
-fn same_way(a: Way, b: Way) -> bool {
+fn is_same_destination(a: RouteDestination, b: RouteDestination) -> bool {
     match (a, b) {
-        (Way::Via(a), Way::Via(b)) => a.next_hop == b.next_hop,
+        (RouteDestination::Via(a), RouteDestination::Via(b)) => a.next_hop == b.next_hop,
         (a, b) => a == b,
     }
 }
 
 /// Returns the common length of all lists that are not empty.
-fn length(context: &mut Context<'_>, entry: &Entry<'_>) -> Option<usize> {
+fn common_list_length(context: &mut ResolveContext<'_>, entry: &RouteEntry<'_>) -> Option<usize> {
     let mut present = entry.lists.iter().filter(|(_, list)| !list.is_empty());
     let Some((first, list)) = present.next() else {
         let problem = entry.problem(
             "",
             "the route leads nowhere: there is neither nexthop, ifname nor blackhole",
         );
-        context.own_problem(problem.fix("name a next hop, or say blackhole \"true\""));
+        context.report_own(problem.with_fix("name a next hop, or say blackhole \"true\""));
         return None;
     };
     if let Some((other, others)) = present.find(|(_, other)| other.len() != list.len()) {
@@ -227,10 +244,10 @@ fn length(context: &mut Context<'_>, entry: &Entry<'_>) -> Option<usize> {
             list.len(),
             others.len()
         );
-        context.own_problem(
+        context.report_own(
             entry
                 .problem(other, why)
-                .fix("one item for each next hop; an empty one is the default"),
+                .with_fix("one item for each next hop; an empty one is the default"),
         );
         return None;
     }
@@ -238,25 +255,34 @@ fn length(context: &mut Context<'_>, entry: &Entry<'_>) -> Option<usize> {
 }
 
 /// Resolves the destination of the item with this index.
-fn way(interfaces: &Interfaces, entry: &Entry<'_>, at: usize, weight: u16) -> Result<Way, Box<Problem>> {
-    let refuse = |field: &str, value: &str, why: String| Box::new(entry.problem(field, why).value(value));
-    if let Some(vrf) = entry.item("nexthop-vrf", at).filter(|vrf| *vrf != "default") {
+fn resolve_destination(
+    interfaces: &Interfaces,
+    entry: &RouteEntry<'_>,
+    index: usize,
+    weight: u16,
+) -> Result<RouteDestination, Box<Problem>> {
+    let refuse =
+        |field: &str, value: &str, why: String| Box::new(entry.problem(field, why).with_value(value));
+    if let Some(vrf) = entry
+        .list_item("nexthop-vrf", index)
+        .filter(|vrf| *vrf != "default")
+    {
         let why = "VRFs are not implemented, expected default".to_owned();
         return Err(refuse("nexthop-vrf", vrf, why));
     }
     // SONiC uses the unspecified address for routes to an interface.
     let next_hop = entry
-        .item("nexthop", at)
+        .list_item("nexthop", index)
         .and_then(|text| text.parse::<IpAddr>().ok())
         .filter(|address| !address.is_unspecified());
-    let ifname = entry.item("ifname", at);
-    if entry.item("blackhole", at) == Some("true") {
+    let ifname = entry.list_item("ifname", index);
+    if entry.list_item("blackhole", index) == Some("true") {
         return match next_hop {
-            None => Ok(Way::Blackhole),
+            None => Ok(RouteDestination::Blackhole),
             Some(address) => Err(refuse(
                 "blackhole",
                 "true",
-                format!("item {} has the next hop {address} too", at + 1),
+                format!("item {} has the next hop {address} too", index + 1),
             )),
         };
     }
@@ -265,7 +291,7 @@ fn way(interfaces: &Interfaces, entry: &Entry<'_>, at: usize, weight: u16) -> Re
         Some(name) => Some(
             interfaces
                 .find(name)
-                .ok_or_else(|| no_interface(interfaces, entry, name))?,
+                .ok_or_else(|| unknown_interface_problem(interfaces, entry, name))?,
         ),
     };
     if let Some((_, config)) = interface
@@ -276,51 +302,51 @@ fn way(interfaces: &Interfaces, entry: &Entry<'_>, at: usize, weight: u16) -> Re
     }
     match (next_hop, interface) {
         (None, None) => {
-            let why = format!("item {} has neither nexthop, ifname nor blackhole", at + 1);
-            Err(Box::new(entry.problem("", why).fix("name a next hop")))
+            let why = format!("item {} has neither nexthop, ifname nor blackhole", index + 1);
+            Err(Box::new(entry.problem("", why).with_fix("name a next hop")))
         }
-        (None, Some((id, _))) => Ok(Way::Interface(id)),
+        (None, Some((id, _))) => Ok(RouteDestination::Interface(id)),
         (Some(address), interface) => {
-            let interface = neighbour(interfaces, entry, address, interface.map(|(id, _)| id))?;
+            let interface = find_next_hop_interface(interfaces, entry, address, interface.map(|(id, _)| id))?;
             let next_hop = NextHop { interface, address };
-            Ok(Way::Via(Path { next_hop, weight }))
+            Ok(RouteDestination::Via(Path { next_hop, weight }))
         }
     }
 }
 
 /// Creates the error for an unknown interface.
-fn no_interface(interfaces: &Interfaces, entry: &Entry<'_>, name: &str) -> Box<Problem> {
+fn unknown_interface_problem(interfaces: &Interfaces, entry: &RouteEntry<'_>, name: &str) -> Box<Problem> {
     let names = interfaces.list.iter().map(|interface| interface.name.as_str());
-    let fix = match schema::nearest(name, names) {
+    let fix = match schema::find_similar_name(name, names) {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("add {name} to the table of its kind, such as INTERFACE"),
     };
     Box::new(
         entry
             .problem("ifname", "there is no such interface")
-            .value(name)
-            .fix(fix),
+            .with_value(name)
+            .with_fix(fix),
     )
 }
 
 /// Returns the interface of a next hop. `named` is the interface in `ifname`.
-fn neighbour(
+fn find_next_hop_interface(
     interfaces: &Interfaces,
-    entry: &Entry<'_>,
+    entry: &RouteEntry<'_>,
     address: IpAddr,
     named: Option<InterfaceId>,
 ) -> Result<InterfaceId, Box<Problem>> {
-    let refuse = |why: String| Box::new(entry.problem("nexthop", why).value(address.to_string()));
+    let refuse = |why: String| Box::new(entry.problem("nexthop", why).with_value(address.to_string()));
     if address.is_ipv4() != entry.prefix.addr().is_ipv4() {
-        let (want, is) = (family(entry.prefix.addr()), family(address));
+        let (want, is) = (address_family(entry.prefix.addr()), address_family(address));
         return Err(refuse(format!(
             "an {is} next hop of an {want} route is not implemented"
         )));
     }
-    if let Some(why) = not_a_host(address) {
+    if let Some(why) = why_not_host_address(address) {
         return Err(refuse(format!("no next hop: {why}")));
     }
-    if let Some(owner) = interfaces.owner(address) {
+    if let Some(owner) = interfaces.find_by_address(address) {
         return Err(refuse(format!(
             "no next hop: {} has this address itself",
             owner.name
@@ -328,10 +354,10 @@ fn neighbour(
     }
     if is_link_local(address) && named.is_none() {
         let problem = refuse("a link-local address says nothing without its interface".to_owned());
-        return Err(Box::new(problem.fix("name it in ifname")));
+        return Err(Box::new(problem.with_fix("name it in ifname")));
     }
     let found = match named {
-        None => interfaces.towards(address),
+        None => interfaces.find_by_network(address),
         Some(id) => {
             let networks = interfaces.list[id.index()].addresses.iter();
             networks
@@ -348,10 +374,10 @@ fn neighbour(
         };
         let problem = refuse(format!("off-link: it is in no network of {place}"));
         return Err(Box::new(
-            problem.fix("name a router in the network of an interface"),
+            problem.with_fix("name a router in the network of an interface"),
         ));
     };
-    if let Some(why) = not_of_network(address, network) {
+    if let Some(why) = why_not_host_of_network(address, network) {
         return Err(refuse(format!("no next hop: {why}")));
     }
     let config = &interfaces.list[interface.index()];
@@ -366,10 +392,14 @@ fn neighbour(
 
 /// Groups items by distance. Only the routes with the lowest distance are used, because no event makes
 /// others active.
-fn by_distance(context: &mut Context<'_>, entry: &Entry<'_>, items: &[Item]) -> Vec<StaticRoute> {
-    let mut distances: BTreeMap<u8, Vec<Way>> = BTreeMap::new();
+fn group_by_distance(
+    context: &mut ResolveContext<'_>,
+    entry: &RouteEntry<'_>,
+    items: &[RouteItem],
+) -> Vec<StaticRoute> {
+    let mut distances: BTreeMap<u8, Vec<RouteDestination>> = BTreeMap::new();
     for item in items {
-        distances.entry(item.distance).or_default().push(item.way);
+        distances.entry(item.distance).or_default().push(item.destination);
     }
     if let Some((lowest, used)) = distances.first_key_value().filter(|_| distances.len() > 1) {
         let text = format!(
@@ -380,8 +410,8 @@ fn by_distance(context: &mut Context<'_>, entry: &Entry<'_>, items: &[Item]) -> 
         context.warn_entry(TABLE, entry.key, text);
     }
     let mut routes = Vec::with_capacity(distances.len());
-    for (distance, ways) in distances {
-        match target(&ways) {
+    for (distance, destinations) in distances {
+        match combine_destinations(&destinations) {
             Some(target) => routes.push(StaticRoute {
                 prefix: entry.prefix,
                 distance,
@@ -391,7 +421,7 @@ fn by_distance(context: &mut Context<'_>, entry: &Entry<'_>, items: &[Item]) -> 
                 let why =
                     "a blackhole, or an interface without a next hop, cannot share a route with other ways";
                 let problem = entry.problem("", why);
-                context.problem(problem.fix("give it a distance of its own, or remove it"));
+                context.report_derived(problem.with_fix("give it a distance of its own, or remove it"));
             }
         }
     }
@@ -399,21 +429,25 @@ fn by_distance(context: &mut Context<'_>, entry: &Entry<'_>, items: &[Item]) -> 
 }
 
 /// Combines destinations into one target. Returns `None` if they exclude each other.
-fn target(ways: &[Way]) -> Option<Target> {
-    let path = |way: &Way| match way {
-        Way::Via(path) => Some(*path),
+fn combine_destinations(destinations: &[RouteDestination]) -> Option<Target> {
+    let path = |destination: &RouteDestination| match destination {
+        RouteDestination::Via(path) => Some(*path),
         _ => None,
     };
-    match ways {
-        [Way::Blackhole] => Some(Target::Blackhole),
-        [Way::Interface(id)] => Some(Target::Connected(*id)),
-        ways => Some(Target::Via(ways.iter().map(path).collect::<Option<_>>()?)),
+    match destinations {
+        [RouteDestination::Blackhole] => Some(Target::Blackhole),
+        [RouteDestination::Interface(id)] => Some(Target::Connected(*id)),
+        destinations => Some(Target::Via(destinations.iter().map(path).collect::<Option<_>>()?)),
     }
 }
 
 /// Warns about routes to a network that is connected to an interface, because the connected route is
 /// preferred.
-fn hidden(context: &mut Context<'_>, interfaces: &Interfaces, routes: &[StaticRoute]) {
+fn warn_connected_networks(
+    context: &mut ResolveContext<'_>,
+    interfaces: &Interfaces,
+    routes: &[StaticRoute],
+) {
     for route in routes {
         let same = |net: &&IpNet| net.trunc() == route.prefix;
         let has = |interface: &&xoff_dataplane::config::InterfaceConfig| {

@@ -6,42 +6,42 @@ use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::route::{Fib, Rib, Route, RouteTag, Source};
 
-use super::balancing::Balancing;
-use super::context::Context;
-use super::interfaces::{self, Ground, Interfaces};
+use super::balancing::ResolvedBalancing;
+use super::context::ResolveContext;
+use super::interfaces::{self, InterfaceParents, Interfaces};
 use super::routes::{self, StaticRoute};
 use super::{LOCALHOST, SWITCH, neighbours};
 use crate::problem::Problem;
 use crate::schema;
 
-const HASH: &str = "SWITCH_HASH";
+const HASH_TABLE: &str = "SWITCH_HASH";
 
 /// The resolved layer-3 configuration, with all sources of its routes.
-pub(super) struct Routing {
+pub(super) struct ResolvedRouting {
     pub(super) config: RoutingConfig,
     pub(super) rib: Rib,
     pub(super) static_routes: Vec<StaticRoute>,
 }
 
 /// Resolves all layer-3 tables.
-pub(super) fn resolve(
-    context: &mut Context<'_>,
-    ground: &Ground<'_>,
-    balancing: &Balancing,
+pub(super) fn resolve_routing(
+    context: &mut ResolveContext<'_>,
+    parents: &InterfaceParents<'_>,
+    balancing: &ResolvedBalancing,
     seed: u64,
-) -> Routing {
-    hashing(context);
-    let interfaces = interfaces::resolve(context, ground);
-    let static_routes = routes::resolve(context, &interfaces);
-    let rib = rib(&interfaces, &static_routes, balancing);
-    let fib = first_generation(context, &rib);
-    let neighbours = neighbours::resolve(context, &interfaces);
-    interfaces::advise(context, &interfaces);
+) -> ResolvedRouting {
+    warn_unsupported_hash_fields(context);
+    let interfaces = interfaces::resolve_interfaces(context, parents);
+    let static_routes = routes::resolve_static_routes(context, &interfaces);
+    let rib = build_rib(&interfaces, &static_routes, balancing);
+    let fib = build_first_fib(context, &rib);
+    let neighbours = neighbours::resolve_neighbours(context, &interfaces);
+    interfaces::warn_unusable_interfaces(context, &interfaces);
     let default = RoutingConfig::default();
     let number = |field: &str| context.number(SWITCH, LOCALHOST, field);
     let config = RoutingConfig {
         fib: Arc::new(fib),
-        hash_seed: number("hash_seed").unwrap_or_else(|| hash_seed(seed, ground.mac)),
+        hash_seed: number("hash_seed").unwrap_or_else(|| hash_seed(seed, parents.mac)),
         resilient_buckets: number("resilient_buckets")
             .map(|buckets| buckets as u16)
             .filter(|buckets| *buckets > 0),
@@ -58,9 +58,11 @@ pub(super) fn resolve(
             config.neighbours.len(),
             config.neighbours_max
         );
-        context.problem(Problem::at(SWITCH, LOCALHOST, "neighbours", why).fix("raise neighbours"));
+        context.report_derived(
+            Problem::at_field(SWITCH, LOCALHOST, "neighbours", why).with_fix("raise neighbours"),
+        );
     }
-    Routing {
+    ResolvedRouting {
         config,
         rib,
         static_routes,
@@ -72,11 +74,11 @@ pub(super) fn resolve(
 /// All switches of a lab have the same seed. The MAC address gives each switch a different hash.
 pub fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
     let bytes = seed.to_be_bytes().into_iter().chain(mac);
-    super::ports::fnv1a(&bytes.collect::<Vec<_>>())
+    super::ports::fnv1a_hash(&bytes.collect::<Vec<_>>())
 }
 
 /// Collects all sources of routes: the addresses and networks of interfaces, and the static routes.
-fn rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Balancing) -> Rib {
+fn build_rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &ResolvedBalancing) -> Rib {
     let mut rib = Rib::new();
     for (index, interface) in interfaces.list.iter().enumerate() {
         rib.set_interface(InterfaceId(index as u16), interface);
@@ -95,36 +97,36 @@ fn rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Balancing) 
         rib.set(Source::Static, *distance, route);
     }
     // Networks of the switch itself get the tag of their site as well.
-    rib.tag(|prefix| balancing.tag(prefix));
+    rib.tag(|prefix| balancing.route_tag(prefix));
     rib
 }
 
 /// Computes the first generation of the forwarding table. A limit of the table is an error of the whole
 /// table.
-fn first_generation(context: &mut Context<'_>, rib: &Rib) -> Fib {
+fn build_first_fib(context: &mut ResolveContext<'_>, rib: &Rib) -> Fib {
     rib.next_generation(&Fib::default()).unwrap_or_else(|error| {
-        context.problem(Problem::at("STATIC_ROUTE", "", "", error.to_string()));
+        context.report_derived(Problem::at_field("STATIC_ROUTE", "", "", error.to_string()));
         Fib::default()
     })
 }
 
 /// Whether the hash of RoCEv2 flows includes the destination queue pair. `lists` is the common prefix of
 /// the field names, `ecmp_hash` or `lag_hash`.
-pub(super) fn hashes_queue_pairs(context: &Context<'_>, lists: &str) -> bool {
+pub(super) fn hashes_queue_pairs(context: &ResolveContext<'_>, lists: &str) -> bool {
     ["", "_ipv4_rdma", "_ipv6_rdma"].iter().any(|of| {
-        let list = context.db.get(HASH, "GLOBAL", &format!("{lists}{of}"));
-        list.is_some_and(|list| schema::items(&list).any(|field| field == schema::DEST_QP))
+        let list = context.db.get(HASH_TABLE, "GLOBAL", &format!("{lists}{of}"));
+        list.is_some_and(|list| schema::split_list(&list).any(|field| field == schema::DEST_QP))
     })
 }
 
 /// Warns about lists of hash fields with other fields than the five-tuple. RoCEv2 lists can also contain
 /// the destination queue pair.
-fn hashing(context: &mut Context<'_>) {
-    for field in schema::ALL_HASHED {
-        let Some(list) = context.db.get(HASH, "GLOBAL", field) else {
+fn warn_unsupported_hash_fields(context: &mut ResolveContext<'_>) {
+    for field in schema::HASH_FIELD_NAMES {
+        let Some(list) = context.db.get(HASH_TABLE, "GLOBAL", field) else {
             continue;
         };
-        let mut fields: Vec<&str> = schema::items(&list).collect();
+        let mut fields: Vec<&str> = schema::split_list(&list).collect();
         fields.sort_unstable();
         fields.dedup();
         if !field.ends_with("_ipv4") && !field.ends_with("_ipv6") {
@@ -136,7 +138,7 @@ fn hashing(context: &mut Context<'_>) {
                 schema::FIVE_TUPLE.join(", "),
                 schema::DEST_QP
             );
-            context.warn_entry(HASH, "GLOBAL", text);
+            context.warn_entry(HASH_TABLE, "GLOBAL", text);
         }
     }
 }

@@ -17,11 +17,11 @@
 
 use std::collections::BTreeMap;
 
-use super::context::Context;
+use super::context::ResolveContext;
 use super::{chip, ports};
 use crate::db::ConfigDb;
-use crate::merge::split_range;
-use crate::pg_profiles::{PgProfile, PgProfiles};
+use crate::merge::parse_range_key;
+use crate::pg_profiles::{PgProfileLookup, PgProfileRow};
 use crate::schema;
 
 const CABLES: &str = "CABLE_LENGTH";
@@ -29,11 +29,11 @@ const GROUPS: &str = "BUFFER_PG";
 const PROFILES: &str = "BUFFER_PROFILE";
 const POOLS: &str = "BUFFER_POOL";
 const LOSSLESS_POOL: &str = "ingress_lossless_pool";
-const REMEDY: &str = "name the SKU's pg_profile_lookup.ini (--pg-profiles FILE; pg_profiles in a lab), or set \
+const SUGGESTION: &str = "name the SKU's pg_profile_lookup.ini (--pg-profiles FILE; pg_profiles in a lab), or set \
                       DEVICE_METADATA|localhost buffer_model to dynamic";
 
 /// The missing lossless priority groups of a port, and the properties of their profile.
-struct MissingGroups {
+struct MissingPriorityGroups {
     port: String,
     /// Bit mask of the priority groups.
     groups: u8,
@@ -43,20 +43,20 @@ struct MissingGroups {
     replaced: Vec<(String, String)>,
 }
 
-impl MissingGroups {
+impl MissingPriorityGroups {
     /// Name of the profile.
-    fn profile(&self) -> String {
+    fn profile_name(&self) -> String {
         format!("pg_lossless_{}_{}_profile", self.speed_mbps, self.cable)
     }
 
     /// The numbers of the priority groups as in keys of `BUFFER_PG`.
-    fn numbers(&self) -> Vec<String> {
-        group_ranges(self.groups)
+    fn group_ranges(&self) -> Vec<String> {
+        format_group_ranges(self.groups)
     }
 }
 
 /// Formats a bit mask as in keys of `BUFFER_PG`: `3-4` for consecutive numbers, and `6` for a single number.
-fn group_ranges(groups: u8) -> Vec<String> {
+fn format_group_ranges(groups: u8) -> Vec<String> {
     let mut runs: Vec<(u8, u8)> = Vec::new();
     for number in (0..8).filter(|number| groups & (1 << number) != 0) {
         match runs.last_mut() {
@@ -73,12 +73,12 @@ fn group_ranges(groups: u8) -> Vec<String> {
 
 /// Adds the profiles and priority groups that `buffermgrd` creates from the lookup file. Returns the
 /// completed configuration and the added entries, or `None` if nothing was added.
-pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)> {
-    let missing = missing_groups(context);
-    note_without_effect(context, missing.is_empty());
-    let Some(lookup) = context.how.pg_profiles.clone() else {
+pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> Option<(ConfigDb, ConfigDb)> {
+    let missing = find_missing_groups(context);
+    warn_unused_model_fields(context, missing.is_empty());
+    let Some(lookup) = context.options.pg_profiles.clone() else {
         for groups in missing {
-            note_missing(context, &groups);
+            warn_missing_groups(context, &groups);
         }
         return None;
     };
@@ -99,19 +99,19 @@ pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)
     };
     let mut replaced = Vec::new();
     for groups in missing {
-        let Some(row) = lookup.row(groups.speed_mbps, &groups.cable) else {
-            note_no_row(context, &lookup, &groups);
+        let Some(row) = lookup.find_row(groups.speed_mbps, &groups.cable) else {
+            warn_missing_row(context, &lookup, &groups);
             continue;
         };
-        let profile = groups.profile();
+        let profile = groups.profile_name();
         for (key, former) in &groups.replaced {
-            note_replaced(context, &lookup, &groups, former);
+            note_replaced_profile(context, &lookup, &groups, former);
             replaced.push(key.clone());
         }
         if context.db.entry(PROFILES, &profile).is_none() {
             add_profile(context, &mut added, &profile, row, &threshold_field);
         }
-        for numbers in groups.numbers() {
+        for numbers in groups.group_ranges() {
             added.insert(GROUPS, &format!("{}|{numbers}", groups.port), "profile", &profile);
         }
     }
@@ -129,7 +129,7 @@ pub(super) fn complete(context: &mut Context<'_>) -> Option<(ConfigDb, ConfigDb)
 }
 
 /// Warns about tables and fields of the dynamic buffer model, and about cable lengths that no port uses.
-fn note_without_effect(context: &mut Context<'_>, cables_are_unused: bool) {
+fn warn_unused_model_fields(context: &mut ResolveContext<'_>, cables_are_unused: bool) {
     const WHY: &str = "no effect: buffer_model of DEVICE_METADATA is not dynamic, sizes are taken as written";
     let db = context.db;
     let tables = ["DEFAULT_LOSSLESS_BUFFER_PARAMETER", "LOSSLESS_TRAFFIC_PATTERN"];
@@ -153,7 +153,7 @@ fn note_without_effect(context: &mut Context<'_>, cables_are_unused: bool) {
 
 /// Returns all ports with PFC and a cable whose `BUFFER_PG` lacks a lossless priority group, in natural
 /// order.
-fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
+fn find_missing_groups(context: &mut ResolveContext<'_>) -> Vec<MissingPriorityGroups> {
     let bound = bound_groups(context);
     let mut missing = Vec::new();
     for port in context.ports.clone() {
@@ -164,17 +164,17 @@ fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
         else {
             continue;
         };
-        let Some(cable) = cable(context, &port) else {
+        let Some(cable) = cable_length(context, &port) else {
             continue;
         };
-        if schema::parse_cable(cable) == Some(0) || reclaims_when_down(context, &port) {
+        if schema::parse_cable(cable) == Some(0) || loses_buffers_when_down(context, &port) {
             continue;
         }
         let speed_mbps = ports::speed_mbps(context, &port);
         let bound = bound.get(port.as_str());
         let is_free = |number: &u8| bound.is_none_or(|bound| !bound.contains_key(number));
         let wanted = (0..8).filter(|number| lossless & (1 << number) != 0);
-        let mut groups = MissingGroups {
+        let mut groups = MissingPriorityGroups {
             cable: cable.to_owned(),
             groups: wanted
                 .filter(is_free)
@@ -183,9 +183,9 @@ fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
             port,
             replaced: Vec::new(),
         };
-        replace_generated_keys(context, &mut groups, lossless);
+        add_replaced_groups(context, &mut groups, lossless);
         if let Some(bound) = bound {
-            note_kept(context, &groups, lossless, bound);
+            note_kept_profiles(context, &groups, lossless, bound);
         }
         if groups.groups != 0 {
             missing.push(groups);
@@ -196,18 +196,18 @@ fn missing_groups(context: &mut Context<'_>) -> Vec<MissingGroups> {
 
 /// Adds the priority groups whose `BUFFER_PG` entry `buffermgrd` replaces. It sets the profile of all keys
 /// that it generates (`BufferMgr::doSpeedUpdateTask`).
-fn replace_generated_keys(context: &Context<'_>, groups: &mut MissingGroups, lossless: u8) {
-    let lookup = context.how.pg_profiles.as_ref();
-    if lookup.is_none_or(|lookup| lookup.row(groups.speed_mbps, &groups.cable).is_none()) {
+fn add_replaced_groups(context: &ResolveContext<'_>, groups: &mut MissingPriorityGroups, lossless: u8) {
+    let lookup = context.options.pg_profiles.as_ref();
+    if lookup.is_none_or(|lookup| lookup.find_row(groups.speed_mbps, &groups.cable).is_none()) {
         return;
     }
-    for range in group_ranges(lossless) {
+    for range in format_group_ranges(lossless) {
         let key = format!("{}|{range}", groups.port);
         let Some(former) = context.text(GROUPS, &key, "profile") else {
             continue;
         };
-        if former != groups.profile()
-            && let Some((_, first, last)) = split_range(&key)
+        if former != groups.profile_name()
+            && let Some((_, first, last)) = parse_range_key(&key)
         {
             groups.groups |= (first..=last).fold(0, |bits, number| bits | 1 << number);
             groups.replaced.push((key, former.to_owned()));
@@ -216,12 +216,12 @@ fn replace_generated_keys(context: &Context<'_>, groups: &mut MissingGroups, los
 }
 
 /// Returns the profiles of `BUFFER_PG` by port and priority group.
-pub(super) fn bound_groups<'a>(context: &Context<'a>) -> BTreeMap<&'a str, BTreeMap<u8, &'a str>> {
+pub(super) fn bound_groups<'a>(context: &ResolveContext<'a>) -> BTreeMap<&'a str, BTreeMap<u8, &'a str>> {
     let mut bound: BTreeMap<&str, BTreeMap<u8, &str>> = BTreeMap::new();
     let db = context.db;
     for (key, _) in db.entries(GROUPS) {
         let (Some((port, first, last)), Some(profile)) =
-            (split_range(key), context.text(GROUPS, key, "profile"))
+            (parse_range_key(key), context.text(GROUPS, key, "profile"))
         else {
             continue;
         };
@@ -232,23 +232,23 @@ pub(super) fn bound_groups<'a>(context: &Context<'a>) -> BTreeMap<&'a str, BTree
 }
 
 /// Returns the cable length of a port as written.
-pub(super) fn cable<'a>(context: &Context<'a>, port: &str) -> Option<&'a str> {
+pub(super) fn cable_length<'a>(context: &ResolveContext<'a>, port: &str) -> Option<&'a str> {
     let db = context.db;
     db.keys(CABLES).find_map(|key| context.text(CABLES, key, port))
 }
 
 /// Whether `buffermgrd` removes the lossless buffers of the port because it is down.
-fn reclaims_when_down(context: &Context<'_>, port: &str) -> bool {
+fn loses_buffers_when_down(context: &ResolveContext<'_>, port: &str) -> bool {
     ports::is_admin_down(context, port)
-        && chip::known(context).is_some_and(|chip| chip.reclaims_buffer_of_down_ports())
+        && chip::find_configured_chip(context).is_some_and(|chip| chip.reclaims_buffer_of_down_ports())
 }
 
 /// Adds a profile with the sizes of a row.
 fn add_profile(
-    context: &mut Context<'_>,
+    context: &mut ResolveContext<'_>,
     added: &mut ConfigDb,
     name: &str,
-    row: &PgProfile,
+    row: &PgProfileRow,
     threshold_field: &str,
 ) {
     let xon_offset = row.xon_offset.as_deref();
@@ -264,27 +264,32 @@ fn add_profile(
         let Some(value) = value else { continue };
         if let Err(problems) = added.set(PROFILES, name, field, value) {
             for problem in problems.into_vec() {
-                context
-                    .value_problem(problem.fix("correct the row of this speed and cable in the lookup file"));
+                context.report_value(
+                    problem.with_fix("correct the row of this speed and cable in the lookup file"),
+                );
             }
         }
     }
 }
 
 /// Warns about missing priority groups without a lookup file.
-fn note_missing(context: &mut Context<'_>, groups: &MissingGroups) {
+fn warn_missing_groups(context: &mut ResolveContext<'_>, groups: &MissingPriorityGroups) {
     context.noted_groups.insert(groups.port.clone(), groups.groups);
     let text = format!(
         "PFC without headroom: BUFFER_PG|PORT|{} is missing. SONiC's buffermgrd would create {} from the SKU's \
-         pg_profile_lookup.ini and bind it; {REMEDY}",
-        groups.numbers().join(", BUFFER_PG|PORT|"),
-        groups.profile(),
+         pg_profile_lookup.ini and bind it; {SUGGESTION}",
+        groups.group_ranges().join(", BUFFER_PG|PORT|"),
+        groups.profile_name(),
     );
     context.warn_port(&groups.port, text);
 }
 
 /// Warns about a speed and a cable length without a row in the lookup file.
-fn note_no_row(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingGroups) {
+fn warn_missing_row(
+    context: &mut ResolveContext<'_>,
+    lookup: &PgProfileLookup,
+    groups: &MissingPriorityGroups,
+) {
     context.noted_groups.insert(groups.port.clone(), groups.groups);
     let text = format!(
         "PFC without headroom: {} has no row for {} Mb/s and a cable of {}, so SONiC creates no profile for priority \
@@ -292,28 +297,38 @@ fn note_no_row(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingG
         lookup.source(),
         groups.speed_mbps,
         groups.cable,
-        groups.numbers().join(", "),
+        groups.group_ranges().join(", "),
     );
     context.warn_port(&groups.port, text);
 }
 
 /// Notes that the generated profile replaces the former profile of a `BUFFER_PG` entry.
-fn note_replaced(context: &mut Context<'_>, lookup: &PgProfiles, groups: &MissingGroups, former: &str) {
+fn note_replaced_profile(
+    context: &mut ResolveContext<'_>,
+    lookup: &PgProfileLookup,
+    groups: &MissingPriorityGroups,
+    former: &str,
+) {
     let text = format!(
         "its lossless groups get profile {} of {} instead of {former}, as SONiC's buffermgrd replaces it",
-        groups.profile(),
+        groups.profile_name(),
         lookup.source()
     );
     context.warn_port(&groups.port, text);
 }
 
 /// Notes existing profiles that are kept because their `BUFFER_PG` key differs from the generated key.
-fn note_kept(context: &mut Context<'_>, groups: &MissingGroups, lossless: u8, bound: &BTreeMap<u8, &str>) {
-    let Some(lookup) = &context.how.pg_profiles else {
+fn note_kept_profiles(
+    context: &mut ResolveContext<'_>,
+    groups: &MissingPriorityGroups,
+    lossless: u8,
+    bound: &BTreeMap<u8, &str>,
+) {
+    let Some(lookup) = &context.options.pg_profiles else {
         return;
     };
-    let generated = groups.profile();
-    if lookup.row(groups.speed_mbps, &groups.cable).is_none() {
+    let generated = groups.profile_name();
+    if lookup.find_row(groups.speed_mbps, &groups.cable).is_none() {
         return;
     }
     let mut kept: Vec<&str> = (0..8)

@@ -2,8 +2,8 @@
 
 use xoff_dataplane::config::{BufferProfile, PortConfig, TrimDscp, TrimQueue, TrimmingConfig};
 
-use super::acl::{self, Exemption};
-use super::context::Context;
+use super::acl::{self, AclExemption};
+use super::context::ResolveContext;
 use crate::problem::Problem;
 use crate::schema;
 
@@ -15,23 +15,23 @@ const ACTION: &str = "packet_discard_action";
 const HEADERS_BYTES: u32 = 18;
 
 /// Whether a profile selects trimming.
-pub(super) fn wanted(context: &Context<'_>, profile: &str) -> bool {
+pub(super) fn selects_trimming(context: &ResolveContext<'_>, profile: &str) -> bool {
     context.text(PROFILE, profile, ACTION) == Some("trim")
 }
 
 /// Resolves trimming. Returns `None` if trimming is not or not completely configured.
-pub(super) fn resolve(
-    context: &mut Context<'_>,
+pub(super) fn resolve_trimming(
+    context: &mut ResolveContext<'_>,
     ports: &[PortConfig],
     profiles: &[BufferProfile],
 ) -> Option<TrimmingConfig> {
     check_port_lists(context);
-    let exempt = acl::exempt(context, Exemption::Trim);
+    let exempt = acl::resolve_exemptions(context, AclExemption::Trim);
     let trims = |port: &PortConfig| {
         let mut queues = port.queues.iter();
         queues.any(|queue| profiles[usize::from(queue.profile)].trim)
     };
-    let trimming = global(context, exempt);
+    let trimming = resolve_global_entry(context, exempt);
     let Some(trimming) = trimming else {
         for profile in profiles.iter().filter(|profile| profile.trim) {
             let why = "packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL does not say to what size, \
@@ -66,8 +66,8 @@ pub(super) fn resolve(
 }
 
 /// Resolves the entry `GLOBAL`. It can be incomplete, because SONiC's commands write it field by field.
-fn global(
-    context: &mut Context<'_>,
+fn resolve_global_entry(
+    context: &mut ResolveContext<'_>,
     exempt: Vec<xoff_dataplane::config::AclTable>,
 ) -> Option<TrimmingConfig> {
     context.db.entry(TABLE, GLOBAL)?;
@@ -82,8 +82,8 @@ fn global(
         (Some("from-tc"), None) => {
             let why =
                 "tc_value is missing: with from-tc it says which class of the ports' tc_to_dscp_map counts";
-            let problem = Problem::at(TABLE, GLOBAL, "dscp_value", why).value("from-tc");
-            context.own_problem(problem.fix("add tc_value, 0 to 15"));
+            let problem = Problem::at_field(TABLE, GLOBAL, "dscp_value", why).with_value("from-tc");
+            context.report_own(problem.with_fix("add tc_value, 0 to 15"));
             return None;
         }
         (Some("from-tc"), Some(tc)) => Some(TrimDscp::FromTc(tc as u8)),
@@ -114,7 +114,7 @@ fn global(
 }
 
 /// Refuses trimming profiles in lists of ports, as SONiC does. Only a queue can trim packets.
-fn check_port_lists(context: &mut Context<'_>) {
+fn check_port_lists(context: &mut ResolveContext<'_>) {
     for table in [
         "BUFFER_PORT_INGRESS_PROFILE_LIST",
         "BUFFER_PORT_EGRESS_PROFILE_LIST",
@@ -122,13 +122,13 @@ fn check_port_lists(context: &mut Context<'_>) {
         let db = context.db;
         for (key, _) in db.entries(table) {
             let list = db.get(table, key, "profile_list").unwrap_or_default();
-            for profile in schema::items(&list) {
-                if !wanted(context, profile) {
+            for profile in schema::split_list(&list) {
+                if !selects_trimming(context, profile) {
                     continue;
                 }
                 let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
-                let problem = Problem::at(table, key, "profile_list", why).value(profile);
-                context.problem(problem.fix("name a profile that drops"));
+                let problem = Problem::at_field(table, key, "profile_list", why).with_value(profile);
+                context.report_derived(problem.with_fix("name a profile that drops"));
             }
         }
     }

@@ -2,15 +2,19 @@
 
 use xoff_dataplane::config::{Bridging, LagConfig, PortConfig, Tagging, VlanConfig, VlanMember};
 
-use super::context::Context;
+use super::context::ResolveContext;
 use super::interfaces::is_interface;
 use crate::problem::Problem;
 use crate::schema;
 
-const MEMBER: &str = "VLAN_MEMBER";
+const MEMBER_TABLE: &str = "VLAN_MEMBER";
 
 /// Resolves the bridging of the switch. Without VLANs and interfaces, all ports are bridged transparently.
-pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig]) -> Bridging {
+pub(super) fn resolve_bridging(
+    context: &mut ResolveContext<'_>,
+    ports: &[PortConfig],
+    lags: &[LagConfig],
+) -> Bridging {
     let db = context.db;
     let has = |table: &str| db.entries(table).next().is_some();
     if !has("VLAN") && !has("INTERFACE") && !has("PORTCHANNEL_INTERFACE") {
@@ -18,18 +22,19 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig], lags: &[L
     }
     let mut vlans = Vec::new();
     for (key, _) in db.entries("VLAN") {
-        let Some(id) = schema::parse_vlan(key) else {
+        let Some(id) = schema::parse_vlan_id(key) else {
             continue;
         };
         if let Some(vlanid) = context.number("VLAN", key, "vlanid")
             && vlanid != u64::from(id)
         {
-            let problem = Problem::at("VLAN", key, "vlanid", format!("the key says {id}, expected {id}"));
-            context.own_problem(problem.value(vlanid.to_string()));
+            let problem =
+                Problem::at_field("VLAN", key, "vlanid", format!("the key says {id}, expected {id}"));
+            context.report_own(problem.with_value(vlanid.to_string()));
         }
         vlans.push(VlanConfig {
             id,
-            members: members(context, key, lags),
+            members: resolve_members(context, key, lags),
         });
     }
     let names: Vec<&str> = ports
@@ -37,13 +42,18 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &[PortConfig], lags: &[L
         .map(|port| port.name.as_str())
         .chain(lags.iter().map(|lag| lag.name.as_str()))
         .collect();
-    at_most_one_untagged(context, &names, &vlans);
-    unused(context, ports, lags, &vlans);
+    check_untagged_members(context, &names, &vlans);
+    warn_unused_ports(context, ports, lags, &vlans);
     Bridging::Vlans(vlans)
 }
 
 /// Warns about ports and LAGs that are up but not in use.
-fn unused(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig], vlans: &[VlanConfig]) {
+fn warn_unused_ports(
+    context: &mut ResolveContext<'_>,
+    ports: &[PortConfig],
+    lags: &[LagConfig],
+    vlans: &[VlanConfig],
+) {
     let mut used = vec![false; ports.len() + lags.len()];
     for member in vlans.iter().flat_map(|vlan| &vlan.members) {
         used[usize::from(member.port)] = true;
@@ -65,31 +75,37 @@ fn unused(context: &mut Context<'_>, ports: &[PortConfig], lags: &[LagConfig], v
 }
 
 /// Resolves the members of a VLAN.
-fn members(context: &mut Context<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<VlanMember> {
+fn resolve_members(context: &mut ResolveContext<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<VlanMember> {
     let db = context.db;
     let mut members = Vec::new();
-    for (key, _) in db.entries(MEMBER) {
+    for (key, _) in db.entries(MEMBER_TABLE) {
         let Some((_, name)) = key.split_once('|').filter(|(of, _)| *of == vlan) else {
             continue;
         };
-        let port = context.port(name);
-        let lag = context.lag(name).map(|lag| context.ports.len() + lag);
+        let port = context.port_index(name);
+        let lag = context.lag_index(name).map(|lag| context.ports.len() + lag);
         let Some(index) = port.or(lag) else {
             continue;
         };
         if is_interface(db, "INTERFACE", name) {
             let why = format!("{name} is a routed port, INTERFACE has it");
-            context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
+            context.report_derived(
+                Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("remove one of the two"),
+            );
         }
         if is_interface(db, "PORTCHANNEL_INTERFACE", name) {
             let why = format!("{name} is a routed LAG, PORTCHANNEL_INTERFACE has it");
-            context.problem(Problem::at(MEMBER, key, "", why).fix("remove one of the two"));
+            context.report_derived(
+                Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("remove one of the two"),
+            );
         }
         if let Some(lag) = lags.iter().find(|lag| lag.members.contains(&(index as u16))) {
             let why = format!("{name} is a member of {}", lag.name);
-            context.problem(Problem::at(MEMBER, key, "", why).fix("let the LAG be the member"));
+            context.report_derived(
+                Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("let the LAG be the member"),
+            );
         }
-        let tagging = match context.text(MEMBER, key, "tagging_mode") {
+        let tagging = match context.text(MEMBER_TABLE, key, "tagging_mode") {
             Some("untagged") => Tagging::Untagged,
             Some("priority_tagged") => Tagging::PriorityTagged,
             _ => Tagging::Tagged,
@@ -103,7 +119,7 @@ fn members(context: &mut Context<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<Vla
 }
 
 /// Checks that each port is an untagged member of at most one VLAN.
-fn at_most_one_untagged(context: &mut Context<'_>, names: &[&str], vlans: &[VlanConfig]) {
+fn check_untagged_members(context: &mut ResolveContext<'_>, names: &[&str], vlans: &[VlanConfig]) {
     let mut first: Vec<Option<u16>> = vec![None; names.len()];
     for vlan in vlans {
         for member in vlan
@@ -120,8 +136,8 @@ fn at_most_one_untagged(context: &mut Context<'_>, names: &[&str], vlans: &[Vlan
                 Some(other) => {
                     let key = format!("Vlan{}|{port}", vlan.id);
                     let why = format!("untagged frames of {port} belong to Vlan{other} already");
-                    let problem = Problem::at(MEMBER, &key, "tagging_mode", why);
-                    context.problem(problem.fix("make all but one tagged"));
+                    let problem = Problem::at_field(MEMBER_TABLE, &key, "tagging_mode", why);
+                    context.report_derived(problem.with_fix("make all but one tagged"));
                 }
             }
         }

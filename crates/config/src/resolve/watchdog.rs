@@ -7,32 +7,32 @@ use xoff_dataplane::ids::PRIORITIES;
 use xoff_units::Picos;
 
 use super::LOCALHOST;
-use super::context::Context;
+use super::context::ResolveContext;
 use crate::problem::Problem;
 use crate::schema::{self, GLOBAL};
 
 const TABLE: &str = "PFC_WD";
-const BINDINGS: &str = "PORT_QOS_MAP";
-const POLL_MS: u64 = 100;
+const QOS_MAP_TABLE: &str = "PORT_QOS_MAP";
+const POLL_MS_DEFAULT: u64 = 100;
 
 /// Value of all three times with SONiC's `default_pfcwd_status`, for each group of 32 ports.
 const DEFAULT_MS: u64 = 200;
-const PORTS_PER_STEP: usize = 32;
+const PORTS_PER_DEFAULT_MS: usize = 32;
 const POLL_MAX_MS: u64 = 1_000;
 const DETECTION_MAX_MS: u64 = 5_000;
 
 /// Sets the watchdogs of all ports. The flow control of the ports is already known.
-pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> WatchdogConfig {
+pub(super) fn resolve_watchdog(context: &mut ResolveContext<'_>, ports: &mut [PortConfig]) -> WatchdogConfig {
     let by_default = match context.text("DEVICE_METADATA", LOCALHOST, "default_pfcwd_status") {
-        Some("enable") => Some(default_ms(ports.len())),
+        Some("enable") => Some(default_time_ms(ports.len())),
         _ => None,
     };
     let written = context.number(TABLE, GLOBAL, "POLL_INTERVAL");
-    let poll_ms = written.unwrap_or_else(|| by_default.map_or(POLL_MS, |ms| ms.min(POLL_MAX_MS)));
+    let poll_ms = written.unwrap_or_else(|| by_default.map_or(POLL_MS_DEFAULT, |ms| ms.min(POLL_MAX_MS)));
     for port in ports {
         let is_written = context.db.entry(TABLE, &port.name).is_some();
         let times = match by_default {
-            _ if is_written => written_times(context, &port.name, poll_ms),
+            _ if is_written => configured_times_ms(context, &port.name, poll_ms),
             // As in SONiC, the default does not apply to ports without PFC.
             Some(ms) if port.pfc.enabled != 0 => {
                 let detection = ms.min(DETECTION_MAX_MS).max(poll_ms);
@@ -40,7 +40,7 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Wa
             }
             _ => None,
         };
-        port.watchdog = times.map(|times| watchdog(context, port, times));
+        port.watchdog = times.map(|times| create_port_watchdog(context, port, times));
     }
     WatchdogConfig {
         poll: Picos::from_millis(poll_ms),
@@ -54,19 +54,23 @@ pub(super) fn resolve(context: &mut Context<'_>, ports: &mut [PortConfig]) -> Wa
 }
 
 /// Default time in ms for a switch with this number of ports.
-fn default_ms(ports: usize) -> u64 {
-    DEFAULT_MS * (ports.saturating_sub(1) / PORTS_PER_STEP + 1) as u64
+fn default_time_ms(ports: usize) -> u64 {
+    DEFAULT_MS * (ports.saturating_sub(1) / PORTS_PER_DEFAULT_MS + 1) as u64
 }
 
 /// Returns the detection and restoration time of an entry in ms, or `None` if the detection time is missing.
-fn written_times(context: &mut Context<'_>, port: &str, poll_ms: u64) -> Option<(u64, Option<u64>)> {
+fn configured_times_ms(
+    context: &mut ResolveContext<'_>,
+    port: &str,
+    poll_ms: u64,
+) -> Option<(u64, Option<u64>)> {
     let mut time = |field: &str| {
         let ms = context.number(TABLE, port, field)?;
         if ms < poll_ms {
             let why = format!("queues are looked at every {poll_ms} ms only (PFC_WD|GLOBAL POLL_INTERVAL)");
             let fix = format!("write at least {poll_ms}, or a shorter POLL_INTERVAL");
-            let problem = Problem::at(TABLE, port, field, why);
-            context.problem(problem.value(ms.to_string()).fix(fix));
+            let problem = Problem::at_field(TABLE, port, field, why);
+            context.report_derived(problem.with_value(ms.to_string()).with_fix(fix));
         }
         Some(ms)
     };
@@ -75,8 +79,8 @@ fn written_times(context: &mut Context<'_>, port: &str, poll_ms: u64) -> Option<
 }
 
 /// Creates the watchdog of a port.
-fn watchdog(
-    context: &mut Context<'_>,
+fn create_port_watchdog(
+    context: &mut ResolveContext<'_>,
     port: &PortConfig,
     (detection_ms, restoration_ms): (u64, Option<u64>),
 ) -> PortWatchdog {
@@ -94,9 +98,9 @@ fn watchdog(
 }
 
 /// Returns a bit mask of the queues of the priorities in `pfcwd_sw_enable`.
-fn watched_queues(context: &mut Context<'_>, name: &str, pfc: &PfcConfig) -> u8 {
+fn watched_queues(context: &mut ResolveContext<'_>, name: &str, pfc: &PfcConfig) -> u8 {
     let watched = context
-        .text(BINDINGS, name, "pfcwd_sw_enable")
+        .text(QOS_MAP_TABLE, name, "pfcwd_sw_enable")
         .and_then(schema::parse_priorities)
         .unwrap_or(0);
     if watched == 0 {
@@ -105,10 +109,10 @@ fn watched_queues(context: &mut Context<'_>, name: &str, pfc: &PfcConfig) -> u8 
         context.warn_port(name, why);
     }
     // With asymmetric PFC, a port honours pauses of all priorities.
-    let obeyed = if pfc.asymmetric { u8::MAX } else { pfc.enabled };
+    let honoured = if pfc.asymmetric { u8::MAX } else { pfc.enabled };
     let mut queues = 0;
     for priority in (0..PRIORITIES).filter(|n| watched & (1 << n) != 0) {
-        if obeyed & (1 << priority) == 0 {
+        if honoured & (1 << priority) == 0 {
             let why = format!(
                 "pfcwd_sw_enable has priority {priority} and pfc_enable has not: its pauses are not obeyed, so the \
                  watchdog finds no storm of it"

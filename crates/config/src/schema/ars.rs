@@ -4,90 +4,90 @@
 //! release of SONiC has these tables, so their names can change. `docs/load-balancing.md` describes their
 //! effect in xoff.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Name of the table of ARS objects.
-const OBJECTS: &str = "ARS_OBJECT";
+const OBJECT_TABLE: &str = "ARS_OBJECT";
 
-const ONE_TABLE: &str = "each group has a flow table of its own (ARS_OBJECT max_flows)";
+const FLOW_TABLE_PER_GROUP: &str = "each group has a flow table of its own (ARS_OBJECT max_flows)";
 
-pub(super) const TABLES: &[Table] = &[
-    Table {
+pub(super) const TABLES: &[TableSchema] = &[
+    TableSchema {
         name: "ARS_PROFILE",
-        key: &[Part::Object],
-        fields: Fields::Named(PROFILE),
+        key: &[KeyPart::Object],
+        fields: TableFields::Named(PROFILE_FIELDS),
     },
-    Table {
-        name: OBJECTS,
-        key: &[Part::Object],
-        fields: Fields::Named(OBJECT),
+    TableSchema {
+        name: OBJECT_TABLE,
+        key: &[KeyPart::Object],
+        fields: TableFields::Named(OBJECT_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "ARS_INTERFACES",
-        key: &[Part::Port],
-        fields: Fields::Named(INTERFACE),
+        key: &[KeyPart::Port],
+        fields: TableFields::Named(INTERFACE_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "ARS_NEXTHOPS",
-        key: &[Part::Vrf, Part::Address],
-        fields: Fields::Named(NEXT_HOP),
+        key: &[KeyPart::Vrf, KeyPart::Address],
+        fields: TableFields::Named(NEXT_HOP_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "ARS_PORTCHANNELS",
-        key: &[Part::LagReference],
-        fields: Fields::Named(PORTCHANNEL),
+        key: &[KeyPart::LagReference],
+        fields: TableFields::Named(PORTCHANNEL_FIELDS),
     },
 ];
 
-const TRUTH: Kind = Kind::Choice(&["true", "false"]);
-const U16: Kind = Kind::number(0, u16::MAX as i128, "");
-const U32: Kind = Kind::number(0, u32::MAX as i128, "");
-const MBPS: Kind = Kind::number(0, u16::MAX as i128, "Mb/s");
+const BOOLEAN: ValueKind = ValueKind::Choice(&["true", "false"]);
+const U16: ValueKind = ValueKind::number(0, u16::MAX as i128, "");
+const U32: ValueKind = ValueKind::number(0, u32::MAX as i128, "");
+const MBPS: ValueKind = ValueKind::number(0, u16::MAX as i128, "Mb/s");
 
-const PROFILE: &[Field] = &[
-    Field::new("algorithm", Kind::Choice(&["ewma"])),
-    Field::new(
+const PROFILE_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("algorithm", ValueKind::Choice(&["ewma"])),
+    FieldSchema::new(
         "ars_nhg_path_selector_mode",
-        Kind::Choice(&["global", "interface", "nexthop"]),
+        ValueKind::Choice(&["global", "interface", "nexthop"]),
     ),
-    Field::new(
+    FieldSchema::new(
         "ars_lag_path_selector_mode",
-        Kind::Choice(&["global", "interface"]),
+        ValueKind::Choice(&["global", "interface"]),
     ),
-    Field::new("default_ars_object", Kind::Reference(OBJECTS)),
-    Field::only_as("max_flows", U32, "0", ONE_TABLE),
-    Field::new("sampling_interval", Kind::number(1, 1_000_000, "us")),
-    Field::new("past_load_min_value", MBPS),
-    Field::new("past_load_max_value", MBPS),
-    Field::new("past_load_weight", U16),
-    Field::new("future_load_min_value", MBPS),
-    Field::new("future_load_max_value", MBPS),
-    Field::new("future_load_weight", U16),
-    Field::new("current_load_min_value", MBPS),
-    Field::new("current_load_max_value", MBPS),
-    Field::new("ipv4_enable", TRUTH),
-    Field::new("ipv6_enable", TRUTH),
+    FieldSchema::new("default_ars_object", ValueKind::Reference(OBJECT_TABLE)),
+    FieldSchema::fixed_value("max_flows", U32, "0", FLOW_TABLE_PER_GROUP),
+    FieldSchema::new("sampling_interval", ValueKind::number(1, 1_000_000, "us")),
+    FieldSchema::new("past_load_min_value", MBPS),
+    FieldSchema::new("past_load_max_value", MBPS),
+    FieldSchema::new("past_load_weight", U16),
+    FieldSchema::new("future_load_min_value", MBPS),
+    FieldSchema::new("future_load_max_value", MBPS),
+    FieldSchema::new("future_load_weight", U16),
+    FieldSchema::new("current_load_min_value", MBPS),
+    FieldSchema::new("current_load_max_value", MBPS),
+    FieldSchema::new("ipv4_enable", BOOLEAN),
+    FieldSchema::new("ipv6_enable", BOOLEAN),
 ];
 
-const OBJECT: &[Field] = &[
-    Field::new(
+const OBJECT_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new(
         "assign_mode",
-        Kind::Choice(&["per_flowlet_quality", "per_packet_quality"]),
+        ValueKind::Choice(&["per_flowlet_quality", "per_packet_quality"]),
     ),
-    Field::new("flowlet_idle_time", Kind::number(2, 2_047, "us")),
-    Field::new("max_flows", U32),
-    Field::new("primary_path_threshold", U32),
-    Field::new("alternative_path_cost", U32),
+    FieldSchema::new("flowlet_idle_time", ValueKind::number(2, 2_047, "us")),
+    FieldSchema::new("max_flows", U32),
+    FieldSchema::new("primary_path_threshold", U32),
+    FieldSchema::new("alternative_path_cost", U32),
 ];
 
-const INTERFACE: &[Field] = &[
-    Field::new("scaling_factor", Kind::number(0, 400, "")),
-    Field::new("ars_obj_name", Kind::Reference(OBJECTS)),
+const INTERFACE_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("scaling_factor", ValueKind::number(0, 400, "")),
+    FieldSchema::new("ars_obj_name", ValueKind::Reference(OBJECT_TABLE)),
 ];
 
-const NEXT_HOP: &[Field] = &[
-    Field::new("ars_obj_name", Kind::Reference(OBJECTS)),
-    Field::new("role", Kind::Choice(&["primary_path", "alternative_path"])),
+const NEXT_HOP_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("ars_obj_name", ValueKind::Reference(OBJECT_TABLE)),
+    FieldSchema::new("role", ValueKind::Choice(&["primary_path", "alternative_path"])),
 ];
 
-const PORTCHANNEL: &[Field] = &[Field::new("alternative_path_members", Kind::Ports)];
+const PORTCHANNEL_FIELDS: &[FieldSchema] = &[FieldSchema::new("alternative_path_members", ValueKind::Ports)];

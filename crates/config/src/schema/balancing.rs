@@ -88,77 +88,88 @@
 //! - `current_min`: As `past_min`. Default: 200.
 //! - `current_max`: As `past_max`. Default: 800.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Key of the entries that concern the whole switch.
 pub(crate) const LB_GLOBAL: &str = "global";
 
-pub(super) const TABLES: &[Table] = &[
-    table("XOFF_LB", &[Part::Only(LB_GLOBAL)], WHOLE),
-    table("XOFF_LB_SCHEME", &[Part::Object], SCHEME),
-    table("XOFF_LB_GROUP", &[Part::Prefix], NAMED),
-    table("XOFF_LB_SITE", &[Part::Prefix], SITE),
-    table("XOFF_LB_PORTCHANNEL", &[Part::LagReference], NAMED),
-    table("XOFF_LB_LOAD", &[Part::Only(LB_GLOBAL)], LOAD),
+pub(super) const TABLES: &[TableSchema] = &[
+    named_table("XOFF_LB", &[KeyPart::Only(LB_GLOBAL)], GLOBAL_FIELDS),
+    named_table("XOFF_LB_SCHEME", &[KeyPart::Object], SCHEME_FIELDS),
+    named_table("XOFF_LB_GROUP", &[KeyPart::Prefix], SCHEME_NAME_FIELDS),
+    named_table("XOFF_LB_SITE", &[KeyPart::Prefix], SITE_FIELDS),
+    named_table(
+        "XOFF_LB_PORTCHANNEL",
+        &[KeyPart::LagReference],
+        SCHEME_NAME_FIELDS,
+    ),
+    named_table("XOFF_LB_LOAD", &[KeyPart::Only(LB_GLOBAL)], LOAD_FIELDS),
 ];
 
 /// A table with named fields.
-const fn table(name: &'static str, key: &'static [Part], fields: &'static [Field]) -> Table {
-    Table {
+const fn named_table(
+    name: &'static str,
+    key: &'static [KeyPart],
+    fields: &'static [FieldSchema],
+) -> TableSchema {
+    TableSchema {
         name,
         key,
-        fields: Fields::Named(fields),
+        fields: TableFields::Named(fields),
     }
 }
 
-const WHOLE: &[Field] = &[
-    Field::new("scheme", Kind::Scheme),
-    Field::new("moves_kept", Kind::number(0, 1 << 16, "")),
-    Field::new("reordering_flows", Kind::number(0, 1 << 20, "")),
-    Field::new("advertise", Kind::Choice(&["auto", "on", "ways", "off"])),
-    Field::new("advertise_interval", Kind::number(1, 1_000_000, "us")),
-    Field::new("advertise_ports", Kind::Ports),
+const GLOBAL_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("scheme", ValueKind::Scheme),
+    FieldSchema::new("moves_kept", ValueKind::number(0, 1 << 16, "")),
+    FieldSchema::new("reordering_flows", ValueKind::number(0, 1 << 20, "")),
+    FieldSchema::new("advertise", ValueKind::Choice(&["auto", "on", "ways", "off"])),
+    FieldSchema::new("advertise_interval", ValueKind::number(1, 1_000_000, "us")),
+    FieldSchema::new("advertise_ports", ValueKind::Ports),
 ];
 
-const SCHEME: &[Field] = &[
-    Field::new("scheme", Kind::BuiltInScheme),
-    Field::new(
+const SCHEME_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("scheme", ValueKind::BuiltInScheme),
+    FieldSchema::new(
         "hash_fields",
-        Kind::Choice(&["five-tuple", "five-tuple-qp", "symmetric"]),
+        ValueKind::Choice(&["five-tuple", "five-tuple-qp", "symmetric"]),
     ),
-    Field::new("idle_time", Kind::number(0, 10_000_000, "us")),
-    Field::new("flowset_size", Kind::number(256, 32_768, "")),
-    Field::new("quality_delta", Kind::number(0, 7, "bands")),
-    Field::new("probability", Kind::number(1, 100, "percent")),
-    Field::new("samples", Kind::number(1, 32, "")),
-    Field::new("memory", Kind::number(0, 32, "")),
-    Field::new("remote_weight", Kind::number(0, 100, "percent")),
-    Field::new("flows_max", Kind::number(1, 1 << 20, "")),
-    Field::new("primary_threshold", Kind::number(0, 16, "")),
-    Field::new("alternate_cost", Kind::number(0, 16, "")),
+    FieldSchema::new("idle_time", ValueKind::number(0, 10_000_000, "us")),
+    FieldSchema::new("flowset_size", ValueKind::number(256, 32_768, "")),
+    FieldSchema::new("quality_delta", ValueKind::number(0, 7, "bands")),
+    FieldSchema::new("probability", ValueKind::number(1, 100, "percent")),
+    FieldSchema::new("samples", ValueKind::number(1, 32, "")),
+    FieldSchema::new("memory", ValueKind::number(0, 32, "")),
+    FieldSchema::new("remote_weight", ValueKind::number(0, 100, "percent")),
+    FieldSchema::new("flows_max", ValueKind::number(1, 1 << 20, "")),
+    FieldSchema::new("primary_threshold", ValueKind::number(0, 16, "")),
+    FieldSchema::new("alternate_cost", ValueKind::number(0, 16, "")),
 ];
 
-const NAMED: &[Field] = &[Field::required("scheme", Kind::Scheme)];
+const SCHEME_NAME_FIELDS: &[FieldSchema] = &[FieldSchema::required("scheme", ValueKind::Scheme)];
 
-const SITE: &[Field] = &[Field::required("site", Kind::number(1, u16::MAX as i128, ""))];
+const SITE_FIELDS: &[FieldSchema] = &[FieldSchema::required(
+    "site",
+    ValueKind::number(1, u16::MAX as i128, ""),
+)];
 
-const WEIGHT: Kind = Kind::number(0, u16::MAX as i128, "");
-const LIMIT_MIN: Kind = Kind::number(0, 100_000, "permille");
-const LIMIT_MAX: Kind = Kind::number(1, 100_000, "permille");
+const WEIGHT: ValueKind = ValueKind::number(0, u16::MAX as i128, "");
+const LIMIT_MIN: ValueKind = ValueKind::number(0, 100_000, "permille");
+const LIMIT_MAX: ValueKind = ValueKind::number(1, 100_000, "permille");
 
-const LOAD: &[Field] = &[
-    Field::new("sampling_interval", Kind::number(1, 1_000_000, "us")),
-    Field::new("exponent", Kind::number(0, 16, "")),
-    Field::new("instant_drop", Kind::Choice(&["true", "false"])),
-    Field::new("past_weight", WEIGHT),
-    Field::new("past_min", LIMIT_MIN),
-    Field::new("past_max", LIMIT_MAX),
-    Field::new("future_weight", WEIGHT),
-    Field::new("future_min", LIMIT_MIN),
-    Field::new("future_max", LIMIT_MAX),
-    Field::new("current_weight", WEIGHT),
-    Field::new("current_min", LIMIT_MIN),
-    Field::new("current_max", LIMIT_MAX),
+const LOAD_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("sampling_interval", ValueKind::number(1, 1_000_000, "us")),
+    FieldSchema::new("exponent", ValueKind::number(0, 16, "")),
+    FieldSchema::new("instant_drop", ValueKind::Choice(&["true", "false"])),
+    FieldSchema::new("past_weight", WEIGHT),
+    FieldSchema::new("past_min", LIMIT_MIN),
+    FieldSchema::new("past_max", LIMIT_MAX),
+    FieldSchema::new("future_weight", WEIGHT),
+    FieldSchema::new("future_min", LIMIT_MIN),
+    FieldSchema::new("future_max", LIMIT_MAX),
+    FieldSchema::new("current_weight", WEIGHT),
+    FieldSchema::new("current_min", LIMIT_MIN),
+    FieldSchema::new("current_max", LIMIT_MAX),
 ];
 
 #[cfg(test)]
@@ -169,7 +180,7 @@ mod tests {
     #[test]
     fn every_field_is_documented() {
         for table in TABLES {
-            let Fields::Named(fields) = table.fields else {
+            let TableFields::Named(fields) = table.fields else {
                 panic!("{} is no map", table.name)
             };
             for field in fields {

@@ -1,107 +1,110 @@
 //! Tables of buffer pools and buffer profiles, their users, and the inputs of computed sizes.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
-pub(super) const TABLES: &[Table] = &[
-    Table {
+pub(super) const TABLES: &[TableSchema] = &[
+    TableSchema {
         name: "BUFFER_POOL",
-        key: &[Part::Object],
-        fields: Fields::Named(POOL),
+        key: &[KeyPart::Object],
+        fields: TableFields::Named(POOL_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "BUFFER_PROFILE",
-        key: &[Part::Object],
-        fields: Fields::Named(PROFILE),
+        key: &[KeyPart::Object],
+        fields: TableFields::Named(PROFILE_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "BUFFER_PG",
-        key: &[Part::Port, Part::Numbers],
-        fields: Fields::Named(USER),
+        key: &[KeyPart::Port, KeyPart::Numbers],
+        fields: TableFields::Named(PROFILE_REFERENCE_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "BUFFER_QUEUE",
-        key: &[Part::Port, Part::Queues],
-        fields: Fields::Named(USER),
+        key: &[KeyPart::Port, KeyPart::Queues],
+        fields: TableFields::Named(PROFILE_REFERENCE_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "BUFFER_PORT_INGRESS_PROFILE_LIST",
-        key: &[Part::Port],
-        fields: Fields::Named(PROFILE_LIST),
+        key: &[KeyPart::Port],
+        fields: TableFields::Named(PROFILE_LIST_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "BUFFER_PORT_EGRESS_PROFILE_LIST",
-        key: &[Part::Port],
-        fields: Fields::Named(PROFILE_LIST),
+        key: &[KeyPart::Port],
+        fields: TableFields::Named(PROFILE_LIST_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "WATERMARK_TABLE",
-        key: &[Part::Only("TELEMETRY_INTERVAL")],
-        fields: Fields::Named(WATERMARK),
+        key: &[KeyPart::Only("TELEMETRY_INTERVAL")],
+        fields: TableFields::Named(WATERMARK_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "CABLE_LENGTH",
-        key: &[Part::Object],
-        fields: Fields::ByPort(Kind::Cable),
+        key: &[KeyPart::Object],
+        fields: TableFields::ByPort(ValueKind::Cable),
     },
-    Table {
+    TableSchema {
         name: "DEFAULT_LOSSLESS_BUFFER_PARAMETER",
-        key: &[Part::Object],
-        fields: Fields::Named(LOSSLESS_PARAMETER),
+        key: &[KeyPart::Object],
+        fields: TableFields::Named(LOSSLESS_PARAMETER_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "LOSSLESS_TRAFFIC_PATTERN",
-        key: &[Part::Object],
-        fields: Fields::Named(TRAFFIC_PATTERN),
+        key: &[KeyPart::Object],
+        fields: TableFields::Named(TRAFFIC_PATTERN_FIELDS),
     },
 ];
 
-const POOL: &[Field] = &[
-    Field::required("type", Kind::Choice(&["ingress", "egress", "both"])),
-    Field::required("mode", Kind::Choice(&["static", "dynamic"])),
-    Field::new("size", Kind::BYTES),
-    Field::new("xoff", Kind::BYTES),
-    Field::new("percentage", Kind::number(0, 255, "percent")),
+const POOL_FIELDS: &[FieldSchema] = &[
+    FieldSchema::required("type", ValueKind::Choice(&["ingress", "egress", "both"])),
+    FieldSchema::required("mode", ValueKind::Choice(&["static", "dynamic"])),
+    FieldSchema::new("size", ValueKind::BYTES),
+    FieldSchema::new("xoff", ValueKind::BYTES),
+    FieldSchema::new("percentage", ValueKind::number(0, 255, "percent")),
 ];
 
-const PROFILE: &[Field] = &[
-    Field::required("pool", Kind::Reference("BUFFER_POOL")),
+const PROFILE_FIELDS: &[FieldSchema] = &[
+    FieldSchema::required("pool", ValueKind::Reference("BUFFER_POOL")),
     // The size can be missing if the headroom is computed: see `resolve/profiles.rs`.
-    Field::new("size", Kind::BYTES),
-    Field::new("dynamic_th", Kind::number(-8, 7, "")),
+    FieldSchema::new("size", ValueKind::BYTES),
+    FieldSchema::new("dynamic_th", ValueKind::number(-8, 7, "")),
     // Files use the whole buffer of the chip or the largest number for "no limit".
-    Field::new("static_th", Kind::number(0, u64::MAX as i128, "bytes")),
-    Field::new("xoff", Kind::BYTES),
-    Field::new("xon", Kind::BYTES),
-    Field::new("xon_offset", Kind::BYTES),
-    Field::new("headroom_type", Kind::Choice(&["static", "dynamic"])),
-    Field::new("packet_discard_action", Kind::Choice(&["drop", "trim"])),
-    Field::without_effect(
+    FieldSchema::new("static_th", ValueKind::number(0, u64::MAX as i128, "bytes")),
+    FieldSchema::new("xoff", ValueKind::BYTES),
+    FieldSchema::new("xon", ValueKind::BYTES),
+    FieldSchema::new("xon_offset", ValueKind::BYTES),
+    FieldSchema::new("headroom_type", ValueKind::Choice(&["static", "dynamic"])),
+    FieldSchema::new("packet_discard_action", ValueKind::Choice(&["drop", "trim"])),
+    FieldSchema::without_effect(
         "mode",
-        Kind::Any,
+        ValueKind::Any,
         "the threshold follows from dynamic_th or static_th",
     ),
 ];
 
-const USER: &[Field] = &[Field::required(
+const PROFILE_REFERENCE_FIELDS: &[FieldSchema] = &[FieldSchema::required(
     "profile",
-    Kind::ReferenceOrNull("BUFFER_PROFILE"),
+    ValueKind::ReferenceOrNull("BUFFER_PROFILE"),
 )];
 
-const PROFILE_LIST: &[Field] = &[Field::required(
+const PROFILE_LIST_FIELDS: &[FieldSchema] = &[FieldSchema::required(
     "profile_list",
-    Kind::References("BUFFER_PROFILE"),
+    ValueKind::References("BUFFER_PROFILE"),
 )];
 
 /// The interval of periodic watermarks.
-const WATERMARK: &[Field] = &[Field::required("interval", Kind::number(1, 1_000_000, "s"))];
+const WATERMARK_FIELDS: &[FieldSchema] = &[FieldSchema::required(
+    "interval",
+    ValueKind::number(1, 1_000_000, "s"),
+)];
 
-const LOSSLESS_PARAMETER: &[Field] = &[
-    Field::required("default_dynamic_th", Kind::number(-8, 7, "")),
-    Field::new("over_subscribe_ratio", Kind::number(0, u16::MAX as i128, "")),
-    Field::new("max_headroom_size", Kind::BYTES),
+const LOSSLESS_PARAMETER_FIELDS: &[FieldSchema] = &[
+    FieldSchema::required("default_dynamic_th", ValueKind::number(-8, 7, "")),
+    FieldSchema::new("over_subscribe_ratio", ValueKind::number(0, u16::MAX as i128, "")),
+    FieldSchema::new("max_headroom_size", ValueKind::BYTES),
 ];
 
-const TRAFFIC_PATTERN: &[Field] = &[
-    Field::required("mtu", Kind::number(1, 9_216, "bytes")),
-    Field::required("small_packet_percentage", Kind::number(0, 100, "percent")),
+const TRAFFIC_PATTERN_FIELDS: &[FieldSchema] = &[
+    FieldSchema::required("mtu", ValueKind::number(1, 9_216, "bytes")),
+    FieldSchema::required("small_packet_percentage", ValueKind::number(0, 100, "percent")),
 ];

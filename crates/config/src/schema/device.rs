@@ -1,63 +1,63 @@
 //! The table `DEVICE_METADATA`: name, address and hardware of the switch.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
-const NOT_HERE: &str = "it configures parts of SONiC that this switch does not have";
+const NOT_IN_XOFF: &str = "it configures parts of SONiC that this switch does not have";
 
-pub(super) const TABLES: &[Table] = &[Table {
+pub(super) const TABLES: &[TableSchema] = &[TableSchema {
     name: "DEVICE_METADATA",
-    key: &[Part::Only("localhost")],
-    fields: Fields::Named(FIELDS),
+    key: &[KeyPart::Only("localhost")],
+    fields: TableFields::Named(METADATA_FIELDS),
 }];
 
 /// A field without an effect in xoff.
-const fn other(name: &'static str) -> Field {
-    Field::without_effect(name, Kind::Any, NOT_HERE)
+const fn unused_field(name: &'static str) -> FieldSchema {
+    FieldSchema::without_effect(name, ValueKind::Any, NOT_IN_XOFF)
 }
 
-const FIELDS: &[Field] = &[
-    Field::new("hostname", Kind::Text(63)),
-    Field::new("mac", Kind::Mac),
-    Field::new("buffer_model", Kind::Choice(&["traditional", "dynamic"])),
-    Field::new("default_pfcwd_status", Kind::Choice(&["enable", "disable"])),
-    Field::new("hwsku", Kind::Any),
-    Field::new("platform", Kind::Any),
-    Field::label("type", Kind::Any),
-    Field::label("subtype", Kind::Any),
-    Field::label("region", Kind::Any),
-    Field::label("cloudtype", Kind::Any),
-    Field::label("cluster", Kind::Any),
-    Field::label("deployment_id", Kind::Any),
-    Field::label("timezone", Kind::Any),
-    Field::label("chassis_hostname", Kind::Any),
-    other("anchor_route_source"),
-    other("asic_id"),
-    other("asic_name"),
-    other("bgp_adv_lo_prefix_as_128"),
-    other("bgp_asn"),
-    other("bgp_router_id"),
-    other("create_only_config_db_buffers"),
-    other("default_bgp_status"),
-    other("dhcp_server"),
-    other("docker_routing_config_mode"),
-    other("downstream_subrole"),
-    other("frr_mgmt_framework_config"),
-    other("macsec_support"),
-    other("max_cores"),
-    other("nexthop_group"),
-    other("orch_northbond_route_zmq_enabled"),
-    other("peer_switch"),
-    other("rack_mgmt_map"),
-    other("resource_type"),
-    other("ring_thread_enabled"),
-    other("slice_type"),
-    other("storage_device"),
-    other("sub_role"),
-    other("supporting_bulk_counter_groups"),
-    other("suppress-fib-pending"),
-    other("switch_id"),
-    other("switch_type"),
-    other("synchronous_mode"),
-    other("tsa_enabled"),
-    other("yang_config_validation"),
+const METADATA_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("hostname", ValueKind::Text(63)),
+    FieldSchema::new("mac", ValueKind::Mac),
+    FieldSchema::new("buffer_model", ValueKind::Choice(&["traditional", "dynamic"])),
+    FieldSchema::new("default_pfcwd_status", ValueKind::Choice(&["enable", "disable"])),
+    FieldSchema::new("hwsku", ValueKind::Any),
+    FieldSchema::new("platform", ValueKind::Any),
+    FieldSchema::label("type", ValueKind::Any),
+    FieldSchema::label("subtype", ValueKind::Any),
+    FieldSchema::label("region", ValueKind::Any),
+    FieldSchema::label("cloudtype", ValueKind::Any),
+    FieldSchema::label("cluster", ValueKind::Any),
+    FieldSchema::label("deployment_id", ValueKind::Any),
+    FieldSchema::label("timezone", ValueKind::Any),
+    FieldSchema::label("chassis_hostname", ValueKind::Any),
+    unused_field("anchor_route_source"),
+    unused_field("asic_id"),
+    unused_field("asic_name"),
+    unused_field("bgp_adv_lo_prefix_as_128"),
+    unused_field("bgp_asn"),
+    unused_field("bgp_router_id"),
+    unused_field("create_only_config_db_buffers"),
+    unused_field("default_bgp_status"),
+    unused_field("dhcp_server"),
+    unused_field("docker_routing_config_mode"),
+    unused_field("downstream_subrole"),
+    unused_field("frr_mgmt_framework_config"),
+    unused_field("macsec_support"),
+    unused_field("max_cores"),
+    unused_field("nexthop_group"),
+    unused_field("orch_northbond_route_zmq_enabled"),
+    unused_field("peer_switch"),
+    unused_field("rack_mgmt_map"),
+    unused_field("resource_type"),
+    unused_field("ring_thread_enabled"),
+    unused_field("slice_type"),
+    unused_field("storage_device"),
+    unused_field("sub_role"),
+    unused_field("supporting_bulk_counter_groups"),
+    unused_field("suppress-fib-pending"),
+    unused_field("switch_id"),
+    unused_field("switch_type"),
+    unused_field("synchronous_mode"),
+    unused_field("tsa_enabled"),
+    unused_field("yang_config_validation"),
 ];

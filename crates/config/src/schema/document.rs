@@ -3,23 +3,23 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{Effect, Fields, Table, tables};
+use super::{FieldEffect, TableFields, TableSchema, all_tables};
 use xoff_testing::{assert_tests_exist, read_document};
 
 const DOCUMENT: &str = "docs/configuration-fields.md";
 
 /// The text of an effect in the column "effect".
-fn effect(effect: Effect) -> String {
+fn describe_effect(effect: FieldEffect) -> String {
     match effect {
-        Effect::Full => "takes effect".to_owned(),
-        Effect::Label => "describes only".to_owned(),
-        Effect::None(why) => format!("none: {why}"),
-        Effect::OnlyAs(value, why) => format!("none but as `{value}`: {why}"),
+        FieldEffect::Full => "takes effect".to_owned(),
+        FieldEffect::Label => "describes only".to_owned(),
+        FieldEffect::None(why) => format!("none: {why}"),
+        FieldEffect::Fixed(value, why) => format!("none but as `{value}`: {why}"),
     }
 }
 
 /// The rows of a table without their last cell: entry, field, values and effect.
-fn rows(table: &Table) -> Vec<String> {
+fn expected_rows(table: &TableSchema) -> Vec<String> {
     let entry = format!("`{}|{}`", table.name, table.key_form()).replace('|', "\\|");
     let row = |field: &str, values: &str, effect: &str| {
         format!(
@@ -28,39 +28,39 @@ fn rows(table: &Table) -> Vec<String> {
         )
     };
     match &table.fields {
-        Fields::Named([]) => vec![row("", "an entry without fields", "takes effect")],
-        Fields::Named(fields) => fields
+        TableFields::Named([]) => vec![row("", "an entry without fields", "takes effect")],
+        TableFields::Named(fields) => fields
             .iter()
             .map(|field| {
                 let required = if field.required { ", required" } else { "" };
                 row(
                     &format!("`{}`{required}", field.name),
-                    &field.kind.expected(),
-                    &effect(field.effect),
+                    &field.kind.describe(),
+                    &describe_effect(field.effect),
                 )
             })
             .collect(),
-        Fields::Map { from, to, used_max } => vec![row(
+        TableFields::Map { from, to, used_max } => vec![row(
             &format!("{} 0 to {}", from.0, from.1),
             &format!("{} 0 to {}", to.0, to.1),
             &format!("takes effect up to {used_max}"),
         )],
-        Fields::ByPort(kind) => vec![row("a port", &kind.expected(), "takes effect")],
+        TableFields::ByPort(kind) => vec![row("a port", &kind.describe(), "takes effect")],
     }
 }
 
 /// The first four cells of a row.
-fn described(row: &str) -> String {
+fn cells_without_test(row: &str) -> String {
     let cells: Vec<&str> = row.split(" | ").collect();
     format!("{} |", cells[..cells.len() - 1].join(" | "))
 }
 
 #[test]
-fn the_document_has_every_field_that_is_read_and_what_it_does() {
+fn document_lists_every_field_with_its_effect() {
     let text = read_document(DOCUMENT);
     let documented: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
-    let expected: Vec<String> = tables().flat_map(rows).collect();
-    let found: Vec<String> = documented.iter().map(|row| described(row)).collect();
+    let expected: Vec<String> = all_tables().flat_map(expected_rows).collect();
+    let found: Vec<String> = documented.iter().map(|row| cells_without_test(row)).collect();
     let distinct: BTreeSet<&String> = found.iter().collect();
     let mut differences = String::new();
     for row in expected.iter().filter(|row| !distinct.contains(row)) {
@@ -74,7 +74,7 @@ fn the_document_has_every_field_that_is_read_and_what_it_does() {
 }
 
 #[test]
-fn tests_that_the_document_names_exist() {
+fn tests_named_in_the_document_exist() {
     let text = read_document(DOCUMENT);
     let rows = text.lines().filter(|line| line.starts_with("| `"));
     let named = rows.filter_map(|row| {

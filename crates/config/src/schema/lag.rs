@@ -3,40 +3,45 @@
 //! The YANG model does not contain `static` and `members`. Some builds of SONiC write `static`, and old
 //! files have `members`.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 const NO_LACP: &str = "LACP is not implemented, a member takes part while its link is up";
 
-pub(super) const TABLES: &[Table] = &[
-    Table {
+pub(super) const TABLES: &[TableSchema] = &[
+    TableSchema {
         name: "PORTCHANNEL",
-        key: &[Part::Lag],
-        fields: Fields::Named(LAG),
+        key: &[KeyPart::Lag],
+        fields: TableFields::Named(LAG_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "PORTCHANNEL_MEMBER",
-        key: &[Part::LagReference, Part::Port],
-        fields: Fields::Named(&[]),
+        key: &[KeyPart::LagReference, KeyPart::Port],
+        fields: TableFields::Named(&[]),
     },
 ];
 
-const TRUTH: Kind = Kind::Choice(&["true", "false"]);
+const BOOLEAN: ValueKind = ValueKind::Choice(&["true", "false"]);
 
-const LAG: &[Field] = &[
-    Field::required("admin_status", Kind::Choice(&["up", "down"])),
-    Field::new("min_links", Kind::number(1, 1_024, "")),
-    Field::new("mtu", Kind::number(1, 9216, "bytes")),
-    Field::new("static", TRUTH),
-    Field::label("description", Kind::Text(255)),
-    Field::without_effect("members", Kind::Any, "PORTCHANNEL_MEMBER decides"),
-    Field::without_effect("lacp_key", Kind::Any, NO_LACP),
-    Field::only_as("fast_rate", TRUTH, "false", NO_LACP),
-    Field::only_as("fallback", TRUTH, "false", NO_LACP),
-    Field::without_effect("system_mac", Kind::Mac, NO_LACP),
-    Field::only_as("tpid", Kind::Tpid, "0x8100", "the TPID of the members decides"),
-    Field::without_effect(
+const LAG_FIELDS: &[FieldSchema] = &[
+    FieldSchema::required("admin_status", ValueKind::Choice(&["up", "down"])),
+    FieldSchema::new("min_links", ValueKind::number(1, 1_024, "")),
+    FieldSchema::new("mtu", ValueKind::number(1, 9216, "bytes")),
+    FieldSchema::new("static", BOOLEAN),
+    FieldSchema::label("description", ValueKind::Text(255)),
+    FieldSchema::without_effect("members", ValueKind::Any, "PORTCHANNEL_MEMBER decides"),
+    FieldSchema::without_effect("lacp_key", ValueKind::Any, NO_LACP),
+    FieldSchema::fixed_value("fast_rate", BOOLEAN, "false", NO_LACP),
+    FieldSchema::fixed_value("fallback", BOOLEAN, "false", NO_LACP),
+    FieldSchema::without_effect("system_mac", ValueKind::Mac, NO_LACP),
+    FieldSchema::fixed_value(
+        "tpid",
+        ValueKind::Tpid,
+        "0x8100",
+        "the TPID of the members decides",
+    ),
+    FieldSchema::without_effect(
         "mode",
-        Kind::Choice(&["routed", "access", "trunk"]),
+        ValueKind::Choice(&["routed", "access", "trunk"]),
         "membership follows from VLAN_MEMBER alone",
     ),
 ];

@@ -10,13 +10,13 @@ mod check;
 mod device;
 #[cfg(test)]
 mod document;
-mod foreign;
+mod ignored_tables;
 mod lag;
-mod objects;
 mod port;
 mod qos;
+mod references;
 mod routing;
-mod sonic;
+mod sonic_names;
 mod trimming;
 mod value;
 mod vlan;
@@ -24,26 +24,27 @@ mod watchdog;
 mod xoff;
 
 pub(crate) use balancing::LB_GLOBAL;
-pub(crate) use foreign::why_no_effect;
-pub(crate) use routing::{ALL_HASHED, DEST_QP, FIVE_TUPLE};
+pub(crate) use ignored_tables::ignored_table_reason;
+pub(crate) use routing::{DEST_QP, FIVE_TUPLE, HASH_FIELD_NAMES};
 pub(crate) use value::{
-    is_object_name, is_reserved_for_others, items, old_reference, parse_cable, parse_mac, parse_numbers,
-    parse_prefix, parse_priorities, parse_queues, parse_tpid, parse_vlan,
+    is_object_name, is_reserved_interface_name, parse_cable, parse_mac, parse_number_range,
+    parse_old_reference, parse_prefix, parse_priorities, parse_queue_range, parse_tpid, parse_vlan_id,
+    split_list,
 };
 pub(crate) use watchdog::GLOBAL;
 
 /// The schema of a table. A table with two forms of keys has two of these schemas.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TableSchema {
     pub(crate) name: &'static str,
     /// The parts of a key, separated by `|`.
-    pub(crate) key: &'static [Part],
-    pub(crate) fields: Fields,
+    pub(crate) key: &'static [KeyPart],
+    pub(crate) fields: TableFields,
 }
 
 /// The form of one part of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum KeyPart {
     /// An existing port.
     Port,
     /// An existing port, or the word `global` for the whole switch.
@@ -80,9 +81,9 @@ pub(crate) enum Part {
 
 /// The fields of the entries of a table.
 #[derive(Debug)]
-pub(crate) enum Fields {
+pub(crate) enum TableFields {
     /// Fields with fixed names.
-    Named(&'static [Field]),
+    Named(&'static [FieldSchema]),
     /// A map from numbers to numbers. Names of fields are numbers up to the limit of `from`, and values are
     /// numbers up to the limit of `to`.
     Map {
@@ -92,21 +93,21 @@ pub(crate) enum Fields {
         used_max: u64,
     },
     /// One field for each port, with values of this kind.
-    ByPort(Kind),
+    ByPort(ValueKind),
 }
 
 /// The schema of a field.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct FieldSchema {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
     pub(crate) required: bool,
-    pub(crate) effect: Effect,
+    pub(crate) effect: FieldEffect,
 }
 
 /// The effect of a field in xoff.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Effect {
+pub(crate) enum FieldEffect {
     /// The field has the effect that SONiC documents.
     Full,
     /// The field is a name or a description, and has no effect on forwarding.
@@ -114,12 +115,12 @@ pub(crate) enum Effect {
     /// The field has no effect in xoff, for this reason. A note lists it.
     None(&'static str),
     /// The switch always behaves as with this value. Other values have no effect, for this reason.
-    OnlyAs(&'static str, &'static str),
+    Fixed(&'static str, &'static str),
 }
 
 /// The values that a field accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// A whole number of a unit.
     Number {
         min: i128,
@@ -147,7 +148,7 @@ pub(crate) enum Kind {
     /// The word `default`, or the name of a VRF.
     Vrf,
     /// Values of a kind in one string, separated by commas. An item can be empty.
-    Each(&'static Kind),
+    Each(&'static ValueKind),
     /// A list of words.
     Words(&'static [&'static str]),
     /// A list of names of entries of a table.
@@ -170,102 +171,106 @@ pub(crate) enum Kind {
 /// packet memory (HBM), and sums of thousands of sizes fit into 64 bits.
 pub(crate) const BYTES_MAX: u64 = 1 << 48;
 
-impl Kind {
-    pub(crate) const BYTES: Kind = Kind::Number {
+impl ValueKind {
+    pub(crate) const BYTES: ValueKind = ValueKind::Number {
         min: 0,
         max: u64::MAX as i128,
         unit: "bytes",
     };
 
     /// A whole number from `min` to `max`.
-    pub(crate) const fn number(min: i128, max: i128, unit: &'static str) -> Kind {
-        Kind::Number { min, max, unit }
+    pub(crate) const fn number(min: i128, max: i128, unit: &'static str) -> ValueKind {
+        ValueKind::Number { min, max, unit }
     }
 }
 
-impl Field {
+impl FieldSchema {
     /// An optional field with an effect.
-    pub(crate) const fn new(name: &'static str, kind: Kind) -> Field {
-        Field {
+    pub(crate) const fn new(name: &'static str, kind: ValueKind) -> FieldSchema {
+        FieldSchema {
             name,
             kind,
             required: false,
-            effect: Effect::Full,
+            effect: FieldEffect::Full,
         }
     }
 
     /// A required field with an effect.
-    pub(crate) const fn required(name: &'static str, kind: Kind) -> Field {
-        Field {
+    pub(crate) const fn required(name: &'static str, kind: ValueKind) -> FieldSchema {
+        FieldSchema {
             name,
             kind,
             required: true,
-            effect: Effect::Full,
+            effect: FieldEffect::Full,
         }
     }
 
     /// A field that only describes an object.
-    pub(crate) const fn label(name: &'static str, kind: Kind) -> Field {
-        Field {
+    pub(crate) const fn label(name: &'static str, kind: ValueKind) -> FieldSchema {
+        FieldSchema {
             name,
             kind,
             required: false,
-            effect: Effect::Label,
+            effect: FieldEffect::Label,
         }
     }
 
     /// A field without an effect, for this reason.
-    pub(crate) const fn without_effect(name: &'static str, kind: Kind, why: &'static str) -> Field {
-        Field {
+    pub(crate) const fn without_effect(
+        name: &'static str,
+        kind: ValueKind,
+        why: &'static str,
+    ) -> FieldSchema {
+        FieldSchema {
             name,
             kind,
             required: false,
-            effect: Effect::None(why),
+            effect: FieldEffect::None(why),
         }
     }
 
     /// A field for which the switch always behaves as with `value`, for this reason.
-    pub(crate) const fn only_as(
+    pub(crate) const fn fixed_value(
         name: &'static str,
-        kind: Kind,
+        kind: ValueKind,
         value: &'static str,
         why: &'static str,
-    ) -> Field {
-        Field {
+    ) -> FieldSchema {
+        FieldSchema {
             name,
             kind,
             required: false,
-            effect: Effect::OnlyAs(value, why),
+            effect: FieldEffect::Fixed(value, why),
         }
     }
 }
 
-impl Table {
+impl TableSchema {
     /// Returns the schema of a field with a fixed name.
-    pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
+    pub(crate) fn find_field(&self, name: &str) -> Option<&'static FieldSchema> {
         match self.fields {
-            Fields::Named(fields) => fields.iter().find(|field| field.name == name),
-            Fields::Map { .. } | Fields::ByPort(_) => None,
+            TableFields::Named(fields) => fields.iter().find(|field| field.name == name),
+            TableFields::Map { .. } | TableFields::ByPort(_) => None,
         }
     }
 
     /// Whether SONiC has this field but the schema does not. A field of another key form of the table does
     /// not count.
-    pub(crate) fn has_unused_field(&self, name: &str) -> bool {
-        let mut forms = tables().filter(|table| table.name == self.name);
-        sonic::has_field(self.name, name) && forms.all(|form| form.field(name).is_none())
+    pub(crate) fn has_ignored_field(&self, name: &str) -> bool {
+        let mut forms = all_tables().filter(|table| table.name == self.name);
+        sonic_names::has_sonic_field(self.name, name) && forms.all(|form| form.find_field(name).is_none())
     }
 
     /// Whether a part of the key is a range of numbers.
-    pub(crate) fn has_numbers(&self) -> bool {
+    pub(crate) fn has_number_range(&self) -> bool {
         self.key
             .iter()
-            .any(|part| matches!(part, Part::Numbers | Part::Queues))
+            .any(|part| matches!(part, KeyPart::Numbers | KeyPart::Queues))
     }
 }
 
 /// All tables that the switch reads.
-pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
+pub(crate) fn all_tables() -> impl Iterator<Item = &'static TableSchema> {
     [
         device::TABLES,
         port::TABLES,
@@ -286,58 +291,60 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
 
 /// Returns the schema of a table that the switch reads. For a table with two key forms, this is the first
 /// form.
-pub(crate) fn table(name: &str) -> Option<&'static Table> {
-    tables().find(|table| table.name == name)
+pub(crate) fn find_table(name: &str) -> Option<&'static TableSchema> {
+    all_tables().find(|table| table.name == name)
 }
 
 /// Returns the schema of a table in the key form of this key, or in the first form if no form matches.
-pub(crate) fn table_with_key(name: &str, key: &str) -> Option<&'static Table> {
+pub(crate) fn find_table_for_key(name: &str, key: &str) -> Option<&'static TableSchema> {
     let parts: Vec<&str> = key.split('|').collect();
-    let of_length = || tables().filter(|table| table.name == name && table.key.len() == parts.len());
+    let of_length = || all_tables().filter(|table| table.name == name && table.key.len() == parts.len());
     // If two forms have the same number of parts, the form whose fixed words match applies.
-    let has_words = |table: &&Table| {
+    let has_words = |table: &&TableSchema| {
         table.key.iter().zip(&parts).all(|(part, text)| match part {
-            Part::Only(word) => word == text,
+            KeyPart::Only(word) => word == text,
             _ => true,
         })
     };
     of_length()
         .find(has_words)
         .or_else(|| of_length().next())
-        .or_else(|| table(name))
+        .or_else(|| find_table(name))
 }
 
 /// Whether a configuration may contain this table, because the switch reads it or SONiC has it.
 pub(crate) fn is_table_name(name: &str) -> bool {
-    table(name).is_some() || sonic::has_table(name)
+    find_table(name).is_some() || sonic_names::has_sonic_table(name)
 }
 
 /// The names of all tables of SONiC and xoff.
 pub(crate) fn table_names() -> impl Iterator<Item = &'static str> {
-    tables().map(|table| table.name).chain(sonic::table_names())
+    all_tables()
+        .map(|table| table.name)
+        .chain(sonic_names::table_names())
 }
 
 /// Checks the name of a field in a table that the switch does not read.
 ///
 /// # Errors
 /// SONiC does not have the field. The message suggests a similar name.
-pub(crate) fn check_foreign_field(table: &str, field: &str) -> Result<(), String> {
-    match sonic::has_field(table, field) {
+pub(crate) fn check_ignored_field(table: &str, field: &str) -> Result<(), String> {
+    match sonic_names::has_sonic_field(table, field) {
         true => Ok(()),
-        false => Err(no_such_field(field, sonic::field_names(table))),
+        false => Err(unknown_field_message(field, sonic_names::field_names(table))),
     }
 }
 
 /// The message for an unknown field, with a similar name if one exists.
-fn no_such_field<'a>(field: &str, known: impl Iterator<Item = &'a str>) -> String {
-    match nearest(field, known) {
+fn unknown_field_message<'a>(field: &str, known: impl Iterator<Item = &'a str>) -> String {
+    match find_similar_name(field, known) {
         Some(meant) => format!("no such field; did you mean {meant}?"),
         None => "no such field".to_owned(),
     }
 }
 
 /// Returns the known name that is most similar to `name`, or `None` if all names are too different.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn find_similar_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let upper = name.to_ascii_uppercase();
     known
         .map(|candidate| {

@@ -1,68 +1,84 @@
 //! The table `PORT`.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Highest speed of a port in Mb/s.
-const SPEED_MAX: i128 = 1_600_000;
+const SPEED_MBPS_MAX: i128 = 1_600_000;
 
-const NO_PHY: &str = "these ports have no transceiver";
+const NO_TRANSCEIVER: &str = "these ports have no transceiver";
 const NO_CHASSIS: &str = "this switch is not a chassis";
 
-pub(super) const TABLES: &[Table] = &[Table {
+pub(super) const TABLES: &[TableSchema] = &[TableSchema {
     name: "PORT",
-    key: &[Part::Object],
-    fields: Fields::Named(FIELDS),
+    key: &[KeyPart::Object],
+    fields: TableFields::Named(PORT_FIELDS),
 }];
 
-const FIELDS: &[Field] = &[
-    Field::new("speed", Kind::number(1, SPEED_MAX, "Mb/s")),
-    Field::new("admin_status", Kind::Choice(&["up", "down"])),
-    Field::new("mtu", Kind::number(68, 9216, "bytes")),
-    Field::new("pfc_asym", Kind::Choice(&["on", "off"])),
-    Field::new("tpid", Kind::Tpid),
+const PORT_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("speed", ValueKind::number(1, SPEED_MBPS_MAX, "Mb/s")),
+    FieldSchema::new("admin_status", ValueKind::Choice(&["up", "down"])),
+    FieldSchema::new("mtu", ValueKind::number(68, 9216, "bytes")),
+    FieldSchema::new("pfc_asym", ValueKind::Choice(&["on", "off"])),
+    FieldSchema::new("tpid", ValueKind::Tpid),
     // This field is not part of SONiC: the response time of the port to a pause.
-    Field::new("pause_response_quanta", Kind::NumberOr(65_535, "standard")),
-    Field::label("lanes", Kind::Any),
-    Field::label("alias", Kind::Text(128)),
-    Field::label("index", Kind::Any),
-    Field::label("description", Kind::Text(255)),
-    Field::without_effect("fec", Kind::Choice(&["rs", "fc", "none", "auto"]), NO_PHY),
+    FieldSchema::new("pause_response_quanta", ValueKind::NumberOr(65_535, "standard")),
+    FieldSchema::label("lanes", ValueKind::Any),
+    FieldSchema::label("alias", ValueKind::Text(128)),
+    FieldSchema::label("index", ValueKind::Any),
+    FieldSchema::label("description", ValueKind::Text(255)),
+    FieldSchema::without_effect(
+        "fec",
+        ValueKind::Choice(&["rs", "fc", "none", "auto"]),
+        NO_TRANSCEIVER,
+    ),
     // Old files use 1 and 0.
-    Field::without_effect("autoneg", Kind::Choice(&["on", "off", "1", "0"]), NO_PHY),
-    Field::without_effect("valid_speeds", Kind::Any, NO_PHY),
-    Field::without_effect("adv_speeds", Kind::Any, NO_PHY),
-    Field::without_effect("adv_interface_types", Kind::Any, NO_PHY),
-    Field::without_effect("interface_type", Kind::Any, NO_PHY),
-    Field::without_effect("link_training", Kind::Choice(&["on", "off"]), NO_PHY),
-    Field::without_effect("media_type", Kind::Any, NO_PHY),
-    Field::without_effect("laser_freq", Kind::Any, NO_PHY),
-    Field::without_effect("tx_power", Kind::Any, NO_PHY),
-    Field::without_effect("coreId", Kind::Any, NO_CHASSIS),
-    Field::without_effect("corePortId", Kind::Any, NO_CHASSIS),
-    Field::without_effect("core_id", Kind::Any, NO_CHASSIS),
-    Field::without_effect("core_port_id", Kind::Any, NO_CHASSIS),
-    Field::without_effect("num_voq", Kind::Any, NO_CHASSIS),
-    Field::without_effect("numVoq", Kind::Any, NO_CHASSIS),
-    Field::without_effect("asic_port_name", Kind::Any, NO_CHASSIS),
-    Field::without_effect("subport", Kind::number(0, 8, ""), "breakout is not implemented"),
-    Field::only_as(
+    FieldSchema::without_effect(
+        "autoneg",
+        ValueKind::Choice(&["on", "off", "1", "0"]),
+        NO_TRANSCEIVER,
+    ),
+    FieldSchema::without_effect("valid_speeds", ValueKind::Any, NO_TRANSCEIVER),
+    FieldSchema::without_effect("adv_speeds", ValueKind::Any, NO_TRANSCEIVER),
+    FieldSchema::without_effect("adv_interface_types", ValueKind::Any, NO_TRANSCEIVER),
+    FieldSchema::without_effect("interface_type", ValueKind::Any, NO_TRANSCEIVER),
+    FieldSchema::without_effect("link_training", ValueKind::Choice(&["on", "off"]), NO_TRANSCEIVER),
+    FieldSchema::without_effect("media_type", ValueKind::Any, NO_TRANSCEIVER),
+    FieldSchema::without_effect("laser_freq", ValueKind::Any, NO_TRANSCEIVER),
+    FieldSchema::without_effect("tx_power", ValueKind::Any, NO_TRANSCEIVER),
+    FieldSchema::without_effect("coreId", ValueKind::Any, NO_CHASSIS),
+    FieldSchema::without_effect("corePortId", ValueKind::Any, NO_CHASSIS),
+    FieldSchema::without_effect("core_id", ValueKind::Any, NO_CHASSIS),
+    FieldSchema::without_effect("core_port_id", ValueKind::Any, NO_CHASSIS),
+    FieldSchema::without_effect("num_voq", ValueKind::Any, NO_CHASSIS),
+    FieldSchema::without_effect("numVoq", ValueKind::Any, NO_CHASSIS),
+    FieldSchema::without_effect("asic_port_name", ValueKind::Any, NO_CHASSIS),
+    FieldSchema::without_effect(
+        "subport",
+        ValueKind::number(0, 8, ""),
+        "breakout is not implemented",
+    ),
+    FieldSchema::fixed_value(
         "role",
-        Kind::Choice(&["Ext", "Int", "Inb", "Rec", "Dpc"]),
+        ValueKind::Choice(&["Ext", "Int", "Inb", "Rec", "Dpc"]),
         "Ext",
         "every port is an external port",
     ),
-    Field::without_effect(
+    FieldSchema::without_effect(
         "mode",
-        Kind::Choice(&["routed", "access", "trunk"]),
+        ValueKind::Choice(&["routed", "access", "trunk"]),
         "membership follows from VLAN_MEMBER alone",
     ),
-    Field::without_effect("mux_cable", Kind::Any, "dual-ToR is not implemented"),
-    Field::without_effect("macsec", Kind::Any, "MACsec is not implemented"),
-    Field::without_effect("dhcp_rate_limit", Kind::Any, "DHCP is not handled"),
-    Field::without_effect("pt_interface_id", Kind::Any, "packet tracing is not implemented"),
-    Field::without_effect(
+    FieldSchema::without_effect("mux_cable", ValueKind::Any, "dual-ToR is not implemented"),
+    FieldSchema::without_effect("macsec", ValueKind::Any, "MACsec is not implemented"),
+    FieldSchema::without_effect("dhcp_rate_limit", ValueKind::Any, "DHCP is not handled"),
+    FieldSchema::without_effect(
+        "pt_interface_id",
+        ValueKind::Any,
+        "packet tracing is not implemented",
+    ),
+    FieldSchema::without_effect(
         "pt_timestamp_template",
-        Kind::Any,
+        ValueKind::Any,
         "packet tracing is not implemented",
     ),
 ];

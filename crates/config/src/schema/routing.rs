@@ -4,7 +4,7 @@
 //! `sonic-loopback-interface`, `sonic-static-route`, `sonic-neigh` and `sonic-hash`. The model has no
 //! `mac_addr` for `INTERFACE`, but SONiC's interface manager accepts it there, as for VLANs and LAGs.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 const NO_MPLS: &str = "MPLS and class-based forwarding are not implemented";
 const NO_NAT: &str = "address translation is not implemented";
@@ -13,134 +13,154 @@ const NO_BGP: &str = "no routing protocol runs here";
 const NO_BFD: &str = "BFD is not implemented";
 
 /// A table of interfaces or of their addresses.
-const fn interface(name: &'static str, on: &'static [Part], fields: &'static [Field]) -> Table {
-    Table {
+const fn interface_table(
+    name: &'static str,
+    key: &'static [KeyPart],
+    fields: &'static [FieldSchema],
+) -> TableSchema {
+    TableSchema {
         name,
-        key: on,
-        fields: Fields::Named(fields),
+        key,
+        fields: TableFields::Named(fields),
     }
 }
 
-pub(super) const TABLES: &[Table] = &[
-    interface("INTERFACE", &[Part::Port], OF_PORT),
-    interface("INTERFACE", &[Part::Port, Part::Prefix], ADDRESS),
-    interface("VLAN_INTERFACE", &[Part::VlanReference], OF_VLAN),
-    interface("VLAN_INTERFACE", &[Part::VlanReference, Part::Prefix], ADDRESS),
-    interface("PORTCHANNEL_INTERFACE", &[Part::LagReference], OF_PORT),
-    interface(
-        "PORTCHANNEL_INTERFACE",
-        &[Part::LagReference, Part::Prefix],
-        ADDRESS,
+pub(super) const TABLES: &[TableSchema] = &[
+    interface_table("INTERFACE", &[KeyPart::Port], PORT_INTERFACE_FIELDS),
+    interface_table("INTERFACE", &[KeyPart::Port, KeyPart::Prefix], ADDRESS_FIELDS),
+    interface_table("VLAN_INTERFACE", &[KeyPart::VlanReference], VLAN_INTERFACE_FIELDS),
+    interface_table(
+        "VLAN_INTERFACE",
+        &[KeyPart::VlanReference, KeyPart::Prefix],
+        ADDRESS_FIELDS,
     ),
-    interface("LOOPBACK_INTERFACE", &[Part::Loopback], OF_LOOPBACK),
-    interface("LOOPBACK_INTERFACE", &[Part::Loopback, Part::Prefix], ADDRESS),
-    Table {
+    interface_table(
+        "PORTCHANNEL_INTERFACE",
+        &[KeyPart::LagReference],
+        PORT_INTERFACE_FIELDS,
+    ),
+    interface_table(
+        "PORTCHANNEL_INTERFACE",
+        &[KeyPart::LagReference, KeyPart::Prefix],
+        ADDRESS_FIELDS,
+    ),
+    interface_table(
+        "LOOPBACK_INTERFACE",
+        &[KeyPart::Loopback],
+        LOOPBACK_INTERFACE_FIELDS,
+    ),
+    interface_table(
+        "LOOPBACK_INTERFACE",
+        &[KeyPart::Loopback, KeyPart::Prefix],
+        ADDRESS_FIELDS,
+    ),
+    TableSchema {
         name: "STATIC_ROUTE",
-        key: &[Part::Prefix],
-        fields: Fields::Named(ROUTE),
+        key: &[KeyPart::Prefix],
+        fields: TableFields::Named(ROUTE_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "STATIC_ROUTE",
-        key: &[Part::Vrf, Part::Prefix],
-        fields: Fields::Named(ROUTE),
+        key: &[KeyPart::Vrf, KeyPart::Prefix],
+        fields: TableFields::Named(ROUTE_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "NEIGH",
-        key: &[Part::Interface, Part::Address],
-        fields: Fields::Named(NEIGHBOUR),
+        key: &[KeyPart::Interface, KeyPart::Address],
+        fields: TableFields::Named(NEIGHBOUR_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "SWITCH_HASH",
-        key: &[Part::Only("GLOBAL")],
-        fields: Fields::Named(HASH),
+        key: &[KeyPart::Only("GLOBAL")],
+        fields: TableFields::Named(HASH_TABLE_FIELDS),
     },
 ];
 
-const ENABLE: Kind = Kind::Choice(&["enable", "disable"]);
-const ENABLED: Kind = Kind::Choice(&["enabled", "disabled"]);
-const TRUTHS: Kind = Kind::Each(&Kind::Choice(&["true", "false"]));
+const ENABLE: ValueKind = ValueKind::Choice(&["enable", "disable"]);
+const ENABLED: ValueKind = ValueKind::Choice(&["enabled", "disabled"]);
+const BOOLEAN_LIST: ValueKind = ValueKind::Each(&ValueKind::Choice(&["true", "false"]));
 
-const LINK_LOCAL_ONLY: Field = Field::new("ipv6_use_link_local_only", ENABLE);
-const MAC: Field = Field::new("mac_addr", Kind::Mac);
-const VRF: Field = Field::new("vrf_name", Kind::Vrf);
-const NAT_ZONE: Field = Field::only_as("nat_zone", Kind::number(0, 3, ""), "0", NO_NAT);
-const MPLS: Field = Field::only_as("mpls", ENABLE, "disable", NO_MPLS);
-const LOOPBACK_ACTION: Field = Field::only_as(
+const LINK_LOCAL_ONLY: FieldSchema = FieldSchema::new("ipv6_use_link_local_only", ENABLE);
+const MAC: FieldSchema = FieldSchema::new("mac_addr", ValueKind::Mac);
+const VRF: FieldSchema = FieldSchema::new("vrf_name", ValueKind::Vrf);
+const NAT_ZONE: FieldSchema = FieldSchema::fixed_value("nat_zone", ValueKind::number(0, 3, ""), "0", NO_NAT);
+const MPLS: FieldSchema = FieldSchema::fixed_value("mpls", ENABLE, "disable", NO_MPLS);
+const LOOPBACK_ACTION: FieldSchema = FieldSchema::fixed_value(
     "loopback_action",
-    Kind::Choice(&["drop", "forward"]),
+    ValueKind::Choice(&["drop", "forward"]),
     "forward",
     "a packet may leave by the interface it came in on",
 );
 
-const OF_PORT: &[Field] = &[
+const PORT_INTERFACE_FIELDS: &[FieldSchema] = &[
     LINK_LOCAL_ONLY,
     MAC,
     VRF,
     NAT_ZONE,
     MPLS,
     LOOPBACK_ACTION,
-    Field::without_effect("vnet_name", Kind::Any, NO_OVERLAY),
+    FieldSchema::without_effect("vnet_name", ValueKind::Any, NO_OVERLAY),
 ];
 
-const OF_VLAN: &[Field] = &[
+const VLAN_INTERFACE_FIELDS: &[FieldSchema] = &[
     LINK_LOCAL_ONLY,
     MAC,
     VRF,
     NAT_ZONE,
     MPLS,
     LOOPBACK_ACTION,
-    Field::only_as(
+    FieldSchema::fixed_value(
         "proxy_arp",
         ENABLED,
         "disabled",
         "the switch answers for its own addresses only",
     ),
-    Field::only_as(
+    FieldSchema::fixed_value(
         "grat_arp",
         ENABLED,
         "disabled",
         "gratuitous ARP does not make a neighbour known",
     ),
-    Field::only_as(
+    FieldSchema::fixed_value(
         "static_anycast_gateway",
-        Kind::Choice(&["true", "false"]),
+        ValueKind::Choice(&["true", "false"]),
         "false",
         "anycast gateways are not implemented",
     ),
-    Field::without_effect("vnet_name", Kind::Any, NO_OVERLAY),
+    FieldSchema::without_effect("vnet_name", ValueKind::Any, NO_OVERLAY),
 ];
 
-const OF_LOOPBACK: &[Field] = &[
+const LOOPBACK_INTERFACE_FIELDS: &[FieldSchema] = &[
     VRF,
     NAT_ZONE,
-    Field::only_as(
+    FieldSchema::fixed_value(
         "admin_status",
-        Kind::Choice(&["up", "down"]),
+        ValueKind::Choice(&["up", "down"]),
         "up",
         "a loopback interface is always up",
     ),
 ];
 
-const ADDRESS: &[Field] = &[
-    Field::label("scope", Kind::Choice(&["global", "local"])),
-    Field::new("family", Kind::Choice(&["IPv4", "IPv6"])),
-    Field::label("secondary", Kind::Choice(&["true", "false"])),
+const ADDRESS_FIELDS: &[FieldSchema] = &[
+    FieldSchema::label("scope", ValueKind::Choice(&["global", "local"])),
+    FieldSchema::new("family", ValueKind::Choice(&["IPv4", "IPv6"])),
+    FieldSchema::label("secondary", ValueKind::Choice(&["true", "false"])),
 ];
 
 /// Each field is a list in one string. All lists have the same length, and an empty item means the default.
-const ROUTE: &[Field] = &[
-    Field::new("nexthop", Kind::Each(&Kind::Address)),
-    Field::new("ifname", Kind::Each(&Kind::Interface)),
-    Field::new("distance", Kind::Each(&Kind::number(0, 255, ""))),
-    Field::new("nexthop-vrf", Kind::Each(&Kind::Vrf)),
-    Field::new("blackhole", TRUTHS),
-    Field::only_as("advertise", TRUTHS, "false", NO_BGP),
-    Field::only_as("bfd", TRUTHS, "false", NO_BFD),
+const ROUTE_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("nexthop", ValueKind::Each(&ValueKind::Address)),
+    FieldSchema::new("ifname", ValueKind::Each(&ValueKind::Interface)),
+    FieldSchema::new("distance", ValueKind::Each(&ValueKind::number(0, 255, ""))),
+    FieldSchema::new("nexthop-vrf", ValueKind::Each(&ValueKind::Vrf)),
+    FieldSchema::new("blackhole", BOOLEAN_LIST),
+    FieldSchema::fixed_value("advertise", BOOLEAN_LIST, "false", NO_BGP),
+    FieldSchema::fixed_value("bfd", BOOLEAN_LIST, "false", NO_BFD),
 ];
 
-const NEIGHBOUR: &[Field] = &[
-    Field::new("neigh", Kind::Mac),
-    Field::new("family", Kind::Choice(&["IPv4", "IPV4", "IPv6", "IPV6"])),
+const NEIGHBOUR_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("neigh", ValueKind::Mac),
+    FieldSchema::new("family", ValueKind::Choice(&["IPv4", "IPV4", "IPv6", "IPV6"])),
 ];
 
 /// The hash fields of all flows, sorted.
@@ -148,7 +168,7 @@ pub(crate) const FIVE_TUPLE: &[&str] = &["DST_IP", "IP_PROTOCOL", "L4_DST_PORT",
 /// The additional hash field of RoCEv2 flows.
 pub(crate) const DEST_QP: &str = "RDMA_BTH_DEST_QP";
 /// Fields of `SWITCH_HASH` that concern packets that this switch hashes.
-pub(crate) const ALL_HASHED: &[&str] = &[
+pub(crate) const HASH_FIELD_NAMES: &[&str] = &[
     "ecmp_hash",
     "ecmp_hash_ipv4",
     "ecmp_hash_ipv6",
@@ -161,7 +181,7 @@ pub(crate) const ALL_HASHED: &[&str] = &[
     "lag_hash_ipv6_rdma",
 ];
 
-const HASHED: Kind = Kind::Words(&[
+const HASH_FIELD_LIST: ValueKind = ValueKind::Words(&[
     "IN_PORT",
     "DST_MAC",
     "SRC_MAC",
@@ -184,7 +204,7 @@ const HASHED: Kind = Kind::Words(&[
     "RDMA_BTH_OPCODE",
     "RDMA_BTH_DEST_QP",
 ]);
-const ALGORITHM: Kind = Kind::Choice(&[
+const ALGORITHM: ValueKind = ValueKind::Choice(&[
     "CRC",
     "XOR",
     "RANDOM",
@@ -196,19 +216,19 @@ const ALGORITHM: Kind = Kind::Choice(&[
 const ONE_FUNCTION: &str = "there is one hash function, with the seed XOFF_SWITCH hash_seed";
 const NO_TUNNELS: &str = "packets in tunnels are hashed by their outer headers";
 
-const HASH: &[Field] = &[
-    Field::new("ecmp_hash", HASHED),
-    Field::new("ecmp_hash_ipv4", HASHED),
-    Field::new("ecmp_hash_ipv6", HASHED),
-    Field::new("ecmp_hash_ipv4_rdma", HASHED),
-    Field::new("ecmp_hash_ipv6_rdma", HASHED),
-    Field::without_effect("ecmp_hash_ipnip", HASHED, NO_TUNNELS),
-    Field::new("lag_hash", HASHED),
-    Field::new("lag_hash_ipv4", HASHED),
-    Field::new("lag_hash_ipv6", HASHED),
-    Field::new("lag_hash_ipv4_rdma", HASHED),
-    Field::new("lag_hash_ipv6_rdma", HASHED),
-    Field::without_effect("lag_hash_ipnip", HASHED, NO_TUNNELS),
-    Field::without_effect("ecmp_hash_algorithm", ALGORITHM, ONE_FUNCTION),
-    Field::without_effect("lag_hash_algorithm", ALGORITHM, ONE_FUNCTION),
+const HASH_TABLE_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("ecmp_hash", HASH_FIELD_LIST),
+    FieldSchema::new("ecmp_hash_ipv4", HASH_FIELD_LIST),
+    FieldSchema::new("ecmp_hash_ipv6", HASH_FIELD_LIST),
+    FieldSchema::new("ecmp_hash_ipv4_rdma", HASH_FIELD_LIST),
+    FieldSchema::new("ecmp_hash_ipv6_rdma", HASH_FIELD_LIST),
+    FieldSchema::without_effect("ecmp_hash_ipnip", HASH_FIELD_LIST, NO_TUNNELS),
+    FieldSchema::new("lag_hash", HASH_FIELD_LIST),
+    FieldSchema::new("lag_hash_ipv4", HASH_FIELD_LIST),
+    FieldSchema::new("lag_hash_ipv6", HASH_FIELD_LIST),
+    FieldSchema::new("lag_hash_ipv4_rdma", HASH_FIELD_LIST),
+    FieldSchema::new("lag_hash_ipv6_rdma", HASH_FIELD_LIST),
+    FieldSchema::without_effect("lag_hash_ipnip", HASH_FIELD_LIST, NO_TUNNELS),
+    FieldSchema::without_effect("ecmp_hash_algorithm", ALGORITHM, ONE_FUNCTION),
+    FieldSchema::without_effect("lag_hash_algorithm", ALGORITHM, ONE_FUNCTION),
 ];

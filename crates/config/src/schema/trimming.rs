@@ -1,20 +1,23 @@
 //! The table `SWITCH_TRIMMING` for packet trimming.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Smallest size of a trimmed frame in bytes. It has room for two tags and an IPv6 header, and is the
 /// minimum frame size.
-const SIZE_MIN: i128 = 64;
+const TRIMMED_BYTES_MIN: i128 = 64;
 
-pub(super) const TABLES: &[Table] = &[Table {
+pub(super) const TABLES: &[TableSchema] = &[TableSchema {
     name: "SWITCH_TRIMMING",
-    key: &[Part::Only("GLOBAL")],
-    fields: Fields::Named(GLOBAL),
+    key: &[KeyPart::Only("GLOBAL")],
+    fields: TableFields::Named(TRIMMING_FIELDS),
 }];
 
-const GLOBAL: &[Field] = &[
-    Field::new("size", Kind::number(SIZE_MIN, u32::MAX as i128, "bytes")),
-    Field::new("dscp_value", Kind::NumberOr(63, "from-tc")),
-    Field::new("tc_value", Kind::number(0, 15, "")),
-    Field::new("queue_index", Kind::NumberOr(7, "dynamic")),
+const TRIMMING_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new(
+        "size",
+        ValueKind::number(TRIMMED_BYTES_MIN, u32::MAX as i128, "bytes"),
+    ),
+    FieldSchema::new("dscp_value", ValueKind::NumberOr(63, "from-tc")),
+    FieldSchema::new("tc_value", ValueKind::number(0, 15, "")),
+    FieldSchema::new("queue_index", ValueKind::NumberOr(7, "dynamic")),
 ];

@@ -4,89 +4,100 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::Kind;
-use crate::balancing::{SCHEMES, built_in};
+use super::ValueKind;
+use crate::balancing::{BUILT_IN_SCHEMES, built_in_scheme};
 
-impl Kind {
+impl ValueKind {
     /// Checks a value. The error contains the expected values.
-    pub(crate) fn check(&self, value: &str) -> Result<(), String> {
+    pub(crate) fn check_value(&self, value: &str) -> Result<(), String> {
         let fits = match *self {
-            Kind::Number { min, max, .. } => {
+            ValueKind::Number { min, max, .. } => {
                 parse_number(value).is_some_and(|number| (min..=max).contains(&number))
             }
-            Kind::NumberOr(max, word) => {
+            ValueKind::NumberOr(max, word) => {
                 value == word || parse_number(value).is_some_and(|number| (0..=max).contains(&number))
             }
-            Kind::Choice(words) => words.contains(&value),
-            Kind::Text(longest) => value.chars().count() <= longest && !value.chars().any(char::is_control),
-            Kind::Mac => parse_mac(value).is_some(),
-            Kind::Reference(_) => is_object_name(value),
-            Kind::ReferenceOrNull(_) => value == "NULL" || is_object_name(value),
-            Kind::Priorities => parse_priorities(value).is_some(),
-            Kind::Address => is_address(value),
-            Kind::Interface => is_object_name(value),
-            Kind::Vrf => is_vrf(value),
-            Kind::Each(kind) => items(value).all(|item| item.is_empty() || kind.check(item).is_ok()),
-            Kind::Words(words) => items(value).all(|item| words.contains(&item)),
-            Kind::References(_) => items(value).all(is_object_name) && items(value).next().is_some(),
-            Kind::Ports => items(value).all(is_object_name),
-            Kind::Scheme => is_object_name(value),
-            Kind::BuiltInScheme => built_in(value).is_some(),
-            Kind::Tpid => parse_tpid(value).is_some(),
-            Kind::Cable => parse_cable(value).is_some(),
-            Kind::Any => true,
+            ValueKind::Choice(words) => words.contains(&value),
+            ValueKind::Text(longest) => {
+                value.chars().count() <= longest && !value.chars().any(char::is_control)
+            }
+            ValueKind::Mac => parse_mac(value).is_some(),
+            ValueKind::Reference(_) => is_object_name(value),
+            ValueKind::ReferenceOrNull(_) => value == "NULL" || is_object_name(value),
+            ValueKind::Priorities => parse_priorities(value).is_some(),
+            ValueKind::Address => is_ip_address(value),
+            ValueKind::Interface => is_object_name(value),
+            ValueKind::Vrf => is_vrf_name(value),
+            ValueKind::Each(kind) => {
+                split_list(value).all(|item| item.is_empty() || kind.check_value(item).is_ok())
+            }
+            ValueKind::Words(words) => split_list(value).all(|item| words.contains(&item)),
+            ValueKind::References(_) => {
+                split_list(value).all(is_object_name) && split_list(value).next().is_some()
+            }
+            ValueKind::Ports => split_list(value).all(is_object_name),
+            ValueKind::Scheme => is_object_name(value),
+            ValueKind::BuiltInScheme => built_in_scheme(value).is_some(),
+            ValueKind::Tpid => parse_tpid(value).is_some(),
+            ValueKind::Cable => parse_cable(value).is_some(),
+            ValueKind::Any => true,
         };
         if fits {
             Ok(())
         } else {
-            Err(format!("expected {}", self.expected()))
+            Err(format!("expected {}", self.describe()))
         }
     }
 
     /// Describes the accepted values for messages and documents.
-    pub(super) fn expected(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match *self {
-            Kind::Number { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
-            Kind::Number { min, max, unit } => format!("a whole number of {unit} from {min} to {max}"),
-            Kind::NumberOr(max, word) => format!("a whole number from 0 to {max}, or {word}"),
-            Kind::Choice(words) => match words {
+            ValueKind::Number { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
+            ValueKind::Number { min, max, unit } => format!("a whole number of {unit} from {min} to {max}"),
+            ValueKind::NumberOr(max, word) => format!("a whole number from 0 to {max}, or {word}"),
+            ValueKind::Choice(words) => match words {
                 [last] => last.to_string(),
                 [first @ .., last] => format!("{} or {last}", first.join(", ")),
                 [] => "nothing".to_owned(),
             },
-            Kind::Text(longest) => format!("at most {longest} printable characters"),
-            Kind::Mac => "a unicast MAC address such as 02:00:00:00:10:01".to_owned(),
-            Kind::Reference(table) => format!("the name of an entry of {table}"),
-            Kind::ReferenceOrNull(table) => format!("the name of an entry of {table}, or NULL"),
-            Kind::Priorities => "priorities from 0 to 7 separated by commas, or \"\" for none".to_owned(),
-            Kind::Address => "an IP address such as 10.0.0.1 or 2001:db8::1".to_owned(),
-            Kind::Interface => "an interface such as Ethernet0 or Vlan10".to_owned(),
-            Kind::Vrf => "default, mgmt or a name that begins with Vrf".to_owned(),
-            Kind::Each(kind) => format!("{}; several separated by commas", kind.expected()),
-            Kind::Words(words) => format!("a list of {}", words.join(", ")),
-            Kind::References(table) => format!("a list of names of entries of {table}"),
-            Kind::Ports => "names of ports separated by commas".to_owned(),
-            Kind::Scheme => format!("{}, or the name of an entry of XOFF_LB_SCHEME", built_in_names()),
-            Kind::BuiltInScheme => built_in_names(),
-            Kind::Tpid => "an EtherType in hexadecimal digits such as 0x8100".to_owned(),
-            Kind::Cable => "a length in whole metres such as 5m".to_owned(),
-            Kind::Any => "anything".to_owned(),
+            ValueKind::Text(longest) => format!("at most {longest} printable characters"),
+            ValueKind::Mac => "a unicast MAC address such as 02:00:00:00:10:01".to_owned(),
+            ValueKind::Reference(table) => format!("the name of an entry of {table}"),
+            ValueKind::ReferenceOrNull(table) => format!("the name of an entry of {table}, or NULL"),
+            ValueKind::Priorities => {
+                "priorities from 0 to 7 separated by commas, or \"\" for none".to_owned()
+            }
+            ValueKind::Address => "an IP address such as 10.0.0.1 or 2001:db8::1".to_owned(),
+            ValueKind::Interface => "an interface such as Ethernet0 or Vlan10".to_owned(),
+            ValueKind::Vrf => "default, mgmt or a name that begins with Vrf".to_owned(),
+            ValueKind::Each(kind) => format!("{}; several separated by commas", kind.describe()),
+            ValueKind::Words(words) => format!("a list of {}", words.join(", ")),
+            ValueKind::References(table) => format!("a list of names of entries of {table}"),
+            ValueKind::Ports => "names of ports separated by commas".to_owned(),
+            ValueKind::Scheme => format!(
+                "{}, or the name of an entry of XOFF_LB_SCHEME",
+                built_in_scheme_names()
+            ),
+            ValueKind::BuiltInScheme => built_in_scheme_names(),
+            ValueKind::Tpid => "an EtherType in hexadecimal digits such as 0x8100".to_owned(),
+            ValueKind::Cable => "a length in whole metres such as 5m".to_owned(),
+            ValueKind::Any => "anything".to_owned(),
         }
     }
 }
 
 /// The names of all built-in load-balancing schemes, separated by commas.
-fn built_in_names() -> String {
-    let names: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+fn built_in_scheme_names() -> String {
+    let names: Vec<&str> = BUILT_IN_SCHEMES.iter().map(|scheme| scheme.name).collect();
     names.join(", ")
 }
 
 /// Splits a list in one string at its commas. An empty string is an empty list.
-pub(crate) fn items(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|_| !text.trim().is_empty())
 }
 
-pub(super) fn is_address(text: &str) -> bool {
+pub(super) fn is_ip_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
@@ -103,28 +114,28 @@ pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
 
 /// Whether the text is a prefix and a number with this count of digits, as in the patterns of the YANG
 /// models.
-fn is_numbered(text: &str, prefix: &str, digits: std::ops::RangeInclusive<usize>) -> bool {
+fn is_numbered_name(text: &str, prefix: &str, digits: std::ops::RangeInclusive<usize>) -> bool {
     let is_number = |rest: &str| digits.contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_digit());
     text.strip_prefix(prefix).is_some_and(is_number)
 }
 
 /// Whether the text is `PortChannel` and one to four digits.
-pub(super) fn is_lag(text: &str) -> bool {
-    is_numbered(text, "PortChannel", 1..=4)
+pub(super) fn is_lag_name(text: &str) -> bool {
+    is_numbered_name(text, "PortChannel", 1..=4)
 }
 
 /// Whether the text is `Loopback` and one to three digits.
-pub(super) fn is_loopback(text: &str) -> bool {
-    is_numbered(text, "Loopback", 1..=3)
+pub(super) fn is_loopback_name(text: &str) -> bool {
+    is_numbered_name(text, "Loopback", 1..=3)
 }
 
 /// Whether the name is reserved for LAGs, loopback interfaces or VLANs and cannot be the name of a port.
-pub(crate) fn is_reserved_for_others(port: &str) -> bool {
-    is_lag(port) || is_loopback(port) || parse_vlan(port).is_some()
+pub(crate) fn is_reserved_interface_name(port: &str) -> bool {
+    is_lag_name(port) || is_loopback_name(port) || parse_vlan_id(port).is_some()
 }
 
 /// Whether the text is `default`, `mgmt` or a name that begins with `Vrf`.
-pub(super) fn is_vrf(text: &str) -> bool {
+pub(super) fn is_vrf_name(text: &str) -> bool {
     let named = text.strip_prefix("Vrf").is_some_and(|rest| !rest.is_empty());
     matches!(text, "default" | "mgmt") || (named && is_object_name(text))
 }
@@ -183,7 +194,7 @@ pub(crate) fn parse_cable(text: &str) -> Option<u64> {
 }
 
 /// Parses a number from 0 to 7 or a range such as `3-4` into its first and last number.
-pub(crate) fn parse_numbers(text: &str) -> Option<(u8, u8)> {
+pub(crate) fn parse_number_range(text: &str) -> Option<(u8, u8)> {
     match text.as_bytes() {
         [n @ b'0'..=b'7'] => Some((n - b'0', n - b'0')),
         [a @ b'0'..=b'7', b'-', b @ b'0'..=b'7'] if a <= b => Some((a - b'0', b - b'0')),
@@ -192,7 +203,7 @@ pub(crate) fn parse_numbers(text: &str) -> Option<(u8, u8)> {
 }
 
 /// Parses a queue from 0 to 15 or a range such as `0-9` into its first and last queue, as in SONiC's models.
-pub(crate) fn parse_queues(text: &str) -> Option<(u8, u8)> {
+pub(crate) fn parse_queue_range(text: &str) -> Option<(u8, u8)> {
     let queue = |text: &str| {
         let is_plain = text == "0" || !text.starts_with('0');
         let digits = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
@@ -204,7 +215,7 @@ pub(crate) fn parse_queues(text: &str) -> Option<(u8, u8)> {
 }
 
 /// Parses the name of a VLAN, `Vlan2` to `Vlan4094`, into its number.
-pub(crate) fn parse_vlan(text: &str) -> Option<u16> {
+pub(crate) fn parse_vlan_id(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("Vlan")?;
     let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
     digits.parse().ok().filter(|id| plain && (2..=4094).contains(id))
@@ -218,6 +229,6 @@ pub(crate) fn is_object_name(text: &str) -> bool {
 }
 
 /// Splits a reference of old files, such as `[BUFFER_POOL|x]`, into table and name.
-pub(crate) fn old_reference(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn parse_old_reference(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('[')?.strip_suffix(']')?.split_once('|')
 }

@@ -1,41 +1,41 @@
 //! Tables of VLANs and their members.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 const NO_DHCP: &str = "DHCP is not relayed";
 
-pub(super) const TABLES: &[Table] = &[
-    Table {
+pub(super) const TABLES: &[TableSchema] = &[
+    TableSchema {
         name: "VLAN",
-        key: &[Part::Vlan],
-        fields: Fields::Named(VLAN),
+        key: &[KeyPart::Vlan],
+        fields: TableFields::Named(VLAN_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "VLAN_MEMBER",
-        key: &[Part::VlanReference, Part::PortOrLag],
-        fields: Fields::Named(MEMBER),
+        key: &[KeyPart::VlanReference, KeyPart::PortOrLag],
+        fields: TableFields::Named(MEMBER_FIELDS),
     },
 ];
 
-const VLAN: &[Field] = &[
-    Field::new("vlanid", Kind::number(2, 4094, "")),
-    Field::label("alias", Kind::Text(128)),
-    Field::label("description", Kind::Text(255)),
-    Field::only_as(
+const VLAN_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("vlanid", ValueKind::number(2, 4094, "")),
+    FieldSchema::label("alias", ValueKind::Text(128)),
+    FieldSchema::label("description", ValueKind::Text(255)),
+    FieldSchema::fixed_value(
         "admin_status",
-        Kind::Choice(&["up", "down"]),
+        ValueKind::Choice(&["up", "down"]),
         "up",
         "a VLAN is always up",
     ),
-    Field::new("mtu", Kind::number(1, 9216, "bytes")),
-    Field::without_effect("members", Kind::Any, "VLAN_MEMBER decides"),
-    Field::without_effect("mac", Kind::Any, "VLAN_INTERFACE mac_addr decides"),
-    Field::without_effect("host_ifname", Kind::Any, "a VLAN has no device of the host"),
-    Field::without_effect("dhcp_servers", Kind::Any, NO_DHCP),
-    Field::without_effect("dhcpv6_servers", Kind::Any, NO_DHCP),
+    FieldSchema::new("mtu", ValueKind::number(1, 9216, "bytes")),
+    FieldSchema::without_effect("members", ValueKind::Any, "VLAN_MEMBER decides"),
+    FieldSchema::without_effect("mac", ValueKind::Any, "VLAN_INTERFACE mac_addr decides"),
+    FieldSchema::without_effect("host_ifname", ValueKind::Any, "a VLAN has no device of the host"),
+    FieldSchema::without_effect("dhcp_servers", ValueKind::Any, NO_DHCP),
+    FieldSchema::without_effect("dhcpv6_servers", ValueKind::Any, NO_DHCP),
 ];
 
-const MEMBER: &[Field] = &[Field::required(
+const MEMBER_FIELDS: &[FieldSchema] = &[FieldSchema::required(
     "tagging_mode",
-    Kind::Choice(&["tagged", "untagged", "priority_tagged"]),
+    ValueKind::Choice(&["tagged", "untagged", "priority_tagged"]),
 )];

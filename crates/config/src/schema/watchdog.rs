@@ -1,34 +1,34 @@
 //! The table `PFC_WD` of the PFC watchdog.
 
-use super::{Field, Fields, Kind, Part, Table};
+use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Key of the entries of `PFC_WD` and `XOFF_PFC_WD` that concern the whole switch.
 pub(crate) const GLOBAL: &str = "GLOBAL";
 
-pub(super) const TABLES: &[Table] = &[
-    Table {
+pub(super) const TABLES: &[TableSchema] = &[
+    TableSchema {
         name: "PFC_WD",
-        key: &[Part::Only(GLOBAL)],
-        fields: Fields::Named(WHOLE),
+        key: &[KeyPart::Only(GLOBAL)],
+        fields: TableFields::Named(GLOBAL_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "PFC_WD",
-        key: &[Part::Port],
-        fields: Fields::Named(PORT),
+        key: &[KeyPart::Port],
+        fields: TableFields::Named(PORT_FIELDS),
     },
 ];
 
-const SWITCHED: Kind = Kind::Choice(&["enable", "disable"]);
+const ENABLED: ValueKind = ValueKind::Choice(&["enable", "disable"]);
 
-const WHOLE: &[Field] = &[
-    Field::new("POLL_INTERVAL", Kind::number(100, 1_000, "ms")),
-    Field::new("BIG_RED_SWITCH", SWITCHED),
+const GLOBAL_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("POLL_INTERVAL", ValueKind::number(100, 1_000, "ms")),
+    FieldSchema::new("BIG_RED_SWITCH", ENABLED),
 ];
 
-const PORT: &[Field] = &[
-    Field::new("action", Kind::Choice(&["drop", "forward", "alert"])),
+const PORT_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("action", ValueKind::Choice(&["drop", "forward", "alert"])),
     // SONiC's YANG model does not require the field, but orchagent refuses an entry without it.
-    Field::required("detection_time", Kind::number(100, 5_000, "ms")),
-    Field::new("restoration_time", Kind::number(100, 60_000, "ms")),
-    Field::new("pfc_stat_history", SWITCHED),
+    FieldSchema::required("detection_time", ValueKind::number(100, 5_000, "ms")),
+    FieldSchema::new("restoration_time", ValueKind::number(100, 60_000, "ms")),
+    FieldSchema::new("pfc_stat_history", ENABLED),
 ];

@@ -76,74 +76,80 @@
 //! - `weight`: List of the relative weights of the next hops, in the order of `STATIC_ROUTE`. An empty item
 //!   is 1. Range: 1 to 255. Default: 1.
 
-use super::{BYTES_MAX, Field, Fields, Kind, Part, Table};
+use super::{BYTES_MAX, FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// A latency of a chip in bytes at the speed of the port.
-const CHIP_BYTES: Kind = Kind::number(0, u32::MAX as i128, "bytes");
+const CHIP_BYTES: ValueKind = ValueKind::number(0, u32::MAX as i128, "bytes");
 use crate::headroom::ASIC_NAMES;
 
-pub(super) const TABLES: &[Table] = &[
-    Table {
+pub(super) const TABLES: &[TableSchema] = &[
+    TableSchema {
         name: "XOFF_SWITCH",
-        key: &[Part::Only("localhost")],
-        fields: Fields::Named(SWITCH),
+        key: &[KeyPart::Only("localhost")],
+        fields: TableFields::Named(SWITCH_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "XOFF_PORT",
-        key: &[Part::Port],
-        fields: Fields::Named(PORT),
+        key: &[KeyPart::Port],
+        fields: TableFields::Named(PORT_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "XOFF_PFC_WD",
-        key: &[Part::Only(super::GLOBAL)],
-        fields: Fields::Named(PFC_WD),
+        key: &[KeyPart::Only(super::GLOBAL)],
+        fields: TableFields::Named(WATCHDOG_FIELDS),
     },
-    Table {
+    TableSchema {
         name: "XOFF_ROUTE",
-        key: &[Part::Prefix],
-        fields: Fields::Named(ROUTE),
+        key: &[KeyPart::Prefix],
+        fields: TableFields::Named(ROUTE_FIELDS),
     },
 ];
 
-const QUANTA: Kind = Kind::number(1, 65_535, "quanta");
+const QUANTA: ValueKind = ValueKind::number(1, 65_535, "quanta");
 const SECOND_IN_NS: i128 = 1_000_000_000;
 
-const SWITCH: &[Field] = &[
-    Field::new("cell_size", Kind::number(1, 16_384, "bytes")),
-    Field::new("pipeline_latency", Kind::number(0, SECOND_IN_NS, "ns")),
-    Field::new("mark_point", Kind::Choice(&["dequeue", "enqueue"])),
-    Field::new("seed", Kind::number(0, u64::MAX as i128, "")),
-    Field::new("fdb_ageing", Kind::number(0, 1_000_000, "s")),
-    Field::new("fdb_entries", Kind::number(1, 1 << 20, "")),
-    Field::new("frames", Kind::number(64, 1 << 20, "")),
-    Field::new("pause_quanta", QUANTA),
-    Field::new("pause_refresh", Kind::number(1, SECOND_IN_NS, "ns")),
-    Field::new("hash_seed", Kind::number(0, u64::MAX as i128, "")),
-    Field::new("resilient_buckets", Kind::number(0, 32_768, "")),
-    Field::new("neighbours", Kind::number(1, 65_536, "")),
-    Field::new("neighbour_hold", Kind::number(0, 1_024, "frames")),
-    Field::new("asic", Kind::Choice(ASIC_NAMES)),
-    Field::new("asic_cell_size", Kind::number(1, 16_384, "bytes")),
-    Field::new("asic_pipeline_latency", CHIP_BYTES),
-    Field::new("asic_mac_phy_delay", CHIP_BYTES),
-    Field::new("asic_peer_response_time", CHIP_BYTES),
-    Field::new("gearbox_delay", Kind::number(0, 1_000_000, "ns")),
-    Field::new("buffer_size", Kind::number(1, BYTES_MAX as i128, "bytes")),
-    Field::new("icmp_rate", Kind::number(0, 1_000_000, "per second")),
+const SWITCH_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("cell_size", ValueKind::number(1, 16_384, "bytes")),
+    FieldSchema::new("pipeline_latency", ValueKind::number(0, SECOND_IN_NS, "ns")),
+    FieldSchema::new("mark_point", ValueKind::Choice(&["dequeue", "enqueue"])),
+    FieldSchema::new("seed", ValueKind::number(0, u64::MAX as i128, "")),
+    FieldSchema::new("fdb_ageing", ValueKind::number(0, 1_000_000, "s")),
+    FieldSchema::new("fdb_entries", ValueKind::number(1, 1 << 20, "")),
+    FieldSchema::new("frames", ValueKind::number(64, 1 << 20, "")),
+    FieldSchema::new("pause_quanta", QUANTA),
+    FieldSchema::new("pause_refresh", ValueKind::number(1, SECOND_IN_NS, "ns")),
+    FieldSchema::new("hash_seed", ValueKind::number(0, u64::MAX as i128, "")),
+    FieldSchema::new("resilient_buckets", ValueKind::number(0, 32_768, "")),
+    FieldSchema::new("neighbours", ValueKind::number(1, 65_536, "")),
+    FieldSchema::new("neighbour_hold", ValueKind::number(0, 1_024, "frames")),
+    FieldSchema::new("asic", ValueKind::Choice(ASIC_NAMES)),
+    FieldSchema::new("asic_cell_size", ValueKind::number(1, 16_384, "bytes")),
+    FieldSchema::new("asic_pipeline_latency", CHIP_BYTES),
+    FieldSchema::new("asic_mac_phy_delay", CHIP_BYTES),
+    FieldSchema::new("asic_peer_response_time", CHIP_BYTES),
+    FieldSchema::new("gearbox_delay", ValueKind::number(0, 1_000_000, "ns")),
+    FieldSchema::new("buffer_size", ValueKind::number(1, BYTES_MAX as i128, "bytes")),
+    FieldSchema::new("icmp_rate", ValueKind::number(0, 1_000_000, "per second")),
 ];
 
-const PFC_WD: &[Field] = &[Field::new("rule", Kind::Choice(&["broadcom", "nvidia", "vs"]))];
+const WATCHDOG_FIELDS: &[FieldSchema] = &[FieldSchema::new(
+    "rule",
+    ValueKind::Choice(&["broadcom", "nvidia", "vs"]),
+)];
 
-const ROUTE: &[Field] = &[Field::required("weight", Kind::Each(&Kind::number(1, 255, "")))];
+const ROUTE_FIELDS: &[FieldSchema] = &[FieldSchema::required(
+    "weight",
+    ValueKind::Each(&ValueKind::number(1, 255, "")),
+)];
 
-const PORT: &[Field] = &[
-    Field::new("overhead_bytes", Kind::number(0, 1_000, "bytes")),
-    Field::new("fcs_bytes", Kind::number(0, 64, "bytes")),
-    Field::new("min_frame_bytes", Kind::number(1, 9_216, "bytes")),
-    Field::new("rounding_ps", Kind::number(1, 1_000_000, "ps")),
-    Field::new("pause_quanta", QUANTA),
-    Field::new("pause_refresh", Kind::number(1, SECOND_IN_NS, "ns")),
-    Field::new("flow_control", Kind::Choice(&["off", "rx", "tx", "both"])),
+const PORT_FIELDS: &[FieldSchema] = &[
+    FieldSchema::new("overhead_bytes", ValueKind::number(0, 1_000, "bytes")),
+    FieldSchema::new("fcs_bytes", ValueKind::number(0, 64, "bytes")),
+    FieldSchema::new("min_frame_bytes", ValueKind::number(1, 9_216, "bytes")),
+    FieldSchema::new("rounding_ps", ValueKind::number(1, 1_000_000, "ps")),
+    FieldSchema::new("pause_quanta", QUANTA),
+    FieldSchema::new("pause_refresh", ValueKind::number(1, SECOND_IN_NS, "ns")),
+    FieldSchema::new("flow_control", ValueKind::Choice(&["off", "rx", "tx", "both"])),
 ];
 
 #[cfg(test)]
@@ -154,7 +160,7 @@ mod tests {
     #[test]
     fn every_field_is_documented() {
         for table in TABLES {
-            let Fields::Named(fields) = table.fields else {
+            let TableFields::Named(fields) = table.fields else {
                 panic!("{} is no map", table.name)
             };
             for field in fields {

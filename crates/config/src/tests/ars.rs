@@ -1,4 +1,4 @@
-//! SONiC's ARS tables.
+//! Tests of SONiC's ARS tables.
 
 use std::net::IpAddr;
 
@@ -7,13 +7,13 @@ use xoff_dataplane::config::{
 };
 use xoff_units::Picos;
 
-use super::{bad, good, load_text, warnings};
+use super::{load_config, load_errors, load_text, load_warnings};
 use crate::parse;
 
 const PORTS: &[&str] = &["Ethernet0", "Ethernet4", "Ethernet8"];
 
-/// Three ports with a network each, a route via all of them, and further tables.
-fn router(tables: &str) -> String {
+/// A router with three ports, a network on each port, a route through all ports, and additional tables.
+fn router_config(tables: &str) -> String {
     format!(
         r#"{{"INTERFACE": {{"Ethernet0": {{}}, "Ethernet0|10.1.0.0/31": {{}}, "Ethernet4": {{}}, "Ethernet4|10.1.0.2/31": {{}},
                            "Ethernet8": {{}}, "Ethernet8|10.1.0.4/31": {{}}}},
@@ -22,11 +22,11 @@ fn router(tables: &str) -> String {
     )
 }
 
-fn balancing(tables: &str) -> BalancingConfig {
-    good(&router(tables), PORTS).balancing
+fn resolve_balancing(tables: &str) -> BalancingConfig {
+    load_config(&router_config(tables), PORTS).balancing
 }
 
-fn flowlets(name: &str, idle_us: u64, entries: u32) -> SchemeConfig {
+fn flowlet_scheme(name: &str, idle_us: u64, entries: u32) -> SchemeConfig {
     SchemeConfig {
         flowset_entries: entries,
         ..SchemeConfig::new(
@@ -40,20 +40,20 @@ fn flowlets(name: &str, idle_us: u64, entries: u32) -> SchemeConfig {
     }
 }
 
-fn schemes(config: &SwitchConfig) -> Vec<Option<u16>> {
+fn port_schemes(config: &SwitchConfig) -> Vec<Option<u16>> {
     config.balancing.ports.iter().map(|port| port.scheme).collect()
 }
 
-/// The example of SONiC's design, with an object that it does not write out.
+/// The example of SONiC's ARS design, with the ARS object that the design omits.
 #[test]
-fn the_example_of_the_design() {
-    let balancing = balancing(
+fn example_of_the_sonic_design_resolves() {
+    let balancing = resolve_balancing(
         r#""ARS_PROFILE": {"prof": {"algorithm": "ewma", "ars_nhg_path_selector_mode": "interface", "default_ars_object": "obj",
              "sampling_interval": "32"}},
            "ARS_OBJECT": {"obj": {"assign_mode": "per_flowlet_quality", "flowlet_idle_time": "64", "max_flows": "512"}},
            "ARS_INTERFACES": {"Ethernet0": {"scaling_factor": "0"}, "Ethernet4": {"scaling_factor": "40"}}"#,
     );
-    assert_eq!(balancing.schemes, [flowlets("obj", 64, 512)]);
+    assert_eq!(balancing.schemes, [flowlet_scheme("obj", 64, 512)]);
     assert_eq!(
         (balancing.default_scheme, balancing.lags.as_slice()),
         (None, &[][..])
@@ -71,26 +71,26 @@ fn the_example_of_the_design() {
 }
 
 #[test]
-fn defaults_are_those_of_the_model() {
-    let balancing = balancing(
+fn ars_fields_have_the_defaults_of_the_yang_model() {
+    let balancing = resolve_balancing(
         r#""ARS_PROFILE": {"p": {"default_ars_object": "o"}}, "ARS_OBJECT": {"o": {}}, "ARS_INTERFACES": {"Ethernet0": {}}"#,
     );
-    assert_eq!(balancing.schemes, [flowlets("o", 256, 512)]);
+    assert_eq!(balancing.schemes, [flowlet_scheme("o", 256, 512)]);
     assert_eq!(balancing.schemes[0].primary_threshold, 16);
     assert_eq!(balancing.schemes[0].alternate_cost, 0);
 }
 
 #[test]
-fn an_interface_may_have_an_object_of_its_own() {
-    let config = good(
-        &router(
+fn interface_selects_its_own_ars_object() {
+    let config = load_config(
+        &router_config(
             r#""ARS_PROFILE": {"p": {"default_ars_object": "a"}},
                "ARS_OBJECT": {"a": {}, "b": {"assign_mode": "per_packet_quality"}},
                "ARS_INTERFACES": {"Ethernet0": {}, "Ethernet4": {"ars_obj_name": "b"}}"#,
         ),
         PORTS,
     );
-    assert_eq!(schemes(&config), [Some(0), Some(1), None]);
+    assert_eq!(port_schemes(&config), [Some(0), Some(1), None]);
     assert_eq!(
         config.balancing.schemes[1].kind,
         SchemeKind::PerPacket { pick: Pick::Quality }
@@ -98,23 +98,23 @@ fn an_interface_may_have_an_object_of_its_own() {
 }
 
 #[test]
-fn global_means_all_groups_or_those_over_enabled_ports() {
+fn global_mode_uses_all_groups_or_groups_with_enabled_ports() {
     let profile = r#""ARS_PROFILE": {"p": {"ars_nhg_path_selector_mode": "global", "default_ars_object": "o"}}, "ARS_OBJECT": {"o": {}}"#;
-    let all = balancing(profile);
+    let all = resolve_balancing(profile);
     assert_eq!((all.default_scheme, all.schemes.len()), (Some(0), 1));
-    let some = good(
-        &router(&format!(r#"{profile}, "ARS_INTERFACES": {{"Ethernet4": {{}}}}"#)),
+    let some = load_config(
+        &router_config(&format!(r#"{profile}, "ARS_INTERFACES": {{"Ethernet4": {{}}}}"#)),
         PORTS,
     );
     assert_eq!(
-        (some.balancing.default_scheme, schemes(&some)),
+        (some.balancing.default_scheme, port_schemes(&some)),
         (None, vec![None, Some(0), None])
     );
 }
 
 #[test]
-fn next_hops_by_name() {
-    let balancing = balancing(
+fn nexthop_mode_uses_the_listed_next_hops() {
+    let balancing = resolve_balancing(
         r#""ARS_PROFILE": {"p": {"ars_nhg_path_selector_mode": "nexthop", "default_ars_object": "o"}}, "ARS_OBJECT": {"o": {}},
            "ARS_NEXTHOPS": {"default|10.1.0.1": {}, "default|10.1.0.3": {"ars_obj_name": "o", "role": "alternative_path"}}"#,
     );
@@ -131,14 +131,14 @@ fn next_hops_by_name() {
 }
 
 #[test]
-fn lags_follow_a_mode_of_their_own() {
+fn lags_use_ars_lag_path_selector_mode() {
     let lag = |mode: &str, more: &str| {
         let text = format!(
             r#"{{"PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up"}}}},
                  "PORTCHANNEL_MEMBER": {{"PortChannel1|Ethernet0": {{}}, "PortChannel1|Ethernet4": {{}}}},
                  "ARS_PROFILE": {{"p": {{"ars_lag_path_selector_mode": "{mode}", "default_ars_object": "o"}}}}, "ARS_OBJECT": {{"o": {{}}}}{more}}}"#
         );
-        let balancing = good(&text, PORTS).balancing;
+        let balancing = load_config(&text, PORTS).balancing;
         let scheme = balancing.lags.first().copied().flatten();
         (
             scheme.map(|index| balancing.schemes[usize::from(index)].name.clone()),
@@ -147,7 +147,7 @@ fn lags_follow_a_mode_of_their_own() {
     };
     assert_eq!(lag("global", "").0.as_deref(), Some("o"));
     assert_eq!(lag("interface", "").0.as_deref(), Some("ecmp"));
-    // By its ports: those that are not enabled carry nothing.
+    // The schemes of the member ports apply. Members without ARS carry no packets.
     let (scheme, ports) = lag(
         "interface",
         r#", "ARS_INTERFACES": {"Ethernet0": {}}, "ARS_PORTCHANNELS": {"PortChannel1": {"alternative_path_members": ["Ethernet4"]}}"#,
@@ -164,9 +164,9 @@ fn lags_follow_a_mode_of_their_own() {
 }
 
 #[test]
-fn an_address_family_can_be_left_out() {
-    let config = good(
-        &router(
+fn disabled_address_family_is_hashed() {
+    let config = load_config(
+        &router_config(
             r#""ARS_PROFILE": {"p": {"ars_nhg_path_selector_mode": "global", "default_ars_object": "o", "ipv4_enable": "false"}},
                "ARS_OBJECT": {"o": {}}"#,
         ),
@@ -180,10 +180,10 @@ fn an_address_family_can_be_left_out() {
     assert_eq!((scheme.name.as_str(), &scheme.kind), ("ecmp", &SchemeKind::Hash));
 }
 
-/// Limits are of a port with scaling factor 1, 10 Gb/s.
+/// Limits concern a port with scaling factor 1, which has a speed of 10 Gb/s.
 #[test]
-fn limits_in_mbps_become_permille() {
-    let load = balancing(
+fn load_limits_are_converted_from_mbps_to_permille() {
+    let load = resolve_balancing(
         r#""ARS_PROFILE": {"p": {"default_ars_object": "o", "past_load_min_value": "1000", "past_load_max_value": "9000",
              "past_load_weight": "3", "future_load_min_value": "5", "future_load_max_value": "6", "future_load_weight": "0"}},
            "ARS_OBJECT": {"o": {}}"#,
@@ -206,8 +206,8 @@ fn limits_in_mbps_become_permille() {
 }
 
 #[test]
-fn what_is_written_beyond_sonic_wins() {
-    let balancing = balancing(
+fn xoff_tables_take_precedence_over_ars_tables() {
+    let balancing = resolve_balancing(
         r#""ARS_PROFILE": {"p": {"ars_nhg_path_selector_mode": "global", "default_ars_object": "o", "sampling_interval": "50"}},
            "ARS_OBJECT": {"o": {}}, "XOFF_LB": {"global": {"scheme": "drill"}}, "XOFF_LB_LOAD": {"global": {"sampling_interval": "20"}}"#,
     );
@@ -219,12 +219,12 @@ fn what_is_written_beyond_sonic_wins() {
 }
 
 #[test]
-fn rules_that_keep_packets_out() {
+fn acl_rules_exempt_packets_from_ars() {
     for rule in [
         r#""PACKET_ACTION": "DISABLE_ARS_FORWARDING""#,
         r#""PACKET_ACTION": "FORWARD", "DISABLE_ARS_FORWARDING": "true""#,
     ] {
-        let balancing = balancing(&format!(
+        let balancing = resolve_balancing(&format!(
             r#""ACL_TABLE": {{"T": {{"type": "L3", "stage": "ingress", "ports": ["Ethernet0"]}}}},
                "ACL_RULE": {{"T|A": {{"PRIORITY": "5", "DSCP": "10", {rule}}}, "T|B": {{"PRIORITY": "9", "DSCP": "11", "PACKET_ACTION": "FORWARD"}}}}"#
         ));
@@ -235,8 +235,8 @@ fn rules_that_keep_packets_out() {
         let rules: Vec<_> = table.rules.iter().map(|rule| (rule.dscp, rule.exempts)).collect();
         assert_eq!(rules, [(Some(11), false), (Some(10), true)], "{rule}");
     }
-    let config = good(
-        &router(
+    let config = load_config(
+        &router_config(
             r#""ACL_TABLE": {"T": {"type": "L3", "ports": ["Ethernet0"]}}, "ACL_RULE": {"T|A": {"PRIORITY": "5", "PACKET_ACTION": "DISABLE_TRIM"}}"#,
         ),
         PORTS,
@@ -245,7 +245,7 @@ fn rules_that_keep_packets_out() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn invalid_ars_entries_are_refused() {
     const OBJECT: &str = r#""ARS_OBJECT": {"o": {}}"#;
     for (tables, line) in [
         (
@@ -299,15 +299,15 @@ fn mistakes_are_named() {
             "ARS_INTERFACES|Ethernet5: there is no port Ethernet5; did you mean Ethernet0? Otherwise add it to PORT",
         ),
     ] {
-        assert_eq!(bad(&router(&tables), PORTS), [line], "{tables}");
+        assert_eq!(load_errors(&router_config(&tables), PORTS), [line], "{tables}");
     }
 }
 
 #[test]
-fn what_has_no_effect_is_named() {
+fn ars_fields_without_effect_are_noted() {
     assert_eq!(
-        warnings(
-            &router(
+        load_warnings(
+            &router_config(
                 r#""ARS_PROFILE": {"p": {"ars_nhg_path_selector_mode": "nexthop", "default_ars_object": "o", "max_flows": "9"}},
                    "ARS_OBJECT": {"o": {"max_flows": "300"}},
                    "ARS_INTERFACES": {"Ethernet0": {"ars_obj_name": "o"}}, "ARS_NEXTHOPS": {"default|10.1.0.1": {}}"#
@@ -321,8 +321,8 @@ fn what_has_no_effect_is_named() {
         ]
     );
     assert_eq!(
-        warnings(
-            &router(r#""ARS_OBJECT": {"o": {}}, "ARS_INTERFACES": {"Ethernet0": {}}"#),
+        load_warnings(
+            &router_config(r#""ARS_OBJECT": {"o": {}}, "ARS_INTERFACES": {"Ethernet0": {}}"#),
             PORTS
         ),
         [
@@ -333,8 +333,8 @@ fn what_has_no_effect_is_named() {
 }
 
 #[test]
-fn what_was_read_is_written_as_it_was() {
-    let text = router(
+fn ars_tables_are_written_as_read() {
+    let text = router_config(
         r#""ARS_PROFILE": {"p": {"default_ars_object": "o"}}, "ARS_OBJECT": {"o": {"max_flows": "1024"}},
            "XOFF_LB": {"global": {"scheme": "mine", "advertise_ports": "Ethernet0,Ethernet4"}},
            "XOFF_LB_SCHEME": {"mine": {"scheme": "conga"}}, "XOFF_LB_SITE": {"10.2.0.0/24": {"site": "2"}}"#,

@@ -1,7 +1,7 @@
-//! Files that configure a device with several ASICs.
+//! Tests of files that configure a device with several ASICs.
 
-use super::{bad, good, how};
-use crate::{Loaded, Problems, Resolve, load};
+use super::{load_config, load_errors, resolve_options};
+use crate::{LoadedConfig, Problems, ResolveOptions, load};
 
 const CHASSIS: &str = r#"{
     "localhost": {"DEVICE_METADATA": {"localhost": {"hostname": "lc1"}}},
@@ -9,22 +9,22 @@ const CHASSIS: &str = r#"{
     "asic1": {"PORT": {"Ethernet4": {"speed": "400000"}, "Ethernet8": {"speed": "400000"}}}
 }"#;
 
-fn of_asic(text: &str, asic: &str) -> Result<Loaded, Problems> {
-    let how = Resolve {
+fn load_asic_part(text: &str, asic: &str) -> Result<LoadedConfig, Problems> {
+    let how = ResolveOptions {
         asic: Some(asic.to_owned()),
-        ..how(&[])
+        ..resolve_options(&[])
     };
     load(&[("preset", r#"{"VLAN": {}}"#), ("chassis.json", text)], &how)
 }
 
 #[test]
-fn one_part_is_read() {
+fn selected_asic_part_is_read() {
     for (asic, names) in [
         ("asic0", &["Ethernet0"][..]),
         ("asic1", &["Ethernet4", "Ethernet8"]),
         ("localhost", &[]),
     ] {
-        let loaded = of_asic(CHASSIS, asic).unwrap_or_else(|problems| panic!("{problems}"));
+        let loaded = load_asic_part(CHASSIS, asic).unwrap_or_else(|problems| panic!("{problems}"));
         let ports: Vec<&str> = loaded
             .resolved
             .config
@@ -44,9 +44,9 @@ fn one_part_is_read() {
 }
 
 #[test]
-fn without_a_selection_the_one_error_names_the_parts() {
+fn missing_asic_selection_is_one_error_with_all_part_names() {
     assert_eq!(
-        bad(CHASSIS, &["Ethernet0"]),
+        load_errors(CHASSIS, &["Ethernet0"]),
         [
             "the file configures a device with several ASICs: asic0, asic1, localhost; select one with --asic NAME, or with \
              the key `asic` of a lab's switch"
@@ -55,9 +55,9 @@ fn without_a_selection_the_one_error_names_the_parts() {
 }
 
 #[test]
-fn wrong_parts_and_selections() {
+fn invalid_parts_and_selections_are_refused() {
     let refused = |text: &str, asic: &str| {
-        let problems = of_asic(text, asic).expect_err("refused");
+        let problems = load_asic_part(text, asic).expect_err("refused");
         assert_eq!(problems.as_slice().len(), 1, "{problems}");
         problems.to_string()
     };
@@ -72,9 +72,9 @@ fn wrong_parts_and_selections() {
     assert!(refused(single, "asic0").contains("the configuration is that of asic1"));
 }
 
-/// The names of the line card are those of the merged layers, whichever layer has them.
+/// The name of the line card can be in any of the merged layers.
 #[test]
-fn keys_of_a_chassis_belong_to_the_line_card_of_the_merged_layers() {
+fn chassis_keys_use_the_line_card_of_the_merged_layers() {
     let identity = |host: &str, asic: &str| {
         format!(r#"{{"DEVICE_METADATA": {{"localhost": {{"hostname": "{host}", "asic_name": "{asic}"}}}}}}"#)
     };
@@ -82,9 +82,9 @@ fn keys_of_a_chassis_belong_to_the_line_card_of_the_merged_layers() {
         "QUEUE": {"lc1|asic0|Ethernet0|3": {"scheduler": "a"}, "lc2|Asic0|Ethernet0|3": {"scheduler": "b"}}}"#;
     let scheduler = |layers: &[&str], asic: Option<&str>| {
         let layers: Vec<(&str, &str)> = layers.iter().map(|text| ("layer", *text)).collect();
-        let how = Resolve {
+        let how = ResolveOptions {
             asic: asic.map(str::to_owned),
-            ..how(&[])
+            ..resolve_options(&[])
         };
         let loaded = load(&layers, &how).unwrap_or_else(|problems| panic!("{problems}"));
         let notes = loaded.resolved.warnings.join("\n");
@@ -114,9 +114,9 @@ fn keys_of_a_chassis_belong_to_the_line_card_of_the_merged_layers() {
 }
 
 #[test]
-fn a_selection_without_effect_is_noted() {
-    let loaded = of_asic(r#"{"PORT": {"Ethernet0": {}}}"#, "asic0").expect("good");
+fn asic_selection_without_effect_is_noted() {
+    let loaded = load_asic_part(r#"{"PORT": {"Ethernet0": {}}}"#, "asic0").expect("good");
     assert_eq!(loaded.resolved.warnings.len(), 1);
     assert!(loaded.resolved.warnings[0].contains("the selection of asic0 has no effect"));
-    assert_eq!(good(r#"{"PORT": {"Ethernet0": {}}}"#, &[]).ports.len(), 1);
+    assert_eq!(load_config(r#"{"PORT": {"Ethernet0": {}}}"#, &[]).ports.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Load balancing: `XOFF_LB` and its sisters.
+//! Tests of the tables `XOFF_LB...` for load balancing.
 
 use xoff_dataplane::config::{
     AdvertiseConfig, HashFields, Pick, Rebalance, SchemeConfig, SchemeKind, SwitchConfig,
@@ -6,11 +6,11 @@ use xoff_dataplane::config::{
 use xoff_dataplane::route::RouteTag;
 use xoff_units::Picos;
 
-use super::{bad, good, warnings};
-use crate::balancing::{SCHEMES, built_in};
+use super::{load_config, load_errors, load_warnings};
+use crate::balancing::{BUILT_IN_SCHEMES, built_in_scheme};
 
-/// Ports with a network each, a route via two of them, and further tables.
-fn router(tables: &str) -> String {
+/// A router with several ports, a network on each port, a route through two ports, and additional tables.
+fn router_config(tables: &str) -> String {
     format!(
         r#"{{"INTERFACE": {{"Ethernet0": {{}}, "Ethernet0|10.1.0.0/31": {{}}, "Ethernet4": {{}}, "Ethernet4|10.1.0.2/31": {{}}}},
             "STATIC_ROUTE": {{"10.2.0.0/24": {{"nexthop": "10.1.0.1,10.1.0.3"}}, "10.2.1.0/24": {{"nexthop": "10.1.0.1,10.1.0.3"}}}},
@@ -21,7 +21,7 @@ fn router(tables: &str) -> String {
 const PORTS: &[&str] = &["Ethernet0", "Ethernet4"];
 
 #[track_caller]
-fn schemes(config: &SwitchConfig) -> Vec<&str> {
+fn scheme_names(config: &SwitchConfig) -> Vec<&str> {
     config
         .balancing
         .schemes
@@ -30,7 +30,7 @@ fn schemes(config: &SwitchConfig) -> Vec<&str> {
         .collect()
 }
 
-fn tags(config: &SwitchConfig) -> Vec<RouteTag> {
+fn route_tags(config: &SwitchConfig) -> Vec<RouteTag> {
     let routes = config
         .routing
         .fib
@@ -39,57 +39,62 @@ fn tags(config: &SwitchConfig) -> Vec<RouteTag> {
     routes.map(|(route, _)| route.tag).collect()
 }
 
-fn scheme(fields: &str) -> SchemeConfig {
-    let text = router(&format!(
+fn resolve_scheme(fields: &str) -> SchemeConfig {
+    let text = router_config(&format!(
         r#""XOFF_LB": {{"global": {{"scheme": "mine"}}}}, "XOFF_LB_SCHEME": {{"mine": {fields}}}"#
     ));
-    let config = good(&text, PORTS);
+    let config = load_config(&text, PORTS);
     assert_eq!(config.balancing.default_scheme, Some(0), "{fields}");
     config.balancing.schemes[0].clone()
 }
 
 #[test]
-fn without_a_word_everything_is_hashed_and_costs_nothing() {
+fn default_configuration_has_no_schemes() {
     for tables in [
         r#""XOFF_LB": {}"#,
         r#""XOFF_LB": {"global": {"scheme": "ecmp"}}"#,
         r#""XOFF_LB_SITE": {"10.2.0.0/24": {"site": "7"}}"#,
     ] {
-        let config = good(&router(tables), PORTS);
+        let config = load_config(&router_config(tables), PORTS);
         assert!(config.balancing.schemes.is_empty(), "{tables}");
         assert_eq!(
             (config.balancing.default_scheme, config.balancing.moves_kept),
             (None, 0),
             "{tables}"
         );
-        // Sites alone split no groups.
-        assert_eq!(tags(&config), [RouteTag::default(); 2], "{tables}");
+        // Sites without a scheme do not split groups.
+        assert_eq!(route_tags(&config), [RouteTag::default(); 2], "{tables}");
     }
 }
 
 #[test]
-fn every_built_in_scheme_needs_only_its_name() {
-    for known in SCHEMES.iter().filter(|known| known.name != "ecmp") {
-        let text = router(&format!(
+fn built_in_schemes_need_no_entry() {
+    for known in BUILT_IN_SCHEMES.iter().filter(|known| known.name != "ecmp") {
+        let text = router_config(&format!(
             r#""XOFF_LB": {{"global": {{"scheme": "{}", "advertise_ports": "Ethernet4"}}}}"#,
             known.name
         ));
-        let config = good(&text, PORTS);
-        assert_eq!(config.balancing.schemes, [known.config()], "{}", known.name);
+        let config = load_config(&text, PORTS);
         assert_eq!(
-            config.balancing.advertise.map(|told| told.loads),
-            Some(known.listens),
+            config.balancing.schemes,
+            [known.default_config()],
             "{}",
             known.name
         );
-        assert_eq!(warnings(&text, PORTS), [""; 0], "{}", known.name);
+        assert_eq!(
+            config.balancing.advertise.map(|told| told.loads),
+            Some(known.uses_remote_load),
+            "{}",
+            known.name
+        );
+        assert_eq!(load_warnings(&text, PORTS), [""; 0], "{}", known.name);
     }
 }
 
 #[test]
-fn figures_of_a_scheme() {
+fn scheme_parameters_are_applied() {
     assert_eq!(
-        scheme(
+        resolve_scheme(
             r#"{"scheme": "global", "hash_fields": "five-tuple-qp", "idle_time": "50", "flowset_size": "1024", "quality_delta": "2",
                 "probability": "50", "remote_weight": "30", "primary_threshold": "5", "alternate_cost": "2"}"#
         ),
@@ -111,7 +116,7 @@ fn figures_of_a_scheme() {
             )
         }
     );
-    let drill = scheme(r#"{"scheme": "drill", "samples": "4", "memory": "0"}"#);
+    let drill = resolve_scheme(r#"{"scheme": "drill", "samples": "4", "memory": "0"}"#);
     assert_eq!(
         drill.kind,
         SchemeKind::Drill {
@@ -119,7 +124,7 @@ fn figures_of_a_scheme() {
             memory: 0
         }
     );
-    let cluster = scheme(r#"{"scheme": "cluster", "flows_max": "1000", "idle_time": "5000"}"#);
+    let cluster = resolve_scheme(r#"{"scheme": "cluster", "flows_max": "1000", "idle_time": "5000"}"#);
     let idle = Picos::from_millis(5);
     assert_eq!(
         cluster.kind,
@@ -131,21 +136,22 @@ fn figures_of_a_scheme() {
 }
 
 #[test]
-fn silence_of_zero_lets_every_packet_choose() {
-    let SchemeKind::Flowlet { idle, .. } = scheme(r#"{"scheme": "flowlet", "idle_time": "0"}"#).kind else {
+fn idle_time_zero_is_accepted() {
+    let SchemeKind::Flowlet { idle, .. } = resolve_scheme(r#"{"scheme": "flowlet", "idle_time": "0"}"#).kind
+    else {
         panic!("no flowlets");
     };
     assert_eq!(idle, Picos::ZERO);
 }
 
 #[test]
-fn an_entry_named_as_a_built_in_scheme_changes_it() {
-    let text = router(
+fn entry_with_a_built_in_name_changes_the_built_in_scheme() {
+    let text = router_config(
         r#""XOFF_LB": {"global": {"scheme": "letflow"}}, "XOFF_LB_SCHEME": {"letflow": {"idle_time": "7"}, "ecmp": {"hash_fields": "symmetric"}},
            "XOFF_LB_GROUP": {"10.2.0.0/16": {"scheme": "ecmp"}}"#,
     );
-    let config = good(&text, PORTS);
-    assert_eq!(schemes(&config), ["letflow", "ecmp"]);
+    let config = load_config(&text, PORTS);
+    assert_eq!(scheme_names(&config), ["letflow", "ecmp"]);
     assert_eq!(config.balancing.schemes[1].hash, HashFields::Symmetric);
     let SchemeKind::Flowlet { idle, .. } = config.balancing.schemes[0].kind else {
         panic!("no flowlets");
@@ -154,27 +160,27 @@ fn an_entry_named_as_a_built_in_scheme_changes_it() {
 }
 
 #[test]
-fn the_longest_prefix_that_contains_a_route_decides() {
-    let text = router(
+fn longest_matching_prefix_selects_scheme_and_site() {
+    let text = router_config(
         r#""XOFF_LB_GROUP": {"0.0.0.0/0": {"scheme": "drill"}, "10.2.1.0/24": {"scheme": "round-robin"}, "10.2.1.0/25": {"scheme": "ecmp"}},
            "XOFF_LB_SITE": {"10.2.0.0/23": {"site": "3"}}"#,
     );
-    let config = good(&text, PORTS);
-    // What no route is within is not used, and so is not there.
-    assert_eq!(schemes(&config), ["drill", "round-robin", "ecmp"]);
+    let config = load_config(&text, PORTS);
+    // A scheme without routes is not in the list of used schemes.
+    assert_eq!(scheme_names(&config), ["drill", "round-robin", "ecmp"]);
     let tag = |scheme| RouteTag {
         site: 3,
         scheme: Some(scheme),
     };
-    assert_eq!(tags(&config), [tag(0), tag(1)]);
+    assert_eq!(route_tags(&config), [tag(0), tag(1)]);
     assert_eq!(config.balancing.moves_kept, 256);
 }
 
 #[test]
-fn what_is_told_to_others() {
+fn advertise_fields_are_resolved() {
     let advertise = |fields: &str| {
-        let text = router(&format!(r#""XOFF_LB": {{"global": {{{fields}}}}}"#));
-        good(&text, PORTS).balancing.advertise
+        let text = router_config(&format!(r#""XOFF_LB": {{"global": {{{fields}}}}}"#));
+        load_config(&text, PORTS).balancing.advertise
     };
     let told = Some(AdvertiseConfig {
         interval: Picos::from_micros(16),
@@ -210,18 +216,21 @@ fn what_is_told_to_others() {
     let own = advertise(r#""advertise": "on", "advertise_ports": "Ethernet0", "advertise_interval": "40""#);
     assert_eq!(own.map(|own| own.interval), Some(Picos::from_micros(40)));
     assert_eq!(
-        warnings(&router(r#""XOFF_LB": {"global": {"scheme": "conga"}}"#), PORTS),
+        load_warnings(
+            &router_config(r#""XOFF_LB": {"global": {"scheme": "conga"}}"#),
+            PORTS
+        ),
         ["XOFF_LB|global: neighbours are told nothing: advertise_ports names no port towards another switch"]
     );
 }
 
 #[test]
-fn how_load_is_measured() {
-    let text = router(
+fn load_fields_are_resolved() {
+    let text = router_config(
         r#""XOFF_LB_LOAD": {"global": {"sampling_interval": "50", "exponent": "4", "instant_drop": "true", "past_weight": "1",
            "past_min": "0", "past_max": "1000", "future_weight": "0", "current_weight": "3", "current_min": "10"}}"#,
     );
-    let load = good(&text, PORTS).balancing.load;
+    let load = load_config(&text, PORTS).balancing.load;
     assert_eq!(
         (load.interval, load.exponent, load.instant_drop),
         (Picos::from_micros(50), 4, true)
@@ -231,17 +240,17 @@ fn how_load_is_measured() {
 }
 
 #[test]
-fn a_lag_has_a_scheme_of_its_own() {
+fn lag_scheme_is_resolved() {
     let text = r#"{"PORTCHANNEL": {"PortChannel1": {"admin_status": "up"}, "PortChannel2": {"admin_status": "up"}},
                    "PORTCHANNEL_MEMBER": {"PortChannel2|Ethernet0": {}, "PortChannel2|Ethernet4": {}},
                    "XOFF_LB_PORTCHANNEL": {"PortChannel2": {"scheme": "round-robin"}}}"#;
-    let config = good(text, PORTS);
+    let config = load_config(text, PORTS);
     assert_eq!(config.balancing.lags, [None, Some(0)]);
-    assert_eq!(schemes(&config), ["round-robin"]);
+    assert_eq!(scheme_names(&config), ["round-robin"]);
 }
 
 #[test]
-fn mistakes_are_named() {
+fn invalid_load_balancing_entries_are_refused() {
     for (tables, line) in [
         (
             r#""XOFF_LB": {"global": {"scheme": "flowlets"}}"#,
@@ -282,35 +291,35 @@ fn mistakes_are_named() {
             r#"XOFF_LB_SITE|10.2.0.0/16 site "0": expected a whole number from 1 to 65535"#,
         ),
     ] {
-        assert_eq!(bad(&router(tables), PORTS), [line], "{tables}");
+        assert_eq!(load_errors(&router_config(tables), PORTS), [line], "{tables}");
     }
 }
 
 #[test]
-fn figures_that_a_scheme_has_not_are_named() {
+fn unsupported_scheme_parameters_are_noted() {
     let tables = r#""XOFF_LB_SCHEME": {"a": {"scheme": "round-robin", "idle_time": "5"}, "b": {"scheme": "drill", "idle_time": "5"},
                     "c": {"scheme": "flowlet", "probability": "5"}}"#;
     assert_eq!(
-        warnings(&router(tables), PORTS),
+        load_warnings(&router_config(tables), PORTS),
         [
             "XOFF_LB_SCHEME|a: idle_time has no effect: round-robin has no figures",
             "XOFF_LB_SCHEME|b: idle_time has no effect: drill has samples, memory",
             "XOFF_LB_SCHEME|c: probability has no effect: quality_delta is 0",
         ]
     );
-    assert!(built_in("own").is_none());
+    assert!(built_in_scheme("own").is_none());
 }
 
-/// SONiC's own way to say `ecmp-qp`.
+/// SONiC configures the scheme `ecmp-qp` with a list of hash fields.
 #[test]
-fn a_list_of_hashed_fields_may_have_the_queue_pair() {
+fn hash_field_list_with_queue_pair_selects_ecmp_qp() {
     let hashed = |lists: &str| {
         let text = format!(
             r#"{{"PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up", "static": "true"}}}},
                 "PORTCHANNEL_MEMBER": {{"PortChannel1|Ethernet0": {{}}}}, "SWITCH_HASH": {{"GLOBAL": {{{lists}}}}}}}"#
         );
-        assert_eq!(warnings(&text, PORTS), [""; 0], "{lists}");
-        let balancing = good(&text, PORTS).balancing;
+        assert_eq!(load_warnings(&text, PORTS), [""; 0], "{lists}");
+        let balancing = load_config(&text, PORTS).balancing;
         let name = |index: Option<u16>| index.map(|index| balancing.schemes[usize::from(index)].name.clone());
         let lag = balancing.lags.first().copied().flatten();
         (name(balancing.default_scheme), name(lag))

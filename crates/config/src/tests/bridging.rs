@@ -2,11 +2,11 @@
 
 use xoff_dataplane::config::{Bridging, Tagging, VlanConfig, VlanMember};
 
-use super::{good, refused, warnings};
+use super::{assert_each_refused, load_config, load_warnings};
 
 #[test]
-fn vlans_and_their_members() {
-    let config = good(
+fn vlans_and_members_are_resolved() {
+    let config = load_config(
         r#"{"VLAN": {"Vlan200": {"vlanid": "200"}, "Vlan30": {}},
             "VLAN_MEMBER": {"Vlan200|Ethernet4": {"tagging_mode": "tagged"},
                             "Vlan30|Ethernet4": {"tagging_mode": "priority_tagged"},
@@ -30,8 +30,8 @@ fn vlans_and_their_members() {
 }
 
 #[test]
-fn bad_vlans_and_members() {
-    refused(&[
+fn invalid_vlans_and_members_are_refused() {
+    assert_each_refused(&[
         (
             r#"{"VLAN": {"Vlan1": {}}}"#,
             r#"VLAN|Vlan1: "Vlan1" in the key: expected a VLAN from Vlan2 to Vlan4094"#,
@@ -67,12 +67,12 @@ fn bad_vlans_and_members() {
 }
 
 #[test]
-fn ports_without_a_bridge_or_an_interface_are_named() {
+fn unused_ports_are_noted() {
     let text = r#"{"VLAN": {"Vlan10": {"mtu": "9100"}}, "PORTCHANNEL": {"PortChannel1": {"admin_status": "up", "static": "true"}},
         "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "tagged"}},
         "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet8": {}}}"#;
     assert_eq!(
-        warnings(text, &["Ethernet0", "Ethernet4", "Ethernet8"]),
+        load_warnings(text, &["Ethernet0", "Ethernet4", "Ethernet8"]),
         [
             "Ethernet4: in no VLAN, LAG or INTERFACE: it forwards nothing",
             "PORTCHANNEL|PortChannel1: in no VLAN or PORTCHANNEL_INTERFACE: it forwards nothing",

@@ -2,7 +2,7 @@
 
 use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
 
-use super::{bad, good, refused, warnings};
+use super::{assert_each_refused, load_config, load_errors, load_warnings};
 
 const POOLS: &str = r#""BUFFER_POOL": {
     "in": {"type": "ingress", "mode": "dynamic", "size": "1000000", "xoff": "5000"},
@@ -13,7 +13,7 @@ fn with_profile(profile: &str) -> String {
 }
 
 #[test]
-fn pools_profiles_and_their_users() {
+fn pools_profiles_and_bindings_are_resolved() {
     let text = format!(
         r#"{{{POOLS}, "BUFFER_PROFILE": {{
             "lossless": {{"pool": "in", "size": "1248", "dynamic_th": "-8", "xoff": "4000", "xon": "10", "xon_offset": "20"}},
@@ -21,7 +21,7 @@ fn pools_profiles_and_their_users() {
           "BUFFER_PG": {{"Ethernet0|3-4": {{"profile": "lossless"}}}},
           "BUFFER_QUEUE": {{"Ethernet0|0-7": {{"profile": "egress"}}}}}}"#
     );
-    let config = good(&text, &["Ethernet0"]);
+    let config = load_config(&text, &["Ethernet0"]);
     let pool = |name: &str, side, size_bytes, xoff_bytes| PoolConfig {
         name: name.into(),
         side,
@@ -56,8 +56,8 @@ fn pools_profiles_and_their_users() {
 }
 
 #[test]
-fn bad_pools_and_profiles() {
-    refused(&[
+fn invalid_pools_and_profiles_are_refused() {
+    assert_each_refused(&[
         (
             r#"{"BUFFER_POOL": {"in": {"mode": "static", "size": "1"}}}"#,
             "BUFFER_POOL|in type: the field is missing",
@@ -105,7 +105,7 @@ fn bad_pools_and_profiles() {
 }
 
 #[test]
-fn bad_users() {
+fn invalid_profile_bindings_are_refused() {
     let users = |users: &str| {
         with_profile(r#"{"pool": "out", "size": "0", "static_th": "0"}"#)
             .replace("}}}", &format!("}}}}, {users}}}"))
@@ -138,12 +138,12 @@ fn bad_users() {
         ),
     ];
     for (text, line) in cases {
-        assert_eq!(bad(&users(text), &["Ethernet0"]), [line]);
+        assert_eq!(load_errors(&users(text), &["Ethernet0"]), [line]);
     }
 }
 
 #[test]
-fn what_has_no_effect_is_said() {
+fn buffer_fields_without_effect_are_noted() {
     let text = r#"{"BUFFER_POOL": {
             "in": {"type": "ingress", "mode": "dynamic", "percentage": "50"},
             "out": {"type": "egress", "mode": "static", "size": "9", "xoff": "1"}},
@@ -152,7 +152,7 @@ fn what_has_no_effect_is_said() {
             "b": {"pool": "out", "size": "0", "dynamic_th": "0", "xoff": "9", "packet_discard_action": "trim"}},
         "BUFFER_PG": {"Ethernet0|0": {"profile": "NULL"}}}"#;
     assert_eq!(
-        warnings(text, &["Ethernet0"]),
+        load_warnings(text, &["Ethernet0"]),
         [
             "BUFFER_POOL|in: no size is given and none is computed: 16777216 bytes are assumed",
             "BUFFER_POOL|in: percentage has no effect: buffer_model of DEVICE_METADATA is not dynamic, sizes are taken \
@@ -169,7 +169,7 @@ fn what_has_no_effect_is_said() {
 }
 
 #[test]
-fn profile_lists_of_ports() {
+fn port_profile_lists_are_resolved() {
     let lists = |lists: &str| {
         let profiles = r#""BUFFER_PROFILE": {"a": {"pool": "in", "size": "0", "dynamic_th": "0"},
             "b": {"pool": "in", "size": "0", "static_th": "9"}, "c": {"pool": "out", "size": "0", "dynamic_th": "1"}}"#;
@@ -180,7 +180,10 @@ fn profile_lists_of_ports() {
            "BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": "c"}}"#,
     );
     let entry = |profile| xoff_dataplane::config::PortProfile { port: 0, profile };
-    assert_eq!(good(&text, &["Ethernet0"]).port_profiles, [entry(0), entry(2)]);
+    assert_eq!(
+        load_config(&text, &["Ethernet0"]).port_profiles,
+        [entry(0), entry(2)]
+    );
     for (text, line) in [
         (
             r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["x"]}}"#,
@@ -195,15 +198,15 @@ fn profile_lists_of_ports() {
             "BUFFER_PORT_EGRESS_PROFILE_LIST|Ethernet0 profile_list: the field is missing",
         ),
     ] {
-        assert_eq!(bad(&lists(text), &["Ethernet0"]), [line]);
+        assert_eq!(load_errors(&lists(text), &["Ethernet0"]), [line]);
     }
 }
 
 #[test]
-fn a_profile_in_use_that_is_gone_and_one_that_is_none() {
+fn missing_profile_is_refused_and_null_profile_drops() {
     let users = r#""BUFFER_PG": {"Ethernet0|3": {"profile": "gone"}}"#;
     assert_eq!(
-        bad(&format!("{{{POOLS}, {users}}}"), &["Ethernet0"]),
+        load_errors(&format!("{{{POOLS}, {users}}}"), &["Ethernet0"]),
         [
             "BUFFER_PG|Ethernet0|3 profile \"gone\": BUFFER_PROFILE has no entry gone; add gone to BUFFER_PROFILE"
         ]
@@ -211,7 +214,7 @@ fn a_profile_in_use_that_is_gone_and_one_that_is_none() {
     let none = format!(
         r#"{{{POOLS}, "BUFFER_PG": {{"Ethernet0|3-4": {{"profile": "NULL"}}}}, "BUFFER_QUEUE": {{"Ethernet0|5": {{"profile": "NULL"}}}}}}"#
     );
-    let config = good(&none, &["Ethernet0"]);
+    let config = load_config(&none, &["Ethernet0"]);
     let port = &config.ports[0];
     use xoff_dataplane::config::NO_PROFILE;
     assert_eq!(

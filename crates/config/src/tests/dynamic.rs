@@ -1,15 +1,15 @@
-//! The dynamic buffer model: generated profiles, computed pools, and what is refused.
+//! Tests of the dynamic buffer model: generated profiles, computed pools and refused inputs.
 
 use xoff_dataplane::config::{NO_PROFILE, PoolSide, SwitchConfig};
 
-use super::{bad, good, load_text, warnings};
+use super::{load_config, load_errors, load_text, load_warnings};
 
-/// Two ports of 25 and 100 Gb/s with SONiC's MTU, groups 3 and 4 computed.
-fn text(more: &str) -> String {
-    with(r#""over_subscribe_ratio": "0""#, "100", more)
+/// Two ports of 25 and 100 Gb/s with SONiC's MTU and computed priority groups 3 and 4.
+fn config_text(more: &str) -> String {
+    config_with_parameters(r#""over_subscribe_ratio": "0""#, "100", more)
 }
 
-fn with(parameter: &str, percent: &str, more: &str) -> String {
+fn config_with_parameters(parameter: &str, percent: &str, more: &str) -> String {
     format!(
         r#"{{"DEVICE_METADATA": {{"localhost": {{"buffer_model": "dynamic"}}}},
         "PORT": {{"Ethernet0": {{"speed": "25000", "mtu": "9100", "lanes": "1"}},
@@ -25,7 +25,7 @@ fn with(parameter: &str, percent: &str, more: &str) -> String {
     )
 }
 
-fn group(config: &SwitchConfig, port: usize, group: usize) -> (String, u64, u64, u64) {
+fn group_profile(config: &SwitchConfig, port: usize, group: usize) -> (String, u64, u64, u64) {
     let profile = &config.profiles[usize::from(config.ports[port].pgs[group])];
     (
         profile.name.clone(),
@@ -36,16 +36,16 @@ fn group(config: &SwitchConfig, port: usize, group: usize) -> (String, u64, u64,
 }
 
 #[test]
-fn groups_without_a_profile_get_one_by_speed_and_cable() {
-    let config = good(&text(""), &[]);
+fn null_profile_is_replaced_by_profile_of_speed_and_cable() {
+    let config = load_config(&config_text(""), &[]);
     assert_eq!(config.cell_bytes, 128, "that of the virtual switch");
     let name = |name: &str| name.to_owned();
     assert_eq!(
-        group(&config, 0, 3),
+        group_profile(&config, 0, 3),
         (name("pg_lossless_25000_5m_profile"), 50_176, 18_432, 31_744)
     );
     assert_eq!(
-        group(&config, 1, 4),
+        group_profile(&config, 1, 4),
         (name("pg_lossless_100000_300m_profile"), 165_888, 18_432, 147_456)
     );
     let pool = &config.pools[1];
@@ -61,8 +61,8 @@ fn groups_without_a_profile_get_one_by_speed_and_cable() {
 }
 
 #[test]
-fn generated_values_are_shown_and_nothing_that_is_written() {
-    let loaded = load_text(&text(""), &[]).expect("valid");
+fn generated_entries_contain_only_computed_values() {
+    let loaded = load_text(&config_text(""), &[]).expect("valid");
     let generated = loaded.resolved.generated;
     assert_eq!(
         generated.get("BUFFER_PROFILE", "pg_lossless_25000_5m_profile", "xoff"),
@@ -77,66 +77,69 @@ fn generated_values_are_shown_and_nothing_that_is_written() {
         None
     );
     assert_eq!(generated.keys("BUFFER_PG").count(), 0);
-    // What is shown can be loaded, and means the same.
+    // The configuration with the generated entries resolves to the same switch.
     let mut shown = loaded.db.clone();
     shown.complete_by(&generated);
     let again = load_text(&shown.to_json(), &[]).expect("valid");
     assert_eq!(
         again.resolved.config,
-        load_text(&text(""), &[]).expect("valid").resolved.config
+        load_text(&config_text(""), &[]).expect("valid").resolved.config
     );
     assert_eq!(again.resolved.generated.to_value(), serde_json::json!({}));
 }
 
 #[test]
-fn an_over_subscribed_headroom_pool() {
-    let config = good(&with(r#""over_subscribe_ratio": "2""#, "100", ""), &[]);
-    let (_, size, xon, xoff) = group(&config, 1, 3);
+fn over_subscribe_ratio_sets_the_shared_headroom_pool() {
+    let config = load_config(
+        &config_with_parameters(r#""over_subscribe_ratio": "2""#, "100", ""),
+        &[],
+    );
+    let (_, size, xon, xoff) = group_profile(&config, 1, 3);
     assert_eq!((size, xon, xoff), (18_432, 18_432, 147_456));
     let pool = &config.pools[1];
     assert_eq!(pool.xoff_bytes, (2 * 31_744 + 2 * 147_456) / 2);
     assert_eq!(pool.size_bytes, 13_000_000 - 4 * 18_432 - pool.xoff_bytes);
-    // A size that is written stays, and makes the headroom shared by itself.
-    let written = text("").replace(
+    // A configured `xoff` of the pool is kept, and selects a shared headroom pool.
+    let written = config_text("").replace(
         r#""mode": "dynamic"}"#,
         r#""mode": "dynamic", "size": "5000000", "xoff": "300000"}"#,
     );
-    let config = good(&written, &[]);
+    let config = load_config(&written, &[]);
     assert_eq!(
         (config.pools[1].size_bytes, config.pools[1].xoff_bytes),
         (5_000_000, 300_000)
     );
-    assert_eq!(group(&config, 0, 3).1, 18_432);
+    assert_eq!(group_profile(&config, 0, 3).1, 18_432);
 }
 
 #[test]
-fn pools_by_percentage_and_in_halves() {
+fn pool_sizes_follow_percentage_or_equal_shares() {
     let lossy = r#""ingress_lossy_pool": {"type": "ingress", "mode": "dynamic""#;
     let pools = |extra: &str| {
-        text("").replace(
+        config_text("").replace(
             r#""BUFFER_POOL": {"#,
             &format!(r#""BUFFER_POOL": {{{lossy}{extra}}}, "#),
         )
     };
     let left = 13_000_000 - 2 * 50_176 - 2 * 165_888;
-    let config = good(&pools(""), &[]);
+    let config = load_config(&pools(""), &[]);
     assert_eq!(
         (config.pools[1].size_bytes, config.pools[2].size_bytes),
         (left / 2, left / 2)
     );
-    let config = good(&pools(r#", "percentage": "20""#), &[]);
+    let config = load_config(&pools(r#", "percentage": "20""#), &[]);
     assert_eq!(
         (config.pools[1].size_bytes, config.pools[2].size_bytes),
         (left / 2, (left * 20_u64).div_ceil(100))
     );
     assert_eq!(
-        bad(&pools(r#", "percentage": "20", "size": "1000""#), &[]),
+        load_errors(&pools(r#", "percentage": "20", "size": "1000""#), &[]),
         [
             "BUFFER_POOL|ingress_lossy_pool percentage: size and percentage exclude each other; remove one of them"
         ]
     );
     assert_eq!(
-        bad(&pools(r#", "percentage": "256""#), &[]),
+        load_errors(&pools(r#", "percentage": "256""#), &[]),
         [
             r#"BUFFER_POOL|ingress_lossy_pool percentage "256": expected a whole number of percent from 0 to 255"#
         ]
@@ -144,14 +147,14 @@ fn pools_by_percentage_and_in_halves() {
 }
 
 #[test]
-fn names_follow_mtu_threshold_and_lanes() {
-    let name = |text: &str, port: usize| group(&good(text, &[]), port, 3).0;
-    let small = text("").replace(
+fn profile_names_contain_mtu_threshold_and_lanes() {
+    let name = |text: &str, port: usize| group_profile(&load_config(text, &[]), port, 3).0;
+    let small = config_text("").replace(
         r#""speed": "25000", "mtu": "9100""#,
         r#""speed": "25000", "mtu": "1500""#,
     );
     assert_eq!(name(&small, 0), "pg_lossless_25000_5m_mtu1500_profile");
-    let pattern = text("")
+    let pattern = config_text("")
         .replace(
             r#""BUFFER_PROFILE": {"#,
             r#""BUFFER_PROFILE": {"half": {"pool": "ingress_lossless_pool", "headroom_type": "dynamic", "dynamic_th": "-1"}, "#,
@@ -159,7 +162,7 @@ fn names_follow_mtu_threshold_and_lanes() {
         .replace(r#""Ethernet0|3-4": {"profile": "NULL"}"#, r#""Ethernet0|3-4": {"profile": "half"}"#);
     assert_eq!(name(&pattern, 0), "pg_lossless_25000_5m_th-1_profile");
     assert_eq!(
-        good(&pattern, &[])
+        load_config(&pattern, &[])
             .profiles
             .iter()
             .filter(|p| p.name == "half")
@@ -167,10 +170,10 @@ fn names_follow_mtu_threshold_and_lanes() {
         0,
         "a pattern is no profile of the switch"
     );
-    let eight = text("").replace(r#""lanes": "5,6,7,8""#, r#""lanes": "1,2,3,4,5,6,7,8""#);
-    let config = good(&eight, &[]);
+    let eight = config_text("").replace(r#""lanes": "5,6,7,8""#, r#""lanes": "1,2,3,4,5,6,7,8""#);
+    let config = load_config(&eight, &[]);
     assert_eq!(
-        group(&config, 1, 3),
+        group_profile(&config, 1, 3),
         (
             "pg_lossless_100000_300m_profile".to_owned(),
             193_536,
@@ -192,46 +195,46 @@ fn names_follow_mtu_threshold_and_lanes() {
 }
 
 #[test]
-fn constants_of_another_chip_and_own_ones() {
+fn chip_constants_can_be_selected_and_overridden() {
     let chip = |fields: &str| {
-        let text = text("").replacen(
+        let text = config_text("").replacen(
             '{',
             &format!(r#"{{"XOFF_SWITCH": {{"localhost": {{{fields}}}}}, "#),
             1,
         );
-        good(&text, &[])
+        load_config(&text, &[])
     };
     let config = chip(r#""asic": "spectrum4""#);
     assert_eq!(config.cell_bytes, 192);
-    assert_eq!(group(&config, 0, 3).1, 67_584);
+    assert_eq!(group_profile(&config, 0, 3).1, 67_584);
     let config = chip(r#""asic": "spectrum4", "cell_size": "64""#);
-    assert_eq!((config.cell_bytes, group(&config, 0, 3).1), (64, 67_584));
+    assert_eq!((config.cell_bytes, group_profile(&config, 0, 3).1), (64, 67_584));
     let config =
         chip(r#""asic_pipeline_latency": "2048", "asic_peer_response_time": "0", "asic_mac_phy_delay": "0""#);
-    let (_, _, xon, xoff) = group(&config, 0, 3);
-    // 1024 + (9100 + 157.8 of cable) x 2.
+    let (_, _, xon, xoff) = group_profile(&config, 0, 3);
+    // XOFF is 1024 + 2 x (9100 + 157.8 bytes on the cable).
     assert_eq!((xon, xoff), (2_048, 19_539_u64.next_multiple_of(1_024)));
 }
 
 #[test]
-fn a_written_profile_of_the_name_wins_and_that_is_said() {
+fn existing_profile_takes_precedence_with_a_note() {
     let profile = r#""BUFFER_PROFILE": {"pg_lossless_25000_5m_profile":
         {"pool": "ingress_lossless_pool", "size": "50176", "dynamic_th": "1", "xon": "18432", "xoff": "30000"}, "#;
-    let text = text("").replace(r#""BUFFER_PROFILE": {"#, profile);
-    assert_eq!(group(&good(&text, &[]), 0, 3).3, 30_000);
-    assert!(warnings(&text, &[]).contains(
+    let text = config_text("").replace(r#""BUFFER_PROFILE": {"#, profile);
+    assert_eq!(group_profile(&load_config(&text, &[]), 0, 3).3, 30_000);
+    assert!(load_warnings(&text, &[]).contains(
         &"BUFFER_PROFILE|pg_lossless_25000_5m_profile: it is taken as written; computed would be xoff 31744, dynamic_th 0"
             .to_owned()
     ));
 }
 
 #[test]
-fn a_cable_of_no_length_takes_the_buffer_away() {
-    let text = text("").replace("\"5m\"", "\"0m\"");
-    let config = good(&text, &[]);
+fn cable_of_0m_removes_the_buffer() {
+    let text = config_text("").replace("\"5m\"", "\"0m\"");
+    let config = load_config(&text, &[]);
     assert_eq!(config.ports[0].pgs[3], NO_PROFILE);
     assert!(
-        warnings(&text, &[]).contains(
+        load_warnings(&text, &[]).contains(
             &"BUFFER_PG|Ethernet0|3-4: the cable is 0m long: the group has no buffer, its frames are dropped"
                 .to_owned()
         )
@@ -239,10 +242,10 @@ fn a_cable_of_no_length_takes_the_buffer_away() {
 }
 
 #[test]
-fn headroom_of_real_ports_is_compared_with_what_the_host_may_stall() {
-    let text = text(r#", "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4"}}"#)
+fn headroom_is_compared_with_the_reaction_budget() {
+    let text = config_text(r#", "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4"}}"#)
         .replace(r#""speed": "25000""#, r#""speed": "1000", "admin_status": "up""#);
-    let said = warnings(&text, &["Ethernet0"]);
+    let said = load_warnings(&text, &["Ethernet0"]);
     assert!(
         said.iter()
             .any(|line| line.contains("pg_lossless_1000_5m_profile")
@@ -252,75 +255,75 @@ fn headroom_of_real_ports_is_compared_with_what_the_host_may_stall() {
 }
 
 #[test]
-fn what_cannot_be_computed_is_refused() {
+fn invalid_dynamic_model_inputs_are_refused() {
     let cases = [
         (
-            text("").replace(r#""Ethernet0": "5m", "#, ""),
+            config_text("").replace(r#""Ethernet0": "5m", "#, ""),
             "CABLE_LENGTH|AZURE Ethernet0: the length is missing, and headroom of BUFFER_PG|Ethernet0|3-4 depends on it; \
              add one, such as 5m, or give the group a profile with headroom of BUFFER_PROFILE",
         ),
         (
-            text("").replace("\"5m\"", "\"5\""),
+            config_text("").replace("\"5m\"", "\"5\""),
             "CABLE_LENGTH|AZURE Ethernet0 \"5\": expected a length in whole metres such as 5m",
         ),
         (
-            text("").replace(
+            config_text("").replace(
                 "\"Ethernet4\": \"300m\"",
                 "\"Ethernet4\": \"300m\", \"Ethernet9\": \"1m\"",
             ),
             "CABLE_LENGTH|AZURE Ethernet9: there is no port Ethernet9; did you mean Ethernet0? Otherwise add it to PORT",
         ),
         (
-            text("").replace("\"13000000\"", "\"400000\""),
+            config_text("").replace("\"13000000\"", "\"400000\""),
             "XOFF_SWITCH|localhost buffer_size: nothing of 400000 bytes is left for pools: profiles reserve 432128, the \
              shared headroom pool takes 0; raise buffer_size, shorten cables, or raise over_subscribe_ratio",
         ),
         (
-            with(r#""max_headroom_size": "300000""#, "100", ""),
+            config_with_parameters(r#""max_headroom_size": "300000""#, "100", ""),
             "BUFFER_PG|Ethernet4: the lossless groups of Ethernet4 take 331776 bytes together, and max_headroom_size of \
              DEFAULT_LOSSLESS_BUFFER_PARAMETER allows 300000; shorten its cable, let fewer groups be lossless, or raise \
              max_headroom_size",
         ),
         (
-            with(r#""over_subscribe_ratio": "65536""#, "100", ""),
+            config_with_parameters(r#""over_subscribe_ratio": "65536""#, "100", ""),
             "DEFAULT_LOSSLESS_BUFFER_PARAMETER|AZURE over_subscribe_ratio \"65536\": expected a whole number from 0 to 65535",
         ),
         (
-            with(r#""over_subscribe_ratio": "0""#, "101", ""),
+            config_with_parameters(r#""over_subscribe_ratio": "0""#, "101", ""),
             "LOSSLESS_TRAFFIC_PATTERN|AZURE small_packet_percentage \"101\": expected a whole number of percent from 0 to 100",
         ),
         (
-            text("").replace(r#""mtu": "1024""#, r#""mtu": "9217""#),
+            config_text("").replace(r#""mtu": "1024""#, r#""mtu": "9217""#),
             "LOSSLESS_TRAFFIC_PATTERN|AZURE mtu \"9217\": expected a whole number of bytes from 1 to 9216",
         ),
         (
-            text("").replace(r#""default_dynamic_th": "0""#, r#""default_dynamic_th": "8""#),
+            config_text("").replace(r#""default_dynamic_th": "0""#, r#""default_dynamic_th": "8""#),
             "DEFAULT_LOSSLESS_BUFFER_PARAMETER|AZURE default_dynamic_th \"8\": expected a whole number from -8 to 7",
         ),
         (
-            text(r#", "XOFF_SWITCH": {"localhost": {"asic": "spectrum7"}}"#),
+            config_text(r#", "XOFF_SWITCH": {"localhost": {"asic": "spectrum7"}}"#),
             "XOFF_SWITCH|localhost asic \"spectrum7\": expected vs, spectrum1, spectrum2, spectrum3, spectrum4, spectrum5, \
              spectrum6, tofino2, td2, td3, td4, th, th2, th3, th4, th5, th6, jr2, j2c+, q3d, gb, gr, gr2, p200 or pac",
         ),
     ];
     for (text, line) in cases {
-        assert_eq!(bad(&text, &[]), [line]);
+        assert_eq!(load_errors(&text, &[]), [line]);
     }
-    let lonely = text("").replace("ingress_lossless_pool", "pool");
+    let lonely = config_text("").replace("ingress_lossless_pool", "pool");
     assert!(
-        bad(&lonely, &[])
+        load_errors(&lonely, &[])
             .iter()
             .any(|line| line.starts_with("BUFFER_POOL|ingress_lossless_pool: "))
     );
 }
 
 #[test]
-fn in_the_traditional_model_all_of_it_is_said_to_do_nothing() {
-    let text = text("").replace(
+fn dynamic_model_fields_are_noted_in_the_traditional_model() {
+    let text = config_text("").replace(
         "dynamic\"}},\n        \"PORT\"",
         "traditional\"}},\n        \"PORT\"",
     );
-    let said = warnings(&text, &[]);
+    let said = load_warnings(&text, &[]);
     for table in [
         "CABLE_LENGTH|AZURE",
         "DEFAULT_LOSSLESS_BUFFER_PARAMETER|AZURE",
@@ -332,7 +335,7 @@ fn in_the_traditional_model_all_of_it_is_said_to_do_nothing() {
         assert!(said.contains(&line), "{said:?}");
     }
     assert_eq!(
-        good(&text, &[]).ports[0].pgs[3],
+        load_config(&text, &[]).ports[0].pgs[3],
         NO_PROFILE,
         "NULL is no buffer there"
     );

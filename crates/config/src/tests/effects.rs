@@ -1,19 +1,19 @@
-//! Fields of which no other test sets a value: a change of each changes the switch.
+//! Tests that fields without another test change the resolved switch.
 
-use super::{good, warnings};
+use super::{load_config, load_warnings};
 
 const PORTS: &[&str] = &["Ethernet0", "Ethernet4"];
 
-/// A router with a route via both ports, and further tables.
-fn router(tables: &str) -> String {
+/// A router with a route through both ports and additional tables.
+fn router_config(tables: &str) -> String {
     format!(
         r#"{{"INTERFACE": {{"Ethernet0": {{}}, "Ethernet0|10.1.0.0/31": {{}}, "Ethernet4": {{}}, "Ethernet4|10.1.0.2/31": {{}}}},
             "STATIC_ROUTE": {{"10.2.0.0/24": {{"nexthop": "10.1.0.1,10.1.0.3"}}}}, {tables}}}"#
     )
 }
 
-/// Two ports whose buffers are computed, and fields of `XOFF_SWITCH`.
-fn dynamic(fields: &str) -> String {
+/// Two ports with computed buffers and additional fields of `XOFF_SWITCH`.
+fn dynamic_model_config(fields: &str) -> String {
     format!(
         r#"{{"DEVICE_METADATA": {{"localhost": {{"buffer_model": "dynamic"}}}},
             "PORT": {{"Ethernet0": {{"speed": "25000", "lanes": "1"}}, "Ethernet4": {{"speed": "100000", "lanes": "5,6,7,8"}}}},
@@ -25,15 +25,15 @@ fn dynamic(fields: &str) -> String {
     )
 }
 
-/// Whether two configurations, both of which are good, make different switches.
+/// Asserts that two valid configurations resolve to different switches.
 #[track_caller]
 fn assert_differ(first: &str, second: &str) {
-    let [one, other] = [first, second].map(|text| format!("{:?}", good(text, PORTS)));
+    let [one, other] = [first, second].map(|text| format!("{:?}", load_config(text, PORTS)));
     assert_ne!(one, other, "{first} and {second} make the same switch");
 }
 
 #[test]
-fn fields_of_load_balancing_change_the_switch() {
+fn load_balancing_fields_change_the_switch() {
     for (table, key, others, field, values) in [
         (
             "XOFF_LB",
@@ -65,7 +65,7 @@ fn fields_of_load_balancing_change_the_switch() {
         ),
     ] {
         let text = |value: &str| {
-            router(&format!(
+            router_config(&format!(
                 r#""{table}": {{"{key}": {{{others}, "{field}": "{value}"}}}}"#
             ))
         };
@@ -73,7 +73,7 @@ fn fields_of_load_balancing_change_the_switch() {
     }
     for field in ["primary_threshold", "alternate_cost"] {
         let text = |value: &str| {
-            router(&format!(
+            router_config(&format!(
                 r#""XOFF_LB": {{"global": {{"scheme": "mine"}}}}, "XOFF_LB_SCHEME": {{"mine": {{"scheme": "flowlet", "{field}": "{value}"}}}}"#
             ))
         };
@@ -82,9 +82,9 @@ fn fields_of_load_balancing_change_the_switch() {
 }
 
 #[test]
-fn fields_of_ars_change_the_switch() {
+fn ars_fields_change_the_switch() {
     let text = |profile: &str, object: &str| {
-        router(&format!(
+        router_config(&format!(
             r#""ARS_PROFILE": {{"p": {{"ars_nhg_path_selector_mode": "global", "default_ars_object": "o"{profile}}}}},
                "ARS_OBJECT": {{"o": {{"assign_mode": "per_flowlet_quality"{object}}}}}"#
         ))
@@ -106,19 +106,19 @@ fn fields_of_ars_change_the_switch() {
 }
 
 #[test]
-fn the_chips_constants_change_computed_buffers() {
+fn chip_constants_change_computed_buffers() {
     for (field, values) in [
         ("asic_cell_size", ["208", "416"]),
         ("gearbox_delay", ["100", "5000"]),
     ] {
-        let [first, second] = values.map(|value| dynamic(&format!(r#""{field}": "{value}""#)));
+        let [first, second] = values.map(|value| dynamic_model_config(&format!(r#""{field}": "{value}""#)));
         assert_differ(&first, &second);
     }
 }
 
-/// Lists for RoCEv2 may add the queue pair; others that are not the five-tuple are named in a note.
+/// RoCEv2 lists can contain the queue pair. All other differences from the five-tuple are noted.
 #[test]
-fn hashes_of_kinds_of_packets_change_the_switch_or_are_named() {
+fn hash_fields_by_packet_type_change_the_switch_or_are_noted() {
     let text = |more: &str| {
         format!(
             r#"{{"PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up"}}}}, "PORTCHANNEL_MEMBER": {{"PortChannel1|Ethernet0": {{}}}},
@@ -139,7 +139,7 @@ fn hashes_of_kinds_of_packets_change_the_switch_or_are_named() {
         "lag_hash_ipv4",
         "lag_hash_ipv6",
     ] {
-        let named = warnings(&with(field), PORTS);
+        let named = load_warnings(&with(field), PORTS);
         assert!(
             named.iter().any(|note| note.contains(field)),
             "{field}: {named:?}"

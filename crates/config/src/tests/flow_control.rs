@@ -1,10 +1,10 @@
-//! Maps, `PORT_QOS_MAP`, PFC, and the advice about headroom and refresh.
+//! Tests of QoS maps, `PORT_QOS_MAP`, PFC, and the warnings about headroom and refresh.
 
 use xoff_dataplane::config::Trust;
 use xoff_units::Picos;
 
-use super::{good, how, refused, warnings};
-use crate::{Resolve, load};
+use super::{assert_each_refused, load_config, load_warnings, resolve_options};
+use crate::{ResolveOptions, load};
 
 const MAPS: &str = r#""DSCP_TO_TC_MAP": {"M": {"26": "3", "63": "15"}}, "DOT1P_TO_TC_MAP": {"M": {"5": "5"}},
     "TC_TO_QUEUE_MAP": {"M": {"3": "4", "15": "7"}}, "TC_TO_PRIORITY_GROUP_MAP": {"M": {"3": "2"}},
@@ -15,8 +15,8 @@ fn with_maps(bindings: &str) -> String {
 }
 
 #[test]
-fn maps_are_bound_and_filled_up() {
-    let config = good(
+fn qos_maps_are_resolved_with_defaults() {
+    let config = load_config(
         &with_maps(
             r#"{"Ethernet0": {"dscp_to_tc_map": "M", "tc_to_queue_map": "M", "tc_to_pg_map": "M",
                  "pfc_to_queue_map": "M", "pfc_to_pg_map": "M", "pfc_enable": "3,4"},
@@ -61,8 +61,8 @@ fn maps_are_bound_and_filled_up() {
 }
 
 #[test]
-fn bad_maps_and_bindings() {
-    refused(&[
+fn invalid_qos_maps_and_bindings_are_refused() {
+    assert_each_refused(&[
         (
             r#"{"DSCP_TO_TC_MAP": {"M": {"64": "3"}}}"#,
             r#"DSCP_TO_TC_MAP|M 64 "3": expected a DSCP from 0 to 63 as the field's name"#,
@@ -105,9 +105,9 @@ fn bad_maps_and_bindings() {
 }
 
 #[test]
-fn bindings_that_will_surprise_are_said() {
+fn incomplete_qos_bindings_are_noted() {
     assert_eq!(
-        warnings(
+        load_warnings(
             &with_maps(
                 r#"{"Ethernet0": {"dscp_to_tc_map": "M", "pfc_enable": "3", "pfcwd_sw_enable": "3", "tc_to_dot1p_map": "T"},
                     "global": {"pfc_enable": "3"}}"#
@@ -125,8 +125,8 @@ fn bindings_that_will_surprise_are_said() {
     );
 }
 
-/// One lossless port with this speed, headroom and shared headroom.
-fn lossless(speed: &str, xoff: &str, pool_xoff: &str) -> String {
+/// One lossless port with this speed, headroom and shared headroom pool.
+fn lossless_port_config(speed: &str, xoff: &str, pool_xoff: &str) -> String {
     format!(
         r#"{{"PORT": {{"Ethernet0": {{"speed": "{speed}"}}}},
         "BUFFER_POOL": {{"in": {{"type": "ingress", "mode": "dynamic", "size": "4194304", "xoff": "{pool_xoff}"}}}},
@@ -138,11 +138,11 @@ fn lossless(speed: &str, xoff: &str, pool_xoff: &str) -> String {
 
 #[test]
 fn refresh_is_half_the_pause_or_the_pause_less_the_budget() {
-    let text = lossless("1000", "2500000", "2500000");
+    let text = lossless_port_config("1000", "2500000", "2500000");
     let refresh = |budget| {
-        let how = Resolve {
+        let how = ResolveOptions {
             reaction_budget: budget,
-            ..how(&["Ethernet0"])
+            ..resolve_options(&["Ethernet0"])
         };
         load(&[("test.json", &text)], &how).unwrap().resolved.config.ports[0]
             .pfc
@@ -157,48 +157,48 @@ fn refresh_is_half_the_pause_or_the_pause_less_the_budget() {
         r#"{"XOFF_SWITCH": {"localhost": {"pause_refresh": "1000000"}}, "PORT""#,
     );
     assert_eq!(
-        good(&set, &["Ethernet0"]).ports[0].pfc.refresh,
+        load_config(&set, &["Ethernet0"]).ports[0].pfc.refresh,
         Picos::from_millis(1)
     );
-    assert_eq!(warnings(&text, &["Ethernet0"]), Vec::<String>::new());
+    assert_eq!(load_warnings(&text, &["Ethernet0"]), Vec::<String>::new());
 }
 
 #[test]
-fn a_pause_shorter_than_the_budget_proposes_a_dilation() {
-    let text = lossless("10000", "25000000", "25000000");
+fn pause_shorter_than_the_budget_suggests_a_dilation() {
+    let text = lossless_port_config("10000", "25000000", "25000000");
     let expected = "Ethernet0: a pause of 65535 quanta at 10000 Mb/s lasts 3355.392 us, and the reaction budget is \
                     20000 us: a stall within the budget lets senders resume before XOFF is repeated; run with \
                     `--dilate 6` (times the dilation now), or lower PORT speed";
-    assert_eq!(warnings(&text, &["Ethernet0"]), [expected]);
+    assert_eq!(load_warnings(&text, &["Ethernet0"]), [expected]);
     assert_eq!(
-        good(&text, &["Ethernet0"]).ports[0].pfc.refresh,
+        load_config(&text, &["Ethernet0"]).ports[0].pfc.refresh,
         Picos(3_355_392_000 / 2)
     );
-    // Six times slower, the same wall time is a sixth of the model time.
-    let dilated = Resolve {
+    // With a dilation of 6, the same wall time is a sixth of the model time.
+    let dilated = ResolveOptions {
         reaction_budget: Picos(20_000_000_000 / 6),
-        ..how(&["Ethernet0"])
+        ..resolve_options(&["Ethernet0"])
     };
     let resolved = load(&[("test.json", &text)], &dilated).unwrap().resolved;
     assert_eq!(resolved.warnings, Vec::<String>::new());
     assert_eq!(
-        warnings(&text, &[]),
+        load_warnings(&text, &[]),
         Vec::<String>::new(),
         "without a device nothing runs in real time"
     );
 }
 
 #[test]
-fn refresh_never_takes_the_whole_link() {
-    let text = lossless("1000", "2500000", "2500000").replace(
+fn refresh_interval_has_a_minimum() {
+    let text = lossless_port_config("1000", "2500000", "2500000").replace(
         "{\"PORT\"",
         r#"{"XOFF_PORT": {"Ethernet0": {"pause_quanta": "1"}}, "PORT""#,
     );
     assert_eq!(
-        good(&text, &["Ethernet0"]).ports[0].pfc.refresh,
+        load_config(&text, &["Ethernet0"]).ports[0].pfc.refresh,
         Picos(2 * 84 * 8_000)
     );
-    let warnings = warnings(&text, &["Ethernet0"]);
+    let warnings = load_warnings(&text, &["Ethernet0"]);
     let expected = "Ethernet0: XOFF would be repeated every 0.256 us, faster than the link carries PFC frames; every \
                     1.344 us instead";
     assert_eq!(warnings[0], expected);
@@ -206,9 +206,9 @@ fn refresh_never_takes_the_whole_link() {
 
 #[test]
 fn headroom_is_compared_with_the_budget() {
-    let text = lossless("1000", "100000", "200000");
+    let text = lossless_port_config("1000", "100000", "200000");
     assert_eq!(
-        warnings(&text, &["Ethernet0"]),
+        load_warnings(&text, &["Ethernet0"]),
         [
             "Ethernet0: headroom of priority group 3 (profile p, xoff 100000) is too small for 1000 Mb/s during the \
              reaction budget of 20000 us: 2500000 bytes are needed, or frames may be lost when this host stalls",

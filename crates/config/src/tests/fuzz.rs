@@ -1,4 +1,4 @@
-//! Whatever a file says: no panic, and what is accepted is safe for the data plane.
+//! Fuzz tests: no text causes a panic, and each accepted configuration is valid for the data plane.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Picos, Switch};
 
-use crate::invariants::broken;
-use crate::schema::{Fields, Kind, Part, tables};
-use crate::{ConfigDb, Resolve, diff, load, merge, parse};
+use crate::invariants::find_violation;
+use crate::schema::{KeyPart, TableFields, ValueKind, all_tables};
+use crate::{ConfigDb, ResolveOptions, diff_configs, load, merge_layers, parse};
 
-/// Whether the text was accepted.
-fn check(text: &str) -> bool {
-    let how = Resolve {
+/// Checks a text, and returns whether it is accepted.
+fn is_accepted(text: &str) -> bool {
+    let how = ResolveOptions {
         ports: vec!["Ethernet0".to_owned(), "Ethernet4".to_owned()],
         seed: 1,
         reaction_budget: Picos::from_millis(20),
-        ..Resolve::default()
+        ..ResolveOptions::default()
     };
     match load(&[("fuzz", text)], &how) {
         Ok(loaded) => {
-            assert_eq!(broken(&loaded.resolved.config), None, "{text}");
-            // The tables' sizes are proven elsewhere and would only cost time here.
+            assert_eq!(find_violation(&loaded.resolved.config), None, "{text}");
+            // Other tests cover large tables. Small tables make this test faster.
             let small = SwitchConfig {
                 frames_max: 64,
                 fdb_entries_max: 64,
@@ -30,8 +30,11 @@ fn check(text: &str) -> bool {
             Switch::new(&small);
             let again = parse(&loaded.db.to_json(), "again").expect("the canonical form is valid");
             assert_eq!(again, loaded.db);
-            assert!(diff(&loaded.db, &again).is_empty());
-            assert_eq!(merge(&[ConfigDb::default(), again.clone(), again]), loaded.db);
+            assert!(diff_configs(&loaded.db, &again).is_empty());
+            assert_eq!(
+                merge_layers(&[ConfigDb::default(), again.clone(), again]),
+                loaded.db
+            );
             true
         }
         Err(problems) => {
@@ -50,11 +53,11 @@ fn check(text: &str) -> bool {
 #[test]
 fn arbitrary_text_never_panics() {
     bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
-        check(&String::from_utf8_lossy(bytes));
+        is_accepted(&String::from_utf8_lossy(bytes));
     });
 }
 
-/// Words that mean something somewhere, so that random files get past the first check.
+/// Words of the configuration language, so that random files pass the first checks.
 #[rustfmt::skip]
 const WORDS: &[&str] = &[
     "Ethernet0", "Ethernet4", "Ethernet0,Ethernet4", "global", "localhost", "Vlan10", "Vlan4094", "a",
@@ -65,25 +68,25 @@ const WORDS: &[&str] = &[
     "fe80::1", "::/0", "enable", "true,false", "1,2", ",", "IPv4",
 ];
 
-/// For a part of a key, words that are plausible there.
-fn key_words(part: Part) -> &'static [&'static str] {
+/// Plausible words for a part of a key.
+fn key_words(part: KeyPart) -> &'static [&'static str] {
     match part {
-        Part::Port | Part::PortOrGlobal => &["Ethernet0", "Ethernet4"],
-        Part::PortOrLag | Part::Interface => {
+        KeyPart::Port | KeyPart::PortOrGlobal => &["Ethernet0", "Ethernet4"],
+        KeyPart::PortOrLag | KeyPart::Interface => {
             &["Ethernet0", "Ethernet4", "PortChannel1", "Vlan10", "Loopback0"]
         }
-        Part::Only(word) => match word {
+        KeyPart::Only(word) => match word {
             "GLOBAL" => &["GLOBAL"],
             _ => &["localhost"],
         },
-        Part::Object => &["a", "b", "Ethernet0"],
-        Part::Numbers => &["0", "3", "3-4"],
-        Part::Queues => &["0", "3", "3-4", "8", "0-9"],
-        Part::Vlan | Part::VlanReference => &["Vlan10", "Vlan20"],
-        Part::Lag | Part::LagReference => &["PortChannel1", "PortChannel02"],
-        Part::Loopback => &["Loopback0"],
-        Part::Address => &["10.0.0.0", "10.0.0.2", "2001:db8::2", "fe80::1"],
-        Part::Prefix => &[
+        KeyPart::Object => &["a", "b", "Ethernet0"],
+        KeyPart::Numbers => &["0", "3", "3-4"],
+        KeyPart::Queues => &["0", "3", "3-4", "8", "0-9"],
+        KeyPart::Vlan | KeyPart::VlanReference => &["Vlan10", "Vlan20"],
+        KeyPart::Lag | KeyPart::LagReference => &["PortChannel1", "PortChannel02"],
+        KeyPart::Loopback => &["Loopback0"],
+        KeyPart::Address => &["10.0.0.0", "10.0.0.2", "2001:db8::2", "fe80::1"],
+        KeyPart::Prefix => &[
             "10.0.0.1/31",
             "10.0.0.1/24",
             "10.0.1.1/24",
@@ -94,21 +97,21 @@ fn key_words(part: Part) -> &'static [&'static str] {
             "2001:db8:9::/48",
             "10.1.0.1/32",
         ],
-        Part::Vrf => &["default", "Vrf1"],
+        KeyPart::Vrf => &["default", "Vrf1"],
     }
 }
 
-/// A configuration drawn from the schema by a stream of choices: mostly plausible, sometimes not.
-fn plausible(choices: &[u8]) -> String {
+/// Generates a mostly plausible configuration from the schema. The bytes select between alternatives.
+fn generate_config(choices: &[u8]) -> String {
     let mut choices = choices.iter().map(|byte| usize::from(*byte));
     let mut next = move |below: usize| choices.next().map_or(0, |choice| choice % below.max(1));
-    let all: Vec<_> = tables().collect();
+    let all: Vec<_> = all_tables().collect();
     let mut text = String::from("{");
     for t in 0..next(8) {
         let table = all[next(all.len())];
         let _ = write!(text, "{}\"{}\": {{", if t > 0 { ", " } else { "" }, table.name);
         for e in 0..next(3) {
-            let word = |part: &Part| {
+            let word = |part: &KeyPart| {
                 let words = if next(8) > 0 { key_words(*part) } else { WORDS };
                 words[next(words.len())]
             };
@@ -116,14 +119,14 @@ fn plausible(choices: &[u8]) -> String {
             let _ = write!(text, "{}\"{}\": {{", if e > 0 { ", " } else { "" }, key.join("|"));
             for f in 0..next(6) {
                 let (field, value) = match table.fields {
-                    Fields::ByPort(_) => ("Ethernet0", WORDS[next(WORDS.len())]),
-                    Fields::Map { .. } => (WORDS[next(WORDS.len())], WORDS[next(WORDS.len())]),
-                    Fields::Named([]) => ("a", "b"),
-                    Fields::Named(fields) => {
+                    TableFields::ByPort(_) => ("Ethernet0", WORDS[next(WORDS.len())]),
+                    TableFields::Map { .. } => (WORDS[next(WORDS.len())], WORDS[next(WORDS.len())]),
+                    TableFields::Named([]) => ("a", "b"),
+                    TableFields::Named(fields) => {
                         let field = &fields[next(fields.len())];
                         let value = match field.kind {
-                            Kind::Choice(words) if next(8) > 0 => words[next(words.len())],
-                            Kind::Reference(_) | Kind::ReferenceOrNull(_) if next(4) > 0 => "a",
+                            ValueKind::Choice(words) if next(8) > 0 => words[next(words.len())],
+                            ValueKind::Reference(_) | ValueKind::ReferenceOrNull(_) if next(4) > 0 => "a",
                             _ => WORDS[next(WORDS.len())],
                         };
                         (field.name, value)
@@ -145,7 +148,10 @@ fn plausible_configurations_never_panic_and_resolve_to_valid_ones() {
     bolero::check!()
         .with_iterations(20_000)
         .for_each(|choices: &[u8]| {
-            accepted.fetch_add(usize::from(check(&plausible(choices))), Ordering::Relaxed);
+            accepted.fetch_add(
+                usize::from(is_accepted(&generate_config(choices))),
+                Ordering::Relaxed,
+            );
         });
     assert!(
         accepted.into_inner() > 100,
@@ -153,7 +159,7 @@ fn plausible_configurations_never_panic_and_resolve_to_valid_ones() {
     );
 }
 
-/// Each field of a complete file takes each word: far more of these pass the first checks.
+/// Sets each field of a complete file to each word, so that more files pass the first checks.
 #[test]
 fn every_single_change_of_a_valid_file_is_accepted_or_refused() {
     let base: serde_json::Value =
@@ -167,7 +173,7 @@ fn every_single_change_of_a_valid_file_is_accepted_or_refused() {
             for word in WORDS {
                 let mut changed = base.clone();
                 changed[name][key][field] = (*word).into();
-                accepted += usize::from(check(&changed.to_string()));
+                accepted += usize::from(is_accepted(&changed.to_string()));
             }
         }
     }

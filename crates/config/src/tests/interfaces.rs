@@ -1,14 +1,14 @@
-//! `INTERFACE`, `VLAN_INTERFACE`, `PORTCHANNEL_INTERFACE`, `LOOPBACK_INTERFACE`.
+//! Tests of `INTERFACE`, `VLAN_INTERFACE`, `PORTCHANNEL_INTERFACE` and `LOOPBACK_INTERFACE`.
 
 use xoff_dataplane::config::Attachment;
 
-use super::{bad, good, load_text, warnings};
+use super::{load_config, load_errors, load_text, load_warnings};
 
 const PORTS: [&str; 3] = ["Ethernet0", "Ethernet4", "Ethernet8"];
 
-/// An interface in one line: name, what it stands on, MAC address, MTU, addresses.
+/// Formats each interface as one line: name, port or VLAN, MAC address, MTU and addresses.
 #[track_caller]
-fn interfaces(text: &str) -> Vec<String> {
+fn interface_lines(text: &str) -> Vec<String> {
     let line = |interface: &xoff_dataplane::config::InterfaceConfig| {
         let stands_on = match interface.attachment {
             Attachment::Port(port) => format!("port {port}"),
@@ -25,11 +25,16 @@ fn interfaces(text: &str) -> Vec<String> {
             addresses.join(" ")
         )
     };
-    good(text, &PORTS).routing.interfaces.iter().map(line).collect()
+    load_config(text, &PORTS)
+        .routing
+        .interfaces
+        .iter()
+        .map(line)
+        .collect()
 }
 
 #[test]
-fn every_kind_of_interface() {
+fn all_kinds_of_interfaces_are_resolved() {
     let text = r#"{
         "DEVICE_METADATA": {"localhost": {"mac": "02:00:00:00:10:00"}},
         "PORT": {"Ethernet0": {"mtu": "9100"}},
@@ -44,7 +49,7 @@ fn every_kind_of_interface() {
         "PORTCHANNEL_INTERFACE": {"PortChannel1": {"vrf_name": "default"}, "PortChannel1|10.0.0.56/31": {}, "PortChannel1|FC00::71/126": {}},
         "LOOPBACK_INTERFACE": {"Loopback0": {}, "Loopback0|10.1.0.32/32": {}, "Loopback0|FC00:1::32/128": {}}}"#;
     assert_eq!(
-        interfaces(text),
+        interface_lines(text),
         [
             "Ethernet0 on port 0, 020000002000, 9100: 10.0.0.1/31 10.0.1.1/24",
             "Loopback0 on -, 020000001000, 9216: 10.1.0.32/32 fc00:1::32/128",
@@ -53,14 +58,14 @@ fn every_kind_of_interface() {
             "Vlan20 on VLAN 20, 020000001000, 1400: fe80::ff:fe00:1000/64",
         ]
     );
-    assert_eq!(warnings(text, &PORTS), Vec::<String>::new());
+    assert_eq!(load_warnings(text, &PORTS), Vec::<String>::new());
 }
 
 #[test]
-fn an_interface_of_a_vrf_is_in_the_default_one_with_a_note() {
+fn vrf_of_an_interface_is_noted_and_ignored() {
     let text = r#"{"VRF": {"Vrf1": {}}, "INTERFACE": {"Ethernet0": {"vrf_name": "Vrf1"}, "Ethernet0|10.0.0.1/24": {}}}"#;
-    assert_eq!(good(text, &PORTS).routing.interfaces.len(), 1);
-    let notes = warnings(text, &PORTS).join("\n");
+    assert_eq!(load_config(text, &PORTS).routing.interfaces.len(), 1);
+    let notes = load_warnings(text, &PORTS).join("\n");
     assert!(
         notes.contains("INTERFACE|Ethernet0: vrf_name Vrf1 has no effect: VRFs are not implemented"),
         "{notes}"
@@ -68,12 +73,12 @@ fn an_interface_of_a_vrf_is_in_the_default_one_with_a_note() {
 }
 
 #[test]
-fn links_of_two_and_single_addresses() {
+fn prefix_lengths_31_and_32_are_accepted() {
     let text = r#"{"INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.0/31": {}, "Ethernet0|2001:db8::/127": {},
             "Ethernet4": {}, "Ethernet4|10.0.0.2/32": {}, "Ethernet4|2001:db8::2/128": {},
             "Ethernet8": {}, "Ethernet8|fe80::1/64": {}},
         "LOOPBACK_INTERFACE": {"Loopback1": {}, "Loopback1|10.8.0.1/24": {}}}"#;
-    let found = interfaces(text);
+    let found = interface_lines(text);
     assert_eq!(found.len(), 4);
     assert!(
         found[2].contains("fe80::1/64 fe80::"),
@@ -83,11 +88,11 @@ fn links_of_two_and_single_addresses() {
 }
 
 #[test]
-fn an_interface_without_an_address_is_named() {
+fn interface_without_an_address_is_noted() {
     let text =
         r#"{"INTERFACE": {"Ethernet0": {"nat_zone": "1", "mpls": "enable", "loopback_action": "drop"}}}"#;
     assert_eq!(
-        warnings(text, &["Ethernet0"]),
+        load_warnings(text, &["Ethernet0"]),
         [
             "no effect: INTERFACE loopback_action \"drop\" (a packet may leave by the interface it came in on); INTERFACE mpls \
              \"enable\" (MPLS and class-based forwarding are not implemented); INTERFACE nat_zone \"1\" (address translation \
@@ -98,28 +103,29 @@ fn an_interface_without_an_address_is_named() {
 }
 
 #[test]
-fn a_vlan_larger_than_its_members() {
+fn vlan_mtu_above_member_mtu_is_noted() {
     let text = r#"{"VLAN": {"Vlan10": {"mtu": "9100"}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "untagged"}},
         "VLAN_INTERFACE": {"Vlan10": {}, "Vlan10|10.0.0.1/24": {}}}"#;
     assert_eq!(
-        warnings(text, &["Ethernet0"]),
+        load_warnings(text, &["Ethernet0"]),
         ["VLAN|Vlan10: mtu 9100 is more than the 1500 of Ethernet0: larger packets are dropped there"]
     );
 }
 
-/// Refused with this line; `text` is the body of `INTERFACE`, beside the bare keys of two ports.
+/// Asserts that an address of `INTERFACE` is refused for this reason. The keys of two ports without
+/// addresses exist too.
 #[track_caller]
-fn refused_address(key: &str, fields: &str, why: &str) {
+fn assert_address_refused(key: &str, fields: &str, why: &str) {
     let text = format!(r#"{{"INTERFACE": {{"Ethernet0": {{}}, "Ethernet4": {{}}, "{key}": {fields}}}}}"#);
     assert_eq!(
-        bad(&text, &["Ethernet0", "Ethernet4"]),
+        load_errors(&text, &["Ethernet0", "Ethernet4"]),
         [format!("INTERFACE|{key}{why}")],
         "{text}"
     );
 }
 
 #[test]
-fn addresses_that_no_host_has() {
+fn non_host_addresses_are_refused() {
     let cases = [
         ("0.0.0.0/0", "addresses that begin with 0 name no host"),
         ("0.1.0.1/24", "addresses that begin with 0 name no host"),
@@ -143,18 +149,18 @@ fn addresses_that_no_host_has() {
     ];
     for (prefix, why) in cases {
         let address = prefix.split_once('/').expect("a prefix").0;
-        refused_address(
+        assert_address_refused(
             &format!("Ethernet0|{prefix}"),
             "{}",
             &format!(": {address} cannot be an interface's: {why}; write an address of a single host"),
         );
     }
-    refused_address(
+    assert_address_refused(
         "Ethernet0|10.0.0.1/0",
         "{}",
         ": a network of all addresses leaves none to route to; write an address of a single host",
     );
-    refused_address(
+    assert_address_refused(
         "Ethernet0|10.0.0.1/31",
         r#"{"family": "IPv6"}"#,
         " family \"IPv6\": the address is of family IPv4",
@@ -162,7 +168,7 @@ fn addresses_that_no_host_has() {
 }
 
 #[test]
-fn keys_that_are_no_address() {
+fn invalid_address_keys_are_refused() {
     for prefix in [
         "10.0.0.1/",
         "10.0.0.1/33",
@@ -174,7 +180,7 @@ fn keys_that_are_no_address() {
         "host/24",
         "",
     ] {
-        refused_address(
+        assert_address_refused(
             &format!("Ethernet0|{prefix}"),
             "{}",
             &format!(
@@ -183,7 +189,7 @@ fn keys_that_are_no_address() {
             ),
         );
     }
-    refused_address(
+    assert_address_refused(
         "Ethernet0|default|10.0.0.1/24",
         "{}",
         ": expected a key of the form PORT, or PORT|ADDRESS/LENGTH",
@@ -191,7 +197,7 @@ fn keys_that_are_no_address() {
 }
 
 #[test]
-fn interfaces_that_contradict_each_other() {
+fn contradicting_interfaces_are_refused() {
     let both = r#""Ethernet0": {}, "Ethernet4": {}"#;
     let cases = [
         (
@@ -242,7 +248,7 @@ fn interfaces_that_contradict_each_other() {
         ),
     ];
     for (text, line) in cases {
-        assert_eq!(bad(&text, &["Ethernet0", "Ethernet4"]), [line], "{text}");
+        assert_eq!(load_errors(&text, &["Ethernet0", "Ethernet4"]), [line], "{text}");
     }
 }
 

@@ -1,20 +1,20 @@
-//! `PORTCHANNEL`, `PORTCHANNEL_MEMBER`, and LAGs in VLANs.
+//! Tests of `PORTCHANNEL`, `PORTCHANNEL_MEMBER` and LAGs in VLANs.
 
 use xoff_dataplane::config::{Bridging, LagConfig, Tagging, VlanMember};
 
-use super::{bad, good, warnings};
+use super::{load_config, load_errors, load_warnings};
 
 const PORTS: [&str; 3] = ["Ethernet0", "Ethernet4", "Ethernet8"];
 
 #[test]
-fn lags_and_their_members() {
+fn lags_and_members_are_resolved() {
     let text = r#"{"PORTCHANNEL": {
             "PortChannel10": {"admin_status": "down", "static": "true", "min_links": "2", "mtu": "9100"},
             "PortChannel2": {"admin_status": "up", "static": "true", "description": "spine"}},
         "PORTCHANNEL_MEMBER": {"PortChannel10|Ethernet8": {}, "PortChannel10|Ethernet4": {}, "PortChannel2|Ethernet0": {}},
         "VLAN": {"Vlan10": {}},
         "VLAN_MEMBER": {"Vlan10|PortChannel2": {"tagging_mode": "untagged"}, "Vlan10|PortChannel10": {"tagging_mode": "tagged"}}}"#;
-    let config = good(text, &PORTS);
+    let config = load_config(text, &PORTS);
     assert_eq!(
         config.lags,
         [
@@ -45,17 +45,17 @@ fn lags_and_their_members() {
         [1_500, 9_100, 9_100],
         "members have the MTU of their LAG"
     );
-    assert_eq!(warnings(text, &PORTS), Vec::<String>::new());
+    assert_eq!(load_warnings(text, &PORTS), Vec::<String>::new());
 }
 
 #[test]
-fn what_lacp_would_do_is_named() {
+fn missing_lacp_is_noted() {
     let text = r#"{"PORTCHANNEL": {
             "PortChannel1": {"admin_status": "up", "fast_rate": "true", "lacp_key": "auto", "fallback": "false", "min_links": "2"},
             "PortChannel0002": {"admin_status": "up", "static": "true"}},
         "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet0": {}}}"#;
     assert_eq!(
-        warnings(text, &PORTS),
+        load_warnings(text, &PORTS),
         [
             "no effect: PORTCHANNEL fast_rate \"true\", PORTCHANNEL lacp_key (LACP is not implemented, a member takes part \
              while its link is up)",
@@ -68,7 +68,7 @@ fn what_lacp_would_do_is_named() {
 }
 
 #[test]
-fn bad_lags_and_members() {
+fn invalid_lags_and_members_are_refused() {
     let up = r#"{"admin_status": "up"}"#;
     let lag = format!(r#""PORTCHANNEL": {{"PortChannel1": {up}, "PortChannel2": {up}}}"#);
     let cases = [
@@ -108,11 +108,11 @@ fn bad_lags_and_members() {
              give all members one speed",
         ),
     ];
-    all_refused(&cases);
+    assert_all_refused(&cases);
 }
 
 #[test]
-fn lags_that_contradict_other_tables() {
+fn lags_contradicting_other_tables_are_refused() {
     let up = r#"{"admin_status": "up"}"#;
     let lag = format!(r#""PORTCHANNEL": {{"PortChannel1": {up}, "PortChannel2": {up}}}"#);
     let cases = [
@@ -152,15 +152,15 @@ fn lags_that_contradict_other_tables() {
              EthernetN is usual",
         ),
     ];
-    all_refused(&cases);
+    assert_all_refused(&cases);
 }
 
-/// Each of these tables alone is refused with exactly this line.
+/// Asserts that each of these tables is refused with exactly this message.
 #[track_caller]
-fn all_refused(cases: &[(String, &str)]) {
+fn assert_all_refused(cases: &[(String, &str)]) {
     for (text, line) in cases {
         assert_eq!(
-            bad(&format!("{{{text}}}"), &["Ethernet0", "Ethernet4"]),
+            load_errors(&format!("{{{text}}}"), &["Ethernet0", "Ethernet4"]),
             [*line],
             "{text}"
         );

@@ -1,46 +1,55 @@
 //! Merging, comparing, writing.
 
-use crate::{ConfigDb, diff, merge, parse};
+use crate::{ConfigDb, diff_configs, merge_layers, parse};
 
-fn db(text: &str) -> ConfigDb {
+fn parse_db(text: &str) -> ConfigDb {
     parse(text, "layer").unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-fn listing(old: &str, new: &str) -> Vec<String> {
-    diff(&db(old), &db(new)).iter().map(ToString::to_string).collect()
+fn diff_lines(old: &str, new: &str) -> Vec<String> {
+    diff_configs(&parse_db(old), &parse_db(new))
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
-fn a_later_layer_wins_field_by_field() {
-    let merged = merge(&[
-        db(r#"{"PORT": {"Ethernet0": {"speed": "1000", "mtu": "1500"}, "Ethernet4": {"speed": "1000"}}}"#),
-        db(r#"{"PORT": {"Ethernet0": {"speed": "10000"}}}"#),
+fn later_layer_overrides_single_fields() {
+    let merged = merge_layers(&[
+        parse_db(
+            r#"{"PORT": {"Ethernet0": {"speed": "1000", "mtu": "1500"}, "Ethernet4": {"speed": "1000"}}}"#,
+        ),
+        parse_db(r#"{"PORT": {"Ethernet0": {"speed": "10000"}}}"#),
     ]);
-    let expected =
-        db(r#"{"PORT": {"Ethernet0": {"speed": "10000", "mtu": "1500"}, "Ethernet4": {"speed": "1000"}}}"#);
+    let expected = parse_db(
+        r#"{"PORT": {"Ethernet0": {"speed": "10000", "mtu": "1500"}, "Ethernet4": {"speed": "1000"}}}"#,
+    );
     assert_eq!(merged, expected);
     assert_eq!(merged.source(), "layer + layer");
 }
 
 #[test]
-fn a_later_threshold_replaces_the_other_kind() {
-    let merged = merge(&[
-        db(r#"{"BUFFER_PROFILE": {"p": {"pool": "x", "size": "0", "dynamic_th": "1"}}}"#),
-        db(r#"{"BUFFER_PROFILE": {"p": {"static_th": "9"}}}"#),
+fn later_threshold_replaces_the_other_threshold() {
+    let merged = merge_layers(&[
+        parse_db(r#"{"BUFFER_PROFILE": {"p": {"pool": "x", "size": "0", "dynamic_th": "1"}}}"#),
+        parse_db(r#"{"BUFFER_PROFILE": {"p": {"static_th": "9"}}}"#),
     ]);
     assert_eq!(
         merged,
-        db(r#"{"BUFFER_PROFILE": {"p": {"pool": "x", "size": "0", "static_th": "9"}}}"#)
+        parse_db(r#"{"BUFFER_PROFILE": {"p": {"pool": "x", "size": "0", "static_th": "9"}}}"#)
     );
 }
 
 #[test]
-fn a_later_layer_may_address_a_part_of_a_range() {
-    let base = db(
+fn later_layer_changes_part_of_a_range() {
+    let base = parse_db(
         r#"{"QUEUE": {"Ethernet0|3-5": {"scheduler": "a", "wred_profile": "w"}, "Ethernet4|3-5": {"scheduler": "a"}}}"#,
     );
-    let merged = merge(&[base, db(r#"{"QUEUE": {"Ethernet0|4": {"scheduler": "b"}}}"#)]);
-    let expected = db(
+    let merged = merge_layers(&[
+        base,
+        parse_db(r#"{"QUEUE": {"Ethernet0|4": {"scheduler": "b"}}}"#),
+    ]);
+    let expected = parse_db(
         r#"{"QUEUE": {"Ethernet0|3": {"scheduler": "a", "wred_profile": "w"},
                       "Ethernet0|4": {"scheduler": "b", "wred_profile": "w"},
                       "Ethernet0|5": {"scheduler": "a", "wred_profile": "w"}, "Ethernet4|3-5": {"scheduler": "a"}}}"#,
@@ -55,7 +64,7 @@ fn changes_are_listed_in_natural_order() {
     let new = r#"{"PORT": {"Ethernet10": {"mtu": "9100"}, "Ethernet2": {"mtu": "1500", "pfc_asym": "on"}},
                   "VLAN": {"Vlan10": {}}}"#;
     assert_eq!(
-        listing(old, new),
+        diff_lines(old, new),
         [
             "-INTERFACE|Ethernet2",
             "+PORT|Ethernet2 pfc_asym \"on\"",
@@ -64,23 +73,23 @@ fn changes_are_listed_in_natural_order() {
             "+VLAN|Vlan10",
         ]
     );
-    assert_eq!(listing(old, old), Vec::<String>::new());
+    assert_eq!(diff_lines(old, old), Vec::<String>::new());
 }
 
 #[test]
-fn a_range_written_differently_is_no_change() {
+fn equal_ranges_in_different_forms_are_no_change() {
     let range = r#"{"BUFFER_PG": {"Ethernet0|3-4": {"profile": "p"}}}"#;
     let single = r#"{"BUFFER_PG": {"Ethernet0|3": {"profile": "p"}, "Ethernet0|4": {"profile": "q"}}}"#;
     assert_eq!(
-        listing(range, single),
+        diff_lines(range, single),
         ["-BUFFER_PG|Ethernet0|4 profile \"p\"\n+BUFFER_PG|Ethernet0|4 profile \"q\""]
     );
-    assert_eq!(listing(single, &single.replace('q', "p")).len(), 1);
-    assert_eq!(listing(range, &single.replace('q', "p")), Vec::<String>::new());
+    assert_eq!(diff_lines(single, &single.replace('q', "p")).len(), 1);
+    assert_eq!(diff_lines(range, &single.replace('q', "p")), Vec::<String>::new());
 }
 
 #[test]
-fn fields_can_be_set_by_programs_under_the_same_rules() {
+fn set_checks_names_and_values() {
     let mut config = ConfigDb::default();
     config.set("PORT", "Ethernet0", "speed", "25000").unwrap();
     config.set("VLAN", "Vlan10", "", "").unwrap();

@@ -1,14 +1,14 @@
-//! Layers as JSON merge patches (RFC 7386): `null` removes.
+//! Tests of layers as JSON merge patches (RFC 7386), in which `null` removes an object.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::{Map, Value, json};
 
-use super::{how, refused};
-use crate::{Loaded, Problems, load, merge, parse, parse_layers};
+use super::{assert_each_refused, resolve_options};
+use crate::{LoadedConfig, Problems, load, merge_layers, parse, parse_layers};
 
-/// `MergePatch` of RFC 7386, section 2.
-fn merge_patch(target: Value, patch: &Value) -> Value {
+/// The algorithm `MergePatch` of RFC 7386, section 2.
+fn rfc_merge_patch(target: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else {
         return patch.clone();
     };
@@ -23,28 +23,27 @@ fn merge_patch(target: Value, patch: &Value) -> Value {
             }
             value => {
                 let old = target.remove(name).unwrap_or(Value::Null);
-                target.insert(name.clone(), merge_patch(old, value));
+                target.insert(name.clone(), rfc_merge_patch(old, value));
             }
         }
     }
     Value::Object(target)
 }
 
-/// The merged tables of layers that are valid by themselves.
-fn merged(layers: &[Value]) -> Value {
+/// Merges layers that are valid by themselves.
+fn merge_to_json(layers: &[Value]) -> Value {
     let texts: Vec<String> = layers.iter().map(Value::to_string).collect();
     let layers: Vec<(&str, &str)> = texts.iter().map(|text| ("layer", text.as_str())).collect();
     let db = parse_layers(&layers, None).unwrap_or_else(|problems| panic!("{problems}\n{texts:?}"));
-    merge(&[db]).to_value()
+    merge_layers(&[db]).to_value()
 }
 
-fn load_layers(layers: &[&str]) -> Result<Loaded, Problems> {
+fn load_layers(layers: &[&str]) -> Result<LoadedConfig, Problems> {
     let layers: Vec<(&str, &str)> = layers.iter().map(|text| ("layer", *text)).collect();
-    load(&layers, &how(&["Ethernet0"]))
+    load(&layers, &resolve_options(&["Ethernet0"]))
 }
 
-/// A table of the first two kinds of fields, `alias` and `mtu`, one of a list, and one that has no effect
-/// here.
+/// Tables with their keys and fields: several kinds of fields, a list, and a table without an effect.
 const FIELDS: [(&str, &str, &[&str]); 6] = [
     ("PORT", "alias", &["Ethernet0", "Ethernet4"]),
     ("PORT", "mtu", &["Ethernet0", "Ethernet4"]),
@@ -94,21 +93,21 @@ fn random_layer(random: &mut Xoshiro256PlusPlus) -> Value {
 }
 
 #[test]
-fn merging_equals_the_algorithm_of_the_rfc() {
+fn merge_equals_the_rfc_7386_algorithm() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7386);
     for _ in 0..3_000 {
         let layers: Vec<Value> = (0..1 + random.next_u32() % 4)
             .map(|_| random_layer(&mut random))
             .collect();
-        let expected = layers.iter().fold(json!({}), merge_patch);
-        assert_eq!(merged(&layers), expected, "{layers:?}");
+        let expected = layers.iter().fold(json!({}), rfc_merge_patch);
+        assert_eq!(merge_to_json(&layers), expected, "{layers:?}");
     }
 }
 
-/// The examples of RFC 7386, appendix A, whose documents are objects, with `a` to `c` as a table, its entry
-/// and a field.
+/// The examples of RFC 7386, appendix A, whose documents are objects. `a` to `c` stand for a table, its
+/// entry and a field.
 #[test]
-fn examples_of_the_rfc() {
+fn rfc_7386_examples_are_merged() {
     let entry = |fields: Value| json!({"PORT": {"Ethernet0": fields}});
     for (original, patch, expected) in [
         (
@@ -130,7 +129,7 @@ fn examples_of_the_rfc() {
         (json!({}), json!({"alias": null}), json!({})),
     ] {
         assert_eq!(
-            merged(&[entry(original.clone()), entry(patch.clone())]),
+            merge_to_json(&[entry(original.clone()), entry(patch.clone())]),
             entry(expected),
             "{original} {patch}"
         );
@@ -138,26 +137,26 @@ fn examples_of_the_rfc() {
     let list =
         |items: Value| json!({"BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": items}}});
     assert_eq!(
-        merged(&[list(json!(["a", "b"])), list(json!(["c"]))]),
+        merge_to_json(&[list(json!(["a", "b"])), list(json!(["c"]))]),
         list(json!(["c"]))
     );
-    // {} with {"a": {"bb": {"ccc": null}}} is {"a": {"bb": {}}}.
+    // In the RFC, {} with {"a": {"bb": {"ccc": null}}} gives {"a": {"bb": {}}}.
     assert_eq!(
-        merged(&[json!({}), entry(json!({"alias": null}))]),
+        merge_to_json(&[json!({}), entry(json!({"alias": null}))]),
         entry(json!({}))
     );
     assert_eq!(
-        merged(&[entry(json!({"alias": "b"})), json!({"PORT": {"Ethernet0": null}})]),
+        merge_to_json(&[entry(json!({"alias": "b"})), json!({"PORT": {"Ethernet0": null}})]),
         json!({"PORT": {}})
     );
     assert_eq!(
-        merged(&[entry(json!({"alias": "b"})), json!({"PORT": null})]),
+        merge_to_json(&[entry(json!({"alias": "b"})), json!({"PORT": null})]),
         json!({})
     );
 }
 
 #[test]
-fn null_for_what_is_missing_is_no_error() {
+fn null_for_a_missing_object_is_accepted() {
     for text in [
         r#"{"VLAN": null}"#,
         r#"{"VLAN": {"Vlan10": null}, "BUFFER_PG": {"Ethernet99|3-4": null}}"#,
@@ -169,10 +168,10 @@ fn null_for_what_is_missing_is_no_error() {
     }
 }
 
-/// Names are checked in removals, too: a misspelt name would silently remove nothing.
+/// A misspelt name in a removal would silently remove nothing, so removals are checked too.
 #[test]
-fn null_for_a_name_that_nobody_knows_is_an_error() {
-    refused(&[
+fn null_for_an_unknown_name_is_refused() {
+    assert_each_refused(&[
         (
             r#"{"BUFER_POOL": null}"#,
             "BUFER_POOL: no such table; did you mean BUFFER_POOL?",
@@ -205,9 +204,9 @@ fn null_for_a_name_that_nobody_knows_is_an_error() {
 }
 
 #[test]
-fn keys_of_ranges_are_removed_number_by_number() {
+fn removal_splits_ranges() {
     let base = json!({"QUEUE": {"Ethernet0|3-5": {"scheduler": "a"}, "Ethernet4|3": {"scheduler": "a"}}});
-    let without = |patch: Value| merged(&[base.clone(), json!({"QUEUE": patch})]);
+    let without = |patch: Value| merge_to_json(&[base.clone(), json!({"QUEUE": patch})]);
     let a = json!({"scheduler": "a"});
     assert_eq!(
         without(json!({"Ethernet0|4": null})),
@@ -227,7 +226,7 @@ fn keys_of_ranges_are_removed_number_by_number() {
     );
 }
 
-/// References are checked in the merged result alone.
+/// References are checked only in the merged configuration.
 #[test]
 fn layers_complete_each_other_in_any_order() {
     let pool = r#"{"BUFFER_POOL": {"x": {"type": "ingress", "mode": "static", "size": "9000"}}}"#;
@@ -240,7 +239,7 @@ fn layers_complete_each_other_in_any_order() {
     ] {
         assert!(load_layers(&layers).is_ok());
     }
-    // An object goes together with its users, in one layer or in two.
+    // An object and its users can be removed in one layer or in two layers.
     let remove_user = r#"{"BUFFER_PG": {"Ethernet0|0": null}}"#;
     let remove_profile = r#"{"BUFFER_PROFILE": {"p": null}}"#;
     assert!(load_layers(&[pool, profile, user, remove_profile, remove_user]).is_ok());
@@ -256,7 +255,7 @@ fn layers_complete_each_other_in_any_order() {
 }
 
 #[test]
-fn a_removed_field_has_its_default_again() {
+fn removed_field_has_its_default() {
     let loaded = load_layers(&[
         r#"{"PORT": {"Ethernet0": {"mtu": "9100", "speed": "25000"}}}"#,
         r#"{"PORT": {"Ethernet0": {"mtu": null}}}"#,
@@ -264,5 +263,5 @@ fn a_removed_field_has_its_default_again() {
     .unwrap_or_else(|problems| panic!("{problems}"));
     let port = &loaded.resolved.config.ports[0];
     assert_eq!((port.link.speed_mbps, port.mtu), (25_000, 1_500));
-    assert_eq!(parse("{}", "x").unwrap(), merge(&[]));
+    assert_eq!(parse("{}", "x").unwrap(), merge_layers(&[]));
 }

@@ -1,4 +1,4 @@
-//! Tests of the configuration.
+//! Unit tests of the crate, and their common helpers.
 
 mod ars;
 mod asics;
@@ -7,17 +7,17 @@ mod bridging;
 mod buffers;
 mod dynamic;
 mod effects;
+mod error_list;
 mod flow_control;
-mod follow_up;
 mod fuzz;
 mod interfaces;
 mod lags;
 mod layers;
 mod merge_patch;
-mod nasty;
 mod presets;
 mod ranges;
 mod reading;
+mod root_cause;
 mod routes;
 mod scheduling;
 mod sonic;
@@ -30,24 +30,24 @@ mod watchdog;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_units::Picos;
 
-use super::{Loaded, Problems, Resolve, load};
+use super::{LoadedConfig, Problems, ResolveOptions, load};
 
 /// Resolving with these ports on the command line and the default reaction budget of 20 ms.
-fn how(ports: &[&str]) -> Resolve {
-    Resolve {
+fn resolve_options(ports: &[&str]) -> ResolveOptions {
+    ResolveOptions {
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
         seed: 7,
         reaction_budget: Picos::from_millis(20),
-        ..Resolve::default()
+        ..ResolveOptions::default()
     }
 }
 
-fn load_text(text: &str, ports: &[&str]) -> Result<Loaded, Problems> {
-    load(&[("test.json", text)], &how(ports))
+fn load_text(text: &str, ports: &[&str]) -> Result<LoadedConfig, Problems> {
+    load(&[("test.json", text)], &resolve_options(ports))
 }
 
 #[track_caller]
-fn good(text: &str, ports: &[&str]) -> SwitchConfig {
+fn load_config(text: &str, ports: &[&str]) -> SwitchConfig {
     load_text(text, ports)
         .unwrap_or_else(|problems| panic!("refused:\n{problems}"))
         .resolved
@@ -55,7 +55,7 @@ fn good(text: &str, ports: &[&str]) -> SwitchConfig {
 }
 
 #[track_caller]
-fn warnings(text: &str, ports: &[&str]) -> Vec<String> {
+fn load_warnings(text: &str, ports: &[&str]) -> Vec<String> {
     load_text(text, ports)
         .unwrap_or_else(|problems| panic!("refused:\n{problems}"))
         .resolved
@@ -64,7 +64,7 @@ fn warnings(text: &str, ports: &[&str]) -> Vec<String> {
 
 /// The lines of the error without the file's name, as a user sees them.
 #[track_caller]
-fn bad(text: &str, ports: &[&str]) -> Vec<String> {
+fn load_errors(text: &str, ports: &[&str]) -> Vec<String> {
     match load_text(text, ports) {
         Ok(_) => panic!("accepted: {text}"),
         Err(problems) => {
@@ -82,8 +82,8 @@ fn bad(text: &str, ports: &[&str]) -> Vec<String> {
 
 /// Each of these texts alone is refused with exactly this line.
 #[track_caller]
-fn refused(cases: &[(&str, &str)]) {
+fn assert_each_refused(cases: &[(&str, &str)]) {
     for (text, line) in cases {
-        assert_eq!(bad(text, &["Ethernet0"]), [*line], "{text}");
+        assert_eq!(load_errors(text, &["Ethernet0"]), [*line], "{text}");
     }
 }

@@ -1,25 +1,25 @@
-//! The built-in presets.
+//! Tests of the built-in presets.
 
 use xoff_dataplane::config::Schedule;
 use xoff_units::Picos;
 
-use crate::{PRESETS, Resolve, parse, preset, resolve};
+use crate::{PRESETS, ResolveOptions, build_preset, parse, resolve};
 
-fn ports(count: usize, speed: u32) -> Vec<(String, u32)> {
+fn equal_ports(count: usize, speed: u32) -> Vec<(String, u32)> {
     (0..count).map(|n| (format!("Ethernet{n}"), speed)).collect()
 }
 
-fn how(ports: &[(String, u32)], reaction_budget: Picos) -> Resolve {
-    Resolve {
+fn resolve_options(ports: &[(String, u32)], reaction_budget: Picos) -> ResolveOptions {
+    ResolveOptions {
         ports: ports.iter().map(|(name, _)| name.clone()).collect(),
         seed: 0,
         reaction_budget,
-        ..Resolve::default()
+        ..ResolveOptions::default()
     }
 }
 
 #[test]
-fn every_preset_is_valid_and_survives_its_own_text() {
+fn presets_are_valid_and_equal_after_parsing() {
     for (name, _) in PRESETS {
         for (count, speed, budget) in [
             (0, 1, 0),
@@ -28,12 +28,13 @@ fn every_preset_is_valid_and_survives_its_own_text() {
             (5, 1_000, 2),
             (3, 10_000, 20),
         ] {
-            let ports = ports(count, speed);
+            let ports = equal_ports(count, speed);
             let budget = Picos::from_millis(budget);
-            let db = preset(name, &ports, budget).unwrap();
+            let db = build_preset(name, &ports, budget).unwrap();
             assert_eq!(parse(&db.to_json(), name).unwrap(), db);
-            let resolved = resolve(&db, &how(&ports, budget)).unwrap_or_else(|problems| panic!("{problems}"));
-            // At 10 Gb/s the longest pause is shorter than 20 ms: that is said, and nothing else ever.
+            let resolved = resolve(&db, &resolve_options(&ports, budget))
+                .unwrap_or_else(|problems| panic!("{problems}"));
+            // At 10 Gb/s the longest pause is shorter than 20 ms. This is the only expected warning.
             let expected = usize::from(speed == 10_000 && *name == "roce-lossless");
             assert_eq!(
                 resolved.warnings.len(),
@@ -47,11 +48,11 @@ fn every_preset_is_valid_and_survives_its_own_text() {
 
 #[test]
 fn roce_lossless_has_its_classes_and_enough_headroom() {
-    let ports = ports(4, 1_000);
+    let ports = equal_ports(4, 1_000);
     let budget = Picos::from_millis(20);
     let config = resolve(
-        &preset("roce-lossless", &ports, budget).unwrap(),
-        &how(&ports, budget),
+        &build_preset("roce-lossless", &ports, budget).unwrap(),
+        &resolve_options(&ports, budget),
     )
     .unwrap()
     .config;
@@ -80,11 +81,11 @@ fn roce_lossless_has_its_classes_and_enough_headroom() {
 }
 
 #[test]
-fn roce_lossy_pauses_nobody() {
-    let ports = ports(2, 25_000);
+fn roce_lossy_has_no_pfc() {
+    let ports = equal_ports(2, 25_000);
     let config = resolve(
-        &preset("roce-lossy", &ports, Picos::ZERO).unwrap(),
-        &how(&ports, Picos::ZERO),
+        &build_preset("roce-lossy", &ports, Picos::ZERO).unwrap(),
+        &resolve_options(&ports, Picos::ZERO),
     )
     .unwrap()
     .config;
@@ -94,8 +95,8 @@ fn roce_lossy_pauses_nobody() {
 }
 
 #[test]
-fn an_unknown_preset_lists_the_known_ones() {
-    let error = preset("roce", &[], Picos::ZERO).unwrap_err();
+fn unknown_preset_error_lists_all_presets() {
+    let error = build_preset("roce", &[], Picos::ZERO).unwrap_err();
     assert_eq!(
         error.to_string(),
         "there is no preset \"roce\"; there are roce-lossless, roce-lossy"

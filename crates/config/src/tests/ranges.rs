@@ -1,13 +1,13 @@
-//! Values and keys that SONiC's models, its programs or shipped configurations have beyond the usual ones.
+//! Tests of unusual values and keys that SONiC's models, programs or shipped configurations contain.
 
 use xoff_dataplane::config::{NO_PROFILE, PoolSide, Threshold};
 
-use super::{bad, good, warnings};
+use super::{load_config, load_errors, load_warnings};
 
 const PORTS: &[&str] = &["Ethernet0", "Ethernet4"];
 
-/// A pool and a profile of each side, and what else a test needs.
-fn with(rest: &str) -> String {
+/// A pool and a profile of each side, and additional tables.
+fn config_with(rest: &str) -> String {
     format!(
         r#"{{"BUFFER_POOL": {{"in": {{"type": "ingress", "mode": "dynamic", "size": "1000000"}},
             "out": {{"type": "egress", "mode": "dynamic", "size": "1000000"}}}},
@@ -17,7 +17,7 @@ fn with(rest: &str) -> String {
 }
 
 #[test]
-fn sizes_have_64_bits() {
+fn sizes_of_64_bits_are_accepted() {
     for size in ["0", "4294967296", "56441610000", "18446744073709551615"] {
         let text = format!(
             r#"{{"BUFFER_POOL": {{"p": {{"type": "ingress", "mode": "dynamic", "size": "{size}", "xoff": "{size}"}}}},
@@ -26,7 +26,7 @@ fn sizes_have_64_bits() {
               "WRED_PROFILE": {{"w": {{"ecn": "ecn_all", "green_min_threshold": "{size}", "green_max_threshold": "{size}"}}}},
               "QUEUE": {{"Ethernet0|3": {{"wred_profile": "w"}}}}}}"#
         );
-        let config = good(&text, PORTS);
+        let config = load_config(&text, PORTS);
         let bytes = size.parse::<u64>().expect("a number").min(1 << 48);
         assert_eq!(
             (config.pools[0].size_bytes, config.pools[0].xoff_bytes),
@@ -42,12 +42,12 @@ fn sizes_have_64_bits() {
 }
 
 #[test]
-fn a_pool_of_both_sides_is_charged_by_groups_and_by_queues() {
+fn pool_of_type_both_has_both_sides() {
     let text = r#"{"BUFFER_POOL": {"p": {"type": "both", "mode": "dynamic", "size": "9000", "xoff": "500"}},
         "BUFFER_PROFILE": {"q": {"pool": "p", "size": "100", "xoff": "300", "xon": "10", "dynamic_th": "1"}},
         "BUFFER_PG": {"Ethernet0|3": {"profile": "q"}}, "BUFFER_QUEUE": {"Ethernet0|3": {"profile": "q"}},
         "BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["q"]}}}"#;
-    let config = good(text, PORTS);
+    let config = load_config(text, PORTS);
     let side = |profile: u16| {
         let profile = &config.profiles[usize::from(profile)];
         let pool = &config.pools[usize::from(profile.pool)];
@@ -60,12 +60,12 @@ fn a_pool_of_both_sides_is_charged_by_groups_and_by_queues() {
 }
 
 #[test]
-fn profiles_of_the_other_side_do_not_limit() {
-    let text = with(
+fn profiles_of_the_other_side_set_no_limit() {
+    let text = config_with(
         r#""BUFFER_PG": {"Ethernet0|0-7": {"profile": "e"}, "Ethernet4|3": {"profile": "e"}},
            "BUFFER_QUEUE": {"Ethernet0|2": {"profile": "i"}}"#,
     );
-    let config = good(&text, PORTS);
+    let config = load_config(&text, PORTS);
     let profile = |index: u16| &config.profiles[usize::from(index)];
     let port = &config.ports[0];
     for profile in [profile(port.pgs[5]), profile(port.queues[2].profile)] {
@@ -74,7 +74,7 @@ fn profiles_of_the_other_side_do_not_limit() {
     }
     assert_ne!(port.pgs[5], NO_PROFILE);
     assert_eq!(
-        warnings(&text, PORTS),
+        load_warnings(&text, PORTS),
         [
             "BUFFER_PG|Ethernet0|0-7 and 1 more: bound to a profile of an egress pool (e): these priority groups are not \
              limited at ingress",
@@ -85,12 +85,12 @@ fn profiles_of_the_other_side_do_not_limit() {
 
 #[test]
 fn queues_above_7_are_left_out_with_a_note() {
-    let text = with(
+    let text = config_with(
         r#""BUFFER_QUEUE": {"Ethernet0|0-9": {"profile": "e"}, "Ethernet4|8": {"profile": "e"}},
            "TC_TO_QUEUE_MAP": {"M": {"3": "3", "8": "9"}}, "SCHEDULER": {"TEST@0": {"type": "STRICT"}},
            "QUEUE": {"Ethernet0|7-15": {"scheduler": "TEST@0"}}"#,
     );
-    let config = good(&text, PORTS);
+    let config = load_config(&text, PORTS);
     assert!(
         config.ports[0]
             .queues
@@ -98,14 +98,14 @@ fn queues_above_7_are_left_out_with_a_note() {
             .all(|queue| config.profiles[usize::from(queue.profile)].name == "e")
     );
     assert_eq!(
-        warnings(&text, PORTS),
+        load_warnings(&text, PORTS),
         [
             "test.json: no effect: queues above 7 in 4 entries of BUFFER_QUEUE, QUEUE, TC_TO_QUEUE_MAP; ports have queues 0 to 7"
         ]
     );
     assert_eq!(
-        bad(
-            &with(r#""BUFFER_QUEUE": {"Ethernet0|16": {"profile": "e"}}"#),
+        load_errors(
+            &config_with(r#""BUFFER_QUEUE": {"Ethernet0|16": {"profile": "e"}}"#),
             PORTS
         )
         .len(),
@@ -114,18 +114,18 @@ fn queues_above_7_are_left_out_with_a_note() {
 }
 
 #[test]
-fn keys_of_a_chassis_are_those_of_this_line_card() {
-    let text = with(
+fn only_chassis_keys_of_this_line_card_are_used() {
+    let text = config_with(
         r#""DEVICE_METADATA": {"localhost": {"hostname": "lc1", "asic_name": "Asic0", "switch_type": "voq"}},
            "BUFFER_QUEUE": {"lc1|asic0|Ethernet0|3": {"profile": "e"}, "lc1|Asic1|Ethernet0|3": {"profile": "e"},
              "lc2|Asic0|Ethernet88|3": {"profile": "e"}}"#,
     );
-    let config = good(&text, PORTS);
+    let config = load_config(&text, PORTS);
     assert_eq!(
         config.profiles[usize::from(config.ports[0].queues[3].profile)].name,
         "e"
     );
-    let notes = warnings(&text, PORTS);
+    let notes = load_warnings(&text, PORTS);
     assert_eq!(
         notes[0],
         "test.json: no effect: 2 keys of BUFFER_QUEUE and QUEUE belong to other line cards or ASICs (lc1|Asic1 and 1 \
@@ -134,19 +134,19 @@ fn keys_of_a_chassis_are_those_of_this_line_card() {
 }
 
 #[test]
-fn blanks_around_numbers_do_not_count() {
+fn blanks_around_numbers_are_ignored() {
     let text = r#"{"BUFFER_POOL": {"p": {"type": "ingress", "mode": "static", "size": " 4096  "}},
         "DSCP_TO_TC_MAP": {"M": {"26": " 3"}}, "PORT": {"Ethernet0": {"speed": "40000 ", "mtu": " 9100"}}}"#;
-    let config = good(text, &["Ethernet0"]);
+    let config = load_config(text, &["Ethernet0"]);
     assert_eq!((config.pools[0].size_bytes, config.ports[0].mtu), (4_096, 9_100));
     assert_eq!(config.ports[0].link.speed_mbps, 40_000);
 }
 
 #[test]
-fn an_address_without_length_is_that_of_a_host() {
+fn address_without_length_is_a_host_address() {
     let text = r#"{"INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.1": {}, "Ethernet0|2001:db8::1": {}},
         "LOOPBACK_INTERFACE": {"Loopback0|10.1.0.1/32": {}}}"#;
-    let config = good(text, PORTS);
+    let config = load_config(text, PORTS);
     let interfaces = &config.routing.interfaces;
     let of = |name: &str| {
         let interface = interfaces.iter().find(|interface| interface.name == name);
@@ -163,30 +163,30 @@ fn an_address_without_length_is_that_of_a_host() {
 }
 
 #[test]
-fn routes_of_the_management_network_have_no_effect() {
+fn management_routes_are_noted_and_ignored() {
     let text = r#"{"MGMT_INTERFACE": {"eth0|10.250.0.5/24": {}}, "MGMT_PORT": {"eth1": {}},
         "INTERFACE": {"Ethernet0": {}, "Ethernet0|10.1.0.1/24": {}},
         "STATIC_ROUTE": {"mgmt|0.0.0.0/0": {"nexthop": "10.250.0.1"}, "0.0.0.0/0": {"nexthop": "10.250.0.1", "ifname": "eth0"},
           "10.8.0.0/16": {"nexthop": "10.9.9.9", "ifname": "eth1"}, "10.7.0.0/16": {"nexthop": "10.9.9.9", "nexthop-vrf": "mgmt"},
           "10.9.0.0/16": {"nexthop": "10.1.0.2"}}}"#;
-    let notes = warnings(text, PORTS);
+    let notes = load_warnings(text, PORTS);
     let note = "STATIC_ROUTE|0.0.0.0/0, 10.7.0.0/16, 10.8.0.0/16, mgmt|0.0.0.0/0: no effect: the management network is \
                 outside the data path of a switch";
     assert!(notes.iter().any(|line| line == note), "{notes:?}");
     let unknown = r#"{"INTERFACE": {"Ethernet0": {}}, "STATIC_ROUTE": {"10.8.0.0/16": {"ifname": "eth0"}}}"#;
     assert_eq!(
-        bad(unknown, PORTS).len(),
+        load_errors(unknown, PORTS).len(),
         1,
         "no interface of the management network"
     );
 }
 
 #[test]
-fn both_resume_points_may_be_given() {
+fn xon_and_xon_offset_can_be_combined() {
     let text = r#"{"BUFFER_POOL": {"p": {"type": "ingress", "mode": "dynamic", "size": "1000000"}},
         "BUFFER_PROFILE": {"q": {"pool": "p", "size": "50000", "xoff": "9000", "xon": "46080", "xon_offset": "500000",
           "dynamic_th": "0"}}, "BUFFER_PG": {"Ethernet0|3": {"profile": "q"}}}"#;
-    let config = good(text, PORTS);
+    let config = load_config(text, PORTS);
     assert_eq!(
         (config.profiles[0].xon_bytes, config.profiles[0].xon_offset_bytes),
         (46_080, 500_000)
@@ -194,7 +194,7 @@ fn both_resume_points_may_be_given() {
 }
 
 #[test]
-fn the_limit_of_a_lossless_queue_below_the_xoff_point_is_noted() {
+fn lossless_queue_limit_below_the_xoff_threshold_is_noted() {
     let queue = |limit: u32| {
         format!(
             r#"{{"BUFFER_POOL": {{"in": {{"type": "ingress", "mode": "dynamic", "size": "1000000"}},
@@ -211,7 +211,7 @@ fn the_limit_of_a_lossless_queue_below_the_xoff_point_is_noted() {
     let note = "Ethernet0: queue 3 is lossless: the limit of its profile e, 51200 bytes, lies below the XOFF point of 500000 \
                 bytes and is not enforced; a chip that enforces it drops lossless frames there";
     let is_noted = |limit| {
-        warnings(&queue(limit), &["Ethernet0"])
+        load_warnings(&queue(limit), &["Ethernet0"])
             .iter()
             .any(|line| line == note)
     };
@@ -219,13 +219,13 @@ fn the_limit_of_a_lossless_queue_below_the_xoff_point_is_noted() {
 }
 
 #[test]
-fn fields_that_programs_ignore_are_noted() {
+fn fields_ignored_by_sonic_are_noted() {
     let text = r#"{"PORT": {"Ethernet0": {"autoneg": "1", "valid_speeds": "40000,100000", "tpid": "0x88A8"}},
         "BUFFER_POOL": {"p": {"type": "ingress", "mode": "static", "size": "4096"}},
         "BUFFER_PROFILE": {"q": {"pool": "p", "size": "0", "static_th": "1", "mode": "static"}}}"#;
-    let config = good(text, &["Ethernet0"]);
+    let config = load_config(text, &["Ethernet0"]);
     assert_eq!(config.ports[0].tpid, 0x88a8);
-    let notes = warnings(text, &["Ethernet0"]);
+    let notes = load_warnings(text, &["Ethernet0"]);
     for name in ["BUFFER_PROFILE mode", "PORT autoneg", "valid_speeds"] {
         assert!(
             notes[0].starts_with("no effect: ") && notes[0].contains(name),
@@ -234,7 +234,7 @@ fn fields_that_programs_ignore_are_noted() {
     }
 }
 
-/// Each of these texts loads, with a note that has these words, or without one.
+/// Each text is valid. The note contains these words, or no note exists if there are no words.
 #[test]
 fn values_of_sonics_models_and_programs_load() {
     let interface = r#""INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.0/31": {}}"#;
@@ -270,23 +270,23 @@ fn values_of_sonics_models_and_programs_load() {
     ];
     for (text, note) in cases {
         let text = format!("{{{text}}}");
-        let notes = warnings(&text, PORTS).join("\n");
+        let notes = load_warnings(&text, PORTS).join("\n");
         assert!(notes.contains(note), "{text}: {notes}");
     }
 }
 
-/// A port that old files make an interface by its address alone bridges nothing, as any other interface.
+/// In old files, an address key alone defines an interface. Such a port cannot be a member of a VLAN.
 #[test]
-fn an_interface_by_its_address_alone_is_no_member() {
+fn interface_with_only_an_address_key_cannot_be_a_vlan_member() {
     let text = r#"{"INTERFACE": {"Ethernet0|10.0.0.0/31": {}}, "VLAN": {"Vlan10": {}},
         "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "untagged"}}}"#;
     assert_eq!(
-        bad(text, PORTS),
+        load_errors(text, PORTS),
         ["VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a routed port, INTERFACE has it; remove one of the two"]
     );
 }
 
-/// Beyond the union of SONiC's model and its programs.
+/// Values that neither SONiC's models nor its programs accept are refused.
 #[test]
 fn values_beyond_the_ranges_are_refused() {
     for (text, part) in [
@@ -312,7 +312,7 @@ fn values_beyond_the_ranges_are_refused() {
             "from 100 to 5000",
         ),
     ] {
-        let errors = bad(text, PORTS);
+        let errors = load_errors(text, PORTS);
         assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
     }
 }

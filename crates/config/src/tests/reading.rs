@@ -1,10 +1,10 @@
-//! From text to tables: forms of JSON, old forms of SONiC, what is merely unusual.
+//! Tests of parsing: JSON structure, old forms of SONiC and unusual values.
 
-use super::{bad, good, refused, warnings};
+use super::{assert_each_refused, load_config, load_errors, load_warnings};
 use crate::parse;
 
 #[test]
-fn old_forms_are_read_and_new_forms_are_written() {
+fn old_forms_are_converted_to_new_forms() {
     let old = r#"{"BUFFER_POOL": {"x": {"type": "ingress", "mode": "static", "size": "9"}},
         "BUFFER_PROFILE": {"p": {"pool": "[BUFFER_POOL|x]", "size": "0", "static_th": "0"}},
         "BUFFER_PG": {"Ethernet0,Ethernet4|3-4": {"profile": "[BUFFER_PROFILE|p]"}},
@@ -52,11 +52,11 @@ fn old_forms_are_read_and_new_forms_are_written() {
 }
 
 #[test]
-fn values_without_quotes_are_read_and_mentioned() {
+fn values_without_quotes_are_accepted_with_a_note() {
     let text = r#"{"PORT": {"Ethernet0": {"speed": 10000, "mtu": 9100}}}"#;
-    assert_eq!(good(text, &["Ethernet0"]).ports[0].link.speed_mbps, 10_000);
+    assert_eq!(load_config(text, &["Ethernet0"]).ports[0].link.speed_mbps, 10_000);
     assert_eq!(
-        warnings(text, &["Ethernet0"]),
+        load_warnings(text, &["Ethernet0"]),
         [
             "test.json: PORT|Ethernet0 speed and 1 more: written without quotes; SONiC writes every value as a string, \
           and it was read as one"
@@ -65,13 +65,13 @@ fn values_without_quotes_are_read_and_mentioned() {
 }
 
 #[test]
-fn a_byte_order_mark_is_not_content() {
+fn byte_order_mark_is_ignored() {
     assert!(parse("\u{feff}{}", "windows").is_ok());
 }
 
 #[test]
-fn what_is_not_the_shape_of_a_configuration() {
-    refused(&[
+fn invalid_structure_is_refused() {
+    assert_each_refused(&[
         ("", "not JSON: EOF while parsing a value at line 1 column 0"),
         (
             r#"{"PORT": {"#,
@@ -111,12 +111,12 @@ fn what_is_not_the_shape_of_a_configuration() {
         ),
     ]);
     let deep = "[".repeat(100_000);
-    assert!(bad(&deep, &[])[0].starts_with("not JSON: recursion limit exceeded"));
+    assert!(load_errors(&deep, &[])[0].starts_with("not JSON: recursion limit exceeded"));
 }
 
 #[test]
-fn nothing_written_twice_is_lost() {
-    refused(&[
+fn duplicate_names_are_refused() {
+    assert_each_refused(&[
         (
             r#"{"PORT": {}, "PORT": {}}"#,
             "PORT: the table is there twice; make it one",
@@ -133,7 +133,7 @@ fn nothing_written_twice_is_lost() {
 }
 
 #[test]
-fn what_sonic_has_and_the_switch_does_not_act_on_is_named_once() {
+fn tables_without_effect_are_noted_once() {
     let text = r#"{
         "DEVICE_METADATA": {"localhost": {"dpu_auto_recovery": "enable", "zebra_nexthop": "enabled"}},
         "PORT": {"Ethernet0": {"dom_polling": "enabled"}, "Ethernet4": {"dom_polling": "enabled", "fec": "rs"}},
@@ -143,7 +143,7 @@ fn what_sonic_has_and_the_switch_does_not_act_on_is_named_once() {
         "VRRP": {"Vlan10|1": {"track_interface": {"Ethernet0": {"weight": 10, "x": [true, "\"", null]}}}},
         "FIPS": {"global": {"enable": "false"}, "global": {"enable": "false", "enforce": "false"}}}"#;
     assert_eq!(
-        warnings(text, &[]),
+        load_warnings(text, &[]),
         [
             "no effect: DEVICE_METADATA dpu_auto_recovery, DEVICE_METADATA zebra_nexthop, PORT dom_polling (not part of \
              this switch's model); DHCP_SERVER_IPV4_PORT, DNS_OPTIONS, DPUS, FIPS (outside the data path of a switch); \
@@ -159,12 +159,12 @@ fn what_sonic_has_and_the_switch_does_not_act_on_is_named_once() {
 }
 
 #[test]
-fn a_name_is_not_taken_for_a_similar_one() {
-    // Neither what the table holds nor what refers to it adds an error.
+fn misspelt_names_are_not_replaced() {
+    // Neither the entries of the table nor the references to them cause further errors.
     let text = r#"{"BUFFER_POOLS": {"p": {"size": "?"}}, "BUFFER_PROFILE": {"q": {"pool": "p", "size": "0", "static_th": "0"}},
         "VLANS": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "untagged"}}}"#;
     assert_eq!(
-        bad(text, &["Ethernet0"]),
+        load_errors(text, &["Ethernet0"]),
         [
             "BUFFER_POOLS: no such table; did you mean BUFFER_POOL?",
             "VLANS: no such table; did you mean VLAN?",
@@ -173,8 +173,8 @@ fn a_name_is_not_taken_for_a_similar_one() {
 }
 
 #[test]
-fn names_that_nobody_knows() {
-    refused(&[
+fn unknown_names_are_refused() {
+    assert_each_refused(&[
         (
             r#"{"BUFFER_POOLS": {}}"#,
             "BUFFER_POOLS: no such table; did you mean BUFFER_POOL?",

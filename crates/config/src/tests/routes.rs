@@ -1,9 +1,8 @@
-//! `STATIC_ROUTE`, `XOFF_ROUTE`, `NEIGH`, `SWITCH_HASH`, and the fields of `XOFF_SWITCH` that concern
-//! routing.
+//! Tests of `STATIC_ROUTE`, `XOFF_ROUTE`, `NEIGH`, `SWITCH_HASH` and the routing fields of `XOFF_SWITCH`.
 
 use xoff_dataplane::route::Target;
 
-use super::{bad, good, load_text, warnings};
+use super::{load_config, load_errors, load_text, load_warnings};
 
 const PORTS: [&str; 3] = ["Ethernet0", "Ethernet4", "Ethernet8"];
 
@@ -13,14 +12,15 @@ const INTERFACES: &str = r#"
                   "Ethernet8": {}},
     "LOOPBACK_INTERFACE": {"Loopback0": {}, "Loopback0|10.8.0.1/24": {}}"#;
 
-fn text(more: &str) -> String {
+fn config_text(more: &str) -> String {
     format!("{{{INTERFACES}, {more}}}")
 }
 
-/// Static routes in one line each; interfaces by their numbers.
+/// Formats each static route as one line, with interfaces by their numbers.
 #[track_caller]
-fn routes(more: &str) -> Vec<String> {
-    let loaded = load_text(&text(more), &PORTS).unwrap_or_else(|problems| panic!("refused:\n{problems}"));
+fn route_lines(more: &str) -> Vec<String> {
+    let loaded =
+        load_text(&config_text(more), &PORTS).unwrap_or_else(|problems| panic!("refused:\n{problems}"));
     let line = |route: &crate::StaticRoute| {
         let target = match &route.target {
             Target::Local => "local".to_owned(),
@@ -42,7 +42,7 @@ fn routes(more: &str) -> Vec<String> {
 }
 
 #[test]
-fn one_next_hop_and_several() {
+fn routes_with_one_and_several_next_hops_are_resolved() {
     let more = r#""STATIC_ROUTE": {
         "default|192.0.2.0/24": {"nexthop": "10.0.0.1,10.0.0.3", "ifname": "Ethernet0,Ethernet4", "distance": "0,0"},
         "0.0.0.0/0": {"nexthop": "10.0.0.1", "advertise": "false", "bfd": "false"},
@@ -54,7 +54,7 @@ fn one_next_hop_and_several() {
         "2001:db8:9::/48": {"nexthop": "fe80::2", "ifname": "Ethernet0"}},
         "XOFF_ROUTE": {"198.51.100.0/24": {"weight": "3,"}}"#;
     assert_eq!(
-        routes(more),
+        route_lines(more),
         [
             "0.0.0.0/0 [1] 10.0.0.1 at 0 x1",
             "192.0.2.0/24 [1] 10.0.0.1 at 0 x1, 10.0.0.3 at 1 x1",
@@ -69,20 +69,20 @@ fn one_next_hop_and_several() {
 }
 
 #[test]
-fn the_lowest_distance_is_used_and_the_rest_named() {
+fn only_the_lowest_distance_is_used() {
     let more = r#""STATIC_ROUTE": {"192.0.2.0/24": {"nexthop": "10.0.0.1,10.0.0.3,", "distance": "10,1,250", "blackhole": "false,false,true"}}"#;
     assert_eq!(
-        routes(more),
+        route_lines(more),
         [
             "192.0.2.0/24 [1] 10.0.0.3 at 1 x1",
             "192.0.2.0/24 [10] 10.0.0.1 at 0 x1",
             "192.0.2.0/24 [250] blackhole",
         ]
     );
-    let fib = good(&text(more), &PORTS).routing.fib;
+    let fib = load_config(&config_text(more), &PORTS).routing.fib;
     assert_eq!(fib.next_hops().len(), 1, "only the nearest are looked up");
-    let text = text(more);
-    let said: Vec<String> = warnings(&text, &PORTS);
+    let text = config_text(more);
+    let said: Vec<String> = load_warnings(&text, &PORTS);
     assert!(
         said.contains(
             &"STATIC_ROUTE|192.0.2.0/24: 2 of 3 next hops have no effect: only those of the lowest distance (1) are used"
@@ -93,10 +93,10 @@ fn the_lowest_distance_is_used_and_the_rest_named() {
 }
 
 #[test]
-fn what_a_routing_protocol_would_do_is_named() {
+fn routing_protocol_fields_are_noted() {
     let more = r#""STATIC_ROUTE": {"10.0.4.0/24": {"nexthop": "10.0.0.1", "advertise": "true"},
         "192.0.2.0/24": {"nexthop": "10.0.0.1,10.0.0.3", "bfd": "false,true"}}"#;
-    let said: Vec<String> = warnings(&text(more), &PORTS)
+    let said: Vec<String> = load_warnings(&config_text(more), &PORTS)
         .into_iter()
         .filter(|line| line.contains("STATIC_ROUTE"))
         .collect();
@@ -110,21 +110,21 @@ fn what_a_routing_protocol_would_do_is_named() {
     );
 }
 
-/// The tables beside the interfaces, and the line they are refused with.
+/// Asserts that each of these tables, added to the interfaces, is refused with this message.
 #[track_caller]
-fn all_refused(cases: &[(&str, &str)]) {
+fn assert_all_refused(cases: &[(&str, &str)]) {
     for (more, line) in cases {
-        assert_eq!(bad(&text(more), &PORTS), [*line], "{more}");
+        assert_eq!(load_errors(&config_text(more), &PORTS), [*line], "{more}");
     }
 }
 
 #[test]
-fn destinations_are_found_by_the_longest_prefix() {
+fn longest_prefix_match_selects_the_route() {
     use xoff_dataplane::ids::InterfaceId;
     use xoff_dataplane::route::Entry;
     let more = r#""STATIC_ROUTE": {"0.0.0.0/0": {"nexthop": "10.0.0.1,10.0.0.3"}, "10.9.0.0/16": {"nexthop": "10.0.4.7"},
         "10.9.9.0/24": {"blackhole": "true"}}"#;
-    let fib = good(&text(more), &PORTS).routing.fib;
+    let fib = load_config(&config_text(more), &PORTS).routing.fib;
     let find = |address: &str| fib.lookup(address.parse().expect("an address"));
     assert!(matches!(find("192.0.2.1"), Some(Entry::Group(_))));
     assert!(matches!(find("10.9.0.1"), Some(Entry::NextHop(_))));
@@ -140,7 +140,7 @@ fn destinations_are_found_by_the_longest_prefix() {
 }
 
 #[test]
-fn more_next_hops_than_a_route_can_have() {
+fn too_many_next_hops_are_refused() {
     let hops: Vec<String> = (2..=253)
         .flat_map(|b| (0..3).map(move |a| format!("10.77.{a}.{b}")))
         .collect();
@@ -150,14 +150,14 @@ fn more_next_hops_than_a_route_can_have() {
         hops.join(",")
     );
     assert_eq!(
-        bad(&text, &["Ethernet0"]),
+        load_errors(&text, &["Ethernet0"]),
         ["STATIC_ROUTE: 10.9.0.0/16: a route via more than 512 next hops"]
     );
 }
 
 #[test]
-fn bad_prefixes_and_lists() {
-    all_refused(&[
+fn invalid_prefixes_and_lists_are_refused() {
+    assert_all_refused(&[
         (
             r#""STATIC_ROUTE": {"224.0.0.0/4": {"nexthop": "10.0.0.1"}}"#,
             "STATIC_ROUTE|224.0.0.0/4: multicast is not routed",
@@ -219,12 +219,12 @@ fn bad_prefixes_and_lists() {
 }
 
 #[test]
-fn bad_next_hops() {
+fn invalid_next_hops_are_refused() {
     let via = |nexthop: &str, ifname: &str, why: &str| {
         let more =
             format!(r#""STATIC_ROUTE": {{"10.9.0.0/24": {{"nexthop": "{nexthop}", "ifname": "{ifname}"}}}}"#);
         let line = format!("STATIC_ROUTE|10.9.0.0/24 {why}");
-        assert_eq!(bad(&text(&more), &PORTS), [line], "{more}");
+        assert_eq!(load_errors(&config_text(&more), &PORTS), [line], "{more}");
     };
     let off_link = "name a router in the network of an interface";
     via(
@@ -295,8 +295,8 @@ fn bad_next_hops() {
 }
 
 #[test]
-fn next_hops_that_say_too_little_or_too_much() {
-    all_refused(&[
+fn ambiguous_next_hops_are_refused() {
+    assert_all_refused(&[
         (
             r#""STATIC_ROUTE": {"2001:db8:9::/48": {"nexthop": "fe80::2"}}"#,
             "STATIC_ROUTE|2001:db8:9::/48 nexthop \"fe80::2\": a link-local address says nothing without its interface; \
@@ -315,11 +315,11 @@ fn next_hops_that_say_too_little_or_too_much() {
 }
 
 #[test]
-fn neighbours_that_are_told() {
+fn static_neighbours_are_resolved() {
     let more = r#""NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "02:00:00:00:00:01", "family": "IPv4"},
         "Ethernet0|fe80::1": {"neigh": "02:00:00:00:00:02", "family": "IPV6"}, "Ethernet4|10.0.4.9": {}}"#;
-    let text = text(more);
-    let neighbours = good(&text, &PORTS).routing.neighbours;
+    let text = config_text(more);
+    let neighbours = load_config(&text, &PORTS).routing.neighbours;
     let told: Vec<_> = neighbours
         .iter()
         .map(|n| (n.interface.0, n.address.to_string(), n.mac[5]))
@@ -328,14 +328,14 @@ fn neighbours_that_are_told() {
         told,
         [(0, "10.0.0.1".to_owned(), 1), (0, "fe80::1".to_owned(), 2)]
     );
-    assert!(warnings(&text, &PORTS).contains(
+    assert!(load_warnings(&text, &PORTS).contains(
         &"NEIGH|Ethernet4|10.0.4.9: no effect without neigh: a neighbour is asked for when a packet needs it".to_owned()
     ));
 }
 
 #[test]
-fn bad_neighbours() {
-    all_refused(&[
+fn invalid_neighbours_are_refused() {
+    assert_all_refused(&[
         (
             r#""NEIGH": {"Vlan10|10.0.0.1": {"neigh": "02:00:00:00:00:01"}}"#,
             "NEIGH|Vlan10|10.0.0.1: there is no interface Vlan10; add Vlan10 to the table of its kind, such as INTERFACE",
@@ -368,33 +368,33 @@ fn bad_neighbours() {
 }
 
 #[test]
-fn the_five_tuple_is_hashed_and_other_lists_are_named() {
+fn hash_field_lists_other_than_the_five_tuple_are_noted() {
     let hash = |list: &str| format!(r#"{{"SWITCH_HASH": {{"GLOBAL": {{{list}}}}}}}"#);
     let five = r#"["SRC_IP", "DST_IP", "IP_PROTOCOL", "L4_SRC_PORT", "L4_DST_PORT"]"#;
     let silent = hash(&format!(
         r#""ecmp_hash": {five}, "lag_hash": "DST_IP,SRC_IP,L4_DST_PORT,L4_SRC_PORT,IP_PROTOCOL""#
     ));
-    assert_eq!(warnings(&silent, &["Ethernet0"]), Vec::<String>::new());
+    assert_eq!(load_warnings(&silent, &["Ethernet0"]), Vec::<String>::new());
     let other = hash(r#""lag_hash": ["SRC_IP", "DST_IP"], "ecmp_hash_algorithm": "CRC""#);
     assert_eq!(
-        warnings(&other, &["Ethernet0"]),
+        load_warnings(&other, &["Ethernet0"]),
         [
             "no effect: SWITCH_HASH ecmp_hash_algorithm (there is one hash function, with the seed XOFF_SWITCH hash_seed)",
             "SWITCH_HASH|GLOBAL: lag_hash \"SRC_IP,DST_IP\" has no effect: flows are told apart by DST_IP, IP_PROTOCOL, \
              L4_DST_PORT, L4_SRC_PORT, SRC_IP, and of RoCEv2 by RDMA_BTH_DEST_QP where that is added",
         ]
     );
-    let wrong = bad(&hash(r#""ecmp_hash": ["SRC_IPS"]"#), &["Ethernet0"]);
+    let wrong = load_errors(&hash(r#""ecmp_hash": ["SRC_IPS"]"#), &["Ethernet0"]);
     assert!(
         wrong[0].starts_with("SWITCH_HASH|GLOBAL ecmp_hash \"SRC_IPS\": expected a list of IN_PORT, DST_MAC")
     );
 }
 
 #[test]
-fn how_flows_are_spread_and_limits() {
+fn routing_limits_and_hash_seed_are_resolved() {
     let text = r#"{"XOFF_SWITCH": {"localhost": {"hash_seed": "7", "resilient_buckets": "128", "neighbours": "16",
         "neighbour_hold": "0", "icmp_rate": "0"}}}"#;
-    let routing = good(text, &["Ethernet0"]).routing;
+    let routing = load_config(text, &["Ethernet0"]).routing;
     assert_eq!((routing.hash_seed, routing.resilient_buckets), (7, Some(128)));
     assert_eq!(
         (
@@ -404,7 +404,7 @@ fn how_flows_are_spread_and_limits() {
         ),
         (16, 0, 0)
     );
-    let seed_of = |text: &str| good(text, &["Ethernet0"]).routing.hash_seed;
+    let seed_of = |text: &str| load_config(text, &["Ethernet0"]).routing.hash_seed;
     let leaf = |n: u8| format!(r#"{{"DEVICE_METADATA": {{"localhost": {{"hostname": "leaf{n}"}}}}}}"#);
     assert_eq!(seed_of(&leaf(1)), seed_of(&leaf(1)));
     assert_ne!(
@@ -412,7 +412,7 @@ fn how_flows_are_spread_and_limits() {
         seed_of(&leaf(2)),
         "switches of one lab choose differently"
     );
-    let off = good(
+    let off = load_config(
         r#"{"XOFF_SWITCH": {"localhost": {"resilient_buckets": "0"}}}"#,
         &[],
     );

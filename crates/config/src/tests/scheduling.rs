@@ -2,11 +2,11 @@
 
 use xoff_dataplane::config::{Schedule, Shaper, Wred};
 
-use super::{good, refused, warnings};
+use super::{assert_each_refused, load_config, load_warnings};
 
 #[test]
-fn queues_get_their_turn_their_shaper_and_their_marking() {
-    let config = good(
+fn queue_scheduler_shaper_and_wred_are_resolved() {
+    let config = load_config(
         r#"{"SCHEDULER": {"strict": {"type": "STRICT", "pir": "750000", "pbs": "20000"},
                           "heavy": {"type": "DWRR", "weight": "100"},
                           "port": {"type": "DWRR", "pir": "125000000"}},
@@ -56,8 +56,8 @@ fn queues_get_their_turn_their_shaper_and_their_marking() {
 }
 
 #[test]
-fn bad_schedulers_and_marking() {
-    refused(&[
+fn invalid_schedulers_and_wred_profiles_are_refused() {
+    assert_each_refused(&[
         (
             r#"{"SCHEDULER": {"s": {"type": "DWRR", "weight": "101"}}}"#,
             r#"SCHEDULER|s weight "101": expected a whole number from 0 to 100"#,
@@ -91,12 +91,12 @@ fn bad_schedulers_and_marking() {
 }
 
 #[test]
-fn what_has_no_effect_is_said() {
+fn scheduler_fields_without_effect_are_noted() {
     let text = r#"{"SCHEDULER": {"a": {}, "b": {"type": "STRICT", "cir": "5", "cbs": "5", "priority": "3"},
                                  "c": {"type": "DWRR", "meter_type": "packets", "pir": "5"}},
         "WRED_PROFILE": {"w": {"wred_red_enable": "true", "red_min_threshold": "5", "green_max_threshold": "5"}}}"#;
     assert_eq!(
-        warnings(text, &[]),
+        load_warnings(text, &[]),
         [
             "no effect: SCHEDULER cbs (only the peak rate shapes); SCHEDULER priority (among strict queues the higher queue \
              number goes first); WRED_PROFILE red_min_threshold, WRED_PROFILE wred_red_enable \"true\" (every frame is green)",
@@ -109,7 +109,7 @@ fn what_has_no_effect_is_said() {
 }
 
 #[test]
-fn marking_above_the_xoff_point_is_said() {
+fn marking_above_the_xoff_threshold_is_noted() {
     let text = |min: &str| {
         format!(
             r#"{{"BUFFER_POOL": {{"in": {{"type": "ingress", "mode": "dynamic", "size": "2000000", "xoff": "9000000"}}}},
@@ -120,9 +120,12 @@ fn marking_above_the_xoff_point_is_said() {
             "QUEUE": {{"Ethernet0|0": {{"wred_profile": "w"}}}}}}"#
         )
     };
-    assert_eq!(warnings(&text("999999"), &["Ethernet0"]), Vec::<String>::new());
     assert_eq!(
-        warnings(&text("1000000"), &["Ethernet0"]),
+        load_warnings(&text("999999"), &["Ethernet0"]),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        load_warnings(&text("1000000"), &["Ethernet0"]),
         [
             "Ethernet0: queue 0 marks from 1000000 bytes on, but a single sender is paused at 1000000 bytes already: PFC \
           acts before ECN"

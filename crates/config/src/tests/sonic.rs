@@ -1,12 +1,12 @@
-//! Configurations as SONiC's documentation and images write them.
+//! Tests of configurations in SONiC's documents and images.
 
 use xoff_dataplane::config::{MarkPoint, Threshold};
 use xoff_units::Picos;
 
-use super::{bad, good, how, load_text, warnings};
+use super::{load_config, load_errors, load_text, load_warnings, resolve_options};
 use crate::{load, parse};
 
-/// A leaf switch as SONiC's generator writes it: pools, profiles, maps, marking, scheduling, interfaces.
+/// A leaf switch of SONiC's generator: pools, profiles, maps, WRED, schedulers and interfaces.
 const LEAF: &str = r#"{
 "PORT": {
   "Ethernet0": {"alias": "p0", "lanes": "1", "speed": "25000", "mtu": "9100", "index": "1", "admin_status": "up", "pfc_asym": "off"},
@@ -62,8 +62,9 @@ const LEAF: &str = r#"{
 }"#;
 
 #[test]
-fn a_leaf_switch_of_sonic_loads_and_every_part_without_effect_is_named() {
-    let loaded = load(&[("leaf", LEAF)], &how(&[])).unwrap_or_else(|problems| panic!("{problems}"));
+fn sonic_leaf_switch_loads_with_notes() {
+    let loaded =
+        load(&[("leaf", LEAF)], &resolve_options(&[])).unwrap_or_else(|problems| panic!("{problems}"));
     let config = loaded.resolved.config;
     assert_eq!(
         (config.name.as_str(), config.mark_point),
@@ -95,7 +96,7 @@ fn a_leaf_switch_of_sonic_loads_and_every_part_without_effect_is_named() {
             of_entry
                 || warning.starts_with("no effect: ") && warning.split([' ', ',']).any(|word| word == table)
         });
-        let implemented = crate::schema::table(table).is_some();
+        let implemented = crate::schema::find_table(table).is_some();
         assert!(named || implemented, "{table} is ignored in silence");
         if silent.contains(&table.as_str()) {
             assert!(!named, "{table} is warned about");
@@ -119,10 +120,10 @@ fn a_leaf_switch_of_sonic_loads_and_every_part_without_effect_is_named() {
     assert_eq!(parse(&loaded.db.to_json(), "again").unwrap(), loaded.db);
 }
 
-/// The configuration of the Tomahawk-2 switch whose thresholds were measured.
+/// The configuration of the Tomahawk 2 switch with measured thresholds.
 #[test]
-fn the_measured_switch_can_be_written_down() {
-    let config = good(
+fn measured_tomahawk_2_switch_loads() {
+    let config = load_config(
         r#"{"XOFF_SWITCH": {"localhost": {"cell_size": "208"}},
         "BUFFER_POOL": {"ingress_lossless_pool": {"type": "ingress", "mode": "dynamic", "size": "8332272", "xoff": "1956864"}},
         "BUFFER_PROFILE": {"p": {"pool": "ingress_lossless_pool", "size": "1248", "dynamic_th": "0", "xoff": "101088", "xon_offset": "2496"}},
@@ -150,22 +151,22 @@ fn the_measured_switch_can_be_written_down() {
 }
 
 #[test]
-fn thirty_two_ports_with_the_same_unused_field_are_one_line() {
+fn same_unused_field_of_32_ports_is_one_note() {
     let ports: Vec<String> = (0..32)
         .map(|n| format!(r#""Ethernet{n}": {{"fec": "rs", "speed": "1000"}}"#))
         .collect();
     let text = format!(r#"{{"PORT": {{{}}}}}"#, ports.join(", "));
     assert_eq!(
-        warnings(&text, &[]),
+        load_warnings(&text, &[]),
         ["no effect: PORT fec (these ports have no transceiver)"]
     );
 }
 
 #[test]
-fn a_key_of_another_form_is_refused_with_the_form_that_is_understood() {
+fn unknown_key_form_error_shows_the_known_form() {
     let text = r#"{"BUFFER_QUEUE": {"asic0|Ethernet0|3": {"profile": "p"}}}"#;
     assert_eq!(
-        bad(text, &["Ethernet0"]),
+        load_errors(text, &["Ethernet0"]),
         ["BUFFER_QUEUE|asic0|Ethernet0|3: expected a key of the form PORT|NUMBER or FIRST-LAST"]
     );
     assert!(load_text("{}", &[]).is_ok(), "no ports is a switch too");

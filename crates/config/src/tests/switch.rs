@@ -3,11 +3,11 @@
 use xoff_dataplane::config::{Bridging, MarkPoint, PoolSide, Schedule, Threshold};
 use xoff_units::Picos;
 
-use super::{bad, good, how, load_text, refused, warnings};
+use super::{assert_each_refused, load_config, load_errors, load_text, load_warnings, resolve_options};
 use crate::{ConfigDb, PORTS_MAX, resolve};
 
 #[test]
-fn an_empty_file_and_ports_are_a_working_switch() {
+fn empty_file_and_ports_are_a_working_switch() {
     let loaded = load_text("{}", &["Ethernet10", "Ethernet2"]).unwrap();
     assert_eq!(loaded.resolved.warnings, Vec::<String>::new());
     let config = loaded.resolved.config;
@@ -43,12 +43,12 @@ fn an_empty_file_and_ports_are_a_working_switch() {
 }
 
 #[test]
-fn ports_have_addresses_of_their_own_that_follow_from_the_name() {
-    let one = good(
+fn port_mac_addresses_are_derived_from_the_host_name() {
+    let one = load_config(
         r#"{"DEVICE_METADATA": {"localhost": {"hostname": "leaf1"}}}"#,
         &["Ethernet0", "Ethernet4"],
     );
-    let two = good(
+    let two = load_config(
         r#"{"DEVICE_METADATA": {"localhost": {"hostname": "leaf2"}}}"#,
         &["Ethernet0"],
     );
@@ -56,7 +56,7 @@ fn ports_have_addresses_of_their_own_that_follow_from_the_name() {
     assert_eq!(one.mac[0], 2, "locally administered, unicast");
     assert_ne!(one.mac, two.mac);
     assert_eq!(one.ports[1].mac[5], one.ports[0].mac[5] + 1);
-    let written = good(
+    let written = load_config(
         r#"{"DEVICE_METADATA": {"localhost": {"mac": "00:1B:21:FF:FF:FF"}}}"#,
         &["Ethernet0"],
     );
@@ -68,11 +68,11 @@ fn ports_have_addresses_of_their_own_that_follow_from_the_name() {
 }
 
 #[test]
-fn port_fields() {
+fn port_fields_are_resolved() {
     let text = r#"{"PORT": {
         "Ethernet0": {"speed": "100000", "mtu": "9100", "tpid": "0x88a8", "pfc_asym": "on", "admin_status": "down"},
         "Ethernet4": {"lanes": "1,2,3,4", "alias": "p1", "index": "1", "description": "spare", "role": "Ext"}}}"#;
-    let config = good(text, &["Ethernet0"]);
+    let config = load_config(text, &["Ethernet0"]);
     let port = &config.ports[0];
     assert_eq!(
         (port.link.speed_mbps, port.mtu, port.tpid),
@@ -80,14 +80,14 @@ fn port_fields() {
     );
     assert!(port.pfc.asymmetric && !port.admin_up && !config.ports[1].admin_up);
     assert_eq!(
-        warnings(text, &["Ethernet0"]),
+        load_warnings(text, &["Ethernet0"]),
         ["Ethernet0: named on the command line, but PORT says admin_status down"]
     );
 }
 
 #[test]
-fn bad_port_and_metadata_values() {
-    refused(&[
+fn invalid_port_and_metadata_values_are_refused() {
+    assert_each_refused(&[
         (
             r#"{"PORT": {"Ethernet0": {"speed": "0"}}}"#,
             r#"PORT|Ethernet0 speed "0": expected a whole number of Mb/s from 1 to 1600000"#,
@@ -124,19 +124,19 @@ fn bad_port_and_metadata_values() {
 }
 
 #[test]
-fn ports_of_the_command_line_are_checked() {
+fn invalid_command_line_ports_are_refused() {
     assert_eq!(
-        bad("{}", &["Ethernet0", "Ethernet0"]),
+        load_errors("{}", &["Ethernet0", "Ethernet0"]),
         ["PORT|Ethernet0: the port is named twice on the command line; give each port one device"]
     );
     assert_eq!(
-        bad("{}", &["a b"]),
+        load_errors("{}", &["a b"]),
         ["PORT|a b: a port's name is 1 to 128 letters, digits and . _ - / :; rename it on the command line"]
     );
     let many: Vec<String> = (0..=PORTS_MAX).map(|n| format!("Ethernet{n}")).collect();
-    let how = crate::Resolve {
+    let how = crate::ResolveOptions {
         ports: many,
-        ..how(&[])
+        ..resolve_options(&[])
     };
     let problems = resolve(&ConfigDb::default(), &how).unwrap_err();
     assert_eq!(
@@ -146,8 +146,8 @@ fn ports_of_the_command_line_are_checked() {
 }
 
 #[test]
-fn our_own_tables() {
-    let config = good(
+fn xoff_switch_and_xoff_port_fields_are_resolved() {
+    let config = load_config(
         r#"{"XOFF_SWITCH": {"localhost": {"cell_size": "208", "pipeline_latency": "600", "mark_point": "enqueue",
               "seed": "18446744073709551615", "fdb_ageing": "0", "fdb_entries": "128", "frames": "4096"}},
             "XOFF_PORT": {"Ethernet0": {"overhead_bytes": "0", "fcs_bytes": "0", "min_frame_bytes": "1",
@@ -174,7 +174,7 @@ fn our_own_tables() {
         (0, 0, 1, 1_000)
     );
     assert_eq!(config.ports[1].link.overhead_bytes, 20);
-    refused(&[
+    assert_each_refused(&[
         (
             r#"{"XOFF_SWITCH": {"localhost": {"cell_size": "0"}}}"#,
             r#"XOFF_SWITCH|localhost cell_size "0": expected a whole number of bytes from 1 to 16384"#,

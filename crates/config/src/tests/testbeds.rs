@@ -1,11 +1,11 @@
-//! The configurations that users run.
+//! Tests of the configurations in `testbeds/`.
 
 use xoff_dataplane::config::{Bridging, Schedule, Threshold, Trust};
 use xoff_dataplane::route::Target;
 use xoff_units::Picos;
 
-use super::how;
-use crate::{load, merge, parse, resolve};
+use super::resolve_options;
+use crate::{load, merge_layers, parse, resolve};
 
 const INCAST: &str = include_str!("../../../../testbeds/incast.config_db.json");
 const NO_PFC: &str = include_str!("../../../../testbeds/no-pfc.config_db.json");
@@ -13,8 +13,8 @@ const ROUTED: &str = include_str!("../../../../testbeds/routed/config_db.json");
 const PORTS: [&str; 5] = ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12", "Ethernet16"];
 
 #[test]
-fn incast_resolves_to_what_its_lab_needs() {
-    let loaded = load(&[("incast", INCAST)], &how(&PORTS)).expect("a valid configuration");
+fn incast_testbed_resolves() {
+    let loaded = load(&[("incast", INCAST)], &resolve_options(&PORTS)).expect("a valid configuration");
     assert_eq!(loaded.resolved.warnings, Vec::<String>::new());
     let config = loaded.resolved.config;
     assert_eq!(
@@ -46,7 +46,7 @@ fn incast_resolves_to_what_its_lab_needs() {
             ),
             (8, 3, 3)
         );
-        // 65535 quanta of 512 ns, less the 20 ms that the host may stall: that is before half of it.
+        // 65535 quanta of 512 ns less the reaction budget of 20 ms is shorter than half of the pause.
         assert_eq!(port.pfc.refresh, Picos(33_553_920_000 - 20_000_000_000));
         assert_eq!(profile(port.pgs[3]).threshold, Threshold::Dynamic(0));
         assert_eq!(profile(port.pgs[3]).xoff_bytes, 3_145_728);
@@ -63,10 +63,10 @@ fn incast_resolves_to_what_its_lab_needs() {
 }
 
 #[test]
-fn the_layer_without_pfc_switches_it_off_and_nothing_else() {
+fn no_pfc_layer_only_disables_pfc() {
     let layers = [parse(INCAST, "incast").unwrap(), parse(NO_PFC, "no-pfc").unwrap()];
-    let with = resolve(&layers[0], &how(&PORTS)).unwrap().config;
-    let mut without = resolve(&merge(&layers), &how(&PORTS)).unwrap();
+    let with = resolve(&layers[0], &resolve_options(&PORTS)).unwrap().config;
+    let mut without = resolve(&merge_layers(&layers), &resolve_options(&PORTS)).unwrap();
     assert_eq!(without.warnings.len(), 1, "{:?}", without.warnings);
     assert!(without.warnings[0].contains("no priority in pfc_enable signals its XOFF"));
     for port in &mut without.config.ports {
@@ -77,15 +77,15 @@ fn the_layer_without_pfc_switches_it_off_and_nothing_else() {
 }
 
 #[test]
-fn the_testbeds_are_in_canonical_form() {
+fn testbeds_are_in_canonical_form() {
     assert_eq!(parse(INCAST, "").unwrap().to_json(), INCAST);
     assert_eq!(parse(NO_PFC, "").unwrap().to_json(), NO_PFC);
     assert_eq!(parse(ROUTED, "").unwrap().to_json(), ROUTED);
 }
 
 #[test]
-fn the_routed_switch_resolves_without_a_warning() {
-    let loaded = load(&[("routed", ROUTED)], &how(&PORTS[..4])).expect("a valid configuration");
+fn routed_testbed_resolves_without_warnings() {
+    let loaded = load(&[("routed", ROUTED)], &resolve_options(&PORTS[..4])).expect("a valid configuration");
     assert_eq!(loaded.resolved.warnings, Vec::<String>::new());
     let config = loaded.resolved.config;
     let names: Vec<&str> = config

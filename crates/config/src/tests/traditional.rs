@@ -1,27 +1,27 @@
-//! The traditional buffer model: what SONiC's buffermgrd creates from `pg_profile_lookup.ini`, and the
-//! chip's constants.
+//! Tests of the traditional buffer model: the profiles that SONiC's buffermgrd creates from
+//! `pg_profile_lookup.ini`, and the constants of the chip.
 
 use std::sync::Arc;
 
-use super::{how, warnings};
-use crate::{Loaded, PgProfiles, Resolve, load};
+use super::{load_warnings, resolve_options};
+use crate::{LoadedConfig, PgProfileLookup, ResolveOptions, load};
 
 const LOOKUP: &str = "# speed cable size xon xoff threshold xon_offset\n\
                       25000  5m   1248 2288 32656  0  2288\n\
                       100000 5m   1248 2288 72080  -1\n\
                       100000 300m 1248 2288 177632 0  2288\n";
 
-fn how_with(lookup: &str) -> Resolve {
-    Resolve {
+fn options_with_lookup(lookup: &str) -> ResolveOptions {
+    ResolveOptions {
         pg_profiles: Some(Arc::new(
-            PgProfiles::parse(lookup, "lookup.ini").unwrap_or_else(|problems| panic!("{problems}")),
+            PgProfileLookup::parse(lookup, "lookup.ini").unwrap_or_else(|problems| panic!("{problems}")),
         )),
-        ..how(&[])
+        ..resolve_options(&[])
     }
 }
 
-/// Three ports as a SKU's templates leave them: PFC on 3 and 4, cables, and no lossless groups.
-fn text(more: &str) -> String {
+/// Three ports of a SKU template: PFC on priorities 3 and 4, cables, and no lossless priority groups.
+fn config_text(more: &str) -> String {
     format!(
         r#"{{"DEVICE_METADATA": {{"localhost": {{"buffer_model": "traditional"}}}},
         "PORT": {{"Ethernet0": {{"speed": "25000", "mtu": "9100", "admin_status": "up"}},
@@ -39,12 +39,13 @@ fn text(more: &str) -> String {
     )
 }
 
-fn loaded(text: &str, lookup: &str) -> Loaded {
-    load(&[("test.json", text)], &how_with(lookup)).unwrap_or_else(|problems| panic!("refused:\n{problems}"))
+fn load_with_lookup(text: &str, lookup: &str) -> LoadedConfig {
+    load(&[("test.json", text)], &options_with_lookup(lookup))
+        .unwrap_or_else(|problems| panic!("refused:\n{problems}"))
 }
 
-/// Name, size, XON, XON offset and XOFF of a group's profile.
-fn group(loaded: &Loaded, port: usize, group: usize) -> (&str, u64, u64, u64, u64) {
+/// Returns name, size, XON, XON offset and XOFF of the profile of a priority group.
+fn group_profile(loaded: &LoadedConfig, port: usize, group: usize) -> (&str, u64, u64, u64, u64) {
     let config = &loaded.resolved.config;
     let profile = &config.profiles[usize::from(config.ports[port].pgs[group])];
     (
@@ -58,15 +59,15 @@ fn group(loaded: &Loaded, port: usize, group: usize) -> (&str, u64, u64, u64, u6
 
 #[test]
 fn lossless_groups_get_the_profile_of_speed_and_cable() {
-    let loaded = loaded(&text(""), LOOKUP);
+    let loaded = load_with_lookup(&config_text(""), LOOKUP);
     let near = ("pg_lossless_25000_5m_profile", 1_248, 2_288, 2_288, 32_656);
     let far = ("pg_lossless_100000_300m_profile", 1_248, 2_288, 2_288, 177_632);
     for (port, expected) in [(0, near), (1, far), (2, far)] {
         for number in [3, 4] {
-            assert_eq!(group(&loaded, port, number), expected);
+            assert_eq!(group_profile(&loaded, port, number), expected);
         }
     }
-    assert_eq!(group(&loaded, 0, 0).0, "ingress_lossy_profile");
+    assert_eq!(group_profile(&loaded, 0, 0).0, "ingress_lossy_profile");
     let generated = &loaded.resolved.generated;
     let groups: Vec<&str> = generated.keys("BUFFER_PG").collect();
     assert_eq!(groups, ["Ethernet0|3-4", "Ethernet4|3-4", "Ethernet8|3-4"]);
@@ -90,10 +91,10 @@ fn lossless_groups_get_the_profile_of_speed_and_cable() {
 }
 
 #[test]
-fn the_threshold_has_the_mode_of_the_pool() {
-    let text = text("").replace("\"mode\": \"dynamic\"", "\"mode\": \"static\"");
+fn pool_mode_selects_the_threshold_field() {
+    let text = config_text("").replace("\"mode\": \"dynamic\"", "\"mode\": \"static\"");
     let text = text.replace("\"dynamic_th\": \"3\"", "\"static_th\": \"8388608\"");
-    let loaded = loaded(&text, "25000 5m 1248 2288 32656 524288\n");
+    let loaded = load_with_lookup(&text, "25000 5m 1248 2288 32656 524288\n");
     let profile = ("BUFFER_PROFILE", "pg_lossless_25000_5m_profile");
     let field = |field| loaded.resolved.generated.get(profile.0, profile.1, field);
     assert_eq!(
@@ -104,8 +105,8 @@ fn the_threshold_has_the_mode_of_the_pool() {
 }
 
 #[test]
-fn without_a_lookup_file_a_note_names_what_sonic_generates() {
-    let notes = warnings(&text(""), &[]);
+fn missing_lookup_file_is_noted() {
+    let notes = load_warnings(&config_text(""), &[]);
     let expected = |ports: &str, profile: &str| {
         format!(
             "{ports}: PFC without headroom: BUFFER_PG|PORT|3-4 is missing. SONiC's buffermgrd would create {profile} \
@@ -127,8 +128,8 @@ fn without_a_lookup_file_a_note_names_what_sonic_generates() {
 }
 
 #[test]
-fn a_speed_and_length_without_a_row_are_named() {
-    let loaded = loaded(&text(""), "25000 5m 1248 2288 32656 0\n");
+fn missing_lookup_row_is_noted() {
+    let loaded = load_with_lookup(&config_text(""), "25000 5m 1248 2288 32656 0\n");
     let notes = loaded.resolved.warnings.join("\n");
     assert!(
         notes.contains(
@@ -137,13 +138,13 @@ fn a_speed_and_length_without_a_row_are_named() {
         ),
         "{notes}"
     );
-    assert_eq!(group(&loaded, 0, 3).4, 32_656);
-    assert_eq!(group(&loaded, 1, 3).4, 0);
+    assert_eq!(group_profile(&loaded, 0, 3).4, 32_656);
+    assert_eq!(group_profile(&loaded, 1, 3).4, 0);
 }
 
 #[test]
 fn existing_entries_are_kept() {
-    let text = text("").replace(
+    let text = config_text("").replace(
         r#""BUFFER_PG": {"#,
         r#""BUFFER_PG": {"Ethernet4|3": {"profile": "own"}, "Ethernet8|3-4": {"profile": "pg_lossless_100000_300m_profile"}, "#,
     );
@@ -152,10 +153,14 @@ fn existing_entries_are_kept() {
         r#""BUFFER_PROFILE": {"own": {"pool": "ingress_lossless_pool", "size": "0", "dynamic_th": "1", "xoff": "9999"},
            "pg_lossless_100000_300m_profile": {"pool": "ingress_lossless_pool", "size": "0", "dynamic_th": "1", "xoff": "8888"}, "#,
     );
-    let loaded = loaded(&text, LOOKUP);
-    assert_eq!(group(&loaded, 1, 3).4, 9_999, "a bound group keeps its profile");
+    let loaded = load_with_lookup(&text, LOOKUP);
     assert_eq!(
-        group(&loaded, 1, 4).4,
+        group_profile(&loaded, 1, 3).4,
+        9_999,
+        "a bound group keeps its profile"
+    );
+    assert_eq!(
+        group_profile(&loaded, 1, 4).4,
         8_888,
         "a profile of the generated name is used as written"
     );
@@ -172,14 +177,14 @@ fn existing_entries_are_kept() {
 }
 
 #[test]
-fn a_profile_of_a_generated_key_is_replaced() {
-    let text = text("").replace(
+fn entry_with_a_generated_key_is_replaced() {
+    let text = config_text("").replace(
         r#""BUFFER_PG": {"#,
         r#""BUFFER_PG": {"Ethernet4,Ethernet8|3-4": {"profile": "ingress_lossy_profile"}, "#,
     );
-    let generated = loaded(&text, LOOKUP);
+    let generated = load_with_lookup(&text, LOOKUP);
     assert_eq!(
-        group(&generated, 1, 3).4,
+        group_profile(&generated, 1, 3).4,
         177_632,
         "the row's headroom, as buffermgrd binds it"
     );
@@ -193,36 +198,43 @@ fn a_profile_of_a_generated_key_is_replaced() {
     );
     let without_row = LOOKUP.replace("100000 300m", "100000 2000m");
     assert_eq!(
-        group(&loaded(&text, &without_row), 1, 3).0,
+        group_profile(&load_with_lookup(&text, &without_row), 1, 3).0,
         "ingress_lossy_profile"
     );
 }
 
 #[test]
-fn no_cable_and_a_port_that_is_down_get_nothing() {
-    let unconnected = text("").replace(r#""Ethernet0": "5m""#, r#""Ethernet0": "0m""#);
-    assert_eq!(group(&loaded(&unconnected, LOOKUP), 0, 3).4, 0);
-    let down = text("").replace(
+fn ports_without_a_cable_or_down_get_no_profile() {
+    let unconnected = config_text("").replace(r#""Ethernet0": "5m""#, r#""Ethernet0": "0m""#);
+    assert_eq!(group_profile(&load_with_lookup(&unconnected, LOOKUP), 0, 3).4, 0);
+    let down = config_text("").replace(
         r#""25000", "mtu": "9100", "admin_status": "up""#,
         r#""25000", "mtu": "9100", "admin_status": "down""#,
     );
-    assert_eq!(group(&loaded(&down, LOOKUP), 0, 3).4, 32_656, "on most chips");
+    assert_eq!(
+        group_profile(&load_with_lookup(&down, LOOKUP), 0, 3).4,
+        32_656,
+        "on most chips"
+    );
     let mellanox = down.replace(
         r#""buffer_model": "traditional""#,
         r#""platform": "x86_64-mlnx_msn2700-r0""#,
     );
     assert_eq!(
-        group(&loaded(&mellanox, LOOKUP), 0, 3).4,
+        group_profile(&load_with_lookup(&mellanox, LOOKUP), 0, 3).4,
         0,
         "Mellanox takes the buffer away"
     );
-    assert_eq!(group(&loaded(&mellanox, LOOKUP), 1, 3).4, 177_632);
+    assert_eq!(
+        group_profile(&load_with_lookup(&mellanox, LOOKUP), 1, 3).4,
+        177_632
+    );
 }
 
 #[test]
-fn separate_priorities_get_a_group_each() {
-    let text = text("").replacen(r#""pfc_enable": "3,4""#, r#""pfc_enable": "2,3,4,6""#, 1);
-    let loaded = loaded(&text, LOOKUP);
+fn separate_priorities_get_separate_groups() {
+    let text = config_text("").replacen(r#""pfc_enable": "3,4""#, r#""pfc_enable": "2,3,4,6""#, 1);
+    let loaded = load_with_lookup(&text, LOOKUP);
     let groups: Vec<&str> = loaded.resolved.generated.keys("BUFFER_PG").collect();
     assert_eq!(
         groups,
@@ -231,9 +243,12 @@ fn separate_priorities_get_a_group_each() {
 }
 
 #[test]
-fn a_row_out_of_range_is_an_error() {
-    let text = text("");
-    let problems = load(&[("test.json", &text)], &how_with("25000 5m 1248 2288 32656 9\n"));
+fn lookup_row_out_of_range_is_refused() {
+    let text = config_text("");
+    let problems = load(
+        &[("test.json", &text)],
+        &options_with_lookup("25000 5m 1248 2288 32656 9\n"),
+    );
     let problems = problems.map(|_| ()).expect_err("a threshold of 9").to_string();
     assert!(
         problems.contains("BUFFER_PROFILE|pg_lossless_25000_5m_profile dynamic_th \"9\""),
@@ -246,10 +261,10 @@ fn a_row_out_of_range_is_an_error() {
 }
 
 #[test]
-fn the_cell_size_is_that_of_the_platforms_chip() {
+fn cell_size_follows_from_the_platform() {
     let with = |fields: &str| {
-        let text = text("").replace(r#""buffer_model": "traditional""#, fields);
-        let loaded = loaded(&text, LOOKUP);
+        let text = config_text("").replace(r#""buffer_model": "traditional""#, fields);
+        let loaded = load_with_lookup(&text, LOOKUP);
         let notes = loaded
             .resolved
             .warnings

@@ -1,11 +1,11 @@
-//! `SWITCH_TRIMMING`, `TC_TO_DSCP_MAP`, and the rules of `ACL_RULE` that exempt packets.
+//! Tests of `SWITCH_TRIMMING`, `TC_TO_DSCP_MAP` and the rules of `ACL_RULE` that exempt packets.
 
 use xoff_dataplane::config::{AclRule, TrimDscp, TrimQueue, TrimmingConfig};
 
-use super::{bad, good, warnings};
+use super::{load_config, load_errors, load_warnings};
 
-/// A switch of two ports whose queue 1 trims, with these tables beside.
-fn with(tables: &str) -> String {
+/// A switch with two ports whose queue 1 trims, and additional tables.
+fn config_with(tables: &str) -> String {
     format!(
         r#"{{"PORT": {{"Ethernet0": {{}}, "Ethernet4": {{}}}},
         "BUFFER_POOL": {{"in": {{"type": "ingress", "mode": "dynamic", "size": "99999"}},
@@ -22,8 +22,8 @@ const FIXED: &str =
     r#""SWITCH_TRIMMING": {"GLOBAL": {"size": "128", "dscp_value": "48", "queue_index": "6"}}"#;
 
 #[test]
-fn the_example_of_the_reference_trims() {
-    let config = good(&with(FIXED), &[]);
+fn symmetric_trimming_is_resolved() {
+    let config = load_config(&config_with(FIXED), &[]);
     let expected = TrimmingConfig {
         size_bytes: 128,
         dscp: TrimDscp::Fixed(48),
@@ -36,13 +36,13 @@ fn the_example_of_the_reference_trims() {
 }
 
 #[test]
-fn the_asymmetric_form_takes_the_map_of_each_port() {
-    let text = with(
+fn asymmetric_trimming_uses_the_tc_to_dscp_map_of_each_port() {
+    let text = config_with(
         r#""SWITCH_TRIMMING": {"GLOBAL": {"size": "256", "dscp_value": "from-tc", "tc_value": "5", "queue_index": "dynamic"}},
         "TC_TO_DSCP_MAP": {"up": {"5": "10"}, "down": {"4": "20"}},
         "PORT_QOS_MAP": {"Ethernet0": {"tc_to_dscp_map": "up"}, "Ethernet4": {"tc_to_dscp_map": "down"}}"#,
     );
-    let config = good(&text, &[]);
+    let config = load_config(&text, &[]);
     let trimming = config.trimming.as_ref().expect("it trims");
     assert_eq!(
         (trimming.dscp, trimming.queue),
@@ -54,20 +54,20 @@ fn the_asymmetric_form_takes_the_map_of_each_port() {
         (None, Some(20))
     );
     assert!(
-        warnings(&text, &[])
+        load_warnings(&text, &[])
             .iter()
             .all(|line| !line.contains("trim nothing"))
     );
     let unmapped = text.replace(r#""up": {"5""#, r#""up": {"6""#);
-    assert!(warnings(&unmapped, &[]).contains(
+    assert!(load_warnings(&unmapped, &[]).contains(
         &"Ethernet0: its queues trim nothing: its tc_to_dscp_map has no DSCP for tc_value 5 of SWITCH_TRIMMING"
             .to_owned()
     ));
 }
 
 #[test]
-fn what_the_model_refuses_is_refused() {
-    let global = |fields: &str| with(&format!(r#""SWITCH_TRIMMING": {{"GLOBAL": {{{fields}}}}}"#));
+fn invalid_trimming_values_are_refused() {
+    let global = |fields: &str| config_with(&format!(r#""SWITCH_TRIMMING": {{"GLOBAL": {{{fields}}}}}"#));
     let cases = [
         (
             global(r#""size": "63""#),
@@ -95,74 +95,74 @@ fn what_the_model_refuses_is_refused() {
              ports' tc_to_dscp_map counts; add tc_value, 0 to 15",
         ),
         (
-            with(r#""SWITCH_TRIMMING": {"global": {}}"#),
+            config_with(r#""SWITCH_TRIMMING": {"global": {}}"#),
             r#"SWITCH_TRIMMING|global: "global" in the key: expected GLOBAL"#,
         ),
         (
-            with(r#""BUFFER_PG": {"Ethernet0|3": {"profile": "wrong"}}"#),
+            config_with(r#""BUFFER_PG": {"Ethernet0|3": {"profile": "wrong"}}"#),
             "BUFFER_PG|Ethernet0|3 profile \"wrong\": its packet_discard_action is trim, which only profiles of egress \
              queues may have; name a profile that drops",
         ),
         (
-            with(r#""BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["cut"]}}"#),
+            config_with(r#""BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["cut"]}}"#),
             "BUFFER_PORT_EGRESS_PROFILE_LIST|Ethernet0 profile_list \"cut\": its packet_discard_action is trim, which \
              only profiles of egress queues may have; name a profile that drops",
         ),
         (
-            with(r#""TC_TO_DSCP_MAP": {"m": {"16": "1"}}"#),
+            config_with(r#""TC_TO_DSCP_MAP": {"m": {"16": "1"}}"#),
             "TC_TO_DSCP_MAP|m 16 \"1\": expected a traffic class from 0 to 15 as the field's name",
         ),
         (
-            with(r#""TC_TO_DSCP_MAP": {"m": {"1": "64"}}"#),
+            config_with(r#""TC_TO_DSCP_MAP": {"m": {"1": "64"}}"#),
             r#"TC_TO_DSCP_MAP|m 1 "64": expected a DSCP from 0 to 63"#,
         ),
         (
-            with(r#""PORT_QOS_MAP": {"Ethernet0": {"tc_to_dscp_map": "m"}}"#),
+            config_with(r#""PORT_QOS_MAP": {"Ethernet0": {"tc_to_dscp_map": "m"}}"#),
             "PORT_QOS_MAP|Ethernet0 tc_to_dscp_map \"m\": TC_TO_DSCP_MAP has no entry m; add m to TC_TO_DSCP_MAP",
         ),
     ];
     for (text, line) in cases {
-        assert_eq!(bad(&text, &[]), [line], "{text}");
+        assert_eq!(load_errors(&text, &[]), [line], "{text}");
     }
 }
 
 #[test]
-fn what_trims_nothing_is_said() {
+fn trimming_without_effect_is_noted() {
     let said = |text: &str| -> Vec<String> {
         let about = |line: &String| line.to_ascii_lowercase().contains("trim");
-        warnings(text, &[]).into_iter().filter(about).collect()
+        load_warnings(text, &[]).into_iter().filter(about).collect()
     };
     assert_eq!(
-        said(&with(r#""SWITCH_TRIMMING": {}"#)),
+        said(&config_with(r#""SWITCH_TRIMMING": {}"#)),
         [
             "BUFFER_PROFILE|cut: packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL does not say to what \
              size, with which DSCP and into which queue; frames are dropped"
         ]
     );
-    let partly = with(r#""SWITCH_TRIMMING": {"GLOBAL": {"size": "128"}}"#);
+    let partly = config_with(r#""SWITCH_TRIMMING": {"GLOBAL": {"size": "128"}}"#);
     assert!(
         said(&partly)[1]
             .ends_with("nothing is trimmed before size, dscp_value and queue_index are all given")
     );
-    let long = with(FIXED).replace("128", "1518");
+    let long = config_with(FIXED).replace("128", "1518");
     assert_eq!(
         said(&long),
         ["SWITCH_TRIMMING|GLOBAL: size 1518: no frame is longer, none is trimmed"]
     );
-    let unused = with(FIXED).replace(r#"{"profile": "cut"}"#, r#"{"profile": "drops"}"#);
+    let unused = config_with(FIXED).replace(r#"{"profile": "cut"}"#, r#"{"profile": "drops"}"#);
     assert_eq!(
         said(&unused),
         ["SWITCH_TRIMMING|GLOBAL: no effect: no queue has a BUFFER_PROFILE with packet_discard_action trim"]
     );
-    let surplus = with(FIXED).replace(r#""48""#, r#""48", "tc_value": "3""#);
+    let surplus = config_with(FIXED).replace(r#""48""#, r#""48", "tc_value": "3""#);
     assert_eq!(
         said(&surplus),
         ["SWITCH_TRIMMING|GLOBAL: tc_value has no effect: dscp_value is not from-tc"]
     );
 }
 
-fn with_rules(table: &str, rules: &str) -> String {
-    with(&format!(
+fn config_with_rules(table: &str, rules: &str) -> String {
+    config_with(&format!(
         r#"{FIXED}, "ACL_TABLE": {{"T": {table}}}, "ACL_RULE": {{{rules}}}"#
     ))
 }
@@ -170,8 +170,8 @@ fn with_rules(table: &str, rules: &str) -> String {
 const L3: &str = r#"{"type": "L3", "stage": "ingress", "ports": ["Ethernet4"]}"#;
 
 #[test]
-fn rules_exempt_flows_in_the_order_of_their_priorities() {
-    let text = with_rules(
+fn acl_rules_exempt_packets_from_trimming_by_priority() {
+    let text = config_with_rules(
         L3,
         r#""T|a": {"PRIORITY": "10", "PACKET_ACTION": "DISABLE_TRIM", "SRC_IP": "10.0.0.0/8", "DSCP": "26",
             "IP_PROTOCOL": "17", "L4_DST_PORT": "4791", "L4_SRC_PORT_RANGE": "100-200", "DST_IP": "10.1.1.1"},
@@ -179,7 +179,7 @@ fn rules_exempt_flows_in_the_order_of_their_priorities() {
         "T|c": {"PRIORITY": "30", "PACKET_ACTION": "DROP", "DSCP": "1"},
         "T|d": {"PRIORITY": "40", "PACKET_ACTION": "DISABLE_TRIM", "TCP_FLAGS": "0x02/0x02"}"#,
     );
-    let config = good(&text, &[]);
+    let config = load_config(&text, &[]);
     let tables = config.trimming.expect("it trims").exempt;
     assert_eq!(tables.len(), 1);
     assert_eq!(tables[0].ports, [1]);
@@ -198,7 +198,7 @@ fn rules_exempt_flows_in_the_order_of_their_priorities() {
         exempts: true,
     };
     assert_eq!(tables[0].rules, [forward, exempt]);
-    let said: Vec<String> = warnings(&text, &[])
+    let said: Vec<String> = load_warnings(&text, &[])
         .into_iter()
         .filter(|line| line.starts_with("ACL"))
         .collect();
@@ -212,8 +212,8 @@ fn rules_exempt_flows_in_the_order_of_their_priorities() {
 }
 
 #[test]
-fn types_of_ones_own_and_lags_are_understood() {
-    let text = with(&format!(
+fn acl_table_types_and_lags_are_resolved() {
+    let text = config_with(&format!(
         r#"{FIXED}, "PORTCHANNEL": {{"PortChannel1": {{"admin_status": "up", "static": "true"}}}},
         "PORTCHANNEL_MEMBER": {{"PortChannel1|Ethernet4": {{}}, "PortChannel1|Ethernet0": {{}}}},
         "ACL_TABLE_TYPE": {{"MINE": {{"MATCHES": ["SRC_IP"], "ACTIONS": ["DISABLE_TRIM_ACTION"], "BIND_POINTS": ["PORT"]}}}},
@@ -222,9 +222,9 @@ fn types_of_ones_own_and_lags_are_understood() {
         "ACL_RULE": {{"T|r": {{"PRIORITY": "1", "PACKET_ACTION": "DISABLE_TRIM"}},
             "OTHER|r": {{"PRIORITY": "1", "MIRROR_INGRESS_ACTION": "m"}}}}"#
     ));
-    let config = good(&text, &[]);
+    let config = load_config(&text, &[]);
     assert_eq!(config.trimming.expect("it trims").exempt[0].ports, [0, 1]);
-    let said: Vec<String> = warnings(&text, &[])
+    let said: Vec<String> = load_warnings(&text, &[])
         .into_iter()
         .filter(|line| line.starts_with("ACL"))
         .collect();
@@ -240,9 +240,9 @@ fn types_of_ones_own_and_lags_are_understood() {
 }
 
 #[test]
-fn bad_rules_are_refused() {
+fn invalid_acl_rules_are_refused() {
     let rule = |fields: &str| {
-        with_rules(
+        config_with_rules(
             L3,
             &format!(r#""T|r": {{"PRIORITY": "1", "PACKET_ACTION": "DISABLE_TRIM", {fields}}}"#),
         )
@@ -263,28 +263,28 @@ fn bad_rules_are_refused() {
              4791-4799",
         ),
         (
-            with_rules(L3, r#""T|r": {"PACKET_ACTION": "DISABLE_TRIM"}"#),
+            config_with_rules(L3, r#""T|r": {"PACKET_ACTION": "DISABLE_TRIM"}"#),
             "ACL_RULE|T|r PRIORITY: the field is missing",
         ),
         (
-            with_rules(L3, r#""U|r": {"PRIORITY": "1", "PACKET_ACTION": "DISABLE_TRIM"}"#),
+            config_with_rules(L3, r#""U|r": {"PRIORITY": "1", "PACKET_ACTION": "DISABLE_TRIM"}"#),
             "ACL_RULE|U|r: ACL_TABLE has no entry U; add U to ACL_TABLE",
         ),
         (
-            with_rules(&L3.replace("\"L3\"", "\"L2\""), fine),
+            config_with_rules(&L3.replace("\"L3\"", "\"L2\""), fine),
             "ACL_TABLE|T type \"L2\": a rule of this table has the action DISABLE_TRIM, expected L3, L3V6, L3V4V6 or an \
              entry of ACL_TABLE_TYPE with DISABLE_TRIM_ACTION among its ACTIONS",
         ),
         (
-            with_rules(&L3.replace("\"ingress\"", "\"egress\""), fine),
+            config_with_rules(&L3.replace("\"ingress\"", "\"egress\""), fine),
             "ACL_TABLE|T stage \"egress\": a rule of this table has the action DISABLE_TRIM, expected ingress",
         ),
         (
-            with_rules(&L3.replace("Ethernet4", "Ethernet5"), fine),
+            config_with_rules(&L3.replace("Ethernet4", "Ethernet5"), fine),
             "ACL_TABLE|T ports \"Ethernet5\": there is no port or LAG Ethernet5",
         ),
     ];
     for (text, line) in cases {
-        assert_eq!(bad(&text, &[]), [line], "{text}");
+        assert_eq!(load_errors(&text, &[]), [line], "{text}");
     }
 }

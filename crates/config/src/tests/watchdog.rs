@@ -1,29 +1,29 @@
-//! The PFC watchdog and 802.3x pauses.
+//! Tests of the PFC watchdog and 802.3x pauses.
 
 use xoff_dataplane::config::{GlobalPause, PortWatchdog, SwitchConfig, WatchdogAction, WatchdogRule};
 use xoff_units::Picos;
 
-use super::{bad, good, refused, warnings};
+use super::{assert_each_refused, load_config, load_errors, load_warnings};
 
-/// A port with PFC and the watchdog on priority 3, and these tables beside it.
-fn watched(tables: &str) -> String {
+/// A port with PFC and the watchdog on priority 3, and additional tables.
+fn watched_port_config(tables: &str) -> String {
     format!(r#"{{"PORT_QOS_MAP": {{"Ethernet0": {{"pfc_enable": "3", "pfcwd_sw_enable": "3"}}}}, {tables}}}"#)
 }
 
-fn of_ethernet0(config: &SwitchConfig) -> PortWatchdog {
+fn watchdog_of_ethernet0(config: &SwitchConfig) -> PortWatchdog {
     config.ports[0].watchdog.expect("a watchdog")
 }
 
-/// Without what concerns headroom, which these texts leave out.
+/// Returns the warnings without those about headroom, which these configurations omit.
 #[track_caller]
-fn said(text: &str, ports: &[&str]) -> Vec<String> {
-    let mut lines = warnings(text, ports);
+fn warnings_without_headroom(text: &str, ports: &[&str]) -> Vec<String> {
+    let mut lines = load_warnings(text, ports);
     lines.retain(|line| !line.contains("has no headroom"));
     lines
 }
 
 #[test]
-fn every_field_is_taken_over() {
+fn watchdog_fields_are_resolved() {
     let text = r#"{"PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "300", "BIG_RED_SWITCH": "enable"},
             "Ethernet0": {"action": "forward", "detection_time": "300", "restoration_time": "60000", "pfc_stat_history": "enable"},
             "Ethernet4": {"detection_time": "5000"}},
@@ -31,7 +31,7 @@ fn every_field_is_taken_over() {
         "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4", "pfcwd_sw_enable": "3,4", "pfc_to_queue_map": "M"},
             "Ethernet4": {"pfc_enable": "3", "pfcwd_sw_enable": "3"}, "Ethernet8": {"pfc_enable": "3", "pfcwd_sw_enable": "3"}}}"#;
     let ports = ["Ethernet0", "Ethernet4", "Ethernet8"];
-    let config = good(text, &ports);
+    let config = load_config(text, &ports);
     assert_eq!(
         (
             config.watchdog.poll,
@@ -59,12 +59,12 @@ fn every_field_is_taken_over() {
         [Some(first), Some(second), None],
         "a port without an entry is not watched"
     );
-    assert_eq!(said(text, &ports), Vec::<String>::new());
+    assert_eq!(warnings_without_headroom(text, &ports), Vec::<String>::new());
 }
 
 #[test]
-fn without_tables_nothing_is_watched() {
-    let config = good("{}", &["Ethernet0"]);
+fn watchdog_is_off_by_default() {
+    let config = load_config("{}", &["Ethernet0"]);
     assert_eq!(config.ports[0].watchdog, None);
     assert_eq!(
         (
@@ -77,7 +77,7 @@ fn without_tables_nothing_is_watched() {
 }
 
 #[test]
-fn ranges_are_those_of_sonic() {
+fn watchdog_times_have_the_ranges_of_sonic() {
     let detection = "expected a whole number of ms from 100 to 5000";
     let restoration = "expected a whole number of ms from 100 to 60000";
     let poll = "expected a whole number of ms from 100 to 1000";
@@ -99,9 +99,9 @@ fn ranges_are_those_of_sonic() {
             "detection_time" => format!(r#""{field}": "{value}""#),
             _ => format!(r#""detection_time": "400", "{field}": "{value}""#),
         };
-        let text = watched(&format!(r#""PFC_WD": {{"Ethernet0": {{{entry}}}}}"#));
+        let text = watched_port_config(&format!(r#""PFC_WD": {{"Ethernet0": {{{entry}}}}}"#));
         assert_eq!(
-            bad(&text, &["Ethernet0"]),
+            load_errors(&text, &["Ethernet0"]),
             [format!("PFC_WD|Ethernet0 {field} {value:?}: {expected}")]
         );
     }
@@ -111,17 +111,17 @@ fn ranges_are_those_of_sonic() {
         ("POLL_INTERVAL", "1.5", poll),
         ("BIG_RED_SWITCH", "true", "expected enable or disable"),
     ] {
-        let text = watched(&format!(r#""PFC_WD": {{"GLOBAL": {{"{field}": "{value}"}}}}"#));
+        let text = watched_port_config(&format!(r#""PFC_WD": {{"GLOBAL": {{"{field}": "{value}"}}}}"#));
         assert_eq!(
-            bad(&text, &["Ethernet0"]),
+            load_errors(&text, &["Ethernet0"]),
             [format!("PFC_WD|GLOBAL {field} {value:?}: {expected}")]
         );
     }
 }
 
 #[test]
-fn times_below_the_poll_interval_and_what_is_missing() {
-    refused(&[
+fn watchdog_times_below_the_poll_interval_are_refused() {
+    assert_each_refused(&[
         (
             r#"{"PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "400"}, "Ethernet0": {"detection_time": "399", "restoration_time": "400"}}}"#,
             "PFC_WD|Ethernet0 detection_time \"399\": queues are looked at every 400 ms only (PFC_WD|GLOBAL \
@@ -168,22 +168,24 @@ fn times_below_the_poll_interval_and_what_is_missing() {
     ]);
 }
 
-/// Old files name several ports in one key.
+/// In old files, one key contains several ports.
 #[test]
-fn a_list_of_ports_is_an_entry_for_each() {
-    let text = watched(r#""PFC_WD": {"Ethernet0,Ethernet4": {"detection_time": "400", "action": "alert"}}"#);
-    let config = good(&text, &["Ethernet0", "Ethernet4"]);
+fn port_list_key_is_an_entry_for_each_port() {
+    let text = watched_port_config(
+        r#""PFC_WD": {"Ethernet0,Ethernet4": {"detection_time": "400", "action": "alert"}}"#,
+    );
+    let config = load_config(&text, &["Ethernet0", "Ethernet4"]);
     let actions = config.ports.iter().map(|port| port.watchdog.map(|w| w.action));
     assert!(actions.eq([Some(WatchdogAction::Alert); 2]));
 }
 
 #[test]
-fn what_watches_nothing_is_said() {
+fn watchdog_without_watched_queues_is_noted() {
     let text = r#"{"PFC_WD": {"Ethernet0": {"detection_time": "400"}, "Ethernet4": {"detection_time": "400"}},
         "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3"}, "Ethernet4": {"pfc_enable": "3", "pfcwd_sw_enable": "3,4"},
             "global": {"pfcwd_sw_enable": "3"}}}"#;
     assert_eq!(
-        said(text, &["Ethernet0", "Ethernet4"]),
+        warnings_without_headroom(text, &["Ethernet0", "Ethernet4"]),
         [
             "Ethernet0: the watchdog watches no queue: PORT_QOS_MAP pfcwd_sw_enable names no priority; write there \
              what pfc_enable has",
@@ -192,20 +194,20 @@ fn what_watches_nothing_is_said() {
             "PORT_QOS_MAP|global: pfcwd_sw_enable has no effect: only dscp_to_tc_map is bound to the whole switch",
         ]
     );
-    // A port with asymmetric PFC obeys pauses of every priority.
+    // A port with asymmetric PFC honours pauses of all priorities.
     let asymmetric = text.replace(
         "{\"PFC_WD\"",
         r#"{"PORT": {"Ethernet4": {"pfc_asym": "on"}}, "PFC_WD""#,
     );
     assert!(
-        said(&asymmetric, &["Ethernet0", "Ethernet4"])
+        warnings_without_headroom(&asymmetric, &["Ethernet0", "Ethernet4"])
             .iter()
             .all(|line| !line.starts_with("Ethernet4: pfcwd"))
     );
 }
 
 #[test]
-fn the_default_follows_from_the_number_of_ports() {
+fn default_watchdog_times_follow_from_the_number_of_ports() {
     let with_ports = |count: usize, tables: &str| {
         let ports: Vec<String> = (0..count).map(|n| format!(r#""Ethernet{n}": {{}}"#)).collect();
         let text = format!(
@@ -213,7 +215,7 @@ fn the_default_follows_from_the_number_of_ports() {
             "PORT_QOS_MAP": {{"Ethernet0": {{"pfc_enable": "3", "pfcwd_sw_enable": "3"}}}}{tables}}}"#,
             ports.join(", ")
         );
-        good(&text, &[])
+        load_config(&text, &[])
     };
     for (ports, poll, detection, restoration) in [
         (1, 200, 200, 200),
@@ -224,7 +226,7 @@ fn the_default_follows_from_the_number_of_ports() {
         (1_024, 1_000, 5_000, 6_400),
     ] {
         let config = with_ports(ports, "");
-        let watchdog = of_ethernet0(&config);
+        let watchdog = watchdog_of_ethernet0(&config);
         let times = [
             config.watchdog.poll,
             watchdog.detection,
@@ -242,25 +244,30 @@ fn the_default_follows_from_the_number_of_ports() {
         );
     }
     let config = with_ports(2, r#", "PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "500"}}"#);
-    assert_eq!(of_ethernet0(&config).detection, Picos::from_millis(500));
+    assert_eq!(watchdog_of_ethernet0(&config).detection, Picos::from_millis(500));
     let config = with_ports(
         2,
         r#", "PFC_WD": {"Ethernet0": {"detection_time": "300", "action": "alert"}}"#,
     );
     assert_eq!(
-        (of_ethernet0(&config).action, of_ethernet0(&config).restoration),
+        (
+            watchdog_of_ethernet0(&config).action,
+            watchdog_of_ethernet0(&config).restoration
+        ),
         (WatchdogAction::Alert, None),
         "what is written holds"
     );
 }
 
 #[test]
-fn global_pauses_are_obeyed_unless_something_else_is_written() {
+fn global_pauses_are_honoured_by_default() {
     let pause = |mode: Option<&str>| {
         let table = mode.map_or(String::new(), |mode| {
             format!(r#""XOFF_PORT": {{"Ethernet0": {{"flow_control": "{mode}"}}}}"#)
         });
-        let global = good(&format!("{{{table}}}"), &["Ethernet0"]).ports[0].pfc.global;
+        let global = load_config(&format!("{{{table}}}"), &["Ethernet0"]).ports[0]
+            .pfc
+            .global;
         (global.honoured, global.generated)
     };
     assert_eq!(pause(None), (true, false));
@@ -275,13 +282,13 @@ fn global_pauses_are_obeyed_unless_something_else_is_written() {
             generated: false
         }
     );
-    refused(&[(
+    assert_each_refused(&[(
         r#"{"XOFF_PORT": {"Ethernet0": {"flow_control": "on"}}}"#,
         "XOFF_PORT|Ethernet0 flow_control \"on\": expected off, rx, tx or both",
     )]);
-    let text = watched(r#""XOFF_PORT": {"Ethernet0": {"flow_control": "both"}}"#);
+    let text = watched_port_config(r#""XOFF_PORT": {"Ethernet0": {"flow_control": "both"}}"#);
     assert_eq!(
-        said(&text, &["Ethernet0"]),
+        warnings_without_headroom(&text, &["Ethernet0"]),
         [
             "XOFF_PORT|Ethernet0: flow_control \"both\" has no effect: pfc_enable has a priority, and 802.3x is off then"
         ]

@@ -15,7 +15,7 @@ use xoff_wire::parse::parse;
 
 use super::setting::{self, BURST, Header};
 use super::{Load, in_bursts};
-use xoff_config::{Resolve, load};
+use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::Failure;
 
 /// Octets of a frame without FCS.
@@ -57,7 +57,7 @@ impl Configured {
                 .because(error)
                 .fix("give a readable config_db.json")
         })?;
-        let loaded = load(&[(&place, &text)], &Resolve::default())
+        let loaded = load(&[(&place, &text)], &ResolveOptions::default())
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         Configured::new(loaded.resolved.config).ok_or_else(|| {
             Failure::configuration("the configuration forwards nothing between its ports")

@@ -7,7 +7,7 @@ use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Shaper, Switch
 use xoff_units::Picos;
 
 use super::*;
-use xoff_config::{Resolve, load};
+use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::Exit;
 
 pub(crate) const CELL: u64 = 208;
@@ -27,7 +27,7 @@ pub(crate) fn switch(ports: usize, speed_mbps: u32, cells: u64) -> SwitchConfig 
         each(&format!(r#"{{"speed": "{speed_mbps}", "mtu": "9216"}}"#)),
         each(r#"{"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"}"#)
     );
-    let mut config = load(&[("test", &text)], &Resolve::default())
+    let mut config = load(&[("test", &text)], &ResolveOptions::default())
         .expect("a good configuration")
         .resolved
         .config;

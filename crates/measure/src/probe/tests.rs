@@ -9,7 +9,7 @@ use xoff_dataplane::config::{
 };
 
 use super::*;
-use xoff_config::{Resolve, load};
+use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::{Exit, Failure};
 
 const CELL: u64 = 208;
@@ -25,7 +25,7 @@ fn switch() -> SwitchConfig {
         "PORT_QOS_MAP": {"Ethernet0": {"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"},
             "Ethernet4": {"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"},
             "Ethernet8": {"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"}}}"#;
-    let mut config = load(&[("test", text)], &Resolve::default())
+    let mut config = load(&[("test", text)], &ResolveOptions::default())
         .expect("a good configuration")
         .resolved
         .config;

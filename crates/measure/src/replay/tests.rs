@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use xoff_capture::write::{self, InterfaceBlock};
 use xoff_capture::{Direction, PacketBlock, Reader};
-use xoff_config::{Resolve, load};
+use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::Failure;
 
 const A: Mac = [2, 0, 0, 0, 0, 1];
@@ -89,9 +89,9 @@ impl Sink for Seen {
 fn play(file: &[u8], asked: &MappingOptions, config: &str, learn: bool) -> (Seen, ReplayReport) {
     let survey = survey(file);
     let mapping = choose(file, &survey, asked, &ConfiguredPorts::default()).unwrap();
-    let how = Resolve {
+    let how = ResolveOptions {
         ports: mapping.ports.clone(),
-        ..Resolve::default()
+        ..ResolveOptions::default()
     };
     let config = load(&[("test", config)], &how).unwrap().resolved.config;
     let mut seen = Seen::default();

@@ -112,7 +112,7 @@ fn plain() -> SchemeConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_config::{Resolve, load};
+    use xoff_config::{ResolveOptions, load};
 
     fn config(tables: &str) -> SwitchConfig {
         let text = format!(
@@ -121,9 +121,9 @@ mod tests {
                 "STATIC_ROUTE": {{"10.2.0.0/24": {{"nexthop": "10.1.0.1,10.1.0.3"}}, "10.3.0.0/24": {{"nexthop": "10.1.0.1,10.1.0.3"}},
                                   "10.4.0.0/24": {{"nexthop": "10.1.0.1"}}}}{tables}}}"#
         );
-        let how = Resolve {
+        let how = ResolveOptions {
             ports: vec!["Ethernet0".to_owned(), "Ethernet4".to_owned()],
-            ..Resolve::default()
+            ..ResolveOptions::default()
         };
         load(&[("test", &text)], &how)
             .unwrap_or_else(|problems| panic!("{problems}"))

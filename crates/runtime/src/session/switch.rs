@@ -18,7 +18,7 @@ use crate::control::{
 };
 use crate::workers::{AttachedPort, Finished, Ledger, Options, Running, Start, StartError, start_all};
 use xoff_capture::live::PcapOptions;
-use xoff_config::{Loaded, Resolve, diff, parse_asic, resolve};
+use xoff_config::{LoadedConfig, ResolveOptions, diff_configs, parse_asic_part, resolve};
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, Opened, PortSpec};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -45,9 +45,9 @@ pub struct SwitchPort {
 #[derive(Debug)]
 pub struct SwitchStart {
     /// Its configuration.
-    pub loaded: Loaded,
+    pub loaded: LoadedConfig,
     /// How that was resolved.
-    pub resolve: Resolve,
+    pub resolve: ResolveOptions,
     /// Its ports that have a device.
     pub ports: Vec<SwitchPort>,
     /// What is recorded of the frames that pass.
@@ -60,7 +60,7 @@ pub struct SwitchSession {
     /// `None` once it is being stopped.
     running: Mutex<Option<Running>>,
     current: Mutex<Generation>,
-    resolve: Resolve,
+    resolve: ResolveOptions,
     ledger: Ledger,
     /// The counters of priority flow control when they were last cleared.
     pfc_base: Mutex<Vec<PfcPort>>,
@@ -84,8 +84,8 @@ impl SwitchSession {
     /// # Errors
     /// Devices that cannot be used, and what the kernel refuses: [`Exit::Environment`].
     pub fn start(
-        loaded: Loaded,
-        resolve: Resolve,
+        loaded: LoadedConfig,
+        resolve: ResolveOptions,
         ports: Vec<SwitchPort>,
         options: &Options,
         ledger: Ledger,
@@ -112,7 +112,7 @@ impl SwitchSession {
         let mut starts = Vec::with_capacity(switches.len());
         let mut begun = Vec::with_capacity(switches.len());
         for SwitchStart {
-            loaded: Loaded { db, resolved },
+            loaded: LoadedConfig { db, resolved },
             resolve,
             ports,
             pcap,
@@ -211,7 +211,7 @@ impl SwitchSession {
 /// What a session has before its switch runs.
 struct Begun {
     current: Generation,
-    resolve: Resolve,
+    resolve: ResolveOptions,
     ports: Vec<String>,
     notes: Vec<String>,
 }
@@ -308,17 +308,20 @@ impl Target for SwitchSession {
     fn apply(&self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure> {
         let text = config.to_string();
         let asic = self.resolve.asic.as_deref();
-        let mut new = parse_asic(&text, "the configuration sent", asic).map_err(problems)?;
+        let mut new = parse_asic_part(&text, "the configuration sent", asic).map_err(problems)?;
         // One change at a time: what is new is so against what it replaces.
         let mut current = lock(&self.current);
         // What comes back as it was shown is not written, it was computed.
         new.remove_equal(&current.generated);
-        let how = Resolve {
+        let how = ResolveOptions {
             interfaces: current.interfaces(),
             ..self.resolve.clone()
         };
         let resolved = resolve(&new, &how).map_err(problems)?;
-        let changes = diff(&current.db, &new).iter().map(ToString::to_string).collect();
+        let changes = diff_configs(&current.db, &new)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         let mut config = resolved.config;
         if !config.ports.iter().map(|port| &port.name).eq(&self.ports) {
             return Err(

@@ -15,8 +15,8 @@ use xoff_dataplane::config::{
 };
 use xoff_units::Picos;
 
-use super::super::context::Context;
-use super::schemes::Schemes;
+use super::super::context::ResolveContext;
+use super::schemes::SchemeList;
 use crate::problem::Problem;
 use crate::schema;
 
@@ -29,13 +29,13 @@ const PORTCHANNELS: &str = "ARS_PORTCHANNELS";
 /// Speed in Mb/s for a scaling factor of 1. A load is divided by the factor and then compared with the
 /// limits.
 const MBPS_PER_FACTOR: u64 = 10_000;
-const IDLE_US: u64 = 256;
-const FLOWS: u64 = 512;
-const FLOWSET: std::ops::RangeInclusive<u64> = 256..=32_768;
+const IDLE_TIME_US: u64 = 256;
+const FLOWS_DEFAULT: u64 = 512;
+const FLOWSET_RANGE: std::ops::RangeInclusive<u64> = 256..=32_768;
 
 /// The resolved ARS tables.
 #[derive(Debug, Default)]
-pub(super) struct Ars {
+pub(super) struct ResolvedArs {
     /// Scheme of load balancing groups without a scheme of their own.
     pub(super) default_scheme: Option<u16>,
     pub(super) ports: Vec<PortBalancing>,
@@ -47,29 +47,33 @@ pub(super) struct Ars {
 }
 
 /// Resolves the ARS tables. Returns `None` without an `ARS_PROFILE`.
-pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig], schemes: &mut Schemes) -> Option<Ars> {
-    let profile = profile(context)?;
+pub(super) fn resolve_ars(
+    context: &mut ResolveContext<'_>,
+    lags: &[LagConfig],
+    schemes: &mut SchemeList,
+) -> Option<ResolvedArs> {
+    let profile = only_profile(context)?;
     let text = |field: &str| context.text(PROFILE, profile, field);
     let default = text("default_ars_object");
     let mode = text("ars_nhg_path_selector_mode").unwrap_or("interface");
     let lag_mode = text("ars_lag_path_selector_mode").unwrap_or("interface");
     let enabled = |field: &str| text(field) != Some("false");
     let hashed = [!enabled("ipv4_enable"), !enabled("ipv6_enable")];
-    let mut objects = Objects { default, schemes };
-    let mut ars = Ars {
-        ports: ports(context, &mut objects, mode),
+    let mut objects = ArsObjects { default, schemes };
+    let mut ars = ResolvedArs {
+        ports: resolve_ars_interfaces(context, &mut objects, mode),
         lags: vec![None; lags.len()],
         hashed,
-        ..Ars::default()
+        ..ResolvedArs::default()
     };
     let selected: Vec<bool> = (0..context.ports.len())
-        .map(|port| is_enabled(context, port))
+        .map(|port| has_ars_interface(context, port))
         .collect();
     let everywhere = mode == "global" && !selected.contains(&true);
     if everywhere {
-        ars.default_scheme = objects.of(context, PROFILE, profile, None);
+        ars.default_scheme = objects.scheme_of(context, PROFILE, profile, None);
     }
-    next_hops(context, &mut objects, mode, &mut ars);
+    resolve_ars_next_hops(context, &mut objects, mode, &mut ars);
     for (lag, scheme) in lags.iter().zip(&mut ars.lags) {
         let mut members = lag.members.iter().map(|port| usize::from(*port));
         let takes_part =
@@ -79,16 +83,16 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig], schemes: &m
         *scheme = match (takes_part, has_port_scheme) {
             // The schemes of the member ports apply. Member ports without a scheme are left out.
             (true, true) => None,
-            (true, false) => objects.of(context, PROFILE, profile, None),
-            (false, _) => objects.schemes.index(super::PLAIN),
+            (true, false) => objects.scheme_of(context, PROFILE, profile, None),
+            (false, _) => objects.schemes.index(super::DEFAULT_SCHEME),
         };
     }
-    alternate_members(context, lags, &mut ars.ports);
+    resolve_alternate_members(context, lags, &mut ars.ports);
     Some(ars)
 }
 
 /// Returns the key of the only profile.
-fn profile<'a>(context: &mut Context<'a>) -> Option<&'a str> {
+fn only_profile<'a>(context: &mut ResolveContext<'a>) -> Option<&'a str> {
     let mut profiles = context.db.keys(PROFILE);
     let first = profiles.next();
     if let Some(second) = profiles.next() {
@@ -96,7 +100,7 @@ fn profile<'a>(context: &mut Context<'a>) -> Option<&'a str> {
             "there is a profile {} already, and one is possible",
             first.unwrap_or_default()
         );
-        context.problem(Problem::at(PROFILE, second, "", why).fix("remove one of the two"));
+        context.report_derived(Problem::at_field(PROFILE, second, "", why).with_fix("remove one of the two"));
     }
     if first.is_none() {
         for table in [OBJECT, INTERFACES, NEXT_HOPS, PORTCHANNELS] {
@@ -109,15 +113,21 @@ fn profile<'a>(context: &mut Context<'a>) -> Option<&'a str> {
 }
 
 /// Converts ARS objects into schemes.
-struct Objects<'a, 's> {
+struct ArsObjects<'a, 's> {
     default: Option<&'a str>,
-    schemes: &'s mut Schemes,
+    schemes: &'s mut SchemeList,
 }
 
-impl Objects<'_, '_> {
+impl ArsObjects<'_, '_> {
     /// Returns the scheme of an entry. Without a name of an object, the default object of the profile is
     /// used.
-    fn of(&mut self, context: &mut Context<'_>, table: &str, key: &str, name: Option<&str>) -> Option<u16> {
+    fn scheme_of(
+        &mut self,
+        context: &mut ResolveContext<'_>,
+        table: &str,
+        key: &str,
+        name: Option<&str>,
+    ) -> Option<u16> {
         let Some(name) = name.or(self.default) else {
             let (field, fix) = match table {
                 PROFILE => ("default_ars_object", "name an entry of ARS_OBJECT"),
@@ -127,22 +137,24 @@ impl Objects<'_, '_> {
                 ),
             };
             let why = "the field is missing: nothing says how flows are assigned";
-            context.problem(Problem::at(table, key, field, why).fix(fix));
+            context.report_derived(Problem::at_field(table, key, field, why).with_fix(fix));
             return None;
         };
         // The check of references reports a missing object.
         context.db.entry(OBJECT, name)?;
-        Some(self.schemes.add(object(context, name)))
+        Some(self.schemes.add(scheme_of_object(context, name)))
     }
 }
 
 /// Creates the scheme of an ARS object.
-fn object(context: &mut Context<'_>, name: &str) -> SchemeConfig {
+fn scheme_of_object(context: &mut ResolveContext<'_>, name: &str) -> SchemeConfig {
     let number = |field: &str| context.number(OBJECT, name, field);
-    let idle = number("flowlet_idle_time").unwrap_or(IDLE_US);
+    let idle = number("flowlet_idle_time").unwrap_or(IDLE_TIME_US);
     let per_packet = context.text(OBJECT, name, "assign_mode") == Some("per_packet_quality");
-    let flows = number("max_flows").unwrap_or(FLOWS);
-    let entries = flows.next_power_of_two().clamp(*FLOWSET.start(), *FLOWSET.end());
+    let flows = number("max_flows").unwrap_or(FLOWS_DEFAULT);
+    let entries = flows
+        .next_power_of_two()
+        .clamp(*FLOWSET_RANGE.start(), *FLOWSET_RANGE.end());
     let (threshold, cost) = (number("primary_path_threshold"), number("alternative_path_cost"));
     if entries != flows && !per_packet {
         let text = format!("max_flows {flows}: the flow table of each group has {entries} entries");
@@ -165,21 +177,27 @@ fn object(context: &mut Context<'_>, name: &str) -> SchemeConfig {
 }
 
 /// Whether ARS is enabled on a port.
-fn is_enabled(context: &Context<'_>, port: usize) -> bool {
+fn has_ars_interface(context: &ResolveContext<'_>, port: usize) -> bool {
     context.db.entry(INTERFACES, &context.ports[port]).is_some()
 }
 
 /// Resolves `ARS_INTERFACES`: the scheme and the scaling factor of each port.
-fn ports(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str) -> Vec<PortBalancing> {
+fn resolve_ars_interfaces(
+    context: &mut ResolveContext<'_>,
+    objects: &mut ArsObjects<'_, '_>,
+    mode: &str,
+) -> Vec<PortBalancing> {
     let mut ports = vec![PortBalancing::default(); context.ports.len()];
     for key in context.db.keys(INTERFACES) {
-        let Some(port) = context.port(key) else { continue };
+        let Some(port) = context.port_index(key) else {
+            continue;
+        };
         let factor = context.number(INTERFACES, key, "scaling_factor").unwrap_or(0);
         let own = context.text(INTERFACES, key, "ars_obj_name");
         ports[port] = PortBalancing {
             scheme: match mode {
-                "interface" => objects.of(context, INTERFACES, key, own),
-                "global" => objects.of(context, INTERFACES, key, None),
+                "interface" => objects.scheme_of(context, INTERFACES, key, own),
+                "global" => objects.scheme_of(context, INTERFACES, key, None),
                 _ => None,
             },
             scale_mbps: (factor * MBPS_PER_FACTOR) as u32,
@@ -194,14 +212,19 @@ fn ports(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str) -
 }
 
 /// Resolves `ARS_NEXTHOPS`.
-fn next_hops(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &str, ars: &mut Ars) {
+fn resolve_ars_next_hops(
+    context: &mut ResolveContext<'_>,
+    objects: &mut ArsObjects<'_, '_>,
+    mode: &str,
+    ars: &mut ResolvedArs,
+) {
     for key in context.db.keys(NEXT_HOPS) {
         let Some((vrf, address)) = key.split_once('|') else {
             continue;
         };
         if vrf != "default" {
             let why = format!("VRFs are not implemented, expected default|{address}");
-            context.problem(Problem::at(NEXT_HOPS, key, "", why));
+            context.report_derived(Problem::at_field(NEXT_HOPS, key, "", why));
             continue;
         }
         let Ok(address) = address.parse::<IpAddr>() else {
@@ -209,7 +232,7 @@ fn next_hops(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &st
         };
         let own = context.text(NEXT_HOPS, key, "ars_obj_name");
         let scheme = match mode {
-            "nexthop" => objects.of(context, NEXT_HOPS, key, own),
+            "nexthop" => objects.scheme_of(context, NEXT_HOPS, key, own),
             _ => {
                 if let Some(own) = own {
                     let text =
@@ -228,18 +251,27 @@ fn next_hops(context: &mut Context<'_>, objects: &mut Objects<'_, '_>, mode: &st
 }
 
 /// Resolves `ARS_PORTCHANNELS`: members of LAGs that are used if the other members are worse.
-fn alternate_members(context: &mut Context<'_>, lags: &[LagConfig], ports: &mut [PortBalancing]) {
+fn resolve_alternate_members(
+    context: &mut ResolveContext<'_>,
+    lags: &[LagConfig],
+    ports: &mut [PortBalancing],
+) {
     const FIELD: &str = "alternative_path_members";
     for key in context.db.keys(PORTCHANNELS) {
         let list = context.text(PORTCHANNELS, key, FIELD).unwrap_or("");
-        for name in schema::items(list) {
+        for name in schema::split_list(list) {
             let of_lag = lags.iter().find(|lag| lag.name == key);
             let is_member = |port: usize| of_lag.is_some_and(|lag| lag.members.contains(&(port as u16)));
-            if let Some(port) = context.port(name).filter(|port| is_member(*port)) {
+            if let Some(port) = context.port_index(name).filter(|port| is_member(*port)) {
                 ports[port].alternate_in_lag = true;
             } else {
-                let problem = Problem::at(PORTCHANNELS, key, FIELD, format!("{name} is no member of {key}"));
-                context.problem(problem.value(list).fix("name ports of PORTCHANNEL_MEMBER"));
+                let problem =
+                    Problem::at_field(PORTCHANNELS, key, FIELD, format!("{name} is no member of {key}"));
+                context.report_derived(
+                    problem
+                        .with_value(list)
+                        .with_fix("name ports of PORTCHANNEL_MEMBER"),
+                );
             }
         }
     }
@@ -249,7 +281,7 @@ fn alternate_members(context: &mut Context<'_>, lags: &[LagConfig], ports: &mut 
 ///
 /// Limits are in Mb/s of a port with scaling factor 1. One permille of such a port is 10 Mb/s. If both
 /// limits are 0, the default, the limits of `load` are kept.
-pub(super) fn load(context: &mut Context<'_>, mut load: LoadConfig) -> LoadConfig {
+pub(super) fn apply_profile_to_load(context: &mut ResolveContext<'_>, mut load: LoadConfig) -> LoadConfig {
     let Some(profile) = context.db.keys(PROFILE).next() else {
         return load;
     };
@@ -261,13 +293,13 @@ pub(super) fn load(context: &mut Context<'_>, mut load: LoadConfig) -> LoadConfi
         ("future", &mut load.future),
         ("current", &mut load.current),
     ] {
-        limits(context, profile, name, measure);
+        apply_measure_fields(context, profile, name, measure);
     }
     load
 }
 
 /// Applies the weight and the limits of one measure.
-fn limits(context: &mut Context<'_>, profile: &str, name: &str, measure: &mut Measure) {
+fn apply_measure_fields(context: &mut ResolveContext<'_>, profile: &str, name: &str, measure: &mut Measure) {
     let number = |field: &str| context.number(PROFILE, profile, &format!("{name}_load_{field}"));
     if let Some(weight) = number("weight") {
         measure.weight = weight as u32;
@@ -279,7 +311,7 @@ fn limits(context: &mut Context<'_>, profile: &str, name: &str, measure: &mut Me
     if min >= max {
         let field = format!("{name}_load_min_value");
         let why = format!("{min} is not below {name}_load_max_value {max}");
-        context.own_problem(Problem::at(PROFILE, profile, &field, why).fix("write a smaller one"));
+        context.report_own(Problem::at_field(PROFILE, profile, &field, why).with_fix("write a smaller one"));
         return;
     }
     let permille = |mbps: u64| (mbps * 1_000 / MBPS_PER_FACTOR) as u32;

@@ -11,71 +11,71 @@ use xoff_dataplane::config::{
 use xoff_dataplane::route::RouteTag;
 use xoff_units::Picos;
 
-use self::schemes::Schemes;
-pub(super) use self::schemes::{exists, unknown};
-use self::tags::Tags;
-use super::acl::{self, Exemption};
-use super::context::Context;
+use self::schemes::SchemeList;
+pub(super) use self::schemes::{scheme_exists, suggest_scheme};
+use self::tags::RouteTags;
+use super::acl::{self, AclExemption};
+use super::context::ResolveContext;
 use super::routing;
 use crate::problem::Problem;
 use crate::schema::{self, LB_GLOBAL};
 
-const WHOLE: &str = "XOFF_LB";
-const PORTCHANNEL: &str = "XOFF_LB_PORTCHANNEL";
+const GLOBAL_TABLE: &str = "XOFF_LB";
+const PORTCHANNEL_TABLE: &str = "XOFF_LB_PORTCHANNEL";
 
 /// The default scheme, which needs no entry in the list of schemes.
-const PLAIN: &str = "ecmp";
+const DEFAULT_SCHEME: &str = "ecmp";
 /// The default scheme with the destination queue pair of RoCEv2 as an additional hash field.
-const PLAIN_QP: &str = "ecmp-qp";
+const DEFAULT_SCHEME_WITH_QP: &str = "ecmp-qp";
 /// Default number of flow moves that are kept for `show load-balancing moves`.
 const MOVES_KEPT: u64 = 256;
 /// Default time between link quality messages in us, equal to the sampling interval of SAI.
-const ADVERTISE_US: u64 = 16;
+const ADVERTISE_INTERVAL_US: u64 = 16;
 
 /// The load balancing of the switch, and the tags of its routes.
-pub(super) struct Balancing {
+pub(super) struct ResolvedBalancing {
     pub(super) config: BalancingConfig,
-    tags: Tags,
+    tags: RouteTags,
 }
 
-impl Balancing {
+impl ResolvedBalancing {
     /// Returns the tag of routes to a prefix.
-    pub(super) fn tag(&self, prefix: ipnet::IpNet) -> RouteTag {
-        self.tags.of(prefix)
+    pub(super) fn route_tag(&self, prefix: ipnet::IpNet) -> RouteTag {
+        self.tags.tag_of(prefix)
     }
 }
 
 /// Resolves all tables of load balancing.
-pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancing {
-    let mut schemes = Schemes::read(context);
+pub(super) fn resolve_balancing(context: &mut ResolveContext<'_>, lags: &[LagConfig]) -> ResolvedBalancing {
+    let mut schemes = SchemeList::read(context);
     let profile = context.db.keys("ARS_PROFILE").next();
-    let mut ars = ars::resolve(context, lags, &mut schemes).unwrap_or_default();
-    let default_scheme = match context.text(WHOLE, LB_GLOBAL, "scheme") {
+    let mut ars = ars::resolve_ars(context, lags, &mut schemes).unwrap_or_default();
+    let default_scheme = match context.text(GLOBAL_TABLE, LB_GLOBAL, "scheme") {
         None if ars.default_scheme.is_some() => ars.default_scheme,
-        None if routing::hashes_queue_pairs(context, "ecmp_hash") => schemes.index(PLAIN_QP),
+        None if routing::hashes_queue_pairs(context, "ecmp_hash") => schemes.index(DEFAULT_SCHEME_WITH_QP),
         None => None,
-        Some(name) if schemes.is_plain(name) => None,
+        Some(name) if schemes.is_default_scheme(name) => None,
         Some(name) => schemes.index(name),
     };
-    let lags = own_lags(context, &mut schemes, core::mem::take(&mut ars.lags));
-    let mut tags = Tags::read(context, &mut schemes);
+    let lags = resolve_lag_schemes(context, &mut schemes, core::mem::take(&mut ars.lags));
+    let mut tags = RouteTags::read(context, &mut schemes);
     tags.hash_families(ars.hashed, &mut schemes);
-    let load = ars::load(context, LoadConfig::default());
-    let load = load::resolve(context, load);
+    let load = ars::apply_profile_to_load(context, LoadConfig::default());
+    let load = load::apply_load_table(context, load);
     load::check_weights(context, &load, profile);
-    let exempt = acl::exempt(context, Exemption::Ars);
+    let exempt = acl::resolve_exemptions(context, AclExemption::Ars);
     let schemes = schemes.into_list();
-    let advertise = advertise(context, &schemes);
+    let advertise = resolve_advertise(context, &schemes);
     if !schemes.iter().any(|scheme| scheme.kind != SchemeKind::Hash) && advertise.is_none() {
         // Without a scheme that uses sites, sites would only split groups.
         tags.forget_sites();
     }
-    let number = |field: &str| context.number(WHOLE, LB_GLOBAL, field);
+    let number = |field: &str| context.number(GLOBAL_TABLE, LB_GLOBAL, field);
     let moves_kept = match schemes.is_empty() {
         true => 0,
         false => number("moves_kept").unwrap_or(MOVES_KEPT),
     };
-    Balancing {
+    ResolvedBalancing {
         config: BalancingConfig {
             default_scheme,
             lags,
@@ -92,18 +92,25 @@ pub(super) fn resolve(context: &mut Context<'_>, lags: &[LagConfig]) -> Balancin
     }
 }
 
-/// Returns the scheme of each LAG by its index in [`Context::lags`]. An own scheme takes precedence over ARS.
-fn own_lags(context: &mut Context<'_>, schemes: &mut Schemes, ars: Vec<Option<u16>>) -> Vec<Option<u16>> {
+/// Returns the scheme of each LAG by its index in [`ResolveContext::lags`]. An own scheme takes precedence
+/// over ARS.
+fn resolve_lag_schemes(
+    context: &mut ResolveContext<'_>,
+    schemes: &mut SchemeList,
+    ars: Vec<Option<u16>>,
+) -> Vec<Option<u16>> {
     let names = context.lags.clone();
     let with_qp = ars.is_empty() && routing::hashes_queue_pairs(context, "lag_hash");
     let only_routes = !with_qp && routing::hashes_queue_pairs(context, "ecmp_hash");
     let hashed = match (with_qp, only_routes) {
-        (true, _) => schemes.index(PLAIN_QP),
+        (true, _) => schemes.index(DEFAULT_SCHEME_WITH_QP),
         // The hash fields of routes do not apply to LAGs.
-        (false, true) if context.text(WHOLE, LB_GLOBAL, "scheme").is_none() => schemes.index(PLAIN),
+        (false, true) if context.text(GLOBAL_TABLE, LB_GLOBAL, "scheme").is_none() => {
+            schemes.index(DEFAULT_SCHEME)
+        }
         (false, _) => None,
     };
-    let own = |(index, lag): (usize, &str)| match context.text(PORTCHANNEL, lag, "scheme") {
+    let own = |(index, lag): (usize, &str)| match context.text(PORTCHANNEL_TABLE, lag, "scheme") {
         Some(name) => schemes.index(name),
         None => ars.get(index).copied().flatten().or(hashed),
     };
@@ -118,43 +125,44 @@ fn own_lags(context: &mut Context<'_>, schemes: &mut Schemes, ars: Vec<Option<u1
 ///
 /// The messages list the sites that the switch cannot reach. They also contain the load of paths if the
 /// configuration says so, or if a scheme of the switch uses the load of other switches.
-fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<AdvertiseConfig> {
+fn resolve_advertise(context: &mut ResolveContext<'_>, schemes: &[SchemeConfig]) -> Option<AdvertiseConfig> {
     const PORTS: &str = "advertise_ports";
-    let list = context.text(WHOLE, LB_GLOBAL, PORTS).unwrap_or("");
+    let list = context.text(GLOBAL_TABLE, LB_GLOBAL, PORTS).unwrap_or("");
     let mut ports = Vec::new();
-    for name in schema::items(list) {
-        match context.port(name) {
+    for name in schema::split_list(list) {
+        match context.port_index(name) {
             Some(port) => ports.push(port as u16),
             None => {
-                let problem = Problem::at(WHOLE, LB_GLOBAL, PORTS, format!("there is no port {name}"));
-                let nearest = schema::nearest(name, context.ports.iter().map(String::as_str));
+                let problem =
+                    Problem::at_field(GLOBAL_TABLE, LB_GLOBAL, PORTS, format!("there is no port {name}"));
+                let nearest = schema::find_similar_name(name, context.ports.iter().map(String::as_str));
                 let problem = match nearest {
-                    Some(meant) => problem.fix(format!("did you mean {meant}?")),
-                    None => problem.fix("add it to PORT, or take it out of the list"),
+                    Some(meant) => problem.with_fix(format!("did you mean {meant}?")),
+                    None => problem.with_fix("add it to PORT, or take it out of the list"),
                 };
-                context.problem(problem.value(list));
+                context.report_derived(problem.with_value(list));
             }
         }
     }
     ports.sort_unstable();
     ports.dedup();
-    let loads = match context.text(WHOLE, LB_GLOBAL, "advertise") {
+    let loads = match context.text(GLOBAL_TABLE, LB_GLOBAL, "advertise") {
         Some("on") => true,
         Some("ways") => false,
         Some("off") => return None,
-        _ => schemes.iter().any(listens),
+        _ => schemes.iter().any(uses_remote_load),
     };
     if ports.is_empty() && !loads {
         return None;
     }
     if ports.is_empty() {
         let why = "neighbours are told nothing: advertise_ports names no port towards another switch";
-        context.warn_entry(WHOLE, LB_GLOBAL, why);
+        context.warn_entry(GLOBAL_TABLE, LB_GLOBAL, why);
         return None;
     }
     let interval = context
-        .number(WHOLE, LB_GLOBAL, "advertise_interval")
-        .unwrap_or(ADVERTISE_US);
+        .number(GLOBAL_TABLE, LB_GLOBAL, "advertise_interval")
+        .unwrap_or(ADVERTISE_INTERVAL_US);
     Some(AdvertiseConfig {
         interval: Picos::from_micros(interval),
         ports,
@@ -163,7 +171,7 @@ fn advertise(context: &mut Context<'_>, schemes: &[SchemeConfig]) -> Option<Adve
 }
 
 /// Whether a scheme uses the load that other switches advertise.
-fn listens(scheme: &SchemeConfig) -> bool {
+fn uses_remote_load(scheme: &SchemeConfig) -> bool {
     let pick = match scheme.kind {
         SchemeKind::Flowlet { pick, .. } | SchemeKind::PerPacket { pick } | SchemeKind::Fixed { pick } => {
             pick

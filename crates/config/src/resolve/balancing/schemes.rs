@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use xoff_dataplane::config::{HashFields, Pick, Rebalance, SchemeConfig, SchemeKind};
 use xoff_units::Picos;
 
-use super::super::context::Context;
-use super::PLAIN;
-use crate::balancing::{BuiltIn, SCHEMES, built_in};
+use super::super::context::ResolveContext;
+use super::DEFAULT_SCHEME;
+use crate::balancing::{BUILT_IN_SCHEMES, BuiltInScheme, built_in_scheme};
 use crate::problem::Problem;
 use crate::schema;
 
@@ -16,34 +16,34 @@ const TABLE: &str = "XOFF_LB_SCHEME";
 const PROBABILITY_PERCENT: u64 = 1;
 
 /// All known schemes, and the schemes that the configuration uses.
-pub(super) struct Schemes {
+pub(super) struct SchemeList {
     known: BTreeMap<String, SchemeConfig>,
     used: Vec<SchemeConfig>,
 }
 
-impl Schemes {
+impl SchemeList {
     /// Collects the built-in schemes and the schemes of `XOFF_LB_SCHEME`.
-    pub(super) fn read(context: &mut Context<'_>) -> Schemes {
-        let mut known: BTreeMap<_, _> = SCHEMES
+    pub(super) fn read(context: &mut ResolveContext<'_>) -> SchemeList {
+        let mut known: BTreeMap<_, _> = BUILT_IN_SCHEMES
             .iter()
-            .map(|scheme| (scheme.name.to_owned(), scheme.config()))
+            .map(|scheme| (scheme.name.to_owned(), scheme.default_config()))
             .collect();
         for name in context.db.keys(TABLE) {
-            if let Some(scheme) = configured(context, name) {
+            if let Some(scheme) = resolve_scheme_entry(context, name) {
                 known.insert(name.to_owned(), scheme);
             }
         }
-        Schemes {
+        SchemeList {
             known,
             used: Vec::new(),
         }
     }
 
     /// Whether a name is that of the default scheme with its default fields.
-    pub(super) fn is_plain(&self, name: &str) -> bool {
+    pub(super) fn is_default_scheme(&self, name: &str) -> bool {
         let plain =
             |scheme: &SchemeConfig| scheme.kind == SchemeKind::Hash && scheme.hash == HashFields::FiveTuple;
-        name == PLAIN && self.known.get(name).is_some_and(plain)
+        name == DEFAULT_SCHEME && self.known.get(name).is_some_and(plain)
     }
 
     /// Returns the index of a scheme by its name. The check of references reports unknown names.
@@ -68,24 +68,24 @@ impl Schemes {
 }
 
 /// Resolves an entry of `XOFF_LB_SCHEME`. Returns `None` after an error.
-fn configured(context: &mut Context<'_>, name: &str) -> Option<SchemeConfig> {
+fn resolve_scheme_entry(context: &mut ResolveContext<'_>, name: &str) -> Option<SchemeConfig> {
     let base = match context.text(TABLE, name, "scheme") {
-        Some(base) => built_in(base)?,
-        None => match built_in(name) {
+        Some(base) => built_in_scheme(base)?,
+        None => match built_in_scheme(name) {
             Some(base) => base,
             // The check of values has already reported an invalid value.
             None => {
                 let why = "the field is missing: it says which built-in scheme this is";
-                let problem = Problem::at(TABLE, name, "scheme", why);
-                context.own_problem(problem.fix(format!("one of {}", names())));
+                let problem = Problem::at_field(TABLE, name, "scheme", why);
+                context.report_own(problem.with_fix(format!("one of {}", built_in_scheme_names())));
                 return None;
             }
         },
     };
-    fields_of_others(context, name, base);
+    warn_unsupported_fields(context, name, base);
     let mut scheme = SchemeConfig {
         name: name.to_owned(),
-        ..base.config()
+        ..base.default_config()
     };
     let number = |field: &str| {
         let has = base.fields.contains(&field);
@@ -104,13 +104,13 @@ fn configured(context: &mut Context<'_>, name: &str) -> Option<SchemeConfig> {
         scheme.alternate_cost = cost as u8;
     }
     let entries = number("flowset_size");
-    tune(&mut scheme.kind, number);
+    apply_parameters(&mut scheme.kind, number);
     if let Some(entries) = entries {
         if !entries.is_power_of_two() {
             let why = "expected a power of two from 256 to 32768";
-            let problem = Problem::at(TABLE, name, "flowset_size", why).value(entries.to_string());
+            let problem = Problem::at_field(TABLE, name, "flowset_size", why).with_value(entries.to_string());
             let fix = format!("write {}", entries.next_power_of_two().clamp(256, 32_768));
-            context.own_problem(problem.fix(fix));
+            context.report_own(problem.with_fix(fix));
         }
         scheme.flowset_entries = entries as u32;
     }
@@ -118,14 +118,14 @@ fn configured(context: &mut Context<'_>, name: &str) -> Option<SchemeConfig> {
 }
 
 /// Applies the parameters of an entry to its scheme.
-fn tune(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>) {
+fn apply_parameters(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>) {
     match kind {
         SchemeKind::Flowlet {
             idle,
             pick,
             rebalance,
         } => {
-            set_idle(idle, number("idle_time"));
+            set_idle_time(idle, number("idle_time"));
             if let (Pick::Global { remote_percent }, Some(percent)) = (pick, number("remote_weight")) {
                 *remote_percent = percent as u8;
             }
@@ -146,7 +146,7 @@ fn tune(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>) {
             }
         }
         SchemeKind::Cluster { flows_max, idle } => {
-            set_idle(idle, number("idle_time"));
+            set_idle_time(idle, number("idle_time"));
             if let Some(most) = number("flows_max") {
                 *flows_max = most as u32;
             }
@@ -156,14 +156,14 @@ fn tune(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>) {
 }
 
 /// Sets an idle time in microseconds, if it is given.
-fn set_idle(idle: &mut Picos, micros: Option<u64>) {
+fn set_idle_time(idle: &mut Picos, micros: Option<u64>) {
     if let Some(micros) = micros {
         *idle = Picos::from_micros(micros);
     }
 }
 
 /// Warns about fields that the scheme does not have.
-fn fields_of_others(context: &mut Context<'_>, name: &str, base: &BuiltIn) {
+fn warn_unsupported_fields(context: &mut ResolveContext<'_>, name: &str, base: &BuiltInScheme) {
     let db = context.db;
     let Some(entry) = db.entry(TABLE, name) else {
         return;
@@ -188,22 +188,25 @@ fn fields_of_others(context: &mut Context<'_>, name: &str, base: &BuiltIn) {
 }
 
 /// The names of all built-in schemes, separated by commas.
-fn names() -> String {
-    let names: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+fn built_in_scheme_names() -> String {
+    let names: Vec<&str> = BUILT_IN_SCHEMES.iter().map(|scheme| scheme.name).collect();
     names.join(", ")
 }
 
 /// Returns a suggestion for a reference to an unknown scheme.
-pub(in super::super) fn unknown(context: &Context<'_>, name: &str) -> String {
+pub(in super::super) fn suggest_scheme(context: &ResolveContext<'_>, name: &str) -> String {
     let configured = context.db.keys(TABLE);
-    let known = SCHEMES.iter().map(|scheme| scheme.name).chain(configured);
-    match schema::nearest(name, known) {
+    let known = BUILT_IN_SCHEMES
+        .iter()
+        .map(|scheme| scheme.name)
+        .chain(configured);
+    match schema::find_similar_name(name, known) {
         Some(meant) => format!("did you mean {meant}?"),
-        None => format!("one of {}, or add {name} to {TABLE}", names()),
+        None => format!("one of {}, or add {name} to {TABLE}", built_in_scheme_names()),
     }
 }
 
 /// Whether a scheme of this name exists.
-pub(in super::super) fn exists(context: &Context<'_>, name: &str) -> bool {
-    built_in(name).is_some() || context.db.entry(TABLE, name).is_some()
+pub(in super::super) fn scheme_exists(context: &ResolveContext<'_>, name: &str) -> bool {
+    built_in_scheme(name).is_some() || context.db.entry(TABLE, name).is_some()
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use xoff_dataplane::route::RouteTag;
 
-use super::super::context::Context;
-use super::schemes::Schemes;
+use super::super::context::ResolveContext;
+use super::schemes::SchemeList;
 use crate::problem::Problem;
 use crate::schema;
 
@@ -15,29 +15,30 @@ const GROUP: &str = "XOFF_LB_GROUP";
 const SITE: &str = "XOFF_LB_SITE";
 
 /// Schemes and sites of routes by prefix.
-pub(super) struct Tags {
+pub(super) struct RouteTags {
     schemes: BTreeMap<IpNet, u16>,
     /// Schemes of routes without a matching prefix, for IPv4 and IPv6.
     families: [Option<u16>; 2],
     sites: BTreeMap<IpNet, u16>,
 }
 
-impl Tags {
+impl RouteTags {
     /// Reads `XOFF_LB_GROUP` and `XOFF_LB_SITE`.
-    pub(super) fn read(context: &mut Context<'_>, schemes: &mut Schemes) -> Tags {
-        let scheme = |context: &Context<'_>, key: &str| schemes.index(context.text(GROUP, key, "scheme")?);
-        let by_scheme = by_prefix(context, GROUP, scheme);
-        let site = |context: &Context<'_>, key: &str| Some(context.number(SITE, key, "site")? as u16);
-        Tags {
+    pub(super) fn read(context: &mut ResolveContext<'_>, schemes: &mut SchemeList) -> RouteTags {
+        let scheme =
+            |context: &ResolveContext<'_>, key: &str| schemes.index(context.text(GROUP, key, "scheme")?);
+        let by_scheme = read_prefix_table(context, GROUP, scheme);
+        let site = |context: &ResolveContext<'_>, key: &str| Some(context.number(SITE, key, "site")? as u16);
+        RouteTags {
             schemes: by_scheme,
             families: [None; 2],
-            sites: by_prefix(context, SITE, site),
+            sites: read_prefix_table(context, SITE, site),
         }
     }
 
     /// Selects the static hash for routes of these address families, IPv4 and IPv6.
-    pub(super) fn hash_families(&mut self, hashed: [bool; 2], schemes: &mut Schemes) {
-        self.families = hashed.map(|hashed| hashed.then(|| schemes.index(super::PLAIN)).flatten());
+    pub(super) fn hash_families(&mut self, hashed: [bool; 2], schemes: &mut SchemeList) {
+        self.families = hashed.map(|hashed| hashed.then(|| schemes.index(super::DEFAULT_SCHEME)).flatten());
     }
 
     /// Removes all sites.
@@ -46,19 +47,20 @@ impl Tags {
     }
 
     /// Returns the tag of routes to a prefix.
-    pub(super) fn of(&self, prefix: IpNet) -> RouteTag {
+    pub(super) fn tag_of(&self, prefix: IpNet) -> RouteTag {
         RouteTag {
-            site: longest(&self.sites, prefix).unwrap_or(0),
-            scheme: longest(&self.schemes, prefix).or(self.families[usize::from(prefix.addr().is_ipv6())]),
+            site: find_longest_prefix(&self.sites, prefix).unwrap_or(0),
+            scheme: find_longest_prefix(&self.schemes, prefix)
+                .or(self.families[usize::from(prefix.addr().is_ipv6())]),
         }
     }
 }
 
 /// Reads the entries of a table whose keys are prefixes.
-fn by_prefix<T>(
-    context: &mut Context<'_>,
+fn read_prefix_table<T>(
+    context: &mut ResolveContext<'_>,
     table: &'static str,
-    mut value: impl FnMut(&Context<'_>, &str) -> Option<T>,
+    mut value: impl FnMut(&ResolveContext<'_>, &str) -> Option<T>,
 ) -> BTreeMap<IpNet, T> {
     let mut all = BTreeMap::new();
     for key in context.db.keys(table) {
@@ -70,8 +72,9 @@ fn by_prefix<T>(
                 "{prefix} has bits set beyond its length of {}",
                 prefix.prefix_len()
             );
-            let problem = Problem::at(table, key, "", why).fix(format!("write {}", prefix.trunc()));
-            context.own_problem(problem);
+            let problem =
+                Problem::at_field(table, key, "", why).with_fix(format!("write {}", prefix.trunc()));
+            context.report_own(problem);
             continue;
         }
         let Some(value) = value(context, key) else {
@@ -79,14 +82,14 @@ fn by_prefix<T>(
         };
         if all.insert(prefix, value).is_some() {
             let why = format!("there is an entry for {prefix} already");
-            context.problem(Problem::at(table, key, "", why).fix("make it one"));
+            context.report_derived(Problem::at_field(table, key, "", why).with_fix("make it one"));
         }
     }
     all
 }
 
 /// Returns the value of the longest prefix that contains `prefix`.
-fn longest(entries: &BTreeMap<IpNet, u16>, prefix: IpNet) -> Option<u16> {
+fn find_longest_prefix(entries: &BTreeMap<IpNet, u16>, prefix: IpNet) -> Option<u16> {
     if entries.is_empty() {
         return None;
     }

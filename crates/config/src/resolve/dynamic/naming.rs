@@ -2,34 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Wanted;
+use super::LosslessProfileSpec;
 
 /// Names do not contain this MTU.
 const MTU_DEFAULT: u32 = 9_100;
 
 /// Returns a name for each profile. Names for ports with eight lanes contain `_8lane` if the chip requires
 /// it, or if other ports have the same speed.
-pub(super) fn names<'a>(
+pub(super) fn assign_names<'a>(
     asic: &str,
     threshold: i64,
-    wanted: impl Iterator<Item = &'a Wanted>,
-) -> BTreeMap<Wanted, String> {
-    let all: BTreeSet<&Wanted> = wanted.collect();
-    let name = |one: &Wanted| {
-        let narrow = Wanted {
+    wanted: impl Iterator<Item = &'a LosslessProfileSpec>,
+) -> BTreeMap<LosslessProfileSpec, String> {
+    let all: BTreeSet<&LosslessProfileSpec> = wanted.collect();
+    let name = |one: &LosslessProfileSpec| {
+        let narrow = LosslessProfileSpec {
             eight_lanes: false,
             ..one.clone()
         };
         let shared = all.contains(&narrow);
-        let marked = one.eight_lanes && (shared || is_marked(asic, one.speed_mbps));
+        let marked = one.eight_lanes && (shared || has_lane_suffix(asic, one.speed_mbps));
         let lanes = if marked { "_8lane" } else { "" };
-        format!("{}{lanes}_profile", stem(one, threshold))
+        format!("{}{lanes}_profile", name_stem(one, threshold))
     };
     all.iter().map(|one| ((*one).clone(), name(one))).collect()
 }
 
 /// The first part of a name: speed and cable, and MTU and threshold if they are not the default.
-fn stem(wanted: &Wanted, threshold: i64) -> String {
+fn name_stem(wanted: &LosslessProfileSpec, threshold: i64) -> String {
     let mut stem = format!("pg_lossless_{}_{}", wanted.speed_mbps, wanted.cable);
     if wanted.mtu_bytes != MTU_DEFAULT {
         stem.push_str(&format!("_mtu{}", wanted.mtu_bytes));
@@ -41,7 +41,7 @@ fn stem(wanted: &Wanted, threshold: i64) -> String {
 }
 
 /// Whether SONiC marks eight lanes in the name. It does not at the speed that always has eight lanes.
-fn is_marked(asic: &str, speed_mbps: u32) -> bool {
+fn has_lane_suffix(asic: &str, speed_mbps: u32) -> bool {
     match asic {
         "spectrum3" => speed_mbps != 400_000,
         "spectrum4" | "spectrum5" => speed_mbps != 800_000,

@@ -1,20 +1,20 @@
 //! Computed pool sizes: the whole buffer without reserved space and the shared headroom pool.
 
-use super::{LOCALHOST, LOSSLESS_POOL, POOLS, PROFILES, Parameters, SWITCH};
+use super::{DynamicModelParameters, LOCALHOST, LOSSLESS_POOL, POOLS, PROFILES, SWITCH};
 use crate::db::ConfigDb;
-use crate::merge::split_range;
-use crate::natural::Name;
+use crate::merge::parse_range_key;
+use crate::natural::NaturalName;
 use crate::problem::Problem;
-use crate::resolve::context::Context;
+use crate::resolve::context::ResolveContext;
 use crate::schema;
 
 /// Default size of the whole buffer, typical of a chip of 2018.
-const BUFFER_BYTES: u64 = 32 << 20;
+const BUFFER_BYTES_DEFAULT: u64 = 32 << 20;
 /// Size of a shared headroom pool without users, as in SONiC.
 const HEADROOM_POOL_MIN_BYTES: u64 = 640 << 10;
 
 /// Returns a number of bytes from a table, at most [`schema::BYTES_MAX`], or 0 if the field is missing.
-pub(super) fn bytes(db: &ConfigDb, table: &str, key: &str, field: &str) -> u64 {
+pub(super) fn read_bytes(db: &ConfigDb, table: &str, key: &str, field: &str) -> u64 {
     db.get(table, key, field)
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
@@ -22,18 +22,18 @@ pub(super) fn bytes(db: &ConfigDb, table: &str, key: &str, field: &str) -> u64 {
 }
 
 /// Adds the missing sizes of pools. `db` contains all profiles.
-pub(super) fn complete(
-    context: &mut Context<'_>,
-    parameters: &Parameters,
+pub(super) fn add_pool_sizes(
+    context: &mut ResolveContext<'_>,
+    parameters: &DynamicModelParameters,
     db: &ConfigDb,
     added: &mut ConfigDb,
 ) {
     let lossless = db.entry(POOLS, LOSSLESS_POOL).is_some();
-    let written = bytes(db, POOLS, LOSSLESS_POOL, "xoff");
+    let written = read_bytes(db, POOLS, LOSSLESS_POOL, "xoff");
     let headroom_pool = match parameters.over_subscribe_ratio {
         _ if !lossless || written > 0 => written,
         0 => 0,
-        ratio => match users(db, "BUFFER_PG", "xoff").div_ceil(ratio) {
+        ratio => match sum_over_users(db, "BUFFER_PG", "xoff").div_ceil(ratio) {
             0 => HEADROOM_POOL_MIN_BYTES,
             bytes => bytes,
         },
@@ -48,10 +48,11 @@ pub(super) fn complete(
     }
     let mut open = Vec::new();
     for (name, entry) in db.entries(POOLS) {
-        let has = |field: &str| entry.contains_key(&Name::from(field));
+        let has = |field: &str| entry.contains_key(&NaturalName::from(field));
         if has("size") && has("percentage") {
             let why = "size and percentage exclude each other";
-            context.own_problem(Problem::at(POOLS, name, "percentage", why).fix("remove one of them"));
+            context
+                .report_own(Problem::at_field(POOLS, name, "percentage", why).with_fix("remove one of them"));
         } else if !has("size") {
             open.push(name);
         }
@@ -59,16 +60,20 @@ pub(super) fn complete(
     if open.is_empty() {
         return;
     }
-    let total = total(context, db);
-    let reserved = users(db, "BUFFER_PG", "size") + users(db, "BUFFER_QUEUE", "size") + listed(db);
+    let total = total_buffer_bytes(context, db);
+    let reserved = sum_over_users(db, "BUFFER_PG", "size")
+        + sum_over_users(db, "BUFFER_QUEUE", "size")
+        + reserved_in_profile_lists(db);
     let taken = reserved.saturating_add(headroom_pool);
     if taken >= total {
         let why = format!(
             "nothing of {total} bytes is left for pools: profiles reserve {reserved}, the shared headroom pool takes \
              {headroom_pool}"
         );
-        let problem = Problem::at(SWITCH, LOCALHOST, "buffer_size", why);
-        context.problem(problem.fix("raise buffer_size, shorten cables, or raise over_subscribe_ratio"));
+        let problem = Problem::at_field(SWITCH, LOCALHOST, "buffer_size", why);
+        context.report_derived(
+            problem.with_fix("raise buffer_size, shorten cables, or raise over_subscribe_ratio"),
+        );
         return;
     }
     let available = total - taken;
@@ -93,42 +98,42 @@ pub(super) fn complete(
 }
 
 /// The size of the whole buffer.
-fn total(context: &mut Context<'_>, db: &ConfigDb) -> u64 {
+fn total_buffer_bytes(context: &mut ResolveContext<'_>, db: &ConfigDb) -> u64 {
     let written = context.number(SWITCH, LOCALHOST, "buffer_size");
-    let egress = bytes(db, POOLS, "egress_lossless_pool", "size");
+    let egress = read_bytes(db, POOLS, "egress_lossless_pool", "size");
     match written {
         Some(total) => total,
         None if egress > 0 => egress,
         None => {
             let why = format!(
-                "no buffer_size is given, and no size of egress_lossless_pool: {BUFFER_BYTES} bytes are assumed"
+                "no buffer_size is given, and no size of egress_lossless_pool: {BUFFER_BYTES_DEFAULT} bytes are assumed"
             );
             context.warn_entry(SWITCH, LOCALHOST, why);
-            BUFFER_BYTES
+            BUFFER_BYTES_DEFAULT
         }
     }
 }
 
 /// Sum of a field of the profiles of all priority groups or queues of a table.
-fn users(db: &ConfigDb, table: &str, field: &str) -> u64 {
+fn sum_over_users(db: &ConfigDb, table: &str, field: &str) -> u64 {
     let user = |(key, _): (&str, _)| {
-        let (_, first, last) = split_range(key)?;
+        let (_, first, last) = parse_range_key(key)?;
         let profile = db.get(table, key, "profile")?;
-        Some(u64::from(last - first + 1) * bytes(db, PROFILES, &profile, field))
+        Some(u64::from(last - first + 1) * read_bytes(db, PROFILES, &profile, field))
     };
     db.entries(table).filter_map(user).sum()
 }
 
 /// Reserved space in the egress profile lists of ports.
-fn listed(db: &ConfigDb) -> u64 {
+fn reserved_in_profile_lists(db: &ConfigDb) -> u64 {
     const TABLE: &str = "BUFFER_PORT_EGRESS_PROFILE_LIST";
     let lists = db
         .keys(TABLE)
         .filter_map(|port| db.get(TABLE, port, "profile_list"));
     lists
         .map(|list| {
-            schema::items(&list)
-                .map(|name| bytes(db, PROFILES, name, "size"))
+            schema::split_list(&list)
+                .map(|name| read_bytes(db, PROFILES, name, "size"))
                 .sum::<u64>()
         })
         .sum()

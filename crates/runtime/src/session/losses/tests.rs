@@ -1,5 +1,5 @@
 use super::*;
-use xoff_config::{Resolve, load};
+use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::samples::snapshot;
 
 /// Two ports, group 3 lossless of a pool of 1 MB with 100 kB of headroom.
@@ -13,7 +13,8 @@ const TEXT: &str = r#"{"PORT": {"Ethernet0": {"admin_status": "up"}, "Ethernet4"
     "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4", "dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M"}}}"#;
 
 fn config(text: &str) -> SwitchConfig {
-    let loaded = load(&[("test", text)], &Resolve::default()).unwrap_or_else(|problems| panic!("{problems}"));
+    let loaded =
+        load(&[("test", text)], &ResolveOptions::default()).unwrap_or_else(|problems| panic!("{problems}"));
     loaded.resolved.config
 }
 

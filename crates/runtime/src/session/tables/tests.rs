@@ -1,10 +1,11 @@
 use super::*;
-use xoff_config::{Resolve, load};
+use xoff_config::{ResolveOptions, load};
 
 const ROUTED: &str = include_str!("../../../../../testbeds/routed/config_db.json");
 
 fn generation(text: &str) -> Generation {
-    let loaded = load(&[("test", text)], &Resolve::default()).unwrap_or_else(|problems| panic!("{problems}"));
+    let loaded =
+        load(&[("test", text)], &ResolveOptions::default()).unwrap_or_else(|problems| panic!("{problems}"));
     Generation::first(loaded.db, loaded.resolved.config, loaded.resolved.static_routes)
 }
 
@@ -102,7 +103,7 @@ fn routes_that_remain_keep_their_age() {
     let since = first.installed_at(prefix("0.0.0.0/0"));
     std::thread::sleep(std::time::Duration::from_millis(2));
     let changed = ROUTED.replace("2,1", "2,2");
-    let loaded = load(&[("test", &changed)], &Resolve::default()).expect("valid");
+    let loaded = load(&[("test", &changed)], &ResolveOptions::default()).expect("valid");
     let next = first.followed_by(loaded.db, loaded.resolved.config, loaded.resolved.static_routes);
     assert_eq!(next.installed_at(prefix("0.0.0.0/0")), since);
     assert!(

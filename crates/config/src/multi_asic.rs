@@ -9,16 +9,16 @@
 //!
 //! One switch of xoff is one ASIC. The caller selects the part of the file by its name, such as `asic0`.
 
-use super::json::Json;
+use super::json::JsonValue;
 use super::natural;
 use super::problem::Problem;
 
 /// Name of the part that configures the host of the device.
-const HOST: &str = "localhost";
+const HOST_PART: &str = "localhost";
 
 /// The tables of a file or of the selected part of a file.
-pub(super) struct Selected {
-    pub(super) tables: Vec<(String, Json)>,
+pub(super) struct SelectedTables {
+    pub(super) tables: Vec<(String, JsonValue)>,
     /// Whether the file has several parts.
     pub(super) is_part: bool,
 }
@@ -28,44 +28,49 @@ pub(super) struct Selected {
 /// # Errors
 /// The file has several parts, and `asic` is missing or names no part. Or the file has tables outside its
 /// parts.
-pub(super) fn select(top: Vec<(String, Json)>, asic: Option<&str>) -> Result<Selected, Box<Problem>> {
-    let is_part = |name: &str| name == HOST || is_asic_name(name);
+pub(super) fn select_asic_part(
+    top: Vec<(String, JsonValue)>,
+    asic: Option<&str>,
+) -> Result<SelectedTables, Box<Problem>> {
+    let is_part = |name: &str| name == HOST_PART || is_asic_name(name);
     if !top.iter().any(|(name, _)| is_part(name)) {
-        return Ok(Selected {
+        return Ok(SelectedTables {
             tables: top,
             is_part: false,
         });
     }
-    let names = part_names(&top, is_part);
+    let names = join_part_names(&top, is_part);
     if let Some((table, _)) = top.iter().find(|(name, _)| !is_part(name)) {
         let why = format!("the file has a part for each of {names}, and this is not in a part");
         return Err(Box::new(
-            Problem::at(table, "", "", why).fix("move it into the part of an ASIC"),
+            Problem::at_field(table, "", "", why).with_fix("move it into the part of an ASIC"),
         ));
     }
     let Some(asic) = asic else {
         let why = format!("the file configures a device with several ASICs: {names}");
-        let problem = Problem::at("", "", "", why);
-        return Err(Box::new(problem.fix(
+        let problem = Problem::at_field("", "", "", why);
+        return Err(Box::new(problem.with_fix(
             "select one with --asic NAME, or with the key `asic` of a lab's switch",
         )));
     };
     let mut parts = top.into_iter().filter(|(name, _)| name == asic);
     match (parts.next(), parts.next()) {
-        (Some((_, Json::Object(tables))), None) => Ok(Selected {
+        (Some((_, JsonValue::Object(tables))), None) => Ok(SelectedTables {
             tables,
             is_part: true,
         }),
         (Some((_, other)), None) => {
-            let why = format!("expected an object of tables, found {}", other.kind());
-            Err(Box::new(Problem::at(asic, "", "", why)))
+            let why = format!("expected an object of tables, found {}", other.describe_kind());
+            Err(Box::new(Problem::at_field(asic, "", "", why)))
         }
         (Some(_), Some(_)) => Err(Box::new(
-            Problem::at(asic, "", "", "the part is there twice").fix("make it one"),
+            Problem::at_field(asic, "", "", "the part is there twice").with_fix("make it one"),
         )),
         (None, _) => {
             let why = format!("the file has no part {asic:?}, its parts are {names}");
-            Err(Box::new(Problem::at("", "", "", why).fix("select one of these")))
+            Err(Box::new(
+                Problem::at_field("", "", "", why).with_fix("select one of these"),
+            ))
         }
     }
 }
@@ -77,10 +82,10 @@ fn is_asic_name(name: &str) -> bool {
 }
 
 /// The names of all parts in natural order, separated by commas.
-fn part_names(top: &[(String, Json)], is_part: impl Fn(&str) -> bool) -> String {
+fn join_part_names(top: &[(String, JsonValue)], is_part: impl Fn(&str) -> bool) -> String {
     let mut names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
     names.retain(|name| is_part(name));
-    names.sort_by(|a, b| natural::compare(a, b));
+    names.sort_by(|a, b| natural::compare_naturally(a, b));
     names.dedup();
     names.join(", ")
 }

@@ -1,6 +1,6 @@
 //! Everything wrong at once: all of it is said, in order, one line each.
 
-use super::bad;
+use super::load_errors;
 use crate::Problems;
 
 const NASTY: &str = r#"{
@@ -20,7 +20,7 @@ const NASTY: &str = r#"{
 }"#;
 
 #[test]
-fn every_problem_of_a_nasty_file() {
+fn all_errors_of_a_file_are_reported_in_order() {
     let expected = [
         r#"BUFER_POOL: no such table; did you mean BUFFER_POOL?"#,
         r#"BUFFER_PG|Ethernet00|3: there is no port Ethernet00; did you mean Ethernet0? Otherwise add it to PORT"#,
@@ -45,6 +45,6 @@ fn every_problem_of_a_nasty_file() {
         r#"WRED_PROFILE|w ecn "on": expected ecn_none, ecn_green, ecn_yellow, ecn_red, ecn_green_yellow, ecn_green_red, ecn_yellow_red or ecn_all"#,
         r#"XOFF_SWITCH|localhost cellsize "256": no such field; did you mean cell_size?"#,
     ];
-    assert_eq!(bad(NASTY, &[]), expected);
+    assert_eq!(load_errors(NASTY, &[]), expected);
     assert_eq!(Problems::EXIT_CODE, 4);
 }

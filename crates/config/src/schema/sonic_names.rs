@@ -6,21 +6,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-const LIST: &str = include_str!("sonic-names.txt");
+const NAME_LIST: &str = include_str!("sonic-names.txt");
 
 /// The valid field names of a table.
 enum FieldNames {
     /// All names are valid.
     Any,
     /// Exactly these names are valid.
-    These(BTreeSet<&'static str>),
+    Exactly(BTreeSet<&'static str>),
 }
 
 /// The parsed list, by table name.
-fn tables() -> &'static BTreeMap<&'static str, FieldNames> {
+fn parsed_names() -> &'static BTreeMap<&'static str, FieldNames> {
     static TABLES: OnceLock<BTreeMap<&str, FieldNames>> = OnceLock::new();
     TABLES.get_or_init(|| {
-        let lines = LIST.lines().filter(|line| !line.starts_with('#'));
+        let lines = NAME_LIST.lines().filter(|line| !line.starts_with('#'));
         lines
             .filter_map(|line| {
                 let mut words = line.split(' ');
@@ -31,7 +31,7 @@ fn tables() -> &'static BTreeMap<&'static str, FieldNames> {
                     table,
                     match has_free_names {
                         true => FieldNames::Any,
-                        false => FieldNames::These(fields),
+                        false => FieldNames::Exactly(fields),
                     },
                 ))
             })
@@ -40,28 +40,28 @@ fn tables() -> &'static BTreeMap<&'static str, FieldNames> {
 }
 
 /// Whether SONiC has a table of this name.
-pub(crate) fn has_table(table: &str) -> bool {
-    tables().contains_key(table)
+pub(crate) fn has_sonic_table(table: &str) -> bool {
+    parsed_names().contains_key(table)
 }
 
 /// Whether a table of SONiC has this field.
-pub(crate) fn has_field(table: &str, field: &str) -> bool {
-    match tables().get(table) {
+pub(crate) fn has_sonic_field(table: &str, field: &str) -> bool {
+    match parsed_names().get(table) {
         Some(FieldNames::Any) => true,
-        Some(FieldNames::These(fields)) => fields.contains(field),
+        Some(FieldNames::Exactly(fields)) => fields.contains(field),
         None => false,
     }
 }
 
 /// The names of all SONiC tables.
 pub(super) fn table_names() -> impl Iterator<Item = &'static str> {
-    tables().keys().copied()
+    parsed_names().keys().copied()
 }
 
 /// The names of the fields of a SONiC table. Empty if all names are valid.
 pub(super) fn field_names(table: &str) -> impl Iterator<Item = &'static str> {
-    let fields = match tables().get(table) {
-        Some(FieldNames::These(fields)) => Some(fields),
+    let fields = match parsed_names().get(table) {
+        Some(FieldNames::Exactly(fields)) => Some(fields),
         _ => None,
     };
     fields.into_iter().flatten().copied()
@@ -83,19 +83,19 @@ mod tests {
             "SEND_TO_INGRESS_PORT",
         ];
         for table in tables {
-            assert!(has_table(table), "{table}");
+            assert!(has_sonic_table(table), "{table}");
         }
         for field in ["dom_polling", "valid_speeds", "preemphasis"] {
-            assert!(has_field("PORT", field), "{field}");
+            assert!(has_sonic_field("PORT", field), "{field}");
         }
-        assert!(has_field("DSCP_TO_TC_MAP", "17"));
+        assert!(has_sonic_field("DSCP_TO_TC_MAP", "17"));
         // Only the commands of sonic-utilities write these fields.
         for (table, field) in [
             ("LLR_PORT", "llr_mode"),
             ("SNMP_TRAP_CONFIG", "vrf"),
             ("STP_MST_INST", "vlan_list"),
         ] {
-            assert!(has_field(table, field), "{table} {field}");
+            assert!(has_sonic_field(table, field), "{table} {field}");
         }
         for (table, field) in [
             ("PORT", "dom_poling"),
@@ -103,13 +103,13 @@ mod tests {
             ("port", "fec"),
             ("DEVICE_METADATA", "timezome"),
         ] {
-            assert!(!has_field(table, field), "{table} {field}");
+            assert!(!has_sonic_field(table, field), "{table} {field}");
         }
     }
 
     #[test]
     fn the_list_is_sorted_and_says_where_it_is_from() {
-        let (head, lines): (Vec<&str>, Vec<&str>) = LIST.lines().partition(|line| line.starts_with('#'));
+        let (head, lines): (Vec<&str>, Vec<&str>) = NAME_LIST.lines().partition(|line| line.starts_with('#'));
         assert!(lines.is_sorted());
         for repository in [
             "sonic-buildimage",

@@ -1,15 +1,15 @@
-//! One cause, one error: an object that is refused makes no errors of those that refer to it.
+//! Tests of root causes: a refused object causes no errors of the objects that refer to it.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::how;
+use super::resolve_options;
 use crate::load;
-use crate::schema::{Fields, Kind, Part, tables};
+use crate::schema::{KeyPart, TableFields, ValueKind, all_tables};
 
-/// A configuration in which an object of each table is used.
-fn traditional() -> Value {
+/// A configuration that uses an object of each table.
+fn traditional_config() -> Value {
     json!({
         "PORT": {
             "Ethernet0": {"speed": "100000", "mtu": "9100", "admin_status": "up"},
@@ -75,9 +75,9 @@ fn traditional() -> Value {
     })
 }
 
-/// The same in the dynamic buffer model.
-fn dynamic() -> Value {
-    let mut config = traditional();
+/// The same configuration in the dynamic buffer model.
+fn dynamic_config() -> Value {
+    let mut config = traditional_config();
     config["DEVICE_METADATA"] = json!({"localhost": {"buffer_model": "dynamic"}});
     config["DEFAULT_LOSSLESS_BUFFER_PARAMETER"] = json!({"AZURE": {"default_dynamic_th": "0"}});
     config["CABLE_LENGTH"] =
@@ -96,24 +96,26 @@ fn dynamic() -> Value {
     config
 }
 
-fn errors(config: &Value) -> Vec<String> {
+fn error_lines(config: &Value) -> Vec<String> {
     let text = config.to_string();
-    match load(&[("test.json", &text)], &how(&[])) {
+    match load(&[("test.json", &text)], &resolve_options(&[])) {
         Ok(_) => Vec::new(),
         Err(problems) => problems.as_slice().iter().map(ToString::to_string).collect(),
     }
 }
 
-/// Every table of the schema to which a key or a field of another refers.
-fn referred_tables() -> BTreeSet<&'static str> {
+/// All tables of the schema to which a key or a field of another table refers.
+fn referenced_tables() -> BTreeSet<&'static str> {
     let mut referred = BTreeSet::from(["PORT", "VLAN", "PORTCHANNEL", "XOFF_LB_SCHEME"]);
-    for table in tables() {
-        let Fields::Named(fields) = table.fields else {
+    for table in all_tables() {
+        let TableFields::Named(fields) = table.fields else {
             continue;
         };
         for field in fields {
             match field.kind {
-                Kind::Reference(target) | Kind::ReferenceOrNull(target) | Kind::References(target) => {
+                ValueKind::Reference(target)
+                | ValueKind::ReferenceOrNull(target)
+                | ValueKind::References(target) => {
                     referred.insert(target);
                 }
                 _ => {}
@@ -123,8 +125,8 @@ fn referred_tables() -> BTreeSet<&'static str> {
     referred
 }
 
-/// A name that no table takes, in every key, list and value that names the object.
-fn rename_everywhere(config: &Value, table: &str, name: &str) -> Value {
+/// Renames an object to an invalid name, in all keys, lists and values that contain its name.
+fn rename_object(config: &Value, table: &str, name: &str) -> Value {
     let bad = format!("{name} \u{e9}");
     let whole = |text: &str| -> String {
         let separators = |c: char| c == '|' || c == ',';
@@ -137,27 +139,27 @@ fn rename_everywhere(config: &Value, table: &str, name: &str) -> Value {
             });
         renamed.collect()
     };
-    fn walk(value: &Value, renamed: &dyn Fn(&str) -> String) -> Value {
+    fn rename_in_value(value: &Value, renamed: &dyn Fn(&str) -> String) -> Value {
         match value {
             Value::Object(fields) => Value::Object(
                 fields
                     .iter()
-                    .map(|(key, value)| (renamed(key), walk(value, renamed)))
+                    .map(|(key, value)| (renamed(key), rename_in_value(value, renamed)))
                     .collect(),
             ),
             Value::String(text) => Value::String(renamed(text)),
             other => other.clone(),
         }
     }
-    // Names of maps are shared by several tables: this table's map gets a name of its own.
+    // Several tables share names of maps, so the map of this table gets its own name.
     let mut config = config.clone();
     let unique = format!("{name}{table}");
     if name == "AZURE" {
-        let fields: Vec<&str> = tables()
+        let fields: Vec<&str> = all_tables()
             .flat_map(|of| match of.fields {
-                Fields::Named(fields) => fields
+                TableFields::Named(fields) => fields
                     .iter()
-                    .filter(|field| matches!(field.kind, Kind::Reference(of) if of == table))
+                    .filter(|field| matches!(field.kind, ValueKind::Reference(of) if of == table))
                     .map(|field| field.name)
                     .collect(),
                 _ => Vec::new(),
@@ -180,7 +182,7 @@ fn rename_everywhere(config: &Value, table: &str, name: &str) -> Value {
             }
         }
         let bad = format!("{unique} \u{e9}");
-        return walk(&config, &|text| {
+        return rename_in_value(&config, &|text| {
             if text == unique {
                 bad.clone()
             } else {
@@ -188,11 +190,11 @@ fn rename_everywhere(config: &Value, table: &str, name: &str) -> Value {
             }
         });
     }
-    walk(&config, &whole)
+    rename_in_value(&config, &whole)
 }
 
-/// The objects of a table: keys without further parts.
-fn objects(config: &Value, table: &str) -> Vec<String> {
+/// The objects of a table, which are its keys without further parts.
+fn object_keys(config: &Value, table: &str) -> Vec<String> {
     let entries = config.get(table).and_then(Value::as_object);
     entries
         .into_iter()
@@ -200,20 +202,20 @@ fn objects(config: &Value, table: &str) -> Vec<String> {
         .collect()
 }
 
-fn check_every_break(config: &Value) {
-    assert_eq!(errors(config), Vec::<String>::new());
+fn assert_one_error_per_broken_object(config: &Value) {
+    assert_eq!(error_lines(config), Vec::<String>::new());
     let mut broken = 0;
-    for table in referred_tables() {
-        for name in objects(config, table) {
+    for table in referenced_tables() {
+        for name in object_keys(config, table) {
             let one = |what: &str, config: &Value| {
-                let errors = errors(config);
+                let errors = error_lines(config);
                 assert_eq!(errors.len(), 1, "{table}|{name}: {what}\n{}", errors.join("\n"));
                 assert!(errors[0].contains(table), "{table}|{name}: {what}\n{}", errors[0]);
             };
             let mut no_object = config.clone();
             no_object[table][&name] = json!(7);
             one("not an object", &no_object);
-            one("a name that is refused", &rename_everywhere(config, table, &name));
+            one("a name that is refused", &rename_object(config, table, &name));
             let fields = config[table][&name].as_object().expect("fields").clone();
             for field in fields.keys() {
                 let mut refused = config.clone();
@@ -225,7 +227,7 @@ fn check_every_break(config: &Value) {
         if config.get(table).is_some() {
             let mut no_table = config.clone();
             no_table[table] = json!("?");
-            let errors = errors(&no_table);
+            let errors = error_lines(&no_table);
             assert_eq!(errors.len(), 1, "{table} is not an object\n{}", errors.join("\n"));
         }
     }
@@ -233,28 +235,29 @@ fn check_every_break(config: &Value) {
 }
 
 #[test]
-fn a_refused_object_is_one_error() {
-    check_every_break(&traditional());
+fn refused_object_is_one_error() {
+    assert_one_error_per_broken_object(&traditional_config());
 }
 
 #[test]
-fn a_refused_object_is_one_error_in_the_dynamic_buffer_model() {
-    check_every_break(&dynamic());
+fn refused_object_is_one_error_in_the_dynamic_buffer_model() {
+    assert_one_error_per_broken_object(&dynamic_config());
 }
 
 #[test]
-fn a_missing_field_is_one_error() {
-    for config in [traditional(), dynamic()] {
-        for table in tables() {
-            let (Fields::Named(fields), false) = (&table.fields, table.key.contains(&Part::Prefix)) else {
+fn missing_field_is_one_error() {
+    for config in [traditional_config(), dynamic_config()] {
+        for table in all_tables() {
+            let (TableFields::Named(fields), false) = (&table.fields, table.key.contains(&KeyPart::Prefix))
+            else {
                 continue;
             };
-            for name in objects(&config, table.name) {
+            for name in object_keys(&config, table.name) {
                 for field in fields.iter().filter(|field| field.required) {
                     let mut missing = config.clone();
                     let entry = missing[table.name][&name].as_object_mut().expect("fields");
                     if entry.remove(field.name).is_some() {
-                        let errors = errors(&missing);
+                        let errors = error_lines(&missing);
                         assert_eq!(
                             errors.len(),
                             1,
@@ -270,16 +273,16 @@ fn a_missing_field_is_one_error() {
     }
 }
 
-/// Errors that do not depend on each other are all reported at once.
+/// Independent errors are all reported at once.
 #[test]
-fn independent_errors_stay() {
-    let mut config = traditional();
+fn independent_errors_are_all_reported() {
+    let mut config = traditional_config();
     config["BUFFER_POOL"]["in"]["size"] = json!("much");
     config["BUFFER_PG"]["Ethernet4|0"]["profile"] = json!("lossyy");
     config["SCHEDULER"]["weighted"]["weight"] = json!("many");
     config["WRED_PROFILE"]["marking"]["green_max_threshold"] = json!("5");
     config["VLAN"]["Vlan10"]["vlanid"] = json!("11");
-    let errors = errors(&config);
+    let errors = error_lines(&config);
     for part in ["size", "lossyy", "weight", "green_max_threshold", "vlanid"] {
         assert!(
             errors.iter().any(|error| error.contains(part)),
@@ -289,10 +292,10 @@ fn independent_errors_stay() {
     assert_eq!(errors.len(), 5, "{errors:?}");
 }
 
-/// The users of an object that is missing are one line, and all of them are in the list.
+/// The users of a missing object share a line, and the list of errors contains all of them.
 #[test]
-fn errors_that_differ_in_keys_alone_share_a_line() {
-    let mut config = traditional();
+fn errors_with_different_keys_share_a_line() {
+    let mut config = traditional_config();
     config["BUFFER_PROFILE"]
         .as_object_mut()
         .expect("profiles")
@@ -302,7 +305,7 @@ fn errors_that_differ_in_keys_alone_share_a_line() {
         config["PORT"][port]["sped"] = json!("1000");
     }
     let text = config.to_string();
-    let problems = load(&[("test.json", &text)], &how(&[]))
+    let problems = load(&[("test.json", &text)], &resolve_options(&[]))
         .map(|_| ())
         .expect_err("a missing profile");
     assert_eq!(problems.as_slice().len(), 4, "{problems}");

@@ -3,7 +3,7 @@
 const PROTOCOLS: &str = "no routing protocol runs here; STATIC_ROUTE does what it says";
 const NAT: &str = "address translation is not implemented";
 const VRFS: &str = "VRFs are not implemented, every interface is in the default one";
-const SUB: &str = "sub-interfaces are not implemented";
+const SUB_INTERFACES: &str = "sub-interfaces are not implemented";
 const MCLAG: &str = "a LAG has the ports of one switch";
 const FINE_GRAINED: &str =
     "fine-grained groups are not implemented; XOFF_SWITCH resilient_buckets holds for all groups";
@@ -18,8 +18,8 @@ const MIRRORING: &str = "mirroring and drop monitors are not implemented";
 const ACL: &str = "access lists are not implemented, but for tables with a rule whose action is DISABLE_TRIM or DISABLE_ARS_FORWARDING";
 const POLICERS: &str = "policers are not implemented";
 const OVERLAY: &str = "tunnels and overlays are not implemented";
-const L2: &str = "beyond plain VLANs, bridging protocols are not implemented";
-const ELSEWHERE: &str = "outside the data path of a switch";
+const BRIDGING_PROTOCOLS: &str = "beyond plain VLANs, bridging protocols are not implemented";
+const OUTSIDE_DATA_PATH: &str = "outside the data path of a switch";
 
 /// Prefixes of table names and reasons. The first prefix that matches applies.
 const REASONS: &[(&str, &str)] = &[
@@ -42,8 +42,8 @@ const REASONS: &[(&str, &str)] = &[
     ("FLEX_COUNTER_TABLE", COUNTERS),
     ("HIGH_FREQUENCY_TELEMETRY", COUNTERS),
     ("IGMP_", PROTOCOLS),
-    ("MACSEC_PROFILE", L2),
-    ("MAC_MOVE_GUARD", L2),
+    ("MACSEC_PROFILE", BRIDGING_PROTOCOLS),
+    ("MAC_MOVE_GUARD", BRIDGING_PROTOCOLS),
     ("MCLAG_", MCLAG),
     ("MIRROR_SESSION", MIRRORING),
     ("MPLS_TC_TO_TC_MAP", MPLS),
@@ -63,16 +63,16 @@ const REASONS: &[(&str, &str)] = &[
     ("SFLOW", MIRRORING),
     ("SRV6_", SRV6),
     ("STATIC_NA", NAT),
-    ("STP", L2),
+    ("STP", BRIDGING_PROTOCOLS),
     ("SUBNET_DECAP", OVERLAY),
     ("SUPPRESS_VLAN_NEIGH", OVERLAY),
     ("TAG_SET", PROTOCOLS),
     ("TAM_", MIRRORING),
     ("TC_TO_DOT1P_MAP", REMARKING),
     ("TUNNEL", OVERLAY),
-    ("VLAN_STACKING", L2),
-    ("VLAN_SUB_INTERFACE", SUB),
-    ("VLAN_TRANSLATION", L2),
+    ("VLAN_STACKING", BRIDGING_PROTOCOLS),
+    ("VLAN_SUB_INTERFACE", SUB_INTERFACES),
+    ("VLAN_TRANSLATION", BRIDGING_PROTOCOLS),
     ("VNET", OVERLAY),
     ("VRF", VRFS),
     ("VRRP", GATEWAYS),
@@ -80,25 +80,25 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 /// Returns the reason why a table has no effect in xoff.
-pub(crate) fn why_no_effect(table: &str) -> &'static str {
+pub(crate) fn ignored_table_reason(table: &str) -> &'static str {
     let reason = REASONS.iter().find(|(prefix, _)| table.starts_with(prefix));
-    reason.map_or(ELSEWHERE, |(_, why)| why)
+    reason.map_or(OUTSIDE_DATA_PATH, |(_, why)| why)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{sonic, table};
+    use crate::schema::{find_table, sonic_names};
 
     #[test]
-    fn every_reason_is_that_of_a_table_without_effect() {
+    fn reasons_match_only_tables_without_effect() {
         for (prefix, _) in REASONS {
-            let of_reason: Vec<_> = sonic::table_names()
+            let of_reason: Vec<_> = sonic_names::table_names()
                 .filter(|name| name.starts_with(prefix))
                 .collect();
             assert!(!of_reason.is_empty(), "{prefix}");
             for name in of_reason {
-                assert!(table(name).is_none(), "{name}");
+                assert!(find_table(name).is_none(), "{name}");
             }
         }
     }

@@ -7,21 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::db::ConfigDb;
 use super::problem::{Problem, Problems};
-use super::schema::{self, Fields, Table};
+use super::schema::{self, TableFields, TableSchema};
 
 /// Tables and entries that the reader did not accept.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedObjects {
     pub(crate) tables: BTreeSet<String>,
-    pub(crate) entries: BTreeSet<Object>,
+    pub(crate) entries: BTreeSet<ObjectKey>,
 }
 
 /// A table and a key of this table.
-pub(crate) type Object = (String, String);
+pub(crate) type ObjectKey = (String, String);
 
 /// All errors of a configuration, by the kinds of their possible causes.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub(crate) struct FoundErrors {
     /// Invalid names and invalid values.
     pub(crate) values: Vec<Problem>,
     /// Missing fields, invalid references and contradictions within one entry. No other entry can cause them.
@@ -30,7 +30,7 @@ pub(crate) struct Findings {
     pub(crate) derived: Vec<Problem>,
 }
 
-impl Findings {
+impl FoundErrors {
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty() && self.own.is_empty() && self.derived.is_empty()
     }
@@ -39,13 +39,13 @@ impl Findings {
 /// For a table, the tables and fields that can cause its errors without a reference in a key or a field.
 ///
 /// An empty field name stands for all fields of the table.
-const DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[
-    ("STATIC_ROUTE", INTERFACES),
-    ("NEIGH", INTERFACES),
-    ("ARS_NEXTHOPS", INTERFACES),
-    ("ARS_NEXTHOPS", ARS),
-    ("ARS_INTERFACES", ARS),
-    ("ARS_PORTCHANNELS", ARS),
+const TABLE_DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[
+    ("STATIC_ROUTE", INTERFACE_TABLES),
+    ("NEIGH", INTERFACE_TABLES),
+    ("ARS_NEXTHOPS", INTERFACE_TABLES),
+    ("ARS_NEXTHOPS", ARS_DEFAULTS),
+    ("ARS_INTERFACES", ARS_DEFAULTS),
+    ("ARS_PORTCHANNELS", ARS_DEFAULTS),
     ("XOFF_ROUTE", &[("STATIC_ROUTE", "")]),
     ("ACL_TABLE", &[("ACL_RULE", ""), ("ACL_TABLE_TYPE", "")]),
     ("BUFFER_POOL", BUFFER_MODEL),
@@ -67,7 +67,7 @@ const DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-const INTERFACES: &[(&str, &str)] = &[
+const INTERFACE_TABLES: &[(&str, &str)] = &[
     ("INTERFACE", ""),
     ("LOOPBACK_INTERFACE", ""),
     ("MGMT_INTERFACE", ""),
@@ -76,7 +76,7 @@ const INTERFACES: &[(&str, &str)] = &[
 ];
 
 /// Tables with defaults for the other ARS tables.
-const ARS: &[(&str, &str)] = &[("ARS_PROFILE", ""), ("ARS_OBJECT", "")];
+const ARS_DEFAULTS: &[(&str, &str)] = &[("ARS_PROFILE", ""), ("ARS_OBJECT", "")];
 
 /// Tables and fields that select the buffer model and its parameters.
 const BUFFER_MODEL: &[(&str, &str)] = &[
@@ -94,10 +94,13 @@ const BUFFER_MODEL: &[(&str, &str)] = &[
 ///
 /// `found` has the errors of all layers. `refused` lists the objects that are missing in `db` because of
 /// these errors.
-pub(crate) fn without_follow_ups(db: &ConfigDb, refused: &Refused, found: Findings) -> Problems {
-    let Findings { values, own, derived } = found;
-    let misspelt: BTreeSet<&str> = values.iter().filter_map(super::read::misspelt_table).collect();
-    let mut graph = Graph {
+pub(crate) fn remove_consequences(db: &ConfigDb, refused: &RefusedObjects, found: FoundErrors) -> Problems {
+    let FoundErrors { values, own, derived } = found;
+    let misspelt: BTreeSet<&str> = values
+        .iter()
+        .filter_map(super::read::suggested_table_name)
+        .collect();
+    let mut graph = ReferenceGraph {
         db,
         broken: refused.entries.clone(),
         broken_fields: BTreeSet::new(),
@@ -105,21 +108,27 @@ pub(crate) fn without_follow_ups(db: &ConfigDb, refused: &Refused, found: Findin
     };
     let misspelt_tables = misspelt.iter().map(|table| (*table).to_owned());
     graph.broken_tables.extend(misspelt_tables);
-    values.iter().chain(&own).for_each(|problem| graph.mark(problem));
-    let of_missing: BTreeSet<Object> = refused
+    values
+        .iter()
+        .chain(&own)
+        .for_each(|problem| graph.mark_broken(problem));
+    let of_missing: BTreeSet<ObjectKey> = refused
         .entries
         .iter()
         .cloned()
-        .chain(derived.iter().map(object_of))
+        .chain(derived.iter().map(object_of_problem))
         .collect();
-    let mut refused_values: BTreeMap<Object, Vec<&Problem>> = BTreeMap::new();
+    let mut refused_values: BTreeMap<ObjectKey, Vec<&Problem>> = BTreeMap::new();
     for value in &values {
-        refused_values.entry(object_of(value)).or_default().push(value);
+        refused_values
+            .entry(object_of_problem(value))
+            .or_default()
+            .push(value);
     }
     let is_covered = |problem: &Problem| {
-        let of_entry = refused_values.get(&object_of(problem));
-        of_entry.is_some_and(|values| values.iter().any(|value| covers(value, problem)))
-            || misspelt.iter().any(|table| names_table(problem, table))
+        let of_entry = refused_values.get(&object_of_problem(problem));
+        of_entry.is_some_and(|values| values.iter().any(|value| concern_same_field(value, problem)))
+            || misspelt.iter().any(|table| mentions_table(problem, table))
     };
     let refers_to_refused = |problem: &&Problem| graph.refers_to_any(problem, &of_missing);
     let values = values.iter().filter(|problem| !refers_to_refused(problem));
@@ -129,24 +138,24 @@ pub(crate) fn without_follow_ups(db: &ConfigDb, refused: &Refused, found: Findin
     let derived: Vec<&Problem> = derived.iter().filter(|problem| !is_covered(problem)).collect();
     let kept = values
         .chain(own)
-        .chain(graph.independent(&derived))
+        .chain(graph.without_broken_causes(&derived))
         .cloned()
         .collect();
     Problems::new(kept)
 }
 
 /// The entry to which an error belongs.
-fn object_of(problem: &Problem) -> Object {
+fn object_of_problem(problem: &Problem) -> ObjectKey {
     (problem.table.clone(), problem.key.clone())
 }
 
 /// Whether two errors of one entry concern the same field, or one of them concerns the whole entry.
-fn covers(cause: &Problem, consequence: &Problem) -> bool {
+fn concern_same_field(cause: &Problem, consequence: &Problem) -> bool {
     cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty()
 }
 
 /// Whether the location or the text of an error contains the name of a table.
-fn names_table(problem: &Problem, table: &str) -> bool {
+fn mentions_table(problem: &Problem, table: &str) -> bool {
     let fix = problem.fix.as_deref().unwrap_or_default();
     let texts = [&problem.table, &problem.why, fix];
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -156,62 +165,62 @@ fn names_table(problem: &Problem, table: &str) -> bool {
 }
 
 /// The references between entries, and the entries with errors.
-struct Graph<'a> {
+struct ReferenceGraph<'a> {
     db: &'a ConfigDb,
     /// Entries with errors.
-    broken: BTreeSet<Object>,
+    broken: BTreeSet<ObjectKey>,
     /// Tables and fields with errors.
     broken_fields: BTreeSet<(String, String)>,
     /// Tables that were refused, or that have an error without a key.
     broken_tables: BTreeSet<String>,
 }
 
-impl Graph<'_> {
+impl ReferenceGraph<'_> {
     /// Registers the entry, the field and the table of an error.
-    fn mark(&mut self, problem: &Problem) {
+    fn mark_broken(&mut self, problem: &Problem) {
         let field = (problem.table.clone(), problem.field.clone());
         self.broken_fields.insert(field);
         match problem.key.is_empty() {
             true => self.broken_tables.insert(problem.table.clone()),
-            false => self.broken.insert(object_of(problem)),
+            false => self.broken.insert(object_of_problem(problem)),
         };
     }
 
     /// Returns the derived errors that no other error causes.
-    fn independent<'b>(&self, derived: &[&'b Problem]) -> Vec<&'b Problem> {
-        let mut reached: BTreeMap<Object, BTreeSet<Object>> = BTreeMap::new();
+    fn without_broken_causes<'b>(&self, derived: &[&'b Problem]) -> Vec<&'b Problem> {
+        let mut reached: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = BTreeMap::new();
         for problem in derived {
-            let object = object_of(problem);
-            let causes = self.reachable(&object);
+            let object = object_of_problem(problem);
+            let causes = self.reachable_objects(&object);
             reached.insert(object, causes);
         }
-        let is_independent = |own: &Object, causes: &BTreeSet<Object>| {
+        let is_independent = |own: &ObjectKey, causes: &BTreeSet<ObjectKey>| {
             // Two entries that refer to each other are not causes of each other.
-            let is_cause = |object: &Object| {
+            let is_cause = |object: &ObjectKey| {
                 object != own && reached.get(object).is_some_and(|causes| !causes.contains(own))
             };
-            !self.has_broken(causes) && !causes.iter().any(is_cause)
+            !self.contains_broken(causes) && !causes.iter().any(is_cause)
         };
         let objects = reached.iter().filter(|(own, causes)| is_independent(own, causes));
-        let independent: BTreeSet<&Object> = objects.map(|(own, _)| own).collect();
+        let independent: BTreeSet<&ObjectKey> = objects.map(|(own, _)| own).collect();
         let kept = derived.iter().copied();
-        kept.filter(|problem| independent.contains(&object_of(problem)))
+        kept.filter(|problem| independent.contains(&object_of_problem(problem)))
             .collect()
     }
 
     /// Whether the key or the refused value of an error names an object that is missing because it was
     /// refused.
-    fn refers_to_any(&self, problem: &Problem, refused: &BTreeSet<Object>) -> bool {
-        let Some(table) = schema::table_with_key(&problem.table, &problem.key) else {
+    fn refers_to_any(&self, problem: &Problem, refused: &BTreeSet<ObjectKey>) -> bool {
+        let Some(table) = schema::find_table_for_key(&problem.table, &problem.key) else {
             return false;
         };
         let value = problem.value.as_deref();
         let objects = match (value, problem.field.is_empty()) {
-            (None, true) => objects_of_key(table, &problem.key),
-            _ => objects_of_field(table, &problem.field, value.unwrap_or_default()),
+            (None, true) => objects_in_key(table, &problem.key),
+            _ => objects_in_field(table, &problem.field, value.unwrap_or_default()),
         };
-        let own = object_of(problem);
-        let is_refused = |object: &Object| {
+        let own = object_of_problem(problem);
+        let is_refused = |object: &ObjectKey| {
             let is_missing = self.db.entry(&object.0, &object.1).is_none();
             is_missing && (refused.contains(object) || self.broken_tables.contains(&object.0))
         };
@@ -219,12 +228,12 @@ impl Graph<'_> {
     }
 
     /// Returns all objects that an entry refers to.
-    fn objects_of(&self, (table, key): &Object) -> Vec<Object> {
+    fn referenced_objects(&self, (table, key): &ObjectKey) -> Vec<ObjectKey> {
         let mut objects = Vec::new();
-        if let Some(known) = schema::table_with_key(table, key) {
-            objects = objects_of_key(known, key);
+        if let Some(known) = schema::find_table_for_key(table, key) {
+            objects = objects_in_key(known, key);
             for (field, value) in self.db.entry(table, key).into_iter().flatten() {
-                objects.extend(objects_of_field(known, field.as_str(), &value.text()));
+                objects.extend(objects_in_field(known, field.as_str(), &value.text()));
             }
         }
         // An address depends on its interface, and an ACL rule depends on its table.
@@ -252,10 +261,10 @@ impl Graph<'_> {
     }
 
     /// Returns the entry and all entries that it refers to, directly or through other entries.
-    fn reachable(&self, from: &Object) -> BTreeSet<Object> {
+    fn reachable_objects(&self, from: &ObjectKey) -> BTreeSet<ObjectKey> {
         let (mut reached, mut open) = (BTreeSet::from([from.clone()]), vec![from.clone()]);
         while let Some(object) = open.pop() {
-            for next in self.objects_of(&object) {
+            for next in self.referenced_objects(&object) {
                 if reached.insert(next.clone()) {
                     open.push(next);
                 }
@@ -265,16 +274,16 @@ impl Graph<'_> {
     }
 
     /// Whether one of these objects, or a table that one of them depends on, has an error.
-    fn has_broken(&self, reached: &BTreeSet<Object>) -> bool {
+    fn contains_broken(&self, reached: &BTreeSet<ObjectKey>) -> bool {
         let is_broken =
-            |object: &Object| self.broken.contains(object) || self.broken_tables.contains(&object.0);
+            |object: &ObjectKey| self.broken.contains(object) || self.broken_tables.contains(&object.0);
         let is_reached = |table: &str| reached.iter().any(|(name, _)| name == table);
         let has_error = |(table, field): &(&str, &str)| {
             let in_table = |(name, of): &(String, String)| name == table && (field.is_empty() || of == field);
             self.broken_tables.contains(*table) || self.broken_fields.iter().any(in_table)
         };
         let of_tables = || {
-            let reached = DEPENDENCIES.iter().filter(|(table, _)| is_reached(table));
+            let reached = TABLE_DEPENDENCIES.iter().filter(|(table, _)| is_reached(table));
             reached.flat_map(|(_, causes)| *causes).any(has_error)
         };
         reached.iter().any(is_broken) || of_tables()
@@ -282,24 +291,24 @@ impl Graph<'_> {
 }
 
 /// Returns the objects that the parts of a key name.
-fn objects_of_key(table: &Table, key: &str) -> Vec<Object> {
+fn objects_in_key(table: &TableSchema, key: &str) -> Vec<ObjectKey> {
     let parts = table.key.iter().zip(key.split('|'));
-    let objects = parts.filter_map(|(part, text)| part.object(text));
+    let objects = parts.filter_map(|(part, text)| part.referenced_object(text));
     objects
         .map(|(table, name)| (table.to_owned(), name.to_owned()))
         .collect()
 }
 
 /// Returns the objects that the value of a field names. In a map of ports, the name of the field is a port.
-fn objects_of_field(table: &Table, field: &str, value: &str) -> Vec<Object> {
+fn objects_in_field(table: &TableSchema, field: &str, value: &str) -> Vec<ObjectKey> {
     let own = |(table, name): (&str, &str)| (table.to_owned(), name.to_owned());
     match table.fields {
-        Fields::Map { .. } => Vec::new(),
-        Fields::ByPort(_) => vec![own(("PORT", field))],
-        Fields::Named(_) => {
-            let kind = table.field(field).map(|field| field.kind);
+        TableFields::Map { .. } => Vec::new(),
+        TableFields::ByPort(_) => vec![own(("PORT", field))],
+        TableFields::Named(_) => {
+            let kind = table.find_field(field).map(|field| field.kind);
             kind.map_or_else(Vec::new, |kind| {
-                kind.objects(value).into_iter().map(own).collect()
+                kind.referenced_objects(value).into_iter().map(own).collect()
             })
         }
     }

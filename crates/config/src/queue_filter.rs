@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::json::Json;
-use super::schema::{self, Fields, Part, Table};
+use super::json::JsonValue;
+use super::schema::{self, KeyPart, TableFields, TableSchema};
 
 /// Tables with keys of the form `HOST|ASIC|PORT|RANGE` on a line card of a VOQ chassis.
 const CHASSIS_TABLES: [&str; 2] = ["BUFFER_QUEUE", "QUEUE"];
@@ -21,9 +21,9 @@ pub(super) struct LineCard {
 
 impl LineCard {
     /// Takes over `hostname` and `asic_name` of `DEVICE_METADATA|localhost` from a further layer.
-    pub(super) fn update(&mut self, tables: &[(String, Json)]) {
-        let member = |fields: &Json, name: &str| match fields {
-            Json::Object(fields) => fields
+    pub(super) fn update_names(&mut self, tables: &[(String, JsonValue)]) {
+        let member = |fields: &JsonValue, name: &str| match fields {
+            JsonValue::Object(fields) => fields
                 .iter()
                 .find(|(own, _)| own == name)
                 .map(|(_, value)| value.clone()),
@@ -33,7 +33,7 @@ impl LineCard {
             return;
         };
         let localhost = match metadata {
-            Json::Null => Json::Null,
+            JsonValue::Null => JsonValue::Null,
             entries => match member(entries, "localhost") {
                 Some(localhost) => localhost,
                 None => return,
@@ -41,8 +41,8 @@ impl LineCard {
         };
         for (name, field) in [(&mut self.host, "hostname"), (&mut self.asic, "asic_name")] {
             match (&localhost, member(&localhost, field)) {
-                (Json::Null, _) | (_, Some(Json::Null)) => *name = None,
-                (_, Some(Json::Text(text))) => *name = Some(text),
+                (JsonValue::Null, _) | (_, Some(JsonValue::Null)) => *name = None,
+                (_, Some(JsonValue::Text(text))) => *name = Some(text),
                 _ => {}
             }
         }
@@ -57,7 +57,7 @@ impl LineCard {
 
     /// Whether a key `HOST|ASIC|PORT|RANGE` belongs to this line card. As in orchagent, the case of the
     /// ASIC is ignored.
-    fn owns(&self, host: &str, asic: &str) -> bool {
+    fn owns_key(&self, host: &str, asic: &str) -> bool {
         let is_own_host = self.host.as_deref().is_none_or(|own| own == host);
         is_own_host
             && self
@@ -69,23 +69,23 @@ impl LineCard {
 
 /// A filter for keys of a VOQ chassis, which counts the keys of other line cards and ASICs.
 #[derive(Debug, Default)]
-pub(super) struct ChassisKeys {
+pub(super) struct ChassisKeyFilter {
     own: LineCard,
     others: BTreeSet<String>,
     others_count: usize,
 }
 
-impl ChassisKeys {
-    pub(super) fn new(own: LineCard) -> ChassisKeys {
-        ChassisKeys {
+impl ChassisKeyFilter {
+    pub(super) fn new(own: LineCard) -> ChassisKeyFilter {
+        ChassisKeyFilter {
             own,
-            ..ChassisKeys::default()
+            ..ChassisKeyFilter::default()
         }
     }
 
     /// Returns `PORT|RANGE` of a key `HOST|ASIC|PORT|RANGE` of this line card and ASIC, and `None` for a
     /// key of another ASIC. All other keys are returned unchanged.
-    pub(super) fn own_key(&mut self, table: &str, key: String) -> Option<String> {
+    pub(super) fn local_key(&mut self, table: &str, key: String) -> Option<String> {
         let parts: Vec<&str> = key.split('|').collect();
         let [host, asic, port, range] = parts[..] else {
             return Some(key);
@@ -93,7 +93,7 @@ impl ChassisKeys {
         if !CHASSIS_TABLES.contains(&table) {
             return Some(key);
         }
-        if self.own.owns(host, asic) {
+        if self.own.owns_key(host, asic) {
             return Some(format!("{port}|{range}"));
         }
         self.others.insert(format!("{host}|{asic}"));
@@ -102,7 +102,7 @@ impl ChassisKeys {
     }
 
     /// Returns one note about the keys of other line cards and ASICs.
-    pub(super) fn note(&self) -> Option<String> {
+    pub(super) fn describe_skipped_keys(&self) -> Option<String> {
         let first = self.others.first()?;
         let more = match self.others.len() {
             1 => String::new(),
@@ -111,7 +111,7 @@ impl ChassisKeys {
         let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "any".to_owned());
         Some(format!(
             "no effect: {} of {} {} to other line cards or ASICs ({first}{more}); this one is {}|{}",
-            count(self.others_count, "key", "keys"),
+            format_count(self.others_count, "key", "keys"),
             CHASSIS_TABLES.join(" and "),
             if self.others_count == 1 {
                 "belongs"
@@ -125,39 +125,44 @@ impl ChassisKeys {
 }
 
 /// Formats a number with the singular or plural of a noun.
-fn count(number: usize, one: &str, many: &str) -> String {
+fn format_count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// A filter for keys and map values with queues above 7, which counts them.
 #[derive(Debug, Default)]
-pub(super) struct UnusedQueues {
+pub(super) struct QueueFilter {
     /// Tables with queues of the port `CPU`.
-    of_cpu: BTreeSet<String>,
+    cpu_tables: BTreeSet<String>,
     /// Tables with queues above 7.
     tables: BTreeSet<String>,
     count: usize,
 }
 
-impl UnusedQueues {
+impl QueueFilter {
     /// Reduces a key to the queues of this switch: `Ethernet0|0-9` gives `Ethernet0|0-7`, and `Ethernet0|8`
     /// gives `None`.
-    pub(super) fn used_key(&mut self, table: &str, known: Option<&Table>, key: &str) -> Option<String> {
-        let is_queues = known.is_some_and(|table| table.key.contains(&Part::Queues));
+    pub(super) fn supported_key(
+        &mut self,
+        table: &str,
+        known: Option<&TableSchema>,
+        key: &str,
+    ) -> Option<String> {
+        let is_queues = known.is_some_and(|table| table.key.contains(&KeyPart::Queues));
         let range = key.rsplit_once('|').filter(|_| is_queues);
         let Some((port, (first, last))) =
-            range.and_then(|(port, range)| Some((port, schema::parse_queues(range)?)))
+            range.and_then(|(port, range)| Some((port, schema::parse_queue_range(range)?)))
         else {
             return Some(key.to_owned());
         };
         if port == "CPU" {
-            self.of_cpu.insert(table.to_owned());
+            self.cpu_tables.insert(table.to_owned());
             return None;
         }
         if last <= QUEUE_LAST {
             return Some(key.to_owned());
         }
-        self.add(table);
+        self.count_entry(table);
         match first {
             _ if first > QUEUE_LAST => None,
             QUEUE_LAST => Some(format!("{port}|{first}")),
@@ -166,42 +171,47 @@ impl UnusedQueues {
     }
 
     /// Whether the value of a map is a queue that this switch does not have.
-    pub(super) fn is_unused_value(&mut self, table: &str, known: Option<&Table>, value: &str) -> bool {
-        let Some(Fields::Map { used_max, .. }) = known.map(|table| &table.fields) else {
+    pub(super) fn is_unsupported_value(
+        &mut self,
+        table: &str,
+        known: Option<&TableSchema>,
+        value: &str,
+    ) -> bool {
+        let Some(TableFields::Map { used_max, .. }) = known.map(|table| &table.fields) else {
             return false;
         };
         let is_unused = value.parse().is_ok_and(|number: u64| number > *used_max);
         if is_unused {
-            self.add(table);
+            self.count_entry(table);
         }
         is_unused
     }
 
     /// Counts an entry that was dropped or reduced.
-    fn add(&mut self, table: &str) {
+    fn count_entry(&mut self, table: &str) {
         self.tables.insert(table.to_owned());
         self.count += 1;
     }
 
     /// Returns one note for the queues of `CPU` and one note for queues above 7.
-    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
-        let of_cpu = (!self.of_cpu.is_empty()).then(|| {
-            let tables: Vec<&str> = self.of_cpu.iter().map(String::as_str).collect();
+    pub(super) fn describe_skipped_entries(&self) -> impl Iterator<Item = String> {
+        let cpu_tables = (!self.cpu_tables.is_empty()).then(|| {
+            let tables: Vec<&str> = self.cpu_tables.iter().map(String::as_str).collect();
             format!(
                 "no effect: queues of CPU in {}; frames for the switch itself wait in no queue",
                 tables.join(", ")
             )
         });
-        of_cpu.into_iter().chain(self.note_above_last())
+        cpu_tables.into_iter().chain(self.describe_queues_above_last())
     }
 
     /// Returns the note about queues above 7.
-    fn note_above_last(&self) -> Option<String> {
+    fn describe_queues_above_last(&self) -> Option<String> {
         let tables: Vec<&str> = self.tables.iter().map(String::as_str).collect();
         (self.count > 0).then(|| {
             format!(
                 "no effect: queues above {QUEUE_LAST} in {} of {}; ports have queues 0 to {QUEUE_LAST}",
-                count(self.count, "entry", "entries"),
+                format_count(self.count, "entry", "entries"),
                 tables.join(", ")
             )
         })
